@@ -38,10 +38,13 @@ OptionList render_options(RenderOptions& options) {
        .required = true},
       workspace_argument(options.workspace),
       {"--trainers", "number of trainers; default: 1", &options.trainers, "", 1, kProcessesMax},
-      {"--pservers", "number of parameter servers; default: 1; 0, of a program of your own: none",
+      {"--pservers",
+       "number of parameter servers; default: 1; 0, of a program of your own or of dense = "
+       "\"collective\": none",
        &options.pservers, "", 0, kProcessesMax},
       {"--cluster",
-       "cluster file whose port, ports_num and ports_num_for_sparse to use; default: 7164, 1 and 1",
+       "cluster file whose port, ports_num, ports_num_for_sparse and transport to use; default: "
+       "7164, 1, 1 and sealed",
        &options.cluster, "FILE"},
       overrides_option(options.overrides),
       {"--name,--job", "the job's name; default: the workspace's", &options.job, "JOB"},
@@ -59,21 +62,17 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY(const config::JobConfig job,
              config::read_job(workspace + "/job.toml", options.overrides));
   PADDLE_TRY_STATUS(check_pservers(job, options.pservers));
-  if (job.is_collective() && job.command.empty()) {
-    return Error{Errc::kUsage, "render has no scripts for [strategy] dense = \"collective\" yet",
-                 "paddlectl train starts it; or dense = \"sync\""};
-  }
-  const auto text =
-      read_file(fmt::format("{}/templates/platforms/{}", context.share, name), kTemplateBytesMax);
+  const std::string folder = context.share + "/templates/platforms/";
+  const auto text = read_file(folder + std::string(name), kTemplateBytesMax);
   if (!text || context.share.empty()) {
     return Error{Errc::kUsage, "no templates/platforms beside this paddlectl",
                  "they are in share/paddlectl of an installation, and in a source tree"};
   }
   std::string own_program;
   if (!job.command.empty()) {
-    PADDLE_TRY(own_program,
-               read_file(context.share + "/templates/platforms/own_program.sh", kTemplateBytesMax));
+    PADDLE_TRY(own_program, read_file(folder + "own_program.sh", kTemplateBytesMax));
   }
+  PADDLE_TRY(const std::string endpoints, read_file(folder + "endpoints.sh", kTemplateBytesMax));
   PlatformJob rendered{.name = options.job.empty()
                                    ? std::filesystem::path(workspace).filename().string()
                                    : options.job,
@@ -84,14 +83,18 @@ Status run_render(Context& context, const RenderOptions& options) {
                        .overrides = options.overrides,
                        .image = options.image,
                        .command = job.command,
-                       .own_program = own_program};
+                       .own_program = own_program,
+                       .endpoints = endpoints,
+                       .is_collective = job.is_collective() && job.command.empty()};
   if (!options.cluster.empty()) {
     PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
     rendered.has_cluster = true;
     rendered.first_port = cluster.nodes.front().port;
     rendered.ports_num = cluster.ports_num;
     rendered.ports_num_for_sparse = cluster.ports_num_for_sparse;
+    rendered.transport = cluster.transport;
   }
+  if (rendered.is_collective) rendered.ports_num = 0;  // dense parameters are on no pserver
   PADDLE_TRY(const std::string made, fill_template(name, *text, rendered));
   context.console.raw(Json::object({{"platform", options.platform}, {"text", made}}), made);
   return {};

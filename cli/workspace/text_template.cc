@@ -49,14 +49,20 @@ std::string name_for(const std::string& name) {
   return !plain.empty() && plain[0] >= '0' && plain[0] <= '9' ? plain_name("job-" + plain) : plain;
 }
 
-// A pod's ports, as items of a YAML list: a pserver's, or those of a trainer that listens.
+bool trainers_listen(const PlatformJob& job) {
+  return !job.command.empty() || job.is_collective;
+}
+
+// A pod's ports, as items of a YAML list: a pserver's, whose first is that of a trainer too, or
+// those of a trainer that listens.
 std::string port_list(const PlatformJob& job, std::string_view key) {
   std::vector<std::string> names;
   for (int i = 0; i < job.ports_num && job.pservers > 0; ++i)
     names.push_back(fmt::format("dense-{}", i));
   for (int i = 0; i < job.ports_num_for_sparse && job.pservers > 0; ++i)
     names.push_back(fmt::format("sparse-{}", i));
-  if (!job.command.empty() && job.pservers == 0) names = {"trainer", "master"};
+  if (trainers_listen(job) && job.pservers == 0) names = {"trainer"};
+  if (!job.command.empty() && job.pservers == 0) names.emplace_back("master");
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
     text += fmt::format("{}{{name: {}, {}: {}}}", i == 0 ? "" : ", ", names[i], key,
@@ -67,7 +73,7 @@ std::string port_list(const PlatformJob& job, std::string_view key) {
 
 // Number of the last process whose address the others need; -1: they need none.
 std::string last_address(const PlatformJob& job) {
-  const std::uint32_t listeners = job.command.empty() ? 0 : job.trainers;
+  const std::uint32_t listeners = trainers_listen(job) ? job.trainers : 0;
   return fmt::format("{}", std::int64_t{job.pservers} + listeners - 1);
 }
 
@@ -87,20 +93,24 @@ TemplateValues values_of(const PlatformJob& job) {
           {"last_address", last_address(job)},
           {"processes", number(job.trainers + job.pservers)},
           {"set_flags", set_flags},
+          {"group_flag", job.is_collective ? " --trainers=\"$trainers\"" : ""},
           {"command", command},
           {"first_port", number(job.first_port)},
           {"master_port", number(job.first_port + 1U)},
           {"ports_num", number(job.ports_num)},
           {"ports_num_for_sparse", number(job.ports_num_for_sparse)},
+          {"transport", job.transport},
           {"service_ports", port_list(job, "port")},
           {"container_ports", port_list(job, "containerPort")},
           {"image", Json(job.image).text()}};
 }
 
-constexpr std::array<std::string_view, 3> kConditions = {"pservers", "own_program", "cluster"};
+constexpr std::array<std::string_view, 4> kConditions = {"pservers", "secret", "own_program",
+                                                         "cluster"};
 
 bool holds(const PlatformJob& job, std::string_view condition) {
   if (condition == "pservers") return job.pservers > 0;
+  if (condition == "secret") return job.pservers > 0 || job.is_collective;
   return condition == "own_program" ? !job.command.empty() : job.has_cluster;
 }
 
@@ -133,7 +143,8 @@ Result<std::string> choose_lines(std::string_view file, std::string_view text,
     if (is_good) continue;
     return Error{Errc::kUsage,
                  fmt::format("{}:{}: '{}' is out of place", file, line, escape_control(word)),
-                 "{{if pservers}}, own_program or cluster; {{else}} and {{end}}; none in another"};
+                 "{{if pservers}}, secret, own_program or cluster; {{else}} and {{end}}; none in "
+                 "another"};
   }
   return out;
 }
@@ -202,11 +213,15 @@ Result<std::string> fill_template(std::string_view file, std::string_view text,
     }
   }
   PADDLE_TRY(const std::string chosen, choose_lines(file, text, job));
-  if (!job.command.empty()) {
-    PADDLE_TRY(const std::string program, fill_words("own_program.sh", job.own_program, values));
-    values.emplace_back("own_program",
-                        indented(program, indentation_of(chosen, "{{own_program}}")));
-  }
+  const auto add_part = [&](std::string_view part, std::string_view word,
+                            const std::string& of_part) -> Status {
+    PADDLE_TRY(const std::string filled, fill_words(part, of_part, values));
+    values.emplace_back(word.substr(2, word.size() - 4),
+                        indented(filled, indentation_of(chosen, word)));
+    return {};
+  };
+  PADDLE_TRY_STATUS(add_part("own_program.sh", "{{own_program}}", job.own_program));
+  PADDLE_TRY_STATUS(add_part("endpoints.sh", "{{endpoints}}", job.endpoints));
   return fill_words(file, chosen, values);
 }
 

@@ -29,8 +29,11 @@ struct PlatformJob {
   std::string image;                      // in Kubernetes
   std::vector<std::string> command = {};  // the user's own trainer program; none: the engine
   std::string own_program = {};           // text of own_program.sh, for that
-  bool has_cluster = false;               // the ports are those of a cluster file
+  std::string endpoints = {};             // text of endpoints.sh
+  bool is_collective = false;  // the engine's trainers keep dense parameters among themselves
+  bool has_cluster = false;    // the ports are those of a cluster file
   std::uint16_t first_port = 7164, ports_num = 1, ports_num_for_sparse = 1;
+  std::string transport = "sealed";  // a cluster file's
 };
 
 // Name of a platform's file in templates/platforms: of "slurm" "slurm.sh". kUsage for a name that
@@ -39,9 +42,10 @@ Result<std::string_view> platform_file(std::string_view name);
 
 // `text`, the template of that file, with the job's values, quoted where a shell reads them, and
 // the lines between {{if pservers}}, {{else}} and {{end}} that hold for it: `pservers` there are
-// some, `own_program` the trainers are the user's, `cluster` there is a cluster file. kUsage for a
-// name without a letter or digit, for a control character in a value (a line break would end a
-// comment or a YAML block) and for an unknown {{word}}.
+// some, `secret` its processes prove a key to each other, `own_program` the trainers are the
+// user's, `cluster` there is a cluster file. kUsage for a name without a letter or digit, for a
+// control character in a value (a line break would end a comment or a YAML block) and for an
+// unknown {{word}}.
 Result<std::string> fill_template(std::string_view file, std::string_view text,
                                   const PlatformJob& job);
 

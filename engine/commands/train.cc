@@ -212,10 +212,7 @@ Status train(trainer::TrainOptions options) {
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
-  if (job.is_collective() && job.sparse_layer().empty()) options.pservers.clear();
-  // One trainer has nobody to add gradients up with, and needs pservers for tables only.
-  options.local = options.local || (job.is_collective() && options.num_gradient_servers == 1 &&
-                                    options.pservers.empty());
+  trainer::leave_out_unused(job, options);
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;
   if (!job.data.dictionary.empty()) {
@@ -243,8 +240,9 @@ Status train(trainer::TrainOptions options) {
 }
 
 Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& options) {
+  PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
   const auto count =
-      options.trainers.empty() ? static_cast<std::uint32_t>(options.pservers.size()) : 0;
+      trainer::uses_pservers(job) ? static_cast<std::uint32_t>(options.pservers.size()) : 0;
   PADDLE_TRY(const auto rank, config::platform_rank(platform, ::getenv));
   PADDLE_TRY(options.trainer_id, config::id_in_role(rank, false, count));
   PADDLE_TRY(options.num_gradient_servers,

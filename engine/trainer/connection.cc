@@ -47,6 +47,17 @@ client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& te
 
 }  // namespace
 
+bool uses_pservers(const config::JobConfig& job) {
+  return !job.is_collective() || !job.sparse_layer().empty();
+}
+
+void leave_out_unused(const config::JobConfig& job, TrainOptions& options) {
+  if (!uses_pservers(job)) options.pservers.clear();
+  // One trainer has nobody to add gradients up with, and needs pservers for tables only.
+  options.local = options.local || (job.is_collective() && options.num_gradient_servers == 1 &&
+                                    options.pservers.empty());
+}
+
 bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
   const bool is_alone = options.num_gradient_servers == 1 && options.pservers.empty();
   return job.is_collective() && !options.local && !is_alone;
@@ -86,9 +97,9 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
 }
 
 Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
-                                                             const wire::ParameterSet& parameters,
-                                                             const TrainOptions& options,
-                                                             ThreadTeam& team) {
+                                                         const wire::ParameterSet& parameters,
+                                                         const TrainOptions& options,
+                                                         ThreadTeam& team) {
   client::ShardLinks links;
   client::ShardOptions shard_options{.parameters = parameters,
                                      .lane = {.trainer_id = options.local ? 0 : options.trainer_id,

@@ -29,6 +29,13 @@ struct TrainOptions : client::ConnectOptions {
   std::string metrics;           // metrics.jsonl, "": none
 };
 
+// Whether the job has any: trainers that keep dense parameters among themselves need them for
+// sparse tables alone.
+bool uses_pservers(const config::JobConfig& job);
+// Forgets pservers that the job does not use, and makes a group of one trainer without pservers a
+// local job.
+void leave_out_unused(const config::JobConfig& job, TrainOptions& options);
+
 // Whether the job's trainers keep dense parameters among themselves (job_connection.h). A single
 // trainer without pservers has them in its process anyway, as under --local.
 bool joins_group(const config::JobConfig& job, const TrainOptions& options);

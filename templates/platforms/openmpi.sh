@@ -18,7 +18,7 @@ ports_num_for_sparse={{ports_num_for_sparse}}
 umask 077
 mkdir -p "$workspace/output"
 run=$(mktemp -d "$workspace/output/openmpi-XXXXXX")
-{{if pservers}}
+{{if secret}}
 # The job's secret: of this user, for this run, in the shared folder.
 trap 'rm -f "$run/job.key"' EXIT
 trap 'exit 130' INT TERM
@@ -38,22 +38,9 @@ for host in $(echo "$hosts" | tr , ' '); do
   addresses="$addresses $address"
   slots="$slots${slots:+,}$host:{{processes}}"
 done
-pservers=$(echo "$addresses" | awk -v count={{pservers}} -v port="$first_port" -v block=$((ports_num + ports_num_for_sparse)) '{
-  for (i = 0; i < count; ++i)
-    printf "%s%s:%d", (i ? "," : ""), $(i % NF + 1), port + int(i / NF) * block
-}')
+{{endpoints}}
 {{if own_program}}
 
-# A port for each trainer after those of the pservers, then one more of the first, where all meet.
-trainers=$(echo "$addresses" | awk -v pservers={{pservers}} -v count={{trainers}} -v port="$first_port" \
-  -v block=$((ports_num + ports_num_for_sparse)) '{
-  for (i = 0; i < pservers; ++i) used[i % NF] += block
-  for (i = 0; i < count; ++i) {
-    at = (pservers + i) % NF
-    printf "%s%s:%d", (i ? "," : ""), $(at + 1), port + used[at]++
-  }
-  printf " %s:%d", $(pservers % NF + 1), port + used[pservers % NF]
-}')
 cat > "$run/trainer" <<'TRAINER'
 run=$1 pservers=$2 trainers=$3 master=$4
 rank=$((OMPI_COMM_WORLD_RANK - {{pservers}}))
@@ -65,14 +52,14 @@ cd "$workspace"
 set -- --host "$slots" --map-by node --rank-by node "$@"
 {{if pservers}}
 set -- "$@" -np {{pservers}} "$engine" pserver --rank_from=openmpi --pservers="$pservers" \
-  --key_file="$run/job.key" --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} :
+  --key_file="$run/job.key" --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} --transport={{transport}} :
 {{end}}
 {{if own_program}}
-mpirun "$@" -np {{trainers}} sh "$run/trainer" "$run" "$pservers" "${trainers% *}" "${trainers#* }"
+mpirun "$@" -np {{trainers}} sh "$run/trainer" "$run" "$pservers" "$trainers" "$master"
 {{else}}
 mpirun "$@" \
   -np {{trainers}} "$engine" train --rank_from=openmpi --pservers="$pservers" --key_file="$run/job.key" \
-    --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} \
-    --connect_timeout=60 --config="$workspace/job.toml" --save_dir="$run"{{set_flags}}
+    --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} --transport={{transport}} \
+    --connect_timeout=60 --config="$workspace/job.toml" --save_dir="$run"{{group_flag}}{{set_flags}}
 {{end}}
 echo "results are in $run"

@@ -1,61 +1,18 @@
 // The output of `paddlectl render`, on the platforms it is for.
-#include <filesystem>
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include "tests/e2e/local_training_job.h"
-#include "tests/support/free_ports.h"
+#include "tests/e2e/platforms_test_fixture.h"
 
 namespace paddle::test {
 namespace {
 
-namespace fs = std::filesystem;
-
-class PlatformsTest : public testing::Test {
+class PlatformsTest : public PlatformsFixture {
  protected:
   void SetUp() override { job_.write_ngram(2, 60); }
-
-  // Its exit code and what it printed.
-  std::pair<int, std::string> run(std::vector<std::string> command,
-                                  const std::vector<std::string>& more = {}) {
-    const std::string output = folder() / "printed";
-    fs::remove(output);
-    std::vector<std::string> environment{"PATH=/usr/sbin:/usr/bin:/bin", "HOME=" + folder().path()};
-    environment.insert(environment.end(), more.begin(), more.end());
-    Process process(std::move(command), output, environment);
-    const int code = process.wait().value_or(-1);
-    return {code, process.output()};
-  }
-  // The file it was written to.
-  std::string render(const std::string& platform, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> command{PADDLECTL_PROGRAM, "render",       platform,
-                                     folder().path(),   "--trainers=2", "--name=ngram"};
-    command.insert(command.end(), more.begin(), more.end());
-    const auto [code, text] = run(command);
-    EXPECT_EQ(code, 0) << text;
-    return folder().write(platform, text);
-  }
-  // A snapshot in a folder of output/ whose name begins so; and no secret beside it.
-  void expect_trained(const std::string& prefix, int pass) {
-    int found = 0;
-    for (const auto& run : fs::directory_iterator(folder() / "output")) {
-      if (!run.path().filename().string().starts_with(prefix)) continue;
-      found += fs::exists(run.path() / fmt::format("pass-{:05}/MANIFEST", pass)) ? 1 : 0;
-      EXPECT_FALSE(fs::exists(run.path() / "job.key"));
-    }
-    EXPECT_EQ(found, 1);
-  }
-  const TemporaryFolder& folder() const { return job_.folder(); }
-
-  Job job_;
 };
 
 TEST_F(PlatformsTest, OpenMpiRunsTheJob) {
   if (!fs::exists("/usr/bin/mpirun")) GTEST_SKIP() << "no mpirun here: scripts/deps optional";
   const std::string script = render("openmpi", {"--pservers=2", "--set=train.passes=2"});
-  const auto [code, text] = run({"/bin/sh", script, "--allow-run-as-root", "--oversubscribe"},
-                                {fmt::format("PORT={}", free_ports(4))});
+  const auto [code, text] = run_under_openmpi(script, 4);
   EXPECT_EQ(code, 0) << text;
   EXPECT_NE(text.find("trainer 0 of 2"), text.npos) << text;
   EXPECT_NE(text.find("trainer 1 of 2"), text.npos) << text;
@@ -64,15 +21,9 @@ TEST_F(PlatformsTest, OpenMpiRunsTheJob) {
 }
 
 TEST_F(PlatformsTest, SlurmRunsTheJob) {
-  for (const char* const program : {"munged", "slurmctld", "slurmd"}) {
-    if (!fs::exists(fmt::format("/usr/sbin/{}", program)))
-      GTEST_SKIP() << "no " << program << " here: scripts/deps optional";
-  }
-  if (::geteuid() != 0) GTEST_SKIP() << "a Slurm of one machine wants root";
+  if (const std::string why = slurm_obstacle(); !why.empty()) GTEST_SKIP() << why;
   const std::string script = render("slurm", {"--pservers=2", "--set=train.passes=2"});
-  const auto [code, text] =
-      run({"/bin/bash", SLURM_SCRIPT, folder() / "slurm-of-one", script},
-          {fmt::format("PORT={}", free_ports(4)), fmt::format("CONTROL_PORTS={}", free_ports(2))});
+  const auto [code, text] = run_under_slurm(script, 4);
   if (code == 77) GTEST_SKIP() << text;
   EXPECT_EQ(code, 0) << text;
   EXPECT_NE(text.find("trainer 0 of 2"), text.npos) << text;

@@ -92,8 +92,6 @@ TEST_F(CommandsTest, ACollectiveJobRunsWithoutPservers) {
   EXPECT_EQ(run({"train", "--pservers", "1", "w"}), 2);
   EXPECT_TRUE(err_has("dense = \"collective\" has nothing for 1 pserver to do")) << err_.str();
   EXPECT_TRUE(err_has("hint: --pservers 0")) << err_.str();
-  EXPECT_EQ(run({"render", "slurm", "--pservers", "0", "w"}), 2);
-  EXPECT_TRUE(err_has("render has no scripts for")) << err_.str();
   ASSERT_EQ(run({"train", "--pservers", "0", "--name", "job1", "w"}), 0) << err_.str();
   const auto keys_of = [&](std::size_t node, const std::string& process) {
     const std::string& file = nodes_[node].files["jobs/job1/keys/" + process];

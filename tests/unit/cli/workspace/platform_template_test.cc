@@ -64,6 +64,23 @@ TEST(PlatformTemplate, ThePortsOfTheClusterFileAreOpenInEveryPod) {
             "{name: sparse-0, containerPort: 8002}] 2");
 }
 
+TEST(PlatformTemplate, TrainersOfAGroupListenAndHaveASecretWithoutPservers) {
+  PlatformJob one = job();
+  const std::string text =
+      "{{if secret}}\nkey\n{{end}}\n{{endpoints}}\n{{last_address}} "
+      "[{{service_ports}}]{{group_flag}}";
+  one.endpoints = "of {{trainers}}\n";
+  EXPECT_EQ(*fill_template("slurm.sh", text, one),
+            "key\nof 3\n1 [{name: dense-0, port: 7164}, {name: sparse-0, port: 7165}]");
+  one.is_collective = true;
+  one.ports_num = 0;
+  EXPECT_EQ(*fill_template("slurm.sh", text, one),
+            "key\nof 3\n4 [{name: sparse-0, port: 7164}] --trainers=\"$trainers\"");
+  one.pservers = 0;
+  EXPECT_EQ(*fill_template("slurm.sh", text, one),
+            "key\nof 3\n2 [{name: trainer, port: 7164}] --trainers=\"$trainers\"");
+}
+
 TEST(PlatformTemplate, WhatWouldLeaveItsPlaceIsRefused) {
   PlatformJob one = job();
   one.overrides = {"seed=1\nTASK\nrm -rf x"};
