@@ -158,17 +158,19 @@ void GroupCore::closed(TimePoint now, std::uint32_t peer, const Error& why) {
   // A peer's bytes may also be wrong, or not its own: that is not its absence.
   const Errc code = why.code == Errc::kFailed ? Errc::kUnreachable : why.code;
   fail(now,
-       Error{code, fmt::format("lost {}: {}; {}", name(peer), why.message, state_of(now, peer)),
+       Error{code,
+             fmt::format("lost {}: {}; {}", name(peer), why.message,
+                         state_of(now, peer, " by " + name(rank()))),
              why.hint},
        peer);
 }
 
-// "last heard 0.3 s ago, testing"
-std::string GroupCore::state_of(TimePoint now, std::uint32_t peer) const {
+// "last heard 0.3 s ago, testing", with `by` behind the time.
+std::string GroupCore::state_of(TimePoint now, std::uint32_t peer, const std::string& by) const {
   const Peer& one = peers_[peer];
   const std::string doing = one.activity.empty() ? "" : ", " + one.activity;
-  if (one.heard == TimePoint{}) return "never heard" + doing;
-  return fmt::format("last heard {:.1f} s ago{}", seconds(now - one.heard), doing);
+  if (one.heard == TimePoint{}) return "never heard" + by + doing;
+  return fmt::format("last heard {:.1f} s ago{}{}", seconds(now - one.heard), by, doing);
 }
 
 void GroupCore::set_activity(std::string_view activity) {

@@ -151,7 +151,7 @@ class GroupCore {
   void work(TimePoint now);
   bool add_segment(TimePoint now, std::uint64_t number, Open& operation);
   void fail(TimePoint now, Error why, std::uint32_t untold);
-  std::string state_of(TimePoint now, std::uint32_t peer) const;
+  std::string state_of(TimePoint now, std::uint32_t peer, const std::string& by = "") const;
   bool is_gone(TimePoint now) const;
   void note(TimePoint now, EventKind kind, std::uint32_t peer, std::uint64_t operation,
             std::uint64_t offset = 0) {

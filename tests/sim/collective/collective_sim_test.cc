@@ -55,6 +55,17 @@ void expect_all_know(const WorldOutcome& outcome) {
   }
 }
 
+// Of a cut link the far end alone would not tell which machines to look at.
+void expect_both_ends_named(const WorldOutcome& outcome) {
+  for (const RankOutcome& rank : outcome.ranks) {
+    if (!rank.failure) continue;
+    for (const std::uint32_t end : outcome.faulty) {
+      const std::string name = "rank " + std::to_string(end) + " (";
+      EXPECT_NE(rank.failure->message.find(name), std::string::npos) << rank.failure->message;
+    }
+  }
+}
+
 TEST(CollectiveSim, EveryRankHasTheSumsOfEveryStepForEverySeed) {
   for_seeds(kSeeds, [](std::uint64_t seed) {
     const WorldOptions options = of(seed);
@@ -89,7 +100,7 @@ TEST(CollectiveSim, Trap02KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
   EXPECT_GT(failed, seeds);
 }
 
-TEST(CollectiveSim, ACutLinkEndsTheGroupOnAllRanksWithOneOfItsEndsNamed) {
+TEST(CollectiveSim, ACutLinkEndsTheGroupOnAllRanksWithBothItsEndsNamed) {
   for_seeds(kSeeds / 2, [](std::uint64_t seed) {
     WorldOptions options = of(seed);
     options.cuts = 1;
@@ -98,6 +109,7 @@ TEST(CollectiveSim, ACutLinkEndsTheGroupOnAllRanksWithOneOfItsEndsNamed) {
     const WorldOutcome outcome = World(options).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
+    expect_both_ends_named(outcome);
   });
 }
 
