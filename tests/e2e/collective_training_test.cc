@@ -73,6 +73,33 @@ TEST(Collective, HasTheBitsOfSyncOnPservers) {
   }
 }
 
+// The projection is shared by two layers.
+TEST(Collective, Trap28ClippedRegularisedStaticAveragedAndSharedParametersAreThoseOfSync) {
+  Job job;
+  job.write_dense_ngram(kUneven);
+  ASSERT_TRUE(job.run("plain", kGroup, kFlags));
+  std::string text = TemporaryFolder::read(job.folder() / "job.toml");
+  for (const auto& [layer, weight] : std::vector<std::pair<std::string, std::string>>{
+           {"hidden", "static = true"}, {"output", "l1 = 1e-3, clip_norm = 0.02"}}) {
+    const std::size_t at = text.find("type", text.find("name = \"" + layer + "\""));
+    ASSERT_NE(at, std::string::npos);
+    text.insert(at, "weight = { " + weight + " }\n");
+  }
+  job.folder().write("job.toml", text);
+  const auto flags =
+      with(kFlags, {"--set=optimizer.l1=1e-4", "--set=optimizer.l2=1e-3",
+                    "--set=optimizer.clip_norm=0.05", "--set=optimizer.clip_value=0.04"});
+  ASSERT_TRUE(job.run("servers", kServers, flags));
+  ASSERT_TRUE(job.run("group", kGroup, flags));
+  for (const int pass : {0, 1, 2}) {
+    EXPECT_TRUE(job.values("group", pass) == job.values("servers", pass)) << pass;
+  }
+  EXPECT_EQ(job.values("group", 2).at("_hidden.w0"), job.values("group", 0).at("_hidden.w0"));
+  for (const char* const name : {"_output.w0", "_output.wbias", "_proj"}) {
+    EXPECT_NE(job.values("group", 2).at(name), job.values("plain", 2).at(name)) << name;
+  }
+}
+
 // Traps 17 and 23: a stopped job goes on in either mode, and ends with the same bits.
 TEST(Collective, AStoppedJobGoesOnUnderPserversAndBack) {
   Job job;

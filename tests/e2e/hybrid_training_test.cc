@@ -115,6 +115,23 @@ TEST_P(HybridSparse, IsTheStrategyOfTheTablesOnly) {
 INSTANTIATE_TEST_SUITE_P(Strategies, HybridSparse,
                          testing::Values("sync", "async", "half_async", "geo"));
 
+// A push that its shard holds back is half of one that the group waits for. The third trainer has
+// no file, and is behind nobody.
+TEST(Hybrid, Trap48TrainersThatMayNotRunAheadComeToTheEnd) {
+  Job job;
+  job.write_ngram(2, 40);
+  for (const std::string strategy : {"async", "half_async"}) {
+    for (const int most : {0, 2}) {
+      const std::string name = fmt::format("{}-{}", strategy, most);
+      const auto flags = with(kFlags, {"--set=strategy.sparse=" + strategy,
+                                       fmt::format("--set=strategy.staleness_max={}", most)});
+      ASSERT_TRUE(job.run(name, kHybrid, flags));
+      const std::string said = job.output(name, 0);
+      EXPECT_NE(said.find("Pass=2 over all trainers: samples=480 "), std::string::npos) << said;
+    }
+  }
+}
+
 // Trap 47: whichever part loses somebody, all end with one cause.
 TEST(Hybrid, Trap47OneCauseIsReportedAndAllEnd) {
   Job job;

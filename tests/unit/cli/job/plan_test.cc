@@ -87,6 +87,32 @@ TEST(JobPlan, ANodesVariablesReachItsProcessesAndItsTrainersAllSeeItsGpus) {
   EXPECT_EQ(plan.trainers[1].spec.environment.at("CUDA_VISIBLE_DEVICES"), "5") << "the user's own";
 }
 
+// Those of --env come before those of the cluster file, and both before ours; a login's are kept
+// where ours are defaults.
+TEST(JobPlan, Trap45TheUsersVariablesWinOverOurs) {
+  const ClusterSpec cluster = cluster_of(
+      "[[node]]\nhost = \"a\"\naddress = \"10.0.0.1\"\n"
+      "env = [\"NCCL_HOSTID=cluster\", \"NCCL_DEBUG=cluster\", \"CUDA_VISIBLE_DEVICES=3\"]\n");
+  const auto placement = place_on_gpus(cluster, {{"0,1", {0, 1}, {"a", "b"}}}, 0, 0);
+  ASSERT_TRUE(placement) << placement.error().message;
+  Workspace workspace = workspace_of(2);
+  workspace.command = {"./train"};
+  JobRequest request{"j", "bin/paddle-1", {}};
+  request.environment = {{"NCCL_DEBUG", "line"}, {"CUDA_VISIBLE_DEVICES", "5,6"}};
+  const auto plan = plan_job(cluster, request, *placement, {{"10.0.0.1"}, {"eth0"}}, workspace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const PlannedProcess& trainer : plan->trainers) {
+    const auto& variables = trainer.spec.environment;
+    EXPECT_EQ(variables.at("NCCL_DEBUG"), "line");
+    EXPECT_EQ(variables.at("NCCL_HOSTID"), "cluster");
+    EXPECT_EQ(variables.at("CUDA_VISIBLE_DEVICES"), "5,6");
+    for (const char* const name : {"NCCL_SOCKET_IFNAME", "NCCL_HOSTID", "CUDA_DEVICE_ORDER"}) {
+      EXPECT_TRUE(trainer.spec.defaults.contains(name)) << name;
+    }
+    EXPECT_FALSE(variables.contains("NCCL_SOCKET_IFNAME"));
+  }
+}
+
 TEST(JobPlan, WithGpusEachTrainerIsToldItsOwn) {
   const ClusterSpec cluster = two_hosts();
   const auto placement =
