@@ -85,7 +85,7 @@ Status run_render(Context& context, const RenderOptions& options) {
                        .command = job.command,
                        .own_program = own_program,
                        .endpoints = endpoints,
-                       .is_collective = job.is_collective() && job.command.empty()};
+                       .has_group = job.has_group(options.pservers) && job.command.empty()};
   if (!options.cluster.empty()) {
     PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
     rendered.has_cluster = true;
@@ -94,7 +94,7 @@ Status run_render(Context& context, const RenderOptions& options) {
     rendered.ports_num_for_sparse = cluster.ports_num_for_sparse;
     rendered.transport = cluster.transport;
   }
-  if (rendered.is_collective) rendered.ports_num = 0;  // dense parameters are on no pserver
+  if (rendered.has_group) rendered.ports_num = 0;  // dense parameters are on no pserver
   PADDLE_TRY(const std::string made, fill_template(name, *text, rendered));
   context.console.raw(Json::object({{"platform", options.platform}, {"text", made}}), made);
   return {};

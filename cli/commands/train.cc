@@ -50,7 +50,7 @@ OptionList plan_options(PlanOptions& options) {
        &options.trainers, "", 1, kProcessesMax},
       {"--pservers",
        "number of parameter servers; default: one on each node with the role; 0, of dense = "
-       "\"collective\" or a program of your own: none",
+       "\"collective\" or \"local_sgd\", or a program of your own: none",
        &options.pservers, "", 0, kProcessesMax},
       {"--gpus",
        "a trainer of your own program for each GPU: all, a number of them on each node, or a list "

@@ -67,7 +67,7 @@ struct Planner {
   }
 
   // Of a pserver. Trainers that keep dense parameters among themselves use none.
-  std::uint16_t dense_ports() const { return workspace.is_collective ? 0 : cluster.ports_num; }
+  std::uint16_t dense_ports() const { return workspace.has_group ? 0 : cluster.ports_num; }
 
   void add_pservers(JobPlan& plan) const {
     std::map<std::size_t, std::size_t> on_node;
@@ -164,7 +164,8 @@ struct Planner {
              fmt::format("--ports_num={}", dense_ports()),
              fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse)});
       }
-      if (workspace.is_collective) {
+      if (workspace.has_group) {
+        if (endpoints.empty()) trainer.spec.arguments.emplace_back("--pservers=");
         trainer.spec.arguments.push_back(
             fmt::format("--trainers={}", fmt::join(own_endpoints, ",")));
       }
@@ -286,7 +287,7 @@ Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
   planner.add_pservers(plan);
   planner.add_trainers(plan);
   planner.add_files(plan);
-  plan.trainers_talk = plan.pservers.empty() || workspace.is_collective;
+  plan.trainers_talk = plan.pservers.empty() || workspace.has_group;
   return plan;
 }
 

@@ -50,7 +50,13 @@ std::string name_for(const std::string& name) {
 }
 
 bool trainers_listen(const PlatformJob& job) {
-  return !job.command.empty() || job.is_collective;
+  return !job.command.empty() || job.has_group;
+}
+
+// As arguments of a trainer: the others, and that there are no pservers.
+std::string group_flag(const PlatformJob& job) {
+  if (!job.has_group) return "";
+  return std::string(" --trainers=\"$trainers\"") + (job.pservers == 0 ? " --pservers=" : "");
 }
 
 // A pod's ports, as items of a YAML list: a pserver's, whose first is that of a trainer too, or
@@ -93,7 +99,7 @@ TemplateValues values_of(const PlatformJob& job) {
           {"last_address", last_address(job)},
           {"processes", number(job.trainers + job.pservers)},
           {"set_flags", set_flags},
-          {"group_flag", job.is_collective ? " --trainers=\"$trainers\"" : ""},
+          {"group_flag", group_flag(job)},
           {"command", command},
           {"first_port", number(job.first_port)},
           {"master_port", number(job.first_port + 1U)},
@@ -110,7 +116,7 @@ constexpr std::array<std::string_view, 4> kConditions = {"pservers", "secret", "
 
 bool holds(const PlatformJob& job, std::string_view condition) {
   if (condition == "pservers") return job.pservers > 0;
-  if (condition == "secret") return job.pservers > 0 || job.is_collective;
+  if (condition == "secret") return job.pservers > 0 || job.has_group;
   return condition == "own_program" ? !job.command.empty() : job.has_cluster;
 }
 

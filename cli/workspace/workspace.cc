@@ -161,19 +161,21 @@ class FolderWalk {
 
 Status check_pservers(const config::JobConfig& job, std::size_t pservers) {
   if (!job.command.empty()) return {};
-  if (!job.is_collective()) {
+  if (!job.has_group(pservers)) {
     if (pservers > 0) return {};
-    return Error{Errc::kUsage,
-                 "the built-in trainer keeps its parameters on pservers: 0 is too few",
-                 "--pservers 1; 0 is for [strategy] dense = \"collective\", and for programs of "
-                 "your own, [trainer] command in job.toml"};
+    return Error{
+        Errc::kUsage, "the built-in trainer keeps its parameters on pservers: 0 is too few",
+        "--pservers 1; 0 is for [strategy] dense = \"collective\" or \"local_sgd\", and for "
+        "programs of your own, [trainer] command in job.toml"};
   }
   const std::string layer = job.sparse_layer();
   if (layer.empty() == (pservers == 0)) return {};
   if (pservers == 0) {
     return Error{Errc::kUsage,
                  fmt::format("the sparse table of layer '{}' is on pservers: 0 is too few", layer),
-                 "--pservers 1, which has the tables only; or leave out sparse = true"};
+                 job.is_collective()
+                     ? "--pservers 1, which has the tables only; or leave out sparse = true"
+                     : "--pservers 1; or leave out sparse = true"};
   }
   return Error{Errc::kUsage,
                fmt::format("[strategy] dense = \"collective\" has nothing for {} to do",
@@ -192,7 +194,7 @@ Status check_workspace(const std::string& path) {
 }
 
 Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,
-                                 std::uint32_t trainers) {
+                                 std::uint32_t trainers, std::size_t pservers) {
   PADDLE_TRY_STATUS(check_workspace(path));
   std::error_code error;
   const fs::path absolute = fs::canonical(path, error);
@@ -204,7 +206,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.setup = job.setup;
   workspace.trainer_count = job.train.trainer_count;
   workspace.snapshot_copies = job.train.snapshot_copies;
-  workspace.is_collective = job.is_collective() && job.command.empty();
+  workspace.has_group = job.has_group(pservers) && job.command.empty();
   workspace.has_network = job.has_network();
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {

@@ -29,11 +29,11 @@ struct Workspace {
   std::vector<std::string> setup;     // prepares a node for the trainers; none: nothing
   std::uint32_t trainer_count = 1;    // threads of a trainer
   std::uint32_t snapshot_copies = 1;  // nodes that each snapshot is saved on
-  bool is_collective = false;         // trainers keep dense parameters among themselves
+  bool has_group = false;             // trainers keep dense parameters among themselves
   bool has_network = true;            // job.toml describes one, which the engine can plan
 
   // Whether each trainer gets a port of its own to listen on.
-  bool trainers_listen() const { return !command.empty() || is_collective; }
+  bool trainers_listen() const { return !command.empty() || has_group; }
 };
 
 // kUsage for none where the job's trainers keep their parameters on pservers, and for some where
@@ -44,6 +44,6 @@ Status check_workspace(const std::string& path);
 // kData when no file matches [data] train or test, all that do are empty, or a symbolic link leaves
 // the workspace.
 Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,
-                                 std::uint32_t trainers);
+                                 std::uint32_t trainers, std::size_t pservers);
 
 }  // namespace paddle::cli

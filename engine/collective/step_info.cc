@@ -32,6 +32,7 @@ std::string encode(const StepInfo& info) {
   message.set_plan_hash(info.plan_hash);
   message.set_samples(info.samples);
   message.set_cost(info.cost);
+  message.set_batches(info.batches);
   message.set_stop(info.stop);
   message.set_out_of_data(info.out_of_data);
   message.set_failed(info.failed);
@@ -46,6 +47,7 @@ std::optional<StepInfo> decode_step(std::uint64_t step, std::string_view head) {
                   .plan_hash = message.plan_hash(),
                   .samples = message.samples(),
                   .cost = message.cost(),
+                  .batches = message.batches(),
                   .stop = message.stop(),
                   .out_of_data = message.out_of_data(),
                   .failed = message.failed(),

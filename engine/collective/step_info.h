@@ -16,10 +16,11 @@ struct StepInfo {
   std::uint64_t plan_hash = 0;  // of parameters, sizes, buckets, types: equal on all ranks
   std::uint64_t samples = 0;    // behind this rank's gradient; 0: it contributes nothing
   double cost = 0;
-  bool stop = false;         // asked to end after this step
-  bool out_of_data = false;  // no batch is left in this pass
-  bool failed = false;       // it is about to leave with an error of its own
-  std::uint32_t wish = 0;    // of the rank, in numbers of the caller's own
+  std::uint64_t batches = 1;  // behind this gradient, or this move of a copy
+  bool stop = false;          // asked to end after this step
+  bool out_of_data = false;   // no batch is left in this pass
+  bool failed = false;        // it is about to leave with an error of its own
+  std::uint32_t wish = 0;     // of the rank, in numbers of the caller's own
   friend bool operator==(const StepInfo&, const StepInfo&) = default;
 };
 

@@ -144,6 +144,10 @@ struct JobConfig {
   }
   // Whether dense parameters live in the trainers, not on pservers.
   bool is_collective() const { return dense_strategy == wire::STRATEGY_COLLECTIVE; }
+  // Whether trainers keep dense parameters among themselves.
+  bool has_group(std::size_t pservers) const {
+    return is_collective() || (dense_strategy == wire::STRATEGY_LOCAL_SGD && pservers == 0);
+  }
   // Name of the first layer with a sparse table, or "".
   std::string sparse_layer() const;
   // True when trainers update any parameters themselves.

@@ -15,21 +15,10 @@ class LocalSgdUpdates final : public SyncUpdates {
   float learning_rate(const wire::Optimizer&, const optim::Progress&) const override { return 1; }
 };
 
-// A round adds beta times the mean of the trainers' distances to the center, or alpha = beta /
-// trainers times their sum.
-float elastic_alpha(const wire::ParameterSet& set) {
-  return set.elastic_rate() / static_cast<float>(set.num_trainers());
-}
-
-float move_scale_of(const wire::ParameterSet& set) {
-  if (set.elastic_rate() == 0) return 1;
-  return set.merge() == wire::MERGE_MEAN ? set.elastic_rate() : elastic_alpha(set);
-}
-
 class LocalSgdDense final : public ReplicaDensePath {
  public:
   LocalSgdDense(client::ShardChannels& shards, const PathOptions&)
-      : ReplicaDensePath(shards, move_scale_of(shards.parameters()),
+      : ReplicaDensePath(shards, averaging_scale(shards.parameters()),
                          elastic_alpha(shards.parameters())) {}
 
  private:

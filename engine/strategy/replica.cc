@@ -33,6 +33,15 @@ LargeArray<float> take_move(std::span<const float> x, std::span<float> y, float 
 
 }  // namespace
 
+float elastic_alpha(const wire::ParameterSet& set) {
+  return set.elastic_rate() / static_cast<float>(set.num_trainers());
+}
+
+float averaging_scale(const wire::ParameterSet& set) {
+  if (set.elastic_rate() == 0) return 1;
+  return set.merge() == wire::MERGE_MEAN ? set.elastic_rate() : elastic_alpha(set);
+}
+
 DenseReplica::DenseReplica(const wire::ParameterSet& set, float scale, float elastic)
     : scale_(scale), elastic_(elastic) {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {

@@ -19,6 +19,12 @@
 
 namespace paddle::strategy {
 
+// Of rounds that average copies (local_sgd): the scale of a pushed move. A round adds beta times
+// the mean of the trainers' distances to the center, or alpha = beta / trainers times their sum.
+float averaging_scale(const wire::ParameterSet& set);
+// 0 without elastic averaging.
+float elastic_alpha(const wire::ParameterSet& set);
+
 class DenseReplica {
  public:
   // `scale` of a pushed move: 1 / trainers if shards add moves up. `elastic`: alpha, or 0 if x

@@ -1,19 +1,24 @@
 #include "engine/strategy/replica_path.h"
 
 #include "base/check.h"
-#include "engine/optim/schedule.h"
 
 namespace paddle::strategy {
+namespace {
 
-float ReplicaWindow::add(const client::PushTotals& totals) {
+optim::Progress begun_of(const client::ShardChannels& shards) {
+  const client::JobProgress begun = shards.progress();
+  return {begun.samples, begun.passes};
+}
+
+}  // namespace
+
+float ReplicaWindow::add(const client::PushTotals& totals, const optim::Progress& begun) {
   pass_samples_ += totals.samples;
   totals_.batches += totals.batches;
   totals_.samples += totals.samples;
   totals_.cost += totals.cost;
-  const wire::ParameterSet& set = shards_.parameters();
-  const client::JobProgress begun = shards_.progress();
-  return optim::learning_rate(set.optimizer(),
-                              {begun.samples + pass_samples_ * set.num_trainers(), begun.passes});
+  return optim::learning_rate(set_.optimizer(),
+                              {begun.samples + pass_samples_ * set_.num_trainers(), begun.pass});
 }
 
 client::PushTotals ReplicaWindow::take() {
@@ -36,7 +41,7 @@ Status ReplicaDensePath::pull(std::span<client::DenseParameter> parameters) {
 
 Status ReplicaDensePath::push(const client::PushTotals& totals,
                               std::span<client::DenseParameter> parameters) {
-  const float rate = window_.add(totals);
+  const float rate = window_.add(totals, begun_of(shards_));
   if (totals.samples > 0) replica_.update(rate, parameters);  // else it was left out
   if (!window_.is_full()) return {};
   PADDLE_TRY_STATUS(exchange(window_.take(), replica_.take_moves()));
@@ -53,7 +58,7 @@ Status ReplicaDensePath::end_pass(client::PassEnd end) {
 }
 
 ReplicaRowsPath::ReplicaRowsPath(client::ShardChannels& shards, float scale)
-    : Path(shards), window_(shards) {
+    : Path(shards), window_(shards.parameters()) {
   const wire::ParameterSet& set = shards.parameters();
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
     if (set.parameters(static_cast<int>(i)).sparse()) tables_.emplace_back(set, i, scale);
@@ -78,7 +83,7 @@ Status ReplicaRowsPath::pull(std::span<client::SparseRows> rows) {
 }
 
 Status ReplicaRowsPath::push(const client::PushTotals& totals, std::span<client::SparseRows> rows) {
-  const float rate = window_.add(totals);
+  const float rate = window_.add(totals, begun_of(shards_));
   for (std::size_t i = 0; i < rows.size() && totals.samples > 0; ++i)
     tables_[i].update(rate, rows[i]);
   return window_.is_full() ? push_window() : Status();

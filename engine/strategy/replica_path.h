@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/client/paths.h"
+#include "engine/optim/schedule.h"
 #include "engine/strategy/replica.h"
 
 namespace paddle::strategy {
@@ -10,19 +11,20 @@ namespace paddle::strategy {
 // A trainer's position in its pass, and in the window of batches up to the next push.
 class ReplicaWindow {
  public:
-  // The channels outlive it.
-  explicit ReplicaWindow(const client::ShardChannels& shards) : shards_(shards) {}
+  // The set outlives it.
+  explicit ReplicaWindow(const wire::ParameterSet& set) : set_(set) {}
 
-  // Counts a batch and returns its learning rate. The other trainers are assumed to be as far in
-  // the pass as this one: no answer is awaited, and the same batches give the same bits.
-  float add(const client::PushTotals& totals);
-  bool is_full() const { return totals_.batches >= shards_.parameters().update_frequency(); }
+  // Counts a batch and returns its learning rate in a job that had `begun` so before the pass. The
+  // other trainers are assumed to be as far in the pass as this one: no answer is awaited, and the
+  // same batches give the same bits.
+  float add(const client::PushTotals& totals, const optim::Progress& begun);
+  bool is_full() const { return totals_.batches >= set_.update_frequency(); }
   bool is_empty() const { return totals_.batches == 0; }
   client::PushTotals take();
   void end_pass(client::PassEnd end);
 
  private:
-  const client::ShardChannels& shards_;
+  const wire::ParameterSet& set_;
   std::uint64_t pass_samples_ = 0;  // of this trainer
   client::PushTotals totals_{0, 0, 0};
 };
@@ -30,7 +32,7 @@ class ReplicaWindow {
 class ReplicaDensePath : public client::DensePath {
  public:
   ReplicaDensePath(client::ShardChannels& shards, float scale, float elastic = 0)
-      : Path(shards), replica_(shards.parameters(), scale, elastic), window_(shards) {}
+      : Path(shards), replica_(shards.parameters(), scale, elastic), window_(shards.parameters()) {}
 
   Status pull(std::span<client::DenseParameter> parameters) override;
   Status push(const client::PushTotals& totals,

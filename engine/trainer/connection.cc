@@ -54,13 +54,13 @@ bool uses_pservers(const config::JobConfig& job) {
 void leave_out_unused(const config::JobConfig& job, TrainOptions& options) {
   if (!uses_pservers(job)) options.pservers.clear();
   // One trainer has nobody to add gradients up with, and needs pservers for tables only.
-  options.local = options.local || (job.is_collective() && options.num_gradient_servers == 1 &&
-                                    options.pservers.empty());
+  options.local = options.local || (job.has_group(options.pservers.size()) &&
+                                    options.num_gradient_servers == 1 && options.pservers.empty());
 }
 
 bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
   const bool is_alone = options.num_gradient_servers == 1 && options.pservers.empty();
-  return job.is_collective() && !options.local && !is_alone;
+  return job.has_group(options.pservers.size()) && !options.local && !is_alone;
 }
 
 wire::ParameterSet parameter_set(const config::JobConfig& job,
@@ -71,8 +71,8 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   wire::ParameterSet set;
   for (const wire::ParameterSpec& spec : parameters) *set.add_parameters() = spec;
   *set.mutable_optimizer() = job.optimizer;
-  set.set_dense_strategy(job.is_collective() && !has_group ? wire::STRATEGY_SYNC
-                                                           : job.dense_strategy);
+  const auto alone = job.is_collective() ? wire::STRATEGY_SYNC : job.dense_strategy;
+  set.set_dense_strategy(has_group ? wire::STRATEGY_COLLECTIVE : alone);
   set.set_sparse_strategy(job.sparse_strategy);
   set.set_async_lagged_grad_discard_ratio(job.async_lagged_grad_discard_ratio);
   set.set_seed(job.seed);

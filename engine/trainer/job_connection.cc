@@ -91,7 +91,8 @@ Status check_group(const config::JobConfig& job, const TrainOptions& options) {
     return Error{Errc::kUsage,
                  fmt::format("--trainers names {} of {} trainers", options.trainers.size(),
                              options.num_gradient_servers),
-                 "[strategy] dense = 'collective' needs host:port of each, by trainer_id"};
+                 "trainers that keep dense parameters among themselves need host:port of each, by "
+                 "trainer_id"};
   }
   const std::string layer = job.sparse_layer();
   if (!layer.empty() && options.pservers.empty()) {

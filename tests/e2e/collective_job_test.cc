@@ -122,6 +122,29 @@ TEST_F(CollectiveJob, WithATableEndsWithTheBitsOfPservers) {
   expect_the_bits_of_sync("2");
 }
 
+TEST_F(CollectiveJob, LocalSgdNeedsNoPservers) {
+  for (const char* const pservers : {"0", "1"}) {
+    const Outcome job =
+        train({"--trainers", "3", "--pservers", pservers, "--name",
+               fmt::format("local-{}", pservers), "--set", "strategy.dense=local_sgd", "--set",
+               "strategy.sparse=local_sgd", "--set", "strategy.update_frequency=7"});
+    ASSERT_EQ(job.code, 0) << job.output;
+  }
+  EXPECT_FALSE(values("local-0", 2).empty());
+  EXPECT_EQ(values("local-0", 0), values("local-1", 0));
+  const Outcome without =
+      train({"--trainers", "3", "--pservers", "0", "--set", "strategy.dense=sync"});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_NE(without.output.find("\"local_sgd\""), std::string::npos) << without.output;
+  make_sparse();
+  const Outcome table = train({"--trainers", "3", "--pservers", "0", "--set",
+                               "strategy.dense=local_sgd", "--set", "strategy.sparse=local_sgd"});
+  EXPECT_EQ(table.code, 2);
+  EXPECT_NE(table.output.find("the sparse table of layer 'word' is on pservers"), std::string::npos)
+      << table.output;
+  expect_nothing_left();
+}
+
 TEST_F(CollectiveJob, GoesOnAfterALossWithRestarts) {
   expect_the_bits_after_a_loss("0", "trainer-1", "--trainer_id=1");
 }

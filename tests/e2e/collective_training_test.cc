@@ -230,6 +230,70 @@ TEST(Collective, TheOthersHearWhyTheFirstTrainerCannotStart) {
   }
 }
 
+// local_sgd without pservers.
+const std::vector<std::string> kLocalSgd{"--num_passes=3",
+                                         "--set=strategy.dense=\"local_sgd\"",
+                                         "--set=strategy.sparse=\"local_sgd\"",
+                                         "--set=strategy.update_frequency=3",
+                                         "--set=optimizer.method=\"adam\"",
+                                         "--set=optimizer.learning_rate_schedule=poly",
+                                         "--set=optimizer.learning_rate_decay_a=0.01",
+                                         "--set=optimizer.learning_rate_decay_b=0.5",
+                                         "--set=train.log_period=1",
+                                         "--set=train.test_period=4",
+                                         "--set=train.snapshots_kept=9"};
+
+TEST(Collective, LocalSgdHasTheBitsOfPservers) {
+  for (const char* const update : {"average", "elastic_average"}) {
+    Job job;
+    job.write_dense_ngram({70, 70, 70});
+    const auto flags = with(
+        kLocalSgd, {fmt::format("--set=strategy.center_parameter_update_method=\"{}\"", update)});
+    ASSERT_TRUE(job.run("servers", kServers, flags));
+    ASSERT_TRUE(job.run("group", kGroup, flags));
+    for (const int pass : {0, 1, 2}) {
+      EXPECT_TRUE(job.values("group", pass) == job.values("servers", pass)) << update << pass;
+    }
+    // Those of pservers count the pushes of tables too, of which there are none.
+    const auto totals = lines_with(job.output("group", 0), "over all trainers");
+    const auto of_servers = lines_with(job.output("servers", 0), "over all trainers");
+    ASSERT_EQ(totals.size(), 3U);
+    for (std::size_t pass = 0; pass < 3; ++pass)
+      EXPECT_TRUE(of_servers.at(pass).starts_with(totals[pass])) << totals[pass];
+  }
+}
+
+// Whoever has no batch left takes part in the rounds of the others, and begins the next pass with
+// their mean.
+TEST(Collective, LocalSgdCountsUnevenDataAndIsRepeatable) {
+  Job job;
+  job.write_dense_ngram(kUneven);
+  ASSERT_TRUE(job.run("once", kGroup, kLocalSgd));
+  ASSERT_TRUE(job.run("again", kGroup, kLocalSgd));
+  EXPECT_TRUE(job.values("once", 2) == job.values("again", 2));
+  for (const std::string& line : lines_with(job.output("once", 0), "over all trainers"))
+    EXPECT_NE(line.find("samples=570 "), std::string::npos) << line;
+}
+
+TEST(Collective, AStoppedLocalSgdGoesOnInEitherModeAndCountsEveryRecordOnce) {
+  Job job;
+  job.write_dense_ngram({400, 400, 380});
+  for (const Shape& shape : {kGroup, kServers}) {
+    const std::string name = shape.pservers == 0 ? "group" : "servers";
+    auto trainers = start_group(job, name, kLocalSgd);
+    ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=2 ", std::chrono::seconds(240)))
+        << trainers[0].output();
+    trainers[2].signal(SIGTERM);
+    for (Process& trainer : trainers) {
+      EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kResumable)) << trainer.output();
+    }
+    ASSERT_TRUE(job.run(name, shape, with(kLocalSgd, {"--resume"})));
+    // Six samples of each record, in three passes.
+    const std::string manifest = job.snapshot(name, 2).at("MANIFEST");
+    EXPECT_NE(manifest.find(" samples=21240\n"), std::string::npos) << manifest;
+  }
+}
+
 TEST(Collective, OneTrainerIsALocalJob) {
   Job job;
   job.write_dense_ngram({40});

@@ -279,8 +279,8 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
   }
   if (!trainers.empty()) {
     arguments.insert(arguments.end() - static_cast<std::ptrdiff_t>(flags.size()),
-                     "--trainers=" + trainers);
-    arguments.emplace_back("--set=strategy.dense=\"collective\"");
+                     {"--trainers=" + trainers, "--set=strategy.dense=\"collective\""});
+    if (shape.pservers == 0) arguments.emplace_back("--pservers=");
   }
   for (int i = 0; i < shape.pservers; ++i) {
     const int port = base_port + i * shape.ports_of_pserver();

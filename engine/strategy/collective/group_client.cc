@@ -48,6 +48,10 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
   auto ranks = DenseRanks::create(client->set_, *client->group_, std::move(options));
   if (!ranks) return client->fail(std::move(ranks).error());
   client->ranks_ = *std::move(ranks);
+  const auto is_move = [](const wire::ParameterSpec& spec) {
+    return !spec.sparse() && spec.is_delta();
+  };
+  if (std::ranges::any_of(client->set_.parameters(), is_move)) client->local_.emplace(client->set_);
   return client;
 }
 
@@ -68,6 +72,10 @@ client::JobProgress GroupClient::progress() const {
 }
 
 Status GroupClient::pull_dense(std::span<client::DenseParameter> parameters) {
+  if (local_) {
+    local_->pull(*ranks_, parameters);
+    return {};
+  }
   return ranks_->lend(parameters);
 }
 
@@ -154,8 +162,7 @@ Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
   return fetch(Wish::kAverages, sink);
 }
 
-Status GroupClient::check_push(std::uint64_t num_samples, double cost_sum,
-                               const std::string& above) const {
+Status GroupClient::check_push(const client::PushTotals& totals, const std::string& above) const {
   const std::uint64_t batch = cursors_[group_->rank()] + 1;
   if (!above.empty()) {
     return Error{Errc::kFailed,
@@ -164,26 +171,42 @@ Status GroupClient::check_push(std::uint64_t num_samples, double cost_sum,
                              group_->rank(), above, batch),
                  "lower the learning rate or look at the data of this batch"};
   }
-  if (!std::isfinite(cost_sum)) {
-    return Error{
-        Errc::kFailed,
-        fmt::format("trainer {} pushed a cost of {} (batch {})", group_->rank(), cost_sum, batch),
-        "lower the learning rate or look at the data of this batch"};
+  if (!std::isfinite(totals.cost)) {
+    return Error{Errc::kFailed,
+                 fmt::format("trainer {} pushed a cost of {} (batch {})", group_->rank(),
+                             totals.cost, batch),
+                 "lower the learning rate or look at the data of this batch"};
   }
-  if (num_samples <= parameter::kCounterMax) return {};
-  return Error{Errc::kUsage, fmt::format("{} samples in a batch", num_samples)};
+  if (totals.samples <= parameter::kCounterMax) return {};
+  return Error{Errc::kUsage, fmt::format("{} samples in a batch", totals.samples)};
 }
 
 Status GroupClient::push(std::uint64_t num_samples, double cost_sum,
                          std::span<client::DenseParameter> dense,
                          std::span<client::SparseRows> sparse) {
   if (!sparse.empty()) return misuse("rows are pushed");
+  const client::PushTotals totals{.samples = num_samples, .cost = cost_sum};
+  if (!local_) return push_round(totals, dense);
+  local_->add(totals, begun_, dense);
+  if (!local_->is_round_due()) return {};
+  PADDLE_TRY_STATUS(push_moves());
+  local_->copy_to(dense);
+  return {};
+}
+
+Status GroupClient::push_moves() {
+  std::vector<client::DenseParameter> moves = local_->take_moves();
+  return push_round(local_->take_totals(), moves);
+}
+
+Status GroupClient::push_round(const client::PushTotals& totals,
+                               std::span<client::DenseParameter> dense) {
   PADDLE_TRY(const std::string above, ranks_->take_gradients(dense));
-  if (const Status checked = check_push(num_samples, cost_sum, above); !checked) {
-    return fail(checked.error());
-  }
-  PADDLE_TRY(const Infos infos,
-             meet(Wish::kStep, {.samples = num_samples, .cost = cost_sum, .stop = asks_to_stop_}));
+  if (const Status checked = check_push(totals, above); !checked) return fail(checked.error());
+  PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.samples = totals.samples,
+                                                   .cost = totals.cost,
+                                                   .batches = totals.batches,
+                                                   .stop = asks_to_stop_}));
   return apply(infos);
 }
 
@@ -194,19 +217,23 @@ Status GroupClient::apply(Infos infos) {
     if (info.stop) stop_asked_ = true;
     if (info.out_of_data) continue;
     ++cursors_[rank];
-    ++pass_batches_[rank];
+    pass_batches_[rank] += info.batches;
+    pass_.dense.batches += info.batches;
     ++pass_.dense.pushes;
     pass_.samples += info.samples;
     pass_.cost += info.cost;
     samples_ += info.samples;
   }
-  pass_.dense.batches = pass_.dense.pushes;
   pass_.dense.lags = {pass_.dense.pushes};
   const auto shares = set_.merge() == wire::MERGE_SUM ? collective::sum_shares(infos)
                                                       : collective::mean_shares(infos);
   const bool has_samples = collective::total_samples(infos) > 0;
-  const float rate = optim::learning_rate(set_.optimizer(), {samples_, passes_});
-  if (has_samples) PADDLE_TRY_STATUS(ranks_->update(shares, rate));
+  // A move has the learning rate in it.
+  const float rate = local_ ? 1 : optim::learning_rate(set_.optimizer(), {samples_, passes_});
+  if (has_samples) {
+    PADDLE_TRY_STATUS(ranks_->update(shares, rate));
+    if (local_) local_->on_round(*ranks_);
+  }
   ++step_;
   return {};
 }
@@ -227,6 +254,7 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
     return fail(Error{Errc::kFailed, fmt::format("a sum of trainer {}'s evaluators is not finite",
                                                  group_->rank())});
   }
+  if (local_ && !local_->is_empty()) PADDLE_TRY_STATUS(push_moves());
   bool pauses = end == client::PassEnd::kPause;
   bool is_over = false;
   while (!pauses && !is_over) {
@@ -243,11 +271,13 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   client::PassTotals totals = pass_;
   totals.tally = std::move(all);
   totals.paused = is_paused_ = pauses;
+  if (local_) local_->end_pass(pauses ? client::PassEnd::kPause : end);
   if (pauses) {
     ++pauses_;
     return totals;
   }
   ++passes_;
+  begun_ = {samples_, passes_};
   pauses_ = 0;
   pass_ = {};
   std::ranges::fill(pass_batches_, 0);

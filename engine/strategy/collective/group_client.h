@@ -4,13 +4,16 @@
 // Every call that needs the others begins with one round, in which each rank tells its wish. Ranks
 // that want the parameters' state, for a test or a snapshot, are served first, the lowest rank
 // before the others; the rest say again what they wanted.
+//
+// Where the set has dense parameters as deltas, ranks train copies of their own, and a round sums
+// their moves (local_rounds.h).
 #pragma once
 
 #include <atomic>
 
 #include "engine/client/parameter_client.h"
 #include "engine/client/snapshots/snapshot_parts.h"
-#include "engine/strategy/collective/dense_ranks.h"
+#include "engine/strategy/collective/local_rounds.h"
 
 namespace paddle::strategy {
 
@@ -83,7 +86,10 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   // Of the lowest rank that wants state, if any does.
   static std::optional<std::uint32_t> first_wish(Infos infos);
   Status serve(std::uint32_t root, Wish wish, Sink* sink);
-  Status check_push(std::uint64_t num_samples, double cost_sum, const std::string& above) const;
+  Status check_push(const client::PushTotals& totals, const std::string& above) const;
+  // A round with gradients, or with the moves of copies.
+  Status push_round(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
+  Status push_moves();
   Status apply(Infos infos);
 
   Status load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes);
@@ -98,6 +104,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   // The group reads and writes memory of the ranks until it has ended: it goes first.
   std::unique_ptr<DenseRanks> ranks_;
   std::unique_ptr<collective::Group> group_;
+  std::optional<LocalRounds> local_;
   std::uint64_t plan_hash_ = 0;
   std::vector<float> kept_;  // carried gradients, until a round turns out to be the step
   bool is_busy_ = false;
@@ -108,8 +115,9 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   std::uint64_t samples_ = 0;
   std::uint64_t passes_ = 0;
   std::uint64_t passes_loaded_ = 0;
+  optim::Progress begun_;  // before this pass, or this part of it
   std::uint64_t pauses_ = 0;
-  std::vector<std::uint64_t> cursors_;       // batches ever, by rank
+  std::vector<std::uint64_t> cursors_;       // pushes ever, by rank
   std::vector<std::uint64_t> pass_batches_;  // by rank
   client::PassTotals pass_;
   std::atomic<bool> asks_to_stop_ = false;

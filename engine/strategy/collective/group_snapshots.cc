@@ -98,6 +98,7 @@ void GroupClient::go_to(const wire::LoadBegin& place) {
   step_ = place.step();
   samples_ = place.samples();
   passes_ = passes_loaded_ = place.passes_finished();
+  begun_ = {samples_, passes_};
   for (std::uint32_t rank = 0; rank < group_->size(); ++rank) {
     const auto i = static_cast<int>(rank);
     cursors_[rank] = i < place.cursors_size() ? place.cursors(i) : 0;

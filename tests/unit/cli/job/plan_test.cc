@@ -224,7 +224,7 @@ TEST(JobPlan, TrainersOfACollectiveJobAreToldOfEachOther) {
   const auto placement = place_job(two_hosts(), 3, 0);
   ASSERT_TRUE(placement);
   Workspace workspace = workspace_of(3);
-  workspace.is_collective = true;
+  workspace.has_group = true;
   const auto plan = plan_job(two_hosts(), {"j", "bin/paddle-1", {}}, *placement,
                              {{"10.0.0.1", "10.0.0.2"}}, workspace);
   ASSERT_TRUE(plan) << plan.error().message;
@@ -238,7 +238,7 @@ TEST(JobPlan, TrainersOfACollectiveJobAreToldOfEachOther) {
     EXPECT_EQ(*told, "--trainers=10.0.0.1:7164,10.0.0.2:7164," +
                          endpoint_text("10.0.0.1", plan->trainers[2].spec.ports[0].first));
     const bool has_pservers = std::ranges::any_of(
-        arguments, [](const std::string& one) { return one.starts_with("--pservers"); });
+        arguments, [](const std::string& one) { return one.starts_with("--pservers=1"); });
     EXPECT_FALSE(has_pservers);
   }
 }

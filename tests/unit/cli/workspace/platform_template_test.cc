@@ -72,13 +72,13 @@ TEST(PlatformTemplate, TrainersOfAGroupListenAndHaveASecretWithoutPservers) {
   one.endpoints = "of {{trainers}}\n";
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
             "key\nof 3\n1 [{name: dense-0, port: 7164}, {name: sparse-0, port: 7165}]");
-  one.is_collective = true;
+  one.has_group = true;
   one.ports_num = 0;
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
-            "key\nof 3\n4 [{name: sparse-0, port: 7164}] --trainers=\"$trainers\"");
+            "key\nof 3\n4 [{name: sparse-0, port: 7164}] --trainers=\"$trainers\" --pservers=");
   one.pservers = 0;
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
-            "key\nof 3\n2 [{name: trainer, port: 7164}] --trainers=\"$trainers\"");
+            "key\nof 3\n2 [{name: trainer, port: 7164}] --trainers=\"$trainers\" --pservers=");
 }
 
 TEST(PlatformTemplate, WhatWouldLeaveItsPlaceIsRefused) {

@@ -1,0 +1,47 @@
+#include "engine/strategy/collective/local_rounds.h"
+
+#include <algorithm>
+
+namespace paddle::strategy {
+
+LocalRounds::LocalRounds(const wire::ParameterSet& set)
+    : is_elastic_(set.elastic_rate() > 0),
+      replica_(set, averaging_scale(set), elastic_alpha(set)),
+      window_(set) {}
+
+std::vector<client::DenseParameter> LocalRounds::values_of(const DenseRanks& ranks) const {
+  std::vector<client::DenseParameter> values;
+  for (const std::uint32_t parameter : ranks.layout().dense()) {
+    const auto from = ranks.values(parameter);
+    values.push_back(
+        {.parameter = parameter, .value = LargeArray<float>(from.size()), .gradient = {}});
+    std::ranges::copy(from, values.back().value.begin());
+  }
+  return values;
+}
+
+void LocalRounds::pull(const DenseRanks& ranks, std::span<client::DenseParameter> parameters) {
+  if (replica_.is_empty()) replica_.reset(values_of(ranks));
+  for (client::DenseParameter& one : parameters) {
+    one.lent = {};
+    one.placed_gradient = {};
+  }
+  replica_.copy_to(parameters);
+}
+
+void LocalRounds::add(const client::PushTotals& totals, const optim::Progress& begun,
+                      std::span<client::DenseParameter> parameters) {
+  const float rate = window_.add(totals, begun);
+  if (totals.samples > 0) replica_.update(rate, parameters);  // else it was left out
+}
+
+void LocalRounds::on_round(const DenseRanks& ranks) {
+  const std::vector<client::DenseParameter> values = values_of(ranks);
+  if (is_elastic_) {
+    replica_.on_center(values);
+  } else {
+    replica_.reset(values);
+  }
+}
+
+}  // namespace paddle::strategy
