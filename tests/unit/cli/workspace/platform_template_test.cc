@@ -75,7 +75,7 @@ TEST(PlatformTemplate, TrainersOfAGroupListenAndHaveASecretWithoutPservers) {
   one.has_group = true;
   one.ports_num = 0;
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
-            "key\nof 3\n4 [{name: sparse-0, port: 7164}] --trainers=\"$trainers\" --pservers=");
+            "key\nof 3\n4 [{name: sparse-0, port: 7164}] --trainers=\"$trainers\"");
   one.pservers = 0;
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
             "key\nof 3\n2 [{name: trainer, port: 7164}] --trainers=\"$trainers\" --pservers=");
