@@ -114,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void read_head() {
     give_bytes();
+    is_head_only_ = false;
     parser_.emplace();
     parser_->header_limit(kHeadBytesMax);
     parser_->body_limit(server_.options().body_bytes_max);
@@ -142,9 +143,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const std::string target(head.target());
     request_ = {.method = std::string(head.method_string()),
                 .path = target.substr(0, target.find('?')),
+                .host = text(http::field::host),
                 .content_type = text(http::field::content_type),
                 .authorization = text(http::field::authorization),
                 .body = {}};
+    is_head_only_ = head.method() == http::verb::head;
     is_last_ = !head.keep_alive();
     const auto length = parser_->content_length();
     const bool has_body = parser_->chunked() || (length && *length > 0);
@@ -215,6 +218,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_.keep_alive(!is_last_);
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
+    if (is_head_only_) response_.body().clear();  // its length stays in the head
     stream_.expires_after(server_.options().reply_time);
     http::async_write(stream_, response_,
                       [self = shared_from_this()](ErrorCode error, std::size_t) {
@@ -253,7 +257,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t bytes_taken_ = 0;
   std::size_t discarded_ = 0;
   bool is_idle_ = false;
-  bool is_last_ = false;  // no request comes after this one
+  bool is_head_only_ = false;  // the reply to HEAD is that to GET without its body
+  bool is_last_ = false;       // no request comes after this one
   ErrorCode ignored_;
 };
 

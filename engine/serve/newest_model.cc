@@ -29,10 +29,13 @@ Result<std::unique_ptr<NewestModel>> NewestModel::open(const std::string& direct
     PADDLE_TRY(newest->model_, Model::load(directory, options));
     return newest;
   }
-  PADDLE_TRY_STATUS(newest->look());
+  const bool exists = snapshot::kernel_file_system().exists(directory);
+  if (exists) PADDLE_TRY_STATUS(newest->look());
   if (!newest->model_) {
-    return Error{Errc::kUsage, directory + " is no snapshot, and has none",
-                 "--snapshot names a pass-0000N folder, or the --save_dir that they are in"};
+    return Error{
+        Errc::kUsage,
+        directory + (exists ? " is no snapshot, and has none" : ": there is no such folder"),
+        "--snapshot names a pass-0000N folder, or the --save_dir that they are in"};
   }
   newest->follower_ = std::thread([&served = *newest, period] { served.follow(period); });
   return newest;

@@ -1,5 +1,7 @@
 #include "engine/serve/service.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 
@@ -17,6 +19,18 @@ constexpr const char* kJsonLines = "application/x-ndjson";
 bool is_json(std::string_view content_type) {
   const std::string_view type = content_type.substr(0, content_type.find(';'));
   return type == "application/json" || type == kJsonLines || type == "application/jsonl";
+}
+
+// Of a Host field: a name or an address, with or without a port.
+bool is_this_machine(std::string_view host) {
+  const std::size_t address_end = host.starts_with('[') ? host.find(']') : host.find(':');
+  const std::string name(host.starts_with('[') ? host.substr(1, address_end - 1)
+                                               : host.substr(0, address_end));
+  in_addr four{};
+  in6_addr six{};
+  if (::inet_pton(AF_INET, name.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24U) == 127;
+  if (::inet_pton(AF_INET6, name.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
+  return ::strcasecmp(name.c_str(), "localhost") == 0;
 }
 
 // A request may be smaller, or must be another one; the rest is not the client's fault.
@@ -74,13 +88,18 @@ std::optional<Reply> Service::refuse(const Request& head) const {
         !equal_constant_time(as_bytes(given.substr(kBearer.size())), options_.token))
       return refusal(401, "the bearer token is missing or wrong", "Authorization: Bearer TOKEN");
   }
+  if (options_.token.empty() && !head.host.empty() && !is_this_machine(head.host)) {
+    return refusal(421, "without a token only requests for this machine are answered",
+                   "ask by http://localhost or its address, or see --token_file");
+  }
   if (route == nullptr) {
     return refusal(404, "there is no such path",
                    "paths are /v1/predict, /v1/rows, /v1/model, /healthz, /metrics");
   }
-  if (head.method == route->method) return {};
+  const bool has_head = route->method == "GET";
+  if (head.method == route->method || (has_head && head.method == "HEAD")) return {};
   Reply reply = refusal(405, fmt::format("{} takes {}", route->path, route->method));
-  reply.allow = route->method;
+  reply.allow = has_head ? "GET, HEAD" : route->method;
   return reply;
 }
 

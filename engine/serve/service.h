@@ -17,14 +17,14 @@
 namespace paddle::serve {
 
 struct Request {
-  std::string method, path, content_type, authorization, body;
+  std::string method, path, host, content_type, authorization, body;
 };
 
 struct Reply {
   unsigned status = 200;
   std::string type = "application/json";
   std::string body = {};
-  std::string allow = {};      // of 405: the method there is
+  std::string allow = {};      // of 405: the methods there are
   unsigned retry_seconds = 0;  // of 503
 };
 
@@ -32,7 +32,9 @@ struct Reply {
 Reply refusal(unsigned status, const std::string& message, const std::string& hint = "");
 
 struct ServiceOptions {
-  Bytes token = {};  // of every request but /healthz; empty: none
+  // Of every request but /healthz. Empty: none, and requests must be for this machine by name, so
+  // that no page in a browser here can ask by a name of its own (DNS rebinding).
+  Bytes token = {};
   std::uint32_t threads = 1;
   std::uint32_t queue_max = 128;  // requests that wait for a thread
 };

@@ -21,8 +21,8 @@ class HttpClient {
 
   // False when the server has closed the connection.
   bool send(std::string_view bytes);
-  // The next reply; nothing when the connection ends before it is whole.
-  std::optional<HttpReply> receive();
+  // The next reply; nothing when the connection ends before it is whole. One to HEAD has no body.
+  std::optional<HttpReply> receive(bool is_head_only = false);
   std::optional<HttpReply> ask(const std::string& method, const std::string& path,
                                const std::string& body = "", const std::string& headers = "");
   // Whether the server closes the connection, whatever it sends before, within a deadline.

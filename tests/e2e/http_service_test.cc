@@ -175,6 +175,12 @@ TEST_F(Serving, ShowsItsTablesItsModelAndItsFigures) {
     EXPECT_NE(metrics.find(line), std::string::npos) << line << metrics;
 }
 
+TEST_F(Serving, NamesAFolderThatIsNot) {
+  EXPECT_EQ(shell("paddle serve --port=0 --snapshot=nowhere"), 2);
+  EXPECT_NE(read("out").find("nowhere: there is no such folder"), std::string::npos) << read("out");
+  EXPECT_NE(read("out").find("hint: --snapshot names a pass-0000N folder"), std::string::npos);
+}
+
 TEST_F(Serving, NamesWhatIsWrong) {
   const std::string records = read("ctr_dnn/data/test.txt");
   start("save");
@@ -194,6 +200,42 @@ TEST_F(Serving, NamesWhatIsWrong) {
   EXPECT_EQ(method->status, 405);
   EXPECT_EQ(method->headers.at("allow"), "POST");
   EXPECT_EQ(client.ask("POST", "/v1/predict", two, kText)->status, 200) << "the same connection";
+}
+
+TEST_F(Serving, AnswersHeadAsGetWithoutABody) {
+  start("save");
+  HttpClient client(port_);
+  const auto got = client.ask("GET", "/v1/model", "", "");
+  ASSERT_TRUE(got);
+  // On one connection: a body that nobody expects would be taken for the next reply.
+  for (const auto& [path, status] : {std::pair("/v1/model", 200), std::pair("/nowhere", 404)}) {
+    const auto head = client.ask("HEAD", path);
+    ASSERT_TRUE(head) << path;
+    EXPECT_EQ(head->status, status) << path;
+    EXPECT_TRUE(head->body.empty());
+    EXPECT_NE(head->headers.at("content-length"), "0");
+  }
+  const auto again = client.ask("HEAD", "/v1/model");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->headers.at("content-length"), std::to_string(got->body.size()));
+  EXPECT_EQ(ask("HEAD", "/v1/predict").status, 405);
+  EXPECT_EQ(ask("DELETE", "/v1/model").headers.at("allow"), "GET, HEAD");
+}
+
+TEST_F(Serving, WithoutATokenIsForThisMachineByName) {
+  start("save");
+  const auto status = [&](const std::string& host) {
+    HttpClient client(port_);
+    client.send(fmt::format("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", host));
+    return client.receive().value_or(HttpReply()).status;
+  };
+  for (const char* const host :
+       {"localhost", "LocalHost:8500", "127.0.0.1:1", "127.1.2.3", "[::1]:8500", "[::1]", ""})
+    EXPECT_EQ(status(host), 200) << host;
+  for (const char* const host :
+       {"evil.example", "evil.example:8500", "127.0.0.1.evil.example", "localhost.evil.example",
+        "10.0.0.1", "[2001:db8::1]", "[", "[]", "127.1", ":8500", "localhost@evil.example"})
+    EXPECT_EQ(status(host), 421) << host;
 }
 
 TEST_F(Serving, TakesNewerSnapshotsWithoutAFailedRequest) {
@@ -285,7 +327,7 @@ TEST_F(Serving, BoundsMemoryBodiesAndTheQueue) {
   const std::uint64_t before = peak_kilobytes();
   for (const std::string length : {"1000000000", "18446744073709551615", "4000001"}) {
     HttpClient client(port_);
-    client.send("POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: " + length + "\r\n\r\n");
+    client.send("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length + "\r\n\r\n");
     const std::string part(1U << 20U, '1');
     for (int i = 0; i < 64 && client.send(part); ++i) {
     }
@@ -302,7 +344,7 @@ TEST_F(Serving, BoundsMemoryBodiesAndTheQueue) {
       413);
   EXPECT_TRUE(polite.is_closed(std::chrono::seconds(30)));
   HttpClient chunked(port_);
-  chunked.send("POST /v1/predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  chunked.send("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
   const std::string chunk = "10000\r\n" + std::string(65536, '1') + "\r\n";
   for (int i = 0; i < 2000 && chunked.send(chunk); ++i) {
   }
