@@ -25,6 +25,7 @@ constexpr std::int64_t kSlotWidthMax = 1 << 16;  // floats
 constexpr std::array<std::string_view, 2> kLabels{"id", "float"};
 constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};
 constexpr std::array<std::string_view, 3> kCsvTypes{"id", "hash", "float"};
+constexpr std::array<std::string_view, 5> kJsonTypes{"id", "ids", "hash", "hashes", "float"};
 
 // Reads one character; TOML's "\t" is a tab.
 char read_character(TomlTable& table, std::string_view key, char fallback) {
@@ -39,6 +40,7 @@ char read_character(TomlTable& table, std::string_view key, char fallback) {
 SlotType slot_type(std::string_view word) {
   if (word == "ids") return SlotType::kIds;
   if (word == "hash") return SlotType::kHash;
+  if (word == "hashes") return SlotType::kHashes;
   return word == "float" ? SlotType::kFloat : SlotType::kId;
 }
 
@@ -65,21 +67,23 @@ void read_columns(TomlTable& table, const DataConfig& data, DataSlotConfig& slot
 
 void read_slots(TomlTable& data, DataConfig& config) {
   const bool is_csv = config.format == "csv";
+  std::span<const std::string_view> types = kMultiSlotTypes;
+  if (is_csv) types = kCsvTypes;
+  if (config.format == "jsonl") types = kJsonTypes;
   std::set<std::string> names;
   for (TomlTable& table : data.tables("slot")) {
     DataSlotConfig slot;
     require(table, "name", "the slot");
     require(table, "type", "the slot");
     slot.name = table.string("name");
-    slot.type = slot_type(is_csv ? table.choice("type", "id", kCsvTypes)
-                                 : table.choice("type", "id", kMultiSlotTypes));
+    slot.type = slot_type(table.choice("type", "id", types));
     if (is_csv) {
       read_columns(table, config, slot);
     } else {
       if (slot.type == SlotType::kFloat) {
         slot.width = read_count(table, "width", 1, 1, kSlotWidthMax);
       }
-      slot.used = table.boolean("used", true);
+      if (config.format == "multislot") slot.used = table.boolean("used", true);
     }
     if (!slot.name.empty() && !names.insert(slot.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", slot.name));
@@ -165,12 +169,18 @@ void read_csv(TomlTable& data, DataConfig& config) {
   read_buckets(data, config);
 }
 
-constexpr std::array<DataFormat, 6> kFormats{{{"ngram", read_ngram, ngram_slots},
+void read_jsonl(TomlTable& data, DataConfig& config) {
+  read_slots(data, config);
+  read_buckets(data, config);
+}
+
+constexpr std::array<DataFormat, 7> kFormats{{{"ngram", read_ngram, ngram_slots},
                                               {"bow", read_bow, bow_slots},
                                               {"multislot", read_slots, declared_slots},
                                               {"libsvm", read_libsvm, libsvm_slots},
                                               {"csv", read_csv, declared_slots},
-                                              {"criteo", read_libsvm, criteo_slots}}};
+                                              {"criteo", read_libsvm, criteo_slots},
+                                              {"jsonl", read_jsonl, declared_slots}}};
 
 Result<std::uint64_t> count_lines(const std::string& path) {
   auto text = read_file(path, kDictionaryBytesMax);

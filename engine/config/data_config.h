@@ -14,9 +14,10 @@ constexpr std::uint32_t kCriteoIntegers = 13;    // I1 .. I13, in the slot "dens
 constexpr std::uint32_t kCriteoCategories = 26;  // in the slots C1 .. C26
 
 enum class SlotType {
-  kId,    // one whole number from 0 to 2^64-1; csv: one from each of its columns
-  kIds,   // multislot: any number of ids
-  kHash,  // csv: a text as a 64-bit id
+  kId,      // one whole number from 0 to 2^64-1; csv: one from each of its columns
+  kIds,     // multislot, jsonl: any number of ids
+  kHash,    // csv, jsonl: a text as a 64-bit id
+  kHashes,  // jsonl: any number of texts
   kFloat
 };
 
@@ -29,8 +30,9 @@ struct DataSlotConfig {
   std::vector<std::uint32_t> columns = {};  // csv: indexes into DataConfig::columns
   char separator = 0;  // csv: between the ids of one field; 0: a field is one id
 
+  bool is_hashed() const { return type == SlotType::kHash || type == SlotType::kHashes; }
   bool has_many_ids() const {
-    return type == SlotType::kIds ||
+    return type == SlotType::kIds || type == SlotType::kHashes ||
            (type != SlotType::kFloat && (separator != 0 || columns.size() > 1));
   }
 };
@@ -38,17 +40,17 @@ struct DataSlotConfig {
 struct DataConfig {
   std::string train;   // globs relative to the workspace: "data/train.txt-*"
   std::string test;    // may be empty
-  std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv" or "criteo"
+  std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv", "jsonl" or "criteo"
   // A word a line; the id is the line number from 0; the last line is <unk>.
   std::string dictionary;
   std::uint64_t dictionary_size = 0;  // in lines
   std::uint32_t ngram = 5;            // ngram: words in a window, the last one is the label
-  std::vector<DataSlotConfig> slots;  // multislot, csv
+  std::vector<DataSlotConfig> slots;  // multislot, csv, jsonl
   std::vector<std::string> columns;   // csv: every column in the order of the file
   char delimiter = ',';               // csv
   bool has_header = false;            // csv: the first line of each file names the columns
   bool float_label = false;           // libsvm, criteo: the label is a float, else an id
-  std::uint64_t buckets = 0;          // libsvm, csv, criteo: modulus of indexes and hashes; 0: none
+  std::uint64_t buckets = 0;  // libsvm, csv, jsonl, criteo: modulus of indexes and hashes; 0: none
 
   std::vector<std::string> pipe_command;   // reads a file on its stdin, prints records in `format`
   std::chrono::seconds pipe_timeout{600};  // longest silence of the pipe_command

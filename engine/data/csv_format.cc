@@ -174,6 +174,7 @@ class Csv final : public Format {
         }
         return parse_float(text, names_[column], block.values.emplace_back());
       case SlotType::kHash:
+      case SlotType::kHashes:
         block.ids.push_back(hashes_[index](text));
         return {};
       case SlotType::kId:

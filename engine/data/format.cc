@@ -13,12 +13,13 @@ struct Parser {
   std::unique_ptr<Format> (*make)(const config::DataConfig& data, const Dictionary& dictionary);
 };
 
-constexpr std::array<Parser, 6> kParsers{{{"ngram", make_ngram},
+constexpr std::array<Parser, 7> kParsers{{{"ngram", make_ngram},
                                           {"bow", make_bow},
                                           {"multislot", make_multislot},
                                           {"libsvm", make_libsvm},
                                           {"csv", make_csv},
-                                          {"criteo", make_criteo}}};
+                                          {"criteo", make_criteo},
+                                          {"jsonl", make_jsonl}}};
 
 }  // namespace
 

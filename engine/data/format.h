@@ -32,6 +32,7 @@ std::unique_ptr<Format> make_multislot(const config::DataConfig& data,
 std::unique_ptr<Format> make_libsvm(const config::DataConfig& data, const Dictionary& dictionary);
 std::unique_ptr<Format> make_csv(const config::DataConfig& data, const Dictionary& dictionary);
 std::unique_ptr<Format> make_criteo(const config::DataConfig& data, const Dictionary& dictionary);
+std::unique_ptr<Format> make_jsonl(const config::DataConfig& data, const Dictionary& dictionary);
 
 // For libsvm and Criteo lines. Appends a float, or a class: a whole number from 0, where "+1" is 1
 // and "-1" is 0.

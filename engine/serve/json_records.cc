@@ -18,7 +18,7 @@ using nlohmann::json;
 bool is_hashed(const config::DataConfig& data, const std::string& slot) {
   if (data.format == "criteo") return slot.starts_with('C');
   const auto found = std::ranges::find(data.slots, slot, &config::DataSlotConfig::name);
-  return found != data.slots.end() && found->type == config::SlotType::kHash;
+  return found != data.slots.end() && found->is_hashed();
 }
 
 Error wrong(const std::string& slot, std::string_view expected) {

@@ -215,7 +215,7 @@ TEST(Rooms, EachOutsideLibraryHasOneHome) {
       {R"(#include <libssh)", {"remote/launcher/ssh/"}},
       {R"(#include <CLI/)", {"cli/", "engine/commands/"}},
       {R"(#include <toml\+\+/)", {"engine/config/"}},
-      {R"(#include <nlohmann/)", {"cli/", "engine/serve/"}},
+      {R"(#include <nlohmann/)", {"cli/", "engine/data/", "engine/serve/"}},
       {R"(#include <boost/)", {"engine/serve/"}},
       {R"(#include <cblas)", {"engine/"}},
       {R"(\bsleep_for\()", {"engine/net/"}},  // the backoff between connection attempts

@@ -45,6 +45,11 @@ config::DataConfig configuration(fuzz::Input& input) {
                   {.name = "b", .type = SlotType::kIds, .used = (more & 2U) == 0},
                   {.name = "c", .type = SlotType::kFloat, .width = 2, .used = (more & 4U) == 0}};
   }
+  if (made.format == "jsonl") {
+    made.slots = {{.name = "a", .type = (more & 1U) != 0 ? SlotType::kHash : SlotType::kId},
+                  {.name = "b", .type = (more & 2U) != 0 ? SlotType::kHashes : SlotType::kIds},
+                  {.name = "c", .type = SlotType::kFloat, .width = 1U + (more >> 7U)}};
+  }
   return made;
 }
 

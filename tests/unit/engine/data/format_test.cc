@@ -37,6 +37,16 @@ class FormatTest : public DataTest {
         {.name = "site", .type = SlotType::kHash, .columns = {2}},
         {.name = "tags", .columns = {3}, .separator = '|'}};
   }
+  void use_jsonl() {
+    options_.data = {};
+    options_.data.format = "jsonl";
+    options_.data.slots = {{.name = "click"},
+                           {.name = "numbers", .type = SlotType::kFloat, .width = 2},
+                           {.name = "age", .type = SlotType::kFloat},
+                           {.name = "site", .type = SlotType::kHash},
+                           {.name = "seen", .type = SlotType::kIds},
+                           {.name = "tags", .type = SlotType::kHashes}};
+  }
   void use(const std::string& format) {
     options_.data = {};
     options_.data.format = format;
@@ -120,6 +130,52 @@ TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
             "bad.txt:1: column 'click': '' is not a whole number from 0 to 2^64-1");
   EXPECT_EQ(mistake("1,1,\"3,4,5\n"), "bad.txt:1: a quote is not closed");
   EXPECT_EQ(mistake("1,1,\"3\"x,4,5\n"), "bad.txt:1: text follows a closing quote");
+}
+
+TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
+  use_jsonl();
+  const SlotHash site("site", 0), tags("tags", 0);
+  EXPECT_EQ(
+      parse(R"({"click": 1, "numbers": [0.5, -2], "age": 30, "site": "a \u00e9", "seen": [7, 5],)"
+            R"( "tags": ["x", 3], "unknown": {"a": [1]}})"
+            "\n\n"
+            R"({"tags": [], "site": 12, "age": true, "click": false})"
+            "\r\n"
+            R"({"click": 18446744073709551615, "site": null, "seen": null})"),
+      (Records{
+          fmt::format("1|(0.5 -2)|(30)|{}|7 5|{} {}", site("a \xc3\xa9"), tags("x"), tags("3")),
+          fmt::format("0|(0 0)|(1)|{}||", site("12")),
+          fmt::format("18446744073709551615|(0 0)|(0)|{}||", site(""))}));
+  options_.data.buckets = 10;
+  EXPECT_EQ(parse(R"({"click": 77, "site": "a"})"),
+            Records{fmt::format("77|(0 0)|(0)|{}||", SlotHash("site", 10)("a"))});
+  const std::string id = "' must be a whole number from 0";
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"[1]", "it is no JSON object"},
+      {R"({"click": 1)", "it is no JSON object"},
+      {R"({"click": 1} {})", "it is no JSON object"},
+      {"{}", "'click" + id},
+      {R"({"click": -1})", "'click" + id},
+      {R"({"click": 1.5})", "'click" + id},
+      {R"({"click": "1"})", "'click" + id},
+      {R"({"click": 18446744073709551616})", "'click" + id},
+      {R"({"click": 1, "numbers": [1]})", "'numbers' must be 2 numbers"},
+      {R"({"click": 1, "numbers": [1, "2"]})", "'numbers' must be 2 numbers"},
+      {R"({"click": 1, "numbers": 1})", "'numbers' must be 2 numbers"},
+      {R"({"click": 1, "age": "30"})", "'age' must be a number"},
+      {R"({"click": 1, "age": 1e999})", "it is no JSON object"},
+      {R"({"click": 1, "age": 1e300})", "'age' must be a number"},
+      {R"({"click": 1, "site": ["a"]})", "'site' must be a text"},
+      {R"({"click": 1, "seen": 5})", "'seen' must be a list"},
+      {R"({"click": 1, "seen": ["a"]})", "'seen" + id},
+      {R"({"click": 1, "tags": {"a": 1}})", "'tags' must be a list"},
+      {R"({"click": 1, "tags": [["a"]]})", "'tags' must be a text"}};
+  for (const auto& [line, what] : wrong)
+    EXPECT_EQ(mistake(R"({"click": 0})"
+                      "\n" +
+                      line + "\n"),
+              "bad.txt:2: " + what)
+        << line;
 }
 
 TEST_F(FormatTest, CsvSlotsOfSeveralColumnsHaveManyIds) {
@@ -240,6 +296,8 @@ TEST_F(FormatTest, ShortLinesAndEmptyFilesOfEachFormat) {
   check();
   use_csv();
   check();
+  use_jsonl();
+  check();
 }
 
 TEST_F(FormatTest, ALineThatIsTooLongIsOneBadRecord) {
@@ -259,7 +317,7 @@ TEST_F(FormatTest, ALineThatIsTooLongIsOneBadRecord) {
 TEST_F(FormatTest, AnyBytesAreRecordsOrBadRecords) {
   Rng rng(7);
   const auto check = [&] {
-    constexpr std::string_view kLikely = " \t\n\r,|:\"#-+.0123456789e\0x";
+    constexpr std::string_view kLikely = " \t\n\r,|:\"#-+.0123456789e\0x{}[]";
     for (int round = 0; round < 40; ++round) {
       std::string text;
       for (std::uint64_t i = rng.below(4000); i > 0; --i) {
@@ -277,6 +335,8 @@ TEST_F(FormatTest, AnyBytesAreRecordsOrBadRecords) {
   use_multislot();
   check();
   use_csv();
+  check();
+  use_jsonl();
   check();
 }
 

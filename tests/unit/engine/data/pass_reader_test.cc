@@ -73,6 +73,17 @@ TEST_F(PassReaderTest, ResumesEachFormat) {
   expect_resumes();
 }
 
+TEST_F(PassReaderTest, ResumesJsonLines) {
+  options_.shuffle_records = kWindow;
+  options_.data.format = "jsonl";
+  options_.data.slots = {{.name = "n", .type = config::SlotType::kFloat},
+                         {.name = "t", .type = config::SlotType::kHashes}};
+  write_files([](int i) {
+    return fmt::format(R"({{"n": {}, "t": ["a", "b{}"], "unused": "{:200}"}})", i, i % 9, "");
+  });
+  expect_resumes();
+}
+
 TEST_F(PassReaderTest, ResumesMultislot) {
   options_.shuffle_records = kWindow;
   options_.data.format = "multislot";
