@@ -254,8 +254,11 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
     return fail(Error{Errc::kFailed, fmt::format("a sum of trainer {}'s evaluators is not finite",
                                                  group_->rank())});
   }
-  if (local_ && !local_->is_empty()) PADDLE_TRY_STATUS(push_moves());
   bool pauses = end == client::PassEnd::kPause;
+  if (local_ && !local_->is_empty()) {
+    PADDLE_TRY_STATUS(push_moves());
+    pauses = pauses || stop_asked_;  // as those do whose data goes on after this round
+  }
   bool is_over = false;
   while (!pauses && !is_over) {
     PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.stop = asks_to_stop_, .out_of_data = true}));
