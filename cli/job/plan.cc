@@ -164,7 +164,7 @@ struct Planner {
              fmt::format("--ports_num={}", dense_ports()),
              fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse)});
       }
-      if (workspace.has_group) {
+      if (workspace.trainers_talk()) {
         if (endpoints.empty()) trainer.spec.arguments.emplace_back("--pservers=");
         trainer.spec.arguments.push_back(
             fmt::format("--trainers={}", fmt::join(own_endpoints, ",")));
@@ -287,7 +287,7 @@ Result<JobPlan> plan_job(const ClusterSpec& cluster, const JobRequest& request,
   planner.add_pservers(plan);
   planner.add_trainers(plan);
   planner.add_files(plan);
-  plan.trainers_talk = plan.pservers.empty() || workspace.has_group;
+  plan.trainers_talk = plan.pservers.empty() || workspace.trainers_talk();
   return plan;
 }
 

@@ -30,10 +30,13 @@ struct Workspace {
   std::uint32_t trainer_count = 1;    // threads of a trainer
   std::uint32_t snapshot_copies = 1;  // nodes that each snapshot is saved on
   bool has_group = false;             // trainers keep dense parameters among themselves
+  bool has_node_groups = false;       // those of one node push one sum of their gradients
   bool has_network = true;            // job.toml describes one, which the engine can plan
 
   // Whether each trainer gets a port of its own to listen on.
-  bool trainers_listen() const { return !command.empty() || has_group; }
+  bool trainers_listen() const { return !command.empty() || trainers_talk(); }
+  // Whether the engine's trainers have connections to each other.
+  bool trainers_talk() const { return has_group || has_node_groups; }
 };
 
 // kUsage for none where the job's trainers keep their parameters on pservers, and for some where

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/memory/huge_pages.h"
@@ -39,6 +40,9 @@ struct PushTotals {
   std::uint64_t batches = 1;
   std::uint64_t samples = 0;
   double cost = 0;  // sum over samples
+  // The trainers of a node push one sum of their dense gradients: the samples behind it, or 0 where
+  // another trainer pushes it.
+  std::optional<std::uint64_t> node_samples = {};
 };
 
 }  // namespace paddle::client

@@ -142,12 +142,19 @@ Result<std::vector<float>> DenseChannel::read(std::size_t shard, std::uint32_t p
 }
 
 Result<DenseChannel::Push> DenseChannel::prepare(const wire::PushPart& totals,
-                                                 std::span<DenseParameter> parameters) {
+                                                 std::span<DenseParameter> parameters,
+                                                 std::optional<std::uint64_t> node_samples) {
   Push push(*this);
   PADDLE_TRY(push.parameters_, by_index(parameters));
   push.parts_.begin(lanes_, totals);
+  push.is_empty_ = node_samples == 0 && parameters.empty();
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
     const std::uint64_t size = layout_.sizes[shard];
+    if (push.is_empty_) {
+      push.parts_.add_shard(1, totals,
+                            [](std::size_t, auto& part) { part.head.set_node_samples(0); });
+      continue;
+    }
     if (!loans_.empty()) push.lent_.push_back(gradients(layout_.pieces[shard], push.parameters_));
     if (!loans_.empty() && !push.lent_.back().empty()) {
       push.parts_.add_shard(1, totals, [&](std::size_t, auto& part) { part.head.set_count(size); });
@@ -157,6 +164,7 @@ Result<DenseChannel::Push> DenseChannel::prepare(const wire::PushPart& totals,
     push.parts_.add_shard(count, totals, [&](std::size_t i, auto& part) {
       const std::uint64_t offset = i * floats_max_;
       part.head.set_offset(offset);
+      if (node_samples) part.head.set_node_samples(*node_samples);
       part.head.set_count(std::min(size - offset, floats_max_));
       part.pieces = gather(layout_.pieces[shard], push.parameters_, offset, part.head.count());
     });
@@ -181,7 +189,7 @@ Status DenseChannel::Push::receive() {
     }
     PADDLE_TRY_STATUS(channel_.receive_values(shard, FrameType::kPushed, 0,
                                               channel_.layout_.sizes[shard], parameters_, pushed));
-    if (!pushed.has_values()) to_pull.push_back(shard);
+    if (!pushed.has_values() && !is_empty_) to_pull.push_back(shard);
   }
   for (const std::size_t shard : to_pull) {
     PADDLE_TRY_STATUS(channel_.pull_shard(shard, parameters_));

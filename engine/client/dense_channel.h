@@ -42,8 +42,11 @@ class DenseChannel {
     std::vector<DenseParameter*> parameters_;  // by index; null: not of this push
     PartedPush<wire::PushDense> parts_;
     std::vector<std::vector<std::span<const float>>> lent_;  // gradients by shard
+    bool is_empty_ = false;  // of gradients, and the answers of values
   };
-  Result<Push> prepare(const wire::PushPart& totals, std::span<DenseParameter> parameters);
+  // `node_samples` as in PushTotals. With 0 and no parameters the push carries no gradient.
+  Result<Push> prepare(const wire::PushPart& totals, std::span<DenseParameter> parameters,
+                       std::optional<std::uint64_t> node_samples = {});
 
   // Elements [offset, offset + count) of one plane of a shard. Plane 0 is the values, the others
   // are the optimizer's state.

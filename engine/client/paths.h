@@ -23,6 +23,15 @@ class Path {
   // Pushes what is held back, and settles.
   virtual Status end_pass(PassEnd) { return settle(); }
 
+  // For paths that talk to other trainers beside the shards; the last three are as ParameterClient
+  // has them. A thread calls take_part() once the shards know that this trainer's pass ends, while
+  // another awaits their answers; it returns when no other trainer needs this one.
+  virtual bool talks_to_trainers() const { return false; }
+  virtual Status take_part() { return {}; }
+  virtual void announce_busy(std::string_view /*activity*/) {}
+  virtual Status leave() { return {}; }
+  virtual void interrupt(const Error& /*why*/) {}  // any thread
+
  protected:
   ShardChannels& shards_;
 };

@@ -133,7 +133,8 @@ Status ShardChannels::run(Push& push, const ClientLanes& lanes) {
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense) {
-  PADDLE_TRY(auto push, dense_.prepare(part_of(totals, has_rounds(dense_.lanes())), dense));
+  PADDLE_TRY(auto push, dense_.prepare(part_of(totals, has_rounds(dense_.lanes())), dense,
+                                       totals.node_samples));
   return run(push, dense_.lanes());
 }
 
@@ -200,7 +201,7 @@ void ShardChannels::repeat_end(bool pauses) {
   --position_.passes;
 }
 
-Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses) {
+Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, const Around& around) {
   PassTotals totals;
   wire::FinishPass message;
   message.set_pass(position_.passes);
@@ -230,7 +231,9 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses) {
     totals.tally = *std::move(sum);
     return {};
   };
-  PADDLE_TRY_STATUS(on_all(ask, take));
+  PADDLE_TRY_STATUS(on_each(ask));
+  const auto await = [&] { return on_each(take); };
+  PADDLE_TRY_STATUS(around ? around(await) : await());
   position_ = totals.paused ? LanePosition{position_.passes, position_.pauses + 1, batches()}
                             : LanePosition{position_.passes + 1, 0, 0};
   set_position(position_);

@@ -51,7 +51,10 @@ class ShardChannels {
   void abandon(const Error& why);
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
   void repeat_end(bool pauses);
-  Result<PassTotals> end_pass(const Tally& tally, bool pauses);
+  // `around`, if there is one, is called with what awaits the answers, once all ports know that
+  // this trainer's pass ends.
+  using Around = std::function<Status(const std::function<Status()>& await)>;
+  Result<PassTotals> end_pass(const Tally& tally, bool pauses, const Around& around = {});
   void ask_to_stop() { asks_to_stop_ = true; }
   bool stop_asked() const { return stop_asked_; }
   Status leave();
@@ -105,16 +108,18 @@ class ShardChannels {
   void add(const wire::PassFinished& finished, bool is_first, PushCounts& counts,
            PassTotals& totals);
 
+  template <class Call>
+  Status on_each(const Call& call) {
+    for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+      for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(call(*lanes, i));
+    }
+    return {};
+  }
   // All requests are out before the first answer is read.
   template <class Send, class Receive>
   Status on_all(const Send& send, const Receive& receive) {
-    for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
-      for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(send(*lanes, i));
-    }
-    for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
-      for (std::size_t i = 0; i < lanes->size(); ++i) PADDLE_TRY_STATUS(receive(*lanes, i));
-    }
-    return {};
+    PADDLE_TRY_STATUS(on_each(send));
+    return on_each(receive);
   }
 
   ShardOptions options_;

@@ -1,5 +1,8 @@
 #include "engine/client/shard_client.h"
 
+#include <atomic>
+#include <thread>
+
 #include "base/log.h"
 
 namespace paddle::client {
@@ -65,28 +68,57 @@ Status ShardClient::push_paths(PassEnd end) {
   return dense_ ? dense_->end_pass(end) : Status();
 }
 
+Status ShardClient::take_part(const std::function<Status()>& await) {
+  if (!dense_ || !dense_->talks_to_trainers()) return await();
+  std::atomic<bool> has_lost_trainer = false;
+  Status took_part;
+  std::thread beside([&] {
+    took_part = dense_->take_part();
+    if (took_part) return;
+    has_lost_trainer = true;
+    shards_->interrupt(took_part.error());
+  });
+  Status answered = await();
+  if (!answered && !has_lost_trainer) dense_->interrupt(answered.error());
+  beside.join();
+  return answered || has_lost_trainer ? took_part : answered;
+}
+
 Result<PassTotals> ShardClient::end_pass(const Tally& tally, PassEnd end) {
   PADDLE_TRY_STATUS(push_paths(end));
-  auto totals = shards_->end_pass(tally, end == PassEnd::kPause);
+  auto totals = shards_->end_pass(tally, end == PassEnd::kPause,
+                                  [this](const auto& await) { return take_part(await); });
   is_behind_ = shards_->is_behind();
   return totals;
 }
 
-Status ShardClient::announce_busy(std::string_view /*activity*/) {
+Status ShardClient::announce_busy(std::string_view activity) {
   PADDLE_TRY_STATUS(settle());
+  if (dense_) dense_->announce_busy(activity);
   return shards_->ask_all(FrameType::kBusy, wire::Busy(), FrameType::kDone);
 }
 
+void ShardClient::interrupt(const Error& why) {
+  shards_->interrupt(why);  // abandon() may wait for a path's thread that waits for a port
+  const std::scoped_lock lock(ending_);
+  if (dense_) dense_->interrupt(why);
+}
+
 void ShardClient::abandon(const Error& why) {
-  // Their threads use the lanes.
-  dense_.reset();
-  rows_.reset();
+  {
+    const std::scoped_lock lock(ending_);
+    if (dense_) dense_->interrupt(why);
+    // Their threads use the lanes.
+    dense_.reset();
+    rows_.reset();
+  }
   shards_->abandon(why);
 }
 
 // Trainers have met before, and everything is saved: nobody needs a pserver that is gone.
 Status ShardClient::leave() {
   Status left = settle();
+  if (left && dense_) left = dense_->leave();
   if (left) left = shards_->leave();
   if (left || left.error().code != Errc::kUnreachable) return left;
   log_info("the job is over: {}", left.error().message);

@@ -3,6 +3,8 @@
 // chunks of bounded size.
 #pragma once
 
+#include <mutex>
+
 #include "engine/client/paths.h"
 #include "engine/client/snapshots/snapshot_parts.h"
 
@@ -32,7 +34,7 @@ class ShardClient final : public ParameterClient, private SnapshotParts {
   // Not before all lanes are where the trainer is: a snapshot has one place for it.
   bool stop_asked() const override { return shards_->stop_asked() && !is_behind_; }
   Status leave() override;
-  void interrupt(const Error& why) override { shards_->interrupt(why); }
+  void interrupt(const Error& why) override;
   void abandon(const Error& why) override;
   SnapshotParts& snapshots() override { return *this; }
 
@@ -44,7 +46,11 @@ class ShardClient final : public ParameterClient, private SnapshotParts {
   Result<std::uint64_t> leader_batches() override;
   Status settle();
   Status push_paths(PassEnd end);  // the batches they hold back
+  // Takes part in what others do while the answers to the end of a pass are awaited: they may be
+  // long in coming, and a port says all the time that it waits.
+  Status take_part(const std::function<Status()>& await);
 
+  std::mutex ending_;  // abandon() ends the paths, while any thread may interrupt them
   std::unique_ptr<ShardChannels> shards_;
   std::unique_ptr<DensePath> dense_;  // the paths use the channels until they are gone
   std::unique_ptr<RowsPath> rows_;

@@ -30,6 +30,8 @@ struct GroupOptions {
   std::uint32_t rank = 0;
   std::uint32_t incarnation = 0;  // rises with every start of this rank
   std::vector<Member> members;    // by rank
+  // Of the trainers, by rank, ascending: keys and messages know them by it. None: the ranks.
+  std::vector<std::uint32_t> ids = {};
   net::Transport transport = net::Transport::kSealed;
   bool shares_memory = true;  // with ranks of this host, instead of its TCP stack
   std::uint64_t host = 0;     // a number of this rank's machine; 0: that of the kernel's boot

@@ -29,6 +29,10 @@ Status check(const GroupOptions& options) {
     return Error{Errc::kUsage,
                  fmt::format("rank {} in a group of {}", options.rank, options.members.size())};
   }
+  if (!options.ids.empty() && options.ids.size() != options.members.size()) {
+    return Error{Errc::kUsage,
+                 fmt::format("{} ids of {} ranks", options.ids.size(), options.members.size())};
+  }
   return {};
 }
 
@@ -113,21 +117,25 @@ Result<std::unique_ptr<Group>> Group::join(GroupOptions options, TimePoint deadl
                           .slow_after = options.slow_after,
                           .gone_after = options.gone_after};
   std::vector<net::Endpoint> endpoints;
+  const auto id_of = [&](std::uint32_t rank) {
+    return options.ids.empty() ? rank : options.ids[rank];
+  };
   for (std::uint32_t rank = 0; rank < core.size; ++rank) {
-    core.names.push_back(fmt::format("rank {} ({})", rank, options.members[rank].node));
+    core.names.push_back(fmt::format("rank {} ({})", id_of(rank), options.members[rank].node));
     endpoints.push_back(options.members[rank].endpoint);
   }
   const std::vector<std::string> names = core.names;
   std::vector<std::unique_ptr<net::peer::Connection>> connections(core.size);
   if (core.size > 1) {
     net::peer::MeshOptions mesh{.self = {.keys = options.keys,
-                                         .id = {Role::kTrainer, options.rank},
+                                         .id = {Role::kTrainer, id_of(options.rank)},
                                          .incarnation = options.incarnation,
                                          .job_tag = options.job_tag,
                                          .transport = options.transport,
                                          .shares_memory = options.shares_memory},
                                 .listener = std::move(options.listener),
                                 .endpoints = std::move(endpoints),
+                                .ids = options.ids,
                                 .names = names,
                                 .stop_asked = options.stop};
     if (!mesh.listener) {

@@ -71,9 +71,11 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", options.config),
                  "its [trainer] command trains, not paddle train"};
   }
-  if (trainer::joins_group(job, options)) {
+  const bool has_group = trainer::joins_group(job, options);
+  if (has_group || trainer::joins_node(job, options)) {
     PADDLE_TRY_STATUS(trainer::check_group(job, options));
-  } else if (!options.local && options.pservers.empty()) {
+  }
+  if (!has_group && !options.local && options.pservers.empty()) {
     return Error{Errc::kUsage, "--pservers is empty"};
   }
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
@@ -284,8 +286,8 @@ void TrainFlags::declare(FlagSet& flags) {
                pserver::kTrainersMax);
   flags.list("pservers", "HOST[:PORT],... in the same order for all trainers", options.pservers);
   flags.list("trainers",
-             "HOST:PORT,... of all trainers by trainer_id, of dense = 'collective', which has no "
-             "pservers; each listens on its own",
+             "HOST:PORT,... of all trainers by trainer_id, of dense = 'collective' or node_groups; "
+             "each listens on its own",
              options.trainers);
   flags.number("port", "first port of a pserver without its own", options.port, 1, kPortMax);
   flags.number("ports_num", "ports for dense parameters of a pserver", options.ports_num, 0,

@@ -125,8 +125,9 @@ struct JobConfig {
   std::uint64_t min_block_size = 8192;
   wire::Partitioning partitioning;
   wire::Merge merge = wire::MERGE_MEAN;
-  Uneven uneven = Uneven::kJoin;         // collective
-  std::uint32_t max_merge = 1;           // half_async: batches of one push
+  Uneven uneven = Uneven::kJoin;  // collective
+  bool node_groups = false;       // sync: a node's trainers push one sum of their dense gradients
+  std::uint32_t max_merge = 1;    // half_async: batches of one push
   std::uint32_t send_queue_size = 1;     // half_async: pushes without an answer
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes
   float elastic_rate = 0;                // local_sgd: beta of elastic averaging; 0: the mean

@@ -45,7 +45,8 @@ std::string_view read_spelling(TomlTable& table, std::string_view key) {
     std::string_view fluid;
     std::string_view ours;
   };
-  constexpr std::array<Alias, 6> kAliases{{{"geo_need_push_nums", "update_frequency"},
+  constexpr std::array<Alias, 7> kAliases{{{"use_hierarchical_allreduce", "node_groups"},
+                                           {"geo_need_push_nums", "update_frequency"},
                                            {"geo_sgd_need_push_nums", "update_frequency"},
                                            {"geo_step", "update_frequency"},
                                            {"max_merge_var_num", "max_merge"},
@@ -157,6 +158,9 @@ void read_strategy(TomlTable table, JobConfig& job) {
   read_asynchronous(table, job);
   read_local(table, job);
   job.merge = read_enum<wire::Merge>(table, "merge", kMerges);
+  const std::string_view node_groups = read_spelling(table, "node_groups");
+  job.node_groups = table.boolean(node_groups, false);
+  check_used(table, node_groups, job.dense_strategy == wire::STRATEGY_SYNC, "dense = 'sync'");
   job.uneven = read_enum<Uneven>(table, "uneven", kUnevens);
   check_used(table, "uneven", job.is_collective(), "dense = 'collective'");
   read_partitioning(table, job);

@@ -138,6 +138,7 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
           wire::Placement_Name(there.partitioning().placement()));
   compare(found, "[[strategy.place]]", placed(here), placed(there));
   compare(found, "merge", wire::Merge_Name(here.merge()), wire::Merge_Name(there.merge()));
+  compare(found, "node_groups", here.node_groups(), there.node_groups());
   compare(found, "update_frequency", here.update_frequency(), there.update_frequency());
   compare(found, "delta_add_rate", here.elastic_rate(), there.elastic_rate());
   compare(found, "snapshot_seconds", here.snapshot_seconds(), there.snapshot_seconds());

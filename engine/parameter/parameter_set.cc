@@ -175,6 +175,9 @@ Status validate(const wire::ParameterSet& set) {
       (is_collective && set.dense_shards() > 0)) {
     return Error{Errc::kUsage, "'collective' is for dense parameters, which are on no port then"};
   }
+  if (set.node_groups() && set.dense_strategy() != wire::STRATEGY_SYNC) {
+    return Error{Errc::kUsage, "'node_groups' is for dense parameters in rounds: dense = 'sync'"};
+  }
   std::unordered_set<std::string> names;
   std::uint64_t blocks = 0;
   for (const wire::ParameterSpec& spec : set.parameters()) {

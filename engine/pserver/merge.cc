@@ -18,11 +18,11 @@ void add_scaled(std::span<float> to, float weight, const float* from) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += weight * from[i];
 }
 
-// The pushes with samples; the others change nothing.
-std::vector<const Push*> with_samples(std::span<const Push* const> pushes) {
+// The pushes with a weight; the others change nothing.
+std::vector<const Push*> with_weight(std::span<const Push* const> pushes) {
   std::vector<const Push*> result;
   for (const Push* push : pushes) {
-    if (push->samples > 0) result.push_back(push);
+    if (push->weight() > 0) result.push_back(push);
   }
   return result;
 }
@@ -49,10 +49,10 @@ std::vector<RowGradient> sorted_rows(std::span<const Push* const> pushes) {
 std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merge) {
   if (merge == wire::MERGE_SUM) return std::vector<float>(pushes.size(), 1.0F);
   double total = 0;
-  for (const Push* push : pushes) total += static_cast<double>(push->samples);
+  for (const Push* push : pushes) total += static_cast<double>(push->weight());
   std::vector<float> result;
   for (const Push* push : pushes) {
-    const double share = total > 0 ? static_cast<double>(push->samples) / total : 0;
+    const double share = total > 0 ? static_cast<double>(push->weight()) / total : 0;
     result.push_back(static_cast<float>(share));
   }
   return result;
@@ -62,7 +62,7 @@ std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merg
 
 std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Merge merge,
                                    std::vector<float>& scratch, std::vector<float>& part) {
-  const auto active = with_samples(pushes);
+  const auto active = with_weight(pushes);
   if (active.empty()) return {};
   if (active.size() == 1) return active.front()->dense(scratch);
   const auto shares = weights(active, merge);
@@ -77,7 +77,7 @@ std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Me
 std::optional<std::uint32_t> apply_rows(float learning_rate, wire::Merge merge,
                                         std::span<const Push* const> pushes,
                                         const SparseTables& tables) {
-  const auto active = with_samples(pushes);
+  const auto active = with_weight(pushes);
   std::optional<std::uint32_t> broken;
   const auto apply = [&](std::uint32_t parameter, std::span<const std::uint64_t> ids,
                          std::span<const float> gradients) {

@@ -82,6 +82,12 @@ void Push::lend_dense(std::uint64_t size, GradientParts gradient) {
   ++parts_taken;
 }
 
+void Push::take_without_dense() {
+  PADDLE_CHECK(parts == 1 && parts_taken == 0 && weight() == 0);
+  is_without_dense_ = true;
+  ++parts_taken;
+}
+
 Status Push::add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail) {
   PADDLE_TRY(auto added, read_segments(head.segments(), tail, widths, true));
   if (!segments_.empty() && !added.empty()) {

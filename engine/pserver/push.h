@@ -1,6 +1,8 @@
 // One trainer's push for one batch, kept as the bytes that arrived until it is applied.
 #pragma once
 
+#include <optional>
+
 #include "base/bytes.h"
 #include "base/result.h"
 #include "proto/wire.pb.h"
@@ -25,6 +27,14 @@ Result<std::vector<RowSegment>> read_segments(
     const google::protobuf::RepeatedPtrField<wire::Segment>& segments, ByteSpan tail,
     RowWidths widths, bool has_floats);
 
+// Whether a push carries a dense gradient, of which a node's trainers push one sum.
+inline bool carries_dense(const wire::PushDense& message) {
+  return !message.has_node_samples() || message.node_samples() > 0 || message.count() > 0;
+}
+inline bool carries_dense(const wire::PushRows& /*message*/) {
+  return false;
+}
+
 // A gradient in consecutive parts.
 using GradientParts = std::vector<std::span<const float>>;
 
@@ -32,6 +42,8 @@ class Push {
  public:
   std::uint64_t sequence = 0;
   std::uint64_t samples = 0;
+  // Behind a dense gradient that is the sum of a node's trainers, or 0 where another one has it.
+  std::optional<std::uint64_t> node_samples;
   std::uint64_t batches = 1;  // merged into this push
   double cost_sum = 0;
   std::uint64_t bytes = 0;
@@ -42,12 +54,17 @@ class Push {
   std::uint64_t whole_cut = 0;  // of all shards, as its trainer knows
 
   bool complete() const { return parts_taken == parts; }
+  // The samples behind the gradient, by which it counts in a merge.
+  std::uint64_t weight() const { return node_samples.value_or(samples); }
 
   // Takes the next part; kData changes nothing. `size` is the shard's dense elements.
   Status add_dense(std::uint64_t offset, std::uint64_t count, std::uint64_t size, Bytes&& tail);
   // Takes the whole push as consecutive parts in the caller's memory, without copying them.
   void lend_dense(std::uint64_t size, GradientParts parts);
   const GradientParts& lent() const { return lent_; }
+  // Takes a whole push that carries no gradient: its weight is 0.
+  void take_without_dense();
+  bool carries_dense() const { return !is_without_dense_; }
   Status add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail);
 
   // Of a complete dense push; copies into `scratch` when it came in parts.
@@ -58,6 +75,7 @@ class Push {
   std::vector<Bytes> tails_;
   GradientParts lent_;
   std::uint64_t dense_count_ = 0;
+  bool is_without_dense_ = false;
   std::vector<RowSegment> segments_;
 };
 

@@ -61,6 +61,16 @@ Refused PushAssembly::check_totals(const Request& request, const wire::PushPart&
                  "lower the learning rate or look at the data of this batch"};
 }
 
+// A node has no more trainers than the job.
+Refused PushAssembly::check_node(const Request& request, const wire::PushDense& message) const {
+  if (!message.has_node_samples()) return {};
+  const wire::ParameterSet& set = state_.parameters.set();
+  const std::uint64_t most = kBatchSamplesMax * set.num_trainers();
+  if (set.node_groups() && message.node_samples() <= most) return {};
+  return protocol_error("trainer {} pushed {} samples of its node, {} is the limit here",
+                        request.trainer.id, message.node_samples(), set.node_groups() ? most : 0);
+}
+
 // A quarter of what parameters may have is left for requests: engine/memory gives them 80 percent.
 // A push of one part is no larger than the frame that it came in.
 Refused PushAssembly::check_memory(const Request& request) const {
@@ -117,8 +127,14 @@ Refused PushAssembly::take(const Request& request, const wire::PushDense& messag
   bool is_repeat = false;
   if (auto refused = begin(request, message.part(), is_repeat)) return refused;
   if (is_repeat) return {};
+  if (auto refused = check_node(request, message)) return refused;
   Push& push = *request.trainer.push;
+  if (message.has_node_samples()) push.node_samples = message.node_samples();
   const std::uint64_t size = state_.parameters.dense()->size();
+  if (push.parts == 1 && !carries_dense(message)) {
+    push.take_without_dense();
+    return finish(request);
+  }
   if (const auto* const loan = state_.options.loan.get(); loan && !loan->gradient.empty()) {
     PADDLE_CHECK(state_.parameters.dense()->fits(loan->gradient));
     push.lend_dense(size, loan->gradient);
@@ -160,7 +176,8 @@ Refused PushAssembly::finish(const Request& request) {
 
 Refused PushAssembly::check_values(std::uint32_t trainer, const Push& push) {
   std::string parameter;
-  if (table::DenseTable* const dense = state_.parameters.dense()) {
+  table::DenseTable* const dense = state_.parameters.dense();
+  if (dense != nullptr && push.carries_dense()) {
     GradientParts parts = push.lent();
     if (parts.empty()) parts.push_back(push.dense(scratch_));
     parameter = dense->find_above(state_.parameters.gradient_limit(), parts);

@@ -19,6 +19,7 @@ class PushAssembly {
   Refused check_part(const Request& request, const wire::PushPart& part);
   Refused check_totals(const Request& request, const wire::PushPart& part);
   std::uint64_t samples_beside(const Trainer& trainer) const;
+  Refused check_node(const Request& request, const wire::PushDense& message) const;
   Refused check_memory(const Request& request) const;
   // Makes trainer.push ready for the part. `is_repeat`: the part was taken before, and is answered.
   Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat);

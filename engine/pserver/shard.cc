@@ -248,7 +248,7 @@ Refused Shard::on_push(const Request& request, const Message& message) {
                     : protocol_error("a push of rows on a dense port");
   }
   if (state_.progress.ready && request.frame.header.sequence <= request.trainer.last_applied) {
-    updates_.reply_pushed(request.trainer, request.id, false, request.out);
+    updates_.reply_pushed(request.trainer, request.id, false, carries_dense(message), request.out);
     return {};
   }
   if (auto refused = pushes_.take(request, message)) return refused;

@@ -63,12 +63,13 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
   if (std::exchange(state_.cuts.is_due, false)) state_.cuts.announced = state_.progress.step;
   for (Trainer* trainer : trainers) count(*trainer, lag, is_discarded);
   for (Trainer* trainer : trainers) {
+    const bool carries_dense = trainer->push->carries_dense();
     trainer->push.reset();
     // Without a waiter its connection is gone, or it has come back and asks something else.
     if (!trainer->waiter || trainer->waiter->what != WaitFor::kUpdate) continue;
     const std::uint64_t request = trainer->waiter->request;
     trainer->waiter.reset();
-    reply_pushed(*trainer, request, is_discarded, out);
+    reply_pushed(*trainer, request, is_discarded, carries_dense, out);
   }
   return true;
 }
@@ -115,7 +116,7 @@ void Updates::count(Trainer& trainer, std::uint64_t lag, bool is_discarded) {
 }
 
 void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
-                           std::vector<net::Outgoing>& out) {
+                           bool carries_dense, std::vector<net::Outgoing>& out) {
   wire::Pushed message;
   message.set_request(request);
   message.set_step(state_.progress.step);
@@ -127,8 +128,8 @@ void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_disc
   message.set_whole_cut(state_.cuts.newest_whole());
   const table::DenseTable* const dense = state_.parameters.dense();
   const bool lends = state_.options.loan != nullptr && state_.options.loan->lends_values;
-  const bool has_values =
-      !lends && dense != nullptr && dense->values().size_bytes() <= kTransferBytesMax;
+  const bool has_values = carries_dense && !lends && dense != nullptr &&
+                          dense->values().size_bytes() <= kTransferBytesMax;
   message.set_has_values(has_values);
   trainer.seen_updates = state_.progress.updates;
   if (state_.parameters.compensation() != nullptr && (has_values || lends)) {

@@ -15,8 +15,8 @@ class Updates {
   bool apply_next(std::vector<net::Outgoing>& out);
   // Why the parameters are of no use any more; its pushes are not answered.
   const Refused& failure() const { return failure_; }
-  // Answers a push that is applied, with the values of now.
-  void reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded,
+  // Answers a push that is applied, with the values of now where it carried a gradient.
+  void reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded, bool carries_dense,
                     std::vector<net::Outgoing>& out);
 
  private:

@@ -37,9 +37,10 @@ bool has_rounds(const wire::ParameterSet& set, bool is_sparse) {
   return has_ports && make_update_policy(set, is_sparse)->has_rounds();
 }
 
-// In rounds, all copies of the model must be the same. A rank has the only copy of its slice.
+// In rounds, all copies of the model must be the same. A rank has the only copy of its slice, and a
+// node's trainers make their pushes together.
 bool trainers_return(const wire::ParameterSet& set) {
-  if (set.dense_strategy() == wire::STRATEGY_COLLECTIVE) return false;
+  if (set.dense_strategy() == wire::STRATEGY_COLLECTIVE || set.node_groups()) return false;
   const auto may = [&](bool is_sparse) {
     return !has_rounds(set, is_sparse) ||
            !pushes_moves(is_sparse ? set.sparse_strategy() : set.dense_strategy());
@@ -52,11 +53,12 @@ bool pushes_dense_straight(const wire::ParameterSet& set) {
 }
 
 std::unique_ptr<client::ShardClient> make_client(std::unique_ptr<client::ShardChannels> shards,
-                                                 const PathOptions& options) {
+                                                 const PathOptions& options,
+                                                 std::unique_ptr<client::DensePath> dense) {
   const wire::ParameterSet& set = shards->parameters();
-  std::unique_ptr<client::DensePath> dense;
   std::unique_ptr<client::RowsPath> rows;
-  if (const auto make = find(set.dense_strategy()).make_dense; make && set.dense_shards() > 0) {
+  if (const auto make = find(set.dense_strategy()).make_dense;
+      !dense && make && set.dense_shards() > 0) {
     dense = make(*shards, options);
   }
   if (const auto make = find(set.sparse_strategy()).make_rows; make && set.sparse_shards() > 0) {

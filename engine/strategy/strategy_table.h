@@ -51,8 +51,10 @@ bool has_rounds(const wire::ParameterSet& set, bool is_sparse);
 bool trainers_return(const wire::ParameterSet& set);
 // Whether dense values change only within the trainer's own calls to push.
 bool pushes_dense_straight(const wire::ParameterSet& set);
-// The trainer's half, for dense and sparse parameters together.
-std::unique_ptr<client::ShardClient> make_client(std::unique_ptr<client::ShardChannels> shards,
-                                                 const PathOptions& options);
+// The trainer's half, for dense and sparse parameters together. `dense` is used in place of the
+// strategy's own path.
+std::unique_ptr<client::ShardClient> make_client(
+    std::unique_ptr<client::ShardChannels> shards, const PathOptions& options,
+    std::unique_ptr<client::DensePath> dense = nullptr);
 
 }  // namespace paddle::strategy

@@ -6,7 +6,6 @@
 #include "engine/net/identity.h"
 #include "engine/net/local_link.h"
 #include "engine/pserver/shard.h"
-#include "engine/strategy/strategy_table.h"
 
 namespace paddle::trainer {
 namespace {
@@ -63,6 +62,10 @@ bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
   return job.has_group(options.pservers.size()) && !options.local && !is_alone;
 }
 
+bool joins_node(const config::JobConfig& job, const TrainOptions& options) {
+  return job.node_groups && !options.local && options.num_gradient_servers > 1;
+}
+
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
                                  const TrainOptions& options) {
@@ -91,15 +94,16 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
         strategy::pushes_moves(spec.sparse() ? job.sparse_strategy : job.dense_strategy));
   }
   set.set_delay_compensation(job.delay_compensation);
+  set.set_node_groups(joins_node(job, options));
   set.set_trainers_return(strategy::trainers_return(set));
   if (set.trainers_return()) set.set_snapshot_seconds(job.train.snapshot_seconds);
   return set;
 }
 
-Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
-                                                         const wire::ParameterSet& parameters,
-                                                         const TrainOptions& options,
-                                                         ThreadTeam& team) {
+Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobConfig& job,
+                                                             const wire::ParameterSet& parameters,
+                                                             const TrainOptions& options,
+                                                             ThreadTeam& team) {
   client::ShardLinks links;
   client::ShardOptions shard_options{.parameters = parameters,
                                      .lane = {.trainer_id = options.local ? 0 : options.trainer_id,
@@ -120,11 +124,20 @@ Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig
     PADDLE_TRY(links, client::connect_links(options));
   }
   if (team.size() > 1) shard_options.run_pair = [&team](const auto& work) { team.run(work); };
-  PADDLE_TRY(auto shards,
-             client::ShardChannels::join(std::move(shard_options), std::move(links.dense),
-                                         std::move(links.sparse)));
-  return strategy::make_client(
-      std::move(shards), {.max_merge = job.max_merge, .send_queue_size = job.send_queue_size});
+  return client::ShardChannels::join(std::move(shard_options), std::move(links.dense),
+                                     std::move(links.sparse));
+}
+
+strategy::PathOptions path_options(const config::JobConfig& job) {
+  return {.max_merge = job.max_merge, .send_queue_size = job.send_queue_size};
+}
+
+Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
+                                                         const wire::ParameterSet& parameters,
+                                                         const TrainOptions& options,
+                                                         ThreadTeam& team) {
+  PADDLE_TRY(auto shards, join_channels(job, parameters, options, team));
+  return strategy::make_client(std::move(shards), path_options(job));
 }
 
 }  // namespace paddle::trainer

@@ -10,6 +10,7 @@
 #include "engine/client/connect.h"
 #include "engine/client/shard_client.h"
 #include "engine/config/job_config.h"
+#include "engine/strategy/strategy_table.h"
 
 namespace paddle::trainer {
 
@@ -18,7 +19,7 @@ struct TrainOptions : client::ConnectOptions {
   std::string config = "job.toml";
   std::vector<std::string> overrides;  // --set
   std::uint32_t num_gradient_servers = 1;
-  std::vector<std::string> trainers;  // "host:port" by rank, of dense = "collective"
+  std::vector<std::string> trainers;  // "host:port" by rank, where trainers talk to each other
   bool local = false;
   std::string save_dir;          // "": no snapshots
   std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
@@ -40,10 +41,19 @@ void leave_out_unused(const config::JobConfig& job, TrainOptions& options);
 // trainer without pservers has them in its process anyway, as under --local.
 bool joins_group(const config::JobConfig& job, const TrainOptions& options);
 
+// Whether the trainers of a node add dense gradients up before one of them pushes the sum.
+bool joins_node(const config::JobConfig& job, const TrainOptions& options);
+
 // Everything about the job that all trainers and shards must agree on.
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
                                  const TrainOptions& options);
+
+strategy::PathOptions path_options(const config::JobConfig& job);
+Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobConfig& job,
+                                                             const wire::ParameterSet& parameters,
+                                                             const TrainOptions& options,
+                                                             ThreadTeam& team);
 
 // Joins all shards; errors name the pserver that cannot be reached. The client follows the job's
 // strategies. Pushes use two threads of the team where it has them.

@@ -1,12 +1,17 @@
 #include "engine/trainer/job_connection.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "base/log.h"
 #include "engine/memory/allocator.h"
 #include "engine/net/identity.h"
 #include "engine/strategy/collective/hybrid_client.h"
+#include "engine/strategy/collective/node_path.h"
 
 namespace paddle::trainer {
 namespace {
@@ -30,28 +35,50 @@ std::string events_file(const TrainOptions& options) {
   return std::filesystem::path(options.metrics).replace_extension(".events");
 }
 
+// A group of these trainers, by their ids, of which this one is in it.
+Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& options,
+                                                         std::span<const collective::Member> all,
+                                                         std::vector<std::uint32_t> ids,
+                                                         const OnWaiting& on_waiting) {
+  std::vector<collective::Member> members;
+  std::vector<std::string> addresses;
+  for (const std::uint32_t id : ids) {
+    members.push_back(all[id]);
+    addresses.push_back(all[id].endpoint.address);
+  }
+  PADDLE_TRY(JobKeys keys, net::job_keys(options.key_file, addresses));
+  PADDLE_TRY(const net::Transport transport, net::parse_transport(options.transport));
+  const auto own = std::ranges::find(ids, options.trainer_id);
+  collective::GroupOptions group_options{.keys = std::move(keys),
+                                         .job_tag = net::job_tag_of(options.job_tag),
+                                         .rank = static_cast<std::uint32_t>(own - ids.begin()),
+                                         .incarnation = options.incarnation,
+                                         .members = std::move(members),
+                                         .ids = ids,
+                                         .transport = transport,
+                                         .events_file = events_file(options)};
+  if (on_waiting) {
+    group_options.on_waiting = [ids = std::move(ids), on_waiting](
+                                   std::span<const std::uint32_t> ranks, Duration waited) {
+      std::vector<std::uint32_t> trainers;
+      for (const std::uint32_t rank : ranks) trainers.push_back(ids[rank]);
+      on_waiting(trainers, waited);
+    };
+  }
+  const TimePoint deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(options.connect_timeout);
+  return collective::Group::join(std::move(group_options), deadline);
+}
+
 Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobConfig& job,
                                                              const wire::ParameterSet& parameters,
                                                              const TrainOptions& options,
                                                              ThreadTeam& team,
-                                                             OnWaiting on_waiting) {
-  PADDLE_TRY(std::vector<collective::Member> members, members_of(options));
-  std::vector<std::string> addresses;
-  addresses.reserve(members.size());
-  for (const collective::Member& member : members) addresses.push_back(member.endpoint.address);
-  PADDLE_TRY(JobKeys keys, net::job_keys(options.key_file, addresses));
-  PADDLE_TRY(const net::Transport transport, net::parse_transport(options.transport));
-  collective::GroupOptions group_options{.keys = std::move(keys),
-                                         .job_tag = net::job_tag_of(options.job_tag),
-                                         .rank = options.trainer_id,
-                                         .incarnation = options.incarnation,
-                                         .members = std::move(members),
-                                         .transport = transport,
-                                         .on_waiting = std::move(on_waiting),
-                                         .events_file = events_file(options)};
-  const TimePoint deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(options.connect_timeout);
-  PADDLE_TRY(auto group, collective::Group::join(std::move(group_options), deadline));
+                                                             const OnWaiting& on_waiting) {
+  PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
+  std::vector<std::uint32_t> ids(members.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  PADDLE_TRY(auto group, join_trainers(options, members, std::move(ids), on_waiting));
   strategy::DenseRanks::Options dense{.bytes_max = parameter_memory_bytes()};
   if (team.size() > 1) {
     dense.parallel = [&team](std::size_t count, const auto& work) {
@@ -64,17 +91,40 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
        static_cast<std::uint32_t>(job.uneven)});
 }
 
+// The trainers of one address are on one node. One that is alone there pushes as ever.
+Result<std::unique_ptr<client::ParameterClient>> join_with_node(
+    const config::JobConfig& job, const wire::ParameterSet& parameters, const TrainOptions& options,
+    ThreadTeam& team, const OnWaiting& on_waiting) {
+  PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
+  std::vector<std::uint32_t> ids;
+  for (std::uint32_t id = 0; id < members.size(); ++id) {
+    if (members[id].endpoint.address == members[options.trainer_id].endpoint.address) {
+      ids.push_back(id);
+    }
+  }
+  PADDLE_TRY(auto shards, join_channels(job, parameters, options, team));
+  std::unique_ptr<client::DensePath> dense;
+  if (ids.size() > 1) {
+    PADDLE_TRY(auto group, join_trainers(options, members, ids, on_waiting));
+    log_info("trainers {} of this node push one sum of their gradients", fmt::join(ids, ", "));
+    dense = std::make_unique<strategy::NodePath>(*shards, std::move(group), options.trainer_id);
+  }
+  std::unique_ptr<client::ParameterClient> client =
+      strategy::make_client(std::move(shards), path_options(job), std::move(dense));
+  return client;
+}
+
 Result<std::unique_ptr<client::ParameterClient>> join_group(const config::JobConfig& job,
                                                             const wire::ParameterSet& parameters,
                                                             const TrainOptions& options,
                                                             ThreadTeam& team,
-                                                            OnWaiting on_waiting) {
+                                                            const OnWaiting& on_waiting) {
   std::unique_ptr<client::ShardClient> tables;
   if (!options.pservers.empty()) {
     PADDLE_TRY(tables, join_shards(job, parameters, options, team));
   }
   PADDLE_TRY(std::unique_ptr<strategy::GroupClient> group,
-             connect_group(job, parameters, options, team, std::move(on_waiting)));
+             connect_group(job, parameters, options, team, on_waiting));
   std::unique_ptr<client::ParameterClient> client;
   if (tables) {
     client = std::make_unique<strategy::HybridClient>(std::move(group), std::move(tables));
@@ -91,9 +141,10 @@ Status check_group(const config::JobConfig& job, const TrainOptions& options) {
     return Error{Errc::kUsage,
                  fmt::format("--trainers names {} of {} trainers", options.trainers.size(),
                              options.num_gradient_servers),
-                 "trainers that keep dense parameters among themselves need host:port of each, by "
+                 "trainers that exchange gradients among themselves need host:port of each, by "
                  "trainer_id"};
   }
+  if (!joins_group(job, options)) return {};
   const std::string layer = job.sparse_layer();
   if (!layer.empty() && options.pservers.empty()) {
     return Error{
@@ -111,10 +162,10 @@ Status check_group(const config::JobConfig& job, const TrainOptions& options) {
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
                                                           const wire::ParameterSet& parameters,
                                                           const TrainOptions& options,
-                                                          ThreadTeam& team, OnWaiting on_waiting) {
-  if (joins_group(job, options)) {
-    return join_group(job, parameters, options, team, std::move(on_waiting));
-  }
+                                                          ThreadTeam& team,
+                                                          const OnWaiting& on_waiting) {
+  if (joins_group(job, options)) return join_group(job, parameters, options, team, on_waiting);
+  if (joins_node(job, options)) return join_with_node(job, parameters, options, team, on_waiting);
   PADDLE_TRY(std::unique_ptr<client::ParameterClient> client,
              join_shards(job, parameters, options, team));
   return client;

@@ -1,4 +1,5 @@
-// A trainer's place in its job: on pservers, in the group of all trainers, or in both.
+// A trainer's place in its job: on pservers, in the group of all trainers or of those of its node,
+// or in both.
 #pragma once
 
 #include <functional>
@@ -8,17 +9,18 @@
 
 namespace paddle::trainer {
 
-// kUsage: flags that do not go with dense = "collective".
+// kUsage: flags that do not go with a job whose trainers talk to each other.
 Status check_group(const config::JobConfig& job, const TrainOptions& options);
 
 // Trainers that this one waits for in the group, and for how long it has.
 using OnWaiting = std::function<void(std::span<const std::uint32_t> trainers, Duration waited)>;
 
-// Connects to all pservers, and where the job joins a group to all trainers. Errors name the one
+// Connects to all pservers, and to the trainers of its group if it joins one. Errors name the one
 // that cannot be reached. on_waiting is called about once a second of waiting.
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
                                                           const wire::ParameterSet& parameters,
                                                           const TrainOptions& options,
-                                                          ThreadTeam& team, OnWaiting on_waiting);
+                                                          ThreadTeam& team,
+                                                          const OnWaiting& on_waiting);
 
 }  // namespace paddle::trainer

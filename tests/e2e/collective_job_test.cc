@@ -86,8 +86,9 @@ class CollectiveJob : public testing::Test {
   }
   // All go back to the last snapshot.
   void expect_the_bits_after_a_loss(const std::string& pservers, const std::string& process,
-                                    const std::string& flag) {
-    const std::string passes = "train.passes=30";  // longer than it takes to kill one
+                                    const std::string& flag, int count = 30) {
+    const std::string passes =  // longer than it takes to kill one
+        fmt::format("train.passes={}", count);
     const Outcome whole =
         train({"--trainers", "3", "--pservers", pservers, "--name", "whole", "--set", passes});
     ASSERT_EQ(whole.code, 0) << whole.output;
@@ -100,8 +101,8 @@ class CollectiveJob : public testing::Test {
     EXPECT_EQ(job.wait(), 0) << job.output();
     EXPECT_NE(job.output().find(process + " on n-1 was killed by signal 9"), std::string::npos)
         << job.output();
-    EXPECT_FALSE(values("whole", 29).empty());
-    EXPECT_EQ(values("lost", 29), values("whole", 29));
+    EXPECT_FALSE(values("whole", count - 1).empty());
+    EXPECT_EQ(values("lost", count - 1), values("whole", count - 1));
     expect_nothing_left();
   }
   void expect_nothing_left() {
@@ -152,6 +153,15 @@ TEST_F(CollectiveJob, GoesOnAfterALossWithRestarts) {
 TEST_F(CollectiveJob, WithATableGoesOnAfterTheLossOfAPserver) {
   make_sparse();
   expect_the_bits_after_a_loss("2", "pserver-1", "--pserver_id=1");
+}
+
+// All trainers of this machine are on one node.
+TEST_F(CollectiveJob, NodeGroupsGoOnAfterALoss) {
+  std::string job = kJob;
+  job.replace(job.find("dense = \"collective\""), 20, "node_groups = true");
+  cluster.folder().write("w/job.toml", job);
+  // A step waits for the node, for the pservers and for the node again.
+  expect_the_bits_after_a_loss("2", "trainer-1", "--trainer_id=1", 9);
 }
 
 TEST_F(CollectiveJob, StatusTellsWhoWaitsForWhom) {

@@ -274,12 +274,16 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
   std::string pservers;
   std::string trainers;
   const int first_trainer = base_port + shape.pservers * shape.ports_of_pserver();
-  for (int i = 0; i < shape.trainers && shape.has_group(); ++i) {
-    trainers += fmt::format("{}127.0.0.1:{}", i == 0 ? "" : ",", first_trainer + i);
+  const bool talk = shape.has_group() || shape.nodes > 0;
+  for (int i = 0; i < shape.trainers && talk; ++i) {
+    trainers += fmt::format("{}127.0.0.{}:{}", i == 0 ? "" : ",",
+                            shape.nodes > 0 ? 1 + i % shape.nodes : 1, first_trainer + i);
   }
-  if (!trainers.empty()) {
-    arguments.insert(arguments.end() - static_cast<std::ptrdiff_t>(flags.size()),
-                     {"--trainers=" + trainers, "--set=strategy.dense=\"collective\""});
+  if (talk) {
+    arguments.insert(
+        arguments.end() - static_cast<std::ptrdiff_t>(flags.size()),
+        {"--trainers=" + trainers, shape.has_group() ? "--set=strategy.dense=\"collective\""
+                                                     : "--set=strategy.node_groups=true"});
     if (shape.pservers == 0) arguments.emplace_back("--pservers=");
   }
   for (int i = 0; i < shape.pservers; ++i) {

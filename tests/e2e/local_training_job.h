@@ -12,15 +12,17 @@ namespace paddle::test {
 
 struct Shape {
   int trainers = 1;
-  int pservers = 1;  // 0: dense = "collective"
+  int pservers = 1;   // 0: dense = "collective"
   int ports_num = 1;  // 0: the same, with sparse tables on the pservers
   int ports_num_for_sparse = 1;
+  int nodes = 0;  // of node_groups = true, by address; trainers go round them
 
   bool has_group() const { return pservers == 0 || ports_num == 0; }
   int ports_of_pserver() const { return ports_num + ports_num_for_sparse; }
   // In a row: those of pservers, then those of trainers.
   std::uint16_t ports() const {
-    return static_cast<std::uint16_t>(pservers * ports_of_pserver() + (has_group() ? trainers : 0));
+    return static_cast<std::uint16_t>(pservers * ports_of_pserver() +
+                                      (has_group() || nodes > 0 ? trainers : 0));
   }
 };
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <list>
 
@@ -60,7 +61,10 @@ struct Call {
 class Mesh {
  public:
   explicit Mesh(const MeshOptions& options)
-      : options_(options), connections_(options.endpoints.size()), rng_(options.self.job_tag) {
+      : options_(options),
+        connections_(options.endpoints.size()),
+        self_(*rank_of(options.self.id.index)),
+        rng_(options.self.job_tag) {
     for (std::uint32_t rank = 0; rank < self(); ++rank) calls_.push_back({.rank = rank});
   }
 
@@ -84,7 +88,16 @@ class Mesh {
   }
 
  private:
-  std::uint32_t self() const { return options_.self.id.index; }
+  std::uint32_t self() const { return self_; }
+  std::uint32_t id_of(std::uint32_t rank) const {
+    return options_.ids.empty() ? rank : options_.ids[rank];
+  }
+  std::optional<std::uint32_t> rank_of(std::uint32_t id) const {
+    for (std::uint32_t rank = 0; rank < connections_.size(); ++rank) {
+      if (id_of(rank) == id) return rank;
+    }
+    return std::nullopt;
+  }
   bool is_complete() const {
     for (std::uint32_t rank = 0; rank < connections_.size(); ++rank) {
       if (rank != self() && connections_[rank] == nullptr) return false;
@@ -144,7 +157,7 @@ class Mesh {
         return system_error(Errc::kUnreachable, "connect");
       }
       if (is_self_connected(item.fd)) return Error{Errc::kUnreachable, "connect: nobody listens"};
-      const NodeId server{options_.self.id.role, call.rank};
+      const NodeId server{options_.self.id.role, id_of(call.rank)};
       PADDLE_TRY(call.handshake,
                  Handshake::call(options_.self, server, std::move(call.connecting), now()));
     }
@@ -201,16 +214,16 @@ class Mesh {
   // first, which its caller has given up.
   void admit(std::unique_ptr<Connection> connection) {
     const Ends& ends = connection->ends();
-    const std::uint32_t rank = ends.peer.index;
-    if (ends.peer.role != options_.self.id.role || rank <= self() || rank >= connections_.size()) {
+    const auto rank = rank_of(ends.peer.index);
+    if (ends.peer.role != options_.self.id.role || !rank || *rank <= self()) {
       log_refused(
           fmt::format("a caller is turned away: role {}, number {} is no rank that calls {}",
-                      static_cast<int>(ends.peer.role), rank, options_.names[self()]));
+                      static_cast<int>(ends.peer.role), ends.peer.index, options_.names[self()]));
       return;
     }
-    auto& place = connections_[rank];
+    auto& place = connections_[*rank];
     if (place != nullptr && place->ends().peer_incarnation > ends.peer_incarnation) {
-      log_refused(fmt::format("an earlier life of {} is turned away", options_.names[rank]));
+      log_refused(fmt::format("an earlier life of {} is turned away", options_.names[*rank]));
       return;
     }
     place = std::move(connection);
@@ -248,8 +261,9 @@ class Mesh {
 
   const MeshOptions& options_;
   std::vector<std::unique_ptr<Connection>> connections_;  // by rank
-  std::vector<Call> calls_;                               // by rank
-  std::list<std::unique_ptr<Handshake>> callers_;         // the oldest first
+  std::uint32_t self_;
+  std::vector<Call> calls_;                        // by rank
+  std::list<std::unique_ptr<Handshake>> callers_;  // the oldest first
   Rng rng_;
   TimePoint refusal_logged_{};
   std::uint64_t refusals_unlogged_ = 0;
@@ -292,7 +306,9 @@ Result<std::uint16_t> port_of(const UniqueFd& listener) {
 Result<std::vector<std::unique_ptr<Connection>>> connect_ranks(const MeshOptions& options,
                                                                TimePoint deadline) {
   PADDLE_CHECK(options.names.size() == options.endpoints.size() &&
-               options.self.id.index < options.endpoints.size());
+               (options.ids.empty() ? options.self.id.index < options.endpoints.size()
+                                    : options.ids.size() == options.endpoints.size() &&
+                                          std::ranges::count(options.ids, options.self.id.index)));
   return Mesh(options).run(deadline);
 }
 

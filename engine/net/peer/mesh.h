@@ -21,6 +21,7 @@ struct MeshOptions {
   Self self;
   UniqueFd listener;
   std::vector<Endpoint> endpoints;        // by rank
+  std::vector<std::uint32_t> ids = {};    // by rank, ascending: of NodeId; none: the ranks
   std::vector<std::string> names;         // by rank, for messages: "rank 2 (node b)"
   std::function<bool()> stop_asked = {};  // ends it with kInterrupted
 };

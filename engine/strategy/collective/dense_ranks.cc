@@ -32,16 +32,15 @@ Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet&
   ranks->state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
   PADDLE_TRY_STATUS(ranks->check_memory(options.bytes_max));
   ranks->update_counts_.resize(static_cast<std::size_t>(set.parameters_size()));
-  ranks->values_.resize(ranks->layout_.elements());
-  ranks->gradients_.resize(ranks->layout_.elements());
+  ranks->gradients_.allocate();
+  ranks->values_.resize(ranks->layout().elements());
   // The room between parameters is sent too.
   std::ranges::fill(ranks->values_, 0.0F);
-  std::ranges::fill(ranks->gradients_, 0.0F);
-  for (const std::uint32_t parameter : ranks->layout_.dense()) {
-    optim::fill_initial(ranks->part(ranks->values_, ranks->layout_.parameter(parameter)),
+  for (const std::uint32_t parameter : ranks->layout().dense()) {
+    optim::fill_initial(ranks->part(ranks->values_, ranks->layout().parameter(parameter)),
                         set.parameters(static_cast<int>(parameter)), set.seed(), 0);
   }
-  for (std::size_t i = 0; i < ranks->layout_.buckets(); ++i) {
+  for (std::size_t i = 0; i < ranks->layout().buckets(); ++i) {
     PADDLE_TRY(Bucket bucket, ranks->make_bucket(i, options));
     ranks->buckets_.push_back(std::move(bucket));
   }
@@ -51,25 +50,25 @@ Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet&
 // Values and gradients of all parameters, and of the own ones the optimizer's.
 Status DenseRanks::check_memory(std::uint64_t bytes_max) const {
   const std::uint64_t elements_max = bytes_max / sizeof(float);
-  const std::uint64_t own = layout_.elements() / group_.size() * (1 + state_width_);
-  if (layout_.elements() <= elements_max / 2 && own <= elements_max - 2 * layout_.elements()) {
+  const std::uint64_t own = layout().elements() / group_.size() * (1 + state_width_);
+  if (layout().elements() <= elements_max / 2 && own <= elements_max - 2 * layout().elements()) {
     return {};
   }
   return Error{Errc::kResource,
                fmt::format("{} floats of dense parameters with their gradients and the optimizer's "
                            "state are over the limit of {} bytes",
-                           layout_.elements(), bytes_max),
+                           layout().elements(), bytes_max),
                "use nodes with more memory, or fewer trainers on one"};
 }
 
 Result<DenseRanks::Bucket> DenseRanks::make_bucket(std::size_t number,
                                                    const Options& options) const {
-  Bucket bucket{layout_.bucket(number), {}, {}};
-  const ElementRange slice = layout_.slice(number, group_.size(), group_.rank());
+  Bucket bucket{layout().bucket(number), {}, {}};
+  const ElementRange slice = layout().slice(number, group_.size(), group_.rank());
   std::vector<parameter::DenseBlock> blocks;
   std::uint64_t offset = 0;
-  for (const std::uint32_t parameter : layout_.dense()) {
-    const ElementRange all = layout_.parameter(parameter);
+  for (const std::uint32_t parameter : layout().dense()) {
+    const ElementRange all = layout().parameter(parameter);
     const ElementRange own = overlap(slice, all);
     if (own.size() == 0) continue;
     bucket.own.push_back({parameter, own, offset});
@@ -81,61 +80,21 @@ Result<DenseRanks::Bucket> DenseRanks::make_bucket(std::size_t number,
   return bucket;
 }
 
-Result<ElementRange> DenseRanks::range_of(const client::DenseParameter& parameter) const {
-  const std::uint32_t index = parameter.parameter;
-  if (index >= update_counts_.size() || set_.parameters(static_cast<int>(index)).sparse()) {
-    return Error{Errc::kUsage, fmt::format("parameter {} is not dense", index)};
-  }
-  const ElementRange range = layout_.parameter(index);
-  const auto gradient = parameter.gradients();
-  if (gradient.empty() || gradient.size() == range.size()) return range;
-  return Error{Errc::kUsage, fmt::format("the gradient of '{}' has {} elements, expected {}",
-                                         set_.parameters(static_cast<int>(index)).name(),
-                                         gradient.size(), range.size())};
-}
-
 Status DenseRanks::lend(std::span<client::DenseParameter> parameters) {
+  PADDLE_TRY_STATUS(gradients_.place(parameters));
   for (client::DenseParameter& one : parameters) {
-    PADDLE_TRY(const ElementRange range, range_of(one));
-    one.lent = part(values_, range);
-    one.placed_gradient = part(gradients_, range);
+    one.lent = part(values_, layout().parameter(one.parameter));
   }
   return {};
 }
 
-Result<std::string> DenseRanks::take_gradients(std::span<client::DenseParameter> parameters) {
-  const float limit = parameter::gradient_limit(set_);
-  std::vector<const client::DenseParameter*> by_index(update_counts_.size());
-  for (const client::DenseParameter& one : parameters) {
-    PADDLE_TRY_STATUS(range_of(one));
-    by_index[one.parameter] = &one;
-  }
-  std::string above;
-  for (const std::uint32_t parameter : layout_.dense()) {
-    const client::DenseParameter* const one = by_index[parameter];
-    const auto place = part(gradients_, layout_.parameter(parameter));
-    const auto from = one == nullptr ? std::span<const float>() : one->gradients();
-    if (from.empty()) std::ranges::fill(place, 0.0F);
-    if (!from.empty() && from.data() != place.data()) std::ranges::copy(from, place.begin());
-    if (above.empty() && !optim::all_below(place, limit)) {
-      above = set_.parameters(static_cast<int>(parameter)).name();
-    }
-  }
-  return above;
-}
-
-std::span<float> DenseRanks::carried() {
-  const bool is_small = buckets_.size() == 1 && layout_.is_everyones(0);
-  return is_small ? std::span<float>(gradients_) : std::span<float>();
-}
-
 Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
-  const bool is_summed = !carried().empty();
+  const bool is_summed = !gradients_.carried().empty();
   std::vector<collective::Pending> sums(buckets_.size());
   std::vector<collective::Pending> gathers;
   const auto post = [&](std::size_t number) {
     if (number >= buckets_.size() || is_summed) return;
-    sums[number] = group_.reduce_scatter(part(gradients_, buckets_[number].range), shares);
+    sums[number] = group_.reduce_scatter(gradients_.part(buckets_[number].range), shares);
   };
   for (std::size_t i = 0; i < kBucketsAhead; ++i) post(i);
   Status applied;
@@ -153,7 +112,7 @@ Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
     if (!is_summed) gathers.push_back(group_.all_gather(part(values_, buckets_[i].range)));
     post(i + kBucketsAhead);
   }
-  for (const std::uint32_t parameter : layout_.dense()) {
+  for (const std::uint32_t parameter : layout().dense()) {
     if (!set_.parameters(static_cast<int>(parameter)).is_static()) ++update_counts_[parameter];
   }
   return wait_for(gathers);
@@ -162,7 +121,7 @@ Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
 Status DenseRanks::apply(Bucket& bucket, float learning_rate) {
   if (bucket.own.empty()) return {};
   std::vector<std::span<const float>> gradients;
-  for (const Piece& piece : bucket.own) gradients.push_back(part(gradients_, piece.range));
+  for (const Piece& piece : bucket.own) gradients.push_back(gradients_.part(piece.range));
   const std::string broken = bucket.table.apply(learning_rate, gradients);
   copy_own_values(bucket);
   if (broken.empty()) return {};
@@ -181,19 +140,19 @@ void DenseRanks::copy_own_values(Bucket& bucket) {
 }
 
 std::span<const float> DenseRanks::values(std::uint32_t parameter) const {
-  const ElementRange range = layout_.parameter(parameter);
+  const ElementRange range = layout().parameter(parameter);
   return std::span<const float>(values_).subspan(range.begin, range.size());
 }
 
 Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                           std::span<float> into) {
-  const ElementRange all = layout_.parameter(parameter);
+  const ElementRange all = layout().parameter(parameter);
   if (plane == 0) {  // every rank has all values
     if (!into.empty()) std::ranges::copy(values(parameter), into.begin());
     return {};
   }
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
-    const ElementRange range = overlap(layout_.bucket(number), all);
+    const ElementRange range = overlap(layout().bucket(number), all);
     if (range.size() == 0) continue;
     scratch_.resize(range.size());
     for (const Piece& piece : buckets_[number].own) {
@@ -206,8 +165,8 @@ Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint
     // A small bucket has one owner here: the root itself.
     std::vector<collective::Pending> pending;
     for (std::uint32_t owner = 0; owner < group_.size(); ++owner) {
-      if (layout_.is_everyones(number)) break;
-      const ElementRange piece = overlap(layout_.slice(number, group_.size(), owner), all);
+      if (layout().is_everyones(number)) break;
+      const ElementRange piece = overlap(layout().slice(number, group_.size(), owner), all);
       if (piece.size() == 0 || owner == root) continue;
       pending.push_back(group_.broadcast(owner, std::as_writable_bytes(std::span(scratch_).subspan(
                                                     piece.begin - range.begin, piece.size()))));
@@ -222,7 +181,7 @@ Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint
 
 Status DenseRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                           std::span<const float> from, std::uint64_t update_count) {
-  const ElementRange all = layout_.parameter(parameter);
+  const ElementRange all = layout().parameter(parameter);
   update_counts_[parameter] = update_count;
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     Bucket& bucket = buckets_[number];

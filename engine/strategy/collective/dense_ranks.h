@@ -6,7 +6,7 @@
 
 #include "engine/client/batch_parameters.h"
 #include "engine/collective/group.h"
-#include "engine/strategy/collective/group_layout.h"
+#include "engine/strategy/collective/group_gradients.h"
 #include "engine/table/dense_table.h"
 
 namespace paddle::strategy {
@@ -23,12 +23,7 @@ class DenseRanks {
 
   // Lends the values, and gives the gradients their places. kUsage: no such dense parameter.
   Status lend(std::span<client::DenseParameter> parameters);
-  // Puts gradients in their places that are elsewhere, zeros where there are none. Returns the name
-  // of the first parameter with a gradient that would make its values infinite, or "".
-  Result<std::string> take_gradients(std::span<client::DenseParameter> parameters);
-
-  // Gradients that begin_step() of the group carries, because they are small; else none.
-  std::span<float> carried();
+  GroupGradients& gradients() { return gradients_; }
   // One update of the parameters by the weighted sum of all ranks' gradients. kFailed: a value or
   // its optimizer's state is no longer finite.
   Status update(std::span<const float> shares, float learning_rate);
@@ -44,7 +39,7 @@ class DenseRanks {
   std::uint64_t update_count(std::uint32_t parameter) const { return update_counts_[parameter]; }
   std::span<const float> values(std::uint32_t parameter) const;
   std::uint32_t state_width() const { return state_width_; }
-  const GroupLayout& layout() const { return layout_; }
+  const GroupLayout& layout() const { return gradients_.layout(); }
 
  private:
   // A range of one parameter in the rank's slice of a bucket; `offset` is its place in the table.
@@ -60,10 +55,9 @@ class DenseRanks {
   };
 
   DenseRanks(const wire::ParameterSet& set, collective::Group& group)
-      : set_(set), group_(group), layout_(set) {}
+      : set_(set), group_(group), gradients_(set) {}
   Status check_memory(std::uint64_t bytes_max) const;
   Result<Bucket> make_bucket(std::size_t number, const Options& options) const;
-  Result<ElementRange> range_of(const client::DenseParameter& parameter) const;
   std::span<float> part(LargeArray<float>& array, ElementRange range) {
     return std::span(array).subspan(range.begin, range.size());
   }
@@ -72,10 +66,9 @@ class DenseRanks {
 
   const wire::ParameterSet& set_;
   collective::Group& group_;
-  GroupLayout layout_;
   std::uint32_t state_width_ = 0;
   LargeArray<float> values_;
-  LargeArray<float> gradients_;
+  GroupGradients gradients_;
   std::vector<Bucket> buckets_;
   std::vector<std::uint64_t> update_counts_;  // by parameter
   std::vector<float> scratch_;                // of gather() and spread()

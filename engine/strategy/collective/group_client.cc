@@ -90,7 +90,7 @@ Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepI
   own.step = step_;
   own.plan_hash = plan_hash_;
   own.wish = static_cast<std::uint32_t>(wish);
-  const std::span<float> carried = ranks_->carried();
+  const std::span<float> carried = ranks_->gradients().carried();
   kept_.assign(carried.begin(), carried.end());
   PADDLE_TRY(const Infos infos,
              group_->begin_step(own, carried,
@@ -122,7 +122,7 @@ Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own
       }
       return infos;
     }
-    std::ranges::copy(kept_, ranks_->carried().begin());
+    std::ranges::copy(kept_, ranks_->gradients().carried().begin());
     PADDLE_TRY_STATUS(serve(*root, static_cast<Wish>(infos[*root].wish), nullptr));
   }
 }
@@ -201,7 +201,7 @@ Status GroupClient::push_moves() {
 
 Status GroupClient::push_round(const client::PushTotals& totals,
                                std::span<client::DenseParameter> dense) {
-  PADDLE_TRY(const std::string above, ranks_->take_gradients(dense));
+  PADDLE_TRY(const std::string above, ranks_->gradients().take(dense));
   if (const Status checked = check_push(totals, above); !checked) return fail(checked.error());
   PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.samples = totals.samples,
                                                    .cost = totals.cost,

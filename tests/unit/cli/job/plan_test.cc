@@ -243,6 +243,25 @@ TEST(JobPlan, TrainersOfACollectiveJobAreToldOfEachOther) {
   }
 }
 
+TEST(JobPlan, TrainersOfNodeGroupsAreToldOfEachOtherAndOfPservers) {
+  const auto placement = place_job(two_hosts(), 3, 1);
+  ASSERT_TRUE(placement);
+  Workspace workspace = workspace_of(3);
+  workspace.has_node_groups = true;
+  const auto plan = plan_job(two_hosts(), {"j", "bin/paddle-1", {}}, *placement,
+                             {{"10.0.0.1", "10.0.0.2"}}, workspace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(plan->trainers_talk);
+  for (const PlannedProcess& trainer : plan->trainers) {
+    EXPECT_FALSE(trainer.spec.ports.empty());
+    for (const std::string flag : {"--trainers=10.0.0.1:", "--pservers=10.0.0.", "--ports_num=2"}) {
+      EXPECT_TRUE(std::ranges::any_of(trainer.spec.arguments, [&](const std::string& one) {
+        return one.starts_with(flag);
+      })) << flag;
+    }
+  }
+}
+
 // Ranks go round the nodes; torch's names are those of a launcher of its own.
 TEST(JobPlan, TrainersOfTheUsersOwnAreToldWhereTheyMeetAndWhichTheyAreOnTheirNode) {
   const ClusterSpec cluster = cluster_of(

@@ -1,4 +1,5 @@
 // Keys of [strategy] that are for trainers which talk to each other.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engine/config/job_config.h"
@@ -69,6 +70,25 @@ TEST_F(StrategyConfigTest, UnevenIsForTrainersThatTalk) {
   const std::string wrong = mistake("dense = \"collective\"\nuneven = \"dorp\"\n");
   EXPECT_EQ(wrong.find("job.toml:23:10: 'uneven' is "), 0U) << wrong;
   EXPECT_NE(wrong.find("drop"), std::string::npos) << wrong;
+}
+
+TEST_F(StrategyConfigTest, NodeGroupsAreForRoundsOnPservers) {
+  const auto plain = read("");
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_FALSE(plain->node_groups);
+  for (const char* const key : {"node_groups", "use_hierarchical_allreduce"}) {
+    const auto job = read(std::string(key) + " = true\nsparse = \"async\"\n");
+    ASSERT_TRUE(job) << job.error().message;
+    EXPECT_TRUE(job->node_groups);
+    EXPECT_FALSE(job->is_collective());
+    EXPECT_EQ(mistake("dense = \"collective\"\n" + std::string(key) + " = true\n"),
+              fmt::format("job.toml:23:{}: '{}' is for dense = 'sync'", std::string(key).size() + 4,
+                          key));
+  }
+  EXPECT_EQ(mistake("node_groups = true\nuse_hierarchical_allreduce = true\n"),
+            "job.toml:23:30: 'use_hierarchical_allreduce' is 'node_groups' by Fluid's name");
+  EXPECT_EQ(mistake("dense = \"async\"\nnode_groups = true\n"),
+            "job.toml:23:15: 'node_groups' is for dense = 'sync'");
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ TEST(DenseRanks, NothingThatTheHeapHeldBeforeGoesToOtherRanks) {
     auto dense = parameters_of(set);
     ASSERT_TRUE((*ranks)->lend(dense));
     for (DenseParameter& one : dense) std::ranges::fill(one.gradients(), 1.0F);
-    ASSERT_TRUE((*ranks)->take_gradients(dense));
-    const auto carried = (*ranks)->carried();
+    ASSERT_TRUE((*ranks)->gradients().take(dense));
+    const auto carried = (*ranks)->gradients().carried();
     ASSERT_GT(carried.size(), 22U);
     EXPECT_EQ(std::ranges::count(carried, 1.0F), 22);
     EXPECT_EQ(std::ranges::count(carried, 0.0F), std::ssize(carried) - 22);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -94,12 +95,16 @@ inline double cost_of(std::uint32_t rank, std::uint64_t batch) {
   return 0.1 * rank + 0.01 * static_cast<double>(batch) + 1;
 }
 
+// Trainers by node, ascending.
+using Nodes = std::vector<std::vector<std::uint32_t>>;
+
 // The job on one shard, by its merge and its table.
 class OnShard {
  public:
-  // Every batch has `scale` times its samples.
-  explicit OnShard(const wire::ParameterSet& set, std::uint64_t scale = 1)
+  // Every batch has `scale` times its samples. The gradients of a node are added up first.
+  explicit OnShard(const wire::ParameterSet& set, std::uint64_t scale = 1, Nodes nodes = {})
       : scale_(scale),
+        nodes_(std::move(nodes)),
         set_(sync_set(set)),
         table_(*table::DenseTable::create(set_, 0, 1ULL << 30U)) {}
 
@@ -126,6 +131,8 @@ class OnShard {
       ASSERT_TRUE(pushes[i].add_dense(0, all.size(), all.size(), std::move(tail)));
       round.push_back(&pushes[i]);
     }
+    std::vector<pserver::Push> sums(nodes_.size());
+    if (!nodes_.empty()) add_up_nodes(trainers, sums, round);
     const auto merged = pserver::merge_dense(round, set_.merge(), scratch_, part_);
     EXPECT_EQ(table_.apply(optim::learning_rate(set_.optimizer(), {samples_, pass_}), merged), "");
   }
@@ -144,7 +151,32 @@ class OnShard {
   std::uint32_t state_width() const { return table_.state_width(); }
 
  private:
+  // In place of the pushes of a round come the sums of nodes, in the order of their first trainers.
+  void add_up_nodes(std::span<const std::uint32_t> trainers, std::vector<pserver::Push>& sums,
+                    std::vector<const pserver::Push*>& round) {
+    std::map<std::uint32_t, const pserver::Push*> by_first;
+    for (std::size_t node = 0; node < nodes_.size(); ++node) {
+      std::vector<const pserver::Push*> pushes;
+      std::uint32_t first = 0;
+      for (std::size_t i = 0; i < trainers.size(); ++i) {
+        if (std::ranges::count(nodes_[node], trainers[i]) == 0) continue;
+        if (pushes.empty()) first = trainers[i];
+        pushes.push_back(round[i]);
+        sums[node].samples += round[i]->samples;
+      }
+      if (pushes.empty()) continue;
+      const auto sum = pserver::merge_dense(pushes, set_.merge(), scratch_, part_);
+      Bytes tail;
+      append_bytes(tail, sum);
+      ASSERT_TRUE(sums[node].add_dense(0, sum.size(), sum.size(), std::move(tail)));
+      by_first[first] = &sums[node];
+    }
+    round.clear();
+    for (const auto& [first, sum] : by_first) round.push_back(sum);
+  }
+
   std::uint64_t scale_;
+  Nodes nodes_;
   wire::ParameterSet set_;
   table::DenseTable table_;
   std::uint64_t samples_ = 0;
