@@ -71,6 +71,9 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                      .seed = job.seed,
                      .shuffle_records = job.train.shuffle_records,
                      .batch_size = job.train.batch_size};
+  if (job.data.cache) {
+    loop.train_data.cache = std::make_shared<data::RecordCache>(job.data.cache_bytes_max);
+  }
   PADDLE_TRY(loop.train_data.share,
              config::data_share(folder, job.data.train, options.trainer_id,
                                 options.num_gradient_servers, job.data.global_shuffle));

@@ -15,6 +15,7 @@ namespace paddle::config {
 namespace {
 
 constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
+constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;
 constexpr std::int64_t kThreadsMax = 64;
 constexpr std::int64_t kFilesAtOnceMax = 64;
 constexpr std::int64_t kPipeTimeoutMax = 7 * 24 * 3600;  // seconds
@@ -217,6 +218,15 @@ void read_reading(TomlTable& data, DataConfig& config) {
   config.files_at_once =
       read_count(data, "files_at_once", config.files_at_once, 1, kFilesAtOnceMax);
   config.global_shuffle = data.boolean("global_shuffle", config.global_shuffle);
+  config.cache = data.boolean("cache", config.cache);
+  config.cache_bytes_max = static_cast<std::uint64_t>(data.integer(
+      "cache_bytes_max", static_cast<std::int64_t>(config.cache_bytes_max), 1, kBytesMax));
+  if (data.has("cache_bytes_max") && !config.cache)
+    data.fail("cache_bytes_max", "'cache_bytes_max' is for cache = true");
+  if (config.cache && config.global_shuffle) {
+    data.fail("cache", "'cache' does not go with global_shuffle, which deals records anew",
+              "train.shuffle_records shuffles within each trainer");
+  }
   config.skip_bad_records = data.choice("on_bad_record", "fail", kBadRecords) == "skip";
 }
 

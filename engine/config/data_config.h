@@ -57,7 +57,9 @@ struct DataConfig {
   std::uint32_t threads = 2;               // readers and parsers
   std::uint32_t files_at_once = 1;         // files whose records alternate
   bool global_shuffle = false;             // a record's trainer changes from pass to pass
-  bool skip_bad_records = false;           // count bad records; else the first one ends the job
+  bool cache = false;                      // keep parsed records for later passes
+  std::uint64_t cache_bytes_max = 4ULL << 30U;
+  bool skip_bad_records = false;  // count bad records; else the first one ends the job
 };
 
 // A named part of every example, as a format of [data] fills it.

@@ -9,7 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
-#include "engine/data/format.h"
+#include "engine/data/records/format.h"
+#include "engine/data/records/lines.h"
 
 namespace paddle::data {
 namespace {

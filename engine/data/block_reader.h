@@ -15,7 +15,7 @@
 #include "engine/data/chunk_reader.h"
 #include "engine/data/dataset.h"
 #include "engine/data/pass_start.h"
-#include "engine/data/record_block.h"
+#include "engine/data/records/record_block.h"
 
 namespace paddle::data {
 

@@ -10,7 +10,8 @@
 #include <string>
 
 #include "engine/config/data_config.h"
-#include "engine/data/dictionary.h"
+#include "engine/data/record_cache.h"
+#include "engine/data/records/dictionary.h"
 #include "engine/nn/batch.h"
 
 namespace paddle::data {
@@ -25,6 +26,9 @@ struct DatasetOptions {
   std::uint64_t seed = 1;
   std::uint64_t shuffle_records = 0;  // window of the shuffle inside this trainer; 0: none
   std::uint32_t batch_size = 32;
+  // Of these data alone, and not with data.global_shuffle. Filled by the first stream that reads a
+  // whole pass; later ones read no file. None: every pass parses.
+  std::shared_ptr<RecordCache> cache = {};
 };
 
 class BatchStream {

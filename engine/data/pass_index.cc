@@ -54,7 +54,7 @@ void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) 
 void add_data(const config::DataConfig& data, KeyHash& hash) {
   const auto& [train, test, format, dictionary, dictionary_size, ngram, slots, columns, delimiter,
                has_header, float_label, buckets, pipe_command, pipe_timeout, threads, files_at_once,
-               global_shuffle, skip_bad_records] = data;
+               global_shuffle, cache, cache_bytes_max, skip_bad_records] = data;
   hash.add(format);
   hash.add(dictionary);
   hash.add(dictionary_size);

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/data/chunk_place.h"
 #include "engine/data/dataset.h"
+#include "engine/data/records/chunk_place.h"
 
 namespace paddle::data {
 

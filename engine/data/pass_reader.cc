@@ -14,6 +14,11 @@ bool is_same(const IndexedChunk& chunk, const RecordBlock& block) {
          block.records.size() == chunk.end_record - chunk.first_record;
 }
 
+// None where another stream has it.
+std::shared_ptr<RecordCache> hold(const std::shared_ptr<RecordCache>& cache) {
+  return cache && cache->hold() ? cache : nullptr;
+}
+
 }  // namespace
 
 PassReader::PassReader(const DatasetOptions& options, const Dictionary& dictionary,
@@ -22,10 +27,14 @@ PassReader::PassReader(const DatasetOptions& options, const Dictionary& dictiona
       dictionary_(dictionary),
       pass_(pass),
       skip_(skip),
+      cache_(hold(options.cache)),
       index_(index, index.empty() ? 0 : pass_key(options, pass)),
       shuffler_(new_shuffler()),
-      start_(find_start(options, skip, index_, shuffler_)),
+      start_(reads_cache() ? std::nullopt : find_start(options, skip, index_, shuffler_)),
       dropped_(start_ ? start_->dropped : skip * options.batch_size) {
+  if (reads_cache()) return;
+  fills_cache_ = cache_ && !start_;
+  if (fills_cache_) cache_->begin();
   blocks_ = new_blocks();
   if (!start_) return;
   const IndexedChunk& last = start_->chunks.back().indexed;
@@ -33,6 +42,10 @@ PassReader::PassReader(const DatasetOptions& options, const Dictionary& dictiona
   record_ = last.end_record;
   bad_records_ = last.bad_records;
   file_bytes_ = last.file_bytes;
+}
+
+PassReader::~PassReader() {
+  if (cache_) cache_->release();
 }
 
 Shuffler PassReader::new_shuffler() const {
@@ -47,20 +60,33 @@ std::unique_ptr<BlockReader> PassReader::new_blocks() const {
 void PassReader::stop() {
   const std::scoped_lock lock(mutex_);
   is_stopped_ = true;
-  blocks_->stop();
+  if (blocks_) blocks_->stop();
 }
 
-// The first `seen` records of the block are not for put().
-bool PassReader::next(RecordBlock& block, std::size_t& seen) {
+// The next block, in `memory` or in the cache. Its first `seen` records are not for put().
+const RecordBlock* PassReader::next(RecordBlock& memory, std::size_t& seen) {
   seen = 0;
+  if (reads_cache()) {
+    if (chunk_ == cache_->blocks().size()) return nullptr;
+    const RecordBlock& block = cache_->blocks()[chunk_];
+    count(block);
+    return &block;
+  }
   if (start_) {
     const PassStart start = *std::exchange(start_, {});
-    if (restore(start, block, seen)) return true;
+    if (restore(start, memory, seen)) return &memory;
     begin_anew();
   }
-  if (!blocks_->next(block)) return false;
-  count(block);
-  return true;
+  if (!blocks_->next(memory)) return nullptr;
+  records_parsed_ += memory.records.size();
+  count(memory);
+  return &memory;
+}
+
+// After the last block, or what was taken for it because of stop().
+void PassReader::finish_cache() {
+  const std::scoped_lock lock(mutex_);
+  if (fills_cache_ && !is_stopped_) cache_->finish();
 }
 
 // Gives the shuffler the records that it holds. The block is the last one then, and may have some
@@ -94,7 +120,6 @@ void PassReader::begin_anew() {
 }
 
 void PassReader::count(const RecordBlock& block) {
-  records_parsed_ += block.records.size();
   file_bytes_ += block.file_bytes();
   if (block.bad_records > 0) {
     if (bad_blocks_++ < kBadRecordsShownMax) log_warning("left out: {}", block.first_bad_record);

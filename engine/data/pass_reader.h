@@ -20,6 +20,9 @@ class PassReader {
   // As open_pass(). The options, the dictionary and the index must outlive the reader.
   PassReader(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass,
              std::uint64_t skip, std::span<std::byte> index);
+  ~PassReader();
+  PassReader(const PassReader&) = delete;
+  PassReader& operator=(const PassReader&) = delete;
 
   // Calls take(RecordView) for each record, until it returns an error.
   template <class Take>
@@ -29,14 +32,16 @@ class PassReader {
       --dropped_;
       return Status();
     };
-    RecordBlock block;
+    RecordBlock memory;
     std::size_t seen = 0;
-    while (next(block, seen)) {
-      for (const RecordBlock::Extent& extent : std::span(block.records).subspan(seen)) {
-        PADDLE_TRY_STATUS(shuffler_.put(block.view(extent), leave));
+    while (const RecordBlock* const block = next(memory, seen)) {
+      for (const RecordBlock::Extent& extent : std::span(block->records).subspan(seen)) {
+        PADDLE_TRY_STATUS(shuffler_.put(block->view(extent), leave));
       }
-      PADDLE_TRY_STATUS(std::move(block.outcome));
+      if (!block->outcome) return block->outcome;
+      if (fills_cache_) PADDLE_TRY_STATUS(cache_->add(*block));
     }
+    finish_cache();
     return shuffler_.drain(leave);
   }
   // Ends the pass early.
@@ -49,17 +54,21 @@ class PassReader {
  private:
   Shuffler new_shuffler() const;
   std::unique_ptr<BlockReader> new_blocks() const;
-  bool next(RecordBlock& block, std::size_t& seen);
+  const RecordBlock* next(RecordBlock& memory, std::size_t& seen);
+  void finish_cache();
   bool restore(const PassStart& start, RecordBlock& block, std::size_t& seen);
   void begin_anew();
+  bool reads_cache() const { return cache_ && !fills_cache_ && cache_->is_whole(); }
   void count(const RecordBlock& block);
 
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
   const std::uint32_t pass_;
   const std::uint64_t skip_;
+  const std::shared_ptr<RecordCache> cache_;  // held by this reader; may be none
   PassIndex index_;
   Shuffler shuffler_;
+  bool fills_cache_ = false;
   std::optional<PassStart> start_;  // until its chunks are read
   std::uint64_t dropped_;           // records that still leave the shuffler for skipped batches
   std::uint64_t chunk_ = 0;         // number of the next chunk
@@ -71,7 +80,7 @@ class PassReader {
   std::atomic<std::uint64_t> file_bytes_ = 0;
   std::mutex mutex_;  // guards the pointer, which only the reading thread changes
   bool is_stopped_ = false;
-  std::unique_ptr<BlockReader> blocks_;
+  std::unique_ptr<BlockReader> blocks_;  // none where the cache is whole
 };
 
 }  // namespace paddle::data

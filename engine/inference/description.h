@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/config/job_config.h"
-#include "engine/data/dictionary.h"
+#include "engine/data/records/dictionary.h"
 #include "engine/snapshot/reader.h"
 
 namespace paddle::inference {

@@ -10,9 +10,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "engine/config/job_config.h"
-#include "engine/data/dictionary.h"
-#include "engine/data/fields.h"
-#include "engine/data/record_block.h"
+#include "engine/data/records/dictionary.h"
+#include "engine/data/records/fields.h"
+#include "engine/data/records/record_block.h"
 
 namespace paddle::serve {
 

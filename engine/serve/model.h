@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/data/format.h"
+#include "engine/data/records/format.h"
 #include "engine/inference/description.h"
 #include "engine/inference/predictor.h"
 #include "engine/serve/json_records.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/data/dictionary.h"
+#include "engine/data/records/dictionary.h"
 
 namespace paddle::serve {
 

@@ -327,7 +327,8 @@ TEST_F(Serving, BoundsMemoryBodiesAndTheQueue) {
   const std::uint64_t before = peak_kilobytes();
   for (const std::string length : {"1000000000", "18446744073709551615", "4000001"}) {
     HttpClient client(port_);
-    client.send("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length + "\r\n\r\n");
+    client.send("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length +
+                "\r\n\r\n");
     const std::string part(1U << 20U, '1');
     for (int i = 0; i < 64 && client.send(part); ++i) {
     }
@@ -344,7 +345,8 @@ TEST_F(Serving, BoundsMemoryBodiesAndTheQueue) {
       413);
   EXPECT_TRUE(polite.is_closed(std::chrono::seconds(30)));
   HttpClient chunked(port_);
-  chunked.send("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+  chunked.send(
+      "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
   const std::string chunk = "10000\r\n" + std::string(65536, '1') + "\r\n";
   for (int i = 0; i < 2000 && chunked.send(chunk); ++i) {
   }

@@ -90,6 +90,28 @@ global_shuffle = true)");
   EXPECT_FALSE(read("format = 'libsvm'").skip_bad_records);
 }
 
+TEST_F(DataConfigTest, ACacheHasABoundAndNoGlobalShuffle) {
+  EXPECT_FALSE(read("format = 'libsvm'").cache);
+  const DataConfig data = read("format = 'libsvm'\ncache = true\ncache_bytes_max = 100");
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_TRUE(data.cache);
+  EXPECT_EQ(data.cache_bytes_max, 100U);
+  EXPECT_EQ(mistake("format = 'libsvm'\ncache = true\nglobal_shuffle = true"),
+            "job.toml:4:9: 'cache' does not go with global_shuffle, which deals records anew");
+  EXPECT_EQ(mistake("format = 'libsvm'\ncache_bytes_max = 100"),
+            "job.toml:4:19: 'cache_bytes_max' is for cache = true");
+}
+
+TEST_F(DataConfigTest, SlotsOfJsonLinesAreDeclared) {
+  EXPECT_EQ(slots(R"(format = 'jsonl'
+buckets = 10
+slot = [{name = 'click', type = 'id'}, {name = 'seen', type = 'ids'},
+        {name = 'site', type = 'hash'}, {name = 'words', type = 'hashes'},
+        {name = 'price', type = 'float', width = 3}])"),
+            "click seen* site words* price:3 ");
+  EXPECT_EQ(mistake("format = 'jsonl'"), "job.toml:1:1: format 'jsonl' has no slots of its own");
+}
+
 TEST_F(DataConfigTest, ADictionaryMayBeAnywhereButNotEmpty) {
   const test::TemporaryFolder elsewhere;
   const std::string path = elsewhere.write("words", "a\nb\n<unk>\n");

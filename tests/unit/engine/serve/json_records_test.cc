@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/data/format.h"
+#include "engine/data/records/format.h"
 #include "engine/serve/row_request.h"
 
 namespace paddle::serve {

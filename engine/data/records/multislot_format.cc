@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "engine/data/fields.h"
-#include "engine/data/format.h"
+#include "engine/data/records/fields.h"
+#include "engine/data/records/format.h"
 
 namespace paddle::data {
 namespace {

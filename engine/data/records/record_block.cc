@@ -1,4 +1,4 @@
-#include "engine/data/record_block.h"
+#include "engine/data/records/record_block.h"
 
 #include <fmt/format.h>
 

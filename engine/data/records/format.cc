@@ -1,9 +1,9 @@
-#include "engine/data/format.h"
+#include "engine/data/records/format.h"
 
 #include <algorithm>
 #include <array>
 
-#include "engine/data/fields.h"
+#include "engine/data/records/fields.h"
 
 namespace paddle::data {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "engine/data/fields.h"
-#include "engine/data/format.h"
-#include "engine/data/logarithm.h"
+#include "engine/data/records/fields.h"
+#include "engine/data/records/format.h"
+#include "engine/data/records/logarithm.h"
 
 namespace paddle::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/data/fields.h"
+#include "engine/data/records/fields.h"
 
 #include <charconv>
 

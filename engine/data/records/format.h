@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/data/dictionary.h"
-#include "engine/data/record_block.h"
+#include "engine/data/records/dictionary.h"
+#include "engine/data/records/record_block.h"
 
 namespace paddle::data {
 

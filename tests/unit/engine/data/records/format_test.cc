@@ -1,13 +1,13 @@
 // Tests of each format with good and with wrong lines.
-#include "engine/data/format.h"
+#include "engine/data/records/format.h"
 
 #include <cmath>
 
 #include "base/rng.h"
 #include "engine/config/sections.h"
 #include "engine/data/chunk_reader.h"
-#include "engine/data/fields.h"
-#include "engine/data/logarithm.h"
+#include "engine/data/records/fields.h"
+#include "engine/data/records/logarithm.h"
 #include "tests/unit/engine/data/data_fixture.h"
 
 namespace paddle::data {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/data/fields.h"
-#include "engine/data/format.h"
+#include "engine/data/records/fields.h"
+#include "engine/data/records/format.h"
 
 namespace paddle::data {
 namespace {

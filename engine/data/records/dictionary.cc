@@ -1,10 +1,10 @@
-#include "engine/data/dictionary.h"
+#include "engine/data/records/dictionary.h"
 
 #include <fmt/format.h>
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "engine/data/chunk_reader.h"
+#include "engine/data/records/lines.h"
 
 namespace paddle::data {
 

@@ -10,8 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "engine/data/fields.h"
-#include "engine/data/format.h"
+#include "engine/data/records/fields.h"
+#include "engine/data/records/format.h"
 
 namespace paddle::data {
 namespace {
