@@ -163,7 +163,7 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
     if (abort_is_asked_) take_abort(now);
     if (now - ticked_ >= kTick) {
       tick(now);
-      tell_awaited(now);
+      tell_awaited(now, core_.awaited(), core_.waited(now));
     }
     if (core_.failure()) {
       let_go();
@@ -189,11 +189,15 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
   return {};
 }
 
-void Engine::tell_awaited(TimePoint now) {
-  const Duration waited = core_.waited(now);
+void Engine::tell_awaited(TimePoint now, std::span<const std::uint32_t> ranks, Duration waited) {
   if (!options_.on_waiting || waited < kTellPeriod || now - told_ < kTellPeriod) return;
   told_ = now;
-  options_.on_waiting(core_.awaited(), waited);
+  options_.on_waiting(ranks, waited);
+}
+
+void Engine::tell_waiting(std::span<const std::uint32_t> ranks, Duration waited) {
+  const Turn turn(*this);
+  tell_awaited(clock_now(), ranks, waited);
 }
 
 std::vector<GroupCore::Facts> Engine::take_facts() {

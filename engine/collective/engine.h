@@ -51,6 +51,8 @@ class Engine {
   // Serves the group until it fails or the deadline passes; the first cause, or OK.
   Status watch(TimePoint deadline);
   void set_activity(std::string_view activity);
+  // Calls on_waiting where it is due. Operations that wait themselves tell it without this.
+  void tell_waiting(std::span<const std::uint32_t> ranks, Duration waited);
   // Serves what is posted on the engine's own thread until somebody waits again.
   void serve_in_background();
   // Tells the peers, closes all connections and joins the thread. Later waits fail.
@@ -76,7 +78,7 @@ class Engine {
   bool read(TimePoint now, std::uint32_t rank);
   void lose(TimePoint now, std::uint32_t rank, const Error& why);
   void tick(TimePoint now);
-  void tell_awaited(TimePoint now);
+  void tell_awaited(TimePoint now, std::span<const std::uint32_t> ranks, Duration waited);
   void sleep(TimePoint until);
   void take_abort(TimePoint now);
   void let_go();

@@ -114,6 +114,8 @@ class Group {
   void serve_in_background();
   // Told to ranks that wait for this one: "testing", "saving".
   void set_activity(std::string_view activity);
+  // As on_waiting tells it: this rank waits for others in more than one call.
+  void tell_waiting(std::span<const std::uint32_t> ranks, Duration waited);
   // Any thread: every wait of every rank ends with it. The first abort counts.
   void abort(Error why);
   // Waits until the deadline for the group to fail; the first cause, or OK.

@@ -260,10 +260,12 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
     pauses = pauses || stop_asked_;  // as those do whose data goes on after this round
   }
   bool is_over = false;
+  const TimePoint begun = std::chrono::steady_clock::now();
   while (!pauses && !is_over) {
     PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.stop = asks_to_stop_, .out_of_data = true}));
     is_over = std::ranges::all_of(infos, &collective::StepInfo::out_of_data);
     if (is_over) break;
+    tell_others_train(infos, std::chrono::steady_clock::now() - begun);
     PADDLE_TRY_STATUS(apply(infos));
     pauses = stop_asked_;
   }
@@ -285,6 +287,14 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   pass_ = {};
   std::ranges::fill(pass_batches_, 0);
   return totals;
+}
+
+void GroupClient::tell_others_train(Infos infos, Duration waited) {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
+    if (!infos[rank].out_of_data) ranks.push_back(rank);
+  }
+  group_->tell_waiting(ranks, waited);
 }
 
 Result<bool> GroupClient::is_any(bool own) {

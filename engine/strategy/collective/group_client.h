@@ -90,6 +90,8 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   // A round with gradients, or with the moves of copies.
   Status push_round(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
   Status push_moves();
+  // For a rank that has been out of data so long: the job's watchers would call it stalled.
+  void tell_others_train(Infos infos, Duration waited);
   Status apply(Infos infos);
 
   Status load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes);

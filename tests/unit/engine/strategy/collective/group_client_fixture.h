@@ -237,29 +237,32 @@ struct Rank {
 };
 
 // Runs `work` as every rank of a group, from the begin of the job to its end.
+inline void as_trainers(const wire::ParameterSet& set, std::vector<collective::GroupOptions> all,
+                        const std::function<void(Rank&)>& work, const std::string& resumed = "") {
+  collective::as_ranks(std::move(all), [&](collective::GroupOptions options) {
+    const std::uint32_t rank = options.rank;
+    auto group = collective::Group::join(std::move(options), collective::soon());
+    ASSERT_TRUE(group) << group.error().message;
+    auto client = GroupClient::create(set, *std::move(group), {}, {});
+    ASSERT_TRUE(client) << client.error().message;
+    client::ParameterClient& face = **client;
+    if (rank == 0 && !resumed.empty()) {
+      const auto reader = snapshot::SnapshotReader::open(resumed);
+      ASSERT_TRUE(reader) << reader.error().message;
+      const Status loaded = face.snapshots().resume(*reader);
+      ASSERT_TRUE(loaded) << loaded.error().message;
+    }
+    const Status ready = face.ready();
+    ASSERT_TRUE(ready) << ready.error().message;
+    Rank trainer{rank, face, parameters_of(set)};
+    ASSERT_TRUE(face.pull_dense(trainer.dense));
+    work(trainer);
+  });
+}
 inline void as_trainers(const wire::ParameterSet& set, const std::function<void(Rank&)>& work,
                         const std::string& resumed = "",
                         const collective::Way& way = collective::ways().front()) {
-  collective::as_ranks(
-      collective::options_of(set.num_trainers(), way), [&](collective::GroupOptions options) {
-        const std::uint32_t rank = options.rank;
-        auto group = collective::Group::join(std::move(options), collective::soon());
-        ASSERT_TRUE(group) << group.error().message;
-        auto client = GroupClient::create(set, *std::move(group), {}, {});
-        ASSERT_TRUE(client) << client.error().message;
-        client::ParameterClient& face = **client;
-        if (rank == 0 && !resumed.empty()) {
-          const auto reader = snapshot::SnapshotReader::open(resumed);
-          ASSERT_TRUE(reader) << reader.error().message;
-          const Status loaded = face.snapshots().resume(*reader);
-          ASSERT_TRUE(loaded) << loaded.error().message;
-        }
-        const Status ready = face.ready();
-        ASSERT_TRUE(ready) << ready.error().message;
-        Rank trainer{rank, face, parameters_of(set)};
-        ASSERT_TRUE(face.pull_dense(trainer.dense));
-        work(trainer);
-      });
+  as_trainers(set, collective::options_of(set.num_trainers(), way), work, resumed);
 }
 
 }  // namespace paddle::strategy

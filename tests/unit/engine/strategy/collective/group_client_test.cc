@@ -1,5 +1,6 @@
 // Dense parameters in the trainers: the bits of a pserver's shard, and who is told what goes wrong.
 #include <latch>
+#include <thread>
 
 #include "tests/unit/engine/strategy/collective/group_client_fixture.h"
 
@@ -151,6 +152,25 @@ TEST(GroupClient, AsksAllWhetherAnySaysYes) {
       EXPECT_TRUE(rank.client.leave());
     });
   }
+}
+
+// No single round takes long, and nothing is told of the trainer itself meanwhile.
+TEST(GroupClient, ATrainerWithoutDataTellsWhoTrains) {
+  const auto set = set_of("sgd", kSmall, 3);
+  auto options = collective::options_of(3);
+  std::vector<std::vector<std::uint32_t>> told;
+  options[0].on_waiting = [&](std::span<const std::uint32_t> ranks, Duration) {
+    told.emplace_back(ranks.begin(), ranks.end());
+  };
+  as_trainers(set, std::move(options), [&](Rank& rank) {
+    for (int i = 0; i < 6 && rank.rank == 2; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ASSERT_TRUE(rank.push());
+    }
+    ASSERT_TRUE(rank.client.finish_pass({}));
+    EXPECT_TRUE(rank.client.leave());
+  });
+  EXPECT_NE(std::ranges::find(told, std::vector<std::uint32_t>{2}), told.end());
 }
 
 class OverWay : public testing::TestWithParam<collective::Way> {};
