@@ -297,7 +297,8 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
   return {arguments, folder_ / fmt::format("{}-{}.log", name, id), environment};
 }
 
-bool Job::run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags) {
+bool Job::run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags,
+              std::chrono::seconds limit) {
   const int base_port = free_ports(shape.ports());
   bool all_good = true;
   std::vector<Process> pservers;
@@ -312,7 +313,7 @@ bool Job::run(const std::string& name, const Shape& shape, const std::vector<std
     trainers.push_back(start_trainer(name, shape, i, base_port, flags));
   }
   for (Process& trainer : trainers) {
-    const auto code = trainer.wait();
+    const auto code = trainer.wait(limit);
     all_good = all_good && code == 0;
     EXPECT_EQ(code, 0) << trainer.output();
   }

@@ -46,7 +46,8 @@ class Job {
                         const std::vector<std::string>& environment = {"PATH=/usr/bin:/bin"});
   // Pservers and trainers to their ends; true when all exit with 0. Trainer i's output is in
   // output(name, i).
-  bool run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags);
+  bool run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags,
+           std::chrono::seconds limit = std::chrono::seconds(100));
   bool run_local(const std::string& name, const std::vector<std::string>& flags);
 
   std::string save_dir(const std::string& name) const { return folder_ / (name + "-save"); }

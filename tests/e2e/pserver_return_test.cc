@@ -25,6 +25,9 @@ constexpr int kKillsInAsManyPasses = 30;
 int scaled(int passes) {
   return passes * std::max(1, kills_wanted(kKills) / kKillsInAsManyPasses);
 }
+std::chrono::seconds limit() {
+  return scaled(1) * kLimit;
+}
 
 class PserverReturn : public testing::Test {
  protected:
@@ -58,7 +61,7 @@ class PserverReturn : public testing::Test {
       ++kills[victim];
     }
     for (std::size_t i = all.size(); i-- > 0;) {
-      EXPECT_EQ(all[i]->wait(kLimit), 0) << all[i]->process().output();
+      EXPECT_EQ(all[i]->wait(limit()), 0) << all[i]->process().output();
       EXPECT_EQ(all[i]->life(), 1 + kills[i]) << "only what is killed is started again";
     }
     int pservers = 0;
@@ -76,7 +79,7 @@ TEST_F(PserverReturn, SyncEndsWithTheSameBitsAndTotals) {
   const std::vector<std::string> flags{
       fmt::format("--num_passes={}", scaled(8)), "--set=train.batch_size=8", "--log_period=10",
       "--set=train.snapshots_kept=0", "--set=train.snapshot_seconds=1"};
-  ASSERT_TRUE(job.run("whole", shape, flags));
+  ASSERT_TRUE(job.run("whole", shape, flags, limit()));
   EXPECT_GE(train_under_kills("killed", shape, flags, 1), 2);
   for (int pass = 0; pass < scaled(8); ++pass) {
     EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot("killed", pass)) << pass;
