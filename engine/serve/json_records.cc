@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "engine/data/records/json_object.h"
 
 namespace paddle::serve {
 namespace {
@@ -42,8 +43,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
 }
 
 Status JsonRecords::parse(std::string_view line, data::RecordBlock& block) const {
-  const json record = json::parse(line, nullptr, false);
-  if (!record.is_object()) return Error{Errc::kData, "it is no JSON object"};
+  PADDLE_TRY(const json record, data::parse_json_object(line));
   const data::RecordBlock::Extent begin = block.end();
   std::size_t known = 0;
   for (const Slot& slot : slots_) {
@@ -68,7 +68,11 @@ Status JsonRecords::parse(std::string_view line, data::RecordBlock& block) const
 Status JsonRecords::add_slot(const Slot& slot, const json* value, data::RecordBlock& block) const {
   if (value == nullptr && slot.is_read)
     return Error{Errc::kData, fmt::format("'{}' is missing", slot.config.name)};
-  if (slot.config.width > 0) return add_floats(slot, value, block);
+  if (const std::uint32_t width = slot.config.width; width > 0) {
+    if (value != nullptr) return data::append_json_floats(slot.config.name, *value, width, block);
+    block.values.insert(block.values.end(), width, 0);
+    return {};
+  }
   if (!slot.config.many) {
     if (value != nullptr) return add_id(slot, *value, block);
     block.ids.push_back(0);
@@ -90,26 +94,6 @@ Status JsonRecords::add_slot(const Slot& slot, const json* value, data::RecordBl
   }
   block.counts.push_back(static_cast<std::uint32_t>(count));
   return {};
-}
-
-Status JsonRecords::add_floats(const Slot& slot, const json* value,
-                               data::RecordBlock& block) const {
-  const std::uint32_t width = slot.config.width;
-  const auto add = [&](const json& number) {
-    if (!number.is_number()) return false;
-    block.values.push_back(number.get<float>());
-    return std::isfinite(block.values.back());
-  };
-  if (value == nullptr) {
-    block.values.insert(block.values.end(), width, 0);
-    return {};
-  }
-  const bool is_right =
-      value->is_array() ? value->size() == width && std::all_of(value->begin(), value->end(), add)
-                        : width == 1 && add(*value);
-  if (is_right) return {};
-  return wrong(slot.config.name,
-               width == 1 ? std::string("a number") : fmt::format("a list of {} numbers", width));
 }
 
 Status JsonRecords::add_id(const Slot& slot, const json& value, data::RecordBlock& block) const {

@@ -34,7 +34,6 @@ class JsonRecords {
   };
 
   Status add_slot(const Slot& slot, const nlohmann::json* value, data::RecordBlock& block) const;
-  Status add_floats(const Slot& slot, const nlohmann::json* value, data::RecordBlock& block) const;
   Status add_id(const Slot& slot, const nlohmann::json& value, data::RecordBlock& block) const;
 
   bool is_of_words_;             // texts are words of the dictionary

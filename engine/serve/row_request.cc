@@ -4,16 +4,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "engine/data/records/json_object.h"
 
 namespace paddle::serve {
 
 Result<RowRequest> parse_row_request(std::string_view text, const data::Dictionary& dictionary) {
   using nlohmann::json;
   constexpr const char* kHint = R"(for example {"parameter":"_proj","ids":[3,7]})";
-  const json all = json::parse(text, nullptr, false);
-  if (!all.is_object()) return Error{Errc::kData, "the body is no JSON object", kHint};
+  const auto all = data::parse_json_object(text);
+  if (!all) return Error{Errc::kData, all.error().message, kHint};
   RowRequest request;
-  for (const auto& [key, value] : all.items()) {
+  for (const auto& [key, value] : all->items()) {
     if (key == "parameter" && value.is_string()) {
       request.parameter = value.get<std::string>();
       continue;

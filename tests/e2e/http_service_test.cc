@@ -337,6 +337,12 @@ TEST_F(Serving, BoundsMemoryBodiesAndTheQueue) {
       EXPECT_EQ(reply->status, 413) << reply->body;
     }
   }
+  // Brackets, which cost a parser many times their bytes.
+  for (const char* const path : {"/v1/predict", "/v1/rows"}) {
+    const HttpReply deep = ask("POST", path, std::string(3'900'000, '['), kJson);
+    EXPECT_EQ(deep.status, 400) << path;
+    EXPECT_NE(deep.body.find("it is nested more than 64 deep"), std::string::npos) << deep.body;
+  }
   HttpClient polite(port_);
   EXPECT_EQ(
       polite

@@ -1,10 +1,9 @@
-#include <cmath>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "engine/data/records/fields.h"
 #include "engine/data/records/format.h"
+#include "engine/data/records/json_object.h"
 
 namespace paddle::data {
 namespace {
@@ -24,12 +23,11 @@ class JsonLines final : public Format {
 
   Status parse(std::string_view line, RecordBlock& block) override {
     if (line.empty()) return {};
-    const json record = json::parse(line, nullptr, false);
-    if (!record.is_object()) return Error{Errc::kData, "it is no JSON object"};
+    PADDLE_TRY(const json record, parse_json_object(line));
     const RecordBlock::Extent begin = block.end();
     for (std::size_t i = 0; i < data_.slots.size(); ++i) {
       const auto found = record.find(data_.slots[i].name);
-      PADDLE_TRY_STATUS(parse_slot(i, found == record.end() ? json() : *found, block));
+      PADDLE_TRY_STATUS(parse_slot(i, found == record.end() ? nothing_ : *found, block));
     }
     block.add_record(begin);
     return {};
@@ -48,24 +46,11 @@ class JsonLines final : public Format {
 
   static Status parse_floats(const config::DataSlotConfig& slot, const json& value,
                              RecordBlock& block) {
-    const auto add = [&](const json& number) {
-      if (number.is_boolean()) {
-        block.values.push_back(number.get<bool>() ? 1 : 0);
-        return true;
-      }
-      if (!number.is_number()) return false;
-      block.values.push_back(number.get<float>());
-      return std::isfinite(block.values.back());
-    };
     if (value.is_null()) {
       block.values.insert(block.values.end(), slot.width, 0);
       return {};
     }
-    const bool is_right = value.is_array()
-                              ? value.size() == slot.width && std::ranges::all_of(value, add)
-                              : slot.width == 1 && add(value);
-    if (is_right) return {};
-    return wrong(slot, slot.width == 1 ? "a number" : fmt::format("{} numbers", slot.width));
+    return append_json_floats(slot.name, value, slot.width, block);
   }
 
   // A number has the hash of its text.
@@ -92,6 +77,7 @@ class JsonLines final : public Format {
   }
 
   const config::DataConfig& data_;
+  const json nothing_;
   std::vector<SlotHash> hashes_;  // by slot
 };
 

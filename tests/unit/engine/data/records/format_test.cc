@@ -51,6 +51,19 @@ class FormatTest : public DataTest {
     options_.data = {};
     options_.data.format = format;
   }
+  template <class Check>
+  void in_each_format(const Check& check) {
+    for (const char* format : {"ngram", "bow", "libsvm", "criteo"}) {
+      use(format);
+      check();
+    }
+    use_multislot();
+    check();
+    use_csv();
+    check();
+    use_jsonl();
+    check();
+  }
 };
 
 TEST_F(FormatTest, EveryFormatOfJobTomlHasAParser) {
@@ -159,11 +172,13 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
       {R"({"click": 1.5})", "'click" + id},
       {R"({"click": "1"})", "'click" + id},
       {R"({"click": 18446744073709551616})", "'click" + id},
-      {R"({"click": 1, "numbers": [1]})", "'numbers' must be 2 numbers"},
-      {R"({"click": 1, "numbers": [1, "2"]})", "'numbers' must be 2 numbers"},
-      {R"({"click": 1, "numbers": 1})", "'numbers' must be 2 numbers"},
+      {R"({"click": 1, "numbers": [1]})", "'numbers' must be a list of 2 numbers"},
+      {R"({"click": 1, "numbers": [1, "2"]})", "'numbers' must be a list of 2 numbers"},
+      {R"({"click": 1, "numbers": 1})", "'numbers' must be a list of 2 numbers"},
       {R"({"click": 1, "age": "30"})", "'age' must be a number"},
       {R"({"click": 1, "age": 1e999})", "it is no JSON object"},
+      {R"({"click": 1, "unknown": )" + std::string(64, '['), "it is nested more than 64 deep"},
+      {R"({"click": 1, "unknown": )" + std::string(63, '['), "it is no JSON object"},
       {R"({"click": 1, "age": 1e300})", "'age' must be a number"},
       {R"({"click": 1, "site": ["a"]})", "'site' must be a text"},
       {R"({"click": 1, "seen": 5})", "'seen' must be a list"},
@@ -176,6 +191,14 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
                       line + "\n"),
               "bad.txt:2: " + what)
         << line;
+}
+
+TEST_F(FormatTest, BracketsInTextsOfJsonLinesAreNoNesting) {
+  use_jsonl();
+  const std::string text = std::string(100, '[') + R"(\"{\\)";
+  EXPECT_EQ(parse(R"({"unknown": ")" + text + R"(", "click": 7})").size(), 1U);
+  std::string lists = std::string(50, '[') + std::string(50, ']');
+  EXPECT_EQ(parse(R"({"unknown": [)" + lists + "," + lists + R"(], "click": 7})").size(), 1U);
 }
 
 TEST_F(FormatTest, CsvSlotsOfSeveralColumnsHaveManyIds) {
@@ -288,16 +311,7 @@ TEST_F(FormatTest, ShortLinesAndEmptyFilesOfEachFormat) {
     EXPECT_TRUE(mistake("?").starts_with("bad.txt:1: ")) << options_.data.format;
     EXPECT_TRUE(mistake(std::string("\0", 1)).starts_with("bad.txt:1: ")) << options_.data.format;
   };
-  for (const char* format : {"ngram", "bow", "libsvm", "criteo"}) {
-    use(format);
-    check();
-  }
-  use_multislot();
-  check();
-  use_csv();
-  check();
-  use_jsonl();
-  check();
+  in_each_format(check);
 }
 
 TEST_F(FormatTest, ALineThatIsTooLongIsOneBadRecord) {
@@ -328,16 +342,7 @@ TEST_F(FormatTest, AnyBytesAreRecordsOrBadRecords) {
       parse(text);
     }
   };
-  for (const char* format : {"ngram", "bow", "libsvm", "criteo"}) {
-    use(format);
-    check();
-  }
-  use_multislot();
-  check();
-  use_csv();
-  check();
-  use_jsonl();
-  check();
+  in_each_format(check);
 }
 
 }  // namespace
