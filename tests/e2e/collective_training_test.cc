@@ -16,23 +16,10 @@ constexpr Shape kGroup{.trainers = 3, .pservers = 0};
 constexpr Shape kServers{.trainers = 3, .pservers = 2};
 // The second trainer has no file.
 const std::vector<int> kUneven{70, 0, 25};
-const std::vector<std::string> kFlags{"--num_passes=3",
-                                      "--set=optimizer.method=\"adam\"",
-                                      "--set=optimizer.clip_global_norm=0.5",
-                                      "--set=optimizer.average_window=0.5",
-                                      "--set=optimizer.min_average_window=3",
-                                      "--set=optimizer.learning_rate_schedule=poly",
-                                      "--set=optimizer.learning_rate_decay_a=0.01",
-                                      "--set=optimizer.learning_rate_decay_b=0.5",
-                                      "--set=train.log_period=1",
-                                      "--set=train.test_period=4",
-                                      "--set=train.snapshots_kept=9"};
-
-std::vector<std::string> with(std::vector<std::string> flags,
-                              const std::vector<std::string>& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
+const std::vector<std::string> kFlags =
+    with(kThreePasses, {"--set=optimizer.learning_rate_schedule=poly",
+                        "--set=optimizer.learning_rate_decay_a=0.01",
+                        "--set=optimizer.learning_rate_decay_b=0.5"});
 
 // The lines of a log without their begin, which has the time.
 std::vector<std::string> lines_with(const std::string& log, const std::string& text) {
@@ -43,17 +30,6 @@ std::vector<std::string> lines_with(const std::string& log, const std::string& t
     if (at != std::string::npos) found.push_back(line.substr(at));
   }
   return found;
-}
-
-// Starts all trainers of a group.
-std::vector<Process> start_group(Job& job, const std::string& name,
-                                 const std::vector<std::string>& flags) {
-  const int port = free_ports(static_cast<std::uint16_t>(kGroup.trainers));
-  std::vector<Process> trainers;
-  for (int id = 0; id < kGroup.trainers; ++id) {
-    trainers.push_back(job.start_trainer(name, kGroup, id, port, flags));
-  }
-  return trainers;
 }
 
 TEST(Collective, HasTheBitsOfSyncOnPservers) {
@@ -107,7 +83,7 @@ TEST(Collective, AStoppedJobGoesOnUnderPserversAndBack) {
   ASSERT_TRUE(job.run("whole", kServers, kFlags));
   for (const bool to_servers : {true, false}) {
     const std::string name = to_servers ? "to" : "back";
-    auto trainers = start_group(job, name, kFlags);
+    auto trainers = job.start(name, kGroup, kFlags).trainers;
     ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=2 ", std::chrono::seconds(240)))
         << trainers[0].output();
     trainers[2].signal(SIGTERM);
@@ -165,7 +141,7 @@ TEST(Collective, DropEndsAPassWithTheFirstTrainerAtItsEnd) {
   EXPECT_EQ(lines_with(job.output("drop", 0), "leaves out the rest of the data").size(), 3U);
   // A trainer that can never take part is an error on all of them.
   job.write_dense_ngram({70, 1, 25});
-  auto trainers = start_group(job, "none", with(kFlags, {"--set=strategy.uneven=drop"}));
+  auto trainers = job.start("none", kGroup, with(kFlags, {"--set=strategy.uneven=drop"})).trainers;
   for (Process& trainer : trainers) {
     const auto code = trainer.wait();
     EXPECT_TRUE(code && *code != 0) << trainer.output();
@@ -185,7 +161,7 @@ TEST(Collective, PadRepeatsTheDataOfTrainersAtTheirEnd) {
   EXPECT_EQ(padded.batches, std::vector<std::uint64_t>(3, whole.batches[0]));
   EXPECT_GT(padded.samples, whole.samples);
   // It stops while two of the trainers repeat theirs.
-  auto trainers = start_group(job, "stopped", flags);
+  auto trainers = job.start("stopped", kGroup, flags).trainers;
   const auto place = fmt::format("Pass=1 Batch={} ", whole.batches[2] + 1);
   ASSERT_TRUE(trainers[0].prints(place, std::chrono::seconds(240))) << trainers[0].output();
   trainers[1].signal(SIGTERM);
@@ -200,7 +176,7 @@ TEST(Collective, PadRepeatsTheDataOfTrainersAtTheirEnd) {
 TEST(Collective, TheOthersNameALostTrainer) {
   Job job;
   job.write_dense_ngram({400, 400, 400});
-  auto trainers = start_group(job, "job", kFlags);
+  auto trainers = job.start("job", kGroup, kFlags).trainers;
   ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=2 ", std::chrono::seconds(240)))
       << trainers[0].output();
   trainers[1].signal(SIGKILL);
@@ -221,7 +197,7 @@ TEST(Collective, TheOthersNameALostTrainer) {
 TEST(Collective, TheOthersHearWhyTheFirstTrainerCannotStart) {
   Job job;
   job.write_dense_ngram({20, 20, 20});
-  auto trainers = start_group(job, "job", with(kFlags, {"--start_pass=1"}));
+  auto trainers = job.start("job", kGroup, with(kFlags, {"--start_pass=1"})).trainers;
   for (Process& trainer : trainers) {
     const auto code = trainer.wait();
     EXPECT_TRUE(code && *code != 0) << trainer.output();
@@ -280,7 +256,7 @@ TEST(Collective, AStoppedLocalSgdGoesOnInEitherModeAndCountsEveryRecordOnce) {
   job.write_dense_ngram({400, 400, 380});
   for (const Shape& shape : {kGroup, kServers}) {
     const std::string name = shape.pservers == 0 ? "group" : "servers";
-    auto trainers = start_group(job, name, kLocalSgd);
+    auto trainers = job.start(name, kGroup, kLocalSgd).trainers;
     ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=2 ", std::chrono::seconds(240)))
         << trainers[0].output();
     trainers[2].signal(SIGTERM);

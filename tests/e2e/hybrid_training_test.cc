@@ -13,44 +13,13 @@ namespace {
 constexpr std::chrono::seconds kPatience{240};
 constexpr Shape kHybrid{.trainers = 3, .pservers = 2, .ports_num = 0, .ports_num_for_sparse = 2};
 constexpr Shape kServers{.trainers = 3, .pservers = 2, .ports_num_for_sparse = 2};
-const std::vector<std::string> kFlags{"--num_passes=3",
-                                      "--set=optimizer.method=\"adam\"",
-                                      "--set=optimizer.clip_global_norm=0.5",
-                                      "--set=optimizer.average_window=0.5",
-                                      "--set=optimizer.min_average_window=3",
-                                      "--set=train.log_period=1",
-                                      "--set=train.test_period=4",
-                                      "--set=train.snapshots_kept=9"};
-
-std::vector<std::string> with(std::vector<std::string> flags,
-                              const std::vector<std::string>& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
-
-struct Running {
-  std::vector<Process> pservers;
-  std::vector<Process> trainers;
-};
-
-Running start(Job& job, const std::string& name, const std::vector<std::string>& flags) {
-  Running all;
-  const int port = free_ports(kHybrid.ports());
-  for (int id = 0; id < kHybrid.pservers; ++id) {
-    all.pservers.push_back(job.start_pserver(name, kHybrid, id, port));
-  }
-  for (int id = 0; id < kHybrid.trainers; ++id) {
-    all.trainers.push_back(job.start_trainer(name, kHybrid, id, port, flags));
-  }
-  return all;
-}
 
 // The third trainer has no file, and takes part in the steps of the others.
 TEST(Hybrid, HasTheBitsOfSyncOnPservers) {
   Job job;
   job.write_ngram(2, 40);
-  ASSERT_TRUE(job.run("servers", kServers, kFlags));
-  ASSERT_TRUE(job.run("hybrid", kHybrid, kFlags));
+  ASSERT_TRUE(job.run("servers", kServers, kThreePasses));
+  ASSERT_TRUE(job.run("hybrid", kHybrid, kThreePasses));
   for (const int pass : {0, 1, 2}) {
     const auto hybrid = job.values("hybrid", pass);
     EXPECT_GE(hybrid.size(), 2U);
@@ -62,7 +31,7 @@ TEST(Hybrid, HasTheBitsOfSyncOnPservers) {
 TEST(Hybrid, DropEndsAPassOnPserversToo) {
   Job job;
   job.write_ngram(3, 40);
-  ASSERT_TRUE(job.run("drop", kHybrid, with(kFlags, {"--set=strategy.uneven=drop"})));
+  ASSERT_TRUE(job.run("drop", kHybrid, with(kThreePasses, {"--set=strategy.uneven=drop"})));
   const std::string last = R"("kind":"pass","pass":2,"batch":)";
   std::vector<std::string> batches;
   for (int id = 0; id < kHybrid.trainers; ++id) {
@@ -81,17 +50,17 @@ TEST(Hybrid, DropEndsAPassOnPserversToo) {
 TEST(Hybrid, AStoppedJobGoesOnOnPserversAloneAndBack) {
   Job job;
   job.write_ngram(2, 40);
-  ASSERT_TRUE(job.run("whole", kServers, kFlags));
+  ASSERT_TRUE(job.run("whole", kServers, kThreePasses));
   for (const bool to_servers : {true, false}) {
     const std::string name = to_servers ? "to" : "back";
-    Running all = start(job, name, kFlags);
+    Job::Running all = job.start(name, kHybrid, kThreePasses);
     ASSERT_TRUE(all.trainers[0].prints("Pass=1 Batch=2 ", kPatience)) << all.trainers[0].output();
     all.trainers[1].signal(SIGTERM);
     for (Process& trainer : all.trainers) {
       EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kResumable)) << trainer.output();
     }
     for (Process& pserver : all.pservers) EXPECT_EQ(pserver.wait(), 0) << pserver.output();
-    ASSERT_TRUE(job.run(name, to_servers ? kServers : kHybrid, with(kFlags, {"--resume"})));
+    ASSERT_TRUE(job.run(name, to_servers ? kServers : kHybrid, with(kThreePasses, {"--resume"})));
     EXPECT_TRUE(job.values(name, 2) == job.values("whole", 2)) << name;
   }
 }
@@ -103,7 +72,7 @@ class HybridSparse : public testing::TestWithParam<const char*> {};
 TEST_P(HybridSparse, IsTheStrategyOfTheTablesOnly) {
   Job job;
   job.write_ngram(1, 30);
-  const auto flags = with(kFlags, {fmt::format("--set=strategy.sparse={}", GetParam())});
+  const auto flags = with(kThreePasses, {fmt::format("--set=strategy.sparse={}", GetParam())});
   ASSERT_TRUE(job.run("servers", {.trainers = 1, .pservers = 1}, flags));
   ASSERT_TRUE(job.run("hybrid", {.trainers = 1, .pservers = 1, .ports_num = 0}, flags));
   EXPECT_TRUE(job.values("hybrid", 2) == job.values("servers", 2));
@@ -123,8 +92,8 @@ TEST(Hybrid, Trap48TrainersThatMayNotRunAheadComeToTheEnd) {
   for (const std::string strategy : {"async", "half_async"}) {
     for (const int most : {0, 2}) {
       const std::string name = fmt::format("{}-{}", strategy, most);
-      const auto flags = with(kFlags, {"--set=strategy.sparse=" + strategy,
-                                       fmt::format("--set=strategy.staleness_max={}", most)});
+      const auto flags = with(kThreePasses, {"--set=strategy.sparse=" + strategy,
+                                             fmt::format("--set=strategy.staleness_max={}", most)});
       ASSERT_TRUE(job.run(name, kHybrid, flags));
       const std::string said = job.output(name, 0);
       EXPECT_NE(said.find("Pass=2 over all trainers: samples=480 "), std::string::npos) << said;
@@ -138,7 +107,7 @@ TEST(Hybrid, Trap47OneCauseIsReportedAndAllEnd) {
   job.write_ngram(3, 400);
   for (const bool is_pserver : {true, false}) {
     const std::string name = is_pserver ? "pserver" : "trainer";
-    Running all = start(job, name, kFlags);
+    Job::Running all = job.start(name, kHybrid, kThreePasses);
     ASSERT_TRUE(all.trainers[0].prints("Pass=1 Batch=2 ", kPatience)) << all.trainers[0].output();
     (is_pserver ? all.pservers[1] : all.trainers[1]).signal(SIGKILL);
     for (std::size_t id = 0; id < all.trainers.size(); ++id) {
@@ -156,7 +125,7 @@ TEST(Hybrid, Trap47OneCauseIsReportedAndAllEnd) {
       if (is_pserver && id == 1) continue;
       EXPECT_TRUE(code && *code != 0) << all.pservers[id].output();
     }
-    ASSERT_TRUE(job.run(name, kHybrid, with(kFlags, {"--resume"})));
+    ASSERT_TRUE(job.run(name, kHybrid, with(kThreePasses, {"--resume"})));
   }
   EXPECT_TRUE(job.values("pserver", 2) == job.values("trainer", 2));
 }

@@ -140,6 +140,12 @@ std::string sentences(int count, std::uint64_t stream) {
 
 }  // namespace
 
+std::vector<std::string> with(std::vector<std::string> flags,
+                              const std::vector<std::string>& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
 void Job::write_ngram(int shards, int sentences_each) {
   folder_.write("words.txt", dictionary());
   for (int i = 0; i < shards; ++i) {
@@ -297,21 +303,26 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
   return {arguments, folder_ / fmt::format("{}-{}.log", name, id), environment};
 }
 
-bool Job::run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags,
-              std::chrono::seconds limit) {
+Job::Running Job::start(const std::string& name, const Shape& shape,
+                        const std::vector<std::string>& flags) {
   const int base_port = free_ports(shape.ports());
-  bool all_good = true;
-  std::vector<Process> pservers;
+  Running all;
   for (int i = 0; i < shape.pservers; ++i) {
-    pservers.push_back(start_pserver(name, shape, i, base_port));
+    all.pservers.push_back(start_pserver(name, shape, i, base_port));
   }
-  for (const Process& pserver : pservers) {
+  for (const Process& pserver : all.pservers) {
     EXPECT_TRUE(pserver.prints("READY pserver ")) << pserver.output();
   }
-  std::vector<Process> trainers;
   for (int i = 0; i < shape.trainers; ++i) {
-    trainers.push_back(start_trainer(name, shape, i, base_port, flags));
+    all.trainers.push_back(start_trainer(name, shape, i, base_port, flags));
   }
+  return all;
+}
+
+bool Job::run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags,
+              std::chrono::seconds limit) {
+  auto [pservers, trainers] = start(name, shape, flags);
+  bool all_good = true;
   for (Process& trainer : trainers) {
     const auto code = trainer.wait(limit);
     all_good = all_good && code == 0;

@@ -26,8 +26,23 @@ struct Shape {
   }
 };
 
+// Three passes in which clipping, averages, tests and the optimizer's state all count.
+inline const std::vector<std::string> kThreePasses{"--num_passes=3",
+                                                   "--set=optimizer.method=\"adam\"",
+                                                   "--set=optimizer.clip_global_norm=0.5",
+                                                   "--set=optimizer.average_window=0.5",
+                                                   "--set=optimizer.min_average_window=3",
+                                                   "--set=train.log_period=1",
+                                                   "--set=train.test_period=4",
+                                                   "--set=train.snapshots_kept=9"};
+std::vector<std::string> with(std::vector<std::string> flags, const std::vector<std::string>& more);
+
 class Job {
  public:
+  struct Running {
+    std::vector<Process> pservers, trainers;
+  };
+
   // A workspace with a dictionary and `shards` numbered files of sentences, and one held out.
   void write_ngram(int shards, int sentences);
   // The same with dense parameters alone, and as many sentences in file i as counts[i] says.
@@ -44,7 +59,9 @@ class Job {
   Process start_trainer(const std::string& name, const Shape& shape, int id, int base_port,
                         const std::vector<std::string>& flags,
                         const std::vector<std::string>& environment = {"PATH=/usr/bin:/bin"});
-  // Pservers and trainers to their ends; true when all exit with 0. Trainer i's output is in
+  // All pservers and trainers.
+  Running start(const std::string& name, const Shape& shape, const std::vector<std::string>& flags);
+  // The same to their ends; true when all exit with 0. Trainer i's output is in
   // output(name, i).
   bool run(const std::string& name, const Shape& shape, const std::vector<std::string>& flags,
            std::chrono::seconds limit = std::chrono::seconds(100));

@@ -14,44 +14,13 @@ constexpr std::chrono::seconds kPatience{240};
 constexpr Shape kServers{.trainers = 3, .pservers = 2, .ports_num = 2};
 constexpr Shape kOneNode{.trainers = 3, .pservers = 2, .ports_num = 2, .nodes = 1};
 constexpr Shape kTwoNodes{.trainers = 4, .pservers = 2, .nodes = 2};
-const std::vector<std::string> kFlags{"--num_passes=3",
-                                      "--set=optimizer.method=\"adam\"",
-                                      "--set=optimizer.clip_global_norm=0.5",
-                                      "--set=optimizer.average_window=0.5",
-                                      "--set=optimizer.min_average_window=3",
-                                      "--set=train.log_period=1",
-                                      "--set=train.test_period=4",
-                                      "--set=train.snapshots_kept=9"};
-
-std::vector<std::string> with(std::vector<std::string> flags,
-                              const std::vector<std::string>& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
-
-struct Running {
-  std::vector<Process> pservers;
-  std::vector<Process> trainers;
-};
-
-Running start(Job& job, const std::string& name, const Shape& shape) {
-  Running all;
-  const int port = free_ports(shape.ports());
-  for (int id = 0; id < shape.pservers; ++id) {
-    all.pservers.push_back(job.start_pserver(name, shape, id, port));
-  }
-  for (int id = 0; id < shape.trainers; ++id) {
-    all.trainers.push_back(job.start_trainer(name, shape, id, port, kFlags));
-  }
-  return all;
-}
 
 // The second trainer has no file.
 TEST(NodeGroups, OneNodeHasTheBitsOfSync) {
   Job job;
   job.write_dense_ngram({70, 0, 25});
-  ASSERT_TRUE(job.run("servers", kServers, kFlags));
-  ASSERT_TRUE(job.run("node", kOneNode, kFlags));
+  ASSERT_TRUE(job.run("servers", kServers, kThreePasses));
+  ASSERT_TRUE(job.run("node", kOneNode, kThreePasses));
   for (const int pass : {0, 1, 2}) {
     const auto node = job.values("node", pass);
     EXPECT_TRUE(node.contains("_output.w0"));
@@ -60,9 +29,10 @@ TEST(NodeGroups, OneNodeHasTheBitsOfSync) {
   // A job goes on with groups or without.
   for (const bool begins_in_groups : {true, false}) {
     const std::string name = begins_in_groups ? "from" : "to";
+    ASSERT_TRUE(job.run(name, begins_in_groups ? kOneNode : kServers,
+                        with(kThreePasses, {"--num_passes=1"})));
     ASSERT_TRUE(
-        job.run(name, begins_in_groups ? kOneNode : kServers, with(kFlags, {"--num_passes=1"})));
-    ASSERT_TRUE(job.run(name, begins_in_groups ? kServers : kOneNode, with(kFlags, {"--resume"})));
+        job.run(name, begins_in_groups ? kServers : kOneNode, with(kThreePasses, {"--resume"})));
     EXPECT_TRUE(job.values(name, 2) == job.values("servers", 2)) << name;
   }
   EXPECT_NE(job.output("node", 1).find("trainers 0, 1, 2 of this node push one sum"),
@@ -73,21 +43,21 @@ TEST(NodeGroups, OneNodeHasTheBitsOfSync) {
 TEST(NodeGroups, TablesStayOnPservers) {
   Job job;
   job.write_ngram(3, 40);
-  ASSERT_TRUE(job.run("servers", kServers, kFlags));
-  ASSERT_TRUE(job.run("node", kOneNode, kFlags));
+  ASSERT_TRUE(job.run("servers", kServers, kThreePasses));
+  ASSERT_TRUE(job.run("node", kOneNode, kThreePasses));
   EXPECT_GE(job.values("node", 2).size(), 2U);
   EXPECT_TRUE(job.values("node", 2) == job.values("servers", 2));
   for (const char* const sparse : {"async", "half_async", "geo"}) {
     ASSERT_TRUE(job.run(sparse, {.trainers = 3, .pservers = 1, .nodes = 2},
-                        with(kFlags, {fmt::format("--set=strategy.sparse={}", sparse)})));
+                        with(kThreePasses, {fmt::format("--set=strategy.sparse={}", sparse)})));
   }
 }
 
 TEST(NodeGroups, AStoppedJobGoesOnWithTheSameBits) {
   Job job;
   job.write_dense_ngram({70, 12, 0, 45});
-  ASSERT_TRUE(job.run("whole", kTwoNodes, kFlags));
-  Running all = start(job, "stopped", kTwoNodes);
+  ASSERT_TRUE(job.run("whole", kTwoNodes, kThreePasses));
+  Job::Running all = job.start("stopped", kTwoNodes, kThreePasses);
   ASSERT_TRUE(all.trainers[0].prints("Pass=1 Batch=5 ", kPatience)) << all.trainers[0].output();
   all.trainers[1].signal(SIGTERM);  // it may be at the end of its data
   all.trainers[3].signal(SIGTERM);
@@ -95,7 +65,7 @@ TEST(NodeGroups, AStoppedJobGoesOnWithTheSameBits) {
     EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kResumable)) << trainer.output();
   }
   for (Process& pserver : all.pservers) EXPECT_EQ(pserver.wait(), 0) << pserver.output();
-  ASSERT_TRUE(job.run("stopped", kTwoNodes, with(kFlags, {"--resume"})));
+  ASSERT_TRUE(job.run("stopped", kTwoNodes, with(kThreePasses, {"--resume"})));
   EXPECT_TRUE(job.values("stopped", 2) == job.values("whole", 2));
 }
 
@@ -104,10 +74,10 @@ TEST(NodeGroups, AStoppedJobGoesOnWithTheSameBits) {
 TEST(NodeGroups, ALostTrainerEndsTheOthers) {
   Job job;
   job.write_dense_ngram({400, 0, 400, 400});
-  ASSERT_TRUE(job.run("whole", kTwoNodes, kFlags));
+  ASSERT_TRUE(job.run("whole", kTwoNodes, kThreePasses));
   for (const std::size_t victim : {0U, 3U}) {
     const std::string name = fmt::format("lost-{}", victim);
-    Running all = start(job, name, kTwoNodes);
+    Job::Running all = job.start(name, kTwoNodes, kThreePasses);
     ASSERT_TRUE(all.trainers[2].prints("Pass=1 Batch=2 ", kPatience)) << all.trainers[2].output();
     all.trainers[victim].signal(SIGKILL);
     for (std::size_t id = 0; id < all.trainers.size(); ++id) {
@@ -123,7 +93,7 @@ TEST(NodeGroups, ALostTrainerEndsTheOthers) {
       const auto code = pserver.wait();
       EXPECT_TRUE(code && *code != 0) << pserver.output();
     }
-    ASSERT_TRUE(job.run(name, kTwoNodes, with(kFlags, {"--resume"})));
+    ASSERT_TRUE(job.run(name, kTwoNodes, with(kThreePasses, {"--resume"})));
     EXPECT_TRUE(job.values(name, 2) == job.values("whole", 2));
   }
 }
