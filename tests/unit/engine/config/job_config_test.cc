@@ -425,8 +425,7 @@ TEST_F(JobConfigTest, ReadsCollectiveByAllOfItsNames) {
     ASSERT_TRUE(job) << job.error().message;
     EXPECT_TRUE(job->is_collective()) << name;
     EXPECT_FALSE(job->is_local());
-    EXPECT_NE(mistake(head, head + "sparse = '" + name + "'\n").find("'sparse'"),
-              std::string::npos)
+    EXPECT_NE(mistake(head, head + "sparse = '" + name + "'\n").find("'sparse'"), std::string::npos)
         << mistake(head, head + "sparse = '" + name + "'\n");
   }
   EXPECT_NE(mistake(head, "dense = 'collective'\nstaleness_max = 1\n").find("is for async"),

@@ -3,33 +3,18 @@
 #include <gtest/gtest.h>
 
 #include "engine/config/job_config.h"
+#include "tests/support/price_network.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::config {
 namespace {
 
-constexpr const char* kJob = R"([data]
+const std::string kJob = std::string(R"([data]
 train = "a.csv"
 format = "csv"
 columns = ["area", "price"]
-[[data.slot]]
-name = "area"
-type = "float"
-[[data.slot]]
-name = "price"
-type = "float"
-[[layer]]
-name = "estimate"
-type = "fc"
-input = ["area"]
-size = 1
-[[layer]]
-name = "cost"
-type = "squared_error"
-input = ["estimate"]
-label = "price"
-[strategy]
-)";
+)") + test::kPriceNetwork +
+                         "[strategy]\n";
 
 class StrategyConfigTest : public testing::Test {
  protected:

@@ -2,31 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "engine/config/job_config.h"
+#include "tests/support/price_network.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::config {
 namespace {
 
 constexpr const char* kTest = "test = \"test.csv\"\n";
-constexpr const char* kJob = R"([[data.slot]]
-name = "area"
-type = "float"
-[[data.slot]]
-name = "price"
-type = "float"
-[[layer]]
-name = "estimate"
-type = "fc"
-input = ["area"]
-size = 1
-[[layer]]
-name = "cost"
-type = "squared_error"
-input = ["estimate"]
-label = "price"
-[train]
-passes = 9
-)";
+const std::string kJob = std::string(test::kPriceNetwork) + "[train]\npasses = 9\n";
 
 class TrainConfigTest : public testing::Test {
  protected:

@@ -15,35 +15,17 @@
 
 #include "engine/snapshot/writer.h"
 #include "engine/trainer/loop.h"
+#include "tests/support/price_network.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::trainer {
 
-inline constexpr const char* kJob = R"(
+inline const std::string kJob = std::string(R"(
 [data]
 train = "train.csv"
 format = "csv"
 columns = ["area", "price"]
-[[data.slot]]
-name = "area"
-type = "float"
-[[data.slot]]
-name = "price"
-type = "float"
-[[layer]]
-name = "estimate"
-type = "fc"
-input = ["area"]
-size = 1
-[[layer]]
-name = "cost"
-type = "squared_error"
-input = ["estimate"]
-label = "price"
-[train]
-passes = 2
-batch_size = 1
-)";
+)") + test::kPriceNetwork + "[train]\npasses = 2\nbatch_size = 1\n";
 
 // Saves snapshots without parameters.
 class EmptySnapshots final : public client::SnapshotClient {
