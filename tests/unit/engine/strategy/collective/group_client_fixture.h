@@ -236,6 +236,27 @@ struct Rank {
   void meet() { EXPECT_TRUE(client.pause_pass({})); }
 };
 
+// A trainer that has joined, from the begin of the job: trainer 0 goes on from `resumed`, if it is
+// there.
+inline void train(const wire::ParameterSet& set, client::ParameterClient& client,
+                  std::uint32_t trainer, const std::string& resumed,
+                  const std::function<void(Rank&)>& work) {
+  if (trainer == 0 && !resumed.empty()) {
+    const auto reader = snapshot::SnapshotReader::open(resumed);
+    ASSERT_TRUE(reader) << reader.error().message;
+    const Status loaded = client.snapshots().resume(*reader);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+  }
+  const Status ready = client.ready();
+  ASSERT_TRUE(ready) << ready.error().message;
+  Rank rank{trainer, client, parameters_of(set)};
+  ASSERT_TRUE(client.pull_dense(rank.dense));
+  for (DenseParameter& one : rank.dense) {
+    if (one.gradients().empty()) one.gradient.resize(one.value.size());
+  }
+  work(rank);
+}
+
 // Runs `work` as every rank of a group, from the begin of the job to its end.
 inline void as_trainers(const wire::ParameterSet& set, std::vector<collective::GroupOptions> all,
                         const std::function<void(Rank&)>& work, const std::string& resumed = "") {
@@ -245,18 +266,7 @@ inline void as_trainers(const wire::ParameterSet& set, std::vector<collective::G
     ASSERT_TRUE(group) << group.error().message;
     auto client = GroupClient::create(set, *std::move(group), {}, {});
     ASSERT_TRUE(client) << client.error().message;
-    client::ParameterClient& face = **client;
-    if (rank == 0 && !resumed.empty()) {
-      const auto reader = snapshot::SnapshotReader::open(resumed);
-      ASSERT_TRUE(reader) << reader.error().message;
-      const Status loaded = face.snapshots().resume(*reader);
-      ASSERT_TRUE(loaded) << loaded.error().message;
-    }
-    const Status ready = face.ready();
-    ASSERT_TRUE(ready) << ready.error().message;
-    Rank trainer{rank, face, parameters_of(set)};
-    ASSERT_TRUE(face.pull_dense(trainer.dense));
-    work(trainer);
+    train(set, **client, rank, resumed, work);
   });
 }
 inline void as_trainers(const wire::ParameterSet& set, const std::function<void(Rank&)>& work,

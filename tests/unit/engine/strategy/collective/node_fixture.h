@@ -100,21 +100,7 @@ inline void on_nodes(const wire::ParameterSet& set, const Nodes& nodes,
           dense = std::make_unique<NodePath>(*shards, *std::move(group), id);
         }
         const auto client = make_client(std::move(shards), {}, std::move(dense));
-        client::ParameterClient& face = *client;
-        if (id == 0 && !resumed.empty()) {
-          const auto reader = snapshot::SnapshotReader::open(resumed);
-          ASSERT_TRUE(reader) << reader.error().message;
-          const Status loaded = face.snapshots().resume(*reader);
-          ASSERT_TRUE(loaded) << loaded.error().message;
-        }
-        const Status ready = face.ready();
-        ASSERT_TRUE(ready) << ready.error().message;
-        Rank trainer{id, face, parameters_of(set)};
-        ASSERT_TRUE(face.pull_dense(trainer.dense));
-        for (DenseParameter& one_of : trainer.dense) {
-          if (one_of.gradients().empty()) one_of.gradient.resize(one_of.value.size());
-        }
-        work(trainer);
+        train(set, *client, id, resumed, work);
       });
     }
   }
