@@ -30,7 +30,7 @@ Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet&
                                                        collective::Group& group, Options options) {
   std::unique_ptr<DenseRanks> ranks(new DenseRanks(set, group));
   ranks->state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
-  PADDLE_TRY_STATUS(ranks->check_memory(options.bytes_max));
+  PADDLE_TRY_STATUS(ranks->check_memory(options));
   ranks->update_counts_.resize(static_cast<std::size_t>(set.parameters_size()));
   ranks->gradients_.allocate();
   ranks->values_.resize(ranks->layout().elements());
@@ -48,16 +48,18 @@ Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet&
 }
 
 // Values and gradients of all parameters, and of the own ones the optimizer's.
-Status DenseRanks::check_memory(std::uint64_t bytes_max) const {
-  const std::uint64_t elements_max = bytes_max / sizeof(float);
+Status DenseRanks::check_memory(const Options& options) const {
+  const std::uint64_t floats_max = options.bytes_max / sizeof(float);
+  const std::uint64_t of_element = 2 + options.floats_beside;
   const std::uint64_t own = layout().elements() / group_.size() * (1 + state_width_);
-  if (layout().elements() <= elements_max / 2 && own <= elements_max - 2 * layout().elements()) {
+  if (layout().elements() <= floats_max / of_element &&
+      own <= floats_max - of_element * layout().elements()) {
     return {};
   }
   return Error{Errc::kResource,
                fmt::format("{} floats of dense parameters with their gradients and the optimizer's "
                            "state are over the limit of {} bytes",
-                           layout().elements(), bytes_max),
+                           layout().elements(), options.bytes_max),
                "use nodes with more memory, or fewer trainers on one"};
 }
 

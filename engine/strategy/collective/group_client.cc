@@ -45,13 +45,12 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
                                            set.num_trainers())};
   }
   std::unique_ptr<GroupClient> client(new GroupClient(std::move(set), std::move(group), flags));
+  const bool is_local = LocalRounds::are_of(client->set_);
+  if (is_local) options.floats_beside = LocalRounds::floats_of_element(client->set_);
   auto ranks = DenseRanks::create(client->set_, *client->group_, std::move(options));
   if (!ranks) return client->fail(std::move(ranks).error());
   client->ranks_ = *std::move(ranks);
-  const auto is_move = [](const wire::ParameterSpec& spec) {
-    return !spec.sparse() && spec.is_delta();
-  };
-  if (std::ranges::any_of(client->set_.parameters(), is_move)) client->local_.emplace(client->set_);
+  if (is_local) client->local_.emplace(client->set_);
   return client;
 }
 

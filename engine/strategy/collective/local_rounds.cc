@@ -9,6 +9,16 @@ LocalRounds::LocalRounds(const wire::ParameterSet& set)
       replica_(set, averaging_scale(set), elastic_alpha(set)),
       window_(set) {}
 
+bool LocalRounds::are_of(const wire::ParameterSet& set) {
+  return std::ranges::any_of(set.parameters(), [](const wire::ParameterSpec& spec) {
+    return !spec.sparse() && spec.is_delta();
+  });
+}
+
+std::uint64_t LocalRounds::floats_of_element(const wire::ParameterSet& set) {
+  return 5 + optim::state_width(set.optimizer());
+}
+
 std::vector<client::DenseParameter> LocalRounds::values_of(const DenseRanks& ranks) const {
   std::vector<client::DenseParameter> values;
   for (const std::uint32_t parameter : ranks.layout().dense()) {

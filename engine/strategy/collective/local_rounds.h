@@ -11,6 +11,11 @@ class LocalRounds {
  public:
   // The set outlives it.
   explicit LocalRounds(const wire::ParameterSet& set);
+  // Whether the set's dense parameters are trained so.
+  static bool are_of(const wire::ParameterSet& set);
+  // Of an element, at most: the copy and what it knows of the group, its optimizer's state, a move
+  // and the one that is pushed, and the values of a round.
+  static std::uint64_t floats_of_element(const wire::ParameterSet& set);
 
   // The values of the copy, which begins as that of the group.
   void pull(const DenseRanks& ranks, std::span<client::DenseParameter> parameters);
