@@ -153,6 +153,9 @@ void read_partitioning(TomlTable& table, JobConfig& job) {
 void read_strategy(TomlTable table, JobConfig& job) {
   job.dense_strategy = read_dense_strategy(table);
   job.sparse_strategy = read_enum<wire::Strategy>(table, "sparse", kStrategies);
+  // It goes with nothing else in rounds, and a network may have no table to choose for.
+  if (job.dense_strategy == wire::STRATEGY_LOCAL_SGD && !table.has("sparse"))
+    job.sparse_strategy = wire::STRATEGY_LOCAL_SGD;
   job.async_lagged_grad_discard_ratio = static_cast<float>(
       table.number("async_lagged_grad_discard_ratio", job.async_lagged_grad_discard_ratio, 1));
   read_asynchronous(table, job);

@@ -125,10 +125,9 @@ TEST_F(CollectiveJob, WithATableEndsWithTheBitsOfPservers) {
 
 TEST_F(CollectiveJob, LocalSgdNeedsNoPservers) {
   for (const char* const pservers : {"0", "1"}) {
-    const Outcome job =
-        train({"--trainers", "3", "--pservers", pservers, "--name",
-               fmt::format("local-{}", pservers), "--set", "strategy.dense=local_sgd", "--set",
-               "strategy.sparse=local_sgd", "--set", "strategy.update_frequency=7"});
+    const Outcome job = train({"--trainers", "3", "--pservers", pservers, "--name",
+                               fmt::format("local-{}", pservers), "--set",
+                               "strategy.dense=local_sgd", "--set", "strategy.update_frequency=7"});
     ASSERT_EQ(job.code, 0) << job.output;
   }
   EXPECT_FALSE(values("local-0", 2).empty());
@@ -138,8 +137,8 @@ TEST_F(CollectiveJob, LocalSgdNeedsNoPservers) {
   EXPECT_EQ(without.code, 2);
   EXPECT_NE(without.output.find("\"local_sgd\""), std::string::npos) << without.output;
   make_sparse();
-  const Outcome table = train({"--trainers", "3", "--pservers", "0", "--set",
-                               "strategy.dense=local_sgd", "--set", "strategy.sparse=local_sgd"});
+  const Outcome table =
+      train({"--trainers", "3", "--pservers", "0", "--set", "strategy.dense=local_sgd"});
   EXPECT_EQ(table.code, 2);
   EXPECT_NE(table.output.find("the sparse table of layer 'word' is on pservers"), std::string::npos)
       << table.output;

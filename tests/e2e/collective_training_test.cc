@@ -209,7 +209,6 @@ TEST(Collective, TheOthersHearWhyTheFirstTrainerCannotStart) {
 // local_sgd without pservers.
 const std::vector<std::string> kLocalSgd{"--num_passes=3",
                                          "--set=strategy.dense=\"local_sgd\"",
-                                         "--set=strategy.sparse=\"local_sgd\"",
                                          "--set=strategy.update_frequency=3",
                                          "--set=optimizer.method=\"adam\"",
                                          "--set=optimizer.learning_rate_schedule=poly",

@@ -400,7 +400,7 @@ TEST_F(JobConfigTest, ReadsLocalStrategies) {
   };
   has(head + "update_frequency = 7\n", "is for geo and local_sgd");
   has("dense = 'geo'\nsparse = 'half_async'\n", "no half_async beside them");
-  has("dense = 'local_sgd'\n", "no sync beside local_sgd");
+  has("dense = 'local_sgd'\nsparse = 'sync'\n", "no sync beside local_sgd");
   has("dense = 'collective'\nsparse = 'local_sgd'\n", "collective does not go with local_sgd");
   has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n", "no staleness_max beside");
   EXPECT_EQ(job->elastic_rate, 0.0F);

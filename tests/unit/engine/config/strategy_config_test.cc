@@ -34,6 +34,17 @@ class StrategyConfigTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
+TEST_F(StrategyConfigTest, TablesFollowLocalSgdUnlessTheyAreNamed) {
+  const auto follows = read("dense = 'local_sgd'\n");
+  ASSERT_TRUE(follows) << follows.error().message;
+  EXPECT_EQ(follows->sparse_strategy, wire::STRATEGY_LOCAL_SGD);
+  const auto named = read("dense = 'local_sgd'\nsparse = 'async'\n");
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->sparse_strategy, wire::STRATEGY_ASYNC);
+  EXPECT_NE(mistake("dense = 'local_sgd'\nsparse = 'sync'\n").find("no sync beside local_sgd"),
+            std::string::npos);
+}
+
 TEST_F(StrategyConfigTest, UnevenDataIsJoinedUnlessTheJobSaysMore) {
   const auto plain = read("");
   ASSERT_TRUE(plain) << plain.error().message;
