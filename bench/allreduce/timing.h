@@ -43,7 +43,9 @@ inline void check(int rank, int ranks, const AllReduce& all_reduce, std::vector<
 inline void measure(const std::string& name, int rank, int ranks, const AllReduce& all_reduce) {
   using Clock = std::chrono::steady_clock;
   const bool checks_only = std::getenv("ALLREDUCE_CHECK") != nullptr;
+  const char* const only = std::getenv("ALLREDUCE_BYTES");  // this size only, for a profiler
   for (const Size& size : kSizes) {
+    if (only != nullptr && std::to_string(size.bytes) != only) continue;
     std::vector<float> values(size.bytes / sizeof(float));
     check(rank, ranks, all_reduce, values);
     if (checks_only) continue;

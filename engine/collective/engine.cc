@@ -15,6 +15,8 @@ constexpr Duration kLinger = std::chrono::milliseconds(500);  // to tell the pee
 constexpr std::size_t kEventsLogged = 32;
 constexpr Duration kTellPeriod = std::chrono::seconds(1);
 constexpr Duration kPart = std::chrono::seconds(2);  // for all to leave
+// Before a waiting thread offers its core to others, which takes longer than a small exchange.
+constexpr Duration kEagerSpin = std::chrono::microseconds(2);
 
 TimePoint clock_now() {
   return SteadyClock().now();
@@ -158,6 +160,7 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
   Turn turn(*this);
   TimePoint now = clock_now();
   TimePoint spin_until = now + net::kSpin;
+  TimePoint eager_until = now + kEagerSpin;
   while (!core_.is_done(number)) {
     turn.share();
     if (abort_is_asked_) take_abort(now);
@@ -179,6 +182,9 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
     now = clock_now();
     if (goes_on) {
       spin_until = now + net::kSpin;
+      eager_until = now + kEagerSpin;
+    } else if (now < eager_until) {
+      continue;
     } else if (now < spin_until) {
       net::spin_once();
     } else {

@@ -102,6 +102,12 @@ void spin_once() {
 }
 
 std::unique_ptr<Stream> make_socket_stream(int fd) {
+  if (stays_on_host(fd)) {
+    // There is no network to probe: an algorithm that paces what it sends, as bbr does, only costs
+    // time. Every kernel has reno.
+    constexpr std::string_view kReno = "reno";
+    (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
+  }
   return std::make_unique<SocketStream>(fd);
 }
 

@@ -1,6 +1,9 @@
 // Ranks that find each other while others call their ports.
 #include "engine/net/peer/mesh.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 #include <atomic>
 #include <thread>
 
@@ -56,6 +59,21 @@ UniqueFd call(const Endpoint& endpoint) {
   EXPECT_EQ(::connect(fd.get(), to.data(), static_cast<socklen_t>(to.size())), 0);
   EXPECT_TRUE(set_nonblocking(fd.get()));
   return fd;
+}
+
+TEST(Mesh, NothingPacesWhatStaysOnTheHost) {
+  Ranks ranks(2);
+  Result<Connections> first = none();
+  std::thread rank0 = connecting(ranks.options(0), first);
+  const auto second = connect_ranks(ranks.options(1), soon());
+  rank0.join();
+  ASSERT_TRUE(first && second);
+  for (const int descriptor : {(*first)[1]->descriptor(), (*second)[0]->descriptor()}) {
+    std::array<char, 16> algorithm{};  // TCP_CA_NAME_MAX
+    socklen_t size = algorithm.size();
+    ASSERT_EQ(::getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, algorithm.data(), &size), 0);
+    EXPECT_EQ(std::string(algorithm.data()), "reno");
+  }
 }
 
 TEST(Mesh, Trap19StrangersAndWrongKeysAreTurnedAwayAndTheRanksStillMeet) {
