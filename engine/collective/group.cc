@@ -76,14 +76,18 @@ Result<std::span<const StepInfo>> Group::begin_step(const StepInfo& own, std::sp
   return std::span<const StepInfo>(infos_);
 }
 
-Pending Group::reduce_scatter(std::span<float> bucket, std::span<const float> shares) {
+Pending Group::reduce_scatter(std::span<float> bucket, std::span<const float> shares,
+                              std::span<kernels::Bf16> packed) {
   Operation operation = bucket_operation(Pattern::kReduce, std::as_writable_bytes(bucket));
   operation.weights.assign(shares.begin(), shares.end());
+  operation.packed = packed;
   return {engine_, engine_->post(std::move(operation))};
 }
 
-Pending Group::all_gather(std::span<float> bucket) {
-  return all_gather_bytes(std::as_writable_bytes(bucket));
+Pending Group::all_gather(std::span<float> bucket, std::span<kernels::Bf16> packed) {
+  Operation operation = bucket_operation(Pattern::kGather, std::as_writable_bytes(bucket));
+  operation.packed = packed;
+  return {engine_, engine_->post(std::move(operation))};
 }
 
 Pending Group::all_gather_bytes(std::span<std::byte> bucket) {

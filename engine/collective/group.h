@@ -12,6 +12,7 @@
 #include "engine/collective/events.h"
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
+#include "engine/kernels/bf16.h"
 #include "engine/net/tcp.h"
 
 namespace paddle::collective {
@@ -100,9 +101,13 @@ class Group {
   Result<std::span<const StepInfo>> begin_step(const StepInfo& own, std::span<float> carried = {},
                                                Shares shares = &mean_shares);
   // This rank's slice of the bucket becomes the sum of all ranks' slices; the rest is unspecified.
-  Pending reduce_scatter(std::span<float> bucket, std::span<const float> shares);
-  // Every rank's slice reaches all others.
-  Pending all_gather(std::span<float> bucket);
+  // A bucket above kWholeBytesMax may be `packed` as bf16, an element for each of its own: then
+  // the others' slices are sent from there, where the caller has put them times its share.
+  Pending reduce_scatter(std::span<float> bucket, std::span<const float> shares,
+                         std::span<kernels::Bf16> packed = {});
+  // Every rank's slice reaches all others. With `packed` it is that array's, and the bucket has no
+  // other use than its size.
+  Pending all_gather(std::span<float> bucket, std::span<kernels::Bf16> packed = {});
   Pending all_gather_bytes(std::span<std::byte> bucket);
   Pending broadcast(std::uint32_t root, std::span<std::byte> data);
   // The sum over all ranks, in their order. An empty tally adds nothing.

@@ -46,9 +46,12 @@ std::uint64_t GroupCore::post(TimePoint now, Operation operation) {
     opened.what.shape.ranks = size();
     opened.segment_bytes = segment_bytes(opened.what.shape.bytes, options_.segment_bytes);
     PADDLE_CHECK(opened.what.data.size() == opened.what.shape.bytes);
+    PADDLE_CHECK(opened.what.packed.empty() ||
+                 opened.what.packed.size() * sizeof(float) == opened.what.shape.bytes);
     if (opened.what.shape.pattern == Pattern::kReduce) {
       PADDLE_CHECK(opened.what.weights.size() == size());
       PADDLE_CHECK(opened.what.shape.bytes % sizeof(float) == 0);
+      PADDLE_CHECK(opened.what.packed.empty() || opened.what.shape.bytes > kWholeBytesMax);
       const Range own = slice_of(opened.what.shape.bytes, size(), rank());
       opened.to_add = segment_count(own, opened.segment_bytes);
     }
@@ -117,17 +120,29 @@ bool GroupCore::add_segment(TimePoint now, std::uint64_t number, Open& operation
   }
   const Range own = slice_of(what.shape.bytes, size(), rank());
   const Range part = segment_of(own, operation.added, operation.segment_bytes);
-  auto* const sum = reinterpret_cast<float*>(what.data.data() + part.begin);
-  terms_.clear();
-  for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    const Bytes& segment = peers_[peer].window[segments_added_ % kWindowSegments];
-    terms_.push_back(peer == rank() ? sum : reinterpret_cast<const float*>(segment.data()));
-  }
-  kernels::weighted_sum(part.size() / sizeof(float), terms_, what.weights, sum);
+  sum(what, part);
   if (size() > 1) ++segments_added_;
   ++operation.added;
   note(now, EventKind::kAdded, rank(), number, part.begin);
   return true;
+}
+
+// Of a part of the own slice, whose terms are the oldest segments of all ranks.
+void GroupCore::sum(const Operation& what, const Range& part) {
+  const std::size_t count = part.size() / sizeof(float);
+  auto* const sum = reinterpret_cast<float*>(what.data.data() + part.begin);
+  terms_.clear();
+  packed_terms_.clear();
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    const Bytes& segment = peers_[peer].window[segments_added_ % kWindowSegments];
+    terms_.push_back(peer == rank() ? sum : reinterpret_cast<const float*>(segment.data()));
+    packed_terms_.push_back(reinterpret_cast<const kernels::Bf16*>(segment.data()));
+  }
+  if (what.packed.empty()) {
+    kernels::weighted_sum(count, terms_, what.weights, sum);
+  } else {
+    kernels::sum_bf16(count, packed_terms_, rank(), what.weights[rank()], sum);
+  }
 }
 
 void GroupCore::abort(TimePoint now, Error why) {

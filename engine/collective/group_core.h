@@ -9,6 +9,7 @@
 #include "engine/collective/events.h"
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
+#include "engine/kernels/bf16.h"
 #include "proto/frame.h"
 
 namespace paddle::collective {
@@ -25,6 +26,9 @@ struct Operation {
   Shape shape = {};
   std::span<std::byte> data = {};
   std::vector<float> weights = {};
+  // Not empty: what goes between ranks, in place of the bucket's floats; an element for each. A
+  // reduction's terms are multiplied by their weights already, but for the bucket's own slice.
+  std::span<kernels::Bf16> packed = {};
   // Other types exchange one frame with every rank.
   std::string head = {};
   ByteSpan tail = {};
@@ -150,6 +154,7 @@ class GroupCore {
   void count_received(std::uint32_t peer, Open& operation);
   void work(TimePoint now);
   bool add_segment(TimePoint now, std::uint64_t number, Open& operation);
+  void sum(const Operation& what, const Range& part);
   void fail(TimePoint now, Error why, std::uint32_t untold);
   std::string state_of(TimePoint now, std::uint32_t peer, const std::string& by = "") const;
   bool is_gone(TimePoint now) const;
@@ -164,6 +169,7 @@ class GroupCore {
   std::uint64_t first_ = 1;
   std::uint64_t segments_added_ = 0;  // of reductions, ever
   std::vector<const float*> terms_;   // of the sum at hand
+  std::vector<const kernels::Bf16*> packed_terms_;
   std::optional<Error> failure_;
   std::string abort_head_;
   std::string activity_;

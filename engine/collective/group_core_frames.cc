@@ -51,6 +51,13 @@ Errc code_of(std::uint32_t number) {
   return Errc::kFailed;
 }
 
+// A part of a bucket as it goes between ranks.
+std::span<std::byte> on_wire(const Operation& what, std::size_t begin, std::size_t size) {
+  if (what.packed.empty()) return what.data.subspan(begin, size);
+  constexpr std::size_t kFold = sizeof(float) / sizeof(kernels::Bf16);
+  return std::as_writable_bytes(what.packed).subspan(begin / kFold, size / kFold);
+}
+
 FrameHeader header_of(FrameType type) {
   FrameHeader header;
   header.type = static_cast<std::uint8_t>(type);
@@ -101,7 +108,7 @@ std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
                                   operation->segment_bytes);
     out.header.flags = static_cast<std::uint16_t>(what.shape.pattern);
     out.header.step = part.begin;
-    out.tail = what.data.subspan(part.begin, part.size());
+    out.tail = on_wire(what, part.begin, part.size());
   } else {
     out.header.step = what.step;
     out.head = what.head;
@@ -191,12 +198,13 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
   }
   const Range part = segment_of(range(*operation, peer, rank()), operation->progress[peer].received,
                                 operation->segment_bytes);
+  const std::size_t bytes = on_wire(what, part.begin, part.size()).size();
   if (frame.header.flags != static_cast<std::uint16_t>(what.shape.pattern) ||
-      frame.head_bytes != 0 || frame.header.step != part.begin || frame.tail_bytes != part.size()) {
+      frame.head_bytes != 0 || frame.header.step != part.begin || frame.tail_bytes != bytes) {
     return broken(
         now, peer, frame,
         fmt::format("{} of {} bytes: {} from byte {} on", text_of(what.type, what.shape.pattern),
-                    what.shape.bytes, part.size(), part.begin));
+                    what.shape.bytes, bytes, part.begin));
   }
   const bool has_room =
       what.shape.pattern != Pattern::kReduce || one.segments - segments_added_ < kWindowSegments;
@@ -224,7 +232,9 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
     return {};
   }
   const Operation& what = open(one.receiving)->what;
-  if (what.shape.pattern != Pattern::kReduce) return what.data.subspan(header.step, tail_bytes);
+  if (what.shape.pattern != Pattern::kReduce) {
+    return on_wire(what, header.step, what.data.size() - header.step).first(tail_bytes);
+  }
   Bytes& segment = one.window[one.segments % kWindowSegments];
   if (segment.size() < tail_bytes) segment.resize(tail_bytes);
   return std::span(segment).first(tail_bytes);

@@ -75,6 +75,32 @@ TEST(CollectiveSim, EveryRankHasTheSumsOfEveryStepForEverySeed) {
   });
 }
 
+TEST(CollectiveSim, PackedBucketsHaveTheSumsOfTheirRoundedTermsInHalfTheBytes) {
+  for_seeds(kSeeds / 10, [](std::uint64_t seed) {
+    WorldOptions options = of(seed);
+    options.bucket_floats += collective::kWholeBytesMax / sizeof(float);
+    const std::uint64_t bytes = World(options).run().segment_bytes;
+    options.is_packed = true;
+    const WorldOutcome outcome = World(options).run();
+    expect_all_done(outcome, options);
+    EXPECT_GT(bytes, 0U);
+    EXPECT_EQ(2 * outcome.segment_bytes, bytes);
+  });
+}
+
+TEST(CollectiveSim, PackedSegmentsOfKilledRanksMakeNoSumWrong) {
+  for_seeds(kSeeds / 4, [](std::uint64_t seed) {
+    WorldOptions options = of(seed);
+    options.bucket_floats += collective::kWholeBytesMax / sizeof(float);
+    options.is_packed = true;
+    options.kills = static_cast<std::uint32_t>(1 + seed % 2);
+    options.steps = options.ranks > 20 ? 5 : 50;
+    const WorldOutcome outcome = World(options).run();
+    expect_no_wrong_sum(outcome);
+    expect_all_know(outcome);
+  });
+}
+
 TEST(CollectiveSim, SixtyFourRanksTrainTogether) {
   for_seeds(kLargeSeeds, [](std::uint64_t seed) {
     WorldOptions options = of(seed);

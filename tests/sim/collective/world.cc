@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/kernels/weighted_sum.h"
+#include "tests/sim/collective/packed.h"
 
 namespace paddle::sim {
 
@@ -137,6 +138,8 @@ void World::pump(std::uint32_t from, std::uint32_t to) {
     if (!out) break;
     Frame frame{out->header, std::move(out->head), Bytes(out->tail.begin(), out->tail.end())};
     ++outcome_.frames;
+    const bool is_segment = out->header.type == static_cast<std::uint8_t>(FrameType::kSegment);
+    if (is_segment) outcome_.segment_bytes += out->tail.size();
     const bool repeats = rng_.uniform() < options_.duplicate;
     if (repeats) ++outcome_.duplicates;
     if (repeats) fly(from, to, frame, false);
@@ -255,8 +258,7 @@ void World::advance(std::uint32_t self) {
   Rank& rank = ranks_[self];
   while (rank.stage != Stage::kOver && rank.core->is_done(rank.operation) &&
          !rank.core->failure()) {
-    Operation next{.shape = {.bytes = rank.bucket.size() * 4},
-                   .data = std::as_writable_bytes(std::span(rank.bucket))};
+    Operation next;
     if (rank.stage == Stage::kFacts) {
       std::vector<StepInfo> infos(options_.ranks);
       std::vector<GroupCore::Facts> facts(options_.ranks);
@@ -271,12 +273,14 @@ void World::advance(std::uint32_t self) {
       rank.shares = mean_shares(infos);
       kernels::weighted_sum(rank.carried.size(), terms, rank.shares, rank.carried.data());
       check_sum(self, rank.carried, kCarriedSalt);
+      next = bucket_operation(rank, Pattern::kReduce);
       next.weights = rank.shares;
       rank.stage = Stage::kReduce;
     } else if (rank.stage == Stage::kReduce) {
-      next.shape.pattern = Pattern::kGather;
+      next = bucket_operation(rank, Pattern::kGather);
       rank.stage = Stage::kGather;
     } else if (rank.stage == Stage::kGather) {
+      if (options_.is_packed) unpack(rank.packed, rank.bucket);
       check_sum(self, rank.bucket, 0);
       ++outcome_.ranks[self].steps;
       rank.stage = Stage::kOver;
@@ -295,11 +299,14 @@ void World::advance(std::uint32_t self) {
 
 void World::check_sum(std::uint32_t self, std::span<const float> values, std::uint64_t salt) {
   const Rank& rank = ranks_[self];
+  const bool packs = options_.is_packed && salt != kCarriedSalt;
   for (std::size_t i = 0; i<values.size(); i += values.size()> 100 ? 61 : 1) {
     float sum = 0;
     for (std::uint32_t from = 0; from < options_.ranks; ++from) {
-      sum += rank.shares[from] * gradient(rank.step, salt, from, i);
+      const float term = rank.shares[from] * gradient(rank.step, salt, from, i);
+      sum += packs && from != owner_of(i) ? rounded(term) : term;
     }
+    if (packs) sum = rounded(sum);
     if (std::bit_cast<std::uint32_t>(sum) != std::bit_cast<std::uint32_t>(values[i])) {
       outcome_.ranks[self].has_wrong_sum = true;
     }

@@ -23,6 +23,7 @@ struct WorldOptions {
   std::uint32_t cuts = 0;   // pairs that hear nothing of each other any more
   double duplicate = 0;     // of each frame
   double stall = 0;         // of each step of a rank: it computes for long
+  bool is_packed = false;   // buckets go as bf16
 };
 
 struct RankOutcome {
@@ -40,6 +41,7 @@ struct WorldOutcome {
   std::set<std::uint32_t> faulty;           // killed, or cut off from somebody
   TimePoint first_fault{};
   std::uint64_t frames = 0;
+  std::uint64_t segment_bytes = 0;
   std::uint64_t duplicates = 0;
   std::size_t held_max = 0;  // frames on a link
 };
@@ -69,6 +71,7 @@ class World {
     std::uint64_t operation = 0;
     std::vector<float> carried = {};
     std::vector<float> bucket = {};
+    std::vector<kernels::Bf16> packed = {};
     std::vector<float> shares = {};
     bool is_alive = true;
     bool has_closed = false;
@@ -89,6 +92,9 @@ class World {
   void begin_step(std::uint32_t rank);
   void advance(std::uint32_t rank);
   void post(std::uint32_t rank, collective::Operation operation);
+  // The bucket's operation, whose elements the rank has packed where they go so.
+  collective::Operation bucket_operation(Rank& rank, collective::Pattern pattern);
+  std::uint32_t owner_of(std::size_t i) const;
   void check_sum(std::uint32_t rank, std::span<const float> values, std::uint64_t salt);
   void tick(std::uint32_t rank);
   void close(std::uint32_t rank);
