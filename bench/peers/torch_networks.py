@@ -25,8 +25,9 @@ def linear(inputs, outputs):
     return layer
 
 
-def word2vec():
-    table = torch.nn.Embedding(WORD2VEC_VOCABULARY, WORD2VEC_SIZE, sparse=True)
+def word2vec(count):
+    # Processes add up the gradient of a table this small several times as fast when it is dense.
+    table = torch.nn.Embedding(WORD2VEC_VOCABULARY, WORD2VEC_SIZE, sparse=count == 1)
     net = torch.nn.Sequential(linear(4 * WORD2VEC_SIZE, WORD2VEC_HIDDEN), torch.nn.Sigmoid(),
                               linear(WORD2VEC_HIDDEN, WORD2VEC_VOCABULARY))
     return table, net
@@ -42,10 +43,10 @@ def ctr():
 
 
 class Model(torch.nn.Module):
-    def __init__(self, name):
+    def __init__(self, name, count):
         super().__init__()
         self.name = name
-        self.table, self.net = word2vec() if name == "word2vec" else ctr()
+        self.table, self.net = word2vec(count) if name == "word2vec" else ctr()
         torch.nn.init.normal_(self.table.weight, std=self.table.weight.shape[1] ** -0.5)
 
     def forward(self, ids, floats):
@@ -58,7 +59,7 @@ def main():
     batch, rank, count, port = int(batch), *(int(text) for text in sys.argv[7:10])
     torch.manual_seed(1)
     torch.set_num_threads(int(threads))
-    model = Model(name)
+    model = Model(name, count)
     ids, floats, labels = [], [], []
     with open(data) as lines:
         for line in itertools.islice(lines, rank, None, count):
