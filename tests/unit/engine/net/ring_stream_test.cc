@@ -130,7 +130,7 @@ Bytes offer_of(int fd) {
   return offer;
 }
 
-TEST(SharedSegment, TakesOnlyASegmentThatCannotShrinkAndHoldsTheToken) {
+TEST(SharedSegment, Trap25TakesOnlyASegmentThatCannotShrinkAndHoldsTheToken) {
   const auto file_of = [](std::size_t bytes, int seals) {
     UniqueFd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
