@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 2> kBadRecords{"fail", "skip"};
 constexpr std::int64_t kNgramMax = 64;
 constexpr std::int64_t kSlotWidthMax = 1 << 16;  // floats
 constexpr std::array<std::string_view, 2> kLabels{"id", "float"};
-constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};
+constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};  // npz's too
 constexpr std::array<std::string_view, 3> kCsvTypes{"id", "hash", "float"};
 constexpr std::array<std::string_view, 5> kJsonTypes{"id", "ids", "hash", "hashes", "float"};
 
@@ -175,13 +175,22 @@ void read_jsonl(TomlTable& data, DataConfig& config) {
   read_buckets(data, config);
 }
 
-constexpr std::array<DataFormat, 7> kFormats{{{"ngram", read_ngram, ngram_slots},
+void read_npz(TomlTable& data, DataConfig& config) {
+  read_slots(data, config);
+  if (data.has("pipe_command")) {
+    data.fail("pipe_command", "'pipe_command' prints lines, and format 'npz' has none",
+              "let it print jsonl or multislot");
+  }
+}
+
+constexpr std::array<DataFormat, 8> kFormats{{{"ngram", read_ngram, ngram_slots},
                                               {"bow", read_bow, bow_slots},
                                               {"multislot", read_slots, declared_slots},
                                               {"libsvm", read_libsvm, libsvm_slots},
                                               {"csv", read_csv, declared_slots},
                                               {"criteo", read_libsvm, criteo_slots},
-                                              {"jsonl", read_jsonl, declared_slots}}};
+                                              {"jsonl", read_jsonl, declared_slots},
+                                              {"npz", read_npz, declared_slots}}};
 
 Result<std::uint64_t> count_lines(const std::string& path) {
   auto text = read_file(path, kDictionaryBytesMax);

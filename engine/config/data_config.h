@@ -15,7 +15,7 @@ constexpr std::uint32_t kCriteoCategories = 26;  // in the slots C1 .. C26
 
 enum class SlotType {
   kId,      // one whole number from 0 to 2^64-1; csv: one from each of its columns
-  kIds,     // multislot, jsonl: any number of ids
+  kIds,     // multislot, jsonl, npz: any number of ids
   kHash,    // csv, jsonl: a text as a 64-bit id
   kHashes,  // jsonl: any number of texts
   kFloat
@@ -40,12 +40,12 @@ struct DataSlotConfig {
 struct DataConfig {
   std::string train;   // globs relative to the workspace: "data/train.txt-*"
   std::string test;    // may be empty
-  std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv", "jsonl" or "criteo"
+  std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv", "jsonl", "npz" or "criteo"
   // A word a line; the id is the line number from 0; the last line is <unk>.
   std::string dictionary;
   std::uint64_t dictionary_size = 0;  // in lines
   std::uint32_t ngram = 5;            // ngram: words in a window, the last one is the label
-  std::vector<DataSlotConfig> slots;  // multislot, csv, jsonl
+  std::vector<DataSlotConfig> slots;  // multislot, csv, jsonl, npz
   std::vector<std::string> columns;   // csv: every column in the order of the file
   char delimiter = ',';               // csv
   bool has_header = false;            // csv: the first line of each file names the columns
@@ -74,9 +74,10 @@ struct SlotConfig {
 std::vector<SlotConfig> data_slots(const DataConfig& data);
 
 // The data files of one trainer, sorted by name, each "<workspace>/<name>". When all names end in
-// -<number>, before .gz or .zst, a file belongs to trainer number mod trainers. Otherwise, and with
-// DataConfig::global_shuffle, all belong to every trainer, and `records_split` tells it to take its
-// part of the lines only. No match is an empty share: a node holds the files of its own trainer.
+// -<number>, before .npz, .gz or .zst, a file belongs to trainer number mod trainers. Otherwise,
+// and with DataConfig::global_shuffle, all belong to every trainer, and `records_split` tells it to
+// take its part of the lines only. No match is an empty share: a node holds the files of its own
+// trainer.
 struct DataShare {
   std::vector<std::string> files;
   bool records_split = false;

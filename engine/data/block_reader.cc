@@ -9,95 +9,13 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
-#include "engine/data/records/format.h"
-#include "engine/data/records/lines.h"
+#include "engine/data/chunk_parser.h"
+#include "engine/data/npz/npz_reader.h"
 
 namespace paddle::data {
 namespace {
 
 constexpr std::size_t kBlocksAheadMin = 2;  // of each sequence
-
-// Parser from a chunk of lines to a block of records.
-class ChunkParser {
- public:
-  // The options and the dictionary must outlive the parser.
-  ChunkParser(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass)
-      : options_(options),
-        format_(make_format(options.data, dictionary)),
-        trainers_(options.share.records_split ? options.num_trainers : 1),
-        stream_(hash_combine(hash_combine(options.seed, stable_hash("global shuffle")), pass)) {}
-
-  // Replaces `block` with the records of the lines that this trainer takes. The first bad record is
-  // its outcome, "data/train.txt-00001:17: ...", unless the options leave out and count them.
-  void parse(const Chunk& chunk, RecordBlock& block) {
-    block.clear();
-    block.chunk_begin = chunk.begin;
-    block.chunk_end = chunk.end;
-    block.outcome = parse_lines(chunk, block);
-  }
-
- private:
-  // Whether this trainer takes a line, where all trainers read the same files: the numbers of the
-  // file and of the line in it decide. Split records go to the trainers in turn. A global shuffle
-  // hashes (seed, pass, file, line), so that each pass deals every line to exactly one trainer, and
-  // deals anew. Lines of other trainers are not parsed.
-  bool takes(std::uint64_t file, std::uint64_t line) const {
-    if (trainers_ <= 1) return true;
-    if (!options_.data.global_shuffle) return (file + line) % trainers_ == options_.trainer_id;
-    return hash_combine(hash_combine(stream_, file), line) % trainers_ == options_.trainer_id;
-  }
-
-  // Messages count lines from 1.
-  Error at(const Chunk& chunk, std::uint64_t line, Error error) const {
-    return std::move(error).with(
-        fmt::format("{}:{}", options_.share.files[chunk.begin.file], line + 1));
-  }
-
-  // The likeliest mistake first: `skip` would leave out all records of a wrong column.
-  std::string hint(std::uint64_t line, const std::string& of_field) const {
-    std::string hint;
-    if (line == 0) {
-      hint = "is line 1 a header? remove it";
-      hint += options_.data.format == "csv" ? ", or set [data] header = true; " : "; ";
-    }
-    if (!of_field.empty()) hint += of_field + "; ";
-    return hint + (hint.empty() ? "" : "or ") +
-           "[data] on_bad_record = \"skip\" leaves such records out and counts them";
-  }
-
-  Status parse_lines(const Chunk& chunk, RecordBlock& block) {
-    Lines lines(as_text(chunk.text), chunk.begin.line);
-    while (const auto line = lines.next()) {
-      const std::uint64_t number = lines.number();
-      if (number == 0 && format_->has_header()) {
-        // This is no bad record to leave out: every line after it would be misread.
-        auto good = format_->check_header(*line);
-        if (!good) return at(chunk, number, std::move(good).error());
-        continue;
-      }
-      if (!takes(chunk.begin.file, number)) continue;
-      const RecordBlock::Extent begin = block.end();
-      Status parsed = chunk.is_too_long
-                          ? Status(Error{Errc::kData,
-                                         fmt::format("a line of over {} bytes", kLineBytesMax), ""})
-                          : format_->parse(*line, block);
-      if (parsed) continue;
-      block.drop_since(begin);
-      Error error = at(chunk, number, std::move(parsed).error());
-      if (!options_.data.skip_bad_records) {
-        error.hint = hint(number, error.hint);
-        return error;
-      }
-      if (block.bad_records++ == 0) block.first_bad_record = std::move(error.message);
-    }
-    return {};
-  }
-
-  const DatasetOptions& options_;
-  std::unique_ptr<Format> format_;
-  std::uint64_t trainers_;
-  std::uint64_t stream_;
-};
 
 }  // namespace
 
@@ -187,6 +105,17 @@ bool BlockReader::is_all_read() const {
   return std::ranges::all_of(sequences_, [](const Sequence& sequence) { return sequence.is_over; });
 }
 
+std::unique_ptr<ChunkSource> BlockReader::open(std::uint32_t file) const {
+  const std::string& path = options_.share.files[file];
+  if (options_.data.format == "npz")
+    return std::make_unique<NpzReader>(path, file, options_.data, stop_fd_.get());
+  return std::make_unique<ChunkReader>(path, file,
+                                       SourceOptions{.pipe_command = options_.data.pipe_command,
+                                                     .folder = options_.folder,
+                                                     .pipe_timeout = options_.data.pipe_timeout,
+                                                     .stop_fd = stop_fd_.get()});
+}
+
 // Called only by the thread that has set sequence.is_reading.
 Result<bool> BlockReader::read(Sequence& sequence, Chunk& chunk) const {
   for (; sequence.file < sequence.files.size(); ++sequence.file) {
@@ -197,12 +126,7 @@ Result<bool> BlockReader::read(Sequence& sequence, Chunk& chunk) const {
     }
     if (!sequence.reader) {
       const std::uint32_t file = sequence.files[sequence.file];
-      sequence.reader =
-          std::make_unique<ChunkReader>(options_.share.files[file], file,
-                                        SourceOptions{.pipe_command = options_.data.pipe_command,
-                                                      .folder = options_.folder,
-                                                      .pipe_timeout = options_.data.pipe_timeout,
-                                                      .stop_fd = stop_fd_.get()});
+      sequence.reader = open(file);
     }
     if (is_placed) {
       PADDLE_TRY_STATUS(sequence.reader->go_to(sequence.places.front()));

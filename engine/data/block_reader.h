@@ -39,7 +39,7 @@ class BlockReader {
   struct Sequence {
     std::vector<std::uint32_t> files;  // indexes into share.files
     std::size_t file = 0;              // index into `files`
-    std::unique_ptr<ChunkReader> reader;
+    std::unique_ptr<ChunkSource> reader;
     std::deque<ChunkPlace> places;  // where its next chunks begin; after the last one it goes on
     bool is_reading = false;
     bool is_over = false;
@@ -52,6 +52,7 @@ class BlockReader {
   void work(std::uint32_t pass);
   std::optional<std::size_t> sequence_to_read() const;
   bool is_all_read() const;
+  std::unique_ptr<ChunkSource> open(std::uint32_t file) const;
   Result<bool> read(Sequence& sequence, Chunk& chunk) const;
   bool take_front(std::unique_lock<std::mutex>& lock, Sequence& sequence, RecordBlock& block);
 

@@ -4,8 +4,7 @@
 
 #include <optional>
 
-#include "base/bytes.h"
-#include "engine/data/records/chunk_place.h"
+#include "engine/data/records/chunk.h"
 #include "engine/data/source/byte_source.h"
 
 namespace paddle::data {
@@ -13,22 +12,14 @@ namespace paddle::data {
 constexpr std::size_t kLineBytesMax = 16U << 20U;
 constexpr std::size_t kChunkBytes = 256U << 10U;  // a chunk is longer when one line is
 
-struct Chunk {
-  ChunkPlace begin, end;
-  Bytes text;                // lines with their ends; the file's last one may have none
-  bool is_too_long = false;  // the text begins a single line above kLineBytesMax
-};
-
-class ChunkReader {
+class ChunkReader final : public ChunkSource {
  public:
   ChunkReader(std::string path, std::uint32_t file, SourceOptions options)
       : path_(std::move(path)), options_(std::move(options)), end_{.file = file} {}
 
-  // Moves on to the beginning of a later chunk. Errors are those of open_source().
-  Status go_to(const ChunkPlace& place);
-  // Replaces `chunk` and reuses its memory; false at the end of the file. Errors are those of
-  // open_source().
-  Result<bool> next(Chunk& chunk);
+  // Errors are those of open_source().
+  Status go_to(const ChunkPlace& place) override;
+  Result<bool> next(Chunk& chunk) override;
 
  private:
   Status open();

@@ -37,6 +37,54 @@ TEST(DataJob, JsonLinesHaveTheValuesOfMultislot) {
   EXPECT_TRUE(job.values("jsonl", 2) == job.values("multislot", 2));
 }
 
+// Makes an npz of each file of multislot, with arrays as they come from other programs: of several
+// types, and ids between offsets.
+constexpr const char* kToNpz = R"py(
+import sys, numpy as np
+for number, path in enumerate(sys.argv[1:]):
+    rows = [line.split() for line in open(path)]
+    column = lambda *at: [[row[i] for i in at] for row in rows]
+    items = np.array(column(3, 4), dtype=np.int64)
+    offsets = np.arange(len(rows) + 1, dtype=np.uint32) * 2
+    save = np.savez_compressed if number else np.savez
+    save(f"data/train-{number:05}.npz", user=np.array(column(1)).astype(">i4")[:, 0],
+         items=items.reshape(-1), items_offsets=offsets,
+         price=np.array(column(6, 7), dtype=np.float64), unused=np.array("text"),
+         click=np.array(column(9))[:, 0] == "1", bought=np.array(column(11)).astype(np.uint8))
+)py";
+
+TEST(DataJob, ArraysOfNumpyHaveTheValuesOfMultislot) {
+  if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0)
+    GTEST_SKIP() << "no python3-numpy";
+  Job job;
+  job.write_clicks(2, 600);
+  job.folder().write("to_npz.py", kToNpz);
+  const std::string convert =
+      fmt::format("cd {} && /usr/bin/python3 to_npz.py data/train.txt-00000 data/train.txt-00001",
+                  job.folder().path());
+  ASSERT_EQ(std::system(convert.c_str()), 0);
+  const Shape shape{.trainers = 2};
+  const std::vector<std::string> npz{"--set=data.format=npz", "--set=data.train=data/train-*.npz"};
+  ASSERT_TRUE(job.run("multislot", shape, kShuffled));
+  ASSERT_TRUE(job.run("npz", shape, with(kShuffled, npz)));
+  EXPECT_FALSE(job.values("npz", 2).empty());
+  EXPECT_TRUE(job.values("npz", 2) == job.values("multislot", 2));
+  ASSERT_TRUE(job.run("cached", shape, with(with(kShuffled, npz), {"--set=data.cache=true"})));
+  EXPECT_TRUE(job.values("cached", 2) == job.values("multislot", 2));
+
+  // Its own records, predicted from both files.
+  const auto predicted = [&](const std::string& name, const std::string& data) {
+    const std::string out = job.folder() / (name + ".csv");
+    const std::string predict =
+        fmt::format("{} predict --snapshot={}/pass-00002 --workspace={} --data={} >{}",
+                    PADDLE_PROGRAM, job.save_dir(name), job.folder().path(), data, out);
+    EXPECT_EQ(std::system(predict.c_str()), 0);
+    return TemporaryFolder::read(out);
+  };
+  EXPECT_EQ(predicted("npz", "data/train-00001.npz"),
+            predicted("multislot", "data/train.txt-00001"));
+}
+
 TEST(DataJob, PassesFromMemoryHaveTheValuesOfFiles) {
   Job job;
   job.write_clicks(2, 600);

@@ -30,14 +30,12 @@ class FileSource final : public ByteSource {
   std::string path_;
 };
 
-// Opened by its path, a redirected file would be read again from its start, and a socket not at
-// all.
+}  // namespace
+
 UniqueFd open_file(const std::string& path) {
   if (path == kStandardInput) return UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
-
-}  // namespace
 
 std::uint64_t position_of(const UniqueFd& file) {
   const off_t at = ::lseek(file.get(), 0, SEEK_CUR);

@@ -34,6 +34,9 @@ struct SourceOptions {
 
 // The offset of a file that may be shared with a program; 0 for what has none.
 std::uint64_t position_of(const UniqueFd& file);
+// Opens a file to be read; nothing if that fails, with errno. Opened by its path, standard input
+// that is a file would be read again from its start, and a socket not at all.
+UniqueFd open_file(const std::string& path);
 
 // Path that stands for the standard input, from where that is now.
 inline const std::string kStandardInput = "/dev/stdin";

@@ -112,6 +112,16 @@ slot = [{name = 'click', type = 'id'}, {name = 'seen', type = 'ids'},
   EXPECT_EQ(mistake("format = 'jsonl'"), "job.toml:1:1: format 'jsonl' has no slots of its own");
 }
 
+TEST_F(DataConfigTest, SlotsOfNpzAreArrays) {
+  EXPECT_EQ(slots(R"(format = 'npz'
+slot = [{name = 'click', type = 'id'}, {name = 'seen', type = 'ids'},
+        {name = 'price', type = 'float', width = 3}])"),
+            "click seen* price:3 ");
+  EXPECT_EQ(mistake("format = 'npz'"), "job.toml:1:1: format 'npz' has no slots of its own");
+  EXPECT_EQ(mistake("format = 'npz'\npipe_command = ['cat']\nslot = [{name = 'a', type = 'id'}]"),
+            "job.toml:4:16: 'pipe_command' prints lines, and format 'npz' has none");
+}
+
 TEST_F(DataConfigTest, ADictionaryMayBeAnywhereButNotEmpty) {
   const test::TemporaryFolder elsewhere;
   const std::string path = elsewhere.write("words", "a\nb\n<unk>\n");

@@ -66,8 +66,9 @@ class FormatTest : public DataTest {
   }
 };
 
-TEST_F(FormatTest, EveryFormatOfJobTomlHasAParser) {
+TEST_F(FormatTest, EveryFormatOfLinesHasAParser) {
   for (const config::DataFormat& format : config::data_formats()) {
+    if (format.name == "npz") continue;
     use(std::string(format.name));
     EXPECT_NE(make_format(options_.data, dictionary_), nullptr) << format.name;
   }
