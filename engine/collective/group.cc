@@ -1,5 +1,7 @@
 #include "engine/collective/group.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/collective/engine.h"
@@ -16,6 +18,17 @@ Operation bucket_operation(Pattern pattern, std::span<std::byte> data) {
   return operation;
 }
 
+// The weights of the hosts' sums, by rank: a host none of whose ranks takes part has none.
+std::vector<float> host_shares(std::span<const float> shares, const Hosts& hosts) {
+  std::vector<float> weights(shares.size());
+  for (std::uint32_t rank = 0; rank < shares.size(); ++rank) {
+    const auto takes_part = [&](std::uint32_t other) { return shares[other] != 0; };
+    const bool is_any = std::ranges::any_of(hosts.ranks(hosts.host_of(rank)), takes_part);
+    weights[rank] = is_any ? 1.0F : 0.0F;
+  }
+  return weights;
+}
+
 }  // namespace
 
 bool Pending::done() const {
@@ -26,8 +39,11 @@ Status Pending::wait() const {
   return engine_ == nullptr ? Status() : engine_->wait(number_);
 }
 
-Group::Group(std::shared_ptr<Engine> engine, std::vector<std::uint64_t> hosts)
-    : engine_(std::move(engine)), hosts_(std::move(hosts)) {}
+Group::Group(std::shared_ptr<Engine> engine, std::vector<std::uint64_t> hosts, bool sums_on_hosts)
+    : engine_(std::move(engine)), hosts_(std::move(hosts)) {
+  auto levels = std::make_shared<const Hosts>(hosts_);
+  if (sums_on_hosts && levels->have_two_levels()) levels_ = std::move(levels);
+}
 
 Group::~Group() {
   engine_->end();
@@ -41,6 +57,19 @@ std::uint32_t Group::size() const {
 }
 const std::string& Group::name(std::uint32_t rank) const {
   return engine_->name(rank);
+}
+
+Range Group::slice(std::size_t bytes, std::uint32_t rank) const {
+  return is_levelled(bytes) ? slice_of(bytes, *levels_, rank) : slice_of(bytes, size(), rank);
+}
+std::uint32_t Group::owners() const {
+  return levels_ ? levels_->count() * levels_->places() : size();
+}
+
+Operation Group::on_level(Pattern pattern, std::span<std::byte> data) const {
+  Operation operation = bucket_operation(pattern, data);
+  operation.shape.hosts = levels_;
+  return operation;
 }
 
 Result<std::span<const StepInfo>> Group::begin_step(const StepInfo& own, std::span<float> carried,
@@ -78,19 +107,38 @@ Result<std::span<const StepInfo>> Group::begin_step(const StepInfo& own, std::sp
 
 Pending Group::reduce_scatter(std::span<float> bucket, std::span<const float> shares,
                               std::span<kernels::Bf16> packed) {
-  Operation operation = bucket_operation(Pattern::kReduce, std::as_writable_bytes(bucket));
+  const auto data = std::as_writable_bytes(bucket);
+  if (is_levelled(data.size())) {
+    PADDLE_CHECK(packed.empty());
+    Operation on_host = on_level(Pattern::kReduceOnHost, data);
+    on_host.weights.assign(shares.begin(), shares.end());
+    engine_->post(std::move(on_host));
+    Operation between = on_level(Pattern::kReduceBetween, data);
+    between.weights = host_shares(shares, *levels_);
+    between.follows = true;
+    return {engine_, engine_->post(std::move(between))};
+  }
+  Operation operation = bucket_operation(Pattern::kReduce, data);
   operation.weights.assign(shares.begin(), shares.end());
   operation.packed = packed;
   return {engine_, engine_->post(std::move(operation))};
 }
 
 Pending Group::all_gather(std::span<float> bucket, std::span<kernels::Bf16> packed) {
+  if (packed.empty()) return all_gather_bytes(std::as_writable_bytes(bucket));
+  PADDLE_CHECK(!is_levelled(bucket.size_bytes()));
   Operation operation = bucket_operation(Pattern::kGather, std::as_writable_bytes(bucket));
   operation.packed = packed;
   return {engine_, engine_->post(std::move(operation))};
 }
 
 Pending Group::all_gather_bytes(std::span<std::byte> bucket) {
+  if (is_levelled(bucket.size())) {
+    engine_->post(on_level(Pattern::kGatherBetween, bucket));
+    Operation on_host = on_level(Pattern::kGatherOnHost, bucket);
+    on_host.follows = true;
+    return {engine_, engine_->post(std::move(on_host))};
+  }
   return {engine_, engine_->post(bucket_operation(Pattern::kGather, bucket))};
 }
 

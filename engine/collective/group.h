@@ -1,7 +1,7 @@
 // A group of ranks that train one model: each keeps all dense parameters and owns a slice of every
 // bucket. A step is begin_step, reduce_scatter of the gradients, the owner's update of its slice of
 // the values, all_gather of the values. Sums are made in the order of ranks, so the result has the
-// bits that a pserver's merge would give, whatever the transport.
+// bits that a pserver's merge would give, whatever the transport; but see sums_on_hosts.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,11 @@ struct GroupOptions {
   net::Transport transport = net::Transport::kSealed;
   bool shares_memory = true;  // with ranks of this host, instead of its TCP stack
   std::uint64_t host = 0;     // a number of this rank's machine; 0: that of the kernel's boot
-  std::string gpu = {};       // UUID of this rank's card; no two ranks may have one
+  // Buckets above kWholeBytesMax, if they are not packed, are added up on each host first, and then
+  // between hosts. So less leaves a host, and the order of sums is (host, rank). On all ranks
+  // alike.
+  bool sums_on_hosts = false;
+  std::string gpu = {};  // UUID of this rank's card; no two ranks may have one
   // A socket that listens at the own endpoint, or none: join() opens it.
   UniqueFd listener = {};
   // A machine that acknowledges nothing for lost_after is lost. A rank that is waited for is named
@@ -54,6 +58,7 @@ struct GroupOptions {
 };
 
 class Engine;
+struct Operation;
 
 // An operation under way. Copies are the same operation. Its memory stays, unchanged by the caller,
 // until wait() has returned or the Group is gone.
@@ -92,8 +97,14 @@ class Group {
   const std::string& name(std::uint32_t rank) const;  // "rank 2 (node b)"
   // A number of each rank's machine, by rank: ranks of one machine have the same.
   std::span<const std::uint64_t> hosts() const { return hosts_; }
-  // The part of a bucket that this rank owns: all of it up to kWholeBytesMax.
-  Range own_slice(std::size_t bytes) const { return slice_of(bytes, size(), rank()); }
+  // The part of a bucket that a rank owns: all of it up to kWholeBytesMax.
+  Range slice(std::size_t bytes, std::uint32_t rank) const;
+  Range own_slice(std::size_t bytes) const { return slice(bytes, rank()); }
+  // Ranks that own a part of every long bucket.
+  std::uint32_t owners() const;
+  // Whether long buckets are added up on each host first: as asked for, where it makes a
+  // difference.
+  bool has_levels() const { return levels_ != nullptr; }
 
   // Every rank's facts, in the order of ranks, until the next call. Their plans and steps are
   // equal, or it is kUsage naming two ranks. A small gradient of at most kWholeBytesMax may be
@@ -131,11 +142,15 @@ class Group {
   std::vector<Event> events() const;
 
  private:
-  Group(std::shared_ptr<Engine> engine, std::vector<std::uint64_t> hosts);
+  Group(std::shared_ptr<Engine> engine, std::vector<std::uint64_t> hosts, bool sums_on_hosts);
+  // Whether it goes in two levels.
+  bool is_levelled(std::size_t bytes) const { return has_levels() && bytes > kWholeBytesMax; }
+  Operation on_level(Pattern pattern, std::span<std::byte> data) const;
   Pending exchange(std::span<std::byte> blocks);
 
   std::shared_ptr<Engine> engine_;
   std::vector<std::uint64_t> hosts_;
+  std::shared_ptr<const Hosts> levels_;  // null: there is one
   std::vector<StepInfo> infos_;
   Bytes carried_;  // this rank's, while the sum takes its place
 };

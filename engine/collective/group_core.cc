@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 
+// Of a reduction: on hosts, between hosts, or both.
+unsigned levels_of(Pattern pattern) {
+  if (pattern == Pattern::kReduceOnHost) return 1;
+  return pattern == Pattern::kReduceBetween ? 2 : 3;
+}
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -48,13 +54,7 @@ std::uint64_t GroupCore::post(TimePoint now, Operation operation) {
     PADDLE_CHECK(opened.what.data.size() == opened.what.shape.bytes);
     PADDLE_CHECK(opened.what.packed.empty() ||
                  opened.what.packed.size() * sizeof(float) == opened.what.shape.bytes);
-    if (opened.what.shape.pattern == Pattern::kReduce) {
-      PADDLE_CHECK(opened.what.weights.size() == size());
-      PADDLE_CHECK(opened.what.shape.bytes % sizeof(float) == 0);
-      PADDLE_CHECK(opened.what.packed.empty() || opened.what.shape.bytes > kWholeBytesMax);
-      const Range own = slice_of(opened.what.shape.bytes, size(), rank());
-      opened.to_add = segment_count(own, opened.segment_bytes);
-    }
+    if (reduces(opened.what.shape.pattern)) prepare_sum(opened);
   } else {
     PADDLE_CHECK(opened.what.tail.size() <= kFactsTailBytesMax);
   }
@@ -75,6 +75,23 @@ std::uint64_t GroupCore::post(TimePoint now, Operation operation) {
   return number;
 }
 
+void GroupCore::prepare_sum(Open& operation) const {
+  const Operation& what = operation.what;
+  PADDLE_CHECK(what.weights.size() == size());
+  PADDLE_CHECK(what.shape.bytes % sizeof(float) == 0);
+  PADDLE_CHECK(what.packed.empty() || what.shape.bytes > kWholeBytesMax);
+  PADDLE_CHECK(what.packed.empty() || what.shape.pattern == Pattern::kReduce);
+  operation.to_add = segment_count(part_of(what.shape, rank()), operation.segment_bytes);
+  operation.addends = addends(what.shape, rank());
+  for (const std::uint32_t one : operation.addends) operation.weights.push_back(what.weights[one]);
+}
+
+// Whether there is all that it sends and adds up of this rank's own.
+bool GroupCore::may_send(std::uint64_t number) const {
+  const Open* const before = open(number)->what.follows ? open(number - 1) : nullptr;
+  return before == nullptr || (before->receives_left == 0 && before->added == before->to_add);
+}
+
 // Operations in which nothing goes to, or comes from, this peer.
 void GroupCore::pass_over_empty(std::uint32_t peer) {
   Peer& one = peers_[peer];
@@ -93,11 +110,17 @@ void GroupCore::pass_over_empty(std::uint32_t peer) {
 // All that can be done without another frame.
 void GroupCore::work(TimePoint now) {
   if (failure_) return;  // the memory may be its caller's again
+  // Segments are added in the order of operations, but the levels of two do not share their peers.
+  unsigned waiting = 0;
   for (std::size_t i = 0; i < open_.size(); ++i) {
     Open& operation = open_[i];
-    while (operation.added < operation.to_add && add_segment(now, first_ + i, operation)) continue;
-    // Segments are added in the order of operations.
-    if (operation.added < operation.to_add) break;
+    const unsigned levels = levels_of(operation.what.shape.pattern);
+    const bool is_next = (waiting & levels) == 0 && may_send(first_ + i);
+    while (is_next && operation.added < operation.to_add &&
+           add_segment(now, first_ + i, operation)) {
+      continue;
+    }
+    if (operation.added < operation.to_add) waiting |= levels;
   }
   while (!open_.empty()) {
     const Open& oldest = open_.front();
@@ -115,31 +138,32 @@ bool GroupCore::add_segment(TimePoint now, std::uint64_t number, Open& operation
   const Operation& what = operation.what;
   // All of a whole bucket is sent, so the sum may take its place only then.
   if (what.shape.bytes <= kWholeBytesMax && operation.sends_left > 0) return false;
-  for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    if (peer != rank() && peers_[peer].segments <= segments_added_) return false;
+  for (const std::uint32_t peer : operation.addends) {
+    if (peer != rank() && peers_[peer].segments <= peers_[peer].segments_added) return false;
   }
-  const Range own = slice_of(what.shape.bytes, size(), rank());
+  const Range own = part_of(what.shape, rank());
   const Range part = segment_of(own, operation.added, operation.segment_bytes);
-  sum(what, part);
-  if (size() > 1) ++segments_added_;
+  sum(operation, part);
+  for (const std::uint32_t peer : operation.addends) ++peers_[peer].segments_added;
   ++operation.added;
   note(now, EventKind::kAdded, rank(), number, part.begin);
   return true;
 }
 
-// Of a part of the own slice, whose terms are the oldest segments of all ranks.
-void GroupCore::sum(const Operation& what, const Range& part) {
+// Of a part of the own slice, whose terms are the oldest segments of all ranks that have one.
+void GroupCore::sum(const Open& operation, const Range& part) {
+  const Operation& what = operation.what;
   const std::size_t count = part.size() / sizeof(float);
   auto* const sum = reinterpret_cast<float*>(what.data.data() + part.begin);
   terms_.clear();
   packed_terms_.clear();
-  for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    const Bytes& segment = peers_[peer].window[segments_added_ % kWindowSegments];
+  for (const std::uint32_t peer : operation.addends) {
+    const Bytes& segment = peers_[peer].window[peers_[peer].segments_added % kWindowSegments];
     terms_.push_back(peer == rank() ? sum : reinterpret_cast<const float*>(segment.data()));
     packed_terms_.push_back(reinterpret_cast<const kernels::Bf16*>(segment.data()));
   }
   if (what.packed.empty()) {
-    kernels::weighted_sum(count, terms_, what.weights, sum);
+    kernels::weighted_sum(count, terms_, operation.weights, sum);
   } else {
     kernels::sum_bf16(count, packed_terms_, rank(), what.weights[rank()], sum);
   }

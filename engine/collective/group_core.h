@@ -26,6 +26,8 @@ struct Operation {
   Shape shape = {};
   std::span<std::byte> data = {};
   std::vector<float> weights = {};
+  // It sends on what the operation before it brings, and nothing before all of that is there.
+  bool follows = false;
   // Not empty: what goes between ranks, in place of the bucket's floats; an element for each. A
   // reduction's terms are multiplied by their weights already, but for the bucket's own slice.
   std::span<kernels::Bf16> packed = {};
@@ -119,7 +121,9 @@ class GroupCore {
     std::vector<Progress> progress;  // by rank
     std::size_t sends_left = 0;      // ranks
     std::size_t receives_left = 0;
-    std::size_t added = 0;  // segments
+    std::vector<std::uint32_t> addends = {};  // ranks, in the order of the sum
+    std::vector<float> weights = {};          // theirs
+    std::size_t added = 0;                    // segments
     std::size_t to_add = 0;
     std::size_t segment_bytes = 0;
   };
@@ -127,6 +131,7 @@ class GroupCore {
     std::uint64_t sending = 1;  // operations
     std::uint64_t receiving = 1;
     std::uint64_t segments = 0;                 // of reductions, ever received
+    std::uint64_t segments_added = 0;           // of those
     std::array<Bytes, kWindowSegments> window;  // the segments that are not added yet
     Facts facts;
     std::string activity;
@@ -143,6 +148,8 @@ class GroupCore {
   const Open* open(std::uint64_t number) const;
   Range range(const Open& operation, std::uint32_t from, std::uint32_t to) const;
   std::size_t frames(const Open& operation, std::uint32_t from, std::uint32_t to) const;
+  void prepare_sum(Open& operation) const;
+  bool may_send(std::uint64_t number) const;
   void pass_over_empty(std::uint32_t peer);
   Verdict judge_facts(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
   Verdict judge_segment(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
@@ -154,7 +161,7 @@ class GroupCore {
   void count_received(std::uint32_t peer, Open& operation);
   void work(TimePoint now);
   bool add_segment(TimePoint now, std::uint64_t number, Open& operation);
-  void sum(const Operation& what, const Range& part);
+  void sum(const Open& operation, const Range& part);
   void fail(TimePoint now, Error why, std::uint32_t untold);
   std::string state_of(TimePoint now, std::uint32_t peer, const std::string& by = "") const;
   bool is_gone(TimePoint now) const;
@@ -167,8 +174,7 @@ class GroupCore {
   std::vector<Peer> peers_;  // by rank; its own is unused
   std::deque<Open> open_;    // operations from first_ on
   std::uint64_t first_ = 1;
-  std::uint64_t segments_added_ = 0;  // of reductions, ever
-  std::vector<const float*> terms_;   // of the sum at hand
+  std::vector<const float*> terms_;  // of the sum at hand
   std::vector<const kernels::Bf16*> packed_terms_;
   std::optional<Error> failure_;
   std::string abort_head_;

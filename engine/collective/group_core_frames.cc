@@ -31,6 +31,14 @@ const char* text_of(FrameType type, Pattern pattern) {
       return "a broadcast";
     case Pattern::kExchange:
       return "an exchange";
+    case Pattern::kReduceOnHost:
+      return "a reduction on hosts";
+    case Pattern::kReduceBetween:
+      return "a reduction between hosts";
+    case Pattern::kGatherBetween:
+      return "a gathering between hosts";
+    case Pattern::kGatherOnHost:
+      return "a gathering on hosts";
   }
   return "an unknown pattern";
 }
@@ -98,7 +106,7 @@ std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
     return Outgoing{header_of(FrameType::kPulse), pulse.SerializeAsString()};
   }
   Open* const operation = open(one.sending);
-  if (operation == nullptr) return std::nullopt;
+  if (operation == nullptr || !may_send(one.sending)) return std::nullopt;
   const Operation& what = operation->what;
   Outgoing out{header_of(what.type)};
   one.type_sent = out.header.type;
@@ -207,7 +215,7 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
                     what.shape.bytes, bytes, part.begin));
   }
   const bool has_room =
-      what.shape.pattern != Pattern::kReduce || one.segments - segments_added_ < kWindowSegments;
+      !reduces(what.shape.pattern) || one.segments - one.segments_added < kWindowSegments;
   return has_room ? Verdict::kTake : Verdict::kLater;
 }
 
@@ -232,7 +240,7 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
     return {};
   }
   const Operation& what = open(one.receiving)->what;
-  if (what.shape.pattern != Pattern::kReduce) {
+  if (!reduces(what.shape.pattern)) {
     return on_wire(what, header.step, what.data.size() - header.step).first(tail_bytes);
   }
   Bytes& segment = one.window[one.segments % kWindowSegments];
@@ -264,7 +272,7 @@ void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
     return work(now);
   }
   Open& operation = *open(one.receiving);
-  if (operation.what.shape.pattern == Pattern::kReduce) ++one.segments;
+  if (reduces(operation.what.shape.pattern)) ++one.segments;
   count_received(peer, operation);
   work(now);
 }

@@ -155,7 +155,8 @@ Result<std::unique_ptr<Group>> Group::join(GroupOptions options, TimePoint deadl
     engine->end();
     return std::move(hosts).error();
   }
-  return std::unique_ptr<Group>(new Group(std::move(engine), *std::move(hosts)));
+  return std::unique_ptr<Group>(
+      new Group(std::move(engine), *std::move(hosts), options.sums_on_hosts));
 }
 
 }  // namespace paddle::collective

@@ -1,6 +1,7 @@
 #include "engine/collective/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -15,24 +16,88 @@ std::size_t slice_begin(std::size_t bytes, std::uint32_t ranks, std::uint32_t in
   return std::min(bytes, begin * kSliceAlignment);
 }
 
+// One of so many slices of a range that begins at a line.
+Range slice(const Range& all, std::uint32_t count, std::uint32_t index) {
+  return {all.begin + slice_begin(all.size(), count, index),
+          all.begin + slice_begin(all.size(), count, index + 1)};
+}
+
+// All that a host adds up in one place.
+Range slice_on_host(std::size_t bytes, const Hosts& hosts, std::uint32_t rank) {
+  if (!hosts.is_owner(rank)) return {};
+  return slice({0, bytes}, hosts.places(), hosts.place_of(rank));
+}
+
+// Whether one has something for the other at the pattern's level.
+bool meet(const Shape& shape, std::uint32_t a, std::uint32_t b) {
+  switch (shape.pattern) {
+    case Pattern::kReduceOnHost:
+    case Pattern::kGatherOnHost:
+      return shape.hosts->host_of(a) == shape.hosts->host_of(b);
+    case Pattern::kReduceBetween:
+    case Pattern::kGatherBetween:
+      return shape.hosts->place_of(a) == shape.hosts->place_of(b);
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 Range slice_of(std::size_t bytes, std::uint32_t ranks, std::uint32_t rank) {
   PADDLE_CHECK(rank < ranks);
   if (bytes <= kWholeBytesMax) return {0, bytes};
-  return {slice_begin(bytes, ranks, rank), slice_begin(bytes, ranks, rank + 1)};
+  return slice({0, bytes}, ranks, rank);
+}
+
+Range slice_of(std::size_t bytes, const Hosts& hosts, std::uint32_t rank) {
+  PADDLE_CHECK(bytes > kWholeBytesMax);
+  return slice(slice_on_host(bytes, hosts, rank), hosts.count(), hosts.host_of(rank));
+}
+
+Range part_of(const Shape& shape, std::uint32_t rank) {
+  switch (shape.pattern) {
+    case Pattern::kReduceOnHost:
+    case Pattern::kGatherOnHost:
+      return slice_on_host(shape.bytes, *shape.hosts, rank);
+    case Pattern::kReduceBetween:
+    case Pattern::kGatherBetween:
+      return slice_of(shape.bytes, *shape.hosts, rank);
+    default:
+      return slice_of(shape.bytes, shape.ranks, rank);
+  }
+}
+
+std::vector<std::uint32_t> addends(const Shape& shape, std::uint32_t rank) {
+  std::vector<std::uint32_t> ranks;
+  if (shape.pattern == Pattern::kReduceOnHost) {
+    const auto all = shape.hosts->ranks(shape.hosts->host_of(rank));
+    ranks.assign(all.begin(), all.end());
+  } else if (shape.pattern == Pattern::kReduceBetween) {
+    const std::uint32_t place = shape.hosts->place_of(rank);
+    for (std::uint32_t host = 0; host < shape.hosts->count() && shape.hosts->is_owner(rank); ++host)
+      ranks.push_back(shape.hosts->ranks(host)[place]);
+  } else {
+    ranks.resize(shape.ranks);
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  return ranks;
 }
 
 Range range_sent(const Shape& shape, std::uint32_t from, std::uint32_t to) {
   PADDLE_CHECK(from < shape.ranks && to < shape.ranks && shape.root < shape.ranks);
-  if (from == to) return {};
+  if (from == to || !meet(shape, from, to)) return {};
   switch (shape.pattern) {
     case Pattern::kReduce:
-      return slice_of(shape.bytes, shape.ranks, to);
+    case Pattern::kReduceOnHost:
+    case Pattern::kReduceBetween:
+      return part_of(shape, to);
     case Pattern::kGather:
+    case Pattern::kGatherBetween:
+    case Pattern::kGatherOnHost:
       // Every rank has all of a small bucket already.
       if (shape.bytes <= kWholeBytesMax) return {};
-      return slice_of(shape.bytes, shape.ranks, from);
+      return part_of(shape, from);
     case Pattern::kBroadcast:
       return from == shape.root ? Range{0, shape.bytes} : Range{};
     case Pattern::kExchange: {

@@ -4,6 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/collective/hosts.h"
 
 namespace paddle::collective {
 
@@ -27,19 +31,44 @@ struct Range {
 
 // The part of a bucket whose sums, and whose optimizer, are this rank's.
 Range slice_of(std::size_t bytes, std::uint32_t ranks, std::uint32_t rank);
+// The same in two levels, of a bucket above kWholeBytesMax: a slice for each place of a host, which
+// the ranks in that place on all hosts share.
+Range slice_of(std::size_t bytes, const Hosts& hosts, std::uint32_t rank);
 
 // kReduce: slice k of every rank goes to rank k, which adds them up in the order of ranks.
 // kGather: slice k of rank k goes to every rank. kBroadcast: all of the root's goes to every rank.
 // kExchange: the bucket has a block for every rank; block k of rank k goes to every rank.
-enum class Pattern : std::uint8_t { kReduce = 0, kGather = 1, kBroadcast = 2, kExchange = 3 };
+//
+// In two levels a reduction is kReduceOnHost, by which the rank in place k gets its host's sum of
+// slice k, and then kReduceBetween, by which ranks in one place share their slice; a gathering is
+// kGatherBetween and then kGatherOnHost, the same ways back.
+enum class Pattern : std::uint8_t {
+  kReduce = 0,
+  kGather = 1,
+  kBroadcast = 2,
+  kExchange = 3,
+  kReduceOnHost = 4,
+  kReduceBetween = 5,
+  kGatherBetween = 6,
+  kGatherOnHost = 7,
+};
+constexpr bool reduces(Pattern pattern) {
+  return pattern == Pattern::kReduce || pattern == Pattern::kReduceOnHost ||
+         pattern == Pattern::kReduceBetween;
+}
 
 struct Shape {
   Pattern pattern = Pattern::kReduce;
   std::size_t bytes = 0;  // of the bucket
   std::uint32_t ranks = 1;
-  std::uint32_t root = 0;  // kBroadcast
+  std::uint32_t root = 0;                        // kBroadcast
+  std::shared_ptr<const Hosts> hosts = nullptr;  // of the patterns in two levels
 };
 
+// The part of a bucket that a rank adds up in a reduction, and gives to others in a gathering.
+Range part_of(const Shape& shape, std::uint32_t rank);
+// The ranks whose bytes are added up there, in the order of the sum.
+std::vector<std::uint32_t> addends(const Shape& shape, std::uint32_t rank);
 // The bytes of the bucket that one rank sends to another; none to itself.
 Range range_sent(const Shape& shape, std::uint32_t from, std::uint32_t to);
 

@@ -51,7 +51,7 @@ Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet&
 Status DenseRanks::check_memory(const Options& options) const {
   const std::uint64_t floats_max = options.bytes_max / sizeof(float);
   const std::uint64_t of_element = 2 + options.floats_beside;
-  const std::uint64_t own = layout().elements() / group_.size() * (1 + state_width_);
+  const std::uint64_t own = layout().elements() / group_.owners() * (1 + state_width_);
   if (layout().elements() <= floats_max / of_element &&
       own <= floats_max - of_element * layout().elements()) {
     return {};
@@ -66,12 +66,12 @@ Status DenseRanks::check_memory(const Options& options) const {
 Result<DenseRanks::Bucket> DenseRanks::make_bucket(std::size_t number,
                                                    const Options& options) const {
   Bucket bucket{layout().bucket(number), {}, {}};
-  const ElementRange slice = layout().slice(number, group_.size(), group_.rank());
+  const ElementRange mine = slice(number, group_.rank());
   std::vector<parameter::DenseBlock> blocks;
   std::uint64_t offset = 0;
   for (const std::uint32_t parameter : layout().dense()) {
     const ElementRange all = layout().parameter(parameter);
-    const ElementRange own = overlap(slice, all);
+    const ElementRange own = overlap(mine, all);
     if (own.size() == 0) continue;
     bucket.own.push_back({parameter, own, offset});
     blocks.push_back({.parameter = parameter, .begin = own.begin - all.begin, .size = own.size()});
@@ -168,7 +168,7 @@ Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint
     std::vector<collective::Pending> pending;
     for (std::uint32_t owner = 0; owner < group_.size(); ++owner) {
       if (layout().is_everyones(number)) break;
-      const ElementRange piece = overlap(layout().slice(number, group_.size(), owner), all);
+      const ElementRange piece = overlap(slice(number, owner), all);
       if (piece.size() == 0 || owner == root) continue;
       pending.push_back(group_.broadcast(owner, std::as_writable_bytes(std::span(scratch_).subspan(
                                                     piece.begin - range.begin, piece.size()))));

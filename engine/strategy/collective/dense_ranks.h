@@ -62,6 +62,10 @@ class DenseRanks {
   std::span<float> part(LargeArray<float>& array, ElementRange range) {
     return std::span(array).subspan(range.begin, range.size());
   }
+  // The elements of a bucket that a rank owns.
+  ElementRange slice(std::size_t bucket, std::uint32_t rank) const {
+    return layout().part(bucket, group_.slice(layout().bucket_bytes(bucket), rank));
+  }
   Status apply(Bucket& bucket, float learning_rate);
   void copy_own_values(Bucket& bucket);
 

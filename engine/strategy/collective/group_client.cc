@@ -29,7 +29,8 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
     : set_(std::move(set)),
       group_(std::move(group)),
       plan_hash_(
-          hash_combine(hash_combine(stable_hash(set_.SerializeAsString()), kBucketElements),
+          hash_combine(hash_combine(stable_hash(set_.SerializeAsString()),
+                                    hash_combine(kBucketElements, group_->has_levels() ? 1 : 0)),
                        hash_combine(hash_combine(flags.passes, flags.saving_period),
                                     hash_combine(flags.has_decisions ? 1 : 0, flags.uneven)))),
       cursors_(group_->size()),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/collective/schedule.h"
 #include "engine/parameter/parameter_set.h"
 
 namespace paddle::strategy {
@@ -36,15 +35,17 @@ ElementRange GroupLayout::bucket(std::size_t number) const {
   return {begin, std::min(begin + kBucketElements, elements_)};
 }
 
-bool GroupLayout::is_everyones(std::size_t number) const {
-  return bucket(number).size() * sizeof(float) <= collective::kWholeBytesMax;
+std::size_t GroupLayout::bucket_bytes(std::size_t number) const {
+  return static_cast<std::size_t>(bucket(number).size() * sizeof(float));
 }
 
-ElementRange GroupLayout::slice(std::size_t number, std::uint32_t ranks, std::uint32_t rank) const {
-  const ElementRange all = bucket(number);
-  const collective::Range part =
-      collective::slice_of(static_cast<std::size_t>(all.size() * sizeof(float)), ranks, rank);
-  return {all.begin + part.begin / sizeof(float), all.begin + part.end / sizeof(float)};
+bool GroupLayout::is_everyones(std::size_t number) const {
+  return bucket_bytes(number) <= collective::kWholeBytesMax;
+}
+
+ElementRange GroupLayout::part(std::size_t number, const collective::Range& bytes) const {
+  const std::uint64_t begin = bucket(number).begin;
+  return {begin + bytes.begin / sizeof(float), begin + bytes.end / sizeof(float)};
 }
 
 ElementRange overlap(ElementRange a, ElementRange b) {

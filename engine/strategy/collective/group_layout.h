@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/collective/schedule.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::strategy {
@@ -33,8 +34,10 @@ class GroupLayout {
   // Indices of all dense parameters, in order.
   std::span<const std::uint32_t> dense() const { return dense_; }
 
-  // The elements of a bucket that a rank owns. A small bucket is every rank's.
-  ElementRange slice(std::size_t bucket, std::uint32_t ranks, std::uint32_t rank) const;
+  std::size_t bucket_bytes(std::size_t number) const;
+  // The elements of a part of a bucket, which is in bytes.
+  ElementRange part(std::size_t bucket, const collective::Range& bytes) const;
+  // A small bucket is owned by every rank, whole.
   bool is_everyones(std::size_t bucket) const;
 
  private:

@@ -41,6 +41,10 @@ World::World(const WorldOptions& options)
       rng_(options.seed),
       now_(std::chrono::hours(1)),
       links_(std::size_t{options.ranks} * options.ranks) {
+  if (!options.hosts.empty()) {
+    auto hosts = std::make_shared<const collective::Hosts>(options.hosts);
+    if (hosts->have_two_levels()) hosts_ = std::move(hosts);
+  }
   std::vector<std::string> names;
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
     names.push_back(fmt::format("rank {} (node-{})", rank, rank));
@@ -137,9 +141,7 @@ void World::pump(std::uint32_t from, std::uint32_t to) {
     auto out = rank.core->next(to);
     if (!out) break;
     Frame frame{out->header, std::move(out->head), Bytes(out->tail.begin(), out->tail.end())};
-    ++outcome_.frames;
-    const bool is_segment = out->header.type == static_cast<std::uint8_t>(FrameType::kSegment);
-    if (is_segment) outcome_.segment_bytes += out->tail.size();
+    count(from, to, *out);
     const bool repeats = rng_.uniform() < options_.duplicate;
     if (repeats) ++outcome_.duplicates;
     if (repeats) fly(from, to, frame, false);
@@ -201,6 +203,7 @@ void World::settle(std::uint32_t self) {
   Rank& rank = ranks_[self];
   if (!rank.is_alive) return;
   for (bool goes_on = true; goes_on;) {
+    pump(self);  // a level may wait for what has just come
     advance(self);
     goes_on = false;
     for (std::uint32_t from = 0; from < options_.ranks; ++from) {
@@ -246,10 +249,12 @@ void World::begin_step(std::uint32_t self) {
   fill(rank.bucket, options_.bucket_floats, 0);
   rank.stage = Stage::kFacts;
   const StepInfo own{.step = rank.step, .plan_hash = 9, .samples = self + rank.step};
-  post(self, {.type = FrameType::kStep,
-              .head = encode(own),
-              .tail = bytes_of(std::span<const float>(rank.carried)),
-              .step = rank.step});
+  Operation facts;
+  facts.type = FrameType::kStep;
+  facts.head = encode(own);
+  facts.tail = bytes_of(std::span<const float>(rank.carried));
+  facts.step = rank.step;
+  post(self, std::move(facts));
   settle(self);
 }
 
@@ -258,7 +263,6 @@ void World::advance(std::uint32_t self) {
   Rank& rank = ranks_[self];
   while (rank.stage != Stage::kOver && rank.core->is_done(rank.operation) &&
          !rank.core->failure()) {
-    Operation next;
     if (rank.stage == Stage::kFacts) {
       std::vector<StepInfo> infos(options_.ranks);
       std::vector<GroupCore::Facts> facts(options_.ranks);
@@ -273,12 +277,11 @@ void World::advance(std::uint32_t self) {
       rank.shares = mean_shares(infos);
       kernels::weighted_sum(rank.carried.size(), terms, rank.shares, rank.carried.data());
       check_sum(self, rank.carried, kCarriedSalt);
-      next = bucket_operation(rank, Pattern::kReduce);
-      next.weights = rank.shares;
       rank.stage = Stage::kReduce;
+      post_bucket(self, Pattern::kReduce);
     } else if (rank.stage == Stage::kReduce) {
-      next = bucket_operation(rank, Pattern::kGather);
       rank.stage = Stage::kGather;
+      post_bucket(self, Pattern::kGather);
     } else if (rank.stage == Stage::kGather) {
       if (options_.is_packed) unpack(rank.packed, rank.bucket);
       check_sum(self, rank.bucket, 0);
@@ -293,20 +296,13 @@ void World::advance(std::uint32_t self) {
       close(self);
       return;
     }
-    post(self, std::move(next));
   }
 }
 
 void World::check_sum(std::uint32_t self, std::span<const float> values, std::uint64_t salt) {
   const Rank& rank = ranks_[self];
-  const bool packs = options_.is_packed && salt != kCarriedSalt;
   for (std::size_t i = 0; i<values.size(); i += values.size()> 100 ? 61 : 1) {
-    float sum = 0;
-    for (std::uint32_t from = 0; from < options_.ranks; ++from) {
-      const float term = rank.shares[from] * gradient(rank.step, salt, from, i);
-      sum += packs && from != owner_of(i) ? rounded(term) : term;
-    }
-    if (packs) sum = rounded(sum);
+    const float sum = sum_of(rank, salt, i);
     if (std::bit_cast<std::uint32_t>(sum) != std::bit_cast<std::uint32_t>(values[i])) {
       outcome_.ranks[self].has_wrong_sum = true;
     }

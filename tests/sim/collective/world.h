@@ -24,6 +24,11 @@ struct WorldOptions {
   double duplicate = 0;     // of each frame
   double stall = 0;         // of each step of a rank: it computes for long
   bool is_packed = false;   // buckets go as bf16
+  // By rank: sums are made on each host first. None: in the order of ranks.
+  std::vector<std::uint64_t> hosts = {};
+  // This rank dies with the first segment that it sends so after its first step.
+  std::uint32_t victim = ~std::uint32_t{0};
+  collective::Pattern dies_in = collective::Pattern::kReduce;
 };
 
 struct RankOutcome {
@@ -42,6 +47,7 @@ struct WorldOutcome {
   TimePoint first_fault{};
   std::uint64_t frames = 0;
   std::uint64_t segment_bytes = 0;
+  std::uint64_t bytes_between_hosts = 0;  // of those
   std::uint64_t duplicates = 0;
   std::size_t held_max = 0;  // frames on a link
 };
@@ -50,6 +56,7 @@ class World {
  public:
   explicit World(const WorldOptions& options);
   WorldOutcome run();
+  bool has_levels() const;  // of sums
 
  private:
   struct Flying {
@@ -95,11 +102,16 @@ class World {
   // The bucket's operation, whose elements the rank has packed where they go so.
   collective::Operation bucket_operation(Rank& rank, collective::Pattern pattern);
   std::uint32_t owner_of(std::size_t i) const;
+  void post_bucket(std::uint32_t rank, collective::Pattern pattern);
+  // Of an element of a rank's bucket, or with a salt of what its step has carried.
+  float sum_of(const Rank& rank, std::uint64_t salt, std::size_t i) const;
+  void count(std::uint32_t from, std::uint32_t to, const GroupCore::Outgoing& out);
   void check_sum(std::uint32_t rank, std::span<const float> values, std::uint64_t salt);
   void tick(std::uint32_t rank);
   void close(std::uint32_t rank);
 
   WorldOptions options_;
+  std::shared_ptr<const collective::Hosts> hosts_ = nullptr;  // null: one level
   Rng rng_;
   TimePoint now_{};
   std::uint64_t events_ = 0;
@@ -109,6 +121,8 @@ class World {
   WorldOutcome outcome_;
 };
 
+// Ranks on a few hosts, perhaps all on one.
+std::vector<std::uint64_t> some_hosts(std::uint32_t ranks, Rng& rng);
 // Rank's gradient; its samples in this step are rank + step.
 float gradient(std::uint64_t step, std::uint64_t salt, std::uint32_t rank, std::size_t i);
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <functional>
@@ -12,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "engine/collective/group.h"
 #include "engine/net/peer/mesh.h"
 
@@ -92,6 +94,17 @@ inline void as_groups(std::vector<GroupOptions> options,
     const Status left = (*group)->leave(soon());
     EXPECT_TRUE(left) << left.error().message;
   });
+}
+
+inline std::vector<float> gradient_of(std::uint32_t rank, std::size_t count,
+                                      std::uint64_t step = 0) {
+  Rng rng(hash_combine(rank, hash_combine(count, step)));
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
+inline bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
 }
 
 // A rank in a process of its own, which a test may kill or stop; the others are threads.

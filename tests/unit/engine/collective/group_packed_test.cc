@@ -1,20 +1,11 @@
 // Buckets that go between ranks as bf16.
-#include <bit>
 
-#include "base/rng.h"
 #include "tests/unit/engine/collective/group_fixture.h"
 
 namespace paddle::collective {
 namespace {
 
 using kernels::Bf16;
-
-std::vector<float> gradient_of(std::uint32_t rank, std::size_t count) {
-  Rng rng(hash_combine(rank, count));
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(rng.normal());
-  return values;
-}
 
 std::span<float> own_part(const Group& group, std::span<float> bucket) {
   const Range own = group.own_slice(bucket.size_bytes());

@@ -2,22 +2,13 @@
 
 #include <sched.h>
 
-#include <bit>
 #include <cmath>
 #include <limits>
 
-#include "base/rng.h"
 #include "tests/unit/engine/collective/group_fixture.h"
 
 namespace paddle::collective {
 namespace {
-
-std::vector<float> gradient_of(std::uint32_t rank, std::size_t count, std::uint64_t step = 0) {
-  Rng rng(hash_combine(rank, hash_combine(count, step)));
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(rng.normal());
-  return values;
-}
 
 // As a pserver would merge them.
 std::vector<float> merged(std::uint32_t size, std::size_t count, std::span<const float> shares,
@@ -28,12 +19,6 @@ std::vector<float> merged(std::uint32_t size, std::size_t count, std::span<const
     for (std::size_t i = 0; i < count; ++i) sum[i] += shares[rank] * gradient[i];
   }
   return sum;
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return std::ranges::equal(a, b, [](float x, float y) {
-    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
-  });
 }
 
 class GroupOverWay : public ::testing::TestWithParam<Way> {};

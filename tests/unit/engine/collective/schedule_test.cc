@@ -102,13 +102,13 @@ class World {
     auto& channel = channels_[{from, to}];
     if (channel.empty() || channel.front().operation != rank.operation) return false;
     auto& window = rank.windows[from];
-    const bool reduces = shape(rank).pattern == Pattern::kReduce;
-    if (reduces && window.size() == kWindowSegments) return false;
+    const bool is_reduction = reduces(shape(rank).pattern);
+    if (is_reduction && window.size() == kWindowSegments) return false;
     Message message = std::move(channel.front());
     channel.pop_front();
     const Range all = range_sent(shape(rank), from, to);
     EXPECT_EQ(message.range, segment_of(all, rank.received[from]++, segment(rank)));
-    if (reduces) {
+    if (is_reduction) {
       window.push_back(std::move(message));
     } else {
       std::ranges::copy(
@@ -133,12 +133,11 @@ class World {
       is_sent = is_sent && !left(self, peer, rank.sent[peer]);
       is_received = is_received && !left(peer, self, rank.received[peer]);
     }
-    const Range slice = slice_of(now.bytes, count, self);
-    if (now.pattern == Pattern::kReduce && count > 1 &&
-        rank.added < segment_count(slice, segment(rank))) {
+    const Range slice = part_of(now, self);
+    if (reduces(now.pattern) && count > 1 && rank.added < segment_count(slice, segment(rank))) {
       // A whole bucket's own part is sent to the others: it is summed once it has left.
       if (now.bytes <= kWholeBytesMax && !is_sent) return false;
-      for (std::uint32_t peer = 0; peer < count; ++peer) {
+      for (const std::uint32_t peer : addends(now, self)) {
         if (peer != self && rank.windows[peer].empty()) return false;
       }
       add(self, segment_of(slice, rank.added++, segment(rank)));
@@ -155,7 +154,7 @@ class World {
   void add(std::uint32_t self, const Range& range) {
     Rank& rank = ranks_[self];
     std::vector<Element> sum(elements(rank, range).size());
-    for (std::uint32_t peer = 0; peer < ranks_.size(); ++peer) {
+    for (const std::uint32_t peer : addends(shape(rank), self)) {
       auto part = elements(rank, range);
       if (peer != self) {
         ASSERT_EQ(rank.windows[peer].front().range, range);
@@ -262,6 +261,76 @@ TEST(Schedule, AnExchangeBringsEveryBlockToAll) {
       }
     }
   }
+}
+
+// Machines of so many ranks, alike and unlike.
+std::vector<std::vector<std::uint64_t>> splits(std::uint32_t ranks) {
+  std::vector<std::vector<std::uint64_t>> all(6, std::vector<std::uint64_t>(ranks));
+  Rng rng(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    all[1][rank] = rank;                // one on each
+    all[2][rank] = rank / 2;            // pairs, and perhaps one alone
+    all[3][rank] = rank % 3;            // round and round
+    all[4][rank] = 7 * (rank * 3 / 5);  // ones and twos
+    all[5][rank] = rng.below(4);
+  }
+  return all;
+}
+
+std::vector<Shape> all_levels(std::size_t bytes, std::uint32_t ranks,
+                              const std::shared_ptr<const Hosts>& hosts) {
+  std::vector<Shape> shapes;
+  for (const Pattern pattern : {Pattern::kReduceOnHost, Pattern::kReduceBetween,
+                                Pattern::kGatherBetween, Pattern::kGatherOnHost}) {
+    shapes.push_back({.pattern = pattern, .bytes = bytes, .ranks = ranks, .hosts = hosts});
+  }
+  return shapes;
+}
+
+TEST(Schedule, InTwoLevelsEveryElementIsAddedOnceInTheOrderOfHostsAndRanks) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+    for (const auto& machines : splits(ranks)) {
+      const auto hosts = std::make_shared<const Hosts>(machines);
+      World::Element all;
+      for (std::uint32_t host = 0; host < hosts->count(); ++host) {
+        all.insert(all.end(), hosts->ranks(host).begin(), hosts->ranks(host).end());
+      }
+      ASSERT_EQ(all.size(), ranks);
+      for (const std::size_t bytes :
+           {kWholeBytesMax + 4, kWholeBytesMax + 64 * std::size_t{ranks} + 12}) {
+        World world(all_levels(bytes, ranks, hosts), 1024, ranks * 7919 + bytes);
+        ASSERT_TRUE(world.run()) << ranks << " ranks on " << hosts->count() << " hosts wait";
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          EXPECT_EQ(std::ranges::count(world.bucket(rank), all),
+                    static_cast<std::ptrdiff_t>(World::lines(bytes)))
+              << bytes << " bytes on rank " << rank << " of " << ranks;
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedule, InTwoLevelsTheFirstRanksOfEachHostOwnAllOfABucket) {
+  constexpr std::size_t kBytes = 1'000'004;
+  const Hosts hosts(std::vector<std::uint64_t>{9, 4, 9, 9, 4});
+  EXPECT_TRUE(hosts.have_two_levels());
+  EXPECT_EQ(hosts.places(), 2U);
+  std::size_t end = 0;
+  for (const std::uint32_t owner : {0, 1, 2, 4}) {
+    const Range slice = slice_of(kBytes, hosts, owner);
+    EXPECT_EQ(slice.begin, end);
+    EXPECT_EQ(slice.begin % kSliceAlignment, 0U);
+    EXPECT_NEAR(static_cast<double>(slice.size()), kBytes / 4, 2 * kSliceAlignment);
+    end = slice.end;
+  }
+  EXPECT_EQ(end, kBytes);
+  EXPECT_TRUE(slice_of(kBytes, hosts, 3).empty());
+}
+
+TEST(Schedule, OneHostAndOneRankOnEachHaveOneLevel) {
+  EXPECT_FALSE(Hosts(std::vector<std::uint64_t>{1, 1, 1}).have_two_levels());
+  EXPECT_FALSE(Hosts(std::vector<std::uint64_t>{1, 2, 3}).have_two_levels());
+  EXPECT_TRUE(Hosts(std::vector<std::uint64_t>{1, 2, 1}).have_two_levels());
 }
 
 }  // namespace

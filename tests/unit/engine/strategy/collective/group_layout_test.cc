@@ -33,7 +33,8 @@ TEST(GroupLayout, EveryElementHasAnOwner) {
     for (std::size_t bucket = 0; bucket < layout.buckets(); ++bucket) {
       std::uint64_t next = layout.bucket(bucket).begin;
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-        const ElementRange slice = layout.slice(bucket, ranks, rank);
+        const ElementRange slice =
+            layout.part(bucket, collective::slice_of(layout.bucket_bytes(bucket), ranks, rank));
         if (layout.is_everyones(bucket)) {
           EXPECT_EQ(slice.begin, layout.bucket(bucket).begin);
           EXPECT_EQ(slice.end, layout.bucket(bucket).end);
