@@ -62,7 +62,7 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY(const config::JobConfig job,
              config::read_job(workspace + "/job.toml", options.overrides));
   PADDLE_TRY_STATUS(check_pservers(job, options.pservers));
-  if (job.node_groups && job.command.empty()) {
+  if (job.has_node_groups() && job.command.empty()) {
     return Error{Errc::kUsage, "render has no scripts for [strategy] node_groups yet",
                  "paddlectl train starts it; or leave node_groups out"};
   }

@@ -207,7 +207,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.trainer_count = job.train.trainer_count;
   workspace.snapshot_copies = job.train.snapshot_copies;
   workspace.has_group = job.has_group(pservers) && job.command.empty();
-  workspace.has_node_groups = job.node_groups && job.command.empty();
+  workspace.has_node_groups = job.has_node_groups() && job.command.empty();
   workspace.has_network = job.has_network();
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {

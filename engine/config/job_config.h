@@ -126,8 +126,10 @@ struct JobConfig {
   wire::Partitioning partitioning;
   wire::Merge merge = wire::MERGE_MEAN;
   Uneven uneven = Uneven::kJoin;  // collective
-  bool node_groups = false;       // sync: a node's trainers push one sum of their dense gradients
-  std::uint32_t max_merge = 1;    // half_async: batches of one push
+  // sync: a node's trainers push one sum of their dense gradients. collective: they add them up
+  // before those of other nodes.
+  bool node_groups = false;
+  std::uint32_t max_merge = 1;           // half_async: batches of one push
   std::uint32_t send_queue_size = 1;     // half_async: pushes without an answer
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes
   float elastic_rate = 0;                // local_sgd: beta of elastic averaging; 0: the mean
@@ -145,6 +147,8 @@ struct JobConfig {
   }
   // Whether dense parameters live in the trainers, not on pservers.
   bool is_collective() const { return dense_strategy == wire::STRATEGY_COLLECTIVE; }
+  // Whether the trainers of a node are a group between them and the pservers.
+  bool has_node_groups() const { return node_groups && !is_collective(); }
   // Whether trainers keep dense parameters among themselves.
   bool has_group(std::size_t pservers) const {
     return is_collective() || (dense_strategy == wire::STRATEGY_LOCAL_SGD && pservers == 0);

@@ -163,7 +163,8 @@ void read_strategy(TomlTable table, JobConfig& job) {
   job.merge = read_enum<wire::Merge>(table, "merge", kMerges);
   const std::string_view node_groups = read_spelling(table, "node_groups");
   job.node_groups = table.boolean(node_groups, false);
-  check_used(table, node_groups, job.dense_strategy == wire::STRATEGY_SYNC, "dense = 'sync'");
+  check_used(table, node_groups, job.dense_strategy == wire::STRATEGY_SYNC || job.is_collective(),
+             "dense = 'sync' and 'collective'");
   job.uneven = read_enum<Uneven>(table, "uneven", kUnevens);
   check_used(table, "uneven", job.is_collective(), "dense = 'collective'");
   read_partitioning(table, job);

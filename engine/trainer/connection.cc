@@ -63,7 +63,7 @@ bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
 }
 
 bool joins_node(const config::JobConfig& job, const TrainOptions& options) {
-  return job.node_groups && !options.local && options.num_gradient_servers > 1;
+  return job.has_node_groups() && !options.local && options.num_gradient_servers > 1;
 }
 
 wire::ParameterSet parameter_set(const config::JobConfig& job,

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/log.h"
+#include "base/rng.h"
 #include "engine/memory/allocator.h"
 #include "engine/net/identity.h"
 #include "engine/strategy/collective/hybrid_client.h"
@@ -29,6 +31,11 @@ Result<std::vector<collective::Member>> members_of(const TrainOptions& options) 
   return members;
 }
 
+// Alike for all trainers whose addresses are spelled alike in --trainers: they are on one node.
+std::uint64_t node_number(const collective::Member& member) {
+  return stable_hash(member.node.substr(0, member.node.rfind(':')));
+}
+
 // Beside the metrics: metrics-1.jsonl -> metrics-1.events.
 std::string events_file(const TrainOptions& options) {
   if (options.metrics.empty()) return "";
@@ -39,6 +46,7 @@ std::string events_file(const TrainOptions& options) {
 Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& options,
                                                          std::span<const collective::Member> all,
                                                          std::vector<std::uint32_t> ids,
+                                                         bool sums_on_nodes,
                                                          const OnWaiting& on_waiting) {
   std::vector<collective::Member> members;
   std::vector<std::string> addresses;
@@ -56,7 +64,9 @@ Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& opt
                                          .members = std::move(members),
                                          .ids = ids,
                                          .transport = transport,
+                                         .sums_on_hosts = sums_on_nodes,
                                          .events_file = events_file(options)};
+  if (sums_on_nodes) group_options.host = node_number(all[options.trainer_id]);
   if (on_waiting) {
     group_options.on_waiting = [ids = std::move(ids), on_waiting](
                                    std::span<const std::uint32_t> ranks, Duration waited) {
@@ -78,7 +88,12 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
   PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
   std::vector<std::uint32_t> ids(members.size());
   std::iota(ids.begin(), ids.end(), 0);
-  PADDLE_TRY(auto group, join_trainers(options, members, std::move(ids), on_waiting));
+  PADDLE_TRY(auto group,
+             join_trainers(options, members, std::move(ids), job.node_groups, on_waiting));
+  if (group->has_levels()) {
+    const std::set<std::uint64_t> nodes(group->hosts().begin(), group->hosts().end());
+    log_info("trainers add their gradients up on each of {} nodes first", nodes.size());
+  }
   strategy::DenseRanks::Options dense{.bytes_max = parameter_memory_bytes()};
   if (team.size() > 1) {
     dense.parallel = [&team](std::size_t count, const auto& work) {
@@ -105,7 +120,7 @@ Result<std::unique_ptr<client::ParameterClient>> join_with_node(
   PADDLE_TRY(auto shards, join_channels(job, parameters, options, team));
   std::unique_ptr<client::DensePath> dense;
   if (ids.size() > 1) {
-    PADDLE_TRY(auto group, join_trainers(options, members, ids, on_waiting));
+    PADDLE_TRY(auto group, join_trainers(options, members, ids, false, on_waiting));
     log_info("trainers {} of this node push one sum of their gradients", fmt::join(ids, ", "));
     dense = std::make_unique<strategy::NodePath>(*shards, std::move(group), options.trainer_id);
   }

@@ -290,6 +290,9 @@ Process Job::start_trainer(const std::string& name, const Shape& shape, int id, 
         arguments.end() - static_cast<std::ptrdiff_t>(flags.size()),
         {"--trainers=" + trainers, shape.has_group() ? "--set=strategy.dense=\"collective\""
                                                      : "--set=strategy.node_groups=true"});
+    if (shape.has_group() && shape.nodes > 0) {
+      arguments.emplace_back("--set=strategy.node_groups=true");
+    }
     if (shape.pservers == 0) arguments.emplace_back("--pservers=");
   }
   for (int i = 0; i < shape.pservers; ++i) {

@@ -109,5 +109,59 @@ TEST(NodeGroups, NeedTheAddressesOfAllTrainers) {
       << trainer.output();
 }
 
+// The same without pservers, of a network above 32 KiB: a smaller one is added up in one exchange.
+class NodesWithoutPservers : public testing::Test {
+ protected:
+  void SetUp() override {
+    job_.write_dense_ngram({70, 12, 0, 45, 30});
+    std::string text = TemporaryFolder::read(job_.folder() / "job.toml");
+    constexpr std::string_view kHidden = "size = 16";
+    text.replace(text.find(kHidden), kHidden.size(), "size = 400");
+    job_.folder().write("job.toml", text);
+  }
+  Job job_;
+};
+constexpr Shape kFlat{.trainers = 5, .pservers = 0};
+constexpr Shape kOneNodeOfFive{.trainers = 5, .pservers = 0, .nodes = 1};
+constexpr Shape kThreeAndTwo{.trainers = 5, .pservers = 0, .nodes = 2};
+
+TEST_F(NodesWithoutPservers, OneNodeHasTheBitsOfNone) {
+  ASSERT_TRUE(job_.run("flat", kFlat, kThreePasses));
+  ASSERT_TRUE(job_.run("one", kOneNodeOfFive, kThreePasses));
+  EXPECT_TRUE(job_.values("one", 2) == job_.values("flat", 2));
+}
+
+TEST_F(NodesWithoutPservers, EveryRunOnTheSameNodesHasTheSameBits) {
+  ASSERT_TRUE(job_.run("flat", kFlat, kThreePasses));
+  ASSERT_TRUE(job_.run("two", kThreeAndTwo, kThreePasses));
+  ASSERT_TRUE(job_.run("again", kThreeAndTwo, kThreePasses));
+  EXPECT_NE(job_.output("two", 3).find("trainers add their gradients up on each of 2 nodes first"),
+            std::string::npos)
+      << job_.output("two", 3);
+  EXPECT_TRUE(job_.values("again", 2) == job_.values("two", 2));
+  EXPECT_FALSE(job_.values("flat", 2) == job_.values("two", 2));
+  // A job goes on in either way, and back.
+  ASSERT_TRUE(job_.run("mixed", kThreeAndTwo, with(kThreePasses, {"--num_passes=1"})));
+  EXPECT_TRUE(job_.values("mixed", 0) == job_.values("two", 0));
+  ASSERT_TRUE(job_.run("mixed", kFlat, with(kThreePasses, {"--resume", "--num_passes=2"})));
+  ASSERT_TRUE(job_.run("mixed", kThreeAndTwo, with(kThreePasses, {"--resume"})));
+}
+
+TEST_F(NodesWithoutPservers, AKilledJobGoesOnWithTheSameBits) {
+  ASSERT_TRUE(job_.run("whole", kThreeAndTwo, kThreePasses));
+  Job::Running all = job_.start("lost", kThreeAndTwo, kThreePasses);
+  ASSERT_TRUE(all.trainers[0].prints("Pass=1 Batch=2 ", kPatience)) << all.trainers[0].output();
+  all.trainers[3].signal(SIGKILL);
+  for (std::size_t id = 0; id < all.trainers.size(); ++id) {
+    const auto code = all.trainers[id].wait();
+    if (id == 3) continue;
+    EXPECT_EQ(code, static_cast<int>(Errc::kUnreachable)) << all.trainers[id].output();
+    EXPECT_NE(all.trainers[id].output().find("lost rank 3"), std::string::npos)
+        << all.trainers[id].output();
+  }
+  ASSERT_TRUE(job_.run("lost", kThreeAndTwo, with(kThreePasses, {"--resume"})));
+  EXPECT_TRUE(job_.values("lost", 2) == job_.values("whole", 2));
+}
+
 }  // namespace
 }  // namespace paddle::test

@@ -68,7 +68,7 @@ TEST_F(StrategyConfigTest, UnevenIsForTrainersThatTalk) {
   EXPECT_NE(wrong.find("drop"), std::string::npos) << wrong;
 }
 
-TEST_F(StrategyConfigTest, NodeGroupsAreForRoundsOnPservers) {
+TEST_F(StrategyConfigTest, NodeGroupsAreForRoundsOnPserversAndForCollective) {
   const auto plain = read("");
   ASSERT_TRUE(plain) << plain.error().message;
   EXPECT_FALSE(plain->node_groups);
@@ -76,15 +76,17 @@ TEST_F(StrategyConfigTest, NodeGroupsAreForRoundsOnPservers) {
     const auto job = read(std::string(key) + " = true\nsparse = \"async\"\n");
     ASSERT_TRUE(job) << job.error().message;
     EXPECT_TRUE(job->node_groups);
-    EXPECT_FALSE(job->is_collective());
-    EXPECT_EQ(mistake("dense = \"collective\"\n" + std::string(key) + " = true\n"),
-              fmt::format("job.toml:23:{}: '{}' is for dense = 'sync'", std::string(key).size() + 4,
-                          key));
+    EXPECT_TRUE(job->has_node_groups());
+    const auto collective = read("dense = \"collective\"\n" + std::string(key) + " = true\n");
+    ASSERT_TRUE(collective) << collective.error().message;
+    EXPECT_TRUE(collective->node_groups);
+    EXPECT_FALSE(collective->has_node_groups());
+    EXPECT_EQ(mistake("dense = \"async\"\n" + std::string(key) + " = true\n"),
+              fmt::format("job.toml:23:{}: '{}' is for dense = 'sync' and 'collective'",
+                          std::string(key).size() + 4, key));
   }
   EXPECT_EQ(mistake("node_groups = true\nuse_hierarchical_allreduce = true\n"),
             "job.toml:23:30: 'use_hierarchical_allreduce' is 'node_groups' by Fluid's name");
-  EXPECT_EQ(mistake("dense = \"async\"\nnode_groups = true\n"),
-            "job.toml:23:15: 'node_groups' is for dense = 'sync'");
 }
 
 }  // namespace

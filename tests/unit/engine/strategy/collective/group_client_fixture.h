@@ -107,6 +107,7 @@ class OnShard {
         nodes_(std::move(nodes)),
         set_(sync_set(set)),
         table_(*table::DenseTable::create(set_, 0, 1ULL << 30U)) {}
+  virtual ~OnShard() = default;
 
   // A round of these trainers, at their batches of the job.
   void step(std::span<const std::uint32_t> trainers, const std::vector<std::uint64_t>& batches) {
@@ -133,10 +134,32 @@ class OnShard {
     }
     std::vector<pserver::Push> sums(nodes_.size());
     if (!nodes_.empty()) add_up_nodes(trainers, sums, round);
-    const auto merged = pserver::merge_dense(round, set_.merge(), scratch_, part_);
+    const auto merged = merge(trainers, gradients, round);
     EXPECT_EQ(table_.apply(optim::learning_rate(set_.optimizer(), {samples_, pass_}), merged), "");
   }
   void end_pass() { ++pass_; }
+  // Goes on from a snapshot.
+  void load(const std::string& directory) {
+    const auto reader = snapshot::SnapshotReader::open(directory);
+    ASSERT_TRUE(reader) << reader.error().message;
+    samples_ = reader->info().samples;
+    pass_ = reader->info().pass;
+    std::uint64_t offset = 0;
+    for (const wire::ParameterSpec& spec : set_.parameters()) {
+      std::vector<float> value, state;
+      std::uint64_t count = 0;
+      ASSERT_TRUE(reader->read_dense(spec.name(), value, state, count));
+      optim::swap_average(value, state);
+      const std::size_t size = value.size();
+      for (std::uint32_t plane = 0; plane <= state_width(); ++plane) {
+        const auto from = plane == 0
+                              ? std::span<const float>(value)
+                              : std::span<const float>(state).subspan((plane - 1) * size, size);
+        ASSERT_TRUE(table_.write(plane, offset, from, count));
+      }
+      offset += size;
+    }
+  }
   std::span<const float> values(std::uint32_t parameter) const { return plane(parameter, 0); }
   std::span<const float> plane(std::uint32_t parameter, std::uint32_t plane) const {
     std::uint64_t offset = 0;
@@ -149,6 +172,15 @@ class OnShard {
   std::uint64_t samples() const { return samples_; }
   double cost() const { return cost_; }
   std::uint32_t state_width() const { return table_.state_width(); }
+
+ protected:
+  // The gradient of a round, from those of these trainers.
+  virtual std::span<const float> merge(std::span<const std::uint32_t> /*trainers*/,
+                                       std::span<const std::vector<float>> /*gradients*/,
+                                       std::span<const pserver::Push* const> pushes) {
+    return pserver::merge_dense(pushes, set_.merge(), scratch_, part_);
+  }
+  const wire::ParameterSet& set() const { return set_; }
 
  private:
   // In place of the pushes of a round come the sums of nodes, in the order of their first trainers.
