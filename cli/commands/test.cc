@@ -46,7 +46,8 @@ OptionList test_options(TestOptions& options) {
           {"--workspace", "with --snapshot: the folder that the data is below; default: this one",
            &options.workspace, "DIR"},
           {"--allow-pipe-command",
-           "with --snapshot: run the pipe_command of its job, if you trust who made it",
+           "with --snapshot: run the pipe_command and the command of its data, if you trust who "
+           "made it",
            &options.allow_pipe_command}};
 }
 

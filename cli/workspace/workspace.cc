@@ -48,13 +48,18 @@ Status check_name(const Workspace& workspace, const std::string& path) {
                "rename it; .paddleignore leaves out what is no data"};
 }
 
-// One trainer's files relative to the workspace; none for a path that the nodes mount.
+// Whether no file is pushed for a pattern: the nodes mount it, or fetch objects.
+bool is_elsewhere(const config::DataConfig& data, const std::string& pattern) {
+  return pattern.empty() || pattern.front() == '/' || !data.command.empty();
+}
+
+// One trainer's files relative to the workspace; none for what is elsewhere.
 Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
                                                  const config::DataConfig& data,
                                                  const std::string& glob, std::uint32_t trainer,
                                                  std::uint32_t trainers, bool* split) {
   std::vector<std::string> relative;
-  if (glob.empty() || glob.front() == '/') return relative;
+  if (is_elsewhere(data, glob)) return relative;
   PADDLE_TRY(const config::DataShare share,
              config::data_share(workspace.path, glob, trainer, trainers, data.global_shuffle));
   if (split != nullptr) *split = *split || share.records_split;
@@ -66,9 +71,10 @@ Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
 }
 
 // Refuses data without a single byte before hours of work.
-Status check_data(const Workspace& workspace, std::string_view key, const std::string& glob,
+Status check_data(const Workspace& workspace, const config::DataConfig& config,
+                  std::string_view key, const std::string& glob,
                   const std::set<std::string>& files) {
-  if (glob.empty() || glob.front() == '/') return {};
+  if (is_elsewhere(config, glob)) return {};
   const bool has_bytes = std::ranges::any_of(files, [&](const std::string& file) {
     std::error_code ignored;
     return fs::file_size(fs::path(workspace.path) / file, ignored) > 0;
@@ -201,7 +207,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   Workspace workspace;
   workspace.path = absolute.string();
   workspace.name = absolute.filename().string();
-  workspace.mounted = job.data.train.starts_with('/');
+  workspace.mounted = is_elsewhere(job.data, job.data.train);
   workspace.command = job.command;
   workspace.setup = job.setup;
   workspace.trainer_count = job.train.trainer_count;
@@ -216,10 +222,10 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
     data.insert(files.begin(), files.end());
     workspace.trainer_data.push_back(std::move(files));
   }
-  PADDLE_TRY_STATUS(check_data(workspace, "train", job.data.train, data));
+  PADDLE_TRY_STATUS(check_data(workspace, job.data, "train", job.data.train, data));
   PADDLE_TRY(workspace.test, data_of_trainer(workspace, job.data, job.data.test, 0, 1, nullptr));
-  PADDLE_TRY_STATUS(
-      check_data(workspace, "test", job.data.test, {workspace.test.begin(), workspace.test.end()}));
+  PADDLE_TRY_STATUS(check_data(workspace, job.data, "test", job.data.test,
+                               {workspace.test.begin(), workspace.test.end()}));
   data.insert(workspace.test.begin(), workspace.test.end());
   PADDLE_TRY_STATUS(FolderWalk(workspace, data).run(""));
   std::ranges::sort(workspace.common);

@@ -23,8 +23,8 @@ struct Workspace {
   std::map<std::string, std::string> links;  // symbolic links and their targets: every node
   std::vector<std::string> test;             // the node of trainer 0
   std::vector<std::vector<std::string>> trainer_data;  // by trainer: its part of [data] train
-  bool mounted = false;               // [data] train is an absolute path that every node mounts
-  bool records_split = false;         // every trainer gets all files, and its part of their records
+  bool mounted = false;        // [data] train is no file of the workspace: mounted, or objects
+  bool records_split = false;  // every trainer gets all files, and its part of their records
   std::vector<std::string> command;   // the user's own trainer program; none: the engine
   std::vector<std::string> setup;     // prepares a node for the trainers; none: nothing
   std::uint32_t trainer_count = 1;    // threads of a trainer

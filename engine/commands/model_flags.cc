@@ -46,12 +46,12 @@ void declare_description(FlagSet& flags, inference::DescriptionSource& source) {
 void ModelFlags::declare(FlagSet& flags) {
   flags.text("snapshot", "a pass-0000N folder", snapshot);
   flags.text("data", "files of records, in the format of the job: a pattern, or - for stdin", data);
-  flags.text("workspace", "folder that the pattern is below, and where a pipe_command runs",
+  flags.text("workspace", "folder that the pattern is below, and where programs of [data] run",
              workspace);
   declare_description(flags, source);
   flags.boolean("allow_pipe_command",
-                "run the data.pipe_command that the snapshot brings; --set or --config may bring "
-                "another",
+                "run the data.pipe_command and data.command that the snapshot brings; --set or "
+                "--config may bring others",
                 source.allows_pipe_command);
 }
 

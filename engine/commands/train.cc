@@ -229,7 +229,7 @@ Status train(trainer::TrainOptions options) {
   PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(Description description, describe_saved(options));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
-  const wire::ParameterSet parameters = trainer::parameter_set(job, model.parameters(), options);
+  const wire::ParameterSet parameters = agreed_parameters(job, model, options, loop);
   loop.stop_requested = [] {
     if (g_stop_requested) notify_stopping();
     return g_stop_requested.load();

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/data/objects.h"
 #include "engine/inference/description.h"
 #include "engine/optim/optimizer.h"
 #include "engine/snapshot/resume_point.h"
@@ -75,8 +76,8 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
     loop.train_data.cache = std::make_shared<data::RecordCache>(job.data.cache_bytes_max);
   }
   PADDLE_TRY(loop.train_data.share,
-             config::data_share(folder, job.data.train, options.trainer_id,
-                                options.num_gradient_servers, job.data.global_shuffle));
+             data::find_share(job.data, folder, job.data.train, options.trainer_id,
+                              options.num_gradient_servers, job.data.global_shuffle));
   if (loop.train_data.share.files.empty()) {
     if (options.num_gradient_servers == 1) {
       return Error{Errc::kData,
@@ -95,6 +96,12 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   }
   loop.test_data = *std::move(held_out);
   return loop;
+}
+
+wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer::Model& model,
+                                     const trainer::TrainOptions& options,
+                                     const trainer::LoopOptions& loop) {
+  return trainer::parameter_set(job, model.parameters(), options, loop.train_data.share.names_hash);
 }
 
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,

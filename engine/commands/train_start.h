@@ -25,6 +25,11 @@ Status check_figures(const config::JobConfig& job, const trainer::Model& model);
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job);
 
+// Everything that all trainers and shards must agree on.
+wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer::Model& model,
+                                     const trainer::TrainOptions& options,
+                                     const trainer::LoopOptions& loop);
+
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
 // that is running goes on by itself. `went_back`: as in wire::Progress, left where there is no
 // news.

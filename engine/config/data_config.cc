@@ -214,12 +214,25 @@ void read_dictionary(TomlTable& data, const std::string& folder, DataConfig& con
   }
 }
 
+std::vector<std::string> read_data_program(TomlTable& data, std::string_view key) {
+  std::vector<std::string> program = read_program(data, key);
+  for (const std::string& argument : program) {
+    if (argument.find('\0') != std::string::npos) data.fail(key, "an argument holds a NUL byte");
+  }
+  return program;
+}
+
 void read_reading(TomlTable& data, DataConfig& config) {
-  config.pipe_command = read_program(data, "pipe_command");
-  for (const std::string& argument : config.pipe_command) {
-    if (argument.find('\0') != std::string::npos) {
-      data.fail("pipe_command", "an argument holds a NUL byte");
-    }
+  // An empty list takes a program away by --set: then the data are files.
+  if (!data.strings("command").empty()) config.command = read_data_program(data, "command");
+  config.pipe_command = read_data_program(data, "pipe_command");
+  if (!config.command.empty() && !config.pipe_command.empty()) {
+    data.fail("pipe_command", "'pipe_command' does not go with 'command'",
+              "the command may itself print what the other would");
+  }
+  if (!config.command.empty() && config.format == "npz") {
+    data.fail("command", "'command' streams objects, and an npz is not read in a row",
+              "let it print jsonl or multislot");
   }
   config.pipe_timeout = std::chrono::seconds(data.integer(
       "pipe_timeout", static_cast<std::int64_t>(config.pipe_timeout.count()), 1, kPipeTimeoutMax));

@@ -38,7 +38,7 @@ struct DataSlotConfig {
 };
 
 struct DataConfig {
-  std::string train;   // globs relative to the workspace: "data/train.txt-*"
+  std::string train;   // globs relative to the workspace: "data/train.txt-*"; or for the command
   std::string test;    // may be empty
   std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv", "jsonl", "npz" or "criteo"
   // A word a line; the id is the line number from 0; the last line is <unk>.
@@ -52,6 +52,7 @@ struct DataConfig {
   bool float_label = false;           // libsvm, criteo: the label is a float, else an id
   std::uint64_t buckets = 0;  // libsvm, csv, jsonl, criteo: modulus of indexes and hashes; 0: none
 
+  std::vector<std::string> command;        // lists and reads objects, which are then the data files
   std::vector<std::string> pipe_command;   // reads a file on its stdin, prints records in `format`
   std::chrono::seconds pipe_timeout{600};  // longest silence of the pipe_command
   std::uint32_t threads = 2;               // readers and parsers
@@ -81,9 +82,13 @@ std::vector<SlotConfig> data_slots(const DataConfig& data);
 struct DataShare {
   std::vector<std::string> files;
   bool records_split = false;
+  std::uint64_t names_hash = 0;  // of the names of all objects; 0: they are files
 };
 Result<DataShare> data_share(const std::string& workspace, const std::string& glob,
                              std::uint32_t trainer_id, std::uint32_t num_trainers,
                              bool global_shuffle = false);
+// The same of these files, or names of objects, in this order.
+Result<DataShare> deal_files(std::vector<std::string> files, std::uint32_t trainer_id,
+                             std::uint32_t num_trainers, bool global_shuffle = false);
 
 }  // namespace paddle::config

@@ -112,12 +112,18 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
 Result<DataShare> data_share(const std::string& workspace, const std::string& glob,
                              std::uint32_t trainer_id, std::uint32_t num_trainers,
                              bool global_shuffle) {
+  PADDLE_TRY(auto files, matching_files(workspace, glob));
+  return deal_files(std::move(files), trainer_id, num_trainers, global_shuffle);
+}
+
+Result<DataShare> deal_files(std::vector<std::string> files, std::uint32_t trainer_id,
+                             std::uint32_t num_trainers, bool global_shuffle) {
   if (trainer_id >= num_trainers) {
     return Error{Errc::kUsage,
                  fmt::format("trainer {} of {} trainers does not exist", trainer_id, num_trainers)};
   }
   DataShare share;
-  PADDLE_TRY(share.files, matching_files(workspace, glob));
+  share.files = std::move(files);
   const bool numbered = std::ranges::all_of(
       share.files, [](const std::string& file) { return number_of(file).has_value(); });
   if (!numbered || global_shuffle) {

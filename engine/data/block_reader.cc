@@ -111,6 +111,7 @@ std::unique_ptr<ChunkSource> BlockReader::open(std::uint32_t file) const {
     return std::make_unique<NpzReader>(path, file, options_.data, stop_fd_.get());
   return std::make_unique<ChunkReader>(path, file,
                                        SourceOptions{.pipe_command = options_.data.pipe_command,
+                                                     .command = options_.data.command,
                                                      .folder = options_.folder,
                                                      .pipe_timeout = options_.data.pipe_timeout,
                                                      .stop_fd = stop_fd_.get()});

@@ -21,7 +21,7 @@ class ThreadedStream final : public BatchStream {
         slots_(config::data_slots(options.data)),
         reader_(options_, dictionary, pass, skip, index),
         batch_(empty_batch(slots_, options.batch_size)),
-        bytes_(bytes_of(options.share.files)),
+        bytes_(options.data.command.empty() ? bytes_of(options.share.files) : 0),
         maker_([this] { make(); }) {}
 
   ~ThreadedStream() override {
@@ -99,7 +99,7 @@ class ThreadedStream final : public BatchStream {
   const std::vector<config::SlotConfig> slots_;
   PassReader reader_;
   nn::Batch batch_;            // used by the maker thread alone
-  const std::uint64_t bytes_;  // of all files
+  const std::uint64_t bytes_;  // of all files; 0: of objects, whose sizes are not known
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<nn::Batch> queue_;

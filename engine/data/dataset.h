@@ -41,7 +41,8 @@ class BatchStream {
   virtual std::uint64_t bad_records() const = 0;
   // Number of records that this stream has parsed so far, for a batch or for none.
   virtual std::uint64_t records_parsed() const = 0;
-  // Share of the pass's bytes that are read and in or before the batches at hand, 0 to 1.
+  // Share of the pass's bytes that are read and in or before the batches at hand, 0 to 1; 0 of
+  // objects.
   virtual double share_read() const = 0;
 };
 

@@ -53,8 +53,8 @@ void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) 
 // purpose.
 void add_data(const config::DataConfig& data, KeyHash& hash) {
   const auto& [train, test, format, dictionary, dictionary_size, ngram, slots, columns, delimiter,
-               has_header, float_label, buckets, pipe_command, pipe_timeout, threads, files_at_once,
-               global_shuffle, cache, cache_bytes_max, skip_bad_records] = data;
+               has_header, float_label, buckets, command, pipe_command, pipe_timeout, threads,
+               files_at_once, global_shuffle, cache, cache_bytes_max, skip_bad_records] = data;
   hash.add(format);
   hash.add(dictionary);
   hash.add(dictionary_size);
@@ -65,15 +65,17 @@ void add_data(const config::DataConfig& data, KeyHash& hash) {
   hash.add(std::uint64_t{has_header});
   hash.add(std::uint64_t{float_label});
   hash.add(buckets);
+  hash.add(command);
   hash.add(pipe_command);
   hash.add(files_at_once);
   hash.add(std::uint64_t{global_shuffle});
   hash.add(std::uint64_t{skip_bad_records});
 }
 
-void add_file(const std::string& path, KeyHash& hash) {
+// An object has only its name.
+void add_file(const std::string& path, bool is_object, KeyHash& hash) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) status = {};  // is reported when it is read
+  if (is_object || ::stat(path.c_str(), &status) != 0) status = {};  // is reported when it is read
   hash.add(path);
   hash.add(static_cast<std::uint64_t>(status.st_size));
   hash.add(static_cast<std::uint64_t>(status.st_mtim.tv_sec));
@@ -87,7 +89,8 @@ std::uint64_t pass_key(const DatasetOptions& options, std::uint32_t pass) {
   hash.add(pass);
   add_data(options.data, hash);
   hash.add(options.share.files.size());
-  for (const std::string& file : options.share.files) add_file(file, hash);
+  for (const std::string& file : options.share.files)
+    add_file(file, !options.data.command.empty(), hash);
   hash.add(std::uint64_t{options.share.records_split});
   hash.add(options.folder);
   hash.add(options.trainer_id);

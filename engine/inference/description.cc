@@ -112,22 +112,25 @@ Status check_names(const snapshot::SnapshotReader& snapshot, const NeededFiles& 
   return {};
 }
 
-// Whether --set brings a pipe_command of the user's.
-bool sets_pipe_command(const std::vector<std::string>& overrides) {
+// Whether --set brings a program of the user's.
+bool sets_program(const std::vector<std::string>& overrides, std::string_view key) {
   auto root = config::TomlTable::parse("", "", overrides);
-  return root && root->table("data").has("pipe_command");
+  return root && root->table("data").has(key);
 }
 
 // A snapshot may be anybody's: a program that it names runs only for a user who allows it.
 Status check_program(const snapshot::SnapshotReader& snapshot, const config::JobConfig& job,
                      const DescriptionSource& source) {
-  const std::vector<std::string>& program = job.data.pipe_command;
-  if (program.empty() || source.allows_pipe_command || sets_pipe_command(source.overrides))
-    return {};
-  return Error{Errc::kUsage,
-               fmt::format("{} would run the program of its data.pipe_command: '{}'",
-                           snapshot.directory(), fmt::join(program, "' '")),
-               "--allow_pipe_command runs it, if you trust who made the snapshot"};
+  if (source.allows_pipe_command) return {};
+  const auto check = [&](std::string_view key, const std::vector<std::string>& program) -> Status {
+    if (program.empty() || sets_program(source.overrides, key)) return {};
+    return Error{Errc::kUsage,
+                 fmt::format("{} would run the program of its data.{}: '{}'", snapshot.directory(),
+                             key, fmt::join(program, "' '")),
+                 "--allow_pipe_command runs it, if you trust who made the snapshot"};
+  };
+  PADDLE_TRY_STATUS(check("command", job.data.command));
+  return check("pipe_command", job.data.pipe_command);
 }
 
 }  // namespace

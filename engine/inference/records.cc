@@ -20,7 +20,9 @@ std::string without_parents(const std::string& folder, const std::string& glob) 
 Result<data::DatasetOptions> records_of(const config::JobConfig& job, const std::string& folder,
                                         const std::string& glob) {
   if (glob != "-") {
-    auto found = trainer::held_out_data(job, folder, without_parents(folder, glob));
+    const bool are_objects = !job.data.command.empty();
+    auto found =
+        trainer::held_out_data(job, folder, are_objects ? glob : without_parents(folder, glob));
     if (found) return found;
     Error error = std::move(found).error();
     if (error.hint.empty())

@@ -146,6 +146,7 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "the return of lost trainers", here.trainers_return(), there.trainers_return());
   compare(found, "staleness_max", here.staleness_max(), there.staleness_max());
   compare(found, "delay_compensation", here.delay_compensation(), there.delay_compensation());
+  compare(found, "the list of data.command", here.data_names(), there.data_names());
   // A value that is given on one side only, and is the same as what not giving it reads as.
   if (found.empty() && here.SerializeAsString() != there.SerializeAsString()) {
     found = "one gives a value explicitly that the other leaves out";

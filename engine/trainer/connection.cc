@@ -68,7 +68,7 @@ bool joins_node(const config::JobConfig& job, const TrainOptions& options) {
 
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
-                                 const TrainOptions& options) {
+                                 const TrainOptions& options, std::uint64_t names_hash) {
   const bool has_group = joins_group(job, options);
   const auto servers = options.local ? 1 : static_cast<std::uint32_t>(options.pservers.size());
   wire::ParameterSet set;
@@ -95,6 +95,7 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   }
   set.set_delay_compensation(job.delay_compensation);
   set.set_node_groups(joins_node(job, options));
+  set.set_data_names(names_hash);
   set.set_trainers_return(strategy::trainers_return(set));
   if (set.trainers_return()) set.set_snapshot_seconds(job.train.snapshot_seconds);
   return set;

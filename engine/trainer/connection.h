@@ -44,10 +44,11 @@ bool joins_group(const config::JobConfig& job, const TrainOptions& options);
 // Whether the trainers of a node add dense gradients up before one of them pushes the sum.
 bool joins_node(const config::JobConfig& job, const TrainOptions& options);
 
-// Everything about the job that all trainers and shards must agree on.
+// Everything about the job that all trainers and shards must agree on; `names_hash` is that of
+// config::DataShare.
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
-                                 const TrainOptions& options);
+                                 const TrainOptions& options, std::uint64_t names_hash = 0);
 
 strategy::PathOptions path_options(const config::JobConfig& job);
 Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobConfig& job,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
+#include "engine/data/objects.h"
 
 namespace paddle::trainer {
 namespace {
@@ -19,7 +20,7 @@ data::DatasetOptions held_out_options(const config::JobConfig& job, const std::s
 Result<data::DatasetOptions> held_out_data(const config::JobConfig& job, const std::string& folder,
                                            const std::string& glob) {
   data::DatasetOptions options = held_out_options(job, folder);
-  PADDLE_TRY(options.share, config::data_share(folder, glob, 0, 1));
+  PADDLE_TRY(options.share, data::find_share(job.data, folder, glob, 0, 1));
   if (!options.share.files.empty()) return options;
   return Error{Errc::kData, fmt::format("no file matches '{}' in {}", glob, folder)};
 }

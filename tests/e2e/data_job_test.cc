@@ -85,6 +85,76 @@ TEST(DataJob, ArraysOfNumpyHaveTheValuesOfMultislot) {
             predicted("multislot", "data/train.txt-00001"));
 }
 
+// A program for objects behind HTTP: of a pattern it lists what the file `index` there names.
+constexpr const char* kOverHttp = R"(set -e
+case $1 in
+  list) curl -fsS "$2/index" | while read -r name; do echo "$2/$name"; done ;;
+  read) exec curl -fsS "$2" ;;
+esac
+)";
+
+// A server of a folder, and its address.
+std::pair<Process, std::string> serve(const std::string& folder, const std::string& log) {
+  Process server({"/usr/bin/python3", "-u", "-m", "http.server", "0", "--bind", "127.0.0.1",
+                  "--directory", folder},
+                 log);
+  EXPECT_TRUE(server.prints(" port ")) << server.output();
+  const std::string output = server.output();
+  const std::size_t at = output.find(" port ") + 6;
+  return {std::move(server), "http://127.0.0.1:" + output.substr(at, output.find(' ', at) - at)};
+}
+
+TEST(DataJob, ObjectsBehindHttpHaveTheValuesOfFiles) {
+  Job job;
+  job.write_clicks(3, 600);
+  job.folder().write("objects.sh", kOverHttp);
+  const std::string pack = fmt::format(
+      "cd {}/data && mkdir ../store && cp train.txt-* ../store && "
+      "gzip ../store/train.txt-00001 && ls ../store >index && "
+      "mv index ../store",
+      job.folder().path());
+  ASSERT_EQ(std::system(pack.c_str()), 0);
+  const auto [server, address] = serve(job.folder() / "store", job.folder() / "server.log");
+  const std::vector<std::string> objects{R"(--set=data.command=["sh","objects.sh"])",
+                                         "--set=data.train=" + address,
+                                         "--set=data.test=" + address};
+  const std::vector<std::string> files = with(kShuffled, {"--set=data.test=data/train.txt-*"});
+  const Shape shape{.trainers = 2};
+  ASSERT_TRUE(job.run("files", shape, files));
+  ASSERT_TRUE(job.run("objects", shape, with(kShuffled, objects)));
+  EXPECT_FALSE(job.values("files", 2).empty());
+  EXPECT_TRUE(job.values("objects", 2) == job.values("files", 2));
+  ASSERT_TRUE(job.run("cached", shape, with(with(kShuffled, objects), {"--set=data.cache=true"})));
+  EXPECT_TRUE(job.values("cached", 2) == job.values("files", 2));
+
+  ASSERT_EQ(std::system(("rm " + job.folder().path() + "/store/train.txt-00002").c_str()), 0);
+  Process local = job.start_local("missing", objects);
+  EXPECT_EQ(local.wait(), static_cast<int>(Errc::kData));
+  const std::string named =
+      fmt::format("command 'sh objects.sh read {}/train.txt-00002': ended with 22", address);
+  EXPECT_NE(local.output().find(named), std::string::npos) << local.output();
+}
+
+TEST(DataJob, TrainersThatListOtherObjectsDoNotTrainTogether) {
+  Job job;
+  job.write_clicks(2, 100);
+  // Each look finds another object.
+  job.folder().write("objects.sh", R"(case $1 in
+  list) echo object-$$ ;;
+  read) cat data/train.txt-00000 ;;
+esac
+)");
+  Job::Running running =
+      job.start("other", {.trainers = 2}, {R"(--set=data.command=["sh","objects.sh"])"});
+  // Whichever comes second is refused, and the other one waits.
+  std::optional<int> ended;
+  for (std::size_t turn = 0; !ended && turn < 200; ++turn)
+    ended = running.trainers[turn % 2].wait(std::chrono::milliseconds(500));
+  EXPECT_EQ(ended, static_cast<int>(Errc::kUsage));
+  const std::string output = job.output("other", 0) + job.output("other", 1);
+  EXPECT_NE(output.find("the list of data.command"), std::string::npos) << output;
+}
+
 TEST(DataJob, PassesFromMemoryHaveTheValuesOfFiles) {
   Job job;
   job.write_clicks(2, 600);

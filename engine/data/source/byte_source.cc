@@ -44,11 +44,16 @@ std::uint64_t position_of(const UniqueFd& file) {
 
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
                                                 const SourceOptions& options) {
-  UniqueFd fd = open_file(path);
-  if (!fd) return system_error(Errc::kData, "open " + path);
-  ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-  if (!options.pipe_command.empty()) return open_pipe(std::move(fd), path, options);
-  std::unique_ptr<ByteSource> file = std::make_unique<FileSource>(std::move(fd), path);
+  std::unique_ptr<ByteSource> file;
+  if (!options.command.empty() && path != kStandardInput) {
+    PADDLE_TRY(file, open_command("read", path, options));
+  } else {
+    UniqueFd fd = open_file(path);
+    if (!fd) return system_error(Errc::kData, "open " + path);
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    if (!options.pipe_command.empty()) return open_pipe(std::move(fd), path, options);
+    file = std::make_unique<FileSource>(std::move(fd), path);
+  }
   if (path.ends_with(".gz")) return open_gzip(std::move(file), path);
   if (path.ends_with(".zst")) return open_zstd(std::move(file), path);
   return file;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,22 +28,24 @@ class ByteSource {
 
 struct SourceOptions {
   std::vector<std::string> pipe_command = {};  // an argument vector; empty: read the file itself
-  std::string folder = ".";                    // working directory of the command
-  Duration pipe_timeout = std::chrono::seconds(600);  // longest silence of the command
-  int stop_fd = -1;  // an eventfd that ends waiting for the command, which requires one
+  std::vector<std::string> command = {};       // likewise; paths are names of objects that it reads
+  std::string folder = ".";                    // working directory of both
+  Duration pipe_timeout = std::chrono::seconds(600);  // longest silence of a program
+  int stop_fd = -1;  // an eventfd that ends waiting for a program, which requires one
 };
 
-// The offset of a file that may be shared with a program; 0 for what has none.
-std::uint64_t position_of(const UniqueFd& file);
 // Opens a file to be read; nothing if that fails, with errno. Opened by its path, standard input
 // that is a file would be read again from its start, and a socket not at all.
 UniqueFd open_file(const std::string& path);
+// The offset of a file that may be shared with a program; 0 for what has none.
+std::uint64_t position_of(const UniqueFd& file);
 
 // Path that stands for the standard input, from where that is now.
 inline const std::string kStandardInput = "/dev/stdin";
 
 // Decompresses .gz (RFC 1952, any number of members) and .zst (RFC 8878, any number of frames);
-// other files are plain. A pipe_command gets the file itself as its standard input.
+// other files are plain. A pipe_command gets the file itself as its standard input. A command
+// prints the bytes of an object, which are decompressed likewise.
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
                                                 const SourceOptions& options);
 
@@ -56,5 +59,9 @@ Result<std::unique_ptr<ByteSource>> open_zstd(std::unique_ptr<ByteSource> from, 
 // outlive the source, nor the thread that called this.
 Result<std::unique_ptr<ByteSource>> open_pipe(UniqueFd file, const std::string& path,
                                               const SourceOptions& options);
+// Likewise options.command with two more arguments, "read" and an object's name, or "list" and a
+// pattern, and nothing to read.
+Result<std::unique_ptr<ByteSource>> open_command(std::string_view verb, const std::string& name,
+                                                 const SourceOptions& options);
 
 }  // namespace paddle::data

@@ -1,4 +1,4 @@
-// A source that a program prints, given a file: any program can be a reader.
+// A source that a program prints: any program can be a reader, or fetch an object.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -49,12 +49,11 @@ class PipeSource final : public ByteSource {
   PipeSource(const PipeSource&) = delete;
   PipeSource& operator=(const PipeSource&) = delete;
 
-  Status start(UniqueFd file, const SourceOptions& options) {
+  Status start(UniqueFd file, std::vector<std::string> texts, const std::string& folder) {
     file_ = std::move(file);
     if (stop_fd_ < 0) return Error{Errc::kResource, name_ + ": no file descriptors are left"};
     PADDLE_TRY(Pipe output, make_pipe());
     PADDLE_TRY(Pipe failure, make_pipe());
-    std::vector<std::string> texts = options.pipe_command;
     std::vector<char*> arguments;
     for (std::string& text : texts) arguments.push_back(text.data());
     arguments.push_back(nullptr);
@@ -62,7 +61,7 @@ class PipeSource final : public ByteSource {
     pid_ = ::fork();
     if (pid_ < 0) return system_error(Errc::kResource, name_ + ": fork");
     if (pid_ == 0) {
-      execute(arguments.data(), options.folder.c_str(), file_.get(), output.write.get(),
+      execute(arguments.data(), folder.c_str(), file_.get(), output.write.get(),
               failure.write.get(), parent);
     }
     ::setpgid(pid_, pid_);
@@ -138,16 +137,35 @@ class PipeSource final : public ByteSource {
   UniqueFd output_;
 };
 
+std::string text_of(const std::vector<std::string>& arguments) {
+  return escape_control(fmt::format("{}", fmt::join(arguments, " ")));
+}
+
+Result<std::unique_ptr<ByteSource>> start(std::string name, UniqueFd input,
+                                          std::vector<std::string> arguments,
+                                          const SourceOptions& options) {
+  auto source =
+      std::make_unique<PipeSource>(std::move(name), options.pipe_timeout, options.stop_fd);
+  PADDLE_TRY_STATUS(source->start(std::move(input), std::move(arguments), options.folder));
+  return std::unique_ptr<ByteSource>(std::move(source));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ByteSource>> open_pipe(UniqueFd file, const std::string& path,
                                               const SourceOptions& options) {
-  auto source = std::make_unique<PipeSource>(
-      fmt::format("pipe_command '{}' on {}",
-                  escape_control(fmt::format("{}", fmt::join(options.pipe_command, " "))), path),
-      options.pipe_timeout, options.stop_fd);
-  PADDLE_TRY_STATUS(source->start(std::move(file), options));
-  return std::unique_ptr<ByteSource>(std::move(source));
+  return start(fmt::format("pipe_command '{}' on {}", text_of(options.pipe_command), path),
+               std::move(file), options.pipe_command, options);
+}
+
+Result<std::unique_ptr<ByteSource>> open_command(std::string_view verb, const std::string& name,
+                                                 const SourceOptions& options) {
+  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing) return system_error(Errc::kResource, "open /dev/null");
+  std::vector<std::string> arguments = options.command;
+  arguments.insert(arguments.end(), {std::string(verb), name});
+  std::string shown = fmt::format("command '{}'", text_of(arguments));
+  return start(std::move(shown), std::move(nothing), std::move(arguments), options);
 }
 
 }  // namespace paddle::data

@@ -79,6 +79,18 @@ TEST_F(WorkspaceTest, PaddleignoreLeavesFilesHere) {
       << "[data] names it";
 }
 
+TEST_F(WorkspaceTest, OfObjectsNothingIsPushed) {
+  job_.data.train = job_.data.test = "s3://clicks/../train-*";
+  job_.data.command = {"sh", "objects.sh"};
+  write(path("objects.sh"), "exit 1\n");
+  const auto workspace = scan();
+  ASSERT_TRUE(workspace) << workspace.error().message;
+  EXPECT_TRUE(workspace->mounted);
+  EXPECT_TRUE(workspace->trainer_data[0].empty());
+  EXPECT_TRUE(workspace->test.empty());
+  EXPECT_EQ(workspace->common, (std::vector<std::string>{"data/train", "job.toml", "objects.sh"}));
+}
+
 TEST_F(WorkspaceTest, LinksWithinAreKeptAndOthersRefused) {
   write(path("lib/real"), "x");
   fs::create_directories(path("bin"));

@@ -122,6 +122,19 @@ slot = [{name = 'click', type = 'id'}, {name = 'seen', type = 'ids'},
             "job.toml:4:16: 'pipe_command' prints lines, and format 'npz' has none");
 }
 
+TEST_F(DataConfigTest, ACommandListsAndReadsObjects) {
+  const std::string format = "format = 'libsvm'\n";
+  EXPECT_EQ(read(format + "command = ['sh', 'objects.sh']").command,
+            (std::vector<std::string>{"sh", "objects.sh"}));
+  EXPECT_TRUE(read(format + "command = []").command.empty());
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_EQ(mistake(format + "command = ['']"), "job.toml:4:11: 'command' names no program");
+  EXPECT_EQ(mistake(format + "command = ['a']\npipe_command = ['cat']"),
+            "job.toml:5:16: 'pipe_command' does not go with 'command'");
+  EXPECT_EQ(mistake("format = 'npz'\ncommand = ['a']\nslot = [{name = 'a', type = 'id'}]"),
+            "job.toml:4:11: 'command' streams objects, and an npz is not read in a row");
+}
+
 TEST_F(DataConfigTest, ADictionaryMayBeAnywhereButNotEmpty) {
   const test::TemporaryFolder elsewhere;
   const std::string path = elsewhere.write("words", "a\nb\n<unk>\n");

@@ -143,6 +143,21 @@ TEST_F(DescriptionTest, AProgramOfTheSnapshotIsRunOnlyWhereItIsAllowed) {
   EXPECT_TRUE(read_description(snapshot, {.config = folder_ / "w/job.toml"}));
 }
 
+TEST_F(DescriptionTest, ACommandForObjectsOfTheSnapshotIsRunOnlyWhereItIsAllowed) {
+  std::string job = kJob;
+  job.insert(job.find("[[layer]]"), "command = [\"touch\", \"x\"]\n");
+  folder_.write("w/job.toml", job);
+  const auto snapshot = save(describe());
+  const auto refused = read_description(snapshot, {.overrides = {"data.on_bad_record=skip"}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("its data.command: 'touch' 'x'"), std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(read_description(snapshot, {.allows_pipe_command = true}));
+  const auto files = read_description(snapshot, {.overrides = {"data.command=[]"}});
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_TRUE(files->job.data.command.empty());
+}
+
 TEST_F(DescriptionTest, OnlyFilesOfTheSnapshotAreNamedInIt) {
   const std::string words = folder_.write("words.txt", kWords);
   for (const std::string& name :

@@ -71,5 +71,10 @@ TEST(ParameterDifference, NamesTheParameter) {
             "one gives a value explicitly that the other leaves out");
 }
 
+TEST(ParameterDifference, NamesListsOfOtherObjects) {
+  EXPECT_EQ(difference([](wire::ParameterSet& set) { set.set_data_names(7); }),
+            "the list of data.command is 0 here, 7 there");
+}
+
 }  // namespace
 }  // namespace paddle::parameter
