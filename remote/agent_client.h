@@ -57,6 +57,13 @@ struct PortRange {
   std::uint16_t first = 0, count = 0;
 };
 
+// Numbered as in agent.proto.
+enum class VariableSource { kPaddlectl, kCommandLine, kClusterFile, kNode };
+struct Variable {
+  std::string name, value;
+  VariableSource source = VariableSource::kPaddlectl;
+};
+
 // A process under a supervisor of its own, which outlives paddlectl and the agent.
 struct ProcessSpec {
   std::string job;
@@ -68,6 +75,7 @@ struct ProcessSpec {
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;  // likewise; in place of the node's own
   std::map<std::string, std::string> defaults;     // likewise, where neither of them has it
+  std::map<std::string, VariableSource> sources;   // of `environment`; kPaddlectl: not in it
   std::string directory;                           // working directory below root
   std::string log;                                 // stdout and stderr, appended, below root
   std::uint32_t restarts = 0;  // at most, after failures other than a lost peer; 0: never
@@ -138,8 +146,10 @@ struct ProcessStatus {
   std::optional<Error> failure;        // the cause in its own words, with kFailed
   std::optional<Usage> usage;          // set by AgentClient::status
   std::vector<std::string> arguments;  // likewise
-  std::optional<Progress> progress;    // nothing before the first report, or of a user's program
-  std::int64_t asked_unix_ms = 0;      // the node's clock at the time of this status
+  // Likewise: what it got as CUDA_VISIBLE_DEVICES, FLAGS_selected_gpus and NCCL_*, by name.
+  std::vector<Variable> gpu_variables = {};
+  std::optional<Progress> progress;  // nothing before the first report, or of a user's program
+  std::int64_t asked_unix_ms = 0;    // the node's clock at the time of this status
   // Ages by the node's clock since boot, which no one sets.
   std::int64_t silent_ms = 0;              // since `progress` was reported
   std::optional<std::int64_t> unheard_ms;  // since its last sign of life; nothing: none yet

@@ -69,6 +69,8 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   for (const auto& argument : process.arguments) spec.add_arguments(argument);
   spec.mutable_environment()->insert(process.environment.begin(), process.environment.end());
   spec.mutable_defaults()->insert(process.defaults.begin(), process.defaults.end());
+  for (const auto& [name, source] : process.sources)
+    (*spec.mutable_sources())[name] = static_cast<wire::agent::VariableSource>(source);
   spec.set_directory(process.directory);
   spec.set_log(process.log);
   spec.set_restarts(process.restarts);
@@ -138,6 +140,11 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
                             static_cast<std::uint16_t>(range.count())});
   }
   status.arguments.assign(from.arguments().begin(), from.arguments().end());
+  for (const wire::agent::Variable& variable : from.gpu_variables()) {
+    if (!VariableSource_IsValid(variable.source())) continue;
+    status.gpu_variables.push_back({variable.name(), variable.value(),
+                                    static_cast<remote::VariableSource>(variable.source())});
+  }
   if (!from.has_usage()) return status;
   const wire::agent::Usage& used = from.usage();
   status.usage =

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/console/result_groups.h"
 #include "cli/console/time_text.h"
 #include "cli/console/wrap.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/gpu_variables.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/view.h"
 
@@ -77,6 +79,22 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   return text + "\n";
 }
 
+// "" for a job without GPUs.
+std::string gpu_table(const JobView& view, const ConsoleOptions& console) {
+  Table table{{{"variable", ""},
+               {"value", "", 0, false, true},
+               {"set by", "", 1},
+               {"trainers", "", 2, false, true}},
+              {}};
+  for (const GpuVariable& variable : gpu_variables(view.processes())) {
+    table.rows.push_back({text_cell(variable.name), text_cell(variable.value),
+                          text_cell(std::string(source_text(variable.source))),
+                          text_cell(fold_names(variable.trainers))});
+  }
+  if (table.rows.empty()) return "";
+  return "\n" + to_text(table, console.columns, console.colour);
+}
+
 std::string to_text(const JobView& view, const ConsoleOptions& console, bool watch) {
   Table table{{{"node", ""},
                {"role", ""},
@@ -112,7 +130,7 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
   for (const SlowTrainer& slow : slow_trainers(view.processes())) {
     text += wrapped(escape_lines(describe(slow)), console.columns) + "\n";
   }
-  return text;
+  return text + gpu_table(view, console);
 }
 
 std::string_view activity_name(Pace pace) {
@@ -200,6 +218,18 @@ Json progress_json(const JobView& view) {
        {"left_ms", view.left_ms()}});
 }
 
+Json gpu_json(const JobView& view) {
+  std::vector<Json> list;
+  for (const GpuVariable& variable : gpu_variables(view.processes())) {
+    list.push_back(Json::object(
+        {{"name", variable.name},
+         {"value", variable.value},
+         {"set_by", source_text(variable.source)},
+         {"trainers", Json::list({variable.trainers.begin(), variable.trainers.end()})}}));
+  }
+  return Json::list(list);
+}
+
 Json to_json(const JobView& view) {
   std::vector<Json> processes;
   for (const ProcessView& process : view.processes()) processes.push_back(to_json(process));
@@ -220,7 +250,8 @@ Json to_json(const JobView& view) {
                        {"diverged", view.diverged_to().has_value()},
                        {"never_started", Json::list({missing.begin(), missing.end()})},
                        {"stalls", Json::list({stalls.begin(), stalls.end()})},
-                       {"slow", Json::list(slow)}});
+                       {"slow", Json::list(slow)},
+                       {"gpu_variables", gpu_json(view)}});
 }
 
 void show(Context& context, const JobView& view, bool watch) {

@@ -57,8 +57,12 @@ struct Planner {
     spec.directory = workspace_folder(request.job);
     spec.log = node_folder(request.job, node) + "/" + log;
     spec.environment = request.environment;
-    std::map<std::string, std::string> of_node = cluster.nodes[node].environment;
-    spec.environment.merge(of_node);  // keeps the values of the command line
+    for (const auto& [key, value] : spec.environment)
+      spec.sources.emplace(key, remote::VariableSource::kCommandLine);
+    for (const auto& [key, value] : cluster.nodes[node].environment) {
+      if (spec.environment.emplace(key, value).second)
+        spec.sources.emplace(key, remote::VariableSource::kClusterFile);
+    }
     spec.restarts = request.restarts;
     spec.trainers = static_cast<std::uint32_t>(placement.trainers.size());
     spec.pservers = static_cast<std::uint32_t>(placement.pservers.size());
@@ -114,7 +118,9 @@ struct Planner {
     const std::string visible = placement.gpus.empty() ? fmt::format("{}", fmt::join(named, ","))
                                                        : placement.gpus[trainer.node].visible;
     if (visible.empty()) return;
-    trainer.spec.environment.emplace("CUDA_VISIBLE_DEVICES", visible);
+    const bool is_ours = trainer.spec.environment.emplace("CUDA_VISIBLE_DEVICES", visible).second;
+    if (is_ours && !named.empty())
+      trainer.spec.sources.emplace("CUDA_VISIBLE_DEVICES", remote::VariableSource::kClusterFile);
     trainer.spec.defaults.emplace("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // nvidia-smi's numbers
   }
 

@@ -75,6 +75,22 @@ TEST_F(GpuLaunch, ATrainerRunsForEachGpuAndAllSeeBoth) {
   EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
+TEST_F(GpuLaunch, Trap45StatusShowsWhatTheTrainersGot) {
+  const Outcome trained = run({"train", "--gpus", "all", "--pservers", "0", "--name", "job",
+                               "--env", "NCCL_DEBUG=WARN", "--env", "API_KEY=secret", "own"});
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  const Outcome status = run({"status", "job"});
+  for (const std::string line : {"CUDA_VISIBLE_DEVICES  0,1        paddlectl  trainer-[0-1]",
+                                 "FLAGS_selected_gpus   1          paddlectl  trainer-1",
+                                 "NCCL_DEBUG            WARN       --env      trainer-[0-1]",
+                                 "NCCL_SOCKET_IFNAME    =lo        paddlectl  trainer-[0-1]"}) {
+    EXPECT_TRUE(status.says(line)) << line << "\n" << status.output;
+  }
+  EXPECT_FALSE(status.says("secret")) << status.output;
+  EXPECT_FALSE(run({"status", "job", "--json"}).says("secret"));
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
 TEST_F(GpuLaunch, CheckAndTrainKnowWhichGpusThereAre) {
   const Outcome check = run({"check", "--json"});
   EXPECT_EQ(check.code, 0) << check.output;

@@ -26,6 +26,8 @@ namespace {
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
 constexpr int kOomScoreRaise = 200;  // as if it used that many thousandths of the memory more
 constexpr int kOomScoreMax = 1000;
+constexpr int kGpuVariablesMax = 64;  // and how long each may be, in what is told
+constexpr std::size_t kGpuValueBytesMax = 1024;
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> list;
@@ -126,6 +128,22 @@ Parsed parse(std::string& pending, wire::Notice& notice) {
   return is_valid ? Parsed::kNotice : Parsed::kMalformed;
 }
 
+// The only names whose values may be told: a variable of the user's may be a secret.
+bool is_gpu_variable(std::string_view name) {
+  return name == "CUDA_VISIBLE_DEVICES" || name == "FLAGS_selected_gpus" ||
+         name.starts_with("NCCL_");
+}
+
+void note_gpu_variable(wire::agent::GpuVariables& noted, const std::string& name,
+                       const std::string& value, wire::agent::VariableSource source) {
+  if (!is_gpu_variable(name) || noted.variables_size() >= kGpuVariablesMax) return;
+  wire::agent::Variable& variable = *noted.add_variables();
+  variable.set_name(name);
+  variable.set_value(
+      value.size() <= kGpuValueBytesMax ? value : value.substr(0, kGpuValueBytesMax) + "...");
+  variable.set_source(source);
+}
+
 }  // namespace
 
 Result<Child> start_child(const Program& program, int directory) {
@@ -172,15 +190,24 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::
   if (!spec.program().empty()) arguments.push_back(root.path + "/" + spec.program());
   for (const auto& argument : spec.arguments()) arguments.push_back(filled(argument));
   std::set<std::string> names;
-  const auto add = [&](const std::string& name, const std::string& value) {
-    if (names.insert(name).second) variables.push_back(name + "=" + value);
+  const auto add = [&](const std::string& name, const std::string& value,
+                       wire::agent::VariableSource source) {
+    if (!names.insert(name).second) return;
+    variables.push_back(name + "=" + value);
+    note_gpu_variable(program.gpus, name, value, source);
   };
-  for (const auto& [name, value] : spec.environment()) add(name, filled(value));
+  for (const auto& [name, value] : spec.environment()) {
+    const auto source = spec.sources().find(name);
+    add(name, filled(value),
+        source == spec.sources().end() ? wire::agent::VARIABLE_FROM_PADDLECTL : source->second);
+  }
   for (const auto& variable : environment) {
     const auto equals = variable.find('=');
-    if (equals != std::string::npos) add(variable.substr(0, equals), variable.substr(equals + 1));
+    if (equals == std::string::npos) continue;
+    add(variable.substr(0, equals), variable.substr(equals + 1), wire::agent::VARIABLE_FROM_NODE);
   }
-  for (const auto& [name, value] : spec.defaults()) add(name, filled(value));
+  for (const auto& [name, value] : spec.defaults())
+    add(name, filled(value), wire::agent::VARIABLE_FROM_PADDLECTL);
   variables.push_back(std::string(kProcessVariable) + "=" +
                       process_mark(root, spec.job(), spec.name()));
   program.sends_notices = !spec.program().empty();  // one of ours

@@ -26,6 +26,7 @@ struct Program {
   std::vector<std::string> variables;  // NAME=value
   bool sends_notices = false;          // gets a pipe for them as kNoticeFd
   int memory = -1;                     // given to it as kMemoryFd; -1: none
+  wire::agent::GpuVariables gpus;      // of `variables`, for `paddlectl status`
 };
 struct Child {
   pid_t pid = -1;

@@ -170,11 +170,13 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
   for (Record& record : records) {
     const auto own = used.find(record.spec.job() + "/" + record.spec.name());
     const auto arguments = record.spec.arguments();
+    const auto gpus = usage ? gpus_of(root, record.spec) : wire::agent::GpuVariables();
     statuses.push_back(status_of(root, std::move(record)));
     wire::agent::ProcessStatus& status = statuses.back();
     status.set_claimed(claimed[status.job()]);
     if (!usage) continue;
     *status.mutable_arguments() = arguments;
+    *status.mutable_gpu_variables() = gpus.variables();
     // The usage of an ended process comes from its exit record.
     const bool runs = status.state() == wire::agent::PROCESS_RUNNING;
     if (runs && own != used.end()) *status.mutable_usage() = own->second;

@@ -20,6 +20,7 @@ constexpr std::size_t kRecordBytesMax = 1U << 20U;
 constexpr int kRestartsKept = 32;
 // Without these a process looks lost or hung, ends without a cause, or cannot be started again.
 constexpr const char* kNotice = "notice";
+constexpr const char* kGpus = "gpus";
 constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", kNotice};
 constexpr std::size_t kRoomBytes = 4096;
 
@@ -157,6 +158,18 @@ Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uin
   record.set_started_steady_ms(steady_ms());
   record.set_life(life);
   return write_record(root, folder, "pid", record);
+}
+
+void note_gpus(const Root& root, const SafePath& folder, const wire::agent::GpuVariables& gpus) {
+  if (gpus.variables().empty() || !write_record(root, folder, kGpus, gpus))
+    remove_record(root, folder, kGpus);
+}
+
+wire::agent::GpuVariables gpus_of(const Root& root, const wire::agent::ProcessSpec& spec) {
+  const auto folder = process_folder(spec.job(), spec.name());
+  if (!folder) return {};
+  return read_message<wire::agent::GpuVariables>(root, *folder, kGpus)
+      .value_or(wire::agent::GpuVariables());
 }
 
 wire::agent::ExitRecord exit_record(int wait_status, const rusage& used) {

@@ -1,5 +1,5 @@
-// A process's record on disk: jobs/<job>/proc/<name>/{spec,pid,exit,notice,restarts}. It outlives
-// agent and supervisor.
+// A process's record on disk: jobs/<job>/proc/<name>/{spec,pid,exit,notice,restarts,gpus}. It
+// outlives agent and supervisor.
 #pragma once
 
 #include <sys/resource.h>
@@ -38,6 +38,9 @@ Status write_life(const Root& root, const SafePath& folder, std::uint32_t life);
 // or one without a pid.
 Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life,
                  const ProcStat& guard);
+// The GPU variables of the life that begins. Best effort.
+void note_gpus(const Root& root, const SafePath& folder, const wire::agent::GpuVariables& gpus);
+wire::agent::GpuVariables gpus_of(const Root& root, const wire::agent::ProcessSpec& spec);
 // Of a process that has ended now.
 wire::agent::ExitRecord exit_record(int wait_status, const rusage& used);
 // Notes in the file `restarts` an end that another start follows. `restart` has its failures and

@@ -91,6 +91,7 @@ Status Supervisor::spawn(const Environment& environment) {
   started_at_ = now();
   Program program = program_of(spec_, root_, life_, environment);
   give_memory(program, memory_);
+  note_gpus(root_, folder_, program.gpus);
   is_told_to_save_ = stop_wish(root_, folder_) == StopWish::kAsked;
   if (is_told_to_save_) program.variables.emplace_back("PADDLECTL_STOP_ASKED=1");
   PADDLE_TRY(Child child, start_child(program, directory.get()));

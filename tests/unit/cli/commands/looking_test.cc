@@ -152,6 +152,47 @@ TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
       << out_.str();
 }
 
+TEST_F(CommandsTest, Trap45StatusTellsWhatTrainersGotOfGpusAndWhoSetIt) {
+  using remote::VariableSource;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  const auto give = [&](const std::vector<remote::Variable>& variables) {
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& status : node.processes) {
+        status.gpu_variables = variables;
+        if (variables.size() < 2 || !status.name.starts_with("trainer-")) continue;
+        status.gpu_variables.push_back({"FLAGS_selected_gpus", status.name.substr(8)});
+      }
+    }
+  };
+  give({{"NCCL_HOSTID", "10.0.0.1"}});
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_FALSE(out_has("NCCL_HOSTID")) << "a job without GPUs\n" << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has("\"gpu_variables\": []")) << out_.str();
+
+  give({{"CUDA_VISIBLE_DEVICES", "0,1", VariableSource::kClusterFile},
+        {"NCCL_DEBUG", "\033[31mINFO", VariableSource::kCommandLine},
+        {"NCCL_HOSTID", "10.0.0.1"},
+        {"NCCL_SOCKET_IFNAME", "ib0", VariableSource::kNode}});
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(
+      out_has("\n"
+              "variable              value         set by             trainers\n"
+              "CUDA_VISIBLE_DEVICES  0,1           cluster file       trainer-[0-1]\n"
+              "FLAGS_selected_gpus   0             paddlectl          trainer-0\n"
+              "FLAGS_selected_gpus   1             paddlectl          trainer-1\n"
+              "NCCL_DEBUG            \\x1b[31mINFO  --env              trainer-[0-1]\n"
+              "NCCL_HOSTID           10.0.0.1      paddlectl          trainer-[0-1]\n"
+              "NCCL_SOCKET_IFNAME    ib0           login environment  trainer-[0-1]\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"({"name": "FLAGS_selected_gpus", "value": "1", "set_by": "paddlectl", )"
+                      R"("trainers": ["trainer-1"]})"))
+      << out_.str();
+}
+
 TEST_F(CommandsTest, StatusTellsHowFarTheJobIsAndWhoWaitsForWhom) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;

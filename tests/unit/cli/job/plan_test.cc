@@ -109,6 +109,11 @@ TEST(JobPlan, Trap45TheUsersVariablesWinOverOurs) {
     for (const char* const name : {"NCCL_SOCKET_IFNAME", "NCCL_HOSTID", "CUDA_DEVICE_ORDER"}) {
       EXPECT_TRUE(trainer.spec.defaults.contains(name)) << name;
     }
+    const auto& sources = trainer.spec.sources;
+    EXPECT_EQ(sources.at("NCCL_DEBUG"), remote::VariableSource::kCommandLine);
+    EXPECT_EQ(sources.at("NCCL_HOSTID"), remote::VariableSource::kClusterFile);
+    EXPECT_EQ(sources.at("CUDA_VISIBLE_DEVICES"), remote::VariableSource::kCommandLine);
+    EXPECT_FALSE(sources.contains("FLAGS_selected_gpus")) << "ours";
     EXPECT_FALSE(variables.contains("NCCL_SOCKET_IFNAME"));
   }
 }

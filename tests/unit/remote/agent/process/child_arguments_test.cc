@@ -2,6 +2,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -13,6 +16,15 @@ namespace {
 
 bool has(const Program& program, const std::string& variable) {
   return std::ranges::count(program.variables, variable) == 1;
+}
+
+// Sorted: a specification keeps no order.
+std::vector<std::tuple<std::string, std::string, int>> told_of(const Program& program) {
+  std::vector<std::tuple<std::string, std::string, int>> told;
+  for (const wire::agent::Variable& variable : program.gpus.variables())
+    told.emplace_back(variable.name(), variable.value(), variable.source());
+  std::ranges::sort(told);
+  return told;
 }
 
 class ArgumentsTest : public ::testing::Test {
@@ -48,6 +60,30 @@ TEST_F(ArgumentsTest, TheSpecificationsVariablesReplaceTheNodes) {
   EXPECT_FALSE(has(program, "LANG=de_DE"));
   EXPECT_TRUE(has(program, "LANGUAGE=de")) << "another variable";
   EXPECT_TRUE(has(program, "HOME=/root"));
+}
+
+TEST_F(ArgumentsTest, Trap45OfItsVariablesThoseOfGpusAreToldAndNoOther) {
+  spec_.add_arguments("/bin/true");
+  auto& environment = *spec_.mutable_environment();
+  environment["CUDA_VISIBLE_DEVICES"] = "0,1";
+  environment["FLAGS_selected_gpus"] = "1";
+  environment["NCCL_DEBUG"] = "INFO";
+  environment["WANDB_API_KEY"] = environment["MY_NCCL_TOKEN"] = "secret";
+  (*spec_.mutable_sources())["NCCL_DEBUG"] = wire::agent::VARIABLE_FROM_COMMAND_LINE;
+  auto& defaults = *spec_.mutable_defaults();
+  defaults["NCCL_HOSTID"] = "10.0.0.1";
+  defaults["NCCL_SOCKET_IFNAME"] = "=eth0";
+  const Program program = program_of(spec_, root_, 1,
+                                     {"NCCL_SOCKET_IFNAME=ib0", "NCCL_DEBUG=WARN", "NCCLX=secret",
+                                      "HOME=/root", "NCCL_TOPO_FILE=" + std::string(5000, 'x')});
+  std::vector<std::string> told;
+  for (const auto& [name, value, source] : told_of(program)) {
+    told.push_back(name + "=" + value + " " + std::to_string(source));
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0,1 0", "FLAGS_selected_gpus=1 0",
+                                            "NCCL_DEBUG=INFO 1", "NCCL_HOSTID=10.0.0.1 0",
+                                            "NCCL_SOCKET_IFNAME=ib0 3",
+                                            "NCCL_TOPO_FILE=" + std::string(1024, 'x') + "... 3"}));
 }
 
 TEST_F(ArgumentsTest, AUsersProgramIsLookedUpInItsOwnPath) {
