@@ -62,9 +62,12 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY(const config::JobConfig job,
              config::read_job(workspace + "/job.toml", options.overrides));
   PADDLE_TRY_STATUS(check_pservers(job, options.pservers));
-  if (job.has_node_groups() && job.command.empty()) {
-    return Error{Errc::kUsage, "render has no scripts for [strategy] node_groups yet",
-                 "paddlectl train starts it; or leave node_groups out"};
+  const bool has_node_groups = job.has_node_groups() && job.command.empty();
+  if (has_node_groups && options.platform == "kubernetes") {
+    return Error{Errc::kUsage,
+                 "[strategy] node_groups is of no use under kubernetes: pods of one node share "
+                 "neither address nor memory, so each trainer would be a group of its own",
+                 "leave it out: --set strategy.node_groups=false"};
   }
   const std::string folder = context.share + "/templates/platforms/";
   const auto text = read_file(folder + std::string(name), kTemplateBytesMax);
@@ -89,7 +92,8 @@ Status run_render(Context& context, const RenderOptions& options) {
                        .command = job.command,
                        .own_program = own_program,
                        .endpoints = endpoints,
-                       .has_group = job.has_group(options.pservers) && job.command.empty()};
+                       .has_group = job.has_group(options.pservers) && job.command.empty(),
+                       .has_node_groups = has_node_groups};
   if (!options.cluster.empty()) {
     PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
     rendered.has_cluster = true;

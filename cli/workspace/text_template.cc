@@ -50,12 +50,12 @@ std::string name_for(const std::string& name) {
 }
 
 bool trainers_listen(const PlatformJob& job) {
-  return !job.command.empty() || job.has_group;
+  return !job.command.empty() || job.has_group || job.has_node_groups;
 }
 
 // As arguments of a trainer: the others, and that there are no pservers.
 std::string group_flag(const PlatformJob& job) {
-  if (!job.has_group) return "";
+  if (!job.has_group && !job.has_node_groups) return "";
   return std::string(" --trainers=\"$trainers\"") + (job.pservers == 0 ? " --pservers=" : "");
 }
 

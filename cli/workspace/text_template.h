@@ -30,8 +30,9 @@ struct PlatformJob {
   std::vector<std::string> command = {};  // the user's own trainer program; none: the engine
   std::string own_program = {};           // text of own_program.sh, for that
   std::string endpoints = {};             // text of endpoints.sh
-  bool has_group = false;    // the engine's trainers keep dense parameters among themselves
-  bool has_cluster = false;  // the ports are those of a cluster file
+  bool has_group = false;        // the engine's trainers keep dense parameters among themselves
+  bool has_node_groups = false;  // those of one node push one sum
+  bool has_cluster = false;      // the ports are those of a cluster file
   std::uint16_t first_port = 7164, ports_num = 1, ports_num_for_sparse = 1;
   std::string transport = "sealed";  // a cluster file's
 };

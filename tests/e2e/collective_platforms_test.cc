@@ -53,6 +53,62 @@ TEST_F(CollectivePlatforms, OpenMpiRunsThemWithTheBitsOfSync) {
   }
 }
 
+const std::string kNodeGroups = "--set=strategy.node_groups=true";
+constexpr const char* kOneSum = "trainers 0, 1 of this node push one sum";
+
+// On one machine these are the bits of sync.
+TEST_F(CollectivePlatforms, OpenMpiRunsNodeGroups) {
+  if (!fs::exists("/usr/bin/mpirun")) GTEST_SKIP() << "no mpirun here: scripts/deps optional";
+  write_job(true);
+  const auto train = [&](const std::string& groups) {
+    const std::string script =
+        render("openmpi", {"--pservers=2", "--set=train.passes=2", "--set=strategy.dense=sync",
+                           "--set=strategy.node_groups=" + groups});
+    const auto [code, text] = run_under_openmpi(script, 7);
+    EXPECT_EQ(code, 0) << text;
+    EXPECT_EQ(text.find(kOneSum) != text.npos, groups == "true") << text;
+    return values("openmpi-");
+  };
+  const std::string sync = train("false");
+  EXPECT_FALSE(sync.empty());
+  EXPECT_EQ(train("true"), sync);
+}
+
+TEST_F(CollectivePlatforms, SlurmRunsNodeGroups) {
+  if (const std::string why = slurm_obstacle(); !why.empty()) GTEST_SKIP() << why;
+  write_job(true);
+  const std::string script =
+      render("slurm", {"--pservers=1", "--set=train.passes=2", "--set=data.test=''",
+                       "--set=strategy.dense=sync", kNodeGroups});
+  const auto [code, text] = run_under_slurm(script, 5);
+  if (code == 77) GTEST_SKIP() << text;
+  EXPECT_EQ(code, 0) << text;
+  EXPECT_NE(text.find(kOneSum), text.npos) << text;
+  EXPECT_FALSE(values("slurm-").empty());
+}
+
+// Trainers of a node share an address; the dense ports stay with the pservers.
+TEST_F(CollectivePlatforms, TrainersOfANodeGroupAreKnownByTheirHost) {
+  write_job(true);
+  write_program("bin/mpirun", "#!/bin/sh\necho mpirun \"$@\"\n");
+  write_program("bin/getent", "#!/bin/sh\necho \"10.0.0.${2#h} STREAM $2\"\n");
+  const std::string script =
+      render("openmpi", {"--pservers=1", "--set=strategy.dense=sync", kNodeGroups}, 4);
+  const auto [code, text] = run({"/usr/bin/env", "PATH=" + (folder() / "bin") + ":/usr/bin:/bin",
+                                 "HOSTS=h1,h2", "/bin/sh", script});
+  EXPECT_EQ(code, 0) << text;
+  EXPECT_NE(text.find(" --trainers=10.0.0.2:7164,10.0.0.1:7166,10.0.0.2:7165,10.0.0.1:7167 "),
+            text.npos)
+      << text;
+  EXPECT_NE(text.find(" --ports_num=1 --ports_num_for_sparse=1 --job_tag=ngram "), text.npos)
+      << text;
+  const auto [refused, why] =
+      run({PADDLECTL_PROGRAM, "render", "kubernetes", folder().path(), "--trainers=4",
+           "--pservers=1", "--set=strategy.dense=sync", kNodeGroups});
+  EXPECT_EQ(refused, 2) << why;
+  EXPECT_NE(why.find("pods of one node share neither address nor memory"), why.npos) << why;
+}
+
 TEST_F(CollectivePlatforms, SlurmRunsOneWithTablesOnPservers) {
   if (const std::string why = slurm_obstacle(); !why.empty()) GTEST_SKIP() << why;
   write_job(true);
