@@ -13,9 +13,11 @@
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/report.h"
+#include "cli/report/surroundings.h"
 #include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/past.h"
+#include "cli/watch/process_state.h"
 
 namespace paddle::cli {
 namespace {
@@ -82,6 +84,30 @@ bool has_snapshot(const std::string& folder) {
   return false;
 }
 
+// As it was typed here; elsewhere as far as its nodes tell.
+ResumeCommand way_to_resume(const Context& context, ClusterSession& session, const std::string& job,
+                            const std::string& output) {
+  ResumeCommand command = resume_command(context.arguments, job);
+  if (!command.text.empty()) return command;
+  const auto commands = read_commands((std::filesystem::path(output) / job).string());
+  if (!commands.empty() && !commands.back().resume.text.empty()) return commands.back().resume;
+  constexpr std::string_view kSet = "--set=";
+  for (Member& member : session.members()) {
+    if (!member.client) continue;
+    const auto status = member.client->status(job);
+    if (!status) continue;
+    for (const remote::ProcessStatus& process : status->processes) {
+      if (is_pserver(process)) continue;
+      std::vector<std::string> values;
+      for (const std::string& argument : process.arguments) {
+        if (argument.starts_with(kSet)) values.push_back(argument.substr(kSet.size()));
+      }
+      return resume_command_of(job, values);
+    }
+  }
+  return resume_command_of(job, {});
+}
+
 // The results of a job that another terminal ended at once, unless it removed them too. No fault:
 // the error tells whether the job can go on.
 Error finish_ended_job(Context& context, ClusterSession& session, const std::string& job,
@@ -90,8 +116,8 @@ Error finish_ended_job(Context& context, ClusterSession& session, const std::str
   if (is_removed || !finish_job(context, session, job, to, summary, "stopped")) return error;
   if (!has_snapshot((std::filesystem::path(to.output) / job).string())) return error;
   error.code = Errc::kResumable;
-  error.hint = fmt::format(
-      "resume from its last snapshot with: paddlectl train --resume --name {} <workspace>", job);
+  error.hint =
+      way_to_resume(context, session, job, to.output).after("resume from its last snapshot with");
   return error;
 }
 
@@ -101,8 +127,9 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
                                      const std::string& job, const Destination& to,
                                      const JobSummary& summary, const Status& followed) {
   if (followed) return finish_job(context, session, job, to, summary);
-  const Error& error = followed.error();
+  Error error = followed.error();
   if (error.code == Errc::kResumable) {
+    error.hint = way_to_resume(context, session, job, to.output).after("resume with");
     const Status finished = finish_job(context, session, job, to, summary, "stopped");
     return finished ? Status(error) : finished;
   }
@@ -112,7 +139,8 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
 
 // How a job goes on whose start was broken off, or that lost a process to a signal or with its
 // machine; none for any other failure.
-std::vector<std::string> ways_on(ClusterSession& session, const std::string& job) {
+std::vector<std::string> ways_on(const Context& context, ClusterSession& session,
+                                 const std::string& job, const std::string& output) {
   const auto processes = session.processes(job);
   const ProcessOnNode* const first = first_failure(processes);
   const bool is_lost = first != nullptr && (first->status.state == remote::ProcessState::kKilled ||
@@ -127,8 +155,8 @@ std::vector<std::string> ways_on(ClusterSession& session, const std::string& job
   });
   std::vector<std::string> ways;
   if (is_saved) {
-    ways.push_back(fmt::format(
-        "go on from its last snapshot: paddlectl train --resume --name {} <workspace>", job));
+    ways.push_back(
+        way_to_resume(context, session, job, output).after("go on from its last snapshot"));
   } else if (is_broken_off) {
     ways.push_back(fmt::format("start it again: paddlectl train --name {} <workspace>", job));
   }
@@ -157,7 +185,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
     return error;
   }
   if (session.unreachable() > 0) return error;
-  return stop_after(context, session, job, std::move(error));
+  return stop_after(context, session, job, to.output, std::move(error));
 }
 
 }  // namespace
@@ -168,11 +196,12 @@ Result<Destination> destination(const Context& context, const ResultsOptions& op
   return Destination{output.starts_with('/') ? output : context.directory + "/" + output, passes};
 }
 
-Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error) {
+Error stop_after(Context& context, ClusterSession& session, const std::string& job,
+                 const std::string& output, Error error) {
   context.console.end_progress();
   context.console.note("stopping the rest of the job");
   session.reconnect(context);
-  std::vector<std::string> ways = ways_on(session, job);
+  std::vector<std::string> ways = ways_on(context, session, job, output);
   auto stopped = stop_job(session, job);
   if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
     session.reconnect(context);
@@ -203,7 +232,7 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
   Error error = std::move(followed).error();
   const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
   if (job_goes_on) return error;
-  error = stop_after(context, session, job, std::move(error));
+  error = stop_after(context, session, job, to.output, std::move(error));
   if (error.code == Errc::kInterrupted) return error;
   if (bring_home(context, session, job, to)) {
     add_report(context, session, job, to.output);

@@ -19,8 +19,9 @@ struct Destination {
 Result<Destination> destination(const Context& context, const ResultsOptions& options);
 
 // Stops the rest of a job that failed with `error`, and returns that error with whatever could not
-// be stopped added to it.
-Error stop_after(Context& context, ClusterSession& session, const std::string& job, Error error);
+// be stopped added to it. `output`: the folder of results.
+Error stop_after(Context& context, ClusterSession& session, const std::string& job,
+                 const std::string& output, Error error);
 
 // Follows a job that ends with this terminal: Ctrl-C asks it to save and stop. Logs are fetched
 // after a failure as well. past_tests: so many of the metrics are of an earlier run.

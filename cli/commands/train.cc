@@ -308,7 +308,7 @@ Status train(Context& context, const TrainOptions& asked) {
   if (options.resume)
     PADDLE_TRY_STATUS(forget_ended_processes(context, cluster, nodes.chosen, plan.job));
   if (auto started = start_job(context, session, plan); !started) {
-    return stop_after(context, session, request.job, std::move(started).error());
+    return stop_after(context, session, request.job, to.output, std::move(started).error());
   }
   (void)end_claims(session);  // a node lost meanwhile releases its own
   if (const Status kept = add_command(context, to.output, request.job); !kept) {

@@ -195,8 +195,7 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
   const std::optional<bool> finished = ended(processes);
   if (!finished || session.unreachable() > 0) return std::nullopt;
   if (*finished) return Status();
-  return Error{Errc::kResumable, job + " stopped before its end",
-               "resume with: paddlectl train --resume --name " + job + " <workspace>"};
+  return Error{Errc::kResumable, job + " stopped before its end", ""};
 }
 
 // stop_wait: null unless the job was asked to stop.

@@ -55,7 +55,53 @@ std::string as_typed(const std::vector<std::string>& arguments) {
   return text;
 }
 
+// Of `train`, those that are not for another start of the same job.
+bool is_left_out(std::string_view word) {
+  return word == "--resume" || word == "--dry-run";
+}
+bool is_left_out_with_value(std::string_view word) {
+  word = word.substr(0, word.find('='));
+  return word == "--name" || word == "--job" || word == "--from";
+}
+
 }  // namespace
+
+std::string ResumeCommand::after(std::string_view lead) const {
+  return fmt::format(
+      "{}{}: {}", variables.empty() ? "" : fmt::format("export {}, then ", variables), lead, text);
+}
+
+ResumeCommand resume_command(const std::vector<std::string>& arguments, const std::string& job) {
+  const auto command = std::ranges::find(arguments, "train");
+  if (command == arguments.end()) return {};
+  std::vector<std::string> words{"paddlectl"};
+  std::vector<std::string> variables;
+  const auto add_variable = [&](std::string_view setting) {
+    variables.emplace_back(setting.substr(0, setting.find('=')));
+    words.insert(words.end(), {"--env", variables.back()});
+  };
+  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    const bool has_next = word + 1 != arguments.end();
+    if (word == command) {
+      words.insert(words.end(), {"train", "--resume", "--name", shell_word(job)});
+    } else if (is_left_out_with_value(*word)) {
+      if (word->find('=') == std::string::npos && has_next) ++word;
+    } else if (*word == "--env" && has_next) {
+      add_variable(*++word);
+    } else if (word->starts_with("--env=")) {
+      add_variable(std::string_view(*word).substr(std::string_view("--env=").size()));
+    } else if (!is_left_out(*word)) {
+      words.push_back(shell_word(*word));
+    }
+  }
+  return {fmt::format("{}", fmt::join(words, " ")), fmt::format("{}", fmt::join(variables, ", "))};
+}
+
+ResumeCommand resume_command_of(const std::string& job, const std::vector<std::string>& values) {
+  std::string text = "paddlectl train --resume --name " + shell_word(job);
+  for (const std::string& value : values) text += " --set " + shell_word(value);
+  return {text + " <workspace>", ""};
+}
 
 Status write_machines(const std::string& folder, ClusterSession& session) {
   std::vector<std::string> lines(session.members().size());
@@ -82,9 +128,12 @@ Status write_machines(const std::string& folder, ClusterSession& session) {
 Status add_command(const Context& context, const std::string& output, const std::string& job) {
   PADDLE_TRY(const std::filesystem::path folder,
              make_output_folder(context, output, job, "choose another --output"));
+  const ResumeCommand resume = resume_command(context.arguments, job);
   const Json command = Json::object({{"unix_ms", context.unix_seconds() * 1000},
                                      {"command", as_typed(context.arguments)},
-                                     {"version", kProgramVersion}});
+                                     {"version", kProgramVersion},
+                                     {"resume", resume.text},
+                                     {"variables", resume.variables}});
   const std::string path = folder / kCommands;
   const UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -110,8 +159,10 @@ std::vector<MachineRecord> read_machines(const std::string& folder) {
 std::vector<CommandRecord> read_commands(const std::string& folder) {
   std::vector<CommandRecord> commands;
   for (const FlatRecord& line : read_flat_records(folder + "/" + kCommands)) {
-    commands.push_back({static_cast<std::int64_t>(line.number("unix_ms")), line.text("command"),
-                        line.text("version")});
+    commands.push_back({static_cast<std::int64_t>(line.number("unix_ms")),
+                        line.text("command"),
+                        line.text("version"),
+                        {line.text("resume"), line.text("variables")}});
   }
   return commands;
 }

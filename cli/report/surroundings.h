@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
@@ -17,12 +18,27 @@ struct MachineRecord {
   std::optional<std::int64_t> utc_offset_s;  // of the local time in its logs
 };
 
+// The command that resumes a job as it was started. "" where that is not known.
+struct ResumeCommand {
+  std::string text;       // quoted for a shell
+  std::string variables;  // of --env, "TOKEN, KEY": their values are not in the text
+
+  // "resume with: paddlectl train ...", or "export TOKEN, then resume with: ...".
+  std::string after(std::string_view lead) const;
+};
+
 // A start of the job: `train`, and each `train --resume`.
 struct CommandRecord {
   std::int64_t unix_ms = 0;
   std::string text;     // as typed, quoted for a shell; values of --env are left out
   std::string version;  // of paddlectl and of the engine it brings along
+  ResumeCommand resume = {};
 };
+
+// `arguments`: of `train`, as typed.
+ResumeCommand resume_command(const std::vector<std::string>& arguments, const std::string& job);
+// The same of `values` of --set, for a job of which nothing else is known.
+ResumeCommand resume_command_of(const std::string& job, const std::vector<std::string>& values);
 
 // Writes machines.jsonl, an object for each node that answers.
 Status write_machines(const std::string& folder, ClusterSession& session);

@@ -83,6 +83,40 @@ TEST_F(DailyUse, ACostThatDivergesWithTheFirstBatchIsToldByTrain) {
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
+// A batch size that is left out would end it at once: the data would be read in other batches.
+TEST_F(DailyUse, TheLineThatResumesAJobIsTypedAsItIsPrinted) {
+  cluster.copy_template("quick_start");
+  ASSERT_EQ(cluster.prepare("quick_start", {"--shards", "2"}, labelled_texts(400)).code, 0);
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const std::string flags =
+      "--trainers 2 --pservers 1 --set train.passes=1000000 --set train.batch_size=1 "
+      "--set 'optimizer.learning_rate_schedule = \"constant\"' --env COLOUR --restarts 2 "
+      "quick_start";
+  const auto type = [&](const std::string& line, const std::string& output) {
+    return Process({"/usr/bin/env", "-C", cluster.folder().path(), "/bin/sh", "-c", line},
+                   cluster.folder() / output,
+                   {"COLOUR=blue", "PATH=" + fs::path(PADDLECTL_PROGRAM).parent_path().string() +
+                                       ":/usr/bin:/bin"});
+  };
+  Process train = type("exec paddlectl train --name job " + flags, "first.txt");
+  ASSERT_TRUE(train.prints("held-out cost ")) << train.output();
+  ASSERT_EQ(cluster.run({"stop"}).code, 0);
+  EXPECT_EQ(train.wait(), 75) << train.output();
+  const std::string printed = train.output();
+  const std::string lead = "export COLOUR, then resume with: ";
+  const std::size_t begin = printed.find(lead);
+  ASSERT_NE(begin, std::string::npos) << printed;
+  const std::string line =
+      printed.substr(begin + lead.size(), printed.find('\n', begin) - begin - lead.size());
+  EXPECT_EQ(line, "paddlectl train --resume --name job " + flags);
+  Process again = type("exec " + line, "second.txt");
+  EXPECT_TRUE(again.prints("continuing in pass ")) << again.output();
+  EXPECT_TRUE(again.prints("held-out cost ")) << again.output();
+  EXPECT_EQ(cluster.run({"stop"}).code, 0);
+  EXPECT_EQ(again.wait(), 75) << again.output();
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
 TEST_F(DailyUse, ASetupRunsOnceANodeForTheSameFiles) {
   cluster.folder().write(
       "own/job.toml", "[trainer]\ncommand = [\".setup/hello\"]\nsetup = [\"sh\", \"setup.sh\"]\n");

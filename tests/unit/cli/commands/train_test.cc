@@ -321,6 +321,32 @@ TEST_F(CommandsTest, TrainGivesUpOnAPserverThatIsNeverReady) {
   EXPECT_EQ(nodes_[0].processes.front().state, ProcessState::kExited);
 }
 
+TEST_F(CommandsTest, AttachNamesTheCommandThatResumesTheJobAsItWas) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "--trainers", "2", "--set",
+                 "train.batch_size=3", "w"}),
+            0)
+      << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.state = ProcessState::kExited;
+      status.exit_code = status.name.starts_with("trainer-") ? 75 : 0;
+    }
+  }
+  EXPECT_EQ(run({"attach"}), 75) << err_.str();
+  EXPECT_TRUE(
+      err_has("resume with: paddlectl train --resume --name job1 --detach --trainers 2 "
+              "--set train.batch_size=3 w\n"))
+      << err_.str();
+  EXPECT_EQ(run({"attach", "--output", "elsewhere"}), 75) << err_.str();
+  EXPECT_TRUE(
+      err_has("resume with: paddlectl train --resume --name job1 --set "
+              "train.batch_size=3 <workspace>\n"))
+      << "as the nodes tell it\n"
+      << err_.str();
+}
+
 TEST_F(CommandsTest, CtrlCLetsTheJobSaveAndItGoesOnLater) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;

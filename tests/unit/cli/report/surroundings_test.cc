@@ -44,6 +44,34 @@ TEST(Commands, AreAsTypedForAShellAndWithoutValuesOfVariables) {
   EXPECT_EQ(commands[1].text, "paddlectl train --resume ''");
 }
 
+TEST(ResumeCommand, HasWhatTrainWasGivenButForNamesAndValuesOfVariables) {
+  const ResumeCommand command = resume_command(
+      {"--timeout", "60", "train", "--name", "old", "--from=x:2", "--set", "a = 'x y'", "--resume",
+       "--env", "TOKEN=secret", "--env=KEY=secret", "--env", "LANG", "--gpus", "0,1", "my words"},
+      "j");
+  EXPECT_EQ(command.text,
+            "paddlectl --timeout 60 train --resume --name j --set 'a = '\\''x y'\\''' --env TOKEN "
+            "--env KEY --env LANG --gpus 0,1 'my words'");
+  EXPECT_EQ(command.after("resume with"),
+            "export TOKEN, KEY, LANG, then resume with: " + command.text);
+  EXPECT_EQ(resume_command({"train"}, "j").after("resume with"),
+            "resume with: paddlectl train --resume --name j");
+  EXPECT_EQ(resume_command({"attach", "j"}, "j").text, "");
+  EXPECT_EQ(resume_command_of("j", {"a=b", "c='d'"}).text,
+            "paddlectl train --resume --name j --set a=b --set 'c='\\''d'\\''' <workspace>");
+}
+
+TEST(ResumeCommand, IsKeptWithEachStart) {
+  FakeCluster fake(1);
+  const test::TemporaryFolder folder;
+  fake.context.arguments = {"train", "--env", "TOKEN=secret", "words"};
+  ASSERT_TRUE(add_command(fake.context, folder.path(), "j"));
+  const auto commands = read_commands(folder / "j");
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_EQ(commands[0].resume.text, "paddlectl train --resume --name j --env TOKEN words");
+  EXPECT_EQ(commands[0].resume.variables, "TOKEN");
+}
+
 TEST(Commands, AreNotWrittenThroughALink) {
   FakeCluster fake(1);
   const test::TemporaryFolder folder;
