@@ -1,4 +1,8 @@
 // Jobs without pservers, whose trainers are programs of the user's own.
+#include <chrono>
+#include <string>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "tests/e2e/cli_local_test_cluster.h"
@@ -46,6 +50,28 @@ TEST_F(OwnProgram, AJobWithoutPserversRunsStopsAndGoesOn) {
   EXPECT_TRUE(cluster.run({"jobs"}).says("done"));
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster.nothing_left());
+}
+
+TEST_F(OwnProgram, AFailureAtAStopIsToldWithItsCause) {
+  cluster.folder().write("own/train.sh",
+                         "echo begins\n"
+                         "[ $PADDLE_TRAINER_ID = 1 ] && trap 'exit 75' TERM\n"
+                         "[ $PADDLE_TRAINER_ID = 0 ] && trap 'echo no room; exit 1' TERM\n"
+                         "sleep 1000 & wait\n");
+  Process train = cluster.start({"train", "--pservers", "0", "--name", "job", "own"});
+  for (const char* const role : {"trainer-0", "trainer-1"}) {
+    for (int i = 0; i < 100 && !cluster.run({"logs", "job", "--role", role}).says("begins"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  const Outcome stop = cluster.run({"stop"});
+  EXPECT_EQ(stop.code, 1) << stop.output;
+  EXPECT_EQ(train.wait(), 1) << train.output();
+  for (const std::string& told : {stop.output, train.output()}) {
+    EXPECT_NE(told.find("trainer-0 on n-0 exited with code 1"), std::string::npos) << told;
+    EXPECT_NE(told.find("| no room"), std::string::npos) << told;
+  }
+  EXPECT_TRUE(cluster.run({"status"}).says("exited with code 1"));
+  EXPECT_TRUE(cluster.run({"jobs"}).says("failed: trainer-0 exited with code 1"));
 }
 
 // The programs have their ports before they open them, if they ever do.

@@ -30,6 +30,7 @@ constexpr Duration kOwnGap = std::chrono::seconds(5);
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
 // Another supervisor that ends has the job's lock for a moment.
 constexpr Duration kWipeWait = std::chrono::seconds(1);
+constexpr int kShellSignalBase = 128;  // added to a signal, the exit code of some programs
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
@@ -237,6 +238,16 @@ bool Supervisor::has_to_save() const {
   return !spec_.program().empty() && !is_told_to_save_ && (has_begun || !is_stopped);
 }
 
+// A process that was asked to save, and failed at it, is no process that was stopped.
+bool Supervisor::ends_as_wished() const {
+  const StopWish wish = stop_wish(root_, folder_);
+  if (wish != StopWish::kAsked) return wish == StopWish::kOrdered;
+  if (WIFSIGNALED(wait_status_)) return WTERMSIG(wait_status_) == SIGTERM;
+  const int code = WEXITSTATUS(wait_status_);
+  return code == 0 || code == static_cast<int>(Errc::kResumable) ||
+         code == static_cast<int>(Errc::kInterrupted) || code == kShellSignalBase + SIGTERM;
+}
+
 void Supervisor::run(const Environment& environment) {
   for (;;) {
     if (child_ > 0) wait_for_end();
@@ -250,7 +261,7 @@ void Supervisor::run(const Environment& environment) {
     }
   }
   wire::agent::ExitRecord record = exit_record(wait_status_, used_);
-  record.set_stopped(has_record(root_, folder_, "stop"));
+  record.set_stopped(ends_as_wished());
   record.set_hang(hang_);
   record.set_out_of_memory_bytes(out_of_memory_bytes_);
   const auto written = write_record(root_, folder_, "exit", record);

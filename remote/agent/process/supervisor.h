@@ -58,7 +58,8 @@ class Supervisor {
   void note_end();
   // True after the pause before another start; a stop request cuts the pause short.
   bool starts_again();
-  bool has_to_save() const;  // once more, though the job is asked to stop
+  bool has_to_save() const;     // once more, though the job is asked to stop
+  bool ends_as_wished() const;  // by a stop request
   StopWish wish() const { return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_); }
   void say(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());

@@ -226,6 +226,26 @@ TEST_F(AgentTest, DeathBySignalIsReported) {
   EXPECT_FALSE(wait_end(*agent, "job-1", "trainer-0").stopped);
 }
 
+TEST_F(AgentTest, AProcessThatFailsWhenItIsAskedToSaveWasNotStopped) {
+  const auto agent = connect_agent();
+  const auto end_of = [&](const std::string& name, const std::string& at_stop) {
+    const std::string text = at_stop.empty() ? "" : "trap '" + at_stop + "' TERM\n";
+    push_script(*agent, name, text + "echo runs\nwhile :; do sleep 0.01; done");
+    const ProcessSpec spec = script(name, name);
+    EXPECT_TRUE(agent->start(spec));
+    wait_log(*agent, spec.log, "runs");
+    EXPECT_TRUE(agent->ask_to_stop("job-1", {name}));
+    return wait_end(*agent, "job-1", name);
+  };
+  EXPECT_TRUE(end_of("saves", "exit 75").stopped);
+  EXPECT_TRUE(end_of("done", "exit 0").stopped);
+  EXPECT_TRUE(end_of("plain", "").stopped);
+  EXPECT_TRUE(end_of("shell", "exit 143").stopped);
+  for (const char* const failure : {"exit 1", "exit 7", "kill -SEGV $$", "kill -KILL $$"}) {
+    EXPECT_FALSE(end_of("fails", failure).stopped) << failure;
+  }
+}
+
 // A session that is nobody's but the test's; it ends with the variable.
 class Bystander {
  public:
