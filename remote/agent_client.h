@@ -127,11 +127,6 @@ struct Restart {
   std::uint32_t life = 0;                 // which ended; rises with each restart
   std::int64_t age_ms = 0;                // since its end, whatever the node's clock was set to
 };
-// Whether a process of ours ended as an order to stop has it: not if what it had to save is not.
-constexpr bool ends_as_ordered(int exit_code) {
-  return exit_code != static_cast<int>(Errc::kData) &&
-         exit_code != static_cast<int>(Errc::kResource);
-}
 struct ProcessStatus {
   std::string job, name, log;
   ProcessState state = ProcessState::kLost;
@@ -140,7 +135,7 @@ struct ProcessStatus {
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   std::uint32_t life = 1;              // number of starts
-  bool stopped = false;                // it ended on request, as ends_as_ordered()
+  bool stopped = false;                // it ended as a stop request has it
   std::string hang = {};               // "no sign of life for 60 s": it was killed for that
   Phase phase = Phase::kStarting;      // always, for a program of the user's own
   std::optional<Error> failure;        // the cause in its own words, with kFailed

@@ -108,7 +108,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.started_unix_ms = from.started_unix_ms();
   status.life = from.life();
   status.ended_unix_ms = from.ended_unix_ms();
-  status.stopped = from.stopped() && (!from.reports() || ends_as_ordered(from.exit_code()));
+  status.stopped = from.stopped();
   status.hang = escape_control(from.hang().substr(0, kNameBytesMax));
   status.out_of_memory_bytes = from.out_of_memory_bytes();
   if (wire::Phase_IsValid(from.notice().phase()))

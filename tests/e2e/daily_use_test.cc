@@ -117,6 +117,27 @@ TEST_F(DailyUse, TheLineThatResumesAJobIsTypedAsItIsPrinted) {
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
+// The order reaches the program in the pipe first, and its end looks like bad data.
+TEST_F(DailyUse, AStopAtOnceIsNoFaultOfTheProgramThatDataPassesThrough) {
+  cluster.copy_template("quick_start");
+  ASSERT_EQ(cluster.prepare("quick_start", {"--shards", "2"}, labelled_texts(400)).code, 0);
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  Process train =
+      cluster.start({"train", "--trainers", "2", "--pservers", "1", "--name", "job", "--set",
+                     R"(data.pipe_command=["sh", "-c", "cat; sleep 1000"])", "quick_start"});
+  ASSERT_TRUE(train.prints("pass 1/")) << train.output();
+  const Outcome stop = cluster.run({"stop", "--now"});
+  EXPECT_EQ(stop.code, 0) << stop.output;
+  EXPECT_EQ(train.wait(), 130) << train.output();
+  EXPECT_NE(train.output().find("job was stopped by paddlectl stop --now at another terminal"),
+            std::string::npos)
+      << train.output();
+  const Outcome status = cluster.run({"status"});
+  EXPECT_TRUE(status.says("trainer-0  stopped")) << status.output;
+  EXPECT_FALSE(status.says("code 6")) << status.output;
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
 TEST_F(DailyUse, ASetupRunsOnceANodeForTheSameFiles) {
   cluster.folder().write(
       "own/job.toml", "[trainer]\ncommand = [\".setup/hello\"]\nsetup = [\"sh\", \"setup.sh\"]\n");

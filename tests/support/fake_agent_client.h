@@ -307,7 +307,8 @@ class FakeAgentClient final : public AgentClient {
       if (std::find(names.begin(), names.end(), status.name) == names.end()) continue;
       status.state = ProcessState::kExited;
       status.exit_code = fake_.asked_exit;
-      status.stopped = ends_as_ordered(fake_.asked_exit);
+      status.stopped =
+          fake_.asked_exit == 0 || fake_.asked_exit == static_cast<int>(Errc::kResumable);
       status.ended_unix_ms = 8'000'000;
     }
     return {};

@@ -246,6 +246,18 @@ TEST_F(AgentTest, AProcessThatFailsWhenItIsAskedToSaveWasNotStopped) {
   }
 }
 
+TEST_F(AgentTest, WhateverAProcessEndsWithByAnOrderItWasStopped) {
+  const auto agent = connect_agent();
+  push_script(*agent, "reads", "trap 'exit 6' TERM\necho runs\nwhile :; do sleep 0.01; done");
+  const ProcessSpec spec = script("reads", "trainer-0");
+  ASSERT_TRUE(agent->start(spec));
+  wait_log(*agent, spec.log, "runs");
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(20)));
+  const ProcessStatus status = wait_end(*agent, "job-1", "trainer-0");
+  EXPECT_EQ(status.exit_code, 6);
+  EXPECT_TRUE(status.stopped);
+}
+
 // A session that is nobody's but the test's; it ends with the variable.
 class Bystander {
  public:
