@@ -265,6 +265,7 @@ DataConfig read_data(TomlTable data, const std::string& folder) {
   config.train = data.string("train");
   config.test = data.string("test");
   config.format = data.choice("format", "ngram", row_names(data_formats()));
+  data.decides("format");
   find_row(data_formats(), config.format)->read(data, config);
   read_dictionary(data, folder, config);
   read_reading(data, config);

@@ -110,19 +110,17 @@ void read_local(TomlTable& table, JobConfig& job) {
   check_used(table, update_frequency, job.is_local(), "geo and local_sgd");
   read_center(table, job);
   if (!job.is_local()) return;
-  const auto refuse = [&](bool is_given, const char* what) {
-    if (is_given)
-      table.fail(table.has("dense") ? "dense" : "sparse",
-                 fmt::format("geo and local_sgd have no {}", what));
+  const auto refuse = [&](bool is_given, const char* why) {
+    if (is_given) table.fail(table.has("dense") ? "dense" : "sparse", why);
   };
-  refuse(job.uses(wire::STRATEGY_HALF_ASYNC), "half_async beside them");
+  refuse(job.uses(wire::STRATEGY_HALF_ASYNC), "half_async does not go with geo or local_sgd");
   if (!job.uses(wire::STRATEGY_LOCAL_SGD)) return;
   // A trainer at the end of its data would wait for a round of one kind, and the others for it in a
   // round of the other.
   refuse(job.uses(wire::STRATEGY_SYNC),
-         "sync beside local_sgd: their rounds would wait for each other");
+         "sync does not go with local_sgd: their rounds would wait for each other");
   if (job.is_collective()) table.fail("dense", "collective does not go with local_sgd for tables");
-  refuse(job.staleness_max.has_value(), "staleness_max beside local_sgd");
+  refuse(job.staleness_max.has_value(), "staleness_max does not go with local_sgd");
 }
 
 void read_partitioning(TomlTable& table, JobConfig& job) {

@@ -118,7 +118,10 @@ void TomlDocument::add_unknown_keys() {
 
 Status TomlDocument::verdict() const {
   if (mistakes.empty()) return {};
-  return error(*std::min_element(mistakes.begin(), mistakes.end(), precedes));
+  const auto first = std::ranges::find(mistakes, decisive, &Mistake::location);
+  return error(first != mistakes.end()
+                   ? *first
+                   : *std::min_element(mistakes.begin(), mistakes.end(), precedes));
 }
 
 Result<toml::table> TomlDocument::parse_text(std::string_view content,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ namespace paddle::config {
 struct Location {
   std::string name;
   toml::source_position at;
+
+  bool operator==(const Location&) const = default;
 };
 
 struct Mistake {
@@ -44,6 +47,7 @@ struct TomlDocument {
   std::deque<toml::table> absent;  // stand for tables that were looked up in vain
   std::deque<OpenTable> open;
   std::vector<Mistake> mistakes;
+  std::optional<Location> decisive;  // a mistake there comes before all others
 
   Location locate(const toml::source_region& region) const {
     return {region.path ? *region.path : name, region.begin};

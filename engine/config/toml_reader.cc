@@ -172,6 +172,11 @@ void TomlTable::fail(std::string_view key, std::string_view message, std::string
                  node == nullptr);
 }
 
+void TomlTable::decides(std::string_view key) {
+  const toml::node* const node = document_->open[index_].table->get(key);
+  if (node != nullptr) document_->decisive = document_->locate(node->source());
+}
+
 std::string TomlTable::resolved_text() const {
   // toml++ 3.3 quotes strings with a line break so that they cannot always be read again.
   constexpr toml::format_flags kFlags = toml::toml_formatter::default_flags &

@@ -68,6 +68,9 @@ class TomlTable {
   // The key counts as looked up.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");
 
+  // A mistake at this key comes before all others: what the other keys mean follows from it.
+  void decides(std::string_view key);
+
   // The first mistake in the order of the file; absent keys come last. Call it once, after every
   // lookup.
   Status finish();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/config/job_config.h"
 #include "engine/config/sections.h"
 #include "tests/support/temporary_folder.h"
 
@@ -184,6 +185,27 @@ TEST_F(DataConfigTest, ASeparatorIsForIdsOfOneColumn) {
             "job.toml:5:45: 'columns' is empty");
   EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'id', separator = \"\"}]"),
             "job.toml:5:47: 'separator' must be one character, not a quote or a line end");
+}
+
+// The keys of a format mean nothing to another, and the layers' inputs are its slots.
+TEST_F(DataConfigTest, AnUnknownFormatIsToldBeforeWhatFollowsFromIt) {
+  const std::string told =
+      "'format' is 'json', but must be one of 'ngram', 'bow', 'multislot', 'libsvm', 'csv', "
+      "'criteo', 'jsonl', 'npz'; did you mean 'jsonl'?";
+  EXPECT_EQ(mistake("buckets = 10\nformat = 'json'"), "job.toml:4:10: " + told);
+  const std::string job = folder_.write("job.toml", R"([data]
+train = "x"
+format = "libsvm"
+buckets = 1000
+[[layer]]
+name = "output"
+type = "fc"
+input = "features"
+size = 1
+)");
+  const auto read = read_job(job, {"data.format=json"});
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "--set data.format=json: " + told);
 }
 
 TEST_F(DataConfigTest, NamesMistakes) {

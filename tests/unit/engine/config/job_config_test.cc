@@ -399,10 +399,11 @@ TEST_F(JobConfigTest, ReadsLocalStrategies) {
     EXPECT_NE(mistake(head, to).find(expected), std::string::npos) << to << mistake(head, to);
   };
   has(head + "update_frequency = 7\n", "is for geo and local_sgd");
-  has("dense = 'geo'\nsparse = 'half_async'\n", "no half_async beside them");
-  has("dense = 'local_sgd'\nsparse = 'sync'\n", "no sync beside local_sgd");
+  has("dense = 'geo'\nsparse = 'half_async'\n", "half_async does not go with geo or local_sgd");
+  has("dense = 'local_sgd'\nsparse = 'sync'\n", "sync does not go with local_sgd: their rounds");
   has("dense = 'collective'\nsparse = 'local_sgd'\n", "collective does not go with local_sgd");
-  has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n", "no staleness_max beside");
+  has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n",
+      "staleness_max does not go with local_sgd");
   EXPECT_EQ(job->elastic_rate, 0.0F);
   const std::string elastic =
       "dense = 'local_sgd'\nsparse = 'async'\n"

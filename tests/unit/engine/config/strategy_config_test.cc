@@ -41,8 +41,9 @@ TEST_F(StrategyConfigTest, TablesFollowLocalSgdUnlessTheyAreNamed) {
   const auto named = read("dense = 'local_sgd'\nsparse = 'async'\n");
   ASSERT_TRUE(named) << named.error().message;
   EXPECT_EQ(named->sparse_strategy, wire::STRATEGY_ASYNC);
-  EXPECT_NE(mistake("dense = 'local_sgd'\nsparse = 'sync'\n").find("no sync beside local_sgd"),
-            std::string::npos);
+  EXPECT_NE(
+      mistake("dense = 'local_sgd'\nsparse = 'sync'\n").find("sync does not go with local_sgd"),
+      std::string::npos);
 }
 
 TEST_F(StrategyConfigTest, UnevenDataIsJoinedUnlessTheJobSaysMore) {
