@@ -123,8 +123,7 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
     return ended;
   }
   // Nobody waits for a trainer that will fail again. One that lost a pserver comes back, and finds
-  // out then whether the job goes on.
-  // At a stop the others have left, and do not.
+  // out then whether the job goes on. At a stop the others have left, and do not.
   const bool comes_back =
       ended.error().code == Errc::kUnreachable && !training.has_lost_push() && !client.stop_asked();
   if (!comes_back) {
@@ -147,8 +146,9 @@ Status run_session(TrainerProcess& process) {
   const auto tell_awaited = [](std::span<const std::uint32_t> trainers, Duration waited) {
     notify_awaited(trainers, std::chrono::duration_cast<std::chrono::milliseconds>(waited));
   };
-  auto joined = trainer::join_job(process.job, process.parameters, options, process.model.team(),
-                                  tell_awaited);
+  auto joined = trainer::join_job(process.job, process.parameters,
+                                  options_to_join(options, process.parameters, process.memory),
+                                  process.model.team(), tell_awaited);
   if (!joined) {
     if (!trainer::KeptPush::was_leaving(process.memory)) return std::move(joined).error();
     log_info("the job was over: {}", joined.error().message);

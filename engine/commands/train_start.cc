@@ -1,5 +1,7 @@
 #include "engine/commands/train_start.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -15,6 +17,8 @@
 namespace paddle::commands {
 namespace {
 
+// Longer than a pserver that was killed takes to listen again, which restores its tables later.
+constexpr std::uint32_t kOverWithinSeconds = 5;
 constexpr const char* kNoFileHint =
     "patterns are relative to that folder; a template's ./prepare makes its data";
 
@@ -128,6 +132,15 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
     PADDLE_TRY_STATUS(client.snapshots().load(snapshot));
   }
   return client.ready();
+}
+
+trainer::TrainOptions options_to_join(trainer::TrainOptions options,
+                                      const wire::ParameterSet& parameters,
+                                      const UniqueFd& memory) {
+  // A group's other trainers may be on their way back, and take longer.
+  if (parameters.trainers_return() && trainer::KeptPush::was_leaving(memory))
+    options.connect_timeout = std::min(options.connect_timeout, kOverWithinSeconds);
+  return options;
 }
 
 void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop) {

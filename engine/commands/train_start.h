@@ -30,6 +30,11 @@ wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer
                                      const trainer::TrainOptions& options,
                                      const trainer::LoopOptions& loop);
 
+// Those of a trainer whose earlier life was leaving wait less long for pservers, which may have
+// ended since.
+trainer::TrainOptions options_to_join(trainer::TrainOptions options,
+                                      const wire::ParameterSet& parameters, const UniqueFd& memory);
+
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
 // that is running goes on by itself. `went_back`: as in wire::Progress, left where there is no
 // news.

@@ -85,6 +85,27 @@ TEST_F(LoneReturn, SyncEndsWithTheSameBitsAndTotals) {
   EXPECT_EQ(totals_of(job.output("killed", 0)), totals_of(job.output("whole", 0)));
 }
 
+// As one that is killed after it has told the pservers that it leaves, which then ended.
+TEST_F(LoneReturn, OneThatWasLeavingLearnsWithinSecondsThatTheJobIsOver) {
+  job.write_clicks(2, 300);
+  const Shape shape{.trainers = 2, .pservers = 2};
+  const int port = free_ports(4);
+  std::vector<Process> pservers;
+  for (int id = 0; id < shape.pservers; ++id)
+    pservers.push_back(job.start_pserver("job", shape, id, port, {"--lost_trainer_ends_job"}));
+  for (const Process& pserver : pservers) ASSERT_TRUE(pserver.prints("READY pserver"));
+  std::vector<std::unique_ptr<Supervised>> trainers;
+  for (int id = 0; id < shape.trainers; ++id)
+    trainers.push_back(supervised_trainer(job, "job", shape, id, port, {"--num_passes=1"}));
+  for (auto& trainer : trainers) ASSERT_EQ(trainer->wait(kLimit), 0) << trainer->process().output();
+  for (Process& pserver : pservers) ASSERT_EQ(pserver.wait(), 0) << pserver.output();
+  const auto begun = std::chrono::steady_clock::now();
+  trainers[1]->start();
+  EXPECT_EQ(trainers[1]->wait(kLimit), 0) << trainers[1]->process().output();
+  EXPECT_NE(trainers[1]->process().output().find("the job was over"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(15));
+}
+
 class LoneReturnExactlyOnce
     : public LoneReturn,
       public testing::WithParamInterface<std::pair<const char*, const char*>> {};
