@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/kernels/avx512_few_rows.h"
 #include "engine/kernels/avx512_panels.h"
 #include "engine/memory/huge_pages.h"
 
@@ -148,6 +149,12 @@ std::size_t part_size(std::size_t total, std::size_t most, std::size_t unit) {
   return (even + unit - 1) / unit * unit;
 }
 
+// Values of k after which a sum goes to C and begins anew.
+template <class Kind>
+std::size_t depth_of(std::size_t k) {
+  return part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
+}
+
 static_assert(kPanelsA * sizeof(Lane) % 64 == 0);  // the panels of B begin on a cache line too
 
 template <class Kind>
@@ -157,7 +164,7 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
   thread_local LargeArray<Lane> panels(kPanelsA + kPanelsB);
   Lane* const panels_a = panels.data();
   Lane* const panels_b = panels_a + kPanelsA;
-  const std::size_t depth = part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
+  const std::size_t depth = depth_of<Kind>(k);
   const std::size_t block_rows = part_size(m, kBlockRowsMax, kTileRows);
   const std::size_t block_columns = part_size(n, kBlockColumnsMax, kTileColumns);
   // Rows of floats that run along k are lanes already and need no packing.
@@ -240,6 +247,9 @@ void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, 
   if (compute == Compute::kBfloat16) {
     avx512::multiply_blocks<avx512::Bfloat16>(from_a, from_b, m, n, k, accumulate, c, stride_c,
                                               epilogue);
+  } else if (m <= avx512::kFewRowsMax && a_along && !b_along) {
+    avx512::multiply_unpacked(from_a, from_b, m, n, k, avx512::depth_of<avx512::Float32>(k),
+                              accumulate, c, stride_c, epilogue);
   } else {
     avx512::multiply_blocks<avx512::Float32>(from_a, from_b, m, n, k, accumulate, c, stride_c,
                                              epilogue);

@@ -131,17 +131,31 @@ TEST(Gemm, EndsWithItsEpilogue) {
 
 // A row's bits do not depend on the number of rows, so a batch may be split among threads.
 TEST(Gemm, GivesARowTheSameBitsAmongFewAndMany) {
+  // Columns that fill vectors, and some that do not; values of k that make one sum, and several.
+  const std::size_t shapes[][2] = {{37, 270}, {64, 512}, {400, 400}, {130, 1100}};
   for (const Compute compute : {Compute::kFloat32, Compute::kBfloat16}) {
     if (!has_avx512_gemm(compute)) continue;
-    const auto a = random_floats(601 * 270, 1);
-    const auto b = random_floats(270 * 37, 2);
-    std::vector<float> all(601 * 37);
-    std::vector<float> last(37);
-    gemm(compute, Transpose::kNo, Transpose::kNo, 601, 37, 270, a.data(), b.data(), false,
-         all.data());
-    gemm(compute, Transpose::kNo, Transpose::kNo, 1, 37, 270, a.data() + 600 * 270, b.data(), false,
-         last.data());
-    EXPECT_TRUE(std::equal(last.begin(), last.end(), all.end() - 37));
+    for (const auto& [n, k] : shapes) {
+      constexpr std::size_t kMany = 41;
+      const auto a = random_floats(kMany * k, 1);
+      const auto b = random_floats(k * n, 2);
+      const auto bias = random_floats(n, 3);
+      for (const bool accumulate : {false, true}) {
+        const auto begin = random_floats(kMany * n, 4);
+        auto all = begin;
+        gemm(compute, Transpose::kNo, Transpose::kNo, kMany, n, k, a.data(), b.data(), accumulate,
+             all.data(), {bias.data(), true});
+        for (std::size_t few = 1; few <= 32; ++few) {
+          const std::size_t skipped = kMany - few;
+          std::vector<float> last(begin.end() - static_cast<std::ptrdiff_t>(few * n), begin.end());
+          gemm(compute, Transpose::kNo, Transpose::kNo, few, n, k, a.data() + skipped * k, b.data(),
+               accumulate, last.data(), {bias.data(), true});
+          ASSERT_TRUE(std::equal(last.begin(), last.end(),
+                                 all.end() - static_cast<std::ptrdiff_t>(few * n)))
+              << few << " rows, " << n << " columns, " << k;
+        }
+      }
+    }
   }
 }
 
