@@ -166,7 +166,7 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
     if (abort_is_asked_) take_abort(now);
     if (now - ticked_ >= kTick) {
       tick(now);
-      tell_awaited(now, core_.awaited(), core_.waited(now));
+      tell_awaited(now, core_.holding_up(now), core_.waited(now));
     }
     if (core_.failure()) {
       let_go();

@@ -199,21 +199,13 @@ void GroupCore::closed(TimePoint now, std::uint32_t peer, const Error& why) {
   fail(now,
        Error{code,
              fmt::format("lost {}: {}; {}", name(peer), why.message,
-                         state_of(now, peer, " by " + name(rank()))),
+                         one.word.text(now, options_.names, " by " + name(rank()))),
              why.hint},
        peer);
 }
 
-// "last heard 0.3 s ago, testing", with `by` behind the time.
-std::string GroupCore::state_of(TimePoint now, std::uint32_t peer, const std::string& by) const {
-  const Peer& one = peers_[peer];
-  const std::string doing = one.activity.empty() ? "" : ", " + one.activity;
-  if (one.heard == TimePoint{}) return "never heard" + by + doing;
-  return fmt::format("last heard {:.1f} s ago{}{}", seconds(now - one.heard), by, doing);
-}
-
 void GroupCore::set_activity(std::string_view activity) {
-  activity_ = activity.substr(0, kActivityBytesMax);
+  pulse_.activity = activity.substr(0, kActivityBytesMax);
   for (Peer& peer : peers_) peer.pulse_is_due = true;
 }
 
@@ -222,6 +214,7 @@ std::vector<std::string> GroupCore::on_tick(TimePoint now) {
   if (now - pulsed_ >= kPulsePeriod) {
     pulsed_ = now;
     for (Peer& peer : peers_) peer.pulse_is_due = true;
+    pulse_.waits_for = waited(now) >= kPulsePeriod ? awaited() : std::vector<std::uint32_t>();
   }
   if (open_.empty() || failure_) return lines;
   const Duration waited = this->waited(now);
@@ -241,11 +234,14 @@ std::vector<std::string> GroupCore::on_tick(TimePoint now) {
   return lines;
 }
 
-// Whoever tests or saves may take its time, as long as it is heard.
+// Whoever tests or saves may take its time, as long as it is heard. One that waits itself is not
+// to be blamed: whoever waits for the same rank without others between gives that up before.
 bool GroupCore::is_gone(TimePoint now) const {
   TimePoint since = first_since_;
   for (const std::uint32_t peer : awaited()) {
-    if (!peers_[peer].activity.empty()) since = std::max(since, peers_[peer].heard);
+    const LastWord& word = peers_[peer].word;
+    if (word.is_busy()) since = std::max(since, word.heard);
+    if (word.waits(now)) since = std::max(since, first_since_ + options_.slow_after);
   }
   return now - since >= options_.gone_after;
 }
@@ -264,10 +260,27 @@ std::vector<std::uint32_t> GroupCore::awaited() const {
   return ranks;
 }
 
+std::vector<std::uint32_t> GroupCore::holding_up(TimePoint now) const {
+  const std::vector<std::uint32_t> peers = awaited();
+  std::vector<std::uint32_t> ranks;
+  for (const std::uint32_t peer : peers) {
+    const LastWord& word = peers_[peer].word;
+    if (!word.waits(now)) ranks.push_back(peer);
+    if (!word.waits(now)) continue;
+    std::ranges::copy_if(word.pulse.waits_for, std::back_inserter(ranks),
+                         [&](std::uint32_t other) { return other != rank(); });
+  }
+  std::ranges::sort(ranks);
+  const auto repeated = std::ranges::unique(ranks);
+  ranks.erase(repeated.begin(), repeated.end());
+  return ranks.empty() ? peers : ranks;
+}
+
 std::string GroupCore::waited_for(TimePoint now) const {
   std::string text;
   for (const std::uint32_t peer : awaited()) {
-    text += fmt::format("{}{} [{}]", text.empty() ? "" : ", ", name(peer), state_of(now, peer));
+    text += fmt::format("{}{} [{}]", text.empty() ? "" : ", ", name(peer),
+                        peers_[peer].word.text(now, options_.names));
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "engine/collective/events.h"
+#include "engine/collective/pulse.h"
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
 #include "engine/kernels/bf16.h"
@@ -14,8 +15,6 @@
 
 namespace paddle::collective {
 
-constexpr Duration kPulsePeriod = std::chrono::milliseconds(250);
-constexpr std::size_t kActivityBytesMax = 200;
 // Of the frames that carry facts: kMember, kStep, kLeaveGroup.
 constexpr std::size_t kFactsTailBytesMax = kWholeBytesMax;
 
@@ -90,7 +89,7 @@ class GroupCore {
   Verdict judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
   std::span<std::byte> place(std::uint32_t peer, const FrameHeader& header, std::size_t tail_bytes);
   void received(TimePoint now, std::uint32_t peer, Frame&& frame);
-  void heard(TimePoint now, std::uint32_t peer) { peers_[peer].heard = now; }
+  void heard(TimePoint now, std::uint32_t peer) { peers_[peer].word.heard = now; }
 
   // The connection has ended. A rank that has left the group is no loss.
   void closed(TimePoint now, std::uint32_t peer, const Error& why);
@@ -106,6 +105,8 @@ class GroupCore {
   // testing]".
   std::string waited_for(TimePoint now) const;
   std::vector<std::uint32_t> awaited() const;
+  // Those of them that hold this rank up: for one that says that it waits itself, its own.
+  std::vector<std::uint32_t> holding_up(TimePoint now) const;
   Duration waited(TimePoint now) const { return open_.empty() ? Duration() : now - first_since_; }
   // How far the oldest operation has come with each rank that it waits for.
   std::string position(TimePoint now) const;
@@ -134,8 +135,7 @@ class GroupCore {
     std::uint64_t segments_added = 0;           // of those
     std::array<Bytes, kWindowSegments> window;  // the segments that are not added yet
     Facts facts;
-    std::string activity;
-    TimePoint heard{};
+    LastWord word;
     bool pulse_is_due = false;
     bool abort_is_due = false;
     bool is_drained = false;
@@ -163,7 +163,6 @@ class GroupCore {
   bool add_segment(TimePoint now, std::uint64_t number, Open& operation);
   void sum(const Open& operation, const Range& part);
   void fail(TimePoint now, Error why, std::uint32_t untold);
-  std::string state_of(TimePoint now, std::uint32_t peer, const std::string& by = "") const;
   bool is_gone(TimePoint now) const;
   void note(TimePoint now, EventKind kind, std::uint32_t peer, std::uint64_t operation,
             std::uint64_t offset = 0) {
@@ -178,7 +177,7 @@ class GroupCore {
   std::vector<const kernels::Bf16*> packed_terms_;
   std::optional<Error> failure_;
   std::string abort_head_;
-  std::string activity_;
+  Pulse pulse_;  // its own
   bool is_leaving_ = false;
   TimePoint first_since_{};  // the oldest open operation has been it since then
   Duration warn_after_{};

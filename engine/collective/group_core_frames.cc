@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t kFactsHeadBytesMax = 32U << 10U;
 constexpr std::size_t kTextBytesMax = 4096;  // of another rank's reason
-constexpr std::size_t kRanksTold = 8;        // in one line of the log
 
 bool is_facts(std::uint8_t type) {
   return type == static_cast<std::uint8_t>(FrameType::kMember) ||
@@ -86,7 +85,7 @@ std::string GroupCore::position(TimePoint now) const {
     const Progress& progress = oldest.progress[peer];
     text += fmt::format("; {}: sent {} of {}, received {} of {}, {}", name(peer), progress.sent,
                         frames(oldest, rank(), peer), progress.received,
-                        frames(oldest, peer, rank()), state_of(now, peer));
+                        frames(oldest, peer, rank()), peers_[peer].word.text(now, options_.names));
   }
   return text;
 }
@@ -100,10 +99,8 @@ std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
     return Outgoing{header_of(FrameType::kAbort), abort_head_};
   }
   if (one.pulse_is_due) {
-    wire::GroupPulse pulse;
-    pulse.set_activity(activity_);
     one.type_sent = static_cast<std::uint8_t>(FrameType::kPulse);
-    return Outgoing{header_of(FrameType::kPulse), pulse.SerializeAsString()};
+    return Outgoing{header_of(FrameType::kPulse), encode(pulse_)};
   }
   Open* const operation = open(one.sending);
   if (operation == nullptr || !may_send(one.sending)) return std::nullopt;
@@ -250,13 +247,10 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
 
 void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
   Peer& one = peers_[peer];
-  one.heard = now;
+  one.word.heard = now;
   const FrameHeader& header = frame.header;
   if (header.type == static_cast<std::uint8_t>(FrameType::kPulse)) {
-    wire::GroupPulse pulse;
-    if (pulse.ParseFromString(frame.head)) {
-      one.activity = escape_control(pulse.activity().substr(0, kActivityBytesMax));
-    }
+    if (auto pulse = decode_pulse(frame.head, size())) one.word.pulse = *std::move(pulse);
     return;
   }
   if (header.type == static_cast<std::uint8_t>(FrameType::kAbort)) {

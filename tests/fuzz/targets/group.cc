@@ -41,7 +41,7 @@ class Play {
     if (self().failure() || !self().is_idle()) std::abort();
     for (const auto& bucket : ranks_[kSelf].buckets) {
       for (const float value : bucket) {
-        if (value != 3 && value != 1) std::abort();
+        if (value != 3 && value != 2 && value != 1) std::abort();  // 2: of a host
       }
     }
   }
@@ -51,7 +51,8 @@ class Play {
 
   // The same operation on every rank: sums of ones are 3, all else stays 1.
   void post() {
-    const std::uint8_t kind = input_.below(6);
+    const std::uint8_t kind = input_.below(8);
+    if (kind >= 6) return post_levels(kind == 6);
     const std::size_t floats = kRanks * (input_.number() % (kFloatsMax / kRanks));
     for (Rank& rank : ranks_) {
       auto& bucket = rank.buckets.emplace_back(kind < 4 ? floats : 0, 1.0F);
@@ -62,6 +63,23 @@ class Play {
       if (kind >= 4) operation = {.type = FrameType::kStep, .head = "x", .step = kind};
       const std::uint64_t number = rank.core.post(now_, std::move(operation));
       if (kind >= 4) rank.steps.push_back(number);
+    }
+  }
+
+  // The same in two levels: rank 1 owns the slice of its host, on which rank 2 is too.
+  void post_levels(bool reduces) {
+    const auto hosts = std::make_shared<const Hosts>(std::vector<std::uint64_t>{1, 2, 2});
+    for (Rank& rank : ranks_) {
+      auto& bucket = rank.buckets.emplace_back(kFloatsMax, 1.0F);
+      Operation operation{.data = std::as_writable_bytes(std::span(bucket))};
+      operation.weights.assign(kRanks, 1.0F);
+      operation.shape.bytes = 4 * bucket.size();
+      operation.shape.hosts = hosts;
+      operation.shape.pattern = reduces ? Pattern::kReduceOnHost : Pattern::kGatherBetween;
+      rank.core.post(now_, operation);
+      operation.shape.pattern = reduces ? Pattern::kReduceBetween : Pattern::kGatherOnHost;
+      operation.follows = true;
+      rank.core.post(now_, operation);
     }
   }
 

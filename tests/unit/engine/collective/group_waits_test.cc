@@ -213,5 +213,39 @@ TEST(GroupWaits, Trap16TwoThreadsWaitForTwoOperations) {
   });
 }
 
+// The last rank stops. Rank 0 waits for rank 2 between hosts, which waits for the last one on its
+// own, and rank 0 would be the first to give up.
+TEST(GroupWaits, InTwoLevelsARankThatStopsIsNamedByThoseThatDoNotWaitForItThemselves) {
+  auto options = options_of(4);
+  std::vector<std::uint32_t> told;
+  for (GroupOptions& one : options) {
+    one.host = 1 + one.rank / 2;
+    one.sums_on_hosts = true;
+    one.slow_after = milliseconds(1500);
+    one.gone_after = milliseconds(one.rank == 0 ? 2000 : 2500);
+  }
+  options[0].on_waiting = [&](std::span<const std::uint32_t> ranks, Duration) {
+    told.assign(ranks.begin(), ranks.end());
+  };
+  GroupOptions last = std::move(options.back());
+  options.pop_back();
+  const OtherProcess other(std::move(last), [](GroupOptions own) {
+    auto group = Group::join(std::move(own), soon());
+    if (group) ::raise(SIGSTOP);
+  });
+  as_ranks(std::move(options), [](GroupOptions own) {
+    auto group = Group::join(std::move(own), soon());
+    ASSERT_TRUE(group) << group.error().message;
+    std::vector<float> bucket(20'000);
+    const std::vector<float> shares(4, 1);
+    const Status reduced = (*group)->reduce_scatter(bucket, shares).wait();
+    ASSERT_FALSE(reduced);
+    EXPECT_EQ(reduced.error().code, Errc::kUnreachable);
+    EXPECT_NE(reduced.error().message.find(" for rank 3 (node-3)"), std::string::npos)
+        << reduced.error().message;
+  });
+  EXPECT_EQ(told, std::vector<std::uint32_t>{3});
+}
+
 }  // namespace
 }  // namespace paddle::collective
