@@ -87,13 +87,13 @@ def stop_pserver(job, rng):
 
 
 def pair(job, rng):
-    """A trainer, its node, and the node of a pserver that is another one."""
+    """A trainer, its node, and the node of a pserver, or else a trainer, that is another one."""
     engines = job.engines()
     trainers = [role for role in sorted(engines) if role.startswith("trainer")]
-    pservers = [one.node for role, one in sorted(engines.items()) if role.startswith("pserver")]
+    peers = [one.node for role, one in sorted(engines.items()) if role.startswith("pserver")] or [engines[one].node for one in trainers]
     trainer = rng.choice(trainers)
     node = engines[trainer].node
-    return trainer, node, rng.choice([one for one in pservers if one != node])
+    return trainer, node, rng.choice([one for one in peers if one != node])
 
 
 def cut_both_ways(job, rng):

@@ -14,7 +14,7 @@ ATTEMPTS_MAX = 10  # to follow or resume a job that makes no progress
 UNREACHABLE = 4
 BUSY = 2
 Batch = collections.namedtuple("Batch", "time at")  # time: seconds; at: (pass, batch)
-Process = collections.namedtuple("Process", "role pid node is_supervisor")
+Process = collections.namedtuple("Process", "role pid node is_supervisor metrics")
 
 
 OF_THE_JOB = {"done", "MANIFEST", "job.toml", "path.txt", "model"}  # not of what was trained
@@ -66,10 +66,11 @@ def processes_below(folder):
             continue
         node = int(program[len(folder) + 1:].split("/")[0])
         if len(arguments) > 3 and arguments[1] == "supervise":
-            found.append(Process(arguments[3].split("/")[1], int(entry), node, True))
+            found.append(Process(arguments[3].split("/")[1], int(entry), node, True, ""))
             continue
         role = next((match for match in (re.fullmatch(r"--(trainer|pserver)_id=(\d+)", one) for one in arguments) if match), None)
-        found.append(Process(f"{role[1]}-{role[2]}" if role else "agent", int(entry), node, False))
+        metrics = next((os.path.basename(one) for one in arguments if one.startswith("--metrics=")), "")
+        found.append(Process(f"{role[1]}-{role[2]}" if role else "agent", int(entry), node, False, metrics))
     return found
 
 
@@ -183,7 +184,7 @@ class Job:
     def __init__(self, paddlectl, name, arguments, workspace="ledger"):
         self.paddlectl, self.nodes, self.name, self.arguments = paddlectl, paddlectl.nodes, name, arguments
         self.log = f"{self.nodes.folder}/{name}.log"
-        self.metrics, self.node_of = {}, {}
+        self.metrics, self.node_of, self.file_of = {}, {}, {}
         self.resumed = self.attempts = 0
         self.code = None
         self.workspace = workspace
@@ -222,6 +223,7 @@ class Job:
     def engines(self):
         found = {one.role: one for one in processes_below(f"{self.nodes.folder}/disks") if not one.is_supervisor and one.role != "agent"}
         self.node_of.update((role, one.node) for role, one in found.items())
+        self.file_of.update((role, one.metrics) for role, one in found.items())
         return found
 
     def supervisors(self):
@@ -236,7 +238,7 @@ class Job:
     def read(self, takes_up=True):
         """Reads the metrics, and takes up the job again where its follower ended before it did."""
         for role in self.trainers():
-            self.metrics.setdefault(role, Metrics(f"{self.folder_on(self.node_of[role])}/node_*/metrics.jsonl")).read()
+            self.metrics.setdefault(role, Metrics(f"{self.folder_on(self.node_of[role])}/node_*/{self.file_of[role]}")).read()
         if takes_up and self.code is None and (code := self.follower.poll()) is not None:
             self.take_up(code)
 
