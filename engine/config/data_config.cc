@@ -230,10 +230,6 @@ void read_reading(TomlTable& data, DataConfig& config) {
     data.fail("pipe_command", "'pipe_command' does not go with 'command'",
               "the command may itself print what the other would");
   }
-  if (!config.command.empty() && config.format == "npz") {
-    data.fail("command", "'command' streams objects, and an npz is not read in a row",
-              "let it print jsonl or multislot");
-  }
   config.pipe_timeout = std::chrono::seconds(data.integer(
       "pipe_timeout", static_cast<std::int64_t>(config.pipe_timeout.count()), 1, kPipeTimeoutMax));
   config.threads = read_count(data, "threads", config.threads, 1, kThreadsMax);

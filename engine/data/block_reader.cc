@@ -107,14 +107,14 @@ bool BlockReader::is_all_read() const {
 
 std::unique_ptr<ChunkSource> BlockReader::open(std::uint32_t file) const {
   const std::string& path = options_.share.files[file];
+  SourceOptions options{.pipe_command = options_.data.pipe_command,
+                        .command = options_.data.command,
+                        .folder = options_.folder,
+                        .pipe_timeout = options_.data.pipe_timeout,
+                        .stop_fd = stop_fd_.get()};
   if (options_.data.format == "npz")
-    return std::make_unique<NpzReader>(path, file, options_.data, stop_fd_.get());
-  return std::make_unique<ChunkReader>(path, file,
-                                       SourceOptions{.pipe_command = options_.data.pipe_command,
-                                                     .command = options_.data.command,
-                                                     .folder = options_.folder,
-                                                     .pipe_timeout = options_.data.pipe_timeout,
-                                                     .stop_fd = stop_fd_.get()});
+    return std::make_unique<NpzReader>(path, file, options_.data, std::move(options));
+  return std::make_unique<ChunkReader>(path, file, std::move(options));
 }
 
 // Called only by the thread that has set sequence.is_reading.

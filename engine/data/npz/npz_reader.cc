@@ -46,8 +46,8 @@ std::optional<std::uint64_t> product(std::uint64_t first, std::uint64_t second) 
 }  // namespace
 
 NpzReader::NpzReader(std::string path, std::uint32_t file, const config::DataConfig& data,
-                     int stop_fd)
-    : path_(std::move(path)), data_(data), stop_fd_(stop_fd), end_{.file = file} {}
+                     SourceOptions options)
+    : path_(std::move(path)), data_(data), options_(std::move(options)), end_{.file = file} {}
 
 Error NpzReader::at(const Array& array, Error error) const {
   return std::move(error).with(fmt::format("{}: array '{}'", path_, array.name));
@@ -159,7 +159,8 @@ Status NpzReader::open_slot(const config::DataSlotConfig& config) {
 
 Status NpzReader::open() {
   if (archive_) return {};
-  PADDLE_TRY(archive_, ZipArchive::open(path_));
+  PADDLE_TRY(UniqueFd opened, open_seekable(path_, options_));
+  PADDLE_TRY(archive_, ZipArchive::open(std::move(opened), path_));
   for (const config::DataSlotConfig& slot : data_.slots) PADDLE_TRY_STATUS(open_slot(slot));
   if (record_bytes_ > kRecordBytesMax) {
     return Error{Errc::kData,
@@ -294,7 +295,7 @@ Status NpzReader::go_to(const ChunkPlace& place) {
   PADDLE_TRY_STATUS(open());
   Chunk passing;
   while (end_.line < place.line) {
-    if (is_readable(stop_fd_)) return Error{Errc::kInterrupted, path_ + ": stopped"};
+    if (is_readable(options_.stop_fd)) return Error{Errc::kInterrupted, path_ + ": stopped"};
     PADDLE_TRY(const bool found, next(passing));
     if (!found) break;
   }

@@ -13,8 +13,9 @@ namespace paddle::data {
 
 class NpzReader final : public ChunkSource {
  public:
-  // `data` must outlive the reader. `stop_fd`, an eventfd or -1, ends a go_to().
-  NpzReader(std::string path, std::uint32_t file, const config::DataConfig& data, int stop_fd);
+  // `data` must outlive the reader.
+  NpzReader(std::string path, std::uint32_t file, const config::DataConfig& data,
+            SourceOptions options);
 
   Status go_to(const ChunkPlace& place) override;
   Result<bool> next(Chunk& chunk) override;
@@ -49,7 +50,7 @@ class NpzReader final : public ChunkSource {
 
   std::string path_;
   const config::DataConfig& data_;
-  int stop_fd_;
+  SourceOptions options_;
   std::optional<ZipArchive> archive_;
   std::vector<Slot> slots_;
   std::uint64_t records_ = 0;

@@ -4,9 +4,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+
+#include "base/bytes.h"
 
 namespace paddle::data {
 namespace {
+
+constexpr std::size_t kCopyBytes = 256U << 10U;
 
 class FileSource final : public ByteSource {
  public:
@@ -40,6 +45,27 @@ UniqueFd open_file(const std::string& path) {
 std::uint64_t position_of(const UniqueFd& file) {
   const off_t at = ::lseek(file.get(), 0, SEEK_CUR);
   return at > 0 ? static_cast<std::uint64_t>(at) : 0;
+}
+
+Result<UniqueFd> open_seekable(const std::string& path, const SourceOptions& options) {
+  if (options.command.empty() || path == kStandardInput) {
+    UniqueFd file = open_file(path);
+    if (!file) return system_error(Errc::kData, "open " + path);
+    return file;
+  }
+  PADDLE_TRY(const auto source, open_source(path, options));
+  std::string name = options.folder + "/.object-XXXXXX";
+  UniqueFd copy(::mkostemp(name.data(), O_CLOEXEC));
+  if (!copy) return system_error(Errc::kResource, "make " + name);
+  ::unlink(name.c_str());
+  Bytes bytes(kCopyBytes);
+  for (;;) {
+    PADDLE_TRY(const std::size_t count, source->read(bytes));
+    if (count == 0) return copy;
+    const auto read = std::span(bytes).first(count);
+    if (Status written = write_all(copy.get(), read, TimePoint::max()); !written)
+      return std::move(written).error().with(path + ": copying it to " + options.folder);
+  }
 }
 
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,

@@ -37,6 +37,9 @@ struct SourceOptions {
 // Opens a file to be read; nothing if that fails, with errno. Opened by its path, standard input
 // that is a file would be read again from its start, and a socket not at all.
 UniqueFd open_file(const std::string& path);
+// The same of what open_source() reads, where that is no file: it is copied to one without a name
+// in options.folder. kResource: there is no room.
+Result<UniqueFd> open_seekable(const std::string& path, const SourceOptions& options);
 // The offset of a file that may be shared with a program; 0 for what has none.
 std::uint64_t position_of(const UniqueFd& file);
 

@@ -146,11 +146,10 @@ class ZipArchive::MemberSource final : public ByteSource {
   bool is_open_ = false;
 };
 
-Result<ZipArchive> ZipArchive::open(const std::string& path) {
+Result<ZipArchive> ZipArchive::open(UniqueFd file, const std::string& path) {
   ZipArchive archive;
   archive.file_ = std::make_shared<File>();
-  archive.file_->fd = open_file(path);
-  if (!archive.file_->fd) return system_error(Errc::kData, "open " + path);
+  archive.file_->fd = std::move(file);
   struct stat status {};
   if (::fstat(archive.file_->fd.get(), &status) != 0) return system_error(Errc::kData, path);
   if (!S_ISREG(status.st_mode)) {

@@ -17,7 +17,7 @@ class ZipArchive {
   };
 
   // kData: it is no regular file, no zip archive, or cut off; or two members have one name.
-  static Result<ZipArchive> open(const std::string& path);
+  static Result<ZipArchive> open(UniqueFd file, const std::string& path);
 
   // Members by name; those with names of over 1024 bytes are left out.
   const std::map<std::string, Member, std::less<>>& members() const { return members_; }

@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   config.slots = {{.name = "a"},
                   {.name = "b", .type = (options & 1U) != 0 ? SlotType::kId : SlotType::kIds},
                   {.name = "c", .type = SlotType::kFloat, .width = 1U + (options >> 7U)}};
-  data::NpzReader reader(write_file(input), 0, config, -1);
+  data::NpzReader reader(write_file(input), 0, config, {});
   data::Chunk chunk;
   data::RecordBlock block;
   std::uint64_t records = 0;

@@ -132,8 +132,6 @@ TEST_F(DataConfigTest, ACommandListsAndReadsObjects) {
   EXPECT_EQ(mistake(format + "command = ['']"), "job.toml:4:11: 'command' names no program");
   EXPECT_EQ(mistake(format + "command = ['a']\npipe_command = ['cat']"),
             "job.toml:5:16: 'pipe_command' does not go with 'command'");
-  EXPECT_EQ(mistake("format = 'npz'\ncommand = ['a']\nslot = [{name = 'a', type = 'id'}]"),
-            "job.toml:4:11: 'command' streams objects, and an npz is not read in a row");
 }
 
 TEST_F(DataConfigTest, ADictionaryMayBeAnywhereButNotEmpty) {

@@ -1,6 +1,8 @@
 // Tests of npz files as data: their types and shapes, what is refused, and records in their order.
 #include "engine/data/npz/npz_reader.h"
 
+#include <filesystem>
+
 #include "tests/unit/engine/data/npz/npz_file.h"
 #include "tests/unit/engine/data/resume_fixture.h"
 
@@ -182,6 +184,17 @@ TEST_F(NpzTest, BadRecordsAreNamedOrLeftOut) {
   const Outcome outcome = read();
   EXPECT_EQ(outcome.bad_records, 1U);
   EXPECT_EQ(outcome.records, (std::vector<std::string>{kThree[0], kThree[2]}));
+}
+
+TEST_F(NpzTest, AnObjectIsCopiedToAFileWithoutAName) {
+  const std::string file = write(arrays(), 6);
+  options_.data.command = {"sh", "-c", "cat \"$2.npz\"", "objects"};
+  options_.folder = folder_.path() + "/w";
+  std::filesystem::create_directory(options_.folder);
+  options_.share.files = {file.substr(0, file.size() - 4)};
+  EXPECT_EQ(read_all(), kThree);
+  EXPECT_TRUE(std::filesystem::is_empty(options_.folder));
+  EXPECT_EQ(mistake_of("b").substr(0, 30), "command 'sh -c cat \"$2.npz\" ob");
 }
 
 TEST_F(NpzTest, TrainersShareTheRecordsOfAFile) {
