@@ -1,9 +1,11 @@
 // Speed of reading files into batches: each format with 1, 2 and 4 parsing threads, and compressed;
-// and the time to the first batch of a stream that begins late in the pass, with and without an
-// index of its chunks. The batches must be the same for all, else the program fails.
+// the time to the first batch of a stream that begins late in the pass, with and without an index
+// of its chunks; and passes from memory, as [data] cache = true has them, beside passes from files.
+// The batches must be the same for all, else the program fails.
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -21,6 +23,7 @@ namespace {
 constexpr std::size_t kFileBytes = 48U << 20U;
 constexpr std::uint32_t kBatchSize = 512;
 constexpr std::uint64_t kShuffleRecords = 4096;
+constexpr int kCachePasses = 5;
 
 struct Workload {
   std::string name;
@@ -147,6 +150,32 @@ bool measure_resume(const Workload& workload, data::DatasetOptions options, std:
   return true;
 }
 
+// Medians of passes from the file and from memory, in turn.
+bool measure_cache(const Workload& workload, data::DatasetOptions options,
+                   const data::Dictionary& dictionary) {
+  options.data.threads = 2;
+  data::DatasetOptions cached = options;
+  cached.cache = std::make_shared<data::RecordCache>(std::uint64_t{1} << 32U);
+  const Reading first = read(cached, dictionary);  // fills it
+  std::vector<double> files, memory;
+  for (int i = 0; i < kCachePasses; ++i) {
+    for (const bool is_cached : {false, true}) {
+      const Reading reading = read(is_cached ? cached : options, dictionary);
+      if (!reading.error.empty() || reading.sum != first.sum) {
+        std::fprintf(stderr, "%s: other batches from memory\n", workload.name.c_str());
+        return false;
+      }
+      (is_cached ? memory : files)
+          .push_back(static_cast<double>(reading.records) / reading.seconds);
+    }
+  }
+  std::ranges::sort(files);
+  std::ranges::sort(memory);
+  std::printf("%-10sa pass from the file: %9.0f records/s  from memory: %9.0f records/s\n",
+              workload.name.c_str(), files[kCachePasses / 2], memory[kCachePasses / 2]);
+  return true;
+}
+
 void write_gzip(const std::string& text, const std::string& path) {
   gzFile file = ::gzopen(path.c_str(), "wb1");
   ::gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
@@ -196,7 +225,8 @@ bool measure(const Workload& workload, const test::TemporaryFolder& folder,
     std::printf("%-10s%-5s%s\n", workload.name.c_str(), ending, figures.c_str());
   }
   options.share.files = {plain};
-  return measure_resume(workload, options, first.records / kBatchSize, dictionary);
+  return measure_resume(workload, options, first.records / kBatchSize, dictionary) &&
+         measure_cache(workload, options, dictionary);
 }
 
 }  // namespace
