@@ -115,10 +115,9 @@ void GroupCore::work(TimePoint now) {
   for (std::size_t i = 0; i < open_.size(); ++i) {
     Open& operation = open_[i];
     const unsigned levels = levels_of(operation.what.shape.pattern);
-    const bool is_next = (waiting & levels) == 0 && may_send(first_ + i);
-    while (is_next && operation.added < operation.to_add &&
-           add_segment(now, first_ + i, operation)) {
-      continue;
+    bool goes_on = (waiting & levels) == 0 && may_send(first_ + i);
+    while (goes_on && operation.added < operation.to_add) {
+      goes_on = add_segment(now, first_ + i, operation);
     }
     if (operation.added < operation.to_add) waiting |= levels;
   }
@@ -271,8 +270,7 @@ std::vector<std::uint32_t> GroupCore::holding_up(TimePoint now) const {
                          [&](std::uint32_t other) { return other != rank(); });
   }
   std::ranges::sort(ranks);
-  const auto repeated = std::ranges::unique(ranks);
-  ranks.erase(repeated.begin(), repeated.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks.empty() ? peers : ranks;
 }
 

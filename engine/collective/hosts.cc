@@ -6,7 +6,8 @@ namespace paddle::collective {
 
 Hosts::Hosts(std::span<const std::uint64_t> machines) {
   for (std::uint32_t rank = 0; rank < machines.size(); ++rank) {
-    const auto first = std::ranges::find(machines, machines[rank]) - machines.begin();
+    const auto first =
+        static_cast<std::size_t>(std::ranges::find(machines, machines[rank]) - machines.begin());
     if (first == rank) ranks_.emplace_back();
     const std::uint32_t host = first == rank ? count() - 1 : seats_[first].host;
     seats_.push_back({host, static_cast<std::uint32_t>(ranks_[host].size())});

@@ -36,9 +36,9 @@ class GroupLayout {
 
   std::size_t bucket_bytes(std::size_t number) const;
   // The elements of a part of a bucket, which is in bytes.
-  ElementRange part(std::size_t bucket, const collective::Range& bytes) const;
+  ElementRange part(std::size_t number, const collective::Range& bytes) const;
   // A small bucket is owned by every rank, whole.
-  bool is_everyones(std::size_t bucket) const;
+  bool is_everyones(std::size_t number) const;
 
  private:
   std::uint64_t elements_ = 0;
