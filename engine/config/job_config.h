@@ -126,6 +126,7 @@ struct JobConfig {
   wire::Partitioning partitioning;
   wire::Merge merge = wire::MERGE_MEAN;
   Uneven uneven = Uneven::kJoin;  // collective
+  bool bf16_wire = false;         // collective: dense gradients and values travel as bf16
   // sync: a node's trainers push one sum of their dense gradients. collective: they add them up
   // before those of other nodes.
   bool node_groups = false;

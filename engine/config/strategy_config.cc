@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 2> kCenterUpdates{"average", "elastic_ave
 constexpr float kDeltaAddRateDefault = 0.9F;  // of elastic averaging, as in its paper
 constexpr std::array<std::string_view, 2> kMerges{"mean", "sum"};
 constexpr std::array<std::string_view, 3> kUnevens{"join", "drop", "pad"};
+constexpr std::array<std::string_view, 2> kWires{"float32", "bf16"};
 constexpr std::array<std::string_view, 4> kPlacements{"round_robin", "hash_name", "size_balanced",
                                                       "explicit"};
 
@@ -165,6 +166,10 @@ void read_strategy(TomlTable table, JobConfig& job) {
              "dense = 'sync' and 'collective'");
   job.uneven = read_enum<Uneven>(table, "uneven", kUnevens);
   check_used(table, "uneven", job.is_collective(), "dense = 'collective'");
+  job.bf16_wire = table.choice("wire", kWires[0], kWires) == kWires[1];
+  check_used(table, "wire", job.is_collective(), "dense = 'collective'");
+  if (job.bf16_wire && job.node_groups)
+    table.fail("wire", "wire = 'bf16' does not go with 'node_groups'");
   read_partitioning(table, job);
 }
 

@@ -103,7 +103,7 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
   return strategy::GroupClient::create(
       parameters, std::move(group), std::move(dense),
       {job.train.passes, job.train.saving_period, job.train.has_decisions(),
-       static_cast<std::uint32_t>(job.uneven)});
+       static_cast<std::uint32_t>(job.uneven), job.bf16_wire});
 }
 
 // The trainers of one address are on one node. One that is alone there pushes as ever.

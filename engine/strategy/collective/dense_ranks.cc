@@ -29,6 +29,7 @@ Status wait_for(std::vector<collective::Pending>& pending) {
 Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet& set,
                                                        collective::Group& group, Options options) {
   std::unique_ptr<DenseRanks> ranks(new DenseRanks(set, group));
+  options.packs = options.packs && group.size() > 1;
   ranks->state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
   PADDLE_TRY_STATUS(ranks->check_memory(options));
   ranks->update_counts_.resize(static_cast<std::size_t>(set.parameters_size()));
@@ -44,13 +45,15 @@ Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet&
     PADDLE_TRY(Bucket bucket, ranks->make_bucket(i, options));
     ranks->buckets_.push_back(std::move(bucket));
   }
+  if (options.packs) ranks->packed_.allocate(ranks->layout().elements(), options.parallel);
   return ranks;
 }
 
 // Values and gradients of all parameters, and of the own ones the optimizer's.
 Status DenseRanks::check_memory(const Options& options) const {
   const std::uint64_t floats_max = options.bytes_max / sizeof(float);
-  const std::uint64_t of_element = 2 + options.floats_beside;
+  const std::uint64_t of_element =
+      2 + options.floats_beside + (options.packs ? PackedBuckets::kFloatsOfElement : 0);
   const std::uint64_t own = layout().elements() / group_.owners() * (1 + state_width_);
   if (layout().elements() <= floats_max / of_element &&
       own <= floats_max - of_element * layout().elements()) {
@@ -65,8 +68,9 @@ Status DenseRanks::check_memory(const Options& options) const {
 
 Result<DenseRanks::Bucket> DenseRanks::make_bucket(std::size_t number,
                                                    const Options& options) const {
-  Bucket bucket{layout().bucket(number), {}, {}};
   const ElementRange mine = slice(number, group_.rank());
+  Bucket bucket{.range = layout().bucket(number), .slice = mine, .own = {}, .table = {}};
+  bucket.is_packed = options.packs && !layout().is_everyones(number);
   std::vector<parameter::DenseBlock> blocks;
   std::uint64_t offset = 0;
   for (const std::uint32_t parameter : layout().dense()) {
@@ -96,7 +100,14 @@ Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
   std::vector<collective::Pending> gathers;
   const auto post = [&](std::size_t number) {
     if (number >= buckets_.size() || is_summed) return;
-    sums[number] = group_.reduce_scatter(gradients_.part(buckets_[number].range), shares);
+    const Bucket& bucket = buckets_[number];
+    const auto gradients = gradients_.part(bucket.range);
+    std::span<kernels::Bf16> packed;
+    if (bucket.is_packed) {
+      packed = packed_.pack(bucket.range, bucket.slice, gradients, shares[group_.rank()]);
+      is_settled_ = false;
+    }
+    sums[number] = group_.reduce_scatter(gradients, shares, packed);
   };
   for (std::size_t i = 0; i < kBucketsAhead; ++i) post(i);
   Status applied;
@@ -111,12 +122,46 @@ Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
       (void)wait_for(gathers);
       return why;
     }
-    if (!is_summed) gathers.push_back(group_.all_gather(part(values_, buckets_[i].range)));
+    if (!is_summed) gathers.push_back(post_gather(buckets_[i]));
     post(i + kBucketsAhead);
   }
   for (const std::uint32_t parameter : layout().dense()) {
     if (!set_.parameters(static_cast<int>(parameter)).is_static()) ++update_counts_[parameter];
   }
+  return finish_gathers(gathers);
+}
+
+collective::Pending DenseRanks::post_gather(Bucket& bucket) {
+  const auto values = part(values_, bucket.range);
+  if (!bucket.is_packed) return group_.all_gather(values);
+  for (const Piece& piece : bucket.own) {
+    packed_.pack_move(piece.range, bucket.table.values().subspan(piece.offset, piece.range.size()),
+                      part(values_, piece.range));
+  }
+  return group_.all_gather(values, packed_.bucket(bucket.range));
+}
+
+// Of all buckets, in order.
+Status DenseRanks::finish_gathers(std::vector<collective::Pending>& gathers) {
+  for (std::size_t i = 0; i < gathers.size(); ++i) {
+    const Bucket& bucket = buckets_[i];
+    if (!bucket.is_packed) continue;
+    PADDLE_TRY_STATUS(gathers[i].wait());  // an error has ended all of them
+    packed_.apply_moves(bucket.range, bucket.slice, part(values_, bucket.range));
+  }
+  return wait_for(gathers);
+}
+
+Status DenseRanks::settle() {
+  if (is_settled_) return {};
+  std::vector<collective::Pending> gathers;
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.is_packed) continue;
+    copy_own_values(bucket);
+    gathers.push_back(group_.all_gather(part(values_, bucket.range)));
+  }
+  packed_.forget();
+  is_settled_ = true;
   return wait_for(gathers);
 }
 
@@ -125,7 +170,7 @@ Status DenseRanks::apply(Bucket& bucket, float learning_rate) {
   std::vector<std::span<const float>> gradients;
   for (const Piece& piece : bucket.own) gradients.push_back(gradients_.part(piece.range));
   const std::string broken = bucket.table.apply(learning_rate, gradients);
-  copy_own_values(bucket);
+  if (!bucket.is_packed) copy_own_values(bucket);
   if (broken.empty()) return {};
   return Error{Errc::kFailed,
                fmt::format("the gradients of a step made values of '{}' or their optimizer's state "
@@ -149,7 +194,7 @@ std::span<const float> DenseRanks::values(std::uint32_t parameter) const {
 Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                           std::span<float> into) {
   const ElementRange all = layout().parameter(parameter);
-  if (plane == 0) {  // every rank has all values
+  if (plane == 0 && is_settled_) {  // every rank has all values
     if (!into.empty()) std::ranges::copy(values(parameter), into.begin());
     return {};
   }

@@ -7,6 +7,7 @@
 #include "engine/client/batch_parameters.h"
 #include "engine/collective/group.h"
 #include "engine/strategy/collective/group_gradients.h"
+#include "engine/strategy/collective/packed_buckets.h"
 #include "engine/table/dense_table.h"
 
 namespace paddle::strategy {
@@ -17,6 +18,7 @@ class DenseRanks {
     std::uint64_t bytes_max = 1ULL << 40U;  // of values, gradients and optimizer state
     Parallel parallel = {};                 // helps with updates
     std::uint64_t floats_beside = 0;        // of an element, which the rank keeps elsewhere
+    bool packs = false;                     // buckets above kWholeBytesMax go as bf16
   };
   // The set is valid. It and the group outlive the parameters. kResource.
   static Result<std::unique_ptr<DenseRanks>> create(const wire::ParameterSet& set,
@@ -28,6 +30,9 @@ class DenseRanks {
   // One update of the parameters by the weighted sum of all ranks' gradients. kFailed: a value or
   // its optimizer's state is no longer finite.
   Status update(std::span<const float> shares, float learning_rate);
+  // Gives all ranks the owners' values in float32, where they have been rounded on their way, and
+  // drops what roundings have left out: as if the parameters had just been loaded.
+  Status settle();
 
   // Planes of a parameter as in table::DenseTable: 0 is the values, the others are the optimizer's
   // state. Gathers one on the root, where `into` has the parameter's size; elsewhere it is empty.
@@ -51,6 +56,8 @@ class DenseRanks {
   };
   struct Bucket {
     ElementRange range;
+    ElementRange slice;  // of this rank
+    bool is_packed = false;
     std::vector<Piece> own;
     table::DenseTable table;
   };
@@ -68,6 +75,8 @@ class DenseRanks {
   }
   Status apply(Bucket& bucket, float learning_rate);
   void copy_own_values(Bucket& bucket);
+  collective::Pending post_gather(Bucket& bucket);
+  Status finish_gathers(std::vector<collective::Pending>& gathers);
 
   const wire::ParameterSet& set_;
   collective::Group& group_;
@@ -75,6 +84,8 @@ class DenseRanks {
   LargeArray<float> values_;
   GroupGradients gradients_;
   std::vector<Bucket> buckets_;
+  PackedBuckets packed_;
+  bool is_settled_ = true;                    // values_ are those of the owners' tables
   std::vector<std::uint64_t> update_counts_;  // by parameter
   std::vector<float> scratch_;                // of gather() and spread()
 };

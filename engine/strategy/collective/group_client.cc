@@ -28,11 +28,11 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
                          const Flags& flags)
     : set_(std::move(set)),
       group_(std::move(group)),
-      plan_hash_(
-          hash_combine(hash_combine(stable_hash(set_.SerializeAsString()),
-                                    hash_combine(kBucketElements, group_->has_levels() ? 1 : 0)),
-                       hash_combine(hash_combine(flags.passes, flags.saving_period),
-                                    hash_combine(flags.has_decisions ? 1 : 0, flags.uneven)))),
+      plan_hash_(hash_combine(
+          hash_combine(stable_hash(set_.SerializeAsString()),
+                       hash_combine(kBucketElements, group_->has_levels() ? 1 : 0)),
+          hash_combine(hash_combine(flags.passes, flags.saving_period),
+                       hash_combine((flags.packs ? 2 : 0) + flags.has_decisions, flags.uneven)))),
       cursors_(group_->size()),
       pass_batches_(group_->size()) {}
 
@@ -46,7 +46,11 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
                                            set.num_trainers())};
   }
   std::unique_ptr<GroupClient> client(new GroupClient(std::move(set), std::move(group), flags));
+  options.packs = flags.packs;
   const bool is_local = LocalRounds::are_of(client->set_);
+  if (flags.packs && (is_local || client->group_->has_levels())) {
+    return client->fail({Errc::kUsage, "a wire of bf16 is neither for local_sgd nor node_groups"});
+  }
   if (is_local) options.floats_beside = LocalRounds::floats_of_element(client->set_);
   auto ranks = DenseRanks::create(client->set_, *client->group_, std::move(options));
   if (!ranks) return client->fail(std::move(ranks).error());
@@ -272,6 +276,8 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   if (pauses) {
     if (const auto met = meet(Wish::kMeet); !met) return met.error();
   }
+  // A job that goes on from a snapshot of this place begins with just this.
+  PADDLE_TRY_STATUS(ranks_->settle());
   PADDLE_TRY(Tally all, group_->sum(tally));
   client::PassTotals totals = pass_;
   totals.tally = std::move(all);

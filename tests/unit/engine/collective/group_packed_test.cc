@@ -78,7 +78,7 @@ TEST_P(PackedOverWay, ASliceIsTheSumOfItsOwnersFloatsAndTheOthersRoundedOnes) {
 }
 
 // A gradient whose every rounding errs to the same side.
-TEST(PackedGroup, Trap27TheMeanOfManyStepsIsExactBecauseWhatWasLeftOutIsMadeUpFor) {
+TEST(PackedSums, Trap27TheMeanOfManyStepsIsExactBecauseWhatWasLeftOutIsMadeUpFor) {
   constexpr std::uint32_t kSize = 4;
   constexpr std::size_t kCount = kWholeBytesMax / 4 + 100;
   constexpr int kSteps = 1000;
@@ -108,7 +108,7 @@ TEST(PackedGroup, Trap27TheMeanOfManyStepsIsExactBecauseWhatWasLeftOutIsMadeUpFo
 }
 
 // Of a rank that sends floats where another sends bf16.
-TEST(PackedGroup, UnlikeFormsEndTheGroupBeforeASumIsWrong) {
+TEST(PackedSums, UnlikeFormsEndTheGroupBeforeASumIsWrong) {
   as_ranks(options_of(2), [](GroupOptions options) {
     auto group = Group::join(std::move(options), soon());
     ASSERT_TRUE(group);

@@ -69,6 +69,28 @@ TEST_F(StrategyConfigTest, UnevenIsForTrainersThatTalk) {
   EXPECT_NE(wrong.find("drop"), std::string::npos) << wrong;
 }
 
+TEST_F(StrategyConfigTest, TheWireIsForTrainersThatTalk) {
+  const std::string head = "dense = \"collective\"\n";
+  for (const char* const plain : {"", "wire = \"float32\"\n"}) {
+    const auto job = read(head + plain);
+    ASSERT_TRUE(job) << job.error().message;
+    EXPECT_FALSE(job->bf16_wire);
+  }
+  const auto job = read(head + "wire = \"bf16\"\n");
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_TRUE(job->bf16_wire);
+  EXPECT_EQ(mistake("wire = \"bf16\"\n"), "job.toml:22:8: 'wire' is for dense = 'collective'");
+  for (const char* const dense : {"sync", "async", "half_async", "geo", "local_sgd"}) {
+    EXPECT_EQ(mistake("dense = \"" + std::string(dense) + "\"\nwire = \"bf16\"\n"),
+              "job.toml:23:8: 'wire' is for dense = 'collective'");
+  }
+  EXPECT_EQ(mistake(head + "wire = \"bf16\"\nnode_groups = true\n"),
+            "job.toml:23:8: wire = 'bf16' does not go with 'node_groups'");
+  const std::string wrong = mistake(head + "wire = \"fp16\"\n");
+  EXPECT_EQ(wrong.find("job.toml:23:8: 'wire' is "), 0U) << wrong;
+  EXPECT_NE(wrong.find("bf16"), std::string::npos) << wrong;
+}
+
 TEST_F(StrategyConfigTest, NodeGroupsAreForRoundsOnPserversAndForCollective) {
   const auto plain = read("");
   ASSERT_TRUE(plain) << plain.error().message;

@@ -291,12 +291,13 @@ inline void train(const wire::ParameterSet& set, client::ParameterClient& client
 
 // Runs `work` as every rank of a group, from the begin of the job to its end.
 inline void as_trainers(const wire::ParameterSet& set, std::vector<collective::GroupOptions> all,
-                        const std::function<void(Rank&)>& work, const std::string& resumed = "") {
+                        const std::function<void(Rank&)>& work, const std::string& resumed = "",
+                        const GroupClient::Flags& flags = {}) {
   collective::as_ranks(std::move(all), [&](collective::GroupOptions options) {
     const std::uint32_t rank = options.rank;
     auto group = collective::Group::join(std::move(options), collective::soon());
     ASSERT_TRUE(group) << group.error().message;
-    auto client = GroupClient::create(set, *std::move(group), {}, {});
+    auto client = GroupClient::create(set, *std::move(group), {}, flags);
     ASSERT_TRUE(client) << client.error().message;
     train(set, **client, rank, resumed, work);
   });
