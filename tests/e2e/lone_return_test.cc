@@ -16,7 +16,7 @@
 namespace paddle::test {
 namespace {
 
-constexpr Ledger kLedger{.trainers = 3, .records = 4000, .passes = 4};
+constexpr Ledger kLedger{.trainers = 3, .records = 8000, .passes = 4};
 constexpr auto kLimit = std::chrono::seconds(250);
 
 constexpr int kKills = 8;
