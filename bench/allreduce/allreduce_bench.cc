@@ -1,4 +1,4 @@
-// A group's all-reduce: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB].
+// A group's all-reduce: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB [LANES]].
 // The ranks are processes on this host's loopback; a long array goes in buckets, a few at a time,
 // as a trainer sends its parameters.
 #include <sys/wait.h>
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   const std::string way = argc > 2 ? argv[2] : "";
   const auto ranks = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 0);
   if (ranks < 1 || ranks > 64 || (way != "tcp" && way != "memory" && way != "sealed")) {
-    std::fprintf(stderr, "usage: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB]\n");
+    std::fprintf(stderr, "usage: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB [LANES]]\n");
     return 2;
   }
   const std::size_t bucket_floats =
@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
        .members = members,
        .transport = way == "sealed" ? net::Transport::kAlways : net::Transport::kSealed,
        .shares_memory = way == "memory",
+       .lanes = static_cast<std::uint32_t>(argc > 4 ? std::atoi(argv[4]) : 1),
        .listener = std::move(listeners[self])},
       deadline()));
   const std::vector<float> ones(ranks, 1.0F);

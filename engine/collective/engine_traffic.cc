@@ -34,7 +34,7 @@ void Engine::look() {
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     const auto& connection = peers_[rank].connection;
     if (connection != nullptr && !connection->is_memory())
-      items[rank].fd = connection->descriptor();
+      items[rank].fd = connection->reads_from();
   }
   ::poll(items.data(), items.size(), 0);
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -58,6 +58,7 @@ bool Engine::write(TimePoint now, std::uint32_t rank) {
     const auto is_written = connection->flush();
     if (!is_written) {
       peers_[rank].deaf = is_written.error();
+      peers_[rank].is_ready = true;
       return true;
     }
     goes_on = goes_on || connection->left() < left;
@@ -140,6 +141,8 @@ void Engine::tick(TimePoint now) {
       // It can have left only with an error. Behind the frames that nobody wants yet may be why.
       core_.drain(rank);
       has_changed_ = true;
+    } else if (const Status lanes = peer.connection->check_lanes(); !peer.is_paused && !lanes) {
+      lose(now, rank, lanes.error());
     }
   }
 }
@@ -154,10 +157,10 @@ void Engine::sleep(TimePoint until) {
     // A paused peer is not watched: all that it may do can wait until the next tick.
     if (peer.is_paused && !is_writing) continue;
     may_sleep = peer.connection->prepare_sleep(!peer.is_paused) && may_sleep;
-    const bool reads = !peer.is_paused || peer.connection->is_memory();
-    const bool writes = is_writing && !peer.connection->is_memory();
-    items.push_back({peer.connection->descriptor(),
-                     static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0});
+    if (!peer.is_paused || peer.connection->is_memory())
+      items.push_back({peer.connection->reads_from(), POLLIN, 0});
+    if (is_writing && !peer.connection->is_memory())
+      items.push_back({peer.connection->writes_to(), POLLOUT, 0});
   }
   if (may_sleep) {
     sleeps_ = true;

@@ -35,7 +35,9 @@ struct GroupOptions {
   std::vector<std::uint32_t> ids = {};
   net::Transport transport = net::Transport::kSealed;
   bool shares_memory = true;  // with ranks of this host, instead of its TCP stack
-  std::uint64_t host = 0;     // a number of this rank's machine; 0: that of the kernel's boot
+  // TCP connections with every other rank, 1 to net::peer::kLanesMax, alike on all ranks.
+  std::uint32_t lanes = 1;
+  std::uint64_t host = 0;  // a number of this rank's machine; 0: that of the kernel's boot
   // Buckets above kWholeBytesMax, if they are not packed, are added up on each host first, and then
   // between hosts. So less leaves a host, and the order of sums is (host, rank). On all ranks
   // alike.

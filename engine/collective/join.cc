@@ -29,6 +29,10 @@ Status check(const GroupOptions& options) {
     return Error{Errc::kUsage,
                  fmt::format("rank {} in a group of {}", options.rank, options.members.size())};
   }
+  if (options.lanes < 1 || options.lanes > net::peer::kLanesMax) {
+    return Error{Errc::kUsage, fmt::format("{} lanes; 1 to {} are possible", options.lanes,
+                                           net::peer::kLanesMax)};
+  }
   if (!options.ids.empty() && options.ids.size() != options.members.size()) {
     return Error{Errc::kUsage,
                  fmt::format("{} ids of {} ranks", options.ids.size(), options.members.size())};
@@ -132,7 +136,8 @@ Result<std::unique_ptr<Group>> Group::join(GroupOptions options, TimePoint deadl
                                          .incarnation = options.incarnation,
                                          .job_tag = options.job_tag,
                                          .transport = options.transport,
-                                         .shares_memory = options.shares_memory},
+                                         .shares_memory = options.shares_memory,
+                                         .lanes = options.lanes},
                                 .listener = std::move(options.listener),
                                 .endpoints = std::move(endpoints),
                                 .ids = options.ids,

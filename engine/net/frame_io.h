@@ -31,6 +31,8 @@ class FrameReader {
   // The header of the frame that next() will return, once it is there; null before. Until next() is
   // called, a small frame's bytes stay in the buffer, and so may those of frames behind it.
   Result<const DecodedHeader*> peek();
+  // Committed bytes that no frame has taken yet.
+  std::size_t buffered() const { return end_ - begin_; }
   // All committed bytes belong to frames that next() has returned.
   bool is_idle() const { return !decoded_ && buffered() == 0; }
   // Bytes yet to come go to memory that a TailPlace named.
@@ -39,7 +41,6 @@ class FrameReader {
   void let_go();
 
  private:
-  std::size_t buffered() const { return end_ - begin_; }
   Status start_frame();
   void start_tail(const TailPlace& place);
   bool reads_in_place() const;

@@ -115,6 +115,10 @@ Frame ServerSession::on_proof(const Frame& frame) {
 
 Status ServerSession::check(const FrameHeader& header) const {
   if (header.type < kFirstApplicationType && header.type != kShare) return malformed(header.type);
+  return check_sender(header);
+}
+
+Status ServerSession::check_sender(const FrameHeader& header) const {
   if (header.job_tag == transcript_.job_tag && header.sender == transcript_.client &&
       header.incarnation == transcript_.incarnation) {
     return {};

@@ -18,6 +18,11 @@ enum SessionFrame : std::uint8_t {
   kRefused = 5,    // server: tail = one Refusal byte; the connection closes
   kShare = 6,      // client, proven: tail = SharedSegment::offer()
   kShared = 7,     // server: tail = one byte, 1: continue in the shared memory, 0: here
+  // Between ranks; 8 are heartbeats.
+  kLanes = 9,       // client, proven: tail = one byte, its number of lanes
+  kLanesHere = 10,  // server: tail = one byte, its own number
+  kLane = 11,       // client, proven: tail = one byte, which lane this is, and a proof
+  kLaneTaken = 12,  // server: empty
 };
 constexpr std::uint8_t kFirstApplicationType = 16;
 
@@ -69,7 +74,9 @@ class ServerSession {
   bool expired(TimePoint now) const { return !proven() && now >= deadline_; }
   // The identity that the peer claims; it is proven once proven().
   const Transcript& transcript() const { return transcript_; }
-  // kAuth when an application frame's job tag, sender or incarnation is not the proven one.
+  // kAuth when a frame's job tag, sender or incarnation is not the proven one.
+  Status check_sender(const FrameHeader& header) const;
+  // The same, for an application frame or a kShare.
   Status check(const FrameHeader& header) const;
   // A frame of the session from this side, with no payload yet.
   Frame reply(SessionFrame type) const;

@@ -5,7 +5,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "base/crc32c.h"
+#include "engine/net/peer/sockets.h"
 
 namespace paddle::net::peer {
 namespace {
@@ -14,18 +19,44 @@ namespace {
 // whole.
 constexpr std::size_t kBufferBytes = 8U << 10U;
 
+Duration unacknowledged_by(int fd, std::optional<TimePoint>& since, TimePoint now) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0) {
+    since.reset();
+    return {};
+  }
+  // The last answer may be old because nothing was sent for long.
+  if (!since) since = now;
+  return std::min<Duration>(std::chrono::milliseconds(info.tcpi_last_ack_recv), now - *since);
+}
+
 }  // namespace
 
-Connection::Connection(UniqueFd fd, std::unique_ptr<Stream> stream, RingStream* ring,
-                       FrameReader reader, const Ends& ends, bool trusts_payloads)
-    : fd_(std::move(fd)),
-      stream_(std::move(stream)),
+Connection::Connection(Lane first, RingStream* ring, FrameReader reader, const Ends& ends,
+                       bool trusts_payloads)
+    : stream_(std::move(first.stream)),
       ring_(ring),
       reader_(std::move(reader)),
       ends_(ends),
       trusts_payloads_(trusts_payloads) {
+  sockets_.push_back({std::move(first.fd)});
   reader_.set_limits(kBufferBytes, kFramePayloadBytesMax);
   if (trusts_payloads) reader_.trust_payloads();
+}
+
+void Connection::widen(std::vector<Lane> others) {
+  PADDLE_CHECK(ring_ == nullptr && striped_ == nullptr && reader_.is_idle());
+  if (others.empty()) return;
+  std::vector<std::unique_ptr<Stream>> streams;
+  streams.push_back(std::move(stream_));
+  for (Lane& lane : others) {
+    sockets_.push_back({std::move(lane.fd)});
+    streams.push_back(std::move(lane.stream));
+  }
+  auto striped = std::make_unique<StripedStream>(std::move(streams));
+  striped_ = striped.get();
+  stream_ = std::move(striped);
 }
 
 void Connection::begin(FrameHeader header, std::string head, ByteSpan tail) {
@@ -90,25 +121,33 @@ void Connection::wake() {
 }
 
 void Connection::end() {
-  ::shutdown(fd_.get(), SHUT_WR);
+  for (const Socket& socket : sockets_) ::shutdown(socket.fd.get(), SHUT_WR);
 }
 
 bool Connection::is_closed() const {
-  pollfd socket{fd_.get(), POLLRDHUP, 0};
-  return ::poll(&socket, 1, 0) > 0;
+  return std::ranges::any_of(sockets_,
+                             [](const Socket& socket) { return is_hung_up(socket.fd.get()); });
+}
+
+Status Connection::check_lanes() const {
+  if (striped_ == nullptr || has_read_ahead()) return {};
+  pollfd next{reads_from(), POLLIN, 0};
+  if (::poll(&next, 1, 0) != 0) return {};  // to be read first
+  for (std::size_t lane = 0; lane < sockets_.size(); ++lane) {
+    pollfd socket{descriptor(lane), 0, 0};
+    if (::poll(&socket, 1, 0) <= 0) continue;
+    return Error{Errc::kUnreachable, fmt::format("lane {} of {} is broken", lane, sockets_.size())};
+  }
+  return {};
 }
 
 Duration Connection::unacknowledged(TimePoint now) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0) {
-    unacknowledged_since_.reset();
-    return {};
+  Duration longest{};
+  for (Socket& socket : sockets_) {
+    longest =
+        std::max(longest, unacknowledged_by(socket.fd.get(), socket.unacknowledged_since, now));
   }
-  // The last answer may be old because nothing was sent for long.
-  if (!unacknowledged_since_) unacknowledged_since_ = now;
-  return std::min<Duration>(std::chrono::milliseconds(info.tcpi_last_ack_recv),
-                            now - *unacknowledged_since_);
+  return longest;
 }
 
 }  // namespace paddle::net::peer

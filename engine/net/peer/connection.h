@@ -3,9 +3,18 @@
 #pragma once
 
 #include "engine/net/frame_io.h"
+#include "engine/net/peer/striped_stream.h"
 #include "engine/net/ring_stream.h"
 
 namespace paddle::net::peer {
+
+constexpr std::uint32_t kLanesMax = 16;  // of a connection
+
+// A socket and the stream over it, which may be sealed.
+struct Lane {
+  UniqueFd fd;
+  std::unique_ptr<Stream> stream;
+};
 
 // Both ends, as their handshake has proven them.
 struct Ends {
@@ -20,11 +29,17 @@ class Connection {
  public:
   // The reader may hold frames that came right behind the handshake. Where `trusts_payloads`, the
   // checksum of payloads is left out both ways.
-  Connection(UniqueFd fd, std::unique_ptr<Stream> stream, RingStream* ring, FrameReader reader,
-             const Ends& ends, bool trusts_payloads);
+  Connection(Lane first, RingStream* ring, FrameReader reader, const Ends& ends,
+             bool trusts_payloads);
+  // Carries the stream on these lanes too, in their order. Both ends do so before they send.
+  void widen(std::vector<Lane> others);
 
   const Ends& ends() const { return ends_; }
-  int descriptor() const { return fd_.get(); }
+  std::size_t lanes() const { return sockets_.size(); }
+  int descriptor(std::size_t lane) const { return sockets_[lane].fd.get(); }
+  // Those to wait at: for the next byte, and to write the next one.
+  int reads_from() const { return descriptor(striped_ == nullptr ? 0 : striped_->reads_from()); }
+  int writes_to() const { return descriptor(striped_ == nullptr ? 0 : striped_->writes_to()); }
 
   // Sending: one frame at a time. `tail` must stay until it is written, or let_go() is called.
   bool is_writing() const { return left_ > 0; }
@@ -45,7 +60,7 @@ class Connection {
   // kept here.
   void let_go();
 
-  // Waiting: before a sleep until the descriptor is ready, and after it. False: no need to sleep.
+  // Waiting: before a sleep until a descriptor is ready, and after it. False: no need to sleep.
   bool prepare_sleep(bool wants_data);
   void wake();
   // A read would bring something that the descriptor does not show.
@@ -56,19 +71,26 @@ class Connection {
   void end();
   // The peer has closed the connection, though not all that it sent may have been read.
   bool is_closed() const;
-  // How long the peer's machine has acknowledged nothing of what it was sent, as far as calls of
-  // this function have seen it; zero when nothing is due. A stopped process does not count: its
-  // kernel goes on answering.
+  // kUnreachable: a lane is broken, though it is not the one to be read, which has nothing more.
+  Status check_lanes() const;
+  // How long the peer's machine has acknowledged nothing of what it was sent on some lane, as far
+  // as calls of this function have seen it; zero when nothing is due. A stopped process does not
+  // count: its kernel goes on answering.
   Duration unacknowledged(TimePoint now);
 
  private:
-  UniqueFd fd_;
+  struct Socket {
+    UniqueFd fd;
+    std::optional<TimePoint> unacknowledged_since = {};
+  };
+
+  std::vector<Socket> sockets_;  // by lane
   std::unique_ptr<Stream> stream_;
-  RingStream* ring_;  // the stream, where it is shared memory
+  RingStream* ring_;                  // the stream, where it is shared memory
+  StripedStream* striped_ = nullptr;  // the stream, where it has several lanes
   FrameReader reader_;
   Ends ends_;
   bool trusts_payloads_;
-  std::optional<TimePoint> unacknowledged_since_;
   // The frame being written.
   FrameHeaderBytes header_{};
   std::string head_;

@@ -1,21 +1,17 @@
 // The connections of one rank with all others of its group: it calls the lower ranks and is called
-// by the higher ones. Strangers, other jobs and earlier lives of a rank are turned away.
+// by the higher ones. Strangers, other jobs and earlier lives of a rank are turned away. Once a
+// pair is proven, its caller opens the further lanes one by one.
 #pragma once
 
 #include <functional>
 
 #include "engine/net/peer/handshake.h"
-#include "engine/net/tcp.h"
+#include "engine/net/peer/sockets.h"
 
 namespace paddle::net::peer {
 
 // Of unproven callers; the oldest is turned away for a new one.
 constexpr std::size_t kUnprovenCallersMax = 64;
-
-// A socket that listens for the higher ranks. kResource names the address and the port when it is
-// taken.
-Result<UniqueFd> listen(const Endpoint& endpoint);
-Result<std::uint16_t> port_of(const UniqueFd& listener);
 
 struct MeshOptions {
   Self self;
@@ -26,8 +22,9 @@ struct MeshOptions {
   std::function<bool()> stop_asked = {};  // ends it with kInterrupted
 };
 
-// By rank, null at this one's. kUnreachable names who has not come by the deadline; kAuth: a lower
-// rank's port answers with other keys.
+// By rank, null at this one's. kUnreachable names who has not come by the deadline, or which of its
+// lanes; kAuth: a lower rank's port answers with other keys; kUsage: a rank has another number of
+// lanes.
 Result<std::vector<std::unique_ptr<Connection>>> connect_ranks(const MeshOptions& options,
                                                                TimePoint deadline);
 

@@ -43,6 +43,8 @@ double thread_seconds() {
 class GroupEnd : public ::testing::TestWithParam<Way> {};
 INSTANTIATE_TEST_SUITE_P(Ways, GroupEnd, ::testing::ValuesIn(ways()),
                          [](const auto& way) { return std::string(way.param.name); });
+INSTANTIATE_TEST_SUITE_P(Lanes, GroupEnd, ::testing::ValuesIn(ways_of_lanes()),
+                         [](const auto& way) { return std::string(way.param.name); });
 
 // A kernel that reads into forbidden memory only fails, so every second run looks for bytes that
 // are written after the wait.

@@ -34,6 +34,8 @@ Error end_of(Result<std::unique_ptr<Group>>& group, std::size_t floats) {
 class GroupFailure : public ::testing::TestWithParam<Way> {};
 INSTANTIATE_TEST_SUITE_P(Ways, GroupFailure, ::testing::ValuesIn(ways()),
                          [](const auto& way) { return std::string(way.param.name); });
+INSTANTIATE_TEST_SUITE_P(Lanes, GroupFailure, ::testing::ValuesIn(ways_of_lanes()),
+                         [](const auto& way) { return std::string(way.param.name); });
 
 TEST_P(GroupFailure, Trap01AKilledRankIsNamedByAllOthersInTheMiddleOfABucket) {
   auto options = options_of(3, GetParam());

@@ -38,6 +38,7 @@ struct Way {
   const char* name;
   net::Transport transport;
   bool shares_memory;
+  std::uint32_t lanes = 1;
 };
 inline void PrintTo(const Way& way, std::ostream* out) {
   *out << way.name;
@@ -46,6 +47,13 @@ inline const std::vector<Way>& ways() {
   static const std::vector<Way> all{{"Tcp", net::Transport::kSealed, false},
                                     {"Memory", net::Transport::kSealed, true},
                                     {"Tls", net::Transport::kAlways, false}};
+  return all;
+}
+
+// The same with several sockets for each pair.
+inline const std::vector<Way>& ways_of_lanes() {
+  static const std::vector<Way> all{{"TcpLanes", net::Transport::kSealed, false, 4},
+                                    {"TlsLanes", net::Transport::kAlways, false, 2}};
   return all;
 }
 
@@ -69,6 +77,7 @@ inline std::vector<GroupOptions> options_of(std::uint32_t size, const Way& way =
                    .members = members,
                    .transport = way.transport,
                    .shares_memory = way.shares_memory,
+                   .lanes = way.lanes,
                    .listener = std::move(listeners[rank])});
   }
   return all;

@@ -24,6 +24,8 @@ std::vector<float> merged(std::uint32_t size, std::size_t count, std::span<const
 class GroupOverWay : public ::testing::TestWithParam<Way> {};
 INSTANTIATE_TEST_SUITE_P(Ways, GroupOverWay, ::testing::ValuesIn(ways()),
                          [](const auto& way) { return std::string(way.param.name); });
+INSTANTIATE_TEST_SUITE_P(Lanes, GroupOverWay, ::testing::ValuesIn(ways_of_lanes()),
+                         [](const auto& way) { return std::string(way.param.name); });
 
 TEST_P(GroupOverWay, Trap11And13AllReduceHasThePserversBitsForAnySize) {
   for (const std::uint32_t size : {1U, 2U, 3U, 5U, 7U}) {

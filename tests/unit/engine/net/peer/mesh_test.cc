@@ -1,65 +1,14 @@
 // Ranks that find each other while others call their ports.
 #include "engine/net/peer/mesh.h"
 
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 
-#include <atomic>
 #include <thread>
 
-#include "proto/frame_stream.h"
-#include "tests/unit/engine/net/net_fixture.h"
+#include "tests/unit/engine/net/peer/mesh_fixture.h"
 
 namespace paddle::net::peer {
 namespace {
-
-using Connections = std::vector<std::unique_ptr<Connection>>;
-
-struct Ranks {
-  explicit Ranks(std::uint32_t size) {
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-      auto listener = listen({"127.0.0.1", 0});
-      EXPECT_TRUE(listener);
-      endpoints.push_back({"127.0.0.1", *port_of(*listener)});
-      listeners.push_back(std::move(*listener));
-      names.push_back("rank " + std::to_string(rank));
-    }
-  }
-  MeshOptions options(std::uint32_t rank, std::uint32_t incarnation = 1, std::uint8_t key = 1) {
-    return {.self = {.keys = keys_of(key),
-                     .id = {Role::kTrainer, rank},
-                     .incarnation = incarnation,
-                     .job_tag = kJob,
-                     .transport = transport},
-            .listener = std::move(listeners[rank]),
-            .endpoints = endpoints,
-            .names = names};
-  }
-
-  std::vector<UniqueFd> listeners;
-  std::vector<Endpoint> endpoints;
-  std::vector<std::string> names;
-  Transport transport = Transport::kSealed;
-};
-
-std::thread connecting(MeshOptions options, Result<Connections>& into) {
-  return std::thread([&into, own = std::make_shared<MeshOptions>(std::move(options))] {
-    into = connect_ranks(*own, soon());
-  });
-}
-
-Result<Connections> none() {
-  return Error{Errc::kFailed, "not run"};
-}
-
-// A socket connected to a rank's port.
-UniqueFd call(const Endpoint& endpoint) {
-  const auto to = *parse_endpoint(endpoint);
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(fd.get(), to.data(), static_cast<socklen_t>(to.size())), 0);
-  EXPECT_TRUE(set_nonblocking(fd.get()));
-  return fd;
-}
 
 TEST(Mesh, NothingPacesWhatStaysOnTheHost) {
   Ranks ranks(2);
@@ -68,7 +17,7 @@ TEST(Mesh, NothingPacesWhatStaysOnTheHost) {
   const auto second = connect_ranks(ranks.options(1), soon());
   rank0.join();
   ASSERT_TRUE(first && second);
-  for (const int descriptor : {(*first)[1]->descriptor(), (*second)[0]->descriptor()}) {
+  for (const int descriptor : {(*first)[1]->descriptor(0), (*second)[0]->descriptor(0)}) {
     std::array<char, 16> algorithm{};  // TCP_CA_NAME_MAX
     socklen_t size = algorithm.size();
     ASSERT_EQ(::getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, algorithm.data(), &size), 0);
