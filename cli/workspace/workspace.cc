@@ -168,6 +168,12 @@ class FolderWalk {
 Status check_pservers(const config::JobConfig& job, std::size_t pservers) {
   if (!job.command.empty()) return {};
   if (!job.has_group(pservers)) {
+    if (pservers > 0 && job.lanes > 1) {
+      return Error{Errc::kUsage,
+                   "[strategy] lanes are connections between trainers, and with "
+                   "pservers there are none for dense parameters",
+                   "--pservers 0, or leave lanes out"};
+    }
     if (pservers > 0) return {};
     return Error{
         Errc::kUsage, "the built-in trainer keeps its parameters on pservers: 0 is too few",

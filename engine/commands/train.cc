@@ -75,9 +75,7 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
   if (has_group || trainer::joins_node(job, options)) {
     PADDLE_TRY_STATUS(trainer::check_group(job, options));
   }
-  if (!has_group && !options.local && options.pservers.empty()) {
-    return Error{Errc::kUsage, "--pservers is empty"};
-  }
+  PADDLE_TRY_STATUS(trainer::check_pservers(job, options));
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
     return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};
   }

@@ -104,6 +104,8 @@ struct TrainConfig {
   std::string stop_when_location;
 };
 
+constexpr std::uint32_t kLanesMax = 16;
+
 // The end of a pass in which trainers have unlike numbers of batches.
 enum class Uneven {
   kJoin,  // a trainer without a batch takes part with weight 0
@@ -130,6 +132,7 @@ struct JobConfig {
   // sync: a node's trainers push one sum of their dense gradients. collective: they add them up
   // before those of other nodes.
   bool node_groups = false;
+  std::uint32_t lanes = 1;               // collective, local_sgd: TCP connections of two trainers
   std::uint32_t max_merge = 1;           // half_async: batches of one push
   std::uint32_t send_queue_size = 1;     // half_async: pushes without an answer
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes

@@ -170,6 +170,9 @@ void read_strategy(TomlTable table, JobConfig& job) {
   check_used(table, "wire", job.is_collective(), "dense = 'collective'");
   if (job.bf16_wire && job.node_groups)
     table.fail("wire", "wire = 'bf16' does not go with 'node_groups'");
+  job.lanes = read_count(table, "lanes", 1, 1, kLanesMax);
+  check_used(table, "lanes", job.is_collective() || job.dense_strategy == wire::STRATEGY_LOCAL_SGD,
+             "dense = 'collective' and 'local_sgd'");
   read_partitioning(table, job);
 }
 

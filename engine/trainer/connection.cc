@@ -62,6 +62,18 @@ bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
   return job.has_group(options.pservers.size()) && !options.local && !is_alone;
 }
 
+Status check_pservers(const config::JobConfig& job, const TrainOptions& options) {
+  if (options.local || joins_group(job, options)) return {};
+  if (options.pservers.empty()) return Error{Errc::kUsage, "--pservers is empty"};
+  if (job.lanes > 1 && !job.has_group(options.pservers.size())) {
+    return Error{Errc::kUsage,
+                 "[strategy] lanes are connections between trainers, and with --pservers there are "
+                 "none for dense parameters",
+                 "leave lanes out, or name no pservers"};
+  }
+  return {};
+}
+
 bool joins_node(const config::JobConfig& job, const TrainOptions& options) {
   return job.has_node_groups() && !options.local && options.num_gradient_servers > 1;
 }

@@ -40,6 +40,8 @@ void leave_out_unused(const config::JobConfig& job, TrainOptions& options);
 // Whether the job's trainers keep dense parameters among themselves (job_connection.h). A single
 // trainer without pservers has them in its process anyway, as under --local.
 bool joins_group(const config::JobConfig& job, const TrainOptions& options);
+// kUsage: no pservers where they are needed, or some where the job is for trainers alone.
+Status check_pservers(const config::JobConfig& job, const TrainOptions& options);
 
 // Whether the trainers of a node add dense gradients up before one of them pushes the sum.
 bool joins_node(const config::JobConfig& job, const TrainOptions& options);

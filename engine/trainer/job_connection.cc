@@ -42,11 +42,17 @@ std::string events_file(const TrainOptions& options) {
   return std::filesystem::path(options.metrics).replace_extension(".events");
 }
 
+// How trainers on different nodes exchange gradients.
+struct Between {
+  bool sums_on_nodes = false;
+  std::uint32_t lanes = 1;
+};
+
 // A group of these trainers, by their ids, of which this one is in it.
 Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& options,
                                                          std::span<const collective::Member> all,
                                                          std::vector<std::uint32_t> ids,
-                                                         bool sums_on_nodes,
+                                                         const Between& between,
                                                          const OnWaiting& on_waiting) {
   std::vector<collective::Member> members;
   std::vector<std::string> addresses;
@@ -64,9 +70,10 @@ Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& opt
                                          .members = std::move(members),
                                          .ids = ids,
                                          .transport = transport,
-                                         .sums_on_hosts = sums_on_nodes,
+                                         .lanes = between.lanes,
+                                         .sums_on_hosts = between.sums_on_nodes,
                                          .events_file = events_file(options)};
-  if (sums_on_nodes) group_options.host = node_number(all[options.trainer_id]);
+  if (between.sums_on_nodes) group_options.host = node_number(all[options.trainer_id]);
   if (on_waiting) {
     group_options.on_waiting = [ids = std::move(ids), on_waiting](
                                    std::span<const std::uint32_t> ranks, Duration waited) {
@@ -88,8 +95,8 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
   PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
   std::vector<std::uint32_t> ids(members.size());
   std::iota(ids.begin(), ids.end(), 0);
-  PADDLE_TRY(auto group,
-             join_trainers(options, members, std::move(ids), job.node_groups, on_waiting));
+  PADDLE_TRY(auto group, join_trainers(options, members, std::move(ids),
+                                       {job.node_groups, job.lanes}, on_waiting));
   if (group->has_levels()) {
     const std::set<std::uint64_t> nodes(group->hosts().begin(), group->hosts().end());
     log_info("trainers add their gradients up on each of {} nodes first", nodes.size());
@@ -120,7 +127,7 @@ Result<std::unique_ptr<client::ParameterClient>> join_with_node(
   PADDLE_TRY(auto shards, join_channels(job, parameters, options, team));
   std::unique_ptr<client::DensePath> dense;
   if (ids.size() > 1) {
-    PADDLE_TRY(auto group, join_trainers(options, members, ids, false, on_waiting));
+    PADDLE_TRY(auto group, join_trainers(options, members, ids, {}, on_waiting));
     log_info("trainers {} of this node push one sum of their gradients", fmt::join(ids, ", "));
     dense = std::make_unique<strategy::NodePath>(*shards, std::move(group), options.trainer_id);
   }

@@ -21,7 +21,7 @@ constexpr const char* kNobody = "02:00:00:00:00:99";  // a link address that no 
 // A machine that answers nothing is lost after 1.5 s; the rest is for a busy test machine.
 constexpr std::chrono::seconds kKnownWithin{6};
 
-class CutLink : public testing::Test {
+class CutLink : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can make network namespaces";
@@ -47,7 +47,7 @@ class CutLink : public testing::Test {
     }
   }
 
-  void start_trainers() {
+  void start_trainers(int lanes) {
     std::string endpoints;
     for (int rank = 0; rank < kRanks; ++rank)
       endpoints += fmt::format("{}{}", rank == 0 ? "" : ",", endpoint(rank));
@@ -58,7 +58,8 @@ class CutLink : public testing::Test {
           std::vector<std::string>{
               kIp, "netns", "exec", space(rank), PADDLE_PROGRAM, "train",
               "--config=" + job_.folder() / "job.toml", "--set=strategy.dense=collective",
-              "--num_passes=100000", "--log_period=1", "--pservers=", "--trainers=" + endpoints,
+              fmt::format("--set=strategy.lanes={}", lanes), "--num_passes=100000",
+              "--log_period=1", "--pservers=", "--trainers=" + endpoints,
               fmt::format("--trainer_id={}", rank),
               fmt::format("--num_gradient_servers={}", kRanks), "--key_file=" + key},
           job_.folder() / fmt::format("cut-{}.log", rank));
@@ -83,9 +84,11 @@ class CutLink : public testing::Test {
   std::vector<Process> trainers_;
 };
 
-TEST_F(CutLink, BetweenTwoRanksIsNamedByAllWithBothItsEnds) {
+INSTANTIATE_TEST_SUITE_P(Lanes, CutLink, testing::Values(1, 4));
+
+TEST_P(CutLink, BetweenTwoRanksIsNamedByAllWithBothItsEnds) {
   job_.write_dense_ngram({200, 200, 200, 200});
-  start_trainers();
+  start_trainers(GetParam());
   ASSERT_TRUE(trainers_[0].prints("Pass=0 Batch=5 ", std::chrono::seconds(60)))
       << trainers_[0].output();
   drop(1, 2);

@@ -91,6 +91,25 @@ TEST_F(StrategyConfigTest, TheWireIsForTrainersThatTalk) {
   EXPECT_NE(wrong.find("bf16"), std::string::npos) << wrong;
 }
 
+TEST_F(StrategyConfigTest, LanesAreForTrainersThatTalk) {
+  const auto plain = read("dense = 'collective'\n");
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->lanes, 1U);
+  for (const char* const dense : {"collective", "local_sgd"}) {
+    const auto job = read(std::string("dense = '") + dense + "'\nlanes = 16\n");
+    ASSERT_TRUE(job) << job.error().message;
+    EXPECT_EQ(job->lanes, 16U);
+  }
+  EXPECT_EQ(mistake("lanes = 2\n"),
+            "job.toml:22:9: 'lanes' is for dense = 'collective' and 'local_sgd'");
+  EXPECT_EQ(mistake("node_groups = true\nlanes = 2\n"),
+            "job.toml:23:9: 'lanes' is for dense = 'collective' and 'local_sgd'");
+  for (const char* const wrong : {"0", "17"}) {
+    const std::string said = mistake(std::string("dense = 'collective'\nlanes = ") + wrong + "\n");
+    EXPECT_EQ(said.find("job.toml:23:9: 'lanes' "), 0U) << said;
+  }
+}
+
 TEST_F(StrategyConfigTest, NodeGroupsAreForRoundsOnPserversAndForCollective) {
   const auto plain = read("");
   ASSERT_TRUE(plain) << plain.error().message;
