@@ -1,0 +1,241 @@
+// Tests of the edges of JSON lines: what of a number, a text or a key is taken, and what is not.
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "engine/data/records/fields.h"
+#include "engine/data/records/format.h"
+
+namespace paddle::data {
+namespace {
+
+using config::SlotType;
+
+class JsonLinesTest : public testing::Test {
+ protected:
+  JsonLinesTest() {
+    data_.format = "jsonl";
+    data_.slots = {{.name = "id"},
+                   {.name = "float", .type = SlotType::kFloat},
+                   {.name = "text", .type = SlotType::kHash},
+                   {.name = "list", .type = SlotType::kIds},
+                   {.name = "pair", .type = SlotType::kFloat, .width = 2}};
+    format_ = make_jsonl(data_, dictionary_);
+  }
+
+  // The error's message, or "".
+  std::string parse(std::string_view line) {
+    block_.clear();
+    const Status parsed = format_->parse(line, block_);
+    return parsed ? "" : parsed.error().message;
+  }
+  // Of a record with this value; the message of what was refused fails the test.
+  std::uint64_t id(const std::string& value) {
+    EXPECT_EQ(parse(R"({"id":)" + value + "}"), "");
+    return block_.ids.empty() ? 12345 : block_.ids.front();
+  }
+  float number(const std::string& value) {
+    EXPECT_EQ(parse(R"({"id":1,"float":)" + value + "}"), "") << value;
+    return block_.values.empty() ? -12345 : block_.values.front();
+  }
+  std::uint64_t text(const std::string& value) {
+    EXPECT_EQ(parse(R"({"id":1,"text":)" + value + "}"), "") << value;
+    return block_.ids.size() < 2 ? 12345 : block_.ids[1];
+  }
+  bool is_json(const std::string& line) { return parse(line) != "it is no JSON object"; }
+
+  config::DataConfig data_;
+  Dictionary dictionary_;
+  std::unique_ptr<Format> format_;
+  RecordBlock block_;
+  const SlotHash hash_{"text", 0};
+};
+
+TEST_F(JsonLinesTest, IdsAreExact) {
+  EXPECT_EQ(id("18446744073709551615"), ~0ULL);
+  EXPECT_EQ(id("18446744073709551614"), ~0ULL - 1);
+  EXPECT_EQ(id("9223372036854775808"), 1ULL << 63U);
+  EXPECT_EQ(id("9007199254740993"), 9007199254740993ULL);
+  EXPECT_EQ(id("1234567890123456789"), 1234567890123456789ULL);
+  EXPECT_EQ(id("0"), 0U);
+  EXPECT_EQ(id(" 7 "), 7U);
+  EXPECT_EQ(id("true"), 1U);
+  for (const char* wrong :
+       {"-1", "-0", "1e2", "1E2", "1.0", "1.5", "18446744073709551616", "99999999999999999999",
+        "-9223372036854775809", "\"1\"", "null", "[1]", "{}"}) {
+    EXPECT_EQ(parse(fmt::format(R"({{"id":{}}})", wrong)), "'id' must be a whole number from 0")
+        << wrong;
+  }
+}
+
+TEST_F(JsonLinesTest, FloatsAreThoseOfTheNearestDouble) {
+  for (const char* value : {"0",
+                            "-0",
+                            "1",
+                            "-1",
+                            "0.5",
+                            "-2.25",
+                            "1e2",
+                            "1E+2",
+                            "1e-2",
+                            "0.1",
+                            "0.7",
+                            "123.456",
+                            "16777217",
+                            "18446744073709551615",
+                            "18446744073709551616",
+                            "-9223372036854775809",
+                            "3.4028234663852886e38",
+                            "1e-45",
+                            "1e-46",
+                            "1e-400",
+                            "0e999",
+                            "0.0e999",
+                            "5e-324",
+                            "0.30000000000000004",
+                            "8.589973e9",
+                            "1.00000005960464477539062500001",
+                            "0.333333333333333333333333333333333333",
+                            "123456789012345678901234567890",
+                            "9007199254740993.0",
+                            "1.17549435e-38",
+                            "179769313486231570000000000000000e-300"}) {
+    const auto expected = static_cast<float>(std::strtod(value, nullptr));
+    EXPECT_EQ(number(value), expected) << value;
+    EXPECT_EQ(std::signbit(number(value)), std::signbit(expected) && std::string(value) != "-0")
+        << value;
+  }
+  EXPECT_EQ(number("true"), 1);
+  EXPECT_EQ(number("null"), 0);
+  EXPECT_EQ(number("[2.5]"), 2.5F);
+  for (const char* wrong : {"3.5e38", "1e39", "-1e300", "\"1\"", "[]", "[1,2]", "{}", "[[1]]"}) {
+    EXPECT_EQ(parse(fmt::format(R"({{"id":1,"float":{}}})", wrong)), "'float' must be a number")
+        << wrong;
+  }
+  EXPECT_EQ(parse(R"({"id":1,"pair":[true,null]})"), "'pair' must be a list of 2 numbers");
+  EXPECT_EQ(parse(R"({"id":1,"pair":[1,2,3]})"), "'pair' must be a list of 2 numbers");
+  EXPECT_EQ(parse(R"({"id":1,"pair":{"a":1,"b":2}})"), "'pair' must be a list of 2 numbers");
+}
+
+TEST_F(JsonLinesTest, WrongNumbersAreNoJson) {
+  for (const char* wrong :
+       {"01",  "00",  "-",   "+1",       ".5",        "1.",    "1.e2",  "1e",     "1e+", "-.5",
+        "0x1", "NaN", "nan", "Infinity", "-Infinity", "inf",   "1e999", "-1e999", "1_0", "1 2",
+        "- 1", "--1", "tru", "True",     "nul",       "truee", "",      "'a'"}) {
+    EXPECT_FALSE(is_json(fmt::format(R"({{"id":1,"float":{}}})", wrong))) << wrong;
+    EXPECT_FALSE(is_json(fmt::format(R"({{"id":1,"pair":[1,{}]}})", wrong))) << wrong;
+    EXPECT_FALSE(is_json(fmt::format(R"({{"id":1,"unknown":{}}})", wrong))) << wrong;
+  }
+}
+
+TEST_F(JsonLinesTest, TextsAreUnescapedAndUtf8) {
+  EXPECT_EQ(text(R"("a")"), hash_("a"));
+  EXPECT_EQ(text(R"("")"), hash_(""));
+  EXPECT_EQ(text(R"("a\u0000b")"), hash_(std::string_view("a\0b", 3)));
+  EXPECT_EQ(text(R"("\"\\\/\b\f\n\r\t")"), hash_("\"\\/\b\f\n\r\t"));
+  EXPECT_EQ(text(R"("\u00e9\u20AC")"), hash_("\xc3\xa9\xe2\x82\xac"));
+  EXPECT_EQ(text(R"("\ud83d\ude00")"), hash_("\xf0\x9f\x98\x80"));
+  EXPECT_EQ(text("\"\xc3\xa9\x7f\""), hash_("\xc3\xa9\x7f"));
+  for (const std::string wrong :
+       {R"("\ud83d")", R"("\ude00")", R"("\ud83dx")", R"("\ud83d\u0041")", R"("\u12")", R"("\x41")",
+        R"("\)", "\"\x01\"", "\"\t\"", "\"\xff\"", "\"\xc3\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"",
+        "\"\xf4\x90\x80\x80\"", "\"a"}) {
+    EXPECT_FALSE(is_json(R"({"id":1,"text":)" + wrong + "}")) << wrong;
+    EXPECT_FALSE(is_json(R"({"id":1,"unknown":)" + wrong + "}")) << wrong;
+    EXPECT_FALSE(is_json(R"({"id":1,)" + wrong + ":1}")) << wrong;
+  }
+  EXPECT_FALSE(is_json(std::string(R"({"id":1,"text":"a)") + '\0' + "\"}"));
+}
+
+TEST_F(JsonLinesTest, HashedNumbersAreTheirTexts) {
+  for (const auto& [value, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"12", "12"},
+           {"-12", "-12"},
+           {"-0", "0"},
+           {"1.50", "1.5"},
+           {"1e2", "100.0"},
+           {"0.1", "0.1"},
+           {"1E25", "1e+25"},
+           {"1e-7", "1e-07"},
+           {"true", "true"},
+           {"false", "false"},
+           {"null", ""},
+           {"18446744073709551615", "18446744073709551615"},
+           {"18446744073709551616", "1.8446744073709552e+19"},
+           {"-0.0", "-0.0"}}) {
+    EXPECT_EQ(text(value), hash_(shown)) << value;
+  }
+}
+
+TEST_F(JsonLinesTest, KeysAreUnescapedAndTheLastOneCounts) {
+  EXPECT_EQ(parse(R"({"\u0069d":7})"), "");
+  EXPECT_EQ(block_.ids.front(), 7U);
+  EXPECT_EQ(parse(R"({"id":1,"id":2})"), "");
+  EXPECT_EQ(block_.ids.front(), 2U);
+  EXPECT_EQ(parse(R"({"id":-1,"text":"a","id":3,"text":"b"})"), "");
+  EXPECT_EQ(block_.ids, (std::vector<std::uint64_t>{3, hash_("b")}));
+  EXPECT_EQ(parse(R"({"id":1,"id":null})"), "'id' must be a whole number from 0");
+  EXPECT_EQ(parse(R"({"id":1,"list":[1,2],"list":[3]})"), "");
+  EXPECT_EQ(block_.ids, (std::vector<std::uint64_t>{1, hash_(""), 3}));
+  EXPECT_EQ(parse(R"({"a":1,"":2,"id":4,"id ":5,"Id":6})"), "");
+  EXPECT_EQ(block_.ids.front(), 4U);
+  // In any order, and another one a line.
+  for (const char* line : {R"({"list":[9],"text":"a","id":4})", R"({"id":4,"list":[9],"text":"a"})",
+                           R"({"text":"a","id":4,"x":[{"id":5}],"list":[9]})"}) {
+    EXPECT_EQ(parse(line), "");
+    EXPECT_EQ(block_.ids, (std::vector<std::uint64_t>{4, hash_("a"), 9})) << line;
+  }
+  // The first wrong slot of the job is named, not the first in the line.
+  EXPECT_EQ(parse(R"({"list":1,"float":"a","id":1})"), "'float' must be a number");
+}
+
+TEST_F(JsonLinesTest, ALineIsOneObject) {
+  EXPECT_EQ(parse(""), "");
+  EXPECT_TRUE(block_.records.empty());
+  EXPECT_EQ(parse(" \t{ \"id\" :\r 1 , \"list\" : [ ] } \t"), "");
+  EXPECT_EQ(parse("\xef\xbb\xbf{\"id\":1}"), "");
+  for (const std::string wrong : {" ",
+                                  "1",
+                                  "null",
+                                  "\"a\"",
+                                  "[]",
+                                  "{",
+                                  "}",
+                                  "{}}",
+                                  "{\"id\":1",
+                                  "{\"id\":1,}",
+                                  "{\"id\":1},",
+                                  "{\"id\":1}x",
+                                  "{\"id\":1}{}",
+                                  "{\"id\" 1}",
+                                  "{id:1}",
+                                  "{1:1}",
+                                  "{,}",
+                                  "{\"id\":1 \"a\":2}",
+                                  "{\"id\":1,,\"a\":2}",
+                                  "{\"id\":1,\"list\":[1,]}",
+                                  "{\"id\":1,\"list\":[,1]}",
+                                  "{\"id\":1,\"list\":[1 2]}",
+                                  "{\"id\":1,\"list\":[1}",
+                                  "{\"id\":1,\"list\":1]}",
+                                  "{\"id\":1}//",
+                                  "\v{\"id\":1}",
+                                  "{\"id\":1}\f",
+                                  "\xef\xbb{\"id\":1}"}) {
+    EXPECT_FALSE(is_json(wrong)) << wrong;
+  }
+  // A zero byte ends the line.
+  EXPECT_EQ(parse(std::string("{\"id\":1}\0{}", 11)), "");
+  EXPECT_FALSE(is_json(std::string("{\0\"id\":1}", 9)));
+  EXPECT_FALSE(is_json(std::string("{\"id\":1\0}", 9)));
+  const std::string deep = R"({"id":1,"x":)" + std::string(63, '[') + std::string(63, ']') + "}";
+  EXPECT_EQ(parse(deep), "");
+  EXPECT_EQ(parse(R"({"id":1,"x":)" + std::string(64, '[') + std::string(64, ']') + "}"),
+            "it is nested more than 64 deep");
+  EXPECT_EQ(parse(std::string(100'000, '{')), "it is nested more than 64 deep");
+}
+
+}  // namespace
+}  // namespace paddle::data
