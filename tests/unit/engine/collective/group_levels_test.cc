@@ -70,7 +70,7 @@ TEST_P(GroupLevels, SumsHaveTheBitsOfTheOrderOfHostsAndRanks) {
       EXPECT_TRUE(group.has_levels());
       for (const auto& shares : all_shares) {
         for (const std::size_t count :
-             {std::size_t{100}, kWholeBytesMax / 4, kWholeBytesMax / 4 + 1, std::size_t{700'001}}) {
+             {std::size_t{100}, kWholeBytesMax / 4, kWholeBytesMax / 4 + 1, std::size_t{150'001}}) {
           const bool is_small = count * 4 <= kWholeBytesMax;
           const auto sum =
               is_small ? sum_by_ranks(count, shares) : sum_by_hosts(machines, count, shares);
