@@ -16,6 +16,7 @@
 #include <set>
 
 #include "base/secret.h"
+#include "base/text.h"
 #include "proto/supervision.pb.h"
 #include "remote/agent/machine/proc.h"
 #include "remote/agent/process/record.h"
@@ -138,9 +139,10 @@ void note_gpu_variable(wire::agent::GpuVariables& noted, const std::string& name
                        const std::string& value, wire::agent::VariableSource source) {
   if (!is_gpu_variable(name) || noted.variables_size() >= kGpuVariablesMax) return;
   wire::agent::Variable& variable = *noted.add_variables();
-  variable.set_name(name);
-  variable.set_value(
-      value.size() <= kGpuValueBytesMax ? value : value.substr(0, kGpuValueBytesMax) + "...");
+  // One text that is not UTF-8, or is cut within a character, would lose the record.
+  variable.set_name(escape_control(name));
+  variable.set_value(escape_control(std::string_view(value).substr(0, kGpuValueBytesMax)));
+  if (value.size() > kGpuValueBytesMax) *variable.mutable_value() += "...";
   variable.set_source(source);
 }
 

@@ -86,6 +86,19 @@ TEST_F(ArgumentsTest, Trap45OfItsVariablesThoseOfGpusAreToldAndNoOther) {
                                             "NCCL_TOPO_FILE=" + std::string(1024, 'x') + "... 3"}));
 }
 
+TEST_F(ArgumentsTest, GpuVariablesThatAreNotUtf8DoNotHideTheOthers) {
+  spec_.add_arguments("/bin/true");
+  std::string cut = "x";
+  for (int i = 0; i < 600; ++i) cut += "\u00e9";
+  const Program program =
+      program_of(spec_, root_, 1, {"CUDA_VISIBLE_DEVICES=0", "NCCL_A=\xff", "NCCL_B=" + cut});
+  wire::agent::GpuVariables read;
+  ASSERT_TRUE(read.ParseFromString(program.gpus.SerializeAsString()));
+  ASSERT_EQ(read.variables_size(), 3);
+  EXPECT_EQ(read.variables(1).value(), "\\xff");
+  EXPECT_EQ(read.variables(2).value(), cut.substr(0, 1023) + "\\xc3...");
+}
+
 TEST_F(ArgumentsTest, AUsersProgramIsLookedUpInItsOwnPath) {
   for (const char* name : {"a/tool", "b/tool"}) {
     folder_.write(name, "#!/bin/sh\n");
