@@ -23,7 +23,7 @@ constexpr const char* kCommands = "commands.jsonl";
 
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("-_./:=,@%+[]~").find(c) != std::string_view::npos;
+         std::string_view("-_./:=,@%+").find(c) != std::string_view::npos;
 }
 
 std::string shell_word(const std::string& word) {

@@ -61,6 +61,11 @@ TEST(ResumeCommand, HasWhatTrainWasGivenButForNamesAndValuesOfVariables) {
             "paddlectl train --resume --name j --set a=b --set 'c='\\''d'\\''' <workspace>");
 }
 
+TEST(ResumeCommand, HasNoWordThatAShellExpands) {
+  EXPECT_EQ(resume_command({"train", "--on", "node[01-04]", "--set=a.b=[1,2]", "~me"}, "j").text,
+            "paddlectl train --resume --name j --on 'node[01-04]' '--set=a.b=[1,2]' '~me'");
+}
+
 TEST(ResumeCommand, IsKeptWithEachStart) {
   FakeCluster fake(1);
   const test::TemporaryFolder folder;
