@@ -241,6 +241,10 @@ Status Loop::end_pass(std::uint32_t pass) {
                                                   ? client_.pause_pass(since_start_.tally)
                                                   : client_.finish_pass(since_start_.tally));
   if (totals.paused) return stop(pass);
+  if (totals.samples == 0 && batch_ == 0 && options_.trainer_id == 0) {
+    return Error{Errc::kData, fmt::format("pass {} had no record, of any trainer", pass),
+                 "are the files of [data] train empty, or were all of their records left out?"};
+  }
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
   // A life that was lost at the end of the pass may have told it.
   if (options_.kept == nullptr || !options_.kept->is_told(pass)) tell_pass(pass, totals, all, rate);

@@ -93,6 +93,7 @@ class IdleClient : public client::ParameterClient {
   }
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     client::PassTotals totals;
+    totals.samples = samples_of_pass;
     totals.tally = tally;
     totals.paused = end == client::PassEnd::kPause;
     calls += totals.paused ? "meet " : "end ";
@@ -113,8 +114,9 @@ class IdleClient : public client::ParameterClient {
   std::function<void()> on_push;
   std::vector<float> after_pass;  // every number of the dense parameters, by pass
   std::size_t passes = 0;         // finished
-  std::string calls;              // "end meet meet "
-  std::optional<Tally> told;      // to all trainers, whatever this one says
+  std::uint64_t samples_of_pass = 3;
+  std::string calls;          // "end meet meet "
+  std::optional<Tally> told;  // to all trainers, whatever this one says
   bool is_stop_asked = false;
   Status repeated;
   std::uint64_t repeated_batch = 0;

@@ -21,6 +21,19 @@ TEST_F(LoopTest, ATrainerThatCannotLeaveFails) {
   EXPECT_EQ(ended.error().code, Errc::kUnreachable);
 }
 
+// Else a wrong pattern, or a reader that prints nothing, looks like a job that has trained.
+TEST_F(LoopTest, APassWithoutARecordFails) {
+  folder_.write("train.csv", "");
+  client_.samples_of_pass = 0;
+  const Status ended = run();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Errc::kData);
+  EXPECT_EQ(ended.error().message, "pass 0 had no record, of any trainer");
+  // One of several trainers may have none.
+  client_.samples_of_pass = 3;
+  EXPECT_TRUE(run());
+}
+
 // A life that is soon killed has told that it trained.
 TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
