@@ -80,13 +80,15 @@ class PipeSource final : public ByteSource {
   Result<std::size_t> read(std::span<std::byte> into) override {
     if (pid_ < 0) return std::size_t{0};
     for (;;) {
-      PADDLE_TRY_STATUS(wait_for(output_.get(), "has printed nothing"));
+      PADDLE_TRY(const bool is_readable, wait_for(output_.get(), "has printed nothing"));
+      if (!is_readable) break;
       const ssize_t count = ::read(output_.get(), into.data(), into.size());
       if (count > 0) return static_cast<std::size_t>(count);
       if (count == 0) break;
       if (errno != EINTR) return system_error(Errc::kData, name_ + ": read");
     }
-    PADDLE_TRY_STATUS(wait_for(pidfd_.get(), "has closed its output and not ended"));
+    PADDLE_TRY(const bool has_ended, wait_for(pidfd_.get(), "has closed its output and not ended"));
+    PADDLE_CHECK(has_ended);
     const int status = end();
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::size_t{0};
     return Error{Errc::kData,
@@ -98,15 +100,24 @@ class PipeSource final : public ByteSource {
   std::uint64_t position() const override { return position_of(file_); }
 
  private:
-  Status wait_for(int fd, std::string_view without) {
+  // False: the program has failed instead, though a child of it may hold its output.
+  Result<bool> wait_for(int fd, std::string_view without) {
     const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
     for (;;) {
-      std::array<pollfd, 2> waiting{{{fd, POLLIN, 0}, {stop_fd_, POLLIN, 0}}};
+      const int program = has_succeeded_ ? -1 : pidfd_.get();
+      std::array<pollfd, 3> waiting{{{fd, POLLIN, 0}, {stop_fd_, POLLIN, 0}, {program, POLLIN, 0}}};
       const int ready = ::poll(waiting.data(), waiting.size(), milliseconds_until(deadline));
       if (ready < 0 && errno == EINTR) continue;
       if (ready < 0) return system_error(Errc::kData, name_ + ": poll");
       if (waiting[1].revents != 0) return Error{Errc::kInterrupted, name_ + ": stopped"};
-      if (ready > 0) return {};
+      if (waiting[0].revents != 0) return true;
+      if (waiting[2].revents != 0) {
+        siginfo_t how{};
+        ::waitid(P_PID, static_cast<id_t>(pid_), &how, WEXITED | WNOHANG | WNOWAIT);
+        if (how.si_code != CLD_EXITED || how.si_status != 0) return false;
+        has_succeeded_ = true;  // whoever holds its output goes on for it
+        continue;
+      }
       return Error{Errc::kData,
                    fmt::format("{}: {} for {} s", name_, without,
                                std::chrono::ceil<std::chrono::seconds>(timeout_).count()),
@@ -135,6 +146,7 @@ class PipeSource final : public ByteSource {
   pid_t pid_ = -1;
   UniqueFd pidfd_;
   UniqueFd output_;
+  bool has_succeeded_ = false;
 };
 
 std::string text_of(const std::vector<std::string>& arguments) {

@@ -68,6 +68,17 @@ TEST_F(PipeTest, ItsFailureIsNamed) {
             "pipe_command '/no/such/program' on a: cannot start: No such file or directory");
 }
 
+// Not only once pipe_timeout has passed.
+TEST_F(PipeTest, ItsFailureIsNamedThoughAChildHoldsItsOutput) {
+  command("echo '1\ta'; sleep 1000 & exit 5");
+  EXPECT_TRUE(mistake().ends_with(" on a: ended with 5"));
+  command("sleep 1000 & kill -9 $$");
+  EXPECT_TRUE(mistake().ends_with(" on a: killed by signal 9 (Killed)"));
+  // One that ends well may leave the rest to a child.
+  command("(sleep 0.1; tr , '\t' <&3) 3<&0 & exit 0");
+  EXPECT_EQ(mistake(), "none");
+}
+
 // A trainer ignores SIGPIPE; programs expect to die of it.
 TEST_F(PipeTest, ItDiesOfABrokenPipe) {
   const auto before = ::signal(SIGPIPE, SIG_IGN);
