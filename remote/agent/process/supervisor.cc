@@ -270,18 +270,31 @@ void Supervisor::run(const Environment& environment) {
   wipe_unneeded_keys(root_, spec_.job(), kWipeWait);
 }
 
-// Ends the descendants, which are ours (subreaper), and keeps their last output.
+// The descendants, which are ours (subreaper): of whatever process group, since the process may run
+// programs in groups of their own.
+std::vector<ProcStat> Supervisor::leftovers() const {
+  const pid_t session = ::getsid(0);
+  std::vector<ProcStat> found = own_processes();
+  std::erase_if(found, [&](const ProcStat& process) {
+    return process.session != session || process.pid == guard_.pid;
+  });
+  return found;
+}
+
+// Keeps their last output.
 void Supervisor::end_leftovers() {
-  if (child_ < 0 || ::kill(-child_, SIGTERM) != 0) return;
+  std::vector<ProcStat> left = leftovers();
+  for (const ProcStat& process : left) send_signal(process, SIGTERM);
   const TimePoint kill_at = now() + kLeftoverGrace;
-  while (::kill(-child_, 0) == 0 && now() < kill_at) {
+  while (!left.empty() && now() < kill_at) {
     pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
     ::poll(polls, 2, milliseconds_until(kill_at));
     if (polls[1].revents != 0) drain();
     take_signals();
     reap();
+    left = leftovers();
   }
-  ::kill(-child_, SIGKILL);
+  for (const ProcStat& process : left) send_signal(process, SIGKILL);
   if (output_) drain();
 }
 

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -68,6 +69,7 @@ class Supervisor {
   bool reap();                      // true once the process itself has ended
   void take_signals();
   void drain();
+  std::vector<ProcStat> leftovers() const;
   void end_leftovers();
 
   Root root_;

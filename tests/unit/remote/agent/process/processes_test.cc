@@ -152,6 +152,23 @@ TEST_F(AgentTest, OneThatEndedIsStartedAgainWhileItsLeftoversAreBeingEnded) {
   EXPECT_EQ(second.exit_code, 3);
 }
 
+// As a trainer does with the programs that fetch its data.
+TEST_F(AgentTest, WhatALifeLeftInAGroupOfItsOwnEndsBeforeTheNextLife) {
+  const auto agent = connect_agent();
+  push_script(*agent, "parent",
+              "if [ $1 = 2 ]; then kill -0 \"$(cat left)\" && exit 5; exit 0; fi\n"
+              "perl -e 'setpgrp; open F, q(>), q(left.new); print F $$; close F;"
+              " rename q(left.new), q(left); exec q(sleep), 1000' &\n"
+              "while ! [ -e left ]; do :; done; kill -9 $$\n");
+  ProcessSpec spec = script("parent", "p");
+  spec.arguments = {"{life}"};
+  spec.restarts = 1;
+  ASSERT_TRUE(agent->start(spec));
+  const ProcessStatus ended = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(ended.life, 2U);
+  EXPECT_EQ(ended.exit_code, 0);
+}
+
 TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
   const auto agent = connect_agent();
   push_script(*agent, "mortal", kMortal);
