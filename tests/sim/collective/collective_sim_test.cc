@@ -36,11 +36,9 @@ TEST(CollectiveSim, PackedBucketsHaveTheSumsOfTheirRoundedTermsInHalfTheBytes) {
 
 TEST(CollectiveSim, PackedSegmentsOfKilledRanksMakeNoSumWrong) {
   for_seeds(kSeeds / 4, [](std::uint64_t seed) {
-    WorldOptions options = of(seed);
+    WorldOptions options = with_kills(of(seed));
     options.bucket_floats += collective::kWholeBytesMax / sizeof(float);
     options.is_packed = true;
-    options.kills = static_cast<std::uint32_t>(1 + seed % 2);
-    options.steps = options.ranks > 20 ? 5 : 50;
     const WorldOutcome outcome = World(options).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
@@ -81,11 +79,7 @@ TEST(CollectiveSim, SixtyFourRanksHearWhomTheyLost) {
 TEST(CollectiveSim, Trap02KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
   std::uint64_t failed = 0;
   const std::uint64_t seeds = for_seeds(kSeeds, [&](std::uint64_t seed) {
-    WorldOptions options = of(seed);
-    options.kills = static_cast<std::uint32_t>(1 + seed % 2);
-    options.steps = 50;
-    if (options.ranks > 20) options.steps = 5;
-    const WorldOutcome outcome = World(options).run();
+    const WorldOutcome outcome = World(with_kills(of(seed))).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
     for (const RankOutcome& rank : outcome.ranks) failed += rank.failure ? 1 : 0;
@@ -95,11 +89,7 @@ TEST(CollectiveSim, Trap02KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
 
 TEST(CollectiveSim, ACutLinkEndsTheGroupOnAllRanksWithBothItsEndsNamed) {
   for_seeds(kSeeds / 2, [](std::uint64_t seed) {
-    WorldOptions options = of(seed);
-    options.cuts = 1;
-    options.steps = 1000;
-    if (options.ranks > 8) options.ranks = 8;
-    const WorldOutcome outcome = World(options).run();
+    const WorldOutcome outcome = World(with_a_cut(of(seed))).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
     expect_both_ends_named(outcome);

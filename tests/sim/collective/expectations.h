@@ -23,6 +23,22 @@ inline WorldOptions of(std::uint64_t seed) {
   return options;
 }
 
+// One or two ranks die at random times.
+inline WorldOptions with_kills(WorldOptions options) {
+  options.kills = static_cast<std::uint32_t>(1 + options.seed % 2);
+  options.steps = options.ranks > 20 ? 5 : 50;
+  return options;
+}
+
+// Two ranks of a few lose their link.
+inline WorldOptions with_a_cut(WorldOptions options) {
+  options.cuts = 1;
+  options.steps = 1000;
+  options.ranks = std::min(options.ranks, 8U);
+  if (!options.hosts.empty()) options.hosts.resize(options.ranks);
+  return options;
+}
+
 inline void expect_no_wrong_sum(const WorldOutcome& outcome) {
   for (const RankOutcome& rank : outcome.ranks) EXPECT_FALSE(rank.has_wrong_sum);
 }

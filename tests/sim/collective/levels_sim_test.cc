@@ -70,10 +70,7 @@ TEST(LevelsSim, ARankThatDiesInTheMiddleOfAnyPhaseIsNamedByAllOthers) {
 
 TEST(LevelsSim, KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
   for_seeds(kSeeds, [](std::uint64_t seed) {
-    WorldOptions options = on_hosts(seed);
-    options.kills = static_cast<std::uint32_t>(1 + seed % 2);
-    options.steps = options.ranks > 20 ? 5 : 50;
-    const WorldOutcome outcome = World(options).run();
+    const WorldOutcome outcome = World(with_kills(on_hosts(seed))).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
   });
@@ -81,12 +78,7 @@ TEST(LevelsSim, KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
 
 TEST(LevelsSim, ACutLinkEndsTheGroupOnAllRanksWithBothItsEndsNamed) {
   for_seeds(kSeeds / 2, [](std::uint64_t seed) {
-    WorldOptions options = on_hosts(seed);
-    options.cuts = 1;
-    options.steps = 1000;
-    if (options.ranks > 8) options.ranks = 8;
-    options.hosts.resize(options.ranks);
-    const WorldOutcome outcome = World(options).run();
+    const WorldOutcome outcome = World(with_a_cut(on_hosts(seed))).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
     expect_both_ends_named(outcome);

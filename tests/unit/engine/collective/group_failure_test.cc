@@ -1,6 +1,4 @@
 // Groups in which something goes wrong: every rank ends, and knows the first cause.
-#include <csignal>
-
 #include "tests/unit/engine/collective/group_fixture.h"
 
 namespace paddle::collective {
@@ -8,25 +6,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Runs step after step until the group ends; the reason.
-Error train(Group& group, std::size_t floats, std::atomic<std::uint64_t>* steps = nullptr) {
-  std::vector<float> bucket(floats);
-  for (std::uint64_t step = 1;; ++step) {
-    const auto infos = group.begin_step({.step = step, .samples = 1});
-    if (!infos) return infos.error();
-    std::fill(bucket.begin(), bucket.end(), 1.0F);
-    const auto reduced = group.reduce_scatter(bucket, sum_shares(*infos)).wait();
-    if (!reduced) return reduced.error();
-    const auto gathered = group.all_gather(bucket).wait();
-    if (!gathered) return gathered.error();
-    for (const float value : bucket) {
-      EXPECT_EQ(value, static_cast<float>(group.size())) << "a wrong sum in step " << step;
-    }
-    if (steps != nullptr) ++*steps;
-  }
-}
-
-// The same of a rank that may still be joining when another one fails.
+// As train(), of a rank that may still be joining when another one fails.
 Error end_of(Result<std::unique_ptr<Group>>& group, std::size_t floats) {
   return group ? train(**group, floats) : group.error();
 }
@@ -38,27 +18,7 @@ INSTANTIATE_TEST_SUITE_P(Lanes, GroupFailure, ::testing::ValuesIn(ways_of_lanes(
                          [](const auto& way) { return std::string(way.param.name); });
 
 TEST_P(GroupFailure, Trap01AKilledRankIsNamedByAllOthersInTheMiddleOfABucket) {
-  auto options = options_of(3, GetParam());
-  GroupOptions first = std::move(options.front());
-  options.erase(options.begin());
-  OtherProcess victim(std::move(first), [](GroupOptions own) {
-    auto group = Group::join(std::move(own), soon());
-    if (group) train(**group, 500'000);
-  });
-  std::atomic<std::uint64_t> steps = 0;
-  std::thread killer([&] {
-    while (steps < 6) std::this_thread::yield();
-    victim.signal(SIGKILL);
-  });
-  as_ranks(std::move(options), [&](GroupOptions own) {
-    auto group = Group::join(std::move(own), soon());
-    ASSERT_TRUE(group) << group.error().message;
-    const Error why = train(**group, 500'000, &steps);
-    EXPECT_EQ(why.code, Errc::kUnreachable);
-    EXPECT_TRUE(why.message.starts_with("lost rank 0 (node-0)")) << why.message;
-    EXPECT_FALSE((*group)->events().empty());
-  });
-  killer.join();
+  expect_a_killed_rank_is_named(options_of(3, GetParam()), 0);
 }
 
 TEST_P(GroupFailure, Trap02ARankThatEndsBeforeItsFirstCollectiveIsNamed) {

@@ -138,4 +138,48 @@ class OtherProcess {
   pid_t pid_;
 };
 
+// Runs step after step until the group ends; the reason.
+inline Error train(Group& group, std::size_t floats, std::atomic<std::uint64_t>* steps = nullptr) {
+  std::vector<float> bucket(floats);
+  for (std::uint64_t step = 1;; ++step) {
+    const auto infos = group.begin_step({.step = step, .samples = 1});
+    if (!infos) return infos.error();
+    std::fill(bucket.begin(), bucket.end(), 1.0F);
+    const auto reduced = group.reduce_scatter(bucket, sum_shares(*infos)).wait();
+    if (!reduced) return reduced.error();
+    const auto gathered = group.all_gather(bucket).wait();
+    if (!gathered) return gathered.error();
+    for (const float value : bucket) {
+      EXPECT_EQ(value, static_cast<float>(group.size())) << "a wrong sum in step " << step;
+    }
+    if (steps != nullptr) ++*steps;
+  }
+}
+
+// One rank is killed in the middle of a bucket; all others name it.
+inline void expect_a_killed_rank_is_named(std::vector<GroupOptions> options, std::uint32_t killed) {
+  constexpr std::size_t kFloats = 500'000;
+  GroupOptions its = std::move(options[killed]);
+  options.erase(options.begin() + killed);
+  OtherProcess victim(std::move(its), [](GroupOptions own) {
+    auto group = Group::join(std::move(own), soon());
+    if (group) train(**group, kFloats);
+  });
+  std::atomic<std::uint64_t> steps = 0;
+  std::thread killer([&] {
+    while (steps < 6) std::this_thread::yield();
+    victim.signal(SIGKILL);
+  });
+  const std::string name = "rank " + std::to_string(killed) + " (node-" + std::to_string(killed);
+  as_ranks(std::move(options), [&](GroupOptions own) {
+    auto group = Group::join(std::move(own), soon());
+    ASSERT_TRUE(group) << group.error().message;
+    const Error why = train(**group, kFloats, &steps);
+    EXPECT_EQ(why.code, Errc::kUnreachable);
+    EXPECT_TRUE(why.message.starts_with("lost " + name + ")")) << why.message;
+    EXPECT_FALSE((*group)->events().empty());
+  });
+  killer.join();
+}
+
 }  // namespace paddle::collective

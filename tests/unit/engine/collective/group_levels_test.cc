@@ -1,6 +1,4 @@
 // Groups that add up on each host first: the bits of the order (host, rank), and lost ranks.
-#include <csignal>
-
 #include "tests/unit/engine/collective/group_fixture.h"
 
 namespace paddle::collective {
@@ -143,38 +141,7 @@ TEST(GroupLevelsTest, ARankThatKnowsOfOneLevelOnlyEndsTheGroup) {
 }
 
 TEST_P(GroupLevels, AKilledRankIsNamedByAllOthersInTheMiddleOfABucket) {
-  auto options = on_hosts({0, 0, 1, 1}, GetParam());
-  GroupOptions last = std::move(options.back());
-  options.pop_back();
-  const auto train = [](Group& group, std::atomic<int>* steps) {
-    const std::vector<float> shares(4, 1);
-    std::vector<float> bucket(600'000);
-    for (;;) {
-      std::ranges::fill(bucket, 1.0F);
-      Status done = group.reduce_scatter(bucket, shares).wait();
-      if (done) done = group.all_gather(bucket).wait();
-      if (!done) return done.error();
-      EXPECT_EQ(std::ranges::count(bucket, 4.0F), std::ssize(bucket));
-      if (steps != nullptr) ++*steps;
-    }
-  };
-  OtherProcess victim(std::move(last), [&](GroupOptions own) {
-    auto group = Group::join(std::move(own), soon());
-    if (group) (void)train(**group, nullptr);
-  });
-  std::atomic<int> steps = 0;
-  std::thread killer([&] {
-    while (steps < 6) std::this_thread::yield();
-    victim.signal(SIGKILL);
-  });
-  as_ranks(std::move(options), [&](GroupOptions own) {
-    auto group = Group::join(std::move(own), soon());
-    ASSERT_TRUE(group) << group.error().message;
-    const Error why = train(**group, &steps);
-    EXPECT_EQ(why.code, Errc::kUnreachable);
-    EXPECT_TRUE(why.message.starts_with("lost rank 3 (node-3)")) << why.message;
-  });
-  killer.join();
+  expect_a_killed_rank_is_named(on_hosts({0, 0, 1, 1}, GetParam()), 3);
 }
 
 }  // namespace

@@ -32,23 +32,16 @@ TEST(GroupClientFailure, ATrainerThatIsLostBeforeAllMeetAtTheEndFailsTheOthers) 
 
 // Trap 5: flags that are not in the ParameterSet.
 TEST(GroupClientFailure, UnlikeFlagsAreFoundInTheFirstStep) {
-  const auto set = set_of("sgd", kSmall, 2);
   for (const bool is_period : {false, true}) {
-    collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
-      GroupClient::Flags flags{.passes = 2, .saving_period = 1};
-      if (options.rank == 1) ++(is_period ? flags.saving_period : flags.passes);
-      auto group = collective::Group::join(std::move(options), collective::soon());
-      ASSERT_TRUE(group) << group.error().message;
-      const auto client = GroupClient::create(set, *std::move(group), {}, flags);
-      ASSERT_TRUE(client);
-      ASSERT_TRUE((*client)->ready());
-      auto dense = parameters_of(set);
-      ASSERT_TRUE((*client)->pull_dense(dense));
-      const Status pushed = (*client)->push(1, 1, dense, {});
+    std::vector<GroupClient::Flags> flags(2, {.passes = 2, .saving_period = 1});
+    ++(is_period ? flags[1].saving_period : flags[1].passes);
+    const auto check = [](Rank& rank) {
+      const Status pushed = rank.push();
       ASSERT_FALSE(pushed);
       EXPECT_EQ(pushed.error().code, Errc::kUsage) << pushed.error().message;
       EXPECT_NE(pushed.error().hint.find("flags"), std::string::npos) << pushed.error().hint;
-    });
+    };
+    as_trainers(set_of("sgd", kSmall, 2), collective::options_of(2), check, "", flags);
   }
 }
 

@@ -22,9 +22,7 @@ TEST_P(SameBits, AsOnAShardWithUnevenData) {
   const auto set = set_of(one.method, one.sizes, one.trainers);
   const std::vector<std::uint64_t> batches(one.batches.begin(), one.batches.begin() + one.trainers);
   OnShard shard(set);
-  std::vector<std::uint64_t> done(one.trainers);
-  run_on_shard(shard, batches, done);
-  run_on_shard(shard, batches, done);
+  const auto done = run_on_shard(shard, batches, 2);
   const test::TemporaryFolder folder;
   as_trainers(set, [&](Rank& rank) {
     for (int pass = 0; pass < 2; ++pass) {
@@ -37,10 +35,7 @@ TEST_P(SameBits, AsOnAShardWithUnevenData) {
       ASSERT_TRUE(rank.client.pull_dense(rank.dense));
     }
     EXPECT_EQ(rank.client.progress().samples, shard.samples());
-    for (const DenseParameter& parameter : rank.dense) {
-      EXPECT_TRUE(same_bits(parameter.values(), shard.values(parameter.parameter)))
-          << "rank " << rank.rank << ", p" << parameter.parameter;
-    }
+    expect_values(rank, shard);
     // The last rank tests and saves; the others wait for it.
     if (rank.rank + 1 == one.trainers) {
       EXPECT_TRUE(rank.client.announce_busy("saving"));
@@ -62,19 +57,7 @@ TEST_P(SameBits, AsOnAShardWithUnevenData) {
   EXPECT_EQ(reader->info().trainer_cursors, done);
   EXPECT_EQ(reader->info().samples, shard.samples());
   EXPECT_EQ(reader->info().pass, 2U);
-  for (int p = 0; p < set.parameters_size(); ++p) {
-    std::vector<float> value, state;
-    std::uint64_t count = 0;
-    ASSERT_TRUE(reader->read_dense(set.parameters(p).name(), value, state, count));
-    optim::swap_average(value, state);
-    const auto parameter = static_cast<std::uint32_t>(p);
-    EXPECT_TRUE(same_bits(value, shard.values(parameter)));
-    for (std::uint32_t plane = 1; plane <= shard.state_width(); ++plane) {
-      const auto part =
-          std::span<const float>(state).subspan((plane - 1) * value.size(), value.size());
-      EXPECT_TRUE(same_bits(part, shard.plane(parameter, plane))) << "plane " << plane;
-    }
-  }
+  expect_saved(*reader, set, shard);
 }
 
 std::vector<Case> cases() {
@@ -98,8 +81,7 @@ TEST(GroupClient, SumsWhereTheJobSaysSo) {
   auto set = set_of("sgd", kSliced, 2);
   set.set_merge(wire::MERGE_SUM);
   OnShard shard(set);
-  std::vector<std::uint64_t> done(2);
-  run_on_shard(shard, {2, 1}, done);
+  run_on_shard(shard, {2, 1});
   as_trainers(set, [&](Rank& rank) {
     rank.run_pass(2 - rank.rank);
     ASSERT_TRUE(rank.client.finish_pass({}));
@@ -112,8 +94,7 @@ TEST(GroupClient, Trap09SamplesBeyond32BitsGuideTheSchedule) {
   constexpr std::uint64_t kScale = 3'000'000'000;
   const auto set = set_of("adam", kSliced, 2);
   OnShard shard(set, kScale);
-  std::vector<std::uint64_t> done(2);
-  run_on_shard(shard, {3, 2}, done);
+  run_on_shard(shard, {3, 2});
   ASSERT_GT(shard.samples(), std::uint64_t{1} << 33U);
   as_trainers(set, [&](Rank& rank) {
     rank.scale = kScale;
@@ -130,8 +111,7 @@ TEST(GroupClient, AsksAllWhetherAnySaysYes) {
   for (const auto& sizes : {kSmall, kSliced}) {
     const auto set = set_of("sgd", sizes, 3);
     OnShard shard(set);
-    std::vector<std::uint64_t> done(3);
-    run_on_shard(shard, {1, 1, 1}, done);
+    run_on_shard(shard, {1, 1, 1});
     const test::TemporaryFolder folder;
     as_trainers(set, [&](Rank& rank) {
       const auto asks = [&](bool own) {
@@ -181,8 +161,7 @@ TEST_P(OverWay, Trap15GradientsAreTheTrainersAgainAfterAPush) {
   constexpr std::uint64_t kSteps = 15;
   const auto set = set_of("sgd", kManyBuckets, 2);
   OnShard shard(set);
-  std::vector<std::uint64_t> done(2);
-  run_on_shard(shard, {kSteps, kSteps}, done);
+  run_on_shard(shard, {kSteps, kSteps});
   as_trainers(
       set,
       [&](Rank& rank) {
@@ -194,9 +173,7 @@ TEST_P(OverWay, Trap15GradientsAreTheTrainersAgainAfterAPush) {
           }
         }
         ASSERT_TRUE(rank.client.finish_pass({}));
-        for (const DenseParameter& one : rank.dense) {
-          EXPECT_TRUE(same_bits(one.values(), shard.values(one.parameter)));
-        }
+        expect_values(rank, shard);
         EXPECT_TRUE(rank.client.leave());
       },
       "", GetParam());

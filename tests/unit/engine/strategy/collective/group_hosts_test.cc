@@ -83,13 +83,6 @@ std::vector<collective::GroupOptions> options_on(
   return all;
 }
 
-void expect_values(const Rank& rank, const OnShard& expected) {
-  for (const DenseParameter& parameter : rank.dense) {
-    EXPECT_TRUE(same_bits(parameter.values(), expected.values(parameter.parameter)))
-        << "rank " << rank.rank << ", p" << parameter.parameter;
-  }
-}
-
 class HostSums : public testing::TestWithParam<HostCase> {};
 
 TEST_P(HostSums, HaveTheBitsOfTheirOrderWithUnevenData) {
@@ -97,9 +90,7 @@ TEST_P(HostSums, HaveTheBitsOfTheirOrderWithUnevenData) {
   const auto set = one.set("adam");
   const auto batches = one.of_pass();
   OnHosts expected(one, set);
-  std::vector<std::uint64_t> done(one.trainers());
-  run_on_shard(expected, batches, done);
-  run_on_shard(expected, batches, done);
+  const auto done = run_on_shard(expected, batches, 2);
   const test::TemporaryFolder folder;
   as_trainers(set, options_on(one.hosts, one.trainers()), [&](Rank& rank) {
     for (int pass = 0; pass < 2; ++pass) {
@@ -119,19 +110,7 @@ TEST_P(HostSums, HaveTheBitsOfTheirOrderWithUnevenData) {
   const auto reader = snapshot::SnapshotReader::open(folder / "pass-00001");
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->info().trainer_cursors, done);
-  for (int p = 0; p < set.parameters_size(); ++p) {
-    std::vector<float> value, state;
-    std::uint64_t count = 0;
-    ASSERT_TRUE(reader->read_dense(set.parameters(p).name(), value, state, count));
-    optim::swap_average(value, state);
-    const auto parameter = static_cast<std::uint32_t>(p);
-    EXPECT_TRUE(same_bits(value, expected.values(parameter)));
-    for (std::uint32_t plane = 1; plane <= expected.state_width(); ++plane) {
-      const auto part =
-          std::span<const float>(state).subspan((plane - 1) * value.size(), value.size());
-      EXPECT_TRUE(same_bits(part, expected.plane(parameter, plane))) << "plane " << plane;
-    }
-  }
+  expect_saved(*reader, set, expected);
 }
 
 const std::vector<HostCase>& host_cases() {
@@ -160,8 +139,7 @@ TEST(HostSumsTest, AreNotThoseOfTheOrderOfRanks) {
   OnHosts by_hosts(one, set);
   OnShard by_ranks(set);
   for (OnShard* const shard : {static_cast<OnShard*>(&by_hosts), &by_ranks}) {
-    std::vector<std::uint64_t> done(4);
-    run_on_shard(*shard, {3, 3, 3, 3}, done);
+    run_on_shard(*shard, {3, 3, 3, 3});
   }
   EXPECT_FALSE(same_bits(by_hosts.values(0), by_ranks.values(0)));
 }
@@ -176,25 +154,10 @@ TEST_P(HostWays, AKilledJobGoesOnWithTheBitsOfOneThatNobodyDisturbed) {
   const auto set = one.set("adam");
   const auto batches = one.of_pass();
   OnHosts expected(one, set);
-  std::vector<std::uint64_t> done(one.trainers());
-  run_on_shard(expected, batches, done);
-  run_on_shard(expected, batches, done);
+  run_on_shard(expected, batches, 2);
   const test::TemporaryFolder folder;
   as_trainers(set, options_on(one.hosts, 5, GetParam()), [&](Rank& rank) {
-    rank.run_pass(batches[rank.rank]);
-    ASSERT_TRUE(rank.client.finish_pass({}));
-    if (rank.rank == 0) {
-      EXPECT_TRUE(rank.client.snapshots().save(folder / "pass-00000"));
-    }
-    rank.meet();
-    Status pushed = rank.push();
-    if (rank.rank == 4) {
-      EXPECT_TRUE(pushed);
-      return;
-    }
-    for (int i = 0; i < 10 && pushed; ++i) pushed = rank.push();
-    ASSERT_FALSE(pushed);
-    EXPECT_NE(pushed.error().message.find("rank 4 ("), std::string::npos) << pushed.error().message;
+    run_pass_and_lose(4, rank, batches[rank.rank], folder / "pass-00000");
   });
   as_trainers(
       set, options_on(one.hosts, 5, GetParam()),

@@ -18,27 +18,10 @@ TEST_P(KilledGroup, GoesOnFromItsSnapshotWithTheBitsOfAShard) {
   const std::vector<std::uint64_t> uneven{3, 0, 5, 1};
   const std::vector<std::uint64_t> batches(uneven.begin(), uneven.begin() + one.trainers);
   OnShard shard(set);
-  std::vector<std::uint64_t> done(one.trainers);
-  run_on_shard(shard, batches, done);
-  run_on_shard(shard, batches, done);
+  run_on_shard(shard, batches, 2);
   const test::TemporaryFolder folder;
-  const std::uint32_t victim = one.trainers - 1;
   as_trainers(set, [&](Rank& rank) {
-    rank.run_pass(batches[rank.rank]);
-    ASSERT_TRUE(rank.client.finish_pass({}));
-    if (rank.rank == 0) {
-      EXPECT_TRUE(rank.client.snapshots().save(folder / "pass-00000"));
-    }
-    rank.meet();
-    Status pushed = rank.push();
-    if (rank.rank == victim) {
-      EXPECT_TRUE(pushed);
-      return;
-    }
-    for (int i = 0; i < 10 && pushed; ++i) pushed = rank.push();
-    ASSERT_FALSE(pushed);
-    const std::string name = "rank " + std::to_string(victim) + " (";
-    EXPECT_NE(pushed.error().message.find(name), std::string::npos) << pushed.error().message;
+    run_pass_and_lose(one.trainers - 1, rank, batches[rank.rank], folder / "pass-00000");
   });
   as_trainers(
       set,
@@ -49,10 +32,7 @@ TEST_P(KilledGroup, GoesOnFromItsSnapshotWithTheBitsOfAShard) {
         ASSERT_TRUE(rank.client.finish_pass({}));
         ASSERT_TRUE(rank.client.pull_dense(rank.dense));
         EXPECT_EQ(rank.client.progress().samples, shard.samples());
-        for (const DenseParameter& parameter : rank.dense) {
-          EXPECT_TRUE(same_bits(parameter.values(), shard.values(parameter.parameter)))
-              << "rank " << rank.rank << ", p" << parameter.parameter;
-        }
+        expect_values(rank, shard);
         EXPECT_TRUE(rank.client.leave());
       },
       folder / "pass-00000");

@@ -8,8 +8,7 @@ namespace {
 TEST(GroupClient, Trap17AllStopAfterTheSameBatchAndGoOn) {
   const auto set = set_of("adam", kSliced, 3);
   OnShard shard(set);
-  std::vector<std::uint64_t> done(3);
-  run_on_shard(shard, {4, 6, 5}, done);
+  run_on_shard(shard, {4, 6, 5});
   const test::TemporaryFolder folder;
   as_trainers(set, [&](Rank& rank) {
     for (int i = 0; i < 3 && !rank.client.stop_asked(); ++i) {
@@ -101,8 +100,7 @@ TEST(GroupClient, Trap23ASnapshotGoesOnOnPserversAndBack) {
     one.gradient.resize(kSliced[one.parameter]);
     fill_gradient(one.gradient, 0, batch, one.parameter);
   };
-  std::vector<std::uint64_t> done(2);
-  run_on_shard(expected, {2, 3}, done);
+  run_on_shard(expected, {2, 3});
   as_trainers(group_set, [&](Rank& rank) {
     rank.run_pass(2 + rank.rank);
     ASSERT_TRUE(rank.client.finish_pass({}));
@@ -132,7 +130,7 @@ TEST(GroupClient, Trap23ASnapshotGoesOnOnPserversAndBack) {
     EXPECT_TRUE(same_bits(dense[0].values(), expected.values(0)));
     ASSERT_TRUE(client->snapshots().save(folder / "pass-00001"));
   }
-  done = {7, 9};
+  std::vector<std::uint64_t> done{7, 9};
   run_on_shard(expected, {1, 2}, done);
   as_trainers(
       group_set,
@@ -141,9 +139,7 @@ TEST(GroupClient, Trap23ASnapshotGoesOnOnPserversAndBack) {
         rank.done = 7 + 2 * rank.rank;
         rank.run_pass(1 + rank.rank);
         ASSERT_TRUE(rank.client.finish_pass({}));
-        for (const DenseParameter& one : rank.dense) {
-          EXPECT_TRUE(same_bits(one.values(), expected.values(one.parameter)));
-        }
+        expect_values(rank, expected);
         EXPECT_TRUE(rank.client.leave());
       },
       folder / "pass-00001");

@@ -30,9 +30,7 @@ TEST_P(NodeSums, HaveTheBitsOfTheirOrder) {
   const std::vector<std::uint64_t> batches(one.batches.begin(),
                                            one.batches.begin() + one.trainers());
   OnShard reference(set, 1, one.nodes);
-  std::vector<std::uint64_t> done(one.trainers());
-  run_on_shard(reference, batches, done);
-  run_on_shard(reference, batches, done);
+  const auto done = run_on_shard(reference, batches, 2);
   const test::TemporaryFolder folder;
   on_nodes(set, one.nodes, [&](Rank& rank) {
     for (int pass = 0; pass < 2; ++pass) {
@@ -43,10 +41,7 @@ TEST_P(NodeSums, HaveTheBitsOfTheirOrder) {
       ASSERT_TRUE(rank.client.pull_dense(rank.dense));
     }
     EXPECT_EQ(rank.client.progress().samples, reference.samples());
-    for (const DenseParameter& parameter : rank.dense) {
-      EXPECT_TRUE(same_bits(parameter.values(), reference.values(parameter.parameter)))
-          << "trainer " << rank.rank << ", p" << parameter.parameter;
-    }
+    expect_values(rank, reference);
     if (rank.rank == 0) {
       EXPECT_TRUE(rank.client.announce_busy("saving"));
       const Status saved = rank.client.snapshots().save(folder / "pass-00001");
@@ -60,13 +55,7 @@ TEST_P(NodeSums, HaveTheBitsOfTheirOrder) {
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->info().trainer_cursors, done);
   EXPECT_EQ(reader->info().samples, reference.samples());
-  for (int p = 0; p < set.parameters_size(); ++p) {
-    std::vector<float> value, state;
-    std::uint64_t count = 0;
-    ASSERT_TRUE(reader->read_dense(set.parameters(p).name(), value, state, count));
-    optim::swap_average(value, state);
-    EXPECT_TRUE(same_bits(value, reference.values(static_cast<std::uint32_t>(p))));
-  }
+  expect_saved(*reader, set, reference);
 }
 
 const std::vector<Case>& cases() {
@@ -93,8 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Nodes, NodeSums, testing::ValuesIn(cases()),
 TEST(NodePath, OneNodeHasTheBitsOfSync) {
   const auto set = node_set("momentum", kSliced, 3);
   OnShard sync(set);
-  std::vector<std::uint64_t> done(3);
-  run_on_shard(sync, {4, 2, 3}, done);
+  run_on_shard(sync, {4, 2, 3});
   for (const Nodes& nodes : {Nodes{{0, 1, 2}}, Nodes{{0}, {1}, {2}}}) {
     on_nodes(set, nodes, [&](Rank& rank) {
       const std::vector<std::uint64_t> batches{4, 2, 3};
@@ -118,8 +106,7 @@ TEST_P(NodeWays, AStoppedJobGoesOn) {
   const auto set = node_set("adam", kSliced, 4);
   const std::vector<std::uint64_t> batches{6, 1, 4, 5};
   OnShard reference(set, 1, nodes);
-  std::vector<std::uint64_t> done(4);
-  run_on_shard(reference, batches, done);
+  run_on_shard(reference, batches);
   const test::TemporaryFolder folder;
   const auto run = [&](Rank& rank) {
     const std::uint64_t of_pass = batches[rank.rank];
@@ -155,9 +142,7 @@ TEST_P(NodeWays, AStoppedJobGoesOn) {
         rank.run_pass(batches[rank.rank] - rank.done);
         ASSERT_TRUE(rank.client.finish_pass({}));
         ASSERT_TRUE(rank.client.pull_dense(rank.dense));
-        for (const DenseParameter& parameter : rank.dense) {
-          EXPECT_TRUE(same_bits(parameter.values(), reference.values(parameter.parameter)));
-        }
+        expect_values(rank, reference);
         EXPECT_TRUE(rank.client.leave());
       },
       folder / "stop", GetParam());

@@ -11,7 +11,7 @@ using PackedValues = std::vector<std::vector<float>>;  // by parameter
 void as_packed(const wire::ParameterSet& set, const std::function<void(Rank&)>& work,
                const std::string& resumed = "") {
   as_trainers(set, collective::options_of(set.num_trainers(), collective::ways()[1]), work, resumed,
-              {.packs = true});
+              std::vector(set.num_trainers(), GroupClient::Flags{.packs = true}));
 }
 
 PackedValues values_of(const Rank& rank) {
@@ -66,9 +66,7 @@ TEST_P(PackedReplicas, HaveTheSameBitsAfterEveryStepAndStayNearAShardsValues) {
   std::vector<std::uint64_t> batches(one.trainers, 4);
   batches.back() = 1;
   OnShard shard(set);
-  std::vector<std::uint64_t> done(one.trainers);
-  run_on_shard(shard, batches, done);
-  run_on_shard(shard, batches, done);
+  run_on_shard(shard, batches, 2);
   // A method that divides by the size of gradients takes a whole step where their sum is near 0,
   // so a rounding may turn that step round; decayed_adagrad's first steps are the longest.
   const bool divides = one.method != "sgd" && !one.method.ends_with("momentum");
@@ -205,25 +203,18 @@ TEST(PackedJobs, ASnapshotHasTheOwnersValues) {
 
 // Trap 5 of this wire.
 TEST(PackedJobs, UnlikeWiresAreFoundInTheFirstStep) {
-  const auto set = set_of("sgd", kSliced, 2);
-  collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
-    const GroupClient::Flags flags{.packs = options.rank == 1};
-    auto group = collective::Group::join(std::move(options), collective::soon());
-    ASSERT_TRUE(group) << group.error().message;
-    const auto client = GroupClient::create(set, *std::move(group), {}, flags);
-    ASSERT_TRUE(client);
-    ASSERT_TRUE((*client)->ready());
-    auto dense = parameters_of(set);
-    ASSERT_TRUE((*client)->pull_dense(dense));
-    const PackedValues before{{dense[0].values().begin(), dense[0].values().end()}};
-    const Status pushed = (*client)->push(1, 1, dense, {});
+  const auto check = [](Rank& rank) {
+    const PackedValues before = values_of(rank);
+    const Status pushed = rank.push();
     ASSERT_FALSE(pushed);
     EXPECT_EQ(pushed.error().code, Errc::kUsage) << pushed.error().message;
     for (const char* const name : {"rank 0 (", "rank 1 ("}) {
       EXPECT_NE(pushed.error().message.find(name), std::string::npos) << pushed.error().message;
     }
-    EXPECT_TRUE(same_bits(dense[0].values(), before[0]));
-  });
+    EXPECT_TRUE(same(values_of(rank), before));
+  };
+  as_trainers(set_of("sgd", kSliced, 2), collective::options_of(2), check, "",
+              {{}, {.packs = true}});
 }
 
 TEST(PackedJobs, AGradientThatIsNotFiniteIsReportedAsEver) {
@@ -263,8 +254,7 @@ TEST(PackedJobs, WhatRoundingsLeaveOutCountsAsMemory) {
 TEST(PackedJobs, OneTrainerHasTheBitsOfAShard) {
   const auto set = set_of("momentum", kSliced, 1);
   OnShard shard(set);
-  std::vector<std::uint64_t> done(1);
-  run_on_shard(shard, {3}, done);
+  run_on_shard(shard, {3});
   as_packed(set, [&](Rank& rank) {
     rank.run_pass(3);
     EXPECT_TRUE(same_bits(rank.dense[0].values(), shard.values(0)));
