@@ -43,7 +43,7 @@ void all_reduce(collective::Group& group, std::span<const float> ones, std::size
     must(pending.wait());
     // Here the owner of a slice would update its parameters. All of a small bucket is there
     // already.
-    if (bucket.size_bytes() > collective::kWholeBytesMax) {
+    if (bucket.size_bytes() > collective::whole_bytes_max(group.size())) {
       gathering.push_back(group.all_gather(bucket));
     }
   };

@@ -38,8 +38,8 @@ struct GroupOptions {
   // TCP connections with every other rank, 1 to net::peer::kLanesMax, alike on all ranks.
   std::uint32_t lanes = 1;
   std::uint64_t host = 0;  // a number of this rank's machine; 0: that of the kernel's boot
-  // Buckets above kWholeBytesMax, if they are not packed, are added up on each host first, and then
-  // between hosts. So less leaves a host, and the order of sums is (host, rank). On all ranks
+  // Buckets above whole_bytes_max, if they are not packed, are added up on each host first, and
+  // then between hosts. So less leaves a host, and the order of sums is (host, rank). On all ranks
   // alike.
   bool sums_on_hosts = false;
   std::string gpu = {};  // UUID of this rank's card; no two ranks may have one
@@ -99,7 +99,7 @@ class Group {
   const std::string& name(std::uint32_t rank) const;  // "rank 2 (node b)"
   // A number of each rank's machine, by rank: ranks of one machine have the same.
   std::span<const std::uint64_t> hosts() const { return hosts_; }
-  // The part of a bucket that a rank owns: all of it up to kWholeBytesMax.
+  // The part of a bucket that a rank owns: all of it up to whole_bytes_max.
   Range slice(std::size_t bytes, std::uint32_t rank) const;
   Range own_slice(std::size_t bytes) const { return slice(bytes, rank()); }
   // Ranks that own a part of every long bucket.
@@ -109,12 +109,12 @@ class Group {
   bool has_levels() const { return levels_ != nullptr; }
 
   // Every rank's facts, in the order of ranks, until the next call. Their plans and steps are
-  // equal, or it is kUsage naming two ranks. A small gradient of at most kWholeBytesMax may be
+  // equal, or it is kUsage naming two ranks. A small gradient of at most whole_bytes_max may be
   // `carried` along, which then holds its sum by `shares`: the whole step is one exchange.
   Result<std::span<const StepInfo>> begin_step(const StepInfo& own, std::span<float> carried = {},
                                                Shares shares = &mean_shares);
   // This rank's slice of the bucket becomes the sum of all ranks' slices; the rest is unspecified.
-  // A bucket above kWholeBytesMax may be `packed` as bf16, an element for each of its own: then
+  // A bucket above whole_bytes_max may be `packed` as bf16, an element for each of its own: then
   // the others' slices are sent from there, where the caller has put them times its share.
   Pending reduce_scatter(std::span<float> bucket, std::span<const float> shares,
                          std::span<kernels::Bf16> packed = {});
@@ -146,7 +146,9 @@ class Group {
  private:
   Group(std::shared_ptr<Engine> engine, std::vector<std::uint64_t> hosts, bool sums_on_hosts);
   // Whether it goes in two levels.
-  bool is_levelled(std::size_t bytes) const { return has_levels() && bytes > kWholeBytesMax; }
+  bool is_levelled(std::size_t bytes) const {
+    return has_levels() && bytes > whole_bytes_max(size());
+  }
   Operation on_level(Pattern pattern, std::span<std::byte> data) const;
   Pending exchange(std::span<std::byte> blocks);
 

@@ -50,13 +50,13 @@ std::uint64_t GroupCore::post(TimePoint now, Operation operation) {
   Open opened{.what = std::move(operation), .progress = std::vector<Progress>(size())};
   if (opened.what.type == FrameType::kSegment) {
     opened.what.shape.ranks = size();
-    opened.segment_bytes = segment_bytes(opened.what.shape.bytes, options_.segment_bytes);
+    opened.segment_bytes = segment_bytes(opened.what.shape, options_.segment_bytes);
     PADDLE_CHECK(opened.what.data.size() == opened.what.shape.bytes);
     PADDLE_CHECK(opened.what.packed.empty() ||
                  opened.what.packed.size() * sizeof(float) == opened.what.shape.bytes);
     if (reduces(opened.what.shape.pattern)) prepare_sum(opened);
   } else {
-    PADDLE_CHECK(opened.what.tail.size() <= kFactsTailBytesMax);
+    PADDLE_CHECK(opened.what.tail.size() <= whole_bytes_max(size()));
   }
   is_leaving_ = is_leaving_ || opened.what.type == FrameType::kLeaveGroup;
   for (std::uint32_t peer = 0; peer < size(); ++peer) {
@@ -79,7 +79,7 @@ void GroupCore::prepare_sum(Open& operation) const {
   const Operation& what = operation.what;
   PADDLE_CHECK(what.weights.size() == size());
   PADDLE_CHECK(what.shape.bytes % sizeof(float) == 0);
-  PADDLE_CHECK(what.packed.empty() || what.shape.bytes > kWholeBytesMax);
+  PADDLE_CHECK(what.packed.empty() || what.shape.bytes > whole_bytes_max(size()));
   PADDLE_CHECK(what.packed.empty() || what.shape.pattern == Pattern::kReduce);
   operation.to_add = segment_count(part_of(what.shape, rank()), operation.segment_bytes);
   operation.addends = addends(what.shape, rank());
@@ -136,7 +136,7 @@ void GroupCore::work(TimePoint now) {
 bool GroupCore::add_segment(TimePoint now, std::uint64_t number, Open& operation) {
   const Operation& what = operation.what;
   // All of a whole bucket is sent, so the sum may take its place only then.
-  if (what.shape.bytes <= kWholeBytesMax && operation.sends_left > 0) return false;
+  if (what.shape.bytes <= whole_bytes_max(size()) && operation.sends_left > 0) return false;
   for (const std::uint32_t peer : operation.addends) {
     if (peer != rank() && peers_[peer].segments <= peers_[peer].segments_added) return false;
   }

@@ -15,9 +15,6 @@
 
 namespace paddle::collective {
 
-// Of the frames that carry facts: kMember, kStep, kLeaveGroup.
-constexpr std::size_t kFactsTailBytesMax = kWholeBytesMax;
-
 // One collective call of this rank. Its memory stays until it is done.
 struct Operation {
   FrameType type = FrameType::kSegment;

@@ -168,7 +168,7 @@ GroupCore::Verdict GroupCore::judge_facts(TimePoint now, std::uint32_t peer,
                                           const DecodedHeader& frame) {
   const Peer& one = peers_[peer];
   const Open* const operation = open(one.receiving);
-  if (frame.head_bytes > kFactsHeadBytesMax || frame.tail_bytes > kFactsTailBytesMax) {
+  if (frame.head_bytes > kFactsHeadBytesMax || frame.tail_bytes > whole_bytes_max(size())) {
     return broken(now, peer, frame, "facts of a lawful size");
   }
   // Operations that bring nothing from this peer may stand between the next one and its frame.

@@ -46,12 +46,11 @@ bool meet(const Shape& shape, std::uint32_t a, std::uint32_t b) {
 
 Range slice_of(std::size_t bytes, std::uint32_t ranks, std::uint32_t rank) {
   PADDLE_CHECK(rank < ranks);
-  if (bytes <= kWholeBytesMax) return {0, bytes};
+  if (bytes <= whole_bytes_max(ranks)) return {0, bytes};
   return slice({0, bytes}, ranks, rank);
 }
 
 Range slice_of(std::size_t bytes, const Hosts& hosts, std::uint32_t rank) {
-  PADDLE_CHECK(bytes > kWholeBytesMax);
   return slice(slice_on_host(bytes, hosts, rank), hosts.count(), hosts.host_of(rank));
 }
 
@@ -96,7 +95,7 @@ Range range_sent(const Shape& shape, std::uint32_t from, std::uint32_t to) {
     case Pattern::kGatherBetween:
     case Pattern::kGatherOnHost:
       // Every rank has all of a small bucket already.
-      if (shape.bytes <= kWholeBytesMax) return {};
+      if (shape.bytes <= whole_bytes_max(shape.ranks)) return {};
       return part_of(shape, from);
     case Pattern::kBroadcast:
       return from == shape.root ? Range{0, shape.bytes} : Range{};

@@ -2,6 +2,7 @@
 // schedule, so nothing about it is negotiated.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,10 +16,14 @@ namespace paddle::collective {
 // until it has added them up, so memory is bounded whatever the bucket's size.
 constexpr std::size_t kSegmentBytes = 256U << 10U;
 constexpr std::size_t kWindowSegments = 2;
-// A bucket of at most this size belongs whole to every rank: one exchange instead of two.
-constexpr std::size_t kWholeBytesMax = 32U << 10U;
 // Slices begin at multiples of a cache line, 16 floats.
 constexpr std::size_t kSliceAlignment = 64;
+
+// A bucket of at most this size belongs whole to every rank: one exchange instead of two, in which
+// a rank sends less than 128 KiB.
+constexpr std::size_t whole_bytes_max(std::uint32_t ranks) {
+  return (128U << 10U) / std::max(ranks, 2U) / kSliceAlignment * kSliceAlignment;
+}
 
 struct Range {
   std::size_t begin = 0;  // bytes
@@ -31,8 +36,8 @@ struct Range {
 
 // The part of a bucket whose sums, and whose optimizer, are this rank's.
 Range slice_of(std::size_t bytes, std::uint32_t ranks, std::uint32_t rank);
-// The same in two levels, of a bucket above kWholeBytesMax: a slice for each place of a host, which
-// the ranks in that place on all hosts share.
+// The same in two levels, of a bucket above whole_bytes_max: a slice for each place of a host,
+// which the ranks in that place on all hosts share.
 Range slice_of(std::size_t bytes, const Hosts& hosts, std::uint32_t rank);
 
 // kReduce: slice k of every rank goes to rank k, which adds them up in the order of ranks.
@@ -77,8 +82,9 @@ std::size_t segment_count(const Range& range, std::size_t segment_bytes);
 Range segment_of(const Range& range, std::size_t index, std::size_t segment_bytes);
 // A small bucket is always one segment: ranks that add it up only once they have sent all of it
 // would wait for each other's windows.
-constexpr std::size_t segment_bytes(std::size_t bucket_bytes, std::size_t of_long_buckets) {
-  return bucket_bytes <= kWholeBytesMax ? kWholeBytesMax : of_long_buckets;
+constexpr std::size_t segment_bytes(const Shape& shape, std::size_t of_long_buckets) {
+  const std::size_t whole = whole_bytes_max(shape.ranks);
+  return shape.bytes <= whole ? whole : of_long_buckets;
 }
 
 }  // namespace paddle::collective

@@ -18,7 +18,7 @@ class DenseRanks {
     std::uint64_t bytes_max = 1ULL << 40U;  // of values, gradients and optimizer state
     Parallel parallel = {};                 // helps with updates
     std::uint64_t floats_beside = 0;        // of an element, which the rank keeps elsewhere
-    bool packs = false;                     // buckets above kWholeBytesMax go as bf16
+    bool packs = false;                     // long buckets go as bf16
   };
   // The set is valid. It and the group outlive the parameters. kResource.
   static Result<std::unique_ptr<DenseRanks>> create(const wire::ParameterSet& set,
@@ -63,7 +63,7 @@ class DenseRanks {
   };
 
   DenseRanks(const wire::ParameterSet& set, collective::Group& group)
-      : set_(set), group_(group), gradients_(set) {}
+      : set_(set), group_(group), gradients_(set, group.size()) {}
   Status check_memory(const Options& options) const;
   Result<Bucket> make_bucket(std::size_t number, const Options& options) const;
   std::span<float> part(LargeArray<float>& array, ElementRange range) {

@@ -11,8 +11,9 @@ namespace paddle::strategy {
 
 class GroupGradients {
  public:
-  // The set is valid, and outlives the gradients.
-  explicit GroupGradients(const wire::ParameterSet& set) : set_(set), layout_(set) {}
+  // The set is valid, and outlives the gradients. `ranks` of the group.
+  GroupGradients(const wire::ParameterSet& set, std::uint32_t ranks)
+      : set_(set), layout_(set, ranks) {}
 
   const GroupLayout& layout() const { return layout_; }
   void allocate();

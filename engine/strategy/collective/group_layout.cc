@@ -15,7 +15,7 @@ std::uint64_t aligned(std::uint64_t elements) {
 
 }  // namespace
 
-GroupLayout::GroupLayout(const wire::ParameterSet& set) {
+GroupLayout::GroupLayout(const wire::ParameterSet& set, std::uint32_t ranks) : ranks_(ranks) {
   parameters_.resize(static_cast<std::size_t>(set.parameters_size()));
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     const wire::ParameterSpec& spec = set.parameters(static_cast<int>(i));
@@ -40,7 +40,7 @@ std::size_t GroupLayout::bucket_bytes(std::size_t number) const {
 }
 
 bool GroupLayout::is_everyones(std::size_t number) const {
-  return bucket_bytes(number) <= collective::kWholeBytesMax;
+  return bucket_bytes(number) <= collective::whole_bytes_max(ranks_);
 }
 
 ElementRange GroupLayout::part(std::size_t number, const collective::Range& bytes) const {

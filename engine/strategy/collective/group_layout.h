@@ -24,7 +24,7 @@ struct ElementRange {
 class GroupLayout {
  public:
   // The set is valid.
-  explicit GroupLayout(const wire::ParameterSet& set);
+  GroupLayout(const wire::ParameterSet& set, std::uint32_t ranks);
 
   std::uint64_t elements() const { return elements_; }  // of an array, with the gaps
   std::size_t buckets() const;
@@ -41,6 +41,7 @@ class GroupLayout {
   bool is_everyones(std::size_t number) const;
 
  private:
+  std::uint32_t ranks_;
   std::uint64_t elements_ = 0;
   std::vector<ElementRange> parameters_;
   std::vector<std::uint32_t> dense_;

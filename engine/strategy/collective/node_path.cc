@@ -21,7 +21,7 @@ NodePath::NodePath(client::ShardChannels& shards, std::unique_ptr<collective::Gr
                    std::uint32_t trainer)
     : Path(shards),
       trainer_(trainer),
-      gradients_(shards.parameters()),
+      gradients_(shards.parameters(), group->size()),
       group_(std::move(group)),
       plan_hash_(stable_hash(shards.parameters().SerializeAsString())) {
   gradients_.allocate();

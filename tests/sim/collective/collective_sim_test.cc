@@ -24,7 +24,7 @@ TEST(CollectiveSim, EveryRankHasTheSumsOfEveryStepForEverySeed) {
 TEST(CollectiveSim, PackedBucketsHaveTheSumsOfTheirRoundedTermsInHalfTheBytes) {
   for_seeds(kSeeds / 10, [](std::uint64_t seed) {
     WorldOptions options = of(seed);
-    options.bucket_floats += collective::kWholeBytesMax / sizeof(float);
+    options.bucket_floats += collective::whole_bytes_max(options.ranks) / sizeof(float);
     const std::uint64_t bytes = World(options).run().segment_bytes;
     options.is_packed = true;
     const WorldOutcome outcome = World(options).run();
@@ -37,7 +37,7 @@ TEST(CollectiveSim, PackedBucketsHaveTheSumsOfTheirRoundedTermsInHalfTheBytes) {
 TEST(CollectiveSim, PackedSegmentsOfKilledRanksMakeNoSumWrong) {
   for_seeds(kSeeds / 4, [](std::uint64_t seed) {
     WorldOptions options = with_kills(of(seed));
-    options.bucket_floats += collective::kWholeBytesMax / sizeof(float);
+    options.bucket_floats += collective::whole_bytes_max(options.ranks) / sizeof(float);
     options.is_packed = true;
     const WorldOutcome outcome = World(options).run();
     expect_no_wrong_sum(outcome);

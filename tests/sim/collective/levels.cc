@@ -15,7 +15,8 @@ std::vector<std::uint64_t> some_hosts(std::uint32_t ranks, Rng& rng) {
 }
 
 bool World::has_levels() const {
-  return hosts_ != nullptr && options_.bucket_floats * sizeof(float) > collective::kWholeBytesMax;
+  return hosts_ != nullptr &&
+         options_.bucket_floats * sizeof(float) > collective::whole_bytes_max(options_.ranks);
 }
 
 // As Group posts a reduction or a gathering.

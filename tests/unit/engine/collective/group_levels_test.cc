@@ -58,6 +58,7 @@ TEST_P(GroupLevels, SumsHaveTheBitsOfTheOrderOfHostsAndRanks) {
        {Machines{0, 0, 1, 1}, Machines{0, 1, 0, 1}, Machines{0, 0, 0, 1, 1},
         Machines{0, 1, 1, 2, 0}, Machines{1, 1, 1, 0}}) {
     const std::size_t size = machines.size();
+    const std::size_t whole = whole_bytes_max(static_cast<std::uint32_t>(size));
     std::vector<std::vector<float>> all_shares(3, std::vector<float>(size));
     for (std::size_t rank = 0; rank < size; ++rank) {
       all_shares[0][rank] = static_cast<float>(rank + 1) / 28;
@@ -68,8 +69,8 @@ TEST_P(GroupLevels, SumsHaveTheBitsOfTheOrderOfHostsAndRanks) {
       EXPECT_TRUE(group.has_levels());
       for (const auto& shares : all_shares) {
         for (const std::size_t count :
-             {std::size_t{100}, kWholeBytesMax / 4, kWholeBytesMax / 4 + 1, std::size_t{150'001}}) {
-          const bool is_small = count * 4 <= kWholeBytesMax;
+             {std::size_t{100}, whole / 4, whole / 4 + 1, std::size_t{150'001}}) {
+          const bool is_small = count * 4 <= whole;
           const auto sum =
               is_small ? sum_by_ranks(count, shares) : sum_by_hosts(machines, count, shares);
           auto bucket = gradient_of(group.rank(), count);
@@ -102,7 +103,7 @@ TEST_P(GroupLevels, ManyBucketsMayBeUnderWay) {
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       ASSERT_TRUE(pending[i].wait());
       const std::size_t count = buckets[i].size();
-      const bool is_small = count * 4 <= kWholeBytesMax;
+      const bool is_small = count * 4 <= whole_bytes_max(group.size());
       EXPECT_TRUE(same_bits(buckets[i], is_small ? sum_by_ranks(count, shares)
                                                  : sum_by_hosts(machines, count, shares)));
     }

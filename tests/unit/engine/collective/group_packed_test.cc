@@ -43,7 +43,7 @@ TEST_P(PackedOverWay, ASliceIsTheSumOfItsOwnersFloatsAndTheOthersRoundedOnes) {
       shares.push_back(static_cast<float>(rank) / 11);
     }
     as_groups(options_of(size, GetParam()), [&](Group& group) {
-      for (const std::size_t count : {kWholeBytesMax / 4 + 1, std::size_t{300'001}}) {
+      for (const std::size_t count : {whole_bytes_max(size) / 4 + 1, std::size_t{300'001}}) {
         auto bucket = gradient_of(group.rank(), count);
         PackedSum sum(group, count);
         ASSERT_TRUE(sum.add(bucket, shares));
@@ -80,7 +80,7 @@ TEST_P(PackedOverWay, ASliceIsTheSumOfItsOwnersFloatsAndTheOthersRoundedOnes) {
 // A gradient whose every rounding errs to the same side.
 TEST(PackedSums, Trap27TheMeanOfManyStepsIsExactBecauseWhatWasLeftOutIsMadeUpFor) {
   constexpr std::uint32_t kSize = 4;
-  constexpr std::size_t kCount = kWholeBytesMax / 4 + 100;
+  constexpr std::size_t kCount = whole_bytes_max(kSize) / 4 + 100;
   constexpr int kSteps = 1000;
   const std::vector<float> shares(kSize, 0.25F);
   for (const bool makes_up : {true, false}) {

@@ -36,7 +36,7 @@ TEST_P(GroupOverWay, Trap11And13AllReduceHasThePserversBitsForAnySize) {
     as_groups(options_of(size, GetParam()), [&](Group& group) {
       for (const std::size_t count :
            {std::size_t{0}, std::size_t{1}, std::size_t{size - 1}, std::size_t{size + 1},
-            kWholeBytesMax / 4, kWholeBytesMax / 4 + 1, std::size_t{300'001}}) {
+            whole_bytes_max(size) / 4, whole_bytes_max(size) / 4 + 1, std::size_t{300'001}}) {
         auto bucket = gradient_of(group.rank(), count);
         ASSERT_TRUE(group.reduce_scatter(bucket, shares).wait());
         const auto sum = size == 1 ? gradient_of(0, count) : merged(size, count, shares);

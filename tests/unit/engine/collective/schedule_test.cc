@@ -73,9 +73,7 @@ class World {
   };
 
   Shape shape(const Rank& rank) const { return shapes_[rank.operation]; }
-  std::size_t segment(const Rank& rank) const {
-    return segment_bytes(shape(rank).bytes, segment_bytes_);
-  }
+  std::size_t segment(const Rank& rank) const { return segment_bytes(shape(rank), segment_bytes_); }
   std::vector<Element> elements(const Rank& rank, const Range& range) const {
     const auto begin = rank.bucket.begin();
     return {begin + static_cast<std::ptrdiff_t>(range.begin / kElementBytes),
@@ -136,7 +134,7 @@ class World {
     const Range slice = part_of(now, self);
     if (reduces(now.pattern) && count > 1 && rank.added < segment_count(slice, segment(rank))) {
       // A whole bucket's own part is sent to the others: it is summed once it has left.
-      if (now.bytes <= kWholeBytesMax && !is_sent) return false;
+      if (now.bytes <= whole_bytes_max(now.ranks) && !is_sent) return false;
       for (const std::uint32_t peer : addends(now, self)) {
         if (peer != self && rank.windows[peer].empty()) return false;
       }
@@ -179,18 +177,14 @@ class World {
 // Sizes around a multiple of the ranks, whole and sliced.
 std::vector<std::size_t> sizes(std::uint32_t ranks) {
   const std::size_t some = 4 * std::size_t{ranks};
-  return {0,
-          4,
-          some - 4,
-          some + 4,
-          kWholeBytesMax,
-          kWholeBytesMax + 4,
-          kWholeBytesMax + 64 * std::size_t{ranks} + 12};
+  const std::size_t whole = whole_bytes_max(ranks);
+  return {0, 4, some - 4, some + 4, whole, whole + 4, whole + 64 * std::size_t{ranks} + 12};
 }
 
 TEST(Schedule, SlicesCoverABucketOnceAndBeginAtCacheLines) {
   for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
-    for (const std::size_t bytes : {kWholeBytesMax + 1, kWholeBytesMax + 4, std::size_t{1} << 26}) {
+    for (const std::size_t bytes :
+         {whole_bytes_max(ranks) + 1, whole_bytes_max(ranks) + 4, std::size_t{1} << 26}) {
       std::size_t end = 0;
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         const Range slice = slice_of(bytes, ranks, rank);
@@ -205,8 +199,16 @@ TEST(Schedule, SlicesCoverABucketOnceAndBeginAtCacheLines) {
 }
 
 TEST(Schedule, ASmallBucketBelongsToEveryRank) {
-  EXPECT_EQ(slice_of(kWholeBytesMax, 5, 3), (Range{0, kWholeBytesMax}));
-  EXPECT_TRUE(range_sent({Pattern::kGather, kWholeBytesMax, 5}, 1, 2).empty());
+  EXPECT_EQ(whole_bytes_max(2), 64U << 10U);
+  EXPECT_EQ(whole_bytes_max(4), 32U << 10U);
+  for (const std::uint32_t ranks : {1U, 2U, 5U, 64U}) {
+    const std::size_t whole = whole_bytes_max(ranks);
+    EXPECT_EQ(slice_of(whole, ranks, ranks - 1), (Range{0, whole}));
+    EXPECT_TRUE(range_sent({Pattern::kGather, whole, ranks}, 0, ranks - 1).empty());
+    if (ranks > 1) {
+      EXPECT_LT(slice_of(whole + 4, ranks, ranks - 1).size(), whole);
+    }
+  }
 }
 
 TEST(Schedule, Trap11And13EveryElementIsAddedOnceInTheOrderOfRanks) {
@@ -229,7 +231,7 @@ TEST(Schedule, Trap11And13EveryElementIsAddedOnceInTheOrderOfRanks) {
 TEST(Schedule, Trap12LongBucketsDoNotDeadlockWithOneSegmentInFlight) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     const auto ranks = static_cast<std::uint32_t>(2 + seed % 5);
-    const std::size_t bytes = kWholeBytesMax + 5000 * seed + 4 * (seed % 3);
+    const std::size_t bytes = whole_bytes_max(ranks) + 5000 * seed + 4 * (seed % 3);
     World world({{Pattern::kReduce, bytes, ranks},
                  {Pattern::kReduce, bytes, ranks},
                  {Pattern::kGather, bytes, ranks},
@@ -297,7 +299,7 @@ TEST(Schedule, InTwoLevelsEveryElementIsAddedOnceInTheOrderOfHostsAndRanks) {
       }
       ASSERT_EQ(all.size(), ranks);
       for (const std::size_t bytes :
-           {kWholeBytesMax + 4, kWholeBytesMax + 64 * std::size_t{ranks} + 12}) {
+           {whole_bytes_max(ranks) + 4, whole_bytes_max(ranks) + 64 * std::size_t{ranks} + 12}) {
         World world(all_levels(bytes, ranks, hosts), 1024, ranks * 7919 + bytes);
         ASSERT_TRUE(world.run()) << ranks << " ranks on " << hosts->count() << " hosts wait";
         for (std::uint32_t rank = 0; rank < ranks; ++rank) {

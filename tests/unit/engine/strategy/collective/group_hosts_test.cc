@@ -31,7 +31,7 @@ struct HostCase {
 class OnHosts final : public OnShard {
  public:
   explicit OnHosts(const HostCase& of, const wire::ParameterSet& set)
-      : OnShard(set), hosts_(of.hosts), layout_(set) {}
+      : OnShard(set), hosts_(of.hosts), layout_(set, set.num_trainers()) {}
 
  private:
   std::span<const float> merge(std::span<const std::uint32_t> trainers,

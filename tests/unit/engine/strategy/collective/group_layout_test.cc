@@ -16,7 +16,7 @@ wire::ParameterSet set_with(const std::vector<std::uint64_t>& sizes) {
 }
 
 TEST(GroupLayout, BeginsEveryParameterAtACacheLine) {
-  const GroupLayout layout(set_with({5, 0, 17, 1}));
+  const GroupLayout layout(set_with({5, 0, 17, 1}), 2);
   EXPECT_EQ(layout.elements(), 64U);
   EXPECT_EQ(std::vector<std::uint32_t>(layout.dense().begin(), layout.dense().end()),
             (std::vector<std::uint32_t>{0, 2, 3}));
@@ -27,9 +27,11 @@ TEST(GroupLayout, BeginsEveryParameterAtACacheLine) {
 
 // Trap 11: every element of every bucket has one owner, or all.
 TEST(GroupLayout, EveryElementHasAnOwner) {
-  const GroupLayout layout(set_with({3 * kBucketElements + 1000, 7}));
-  ASSERT_EQ(layout.buckets(), 4U);
   for (const std::uint32_t ranks : {1U, 2U, 3U, 5U, 7U}) {
+    const GroupLayout layout(set_with({3 * kBucketElements + 12'000, 7}), ranks);
+    ASSERT_EQ(layout.buckets(), 4U);
+    EXPECT_FALSE(layout.is_everyones(0));
+    EXPECT_EQ(layout.is_everyones(3), ranks < 3);
     for (std::size_t bucket = 0; bucket < layout.buckets(); ++bucket) {
       std::uint64_t next = layout.bucket(bucket).begin;
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -48,12 +50,10 @@ TEST(GroupLayout, EveryElementHasAnOwner) {
       }
     }
   }
-  EXPECT_TRUE(layout.is_everyones(3));
-  EXPECT_FALSE(layout.is_everyones(0));
 }
 
 TEST(GroupLayout, WithoutDenseParametersItIsEmpty) {
-  const GroupLayout layout(set_with({0}));
+  const GroupLayout layout(set_with({0}), 2);
   EXPECT_EQ(layout.elements(), 0U);
   EXPECT_EQ(layout.buckets(), 0U);
 }

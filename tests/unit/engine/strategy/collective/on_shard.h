@@ -16,9 +16,10 @@
 
 namespace paddle::strategy {
 
-// Elements of the dense parameters; a job of the first two is carried by the first frame of a step.
+// Elements of the dense parameters; of the first, the first frame of a step carries all. Groups of
+// two or more ranks cut the others into slices.
 inline const std::vector<std::uint64_t> kSmall{24, 7};
-inline const std::vector<std::uint64_t> kSliced{9001, 20, 333};
+inline const std::vector<std::uint64_t> kSliced{17'001, 20, 333};
 inline const std::vector<std::uint64_t> kManyBuckets{600'000, 5, 500'000};
 
 inline wire::ParameterSet set_of(const std::string& method, const std::vector<std::uint64_t>& sizes,
