@@ -188,6 +188,13 @@ void Job::write_dense_ngram(const std::vector<int>& counts) {
   folder_.write("job.toml", job);
 }
 
+void Job::widen_ngram(int units) {
+  std::string job = TemporaryFolder::read(folder_ / "job.toml");
+  constexpr std::string_view kHidden = "size = 16\nactivation";
+  job.replace(job.find(kHidden), kHidden.size(), fmt::format("size = {}\nactivation", units));
+  folder_.write("job.toml", job);
+}
+
 void Job::write_bags(const std::vector<int>& counts) {
   folder_.write("words.txt", dictionary());
   for (std::size_t i = 0; i < counts.size(); ++i) {

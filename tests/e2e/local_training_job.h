@@ -47,6 +47,8 @@ class Job {
   void write_ngram(int shards, int sentences);
   // The same with dense parameters alone, and as many sentences in file i as counts[i] says.
   void write_dense_ngram(const std::vector<int>& counts);
+  // Of a written job of sentences: its hidden layer gets that many units.
+  void widen_ngram(int units);
   // Bags of words with as many records in file i as counts[i] says.
   void write_bags(const std::vector<int>& counts);
   // Clicks of users on items with a price, by a planted rule; the network has most kinds of layer.
