@@ -1,7 +1,8 @@
 // Speed of reading files into batches: each format with 1, 2 and 4 parsing threads, and compressed;
 // the time to the first batch of a stream that begins late in the pass, with and without an index
 // of its chunks; and passes from memory, as [data] cache = true has them, beside passes from files.
-// The batches must be the same for all, else the program fails.
+// The batches must be the same for all, else the program fails. An argument names the one format to
+// measure.
 #include <zlib.h>
 #include <zstd.h>
 
@@ -64,9 +65,18 @@ std::string csv_line(Rng& rng) {
   return line;
 }
 
+// The same shape as of multislot.
+std::string jsonl_line(Rng& rng) {
+  std::string line = fmt::format(R"({{"label":{},"dense":[)", rng.below(2));
+  for (int i = 0; i < 13; ++i) line += fmt::format("{}{:.6f}", i == 0 ? "" : ",", rng.uniform());
+  line += ']';
+  for (int i = 0; i < 26; ++i) line += fmt::format(R"(,"C{}":{})", i, rng.below(1000001));
+  return line + '}';
+}
+
 std::vector<Workload> workloads() {
   using config::SlotType;
-  std::vector<Workload> all(5);
+  std::vector<Workload> all(6);
   all[0] = {"ngram", {}, ngram_line};
   all[1] = {"multislot", {}, multislot_line};
   all[1].data.slots = {{.name = "label"}, {.name = "dense", .type = SlotType::kFloat, .width = 13}};
@@ -83,6 +93,7 @@ std::vector<Workload> workloads() {
     all[4].data.slots.push_back(
         {.name = fmt::format("C{}", i), .type = SlotType::kHash, .columns = {i}});
   }
+  all[5] = {"jsonl", all[1].data, jsonl_line};
   for (Workload& one : all) one.data.format = one.name;
   return all;
 }
@@ -232,13 +243,14 @@ bool measure(const Workload& workload, const test::TemporaryFolder& folder,
 }  // namespace
 }  // namespace paddle
 
-int main() {
+int main(int argc, char** argv) {
   const paddle::test::TemporaryFolder folder;
   std::string words = "<s>\n<e>\n";
   for (int i = 0; i < 10000; ++i) words += fmt::format("w{}\n", i);
   const auto dictionary = paddle::data::Dictionary::read(folder.write("words", words + "<unk>\n"));
   bool good = bool(dictionary);
   for (const auto& workload : paddle::workloads()) {
+    if (argc > 1 && workload.name != argv[1]) continue;
     good = good && paddle::measure(workload, folder, *dictionary);
   }
   return good ? 0 : 1;
