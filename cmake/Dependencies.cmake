@@ -10,6 +10,7 @@ find_package(OpenSSL 3 REQUIRED)
 find_package(CUDAToolkit QUIET)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 find_path(BOOST_INCLUDE_DIR boost/beast.hpp REQUIRED)
+find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)
 find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)
 find_path(MINIZIP_INCLUDE_DIR minizip/unzip.h REQUIRED)
 find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
@@ -73,6 +74,10 @@ target_include_directories(boost_headers SYSTEM INTERFACE ${BOOST_INCLUDE_DIR})
 target_compile_definitions(boost_headers INTERFACE BOOST_ALL_NO_LIB
                            $<$<BOOL:${PADDLE_TSAN}>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
 target_link_libraries(boost_headers INTERFACE Threads::Threads)
+
+# The engine's records are read with it; Debian has simdjson as a shared library only.
+add_library(rapidjson_headers INTERFACE)
+target_include_directories(rapidjson_headers SYSTEM INTERFACE ${RAPIDJSON_INCLUDE_DIR})
 
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})

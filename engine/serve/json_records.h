@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "engine/config/job_config.h"
 #include "engine/data/records/dictionary.h"
 #include "engine/data/records/fields.h"
+#include "engine/data/records/json_reader.h"
 #include "engine/data/records/record_block.h"
 
 namespace paddle::serve {
 
+// For one thread: it keeps memory from line to line.
 class JsonRecords {
  public:
   // Both must outlive this.
@@ -24,7 +24,7 @@ class JsonRecords {
   // Appends the record of a line. Slots that no layer computes with, such as labels, may be
   // missing, and are 0 then. kData: it is no record; the caller drops the values left at the end of
   // the block.
-  Status parse(std::string_view line, data::RecordBlock& block) const;
+  Status parse(std::string_view line, data::RecordBlock& block);
 
  private:
   struct Slot {
@@ -33,13 +33,16 @@ class JsonRecords {
     std::optional<data::SlotHash> hash = {};  // of texts that the format hashes
   };
 
-  Status add_slot(const Slot& slot, const nlohmann::json* value, data::RecordBlock& block) const;
-  Status add_id(const Slot& slot, const nlohmann::json& value, data::RecordBlock& block) const;
+  Status add_record(data::RecordBlock& block) const;
+  Status add_slot(const Slot& slot, const data::JsonValue* value, data::RecordBlock& block) const;
+  Status add_ids(const Slot& slot, const data::JsonValue* value, data::RecordBlock& block) const;
+  Status add_id(const Slot& slot, const data::JsonValue& value, data::RecordBlock& block) const;
 
   bool is_of_words_;             // texts are words of the dictionary
   std::uint64_t index_buckets_;  // modulus of ids that are numbers; 0: none
   const data::Dictionary& dictionary_;
   std::vector<Slot> slots_;
+  data::JsonReader reader_;  // its keys are the slots
 };
 
 }  // namespace paddle::serve

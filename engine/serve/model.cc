@@ -50,7 +50,6 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& directory,
         inference::Predictor::build(job, options.layer, inference::LineFormat::kJson, false));
     model->text_.emplace(std::move(text));
     model->json_.emplace(std::move(json));
-    model->json_records_.emplace(job, model->description_.dictionary);
     model->specs_ = model->text_->parameters();
   } else {
     model->specs_ = reader.parameters();
@@ -69,6 +68,7 @@ Result<Work> Model::predict(std::string_view records, RecordFormat format, Scrat
   if (scratch.model != number_) {
     scratch.model = number_;
     scratch.format = data::make_format(description_.job.data, description_.dictionary);
+    scratch.json.emplace(description_.job, description_.dictionary);
     scratch.batch = data::empty_batch(slots_, 0);
     scratch.network = {};
   }
@@ -89,7 +89,7 @@ Result<Work> Model::predict(std::string_view records, RecordFormat format, Scrat
       continue;
     scratch.block.clear();
     const Status parsed = format == RecordFormat::kJson
-                              ? json_records_->parse(text, scratch.block)
+                              ? scratch.json->parse(text, scratch.block)
                               : scratch.format->parse(text, scratch.block);
     if (!parsed) return in_line(line, parsed.error());
     for (const data::RecordBlock::Extent& record : scratch.block.records) {

@@ -42,6 +42,7 @@ class Model {
   struct Scratch {
     std::uint64_t model = 0;  // whose parser and network this is for
     std::unique_ptr<data::Format> format;
+    std::optional<JsonRecords> json;
     data::RecordBlock block;
     nn::Batch batch;
     inference::Predictor::Scratch network;
@@ -77,7 +78,6 @@ class Model {
   inference::ModelDescription description_;
   std::vector<config::SlotConfig> slots_;
   std::optional<inference::Predictor> text_, json_;  // none where records have no score
-  std::optional<JsonRecords> json_records_;
   std::vector<wire::ParameterSpec> specs_;
   std::optional<inference::Parameters> parameters_;  // of specs_
 };

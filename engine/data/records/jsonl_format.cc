@@ -1,21 +1,19 @@
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/data/records/fields.h"
 #include "engine/data/records/format.h"
-#include "engine/data/records/json_object.h"
+#include "engine/data/records/json_reader.h"
 
 namespace paddle::data {
 namespace {
 
 using config::SlotType;
-using nlohmann::json;
 
 // JSON Lines: an object a line, whose keys are slots; others are ignored. What is missing or null
 // is 0, an empty text or an empty list, as an empty field of csv is.
 class JsonLines final : public Format {
  public:
-  explicit JsonLines(const config::DataConfig& data) : data_(data) {
+  explicit JsonLines(const config::DataConfig& data) : data_(data), reader_(slot_names(data)) {
     for (const config::DataSlotConfig& slot : data.slots) {
       hashes_.emplace_back(slot.name, data.buckets);
     }
@@ -23,28 +21,42 @@ class JsonLines final : public Format {
 
   Status parse(std::string_view line, RecordBlock& block) override {
     if (line.empty()) return {};
-    PADDLE_TRY(const json record, parse_json_object(line));
+    Status parsed = reader_.read(line);
+    if (parsed) parsed = add_record(block);
+    reader_.trim();
+    return parsed;
+  }
+
+ private:
+  static std::vector<std::string> slot_names(const config::DataConfig& data) {
+    std::vector<std::string> names;
+    for (const config::DataSlotConfig& slot : data.slots) names.push_back(slot.name);
+    return names;
+  }
+
+  Status add_record(RecordBlock& block) {
     const RecordBlock::Extent begin = block.end();
     for (std::size_t i = 0; i < data_.slots.size(); ++i) {
-      const auto found = record.find(data_.slots[i].name);
-      PADDLE_TRY_STATUS(parse_slot(i, found == record.end() ? nothing_ : *found, block));
+      const JsonValue* const found = reader_.find(i);
+      PADDLE_TRY_STATUS(parse_slot(i, found == nullptr ? nothing_ : *found, block));
     }
     block.add_record(begin);
     return {};
   }
 
- private:
-  Status parse_slot(std::size_t index, const json& value, RecordBlock& block) {
+  Status parse_slot(std::size_t index, const JsonValue& value, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
     if (slot.type == SlotType::kFloat) return parse_floats(slot, value, block);
     if (!slot.has_many_ids()) return parse_id(index, value, block);
-    if (!value.is_array() && !value.is_null()) return wrong(slot, "a list");
-    for (const json& one : value) PADDLE_TRY_STATUS(parse_id(index, one, block));
+    if (!value.is_list() && !value.is_null()) return wrong(slot, "a list");
+    const JsonValue* item = value.items();
+    for (std::size_t i = 0; i < value.size(); ++i, item = item->next())
+      PADDLE_TRY_STATUS(parse_id(index, *item, block));
     block.counts.push_back(static_cast<std::uint32_t>(value.size()));
     return {};
   }
 
-  static Status parse_floats(const config::DataSlotConfig& slot, const json& value,
+  static Status parse_floats(const config::DataSlotConfig& slot, const JsonValue& value,
                              RecordBlock& block) {
     if (value.is_null()) {
       block.values.insert(block.values.end(), slot.width, 0);
@@ -54,20 +66,18 @@ class JsonLines final : public Format {
   }
 
   // A number has the hash of its text.
-  Status parse_id(std::size_t index, const json& value, RecordBlock& block) {
+  Status parse_id(std::size_t index, const JsonValue& value, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
     if (slot.is_hashed()) {
-      if (value.is_structured()) return wrong(slot, "a text");
-      const bool is_text = value.is_string();
-      const std::string other = is_text || value.is_null() ? "" : value.dump();
-      block.ids.push_back(
-          hashes_[index](is_text ? std::string_view(value.get_ref<const std::string&>()) : other));
+      if (value.is_list() || value.is_object()) return wrong(slot, "a text");
+      const std::string other = value.is_text() ? "" : value.shown();
+      block.ids.push_back(hashes_[index](value.is_text() ? value.text() : other));
       return {};
     }
-    if (!value.is_number_unsigned() && !value.is_boolean()) {
+    const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : value.whole();
+    if (!id)
       return wrong(slot, "a whole number from 0", "a text needs type = \"hash\" or \"hashes\"");
-    }
-    block.ids.push_back(value.is_boolean() ? value.get<bool>() : value.get<std::uint64_t>());
+    block.ids.push_back(*id);
     return {};
   }
 
@@ -77,8 +87,9 @@ class JsonLines final : public Format {
   }
 
   const config::DataConfig& data_;
-  const json nothing_;
+  const JsonValue nothing_;
   std::vector<SlotHash> hashes_;  // by slot
+  JsonReader reader_;             // its keys are the slots
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engine/data/records/format.h"
@@ -77,6 +78,41 @@ TEST_F(JsonRecordsTest, SayWhatTheyMiss) {
             "there is no slot 'tgs'");
 }
 
+TEST_F(JsonRecordsTest, AreTakenWhateverTheirOrderAndSpelling) {
+  const std::string rest = R"("body":[1,2],"town":"x","tags":["a"])";
+  ASSERT_EQ(mistake(R"({"age":5,)" + rest + "}"), "none");
+  const data::RecordBlock first = block_;
+  const std::vector<std::string> others{
+      R"({"tags":["a"],"town":"x","body":[1,2],"age":5})", R"({"age":4,"age":5,)" + rest + "}",
+      R"({"\u0061ge":5,)" + rest + "}", R"({"age":5,"body":[1,2],"town":"\u0078","tags":["a"]})",
+      R"({"age":5,"body":[1e0,2.0],"town":"x","tags":["\u0061"]})"};
+  for (const std::string& same : others) {
+    block_.clear();
+    EXPECT_EQ(mistake(same), "none") << same;
+    EXPECT_EQ(block_.ids, first.ids) << same;
+    EXPECT_EQ(block_.values, first.values) << same;
+    EXPECT_EQ(block_.counts, first.counts) << same;
+  }
+  for (const char* empty : {"null", "{}", "[]"}) {
+    const std::string line = R"({"age":5,"body":[1,2],"town":"x","tags":)";
+    EXPECT_EQ(mistake(line + empty + "}"), "none") << empty;
+  }
+  for (const char* wrong : {"1e2", "-0", "1.0", "true", "null", "\"5\"", "18446744073709551616"}) {
+    EXPECT_EQ(mistake(fmt::format(R"({{"age":{},{}}})", wrong, rest)),
+              "'age' must be a whole number from 0");
+  }
+  for (const char* wrong : {R"("a")", "1", R"("")", "true", R"({"a":1})"}) {
+    EXPECT_EQ(mistake(fmt::format(R"({{"age":5,"body":[1,2],"town":"x","tags":{}}})", wrong)),
+              "'tags' must be a list");
+  }
+  // The first of the names that are none of slots.
+  EXPECT_EQ(mistake(R"({"b":1,"a":{"age":1},"c":1,"age":5,)" + rest + "}"), "there is no slot 'b'");
+  EXPECT_EQ(mistake(R"({"a\n":1,"b":1,"age":5,)" + rest + "}"), "there is no slot 'a\\x0a'");
+  EXPECT_EQ(mistake(R"({"b":1,"age":-5,)" + rest + "}"), "'age' must be a whole number from 0");
+  EXPECT_EQ(mistake(""), "it is no JSON object");
+  EXPECT_EQ(mistake(R"({"age":5,)" + rest + "}x"), "it is no JSON object");
+}
+
 TEST_F(JsonRecordsTest, OfWeightedIdsAreFoldedLikeThoseOfFiles) {
   job_.data = {};
   job_.data.format = "libsvm";
@@ -89,7 +125,13 @@ TEST_F(JsonRecordsTest, OfWeightedIdsAreFoldedLikeThoseOfFiles) {
                          text = block_.view(block_.records[1]);
   EXPECT_TRUE(std::ranges::equal(json.ids, text.ids));
   EXPECT_TRUE(std::ranges::equal(json.values, text.values));
-  EXPECT_EQ(mistake(R"({"features":[3]})"), "'features' must be a list of [id, value]");
+  for (const char* wrong :
+       {"[3]", "[[3]]", "[[3,1,2]]", "[[3,true]]", R"([[3,"1"]])", "[[3,[1]]]"}) {
+    EXPECT_EQ(mistake(fmt::format(R"({{"features":{}}})", wrong)),
+              "'features' must be a list of [id, value]");
+  }
+  EXPECT_EQ(mistake(R"({"features":[[[3],1]]})"), "'features' must be a whole number from 0");
+  EXPECT_EQ(mistake(R"({"features":[[3,1e39]]})"), "'features' must be of finite values");
 }
 
 TEST(RowRequestTest, HasAParameterAndIds) {

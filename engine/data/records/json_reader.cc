@@ -1,0 +1,156 @@
+#include "engine/data/records/json_reader.h"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <rapidjson/reader.h>
+
+namespace paddle::data {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+// Zero bytes behind the text: the parser looks at the three after one that begins a character.
+constexpr std::size_t kPadding = 8;
+// Memory that is kept for the next text.
+constexpr std::size_t kKeptBytes = 1U << 20U;
+
+// The parser makes an unpaired \udc00 three bytes that no UTF-8 has.
+bool has_surrogate(std::string_view text) {
+  for (std::size_t at = 0; (at = text.find('\xed', at)) != std::string_view::npos; ++at) {
+    if (static_cast<unsigned char>(text[at + 1]) >= 0xa0) return true;
+  }
+  return false;
+}
+
+bool append_number(const JsonValue& value, RecordBlock& block) {
+  if (!value.is_number() && !value.is_bool()) return false;
+  block.values.push_back(value.is_bool() ? static_cast<float>(value.truth()) : value.number());
+  return std::isfinite(block.values.back());
+}
+
+bool append_numbers(const JsonValue& list, RecordBlock& block) {
+  const JsonValue* item = list.items();
+  for (std::size_t i = 0; i < list.size(); ++i, item = item->next()) {
+    if (!append_number(*item, block)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// Takes the parser's events; returning false ends the parse. Numbers come as their text: the
+// parser's own conversion of RapidJSON 1.1 overflows at some exponents (CVE-2024-38517).
+class JsonReader::Events {
+ public:
+  Events(JsonReader& reader, bool has_escapes) : reader_(reader), has_escapes_(has_escapes) {}
+
+  bool is_too_deep() const { return is_too_deep_; }
+
+  bool Null() { return add(JsonValue()); }
+  bool Bool(bool value) { return add(JsonValue::of_bool(value)); }
+  bool RawNumber(const char* text, unsigned size, bool) {
+    return add(JsonValue::of_number({text, size}));
+  }
+  bool String(const char* text, unsigned size, bool) {
+    return is_utf8({text, size}) && add(JsonValue::of_text({text, size}));
+  }
+  bool Key(const char* text, unsigned size, bool) {
+    if (depth_ == 1) reader_.add_member({text, size});
+    return is_utf8({text, size});
+  }
+  bool StartArray() { return open(); }
+  bool StartObject() { return open(); }
+  bool EndArray(unsigned size) { return close(JsonValue::of_list, size); }
+  bool EndObject(unsigned size) { return close(JsonValue::of_object, size); }
+  // The parser is told to give numbers as text.
+  bool Int(int) { return false; }
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
+
+ private:
+  bool add(const JsonValue& value) {
+    reader_.values_.push_back(value);
+    return true;
+  }
+  bool is_utf8(std::string_view text) const { return !has_escapes_ || !has_surrogate(text); }
+  bool open() {
+    is_too_deep_ = depth_ == kJsonDepthMax;
+    if (is_too_deep_) return false;
+    opened_[depth_++] = reader_.values_.size();
+    return add(JsonValue());
+  }
+  bool close(JsonValue (*make)(std::uint32_t, std::size_t), unsigned size) {
+    const std::size_t place = opened_[--depth_];
+    reader_.values_[place] = make(size, reader_.values_.size() - place - 1);
+    return true;
+  }
+
+  JsonReader& reader_;
+  const bool has_escapes_;
+  bool is_too_deep_ = false;
+  std::size_t depth_ = 0;
+  std::array<std::size_t, kJsonDepthMax> opened_{};  // places of what is not closed yet
+};
+
+JsonReader::JsonReader(std::vector<std::string> keys) : keys_(std::move(keys)) {
+  for (std::size_t i = 0; i < keys_.size(); ++i) numbers_.emplace(keys_[i], i);
+}
+
+Status JsonReader::read(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text_.reserve(text.size() + kPadding);
+  text_.assign(text).append(kPadding, '\0');
+  values_.clear();
+  places_.assign(keys_.size(), 0);
+  members_ = 0;
+  unknown_.reset();
+  Events events(*this, text.find('\\') != std::string_view::npos);
+  rapidjson::InsituStringStream stream(text_.data());
+  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseValidateEncodingFlag |
+                              rapidjson::kParseNumbersAsStringsFlag;
+  const bool is_json = !rapidjson::Reader().Parse<kFlags>(stream, events).IsError();
+  if (is_json && values_.front().is_object()) return {};
+  return Error{Errc::kData, events.is_too_deep()
+                                ? fmt::format("it is nested more than {} deep", kJsonDepthMax)
+                                : "it is no JSON object"};
+}
+
+void JsonReader::trim() {
+  if (text_.capacity() > kKeptBytes) text_ = {};
+  if (values_.capacity() > kKeptBytes / sizeof(JsonValue)) values_ = {};
+}
+
+void JsonReader::add_member(std::string_view key) {
+  const std::size_t known = members_ < order_.size() ? order_[members_] : members_;
+  const std::size_t number = number_of(key, known);
+  // A text may have any number of other keys, which are not worth remembering.
+  if (members_ == order_.size() && members_ < 2 * keys_.size()) order_.push_back(number);
+  if (members_ < order_.size()) order_[members_] = number;
+  ++members_;
+  if (number < keys_.size()) {
+    places_[number] = values_.size();
+  } else if (!unknown_) {
+    unknown_ = key;
+  }
+}
+
+std::size_t JsonReader::number_of(std::string_view key, std::size_t guess) const {
+  if (guess < keys_.size() && keys_[guess] == key) return guess;
+  const auto found = numbers_.find(key);
+  return found == numbers_.end() ? keys_.size() : found->second;
+}
+
+Status append_json_floats(std::string_view slot, const JsonValue& value, std::uint32_t width,
+                          RecordBlock& block) {
+  const bool is_right = value.is_list() ? value.size() == width && append_numbers(value, block)
+                                        : width == 1 && append_number(value, block);
+  if (is_right) return {};
+  return Error{Errc::kData,
+               fmt::format("'{}' must be {}", slot,
+                           width == 1 ? "a number" : fmt::format("a list of {} numbers", width))};
+}
+
+}  // namespace paddle::data
