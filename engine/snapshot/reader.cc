@@ -1,149 +1,21 @@
 #include "engine/snapshot/reader.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "engine/optim/update_kernels.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_notes.h"
+#include "engine/snapshot/parameter_file.h"
 
 namespace paddle::snapshot {
 namespace {
 
 constexpr std::uint64_t kDeltaPassesMax = 4096;  // the decay of each is computed
-constexpr std::size_t kRowHeadBytes = 2 * sizeof(std::uint64_t);
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// A number that is not finite was never training's: pushes that would make one are refused.
-template <class File>
-Status check_finite(const File& file, std::span<const float> values, std::string_view what) {
-  if (optim::all_below(values, kInfinity)) return {};
-  const auto bad =
-      std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-  return file.error(
-      fmt::format("{} {} is {}, and not a finite number", what, bad - values.begin(), *bad));
-}
-
-Result<std::vector<float>> read_value(const Directory& root, const FileEntry& entry,
-                                      std::uint64_t count) {
-  PADDLE_TRY(FileReader file, FileReader::open(root, entry));
-  std::array<std::byte, kParameterFileHeaderBytes> header{};
-  PADDLE_TRY_STATUS(file.read(header));
-  if (auto checked = check_parameter_file_header(header, count); !checked) {
-    return file.error(checked.error().message);
-  }
-  if (file.bytes_left() != count * sizeof(float)) {
-    return file.error(fmt::format("expected {} bytes of values, found {}", count * sizeof(float),
-                                  file.bytes_left()));
-  }
-  std::vector<float> values(count);
-  PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(values))));
-  PADDLE_TRY_STATUS(file.finish());
-  PADDLE_TRY_STATUS(check_finite(file, values, "value"));
-  return values;
-}
-
-Status check_row(const BlockReader& file, const SparseRow& row) {
-  const std::array<float, 2> score{row.score.shows, row.score.clicks};
-  if (optim::all_below(row.value, kInfinity) && optim::all_below(row.state, kInfinity) &&
-      optim::all_below(score, kInfinity))
-    return {};
-  const std::string of_row = fmt::format("row {}, ", row.id);
-  PADDLE_TRY_STATUS(check_finite(file, row.value, of_row + "value"));
-  PADDLE_TRY_STATUS(check_finite(file, row.state, of_row + "state"));
-  return check_finite(file, score, of_row + "score");
-}
-
-std::uint64_t row_bytes(const BlockHeader& header) {
-  return kRowHeadBytes + header.width * (1 + header.state_width) * sizeof(float) +
-         (header.has_scores ? sizeof(parameter::RowScore) : 0);
-}
-
-// Bytes of a file, without those of its form.
-std::uint64_t body_bytes_max(const ManifestParameter& parameter, const BlockHeader& header,
-                             const std::string& file) {
-  switch (header.kind) {
-    case BlockKind::kState:
-      return header.width * sizeof(float) *
-             (file == parameter.spec.name() ? 1 : header.state_width);
-    case BlockKind::kRows:
-      return parameter.rows == 0 ? 0 : kRowsFileBytesMax + row_bytes(header);
-    case BlockKind::kIds:
-      return parameter.removed * sizeof(std::uint64_t);
-  }
-  return 0;
-}
-
-// Calls on_row for the rows of one file and adds their number to `rows`.
-Status read_rows_file(const Directory& root, const FileEntry& entry, const BlockHeader& header,
-                      const std::function<Status(SparseRow&)>& on_row, std::uint64_t& rows) {
-  const std::uint64_t width = header.width;
-  const bool has_scores = header.has_scores;
-  PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
-  if (file.bytes_left() % row_bytes(header) != 0) {
-    return file.error(fmt::format("expected whole rows of {} bytes, found {} bytes",
-                                  row_bytes(header), file.bytes_left()));
-  }
-  if (file.bytes_left() == 0) return file.finish();
-  SparseRow row;
-  row.value.resize(width);
-  row.state.resize(width * header.state_width);
-  while (file.bytes_left() > 0) {
-    std::byte head[kRowHeadBytes];
-    PADDLE_TRY_STATUS(file.read(head));
-    row.id = load_le<std::uint64_t>(head);
-    row.marks = load_le<std::uint64_t>(head + sizeof(std::uint64_t));
-    PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(row.value))));
-    PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(row.state))));
-    if (has_scores) {
-      PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(&row.score, 1))));
-    }
-    PADDLE_TRY_STATUS(check_row(file, row));
-    ++rows;
-    PADDLE_TRY_STATUS(on_row(row));
-  }
-  return file.finish();
-}
-
-Result<std::vector<float>> read_state(const Directory& root, const FileEntry& entry,
-                                      const BlockHeader& header, std::uint64_t& update_count) {
-  PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
-  const std::uint64_t count = header.width * header.state_width;
-  if (const std::uint64_t bytes = count * sizeof(float); file.bytes_left() != bytes) {
-    return file.error(
-        fmt::format("expected {} bytes of state, found {}", bytes, file.bytes_left()));
-  }
-  if (file.update_count() > parameter::kCounterMax) {
-    return file.error(fmt::format("{} updates are more than can be", file.update_count()));
-  }
-  std::vector<float> state(count);
-  PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(state))));
-  PADDLE_TRY_STATUS(file.finish());
-  PADDLE_TRY_STATUS(check_finite(file, state, "state"));
-  update_count = file.update_count();
-  return state;
-}
-
-Result<std::vector<std::uint64_t>> read_removed(const Directory& root, const FileEntry& entry,
-                                                const BlockHeader& header, std::uint64_t count) {
-  PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
-  if (file.bytes_left() / sizeof(std::uint64_t) != count ||
-      file.bytes_left() % sizeof(std::uint64_t) != 0) {
-    return file.error(fmt::format("expected {} ids, found {} bytes", count, file.bytes_left()));
-  }
-  std::vector<std::uint64_t> ids(count);
-  PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(ids))));
-  PADDLE_TRY_STATUS(file.finish());
-  return ids;
-}
 
 Result<std::string> read_manifest_text(FileSystem& files, const std::string& directory) {
   auto text = files.read_file(directory + "/MANIFEST", kManifestBytesMax);
@@ -175,8 +47,7 @@ Result<SnapshotReader> SnapshotReader::open_own(const std::string& directory, Fi
   PADDLE_TRY(SnapshotReader reader, read_manifest(directory, files));
   for (FileEntry& file : reader.manifest_.model)
     PADDLE_TRY_STATUS(reader.named(verify_file(*reader.root_, file)));
-  for (const wire::ParameterSpec& spec : reader.parameters())
-    PADDLE_TRY_STATUS(reader.verify(spec.name()));
+  PADDLE_TRY_STATUS(reader.verify([](const ManifestParameter&) { return true; }));
   return reader;
 }
 
@@ -224,9 +95,18 @@ Status SnapshotReader::open_base() {
       return base_->error(
           fmt::format("table '{}' is of another shape than in {}", table.spec.name(), directory_));
     }
-    PADDLE_TRY_STATUS(base_->verify(table.spec.name()));
   }
-  return {};
+  return base_->verify([this](const ManifestParameter& of_base) {
+    return static_cast<bool>(find(of_base.spec.name(), true));
+  });
+}
+
+Status SnapshotReader::verify(const std::function<bool(const ManifestParameter&)>& wanted) {
+  std::vector<ManifestParameter*> parameters;
+  for (ManifestParameter& parameter : manifest_.parameters) {
+    if (wanted(parameter)) parameters.push_back(&parameter);
+  }
+  return named(verify_files(*root_, manifest_.id, parameters));
 }
 
 Result<std::optional<std::string>> SnapshotReader::read_model_file(const std::string& name) const {
@@ -237,29 +117,6 @@ Result<std::optional<std::string>> SnapshotReader::read_model_file(const std::st
   PADDLE_TRY_STATUS(named(reader.read(std::as_writable_bytes(std::span(content)))));
   PADDLE_TRY_STATUS(named(reader.finish()));
   return std::optional<std::string>(std::move(content));
-}
-
-Status SnapshotReader::verify(const std::string& name) {
-  ManifestParameter& parameter = *std::ranges::find(
-      manifest_.parameters, name, [](const ManifestParameter& each) { return each.spec.name(); });
-  for (FileEntry& file : parameter.files) {
-    // The header is asked first: it can tell that the file is another's.
-    std::uint64_t body = file.size - std::min<std::uint64_t>(file.size, kParameterFileHeaderBytes);
-    const BlockHeader header = block_header(manifest_.id, parameter, file.name);
-    if (file.name != name) {
-      const auto opened = BlockReader::open(*root_, file, header);
-      if (!opened) return named(Status(opened.error()));
-      body = opened->bytes_left();
-    }
-    // A hole costs nobody a byte, and hours to read.
-    const std::uint64_t most = body_bytes_max(parameter, header, file.name);
-    if (body > most) {
-      return error(
-          fmt::format("{}: expected at most {} bytes of values, found {}", file.name, most, body));
-    }
-    PADDLE_TRY_STATUS(named(verify_file(*root_, file)));
-  }
-  return {};
 }
 
 Result<const ManifestParameter*> SnapshotReader::find(const std::string& name, bool sparse) const {

@@ -48,8 +48,8 @@ class SnapshotReader {
   static Result<SnapshotReader> open_own(const std::string& directory, FileSystem& files);
   Status open_base();
   bool is_base(const BaseSnapshot& expected) const;
-  // Checks the files of a parameter and notes their CRC32C, with which they are read later.
-  Status verify(const std::string& name);
+  // Checks the files of those parameters and notes their CRC32C, with which they are read later.
+  Status verify(const std::function<bool(const ManifestParameter&)>& wanted);
   Result<const ManifestParameter*> find(const std::string& name, bool sparse) const;
   Status read_own_rows(const ManifestParameter& table, const OnRow& on_row) const;
   Status read_base_rows(const ManifestParameter& table, const OnRow& on_row) const;

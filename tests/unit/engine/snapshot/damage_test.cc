@@ -219,6 +219,30 @@ TEST_F(SnapshotTest, AStateWidthThatNoOptimizerHasIsRefused) {
   }
 }
 
+// Files of so many bytes are verified by several threads.
+TEST_F(SnapshotTest, OfSeveralDamagedFilesTheFirstIsNamed) {
+  constexpr std::size_t kValues = 1U << 20U;
+  auto writer = SnapshotWriter::create(directory_, info());
+  ASSERT_TRUE(writer);
+  std::vector<std::string> names;
+  for (int i = 0; i < 6; ++i) {
+    auto spec = dense_spec();
+    spec.set_name("_fc.w" + std::to_string(i));
+    spec.set_dims(0, kValues);
+    names.push_back(spec.name());
+    ASSERT_TRUE(writer->add_dense(spec, std::vector<float>(kValues, 0.5F), {}, 1));
+  }
+  ASSERT_TRUE(writer->finish());
+  ASSERT_TRUE(SnapshotReader::open(directory_));
+  for (std::size_t first = names.size(); first-- > 0;) {
+    const std::string path = directory_ + "/" + names[first];
+    std::string text = content(path);
+    text.back() = static_cast<char>(text.back() ^ 1);
+    overwrite(path, text);
+    expect_refused(directory_, names[first], "and those behind it");
+  }
+}
+
 // Reading detects damage that happens after opening.
 TEST_F(SnapshotTest, DamageAfterOpenIsRefused) {
   write();
