@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,9 +59,11 @@ class Process {
   std::optional<int> wait(std::chrono::milliseconds deadline = std::chrono::seconds(100)) {
     if (pid_ <= 0 || !ended_within(deadline)) return {};
     int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    ::wait4(std::exchange(pid_, -1), &status, 0, &used_);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
+  // Its largest resident memory, once it has ended.
+  std::uint64_t peak_bytes() const { return static_cast<std::uint64_t>(used_.ru_maxrss) << 10U; }
   // Whether `text` comes in the output while the process lives.
   bool prints(const std::string& text,
               std::chrono::seconds deadline = std::chrono::seconds(60)) const {
@@ -87,6 +90,7 @@ class Process {
 
   pid_t pid_ = -1;
   UniqueFd pidfd_;
+  rusage used_{};  // by the process, once it has ended
   std::string output_file_;
 };
 
