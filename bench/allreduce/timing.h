@@ -2,6 +2,8 @@
 // every element checked before and after them.
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -39,9 +41,22 @@ inline void check(int rank, int ranks, const AllReduce& all_reduce, std::vector<
   }
 }
 
+// Gives this rank a core of its own where there are enough, as mpirun does: two ranks that wait for
+// each other on one core measure the kernel's scheduler.
+inline void keep_to_a_core(int rank, int ranks) {
+  cpu_set_t allowed, own;
+  CPU_ZERO(&own);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks) return;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed) && rank-- == 0) CPU_SET(core, &own);
+  }
+  (void)::sched_setaffinity(0, sizeof own, &own);
+}
+
 // Rank 0 prints a line a size: the name, the bytes, and the median time of one sum in microseconds.
 inline void measure(const std::string& name, int rank, int ranks, const AllReduce& all_reduce) {
   using Clock = std::chrono::steady_clock;
+  keep_to_a_core(rank, ranks);
   const bool checks_only = std::getenv("ALLREDUCE_CHECK") != nullptr;
   const char* const only = std::getenv("ALLREDUCE_BYTES");  // this size only, for a profiler
   for (const Size& size : kSizes) {
