@@ -34,7 +34,8 @@ TEST_F(LoopTest, ReadingIsATrainersOwnTime) {
   });
   const std::string metrics = run_with_metrics();
   disk.join();
-  EXPECT_LE(value_of(metrics, "examples_per_busy_second"), kRateOfTheDisk) << metrics;
+  // A part of the first pause may be over before the trainer begins.
+  EXPECT_LE(value_of(metrics, "examples_per_busy_second"), 2 * kRateOfTheDisk) << metrics;
 }
 
 // Pservers that answer a push after 20 ms.
