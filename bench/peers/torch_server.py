@@ -57,14 +57,16 @@ async def app(scope, receive, send):
 
 
 model, port, workers = sys.argv[1:]
-listener = socket.socket()
-listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-# Without it a reply waits 40 ms for its second packet: uvicorn's own sockets do.
-listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-listener.bind(("127.0.0.1", int(port)))
-listener.listen(128)
 network = Network(model)
 for _ in range(int(workers) - 1):
     if os.fork() == 0:
         break
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+# Each process has its own: of one that they share, the first to wake takes all connections, and the others idle.
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+# Without it a reply waits 40 ms for its second packet: uvicorn's own sockets do.
+listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+listener.bind(("127.0.0.1", int(port)))
+listener.listen(128)
 uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, lifespan="off")).run(sockets=[listener])
