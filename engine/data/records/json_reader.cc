@@ -111,7 +111,9 @@ Status JsonReader::read(std::string_view text) {
   rapidjson::InsituStringStream stream(text_.data());
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseValidateEncodingFlag |
                               rapidjson::kParseNumbersAsStringsFlag;
-  const bool is_json = !rapidjson::Reader().Parse<kFlags>(stream, events).IsError();
+  // The parser takes a zero byte for the end.
+  const bool is_json = text.find('\0') == std::string_view::npos &&
+                       !rapidjson::Reader().Parse<kFlags>(stream, events).IsError();
   if (is_json && values_.front().is_object()) return {};
   return Error{Errc::kData, events.is_too_deep()
                                 ? fmt::format("it is nested more than {} deep", kJsonDepthMax)

@@ -21,8 +21,8 @@ class JsonReader {
   // The keys are different ones.
   explicit JsonReader(std::vector<std::string> keys);
 
-  // kData: the text is no JSON object, or is nested deeper than that. A zero byte ends the text.
-  // The values hold until trim() or the next read.
+  // kData: the text is no JSON object, or is nested deeper than that. The values hold until trim()
+  // or the next read.
   Status read(std::string_view text);
   // Frees the memory of a text that was much larger than most.
   void trim();
