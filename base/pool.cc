@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 namespace paddle {
 namespace {
@@ -37,8 +38,12 @@ bool spin_as_helper(Done&& done) {
 void for_each_parallel(std::size_t count, const ParallelWork& work, std::size_t at_once) {
   SharedLoop loop{&work, count};
   std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min(count, at_once); ++i) {
-    threads.emplace_back([&loop] { loop.run(); });
+  try {
+    for (std::size_t i = 1; i < std::min(count, at_once); ++i) {
+      threads.emplace_back([&loop] { loop.run(); });
+    }
+  } catch (const std::system_error&) {
+    // The system refuses a thread; those there are do all of it.
   }
   loop.run();
 }

@@ -1,5 +1,7 @@
 #include "base/pool.h"
 
+#include <pthread.h>
+
 #include <array>
 #include <chrono>
 #include <set>
@@ -46,6 +48,23 @@ TEST(ForEachParallel, OneAtATimeStaysOnTheCallingThread) {
   const auto caller = std::this_thread::get_id();
   for_each_parallel(
       5, [&](std::size_t) { EXPECT_EQ(std::this_thread::get_id(), caller); }, 1);
+}
+
+// As ulimit -u and ulimit -v have it.
+TEST(ForEachParallel, GoesOnWithoutTheThreadsThatTheSystemRefuses) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(::pthread_getattr_default_np(&attributes), 0);
+  std::size_t usual = 0;
+  ASSERT_EQ(::pthread_attr_getstacksize(&attributes, &usual), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&attributes, std::size_t{1} << 47U), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&attributes), 0);
+  std::vector<std::atomic<int>> calls(10);
+  for_each_parallel(
+      calls.size(), [&](std::size_t i) { ++calls[i]; }, 4);
+  ASSERT_EQ(::pthread_attr_setstacksize(&attributes, usual), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&attributes), 0);
+  ::pthread_attr_destroy(&attributes);
+  for (const std::atomic<int>& one : calls) EXPECT_EQ(one, 1);
 }
 
 TEST(HelperPool, RunsEveryIterationOnceForSeveralCallers) {
