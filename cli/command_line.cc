@@ -141,12 +141,13 @@ class Parser {
   Result<CommandLine> parse(std::vector<std::string> arguments) {
     PADDLE_TRY(const std::string word, command_in(arguments));
     PADDLE_TRY_STATUS(check_command(word));
-    const std::vector<std::string> given = arguments;
     const auto dashes = std::ranges::find(arguments, "--");
     std::vector<std::string> after_dashes;
     if (dashes != arguments.end()) after_dashes.assign(dashes + 1, arguments.end());
     arguments.erase(dashes, arguments.end());
+    const std::vector<std::string> given = arguments;
     std::ranges::reverse(arguments);  // CLI11 takes its vector from the back
+    if (!after_dashes.empty()) require_no_argument(*app_.get_subcommand(word));
     try {
       app_.parse(arguments);
     } catch (const CLI::CallForHelp&) {
@@ -167,7 +168,11 @@ class Parser {
     if (const CLI::App* const sub = chosen(); sub != nullptr) {
       const auto at = std::ranges::find(commands_, sub->get_name(), &Command::name);
       Invocation& invocation = invocations_[static_cast<std::size_t>(at - commands_.begin())];
-      pass_on(after_dashes, invocation.options);
+      if (Status passed = pass_on(after_dashes, invocation.options, *sub); !passed) {
+        Error error = std::move(passed).error();
+        error.hint = see_help(word);
+        return error;
+      }
       note_names(invocation.options);
       line_.run = std::move(invocation.run);
     }
@@ -189,13 +194,42 @@ class Parser {
     }
   }
 
-  // Words after "--" join the command's positional list, whatever they look like.
-  static void pass_on(const std::vector<std::string>& words, const OptionList& options) {
+  // Where words after "--" are its first arguments.
+  static void require_no_argument(CLI::App& sub) {
+    for (CLI::Option* const option : sub.get_options())
+      if (option->get_positional()) option->required(false);
+  }
+
+  // Words after "--" are the arguments that the command was not given yet, whatever they look like.
+  static Status pass_on(const std::vector<std::string>& words, const OptionList& options,
+                        const CLI::App& sub) {
+    auto word = words.begin();
     for (const Option& option : options) {
-      if (!option.is_positional() || option.list() == nullptr) continue;
-      option.list()->insert(option.list()->end(), words.begin(), words.end());
-      return;
+      if (!option.is_positional() || word == words.end()) continue;
+      if (std::vector<std::string>* const list = option.list(); list != nullptr) {
+        list->insert(list->end(), word, words.end());
+        return {};
+      }
+      if (sub.count(std::string(option.name)) == 0) PADDLE_TRY_STATUS(set(option, *word++, sub));
     }
+    if (word == words.end()) return {};
+    return Error{Errc::kUsage,
+                 fmt::format("The following {} not expected: {}",
+                             words.end() - word == 1 ? "argument was" : "arguments were",
+                             fmt::join(word, words.end(), " "))};
+  }
+
+  static Status set(const Option& argument, const std::string& word, const CLI::App& sub) {
+    for (const std::string& other : argument.excludes) {
+      if (sub.count(other) > 0)
+        return Error{Errc::kUsage, fmt::format("{} excludes {}", argument.name, other)};
+    }
+    if (!argument.choices.empty()) {
+      if (const std::string wrong = one_of(argument.choices)(word); !wrong.empty())
+        return Error{Errc::kUsage, fmt::format("{}: {}", argument.name, wrong)};
+    }
+    *std::get<std::string*>(argument.target) = word;
+    return {};
   }
 
   // The first word that is neither an option nor a global option's value; "" where there is none.
@@ -261,7 +295,9 @@ class Parser {
 
 bool wants_json(const std::vector<std::string>& arguments) {
   const auto dashes = std::ranges::find(arguments, "--");
-  return std::find(arguments.begin(), dashes, "--json") != dashes;
+  return std::any_of(arguments.begin(), dashes, [](const std::string& word) {
+    return word == "--json" || word == "--json=true";
+  });
 }
 
 Result<CommandLine> parse_command_line(const std::vector<Command>& commands,

@@ -72,12 +72,39 @@ TEST(CommandLine, FillsTheOptionsOfTheCommandAlone) {
 }
 
 TEST(CommandLine, WordsAfterTwoDashesReachTheCommandAsTheyAre) {
-  const auto seen = parse({"show", "a", "--", "--job", "x", "--", "--json"});
+  const auto seen = parse({"show", "a", "--", "--job", "[x]", "--", "--json"});
   ASSERT_TRUE(seen) << seen.error().message;
-  EXPECT_EQ(seen->words, (std::vector<std::string>{"a", "--job", "x", "--", "--json"}));
+  EXPECT_EQ(seen->words, (std::vector<std::string>{"a", "--job", "[x]", "--", "--json"}));
   EXPECT_EQ(seen->job, "");
   EXPECT_FALSE(wants_json({"show", "--", "--json"}));
   EXPECT_TRUE(wants_json({"show", "--json", "--"}));
+  EXPECT_TRUE(wants_json({"show", "--json=true"}));
+  EXPECT_FALSE(wants_json({"show", "--json=false"}));
+}
+
+TEST(CommandLine, WordsAfterTwoDashesAreTheArgumentsThatAreNotGivenYet) {
+  const auto workspace = [](std::vector<std::string> arguments) -> std::string {
+    const auto line = parse_command_line(all_commands(), std::move(arguments));
+    return line ? line->workspace : line.error().message + " | " + line.error().hint;
+  };
+  EXPECT_EQ(workspace({"train", "--", "dw"}), "dw");
+  EXPECT_EQ(workspace({"plan", "--trainers", "2", "--", "--dw"}), "--dw");
+  EXPECT_EQ(workspace({"render", "slurm", "--", "status"}), "status");
+  EXPECT_EQ(workspace({"render", "--", "slurm", "dw"}), "dw");
+  EXPECT_EQ(workspace({"put", "--", "-x", "/srv/"}), "") << "its list is not empty";
+  EXPECT_EQ(workspace({"train", "dw", "--"}), "dw");
+  EXPECT_EQ(workspace({"train", "dw", "--", "python", "train.py"}),
+            "The following arguments were not expected: python train.py | see paddlectl train "
+            "--help");
+  EXPECT_EQ(workspace({"jobs", "--", "--json"}),
+            "The following argument was not expected: --json | see paddlectl jobs --help");
+  EXPECT_EQ(workspace({"render", "--", "lsf"}),
+            "platform: 'lsf' is not one of kubernetes, slurm, openmpi | see paddlectl render "
+            "--help");
+  EXPECT_EQ(workspace({"put", "--"}), "put needs FILES | see paddlectl put --help");
+  EXPECT_EQ(workspace({"render", "--"}), "render needs PLATFORM | see paddlectl render --help");
+  EXPECT_EQ(workspace({"logs", "--job", "a", "--", "b"}),
+            "job excludes --job | see paddlectl logs --help");
 }
 
 TEST(CommandLine, RefusesValuesOutOfTheirRangeAndOptionsThatExcludeEachOther) {
