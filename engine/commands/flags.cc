@@ -133,9 +133,10 @@ void FlagSet::list(const std::string& name, const std::string& help,
 void FlagSet::repeated(const std::string& name, const std::string& help,
                        std::vector<std::string>& target) {
   add(name, help, "", [&target](const std::string& value) -> Status {
-    for (std::string& line : split(value, '\n')) target.push_back(std::move(line));
+    target.push_back(value);
     return {};
   });
+  repeated_.insert("--" + name);
 }
 
 Status FlagSet::parse(const std::vector<std::string>& arguments) {
@@ -170,7 +171,12 @@ Status FlagSet::parse_environment(const char* const* environment) {
     std::string flag = "--" + entry.substr(kPrefix.size(), equals - kPrefix.size());
     for (char& c : flag) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     if (app_->get_option_no_throw(flag) == nullptr) continue;
-    if (Status status = parse({flag + entry.substr(equals)}); !status) {
+    const std::string value = entry.substr(equals + 1);
+    std::vector<std::string> words;
+    for (const std::string& one :
+         repeated_.contains(flag) ? split(value, '\n') : std::vector{value})
+      words.push_back(fmt::format("{}={}", flag, one));
+    if (Status status = parse(words); !status) {
       Error error = std::move(status).error();
       if (error.message.starts_with(flag)) error.message.replace(0, flag.size(), entry, 0, equals);
       return error;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ class FlagSet {
   void boolean(const std::string& name, const std::string& help, bool& target);
   // Values between commas; empty ones are left out.
   void list(const std::string& name, const std::string& help, std::vector<std::string>& target);
-  // Appends each value, or each of its lines: an environment variable is set only once.
+  // Appends each value; of an environment variable, which is set only once, each line.
   void repeated(const std::string& name, const std::string& help, std::vector<std::string>& target);
 
   // kUsage: an unknown flag (with a suggestion), a missing or wrong value, or no flag at all.
@@ -51,6 +52,7 @@ class FlagSet {
            const Apply& apply);
 
   std::unique_ptr<CLI::App> app_;
+  std::set<std::string> repeated_;  // their flags
   std::vector<std::string>* positionals_ = nullptr;
   std::string positionals_help_;
 };

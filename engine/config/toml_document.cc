@@ -142,6 +142,12 @@ Status TomlDocument::apply(const std::string& override_text) {
     return Error{Errc::kUsage, source + ": not of the form key=value",
                  "for example --set train.passes=3"};
   }
+  // A list of overrides in the environment has one a line.
+  if (override_text.find('\n') != std::string::npos) {
+    const std::string key = override_text.substr(0, std::min(equals, override_text.find('\n')));
+    return Error{Errc::kUsage, fmt::format("--set {}: the value has a line break", key),
+                 fmt::format(R"(write \n within double quotes: --set '{}="one\ntwo"')", key)};
+  }
   auto parsed = parse_text(override_text, source);
   if (!parsed) {  // a bare word is a string
     parsed = parse_text(with_quoted_value(override_text), source);

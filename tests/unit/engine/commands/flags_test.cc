@@ -76,6 +76,8 @@ TEST_F(FlagsTest, TakesValuesLiterally) {
   EXPECT_EQ(sets_, (std::vector<std::string>{"[a,b]"}));
   EXPECT_EQ(bind_, "");
   EXPECT_TRUE(local_);
+  EXPECT_EQ(mistake({"--set=c=x\ny"}), "none");
+  EXPECT_EQ(sets_.back(), "c=x\ny");
   EXPECT_EQ(mistake({"--bind=YWI="}), "none");
   EXPECT_EQ(bind_, "YWI=");
   EXPECT_EQ(mistake({"--bind", "--port=1"}), "none");

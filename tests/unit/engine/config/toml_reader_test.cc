@@ -128,6 +128,19 @@ TEST(TomlReader, AnOverrideThatIsNoTomlIsAString) {
   EXPECT_EQ(first_mistake(root), "none");
 }
 
+TEST(TomlReader, AnOverrideOfSeveralLinesIsRefused) {
+  for (const std::string text :
+       {"a.b=1\nc=2", "a.b=one\ntwo", "a.b=\"\"\"one\ntwo\"\"\"", "a.b=[1,\n2]"}) {
+    const auto root = TomlTable::parse("", "job.toml", {text});
+    ASSERT_FALSE(root) << text;
+    EXPECT_EQ(root.error().code, Errc::kUsage);
+    EXPECT_EQ(root.error().message, "--set a.b: the value has a line break");
+    EXPECT_EQ(root.error().hint, R"(write \n within double quotes: --set 'a.b="one\ntwo"')");
+  }
+  TomlTable root = parse("", {R"(a="one\ntwo")"});
+  EXPECT_EQ(root.string("a"), "one\ntwo");
+}
+
 TEST(TomlReader, ShowsWrongTypesOfEveryKind) {
   const auto mistake = [](auto look_up) {
     TomlTable root = parse("a = 1\nb = 'x'\nc = ['p', 2]\n");
