@@ -33,8 +33,8 @@ Ran run(AgentClient& agent, const std::vector<std::string>& arguments, Duration 
 TEST_F(AgentTest, CommandGetsItsArgumentsAsTheyAreAndTellsItsExitCode) {
   auto agent = connect_agent();
   const Ran ran = run(*agent, {"/bin/sh", "-c", "echo \"$1\"; echo bad >&2; cat; exit 7", "sh",
-                               "$(echo no); 'x' \n*"});
-  EXPECT_EQ(ran.out, "$(echo no); 'x' \n*\n");
+                               "$(echo no); 'x' \xff\n*"});
+  EXPECT_EQ(ran.out, "$(echo no); 'x' \xff\n*\n");
   EXPECT_EQ(ran.error, "bad\n");
   EXPECT_EQ(ran.end.exit_code, 7);
   EXPECT_EQ(run(*agent, {"/bin/sh", "-c", "kill -TERM $$"}).end.signal, SIGTERM);

@@ -21,7 +21,7 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   push_script(*agent, "say", "echo \"$1 $COLOUR $(pwd)\"; echo wrong >&2; exit 3");
   ProcessSpec spec = script("say", "trainer-0");
   spec.arguments = {"{root}/data"};
-  spec.environment = {{"COLOUR", "blue"}};
+  spec.environment = {{"COLOUR", "bl\xfc"}};  // not UTF-8
   spec.ports = {{"10.0.0.1", 7168, 1}, {"10.0.0.1", 65535, 1}};
   const auto started = agent->start(spec);
   ASSERT_TRUE(started) << started.error().message;
@@ -37,7 +37,7 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   EXPECT_GE(status.ended_unix_ms, status.started_unix_ms);
   const auto log = agent->read_log(spec.log, 0, 1000);
   ASSERT_TRUE(log) << log.error().message;
-  EXPECT_EQ(log->data, node_.root + "/data blue " + node_.root + "/jobs/job-1/work\nwrong\n");
+  EXPECT_EQ(log->data, node_.root + "/data bl\xfc " + node_.root + "/jobs/job-1/work\nwrong\n");
   EXPECT_EQ(log->next_offset, log->data.size());
   EXPECT_EQ(log->size, log->data.size());
 }
