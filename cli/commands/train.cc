@@ -235,6 +235,12 @@ Result<std::string> claim_fresh(Context& context, ClusterSession& session,
   return is_free ? claim_new_name(session, name, true) : claimed;
 }
 
+// Before any process runs: a start that is broken off is then the last one known too.
+void keep_command(const Context& context, const std::string& output, const std::string& job) {
+  if (const Status kept = add_command(context, output, job); !kept)
+    context.console.note("the report will not show this command: " + kept.error().message);
+}
+
 JobRequest request_of(const TrainOptions& options, const remote::PushItem& engine) {
   JobRequest request;
   request.job = options.job;
@@ -307,13 +313,11 @@ Status train(Context& context, const TrainOptions& asked) {
   PADDLE_TRY_STATUS(run_setup(context, session, plan, workspace));
   if (options.resume)
     PADDLE_TRY_STATUS(forget_ended_processes(context, cluster, nodes.chosen, plan.job));
+  keep_command(context, to.output, request.job);
   if (auto started = start_job(context, session, plan); !started) {
     return stop_after(context, session, request.job, to.output, std::move(started).error());
   }
   (void)end_claims(session);  // a node lost meanwhile releases its own
-  if (const Status kept = add_command(context, to.output, request.job); !kept) {
-    context.console.note("the report will not show this command: " + kept.error().message);
-  }
   if (options.detach) return say_detached(context, request.job);
   return follow_to_end(context, session, request.job, to, past_tests);
 }

@@ -115,8 +115,7 @@ TEST_F(BrokenStartTest, StopSaysSoAndAttachNamesTheSnapshotToGoOnFrom) {
   EXPECT_TRUE(stop.says("job: 2 processes stopped")) << stop.output;
   const Outcome attach = cluster.run({"attach"});
   EXPECT_EQ(attach.code, 1) << attach.output;
-  // The command of the start before: this one was broken off before it kept its own.
-  EXPECT_TRUE(attach.says("paddlectl train --resume --name job --set train.passes=1"))
+  EXPECT_TRUE(attach.says("paddlectl train --resume --name job --set train.passes=2"))
       << attach.output;
 }
 

@@ -347,6 +347,17 @@ TEST_F(CommandsTest, AttachNamesTheCommandThatResumesTheJobAsItWas) {
       << err_.str();
 }
 
+TEST_F(CommandsTest, TheCommandIsKeptBeforeAnyProcessIsStarted) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  std::string kept;
+  nodes_[0].on_start = [&](FakeNode& fake, ProcessStatus& status) {
+    started(fake, status);
+    kept = test::TemporaryFolder::read(folder_ + "/output/job1/commands.jsonl");
+  };
+  ASSERT_EQ(train(), 0) << err_.str();
+  EXPECT_NE(kept.find("\"paddlectl train --resume --name job1 w\""), kept.npos) << kept;
+}
+
 TEST_F(CommandsTest, CtrlCLetsTheJobSaveAndItGoesOnLater) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;
