@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "cli/job/results.h"
 #include "cli/report/output_files.h"
@@ -26,8 +27,19 @@ bool is_plain(char c) {
          std::string_view("-_./:=,@%+").find(c) != std::string_view::npos;
 }
 
+// "$'caf\xe9'", with what a terminal or JSON would not show as it is.
+std::string ansi_c_quoted(std::string_view word) {
+  std::string text;
+  for (const char c : word) {
+    if (c == '\'' || c == '\\') text += '\\';
+    text += c;
+  }
+  return fmt::format("$'{}'", escape_control(text));
+}
+
 std::string shell_word(const std::string& word) {
   if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+  if (escape_control(word) != word) return ansi_c_quoted(word);
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
@@ -57,6 +69,7 @@ std::string as_typed(const std::vector<std::string>& arguments) {
 
 // Of `train`, those that are not for another start of the same job.
 bool is_left_out(std::string_view word) {
+  word = word.substr(0, word.find('='));  // --resume=false
   return word == "--resume" || word == "--dry-run";
 }
 bool is_left_out_with_value(std::string_view word) {
@@ -80,8 +93,9 @@ ResumeCommand resume_command(const std::vector<std::string>& arguments, const st
     variables.emplace_back(setting.substr(0, setting.find('=')));
     words.insert(words.end(), {"--env", variables.back()});
   };
-  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
-    const bool has_next = word + 1 != arguments.end();
+  const auto dashes = std::ranges::find(arguments, "--");
+  for (auto word = arguments.begin(); word != dashes; ++word) {
+    const bool has_next = word + 1 != dashes;
     if (word == command) {
       words.insert(words.end(), {"train", "--resume", "--name", shell_word(job)});
     } else if (is_left_out_with_value(*word)) {
@@ -94,6 +108,7 @@ ResumeCommand resume_command(const std::vector<std::string>& arguments, const st
       words.push_back(shell_word(*word));
     }
   }
+  for (auto word = dashes; word != arguments.end(); ++word) words.push_back(shell_word(*word));
   return {fmt::format("{}", fmt::join(words, " ")), fmt::format("{}", fmt::join(variables, ", "))};
 }
 

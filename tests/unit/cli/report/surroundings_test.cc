@@ -66,6 +66,31 @@ TEST(ResumeCommand, HasNoWordThatAShellExpands) {
             "paddlectl train --resume --name j --on 'node[01-04]' '--set=a.b=[1,2]' '~me'");
 }
 
+TEST(ResumeCommand, HasNoFlagOfThisStartAloneInEitherSpelling) {
+  EXPECT_EQ(
+      resume_command({"train", "--resume=false", "--dry-run=false", "--job=x", "w"}, "j").text,
+      "paddlectl train --resume --name j w");
+  EXPECT_EQ(
+      resume_command({"train", "--resume=true", "--dry-run=0", "--detach=true", "w"}, "j").text,
+      "paddlectl train --resume --name j --detach=true w");
+}
+
+TEST(ResumeCommand, KeepsWhatStandsAfterTwoDashes) {
+  EXPECT_EQ(resume_command({"train", "--name", "x", "--env", "A=1", "--", "--resume"}, "j").text,
+            "paddlectl train --resume --name j --env A -- --resume");
+}
+
+TEST(ResumeCommand, KeepsBytesThatAreNotUtf8ForAShell) {
+  FakeCluster fake(1);
+  const test::TemporaryFolder folder;
+  fake.context.arguments = {"train", "caf\xe9's"};
+  ASSERT_TRUE(add_command(fake.context, folder.path(), "j"));
+  const auto commands = read_commands(folder / "j");
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_EQ(commands[0].resume.text, "paddlectl train --resume --name j $'caf\\xe9\\'s'");
+  EXPECT_EQ(commands[0].text, "paddlectl train $'caf\\xe9\\'s'");
+}
+
 TEST(ResumeCommand, IsKeptWithEachStart) {
   FakeCluster fake(1);
   const test::TemporaryFolder folder;
