@@ -42,6 +42,23 @@ class InterruptsAnswered {
   Context& context_;
 };
 
+// A stop ended it at once: it had nothing to save yet.
+bool is_stopped_unbegun(const remote::ProcessStatus& status) {
+  return !is_pserver(status) && status.reports && !status.progress && status.stopped &&
+         !is_running(status);
+}
+
+// Whether a running trainer waits for one that will not come, as no round goes on without it.
+bool waits_in_vain(const std::vector<ProcessOnNode>& processes) {
+  const Paces paces = paces_of(processes);
+  return std::ranges::any_of(processes, [&](const ProcessOnNode& process) {
+    return is_stopped_unbegun(process.status) && std::ranges::any_of(paces, [&](const auto& pace) {
+             return pace.first.starts_with("trainer-") &&
+                    std::ranges::count(pace.second.waits_for, process.status.name) > 0;
+           });
+  });
+}
+
 // Nothing while a trainer runs; else whether all of them reached the end of the job.
 std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
   std::optional<bool> finished;
@@ -166,6 +183,10 @@ Error silence_error(ClusterSession& session, const std::string& job,
   return error;
 }
 
+Error stopped_unbegun(const std::string& job) {
+  return {Errc::kInterrupted, job + " was stopped before all its trainers had begun", ""};
+}
+
 // A stop, teardown or rm from another terminal.
 std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string& job,
                                      const std::vector<ProcessOnNode>& processes) {
@@ -181,6 +202,8 @@ std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string&
   const bool is_stopped = std::ranges::any_of(
       processes, [](const ProcessOnNode& process) { return process.status.stopped; });
   if (!is_stopped || !is_consequence(first_failure(processes))) return std::nullopt;
+  if (std::ranges::any_of(processes, is_stopped_unbegun, &ProcessOnNode::status))
+    return stopped_unbegun(job);
   return Error{Errc::kInterrupted,
                fmt::format("{} was stopped by paddlectl stop --now at another terminal", job), ""};
 }
@@ -189,6 +212,7 @@ std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string&
 std::optional<Status> end_of(ClusterSession& session, const std::string& job,
                              const std::vector<ProcessOnNode>& processes) {
   if (auto elsewhere = ended_elsewhere(session, job, processes)) return *std::move(elsewhere);
+  if (waits_in_vain(processes)) return stopped_unbegun(job);
   if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
   if (const auto broken = broken_start(session, processes))
     return Error{Errc::kFailed, describe(*broken, job), ""};
@@ -261,7 +285,7 @@ Status wait_for_trainers(Context& context, ClusterSession& session, const std::s
   StopWait stop_wait(context, job, "; paddlectl stop --now ends it immediately");
   for (;;) {
     const auto processes = session.processes(job);
-    if (std::ranges::none_of(processes, is_running_trainer)) return {};
+    if (std::ranges::none_of(processes, is_running_trainer) || waits_in_vain(processes)) return {};
     if (context.interrupted()) {
       return Error{Errc::kInterrupted, "no longer waiting: " + job + " is still stopping", ""};
     }

@@ -17,16 +17,17 @@ constexpr auto kCleanStopDeadline = std::chrono::minutes(10);
 
 // Asks every running trainer to finish its batch and save. Does not wait.
 Status ask_job_to_stop(ClusterSession& session, const std::string& job);
-// Waits until no trainer of the job runs, and tells whom it waits for. kFailed when they do not
-// stop in time, kInterrupted.
+// Waits until no trainer of the job runs that can still save, and tells whom it waits for. kFailed
+// when they do not stop in time, kInterrupted.
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job);
 // Ends every process of the job. A node that has nothing of ours is no error.
 Status stop_job(ClusterSession& session, const std::string& job);
 
 // Returns when all trainers ended well. Errors: the first cause of a failure; kResumable when the
-// trainers stopped as asked; kInterrupted after Ctrl-C, and when another terminal ended the job at
-// once or removed it; kUnreachable when a node stays silent: whether the job goes on there is not
-// known. Stops nothing. past_tests: as of JobFeed.
+// trainers stopped as asked; kInterrupted after Ctrl-C, when a stop came before all trainers had
+// begun, and when another terminal ended the job at once or removed it; kUnreachable when a node
+// stays silent: whether the job goes on there is not known. Stops nothing. past_tests: as of
+// JobFeed.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
                   JobSummary& summary, std::size_t past_tests = SIZE_MAX);
 // Handles Ctrl-C for a job that ends with this terminal: asks it to stop and save, and follows it

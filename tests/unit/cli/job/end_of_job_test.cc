@@ -176,6 +176,34 @@ TEST_F(StopWaitTest, SaysWhomItWaitsForAndGivesUpWhenNothingMoves) {
       << err();
 }
 
+TEST_F(StopWaitTest, ATrainerThatWaitsForOneThatWasStoppedBeforeItBeganIsNotWaitedFor) {
+  trainer(0).progress->awaited = {"trainer-1"};
+  trainer(0).progress->unix_ms -= 4000;
+  trainer(1).progress.reset();
+  trainer(1).state = remote::ProcessState::kKilled;
+  trainer(1).stopped = true;
+  const Status waited = wait([](std::int64_t) {});
+  EXPECT_TRUE(waited) << waited.error().message;
+  EXPECT_EQ(fake_.clock.time, TimePoint());
+  const Status followed = follow([](remote::ProcessStatus&) {});
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, Errc::kInterrupted);
+  EXPECT_EQ(followed.error().message, "j was stopped before all its trainers had begun");
+}
+
+TEST_F(StopWaitTest, AJobWhoseTrainersWereStoppedBeforeTheyBeganIsNoOthersDoing) {
+  for (const std::size_t number : {0, 1}) {
+    trainer(number).progress.reset();
+    trainer(number).state = remote::ProcessState::kKilled;
+    trainer(number).signal = 15;
+    trainer(number).stopped = true;
+  }
+  const Status followed = follow([](remote::ProcessStatus&) {});
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, Errc::kInterrupted);
+  EXPECT_EQ(followed.error().message, "j was stopped before all its trainers had begun");
+}
+
 TEST_F(StopWaitTest, ATrainerThatTrainsOrSavesIsWaitedFor) {
   const std::int64_t begun = fake_.node(0).usage.unix_ms;
   const Status waited = wait([&](std::int64_t now) {
