@@ -141,6 +141,28 @@ void measure_terminal(paddle::cli::ConsoleOptions& options) {
   options.rows = size.ws_row;
 }
 
+// So that no file or connection opened later takes the number of one that is closed, and results
+// are written into it.
+void open_standard_files() {
+  int file = 0;
+  do {
+    file = ::open("/dev/null", O_RDWR);
+  } while (file >= 0 && file <= STDERR_FILENO);
+  ::close(file);
+}
+
+// The exit code of a command whose results may not all have been written. A reader that has gone,
+// as after `| head`, has what it wanted.
+int code_after_output(paddle::cli::Console& console, int code) {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  const bool is_gone =
+      ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+  if (code != 0 || !console.closed() || is_gone) return code;
+  console.error({paddle::Errc::kResource, "not all of the output could be written to stdout",
+                 "the disk of its file may be full"});
+  return static_cast<int>(paddle::Errc::kResource);
+}
+
 // It holds passwords and keys: it leaves no core file, and no other program of this user may look
 // into it. Programs that it starts may again. Nobody else may write its files, or it would not
 // believe them later.
@@ -152,6 +174,7 @@ void protect_process() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_files();
   protect_process();
   paddle::raise_descriptor_limit();
   if (!handle_signals()) return static_cast<int>(paddle::Errc::kResource);
@@ -218,5 +241,5 @@ int main(int argc, char** argv) {
             .count();
       }};
   context.ssh_library = paddle::remote::ssh_library();
-  return paddle::cli::run_app(context, std::vector<std::string>(argv + 1, argv + argc));
+  return code_after_output(console, paddle::cli::run_app(context, {argv + 1, argv + argc}));
 }

@@ -151,7 +151,10 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
       keep(run, into, text);
     }
   };
-  PADDLE_TRY(run.end, member.client->run(command, output, context.interrupted));
+  const auto is_over = [&] {
+    return context.interrupted() || (stream && context.console.closed());
+  };
+  PADDLE_TRY(run.end, member.client->run(command, output, is_over));
   run.ran = true;
   for (std::string* rest : {&run.out, &run.error}) {
     if (stream && !rest->empty()) context.console.labelled(index, member.spec.name, *rest);
@@ -213,6 +216,7 @@ Status run(Context& context, const ExecOptions& options) {
   }
   if (context.interrupted())
     return Error{Errc::kInterrupted, "interrupted; the commands were ended", ""};
+  if (options.stream && context.console.closed()) return {};  // as after `| head`
   return result;
 }
 

@@ -45,6 +45,20 @@ class CompletionTest : public testing::Test {
   std::string bash_script_;
 };
 
+TEST_F(CompletionTest, AScriptThatIsNotAllWrittenIsAnErrorUnlessItsReaderHasGone) {
+  const auto shell = [this](const std::string& text) {
+    return run({"/bin/sh", "-c", text, PADDLECTL_PROGRAM});
+  };
+  const auto [code, text] = shell("\"$0\" completion bash >/dev/full");
+  EXPECT_EQ(code, 7);
+  EXPECT_TRUE(text.starts_with("error: not all of the output could be written to stdout\n"))
+      << text;
+  EXPECT_EQ(shell("\"$0\" --json man >/dev/full").second.substr(0, 22),
+            R"({"error": {"code": 7, )");
+  EXPECT_EQ(shell("{ \"$0\" man; echo $? >&2; } | true").second, "0\n");
+  EXPECT_EQ(shell("\"$0\" man >&- 2>&- <&-").first, 0) << "as with /dev/null";
+}
+
 TEST_F(CompletionTest, BashOffersCommandsOptionsAndValues) {
   bash_script_ = script("bash");
   EXPECT_EQ(bash("paddlectl tr"), "trust\ntrain\n");

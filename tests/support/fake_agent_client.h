@@ -53,6 +53,7 @@ struct FakeNode {
   int next_pid = 100;
   int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
+  bool run_is_interrupted = false;  // after its output
   std::function<void(FakeNode&)> on_claim;     // with the lock held
   std::function<void(FakeNode&)> on_read_log;  // with the lock held
   // Called with the lock held when a process starts: may append to its log or end it.
@@ -337,9 +338,11 @@ class FakeAgentClient final : public AgentClient {
   }
 
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
-                         const std::function<bool()>&) override {
-    if (fake_.on_run) return fake_.on_run(command, output);
-    return CommandEnd{};
+                         const std::function<bool()>& interrupted) override {
+    if (!fake_.on_run) return CommandEnd{};
+    auto end = fake_.on_run(command, output);
+    fake_.run_is_interrupted = interrupted && interrupted();
+    return end;
   }
 
   // Files outside our folder are in `files` under their absolute path.

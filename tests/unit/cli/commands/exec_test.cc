@@ -109,6 +109,15 @@ TEST_F(ExecTest, NodesCanBeNamedAndAShellAskedFor) {
   EXPECT_EQ(run({"exec", "--shell", "a", "--", "b"}), 2);
 }
 
+TEST_F(ExecTest, AStreamEndsWithItsReader) {
+  answer(0, "y\n", {0, 15, false});
+  EXPECT_EQ(run({"exec", "--stream", "--on", "n-0", "--", "yes"}), 143);
+  EXPECT_FALSE(nodes_[0].run_is_interrupted);
+  out_.setstate(std::ios::badbit);
+  EXPECT_EQ(run({"exec", "--stream", "--on", "n-0", "--", "yes"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[0].run_is_interrupted);
+}
+
 TEST_F(ExecTest, JsonTellsEachNode) {
   answer(0, "x", {0, 9, true});
   EXPECT_EQ(run({"exec", "--json", "--on", "n-0", "--", "x"}), 4);
