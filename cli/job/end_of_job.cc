@@ -187,9 +187,9 @@ Error stopped_unbegun(const std::string& job) {
   return {Errc::kInterrupted, job + " was stopped before all its trainers had begun", ""};
 }
 
-// A stop, teardown or rm from another terminal.
+// A stop, teardown or rm from another terminal; or a stop that was asked for here, and came early.
 std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string& job,
-                                     const std::vector<ProcessOnNode>& processes) {
+                                     const std::vector<ProcessOnNode>& processes, bool is_asked) {
   const bool is_removed = std::ranges::any_of(session.members(), &Member::absent);
   if ((processes.empty() && session.unreachable() == 0) ||
       (is_removed && is_consequence(first_failure(processes)))) {
@@ -202,7 +202,7 @@ std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string&
   const bool is_stopped = std::ranges::any_of(
       processes, [](const ProcessOnNode& process) { return process.status.stopped; });
   if (!is_stopped || !is_consequence(first_failure(processes))) return std::nullopt;
-  if (std::ranges::any_of(processes, is_stopped_unbegun, &ProcessOnNode::status))
+  if (is_asked && std::ranges::any_of(processes, is_stopped_unbegun, &ProcessOnNode::status))
     return stopped_unbegun(job);
   return Error{Errc::kInterrupted,
                fmt::format("{} was stopped by paddlectl stop --now at another terminal", job), ""};
@@ -210,8 +210,9 @@ std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string&
 
 // The end that the job has come to; nothing while it goes on.
 std::optional<Status> end_of(ClusterSession& session, const std::string& job,
-                             const std::vector<ProcessOnNode>& processes) {
-  if (auto elsewhere = ended_elsewhere(session, job, processes)) return *std::move(elsewhere);
+                             const std::vector<ProcessOnNode>& processes, bool is_asked) {
+  if (auto elsewhere = ended_elsewhere(session, job, processes, is_asked))
+    return *std::move(elsewhere);
   if (waits_in_vain(processes)) return stopped_unbegun(job);
   if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
   if (const auto broken = broken_start(session, processes))
@@ -244,7 +245,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
     }
     feed.poll(processes);
     if (stop_wait != nullptr) PADDLE_TRY_STATUS(stop_wait->look(session, processes));
-    auto end = end_of(session, job, processes);
+    auto end = end_of(session, job, processes, stop_wait != nullptr);
     const bool is_resumable = end && !*end && end->error().code == Errc::kResumable;
     if (end && !*end && (!is_resumable || (stop_wait == nullptr && !looked_again))) {
       // The node of the first cause may have answered before it died: all are asked once more.
@@ -253,7 +254,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       looked_again = true;
       session.reconnect(context);
       processes = session.processes(job);
-      end = end_of(session, job, processes);
+      end = end_of(session, job, processes, stop_wait != nullptr);
     }
     if (end) {
       feed.poll(processes);

@@ -198,10 +198,15 @@ TEST_F(StopWaitTest, AJobWhoseTrainersWereStoppedBeforeTheyBeganIsNoOthersDoing)
     trainer(number).signal = 15;
     trainer(number).stopped = true;
   }
+  ClusterSession session = fake_.session();
+  fake_.context.take_interrupt = [] {};
+  const Status stopped = follow_to_stop(fake_.context, session, "j", summary_);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, Errc::kInterrupted);
+  EXPECT_EQ(stopped.error().message, "j was stopped before all its trainers had begun");
   const Status followed = follow([](remote::ProcessStatus&) {});
   ASSERT_FALSE(followed);
-  EXPECT_EQ(followed.error().code, Errc::kInterrupted);
-  EXPECT_EQ(followed.error().message, "j was stopped before all its trainers had begun");
+  EXPECT_EQ(followed.error().message, "j was stopped by paddlectl stop --now at another terminal");
 }
 
 TEST_F(StopWaitTest, ATrainerThatTrainsOrSavesIsWaitedFor) {
