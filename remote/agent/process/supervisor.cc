@@ -271,12 +271,14 @@ void Supervisor::run(const Environment& environment) {
 }
 
 // The descendants, which are ours (subreaper): of whatever process group, since the process may run
-// programs in groups of their own.
+// programs in groups of their own, and of whatever session, by the mark in their environment.
 std::vector<ProcStat> Supervisor::leftovers() const {
   const pid_t session = ::getsid(0);
+  const std::string mark = process_mark(root_, spec_.job(), spec_.name());
   std::vector<ProcStat> found = own_processes();
   std::erase_if(found, [&](const ProcStat& process) {
-    return process.session != session || process.pid == guard_.pid;
+    return process.pid == guard_.pid ||
+           (process.session != session && environment_of(process.pid, kProcessVariable) != mark);
   });
   return found;
 }

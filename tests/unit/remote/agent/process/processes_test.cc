@@ -169,6 +169,22 @@ TEST_F(AgentTest, WhatALifeLeftInAGroupOfItsOwnEndsBeforeTheNextLife) {
   EXPECT_EQ(ended.exit_code, 0);
 }
 
+// As a program does that such a program puts into the background with setsid(1).
+TEST_F(AgentTest, WhatALifeLeftInASessionOfItsOwnEndsBeforeTheNextLife) {
+  const auto agent = connect_agent();
+  push_script(*agent, "parent",
+              "if [ $1 = 2 ]; then kill -0 \"$(cat left)\" && exit 5; exit 0; fi\n"
+              "setsid sh -c 'echo $$ >left.new; mv left.new left; exec sleep 1000' &\n"
+              "while ! [ -e left ]; do :; done; kill -9 $$\n");
+  ProcessSpec spec = script("parent", "p");
+  spec.arguments = {"{life}"};
+  spec.restarts = 1;
+  ASSERT_TRUE(agent->start(spec));
+  const ProcessStatus ended = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(ended.life, 2U);
+  EXPECT_EQ(ended.exit_code, 0);
+}
+
 TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
   const auto agent = connect_agent();
   push_script(*agent, "mortal", kMortal);
