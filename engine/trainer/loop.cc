@@ -200,10 +200,10 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   reported_at_ = now;
 }
 
+// A trainer without a record knows no first batch.
 Status Loop::check_divergence(double cost) {
-  if (std::isfinite(cost) &&
-      std::abs(cost) <= kDivergenceRatio * std::max(std::abs(first_cost_), kCostMin))
-    return {};
+  const double limit = kDivergenceRatio * std::max(std::abs(first_cost_), kCostMin);
+  if (std::isfinite(cost) && (!has_first_cost_ || std::abs(cost) <= limit)) return {};
   std::string what =
       fmt::format("training diverges: the cost is {:.6g}, that of the first batch was {:.6g}", cost,
                   first_cost_);

@@ -94,6 +94,7 @@ class IdleClient : public client::ParameterClient {
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override {
     client::PassTotals totals;
     totals.samples = samples_of_pass;
+    totals.cost = cost_of_pass;
     totals.tally = tally;
     totals.paused = end == client::PassEnd::kPause;
     calls += totals.paused ? "meet " : "end ";
@@ -115,6 +116,7 @@ class IdleClient : public client::ParameterClient {
   std::vector<float> after_pass;  // every number of the dense parameters, by pass
   std::size_t passes = 0;         // finished
   std::uint64_t samples_of_pass = 3;
+  double cost_of_pass = 0;    // their sum
   std::string calls;          // "end meet meet "
   std::optional<Tally> told;  // to all trainers, whatever this one says
   bool is_stop_asked = false;

@@ -34,6 +34,16 @@ TEST_F(LoopTest, APassWithoutARecordFails) {
   EXPECT_TRUE(run());
 }
 
+TEST_F(LoopTest, CostsOfOthersAreNoDivergenceToATrainerWithoutARecord) {
+  folder_.write("train.csv", "");
+  options_.train.stop_on_divergence = true;
+  client_.cost_of_pass = 2.1;
+  const Status ended = run();
+  EXPECT_TRUE(ended) << ended.error().message;
+  client_.cost_of_pass = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(run());
+}
+
 // A life that is soon killed has told that it trained.
 TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
