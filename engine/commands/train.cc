@@ -158,12 +158,14 @@ Status run_session(TrainerProcess& process) {
   const bool comes_back = process.memory && process.parameters.trainers_return();
   process.has_joined = true;
   process.joins_again = comes_back;
-  if (const Status started = start_training(options, client, process.went_back); !started) {
+  trainer::LoopOptions loop = process.loop;
+  if (const Status started =
+          start_training(options, client, process.went_back, loop.begins_within_pass);
+      !started) {
     // The ranks of a group would hear only that this one has ended.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());
     return started;
   }
-  trainer::LoopOptions loop = process.loop;
   loop.went_back = process.went_back;
   loop.gradient_limit = parameter::gradient_limit(process.parameters);
   continue_from_servers(client, loop);

@@ -109,7 +109,7 @@ wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer
 }
 
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
-                      std::string& went_back) {
+                      std::string& went_back, bool& begins_within_pass) {
   if (options.trainer_id != 0 || client.progress().is_running) return client.ready();
   std::string snapshot = options.init_model_path;
   if (snapshot.empty() && options.start_pass > 0) {
@@ -127,6 +127,7 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
   if (newest) {
     log_info("Loading parameters from {}", newest->directory());
     PADDLE_TRY_STATUS(client.snapshots().resume(*newest));
+    begins_within_pass = !newest->info().pass_batches.empty();
   } else if (!snapshot.empty()) {
     log_info("Loading parameters from {}", snapshot);
     PADDLE_TRY_STATUS(client.snapshots().load(snapshot));

@@ -37,9 +37,9 @@ trainer::TrainOptions options_to_join(trainer::TrainOptions options,
 
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
 // that is running goes on by itself. `went_back`: as in wire::Progress, left where there is no
-// news.
+// news. `begins_within_pass`: as in LoopOptions.
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
-                      std::string& went_back);
+                      std::string& went_back, bool& begins_within_pass);
 
 // Every trainer continues where the servers are.
 void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop);

@@ -241,7 +241,8 @@ Status Loop::end_pass(std::uint32_t pass) {
                                                   ? client_.pause_pass(since_start_.tally)
                                                   : client_.finish_pass(since_start_.tally));
   if (totals.paused) return stop(pass);
-  if (totals.samples == 0 && batch_ == 0 && options_.trainer_id == 0) {
+  const bool had_records_before = options_.begins_within_pass && pass == options_.start_pass;
+  if (totals.samples == 0 && batch_ == 0 && options_.trainer_id == 0 && !had_records_before) {
     return Error{Errc::kData, fmt::format("pass {} had no record, of any trainer", pass),
                  "are the files of [data] train empty, or were all of their records left out?"};
   }

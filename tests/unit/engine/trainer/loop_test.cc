@@ -34,6 +34,16 @@ TEST_F(LoopTest, APassWithoutARecordFails) {
   EXPECT_TRUE(run());
 }
 
+// Of a job that was stopped after the last batch of a pass, of which trainer 0 had none.
+TEST_F(LoopTest, APassThatBeganBeforeAStopMayHaveNoFurtherRecord) {
+  folder_.write("train.csv", "");
+  client_.samples_of_pass = 0;
+  options_.begins_within_pass = true;
+  const Status ended = run();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().message, "pass 1 had no record, of any trainer");
+}
+
 TEST_F(LoopTest, CostsOfOthersAreNoDivergenceToATrainerWithoutARecord) {
   folder_.write("train.csv", "");
   options_.train.stop_on_divergence = true;
