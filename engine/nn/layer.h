@@ -16,6 +16,8 @@
 
 namespace paddle::nn {
 
+class Lowering;
+
 // Columns of another layer's rows that hold a layer's outputs and their gradient.
 struct OutputSlice {
   std::size_t layer;
@@ -56,6 +58,12 @@ class Layer {
                                std::span<const std::uint32_t> /*readers*/) {}
   // Types of the evaluators that this cost gets where a job names none.
   virtual std::vector<std::string_view> default_evaluators() const { return {}; }
+  // Emits the layer's forward as ops on symbolic buffers, and gives the lowering a function that
+  // emits its backward. What these compute must equal forward() and backward() bit for bit. kUsage:
+  // the type of the layer has no ops yet.
+  virtual Status lower(Lowering& /*lowering*/) const {
+    return Error{Errc::kUsage, "layer '" + name_ + "': its type cannot be trained on a GPU yet"};
+  }
 
  private:
   std::string name_;

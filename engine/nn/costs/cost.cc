@@ -26,6 +26,17 @@ void Cost::backward(const Run& run, LayerAccess access) const {
                       access.output_gradient(input_.layer), count, add);
 }
 
+Region Cost::lower_gradient(Lowering& lowering) const {
+  const Region rows = only_consumer_ ? lowering.output_gradient(input_.layer)
+                                     : lowering.scratch(index(), input_.width);
+  lowering.at_backward([this, &lowering, rows] {
+    const bool add = lowering.claim_output_gradient(input_.layer);
+    if (only_consumer_) return;
+    lowering.emit(op::Copy{input_.width, rows, lowering.output_gradient(input_.layer), add});
+  });
+  return rows;
+}
+
 Result<LayerInput> logits_input(Builder& builder) {
   PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];

@@ -4,6 +4,7 @@
 
 #include "engine/nn/builder.h"
 #include "engine/nn/labels.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 
@@ -23,6 +24,8 @@ class Cost : public Layer {
   // Destination of the forward for the gradient with respect to row `row` of the input; scratch in
   // a test.
   float* gradient_row(const Run& run, LayerAccess& access, std::size_t row) const;
+  // The same as a region for the op of the forward; adds the op of the backward, if it needs one.
+  Region lower_gradient(Lowering& lowering) const;
 
  private:
   LayerInput input_;

@@ -1,6 +1,7 @@
 // softmax_cross_entropy: the cost -ln softmax(logits)[label] of each example.
 #include "engine/kernels/cross_entropy.h"
 #include "engine/nn/costs/cost.h"
+#include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"
 
 namespace paddle::nn {
@@ -23,6 +24,17 @@ class SoftmaxCrossEntropy final : public Cost {
       cost_sum += result.cost;
       predictions[row] = static_cast<std::uint32_t>(result.prediction);
     }
+    return {};
+  }
+
+  Status lower(Lowering& lowering) const override {
+    lowering.emit(op::SoftmaxCrossEntropy{
+        .width = input().width,
+        .logits = lowering.output(input().layer),
+        .classes = lowering.add_input(std::make_unique<ClassLabels>(labels())),
+        .gradient = lower_gradient(lowering),
+        .cost = lowering.add_cost(index()),
+        .predictions = lowering.predictions(input().layer)});
     return {};
   }
 

@@ -2,9 +2,25 @@
 #include <algorithm>
 
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
+
+class FloatSlot final : public BatchInput {
+ public:
+  FloatSlot(std::size_t slot, std::size_t width) : slot_(slot), width_(width) {}
+
+  Status fill(const Run& run, InputArrays& arrays) const override {
+    const float* values = run.batch.slots[slot_].values.data();
+    arrays.floats.assign(values + run.begin * width_, values + run.end * width_);
+    return {};
+  }
+
+ private:
+  std::size_t slot_;
+  std::size_t width_;
+};
 
 class Data final : public Layer {
  public:
@@ -24,6 +40,13 @@ class Data final : public Layer {
 
   void backward(const Run&, LayerAccess) const override {}
   std::size_t gradient_width() const override { return 0; }
+
+  Status lower(Lowering& lowering) const override {
+    if (!is_read_) return {};
+    const auto input = lowering.add_input(std::make_unique<FloatSlot>(slot_index_, width()));
+    lowering.put_output(index(), input);
+    return {};
+  }
 
  private:
   std::size_t slot_index_;

@@ -10,6 +10,7 @@
 #include "engine/kernels/activation.h"
 #include "engine/kernels/gemm.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -74,7 +75,67 @@ class FullyConnected final : public Layer {
     }
   }
 
+  Status lower(Lowering& lowering) const override {
+    const bool is_relu = activation_.name == "relu";
+    const Region out = lowering.output(index());
+    const Region sum = activation_.reads_input ? lowering.scratch(index(), width()) : out;
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      const LayerInput& input = products_[i].input;
+      op::Gemm product{.m = op::kRows,
+                       .n = width(),
+                       .k = input.width,
+                       .a = lowering.output(input.layer),
+                       .b = lowering.parameter(products_[i].weight),
+                       .c = sum,
+                       .accumulate = i > 0};
+      if (i + 1 == products_.size()) {
+        if (bias_) product.bias = lowering.parameter(*bias_);
+        product.relu = is_relu;
+      }
+      lowering.emit(product);
+    }
+    const bool is_identity = activation_.apply == nullptr;
+    if (!is_relu && !is_identity) {
+      lowering.emit(op::Activate{&activation_, width(), sum, out});
+    }
+    lowering.at_backward([this, &lowering, sum] { lower_backward(lowering, sum); });
+    return {};
+  }
+
  private:
+  // `kept` is as Activation::backward takes it.
+  void lower_backward(Lowering& lowering, const Region& kept) const {
+    const Region gradient = lowering.output_gradient(index());
+    if (bias_ || activation_.backward != nullptr) {
+      op::ActivateBackward backward{&activation_, width(), kept, gradient};
+      if (bias_) {
+        backward.bias_gradient = lowering.parameter_gradient(*bias_);
+        backward.accumulate = lowering.claim_parameter_gradient(*bias_);
+      }
+      lowering.emit(backward);
+    }
+    for (const Product& product : products_) {
+      const LayerInput& input = product.input;
+      lowering.emit(op::Gemm{.transpose_a = Transpose::kYes,
+                             .m = input.width,
+                             .n = width(),
+                             .k = op::kRows,
+                             .a = lowering.output(input.layer),
+                             .b = gradient,
+                             .c = lowering.parameter_gradient(product.weight),
+                             .accumulate = lowering.claim_parameter_gradient(product.weight)});
+      if (input.gradient_width == 0) continue;
+      lowering.emit(op::Gemm{.transpose_b = Transpose::kYes,
+                             .m = op::kRows,
+                             .n = input.gradient_width,
+                             .k = width(),
+                             .a = gradient,
+                             .b = lowering.parameter(product.weight),
+                             .c = lowering.output_gradient(input.layer),
+                             .accumulate = lowering.claim_output_gradient(input.layer)});
+    }
+  }
+
   std::vector<Product> products_;
   std::optional<std::size_t> bias_;
   const kernels::Activation& activation_;

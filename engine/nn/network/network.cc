@@ -7,6 +7,7 @@
 
 #include "engine/nn/ids.h"
 #include "engine/nn/network/network_builder.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 
@@ -196,6 +197,14 @@ void Network::backward(const Run& run, Workspace& workspace) const {
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
     (*layer)->backward(run, LayerAccess(workspace));
   }
+}
+
+Result<Plan> Network::lower() const {
+  Lowering lowering(layers_, parameters_);
+  for (const Layer* layer : used_) PADDLE_TRY_STATUS(layer->lower(lowering));
+  // A network for predictions uses no cost, which every network has.
+  const bool is_for_predictions = used_.size() < layers_.size();
+  return is_for_predictions ? lowering.take_forward() : lowering.take();
 }
 
 }  // namespace paddle::nn

@@ -12,6 +12,7 @@
 #include "engine/config/job_config.h"
 #include "engine/nn/evaluator.h"
 #include "engine/nn/layer.h"
+#include "engine/nn/plan/plan.h"
 #include "engine/nn/run.h"
 #include "engine/nn/workspace.h"
 #include "proto/parameters.pb.h"
@@ -59,6 +60,10 @@ class Network {
   // Adds the gradients, summed over the run's examples, to the workspace's. Requires a forward of
   // the same run in Mode::kTrain.
   void backward(const Run& run, Workspace& workspace) const;
+
+  // The same computation as ops for an executor other than the layers themselves; of a network for
+  // predictions the forward alone. kUsage: names a layer whose type has no ops yet.
+  Result<Plan> lower() const;
 
  private:
   Network() = default;

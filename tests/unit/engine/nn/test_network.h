@@ -35,6 +35,8 @@ class TestNetwork {
   // Forward and backward over the batch in `parts` pieces, gradients summed; returns the cost sum.
   double run(const Batch& batch, std::size_t parts = 1, std::uint64_t draw_seed = 5);
   Result<double> test(const Batch& batch);
+  // Parameters for a run of the batch; valid until the next call.
+  Parameters views(const Batch& batch, std::uint64_t draw_seed);
   // values -= rate * gradient of the last run
   void step(float rate);
 
@@ -51,7 +53,6 @@ class TestNetwork {
   kernels::Compute compute = kernels::Compute::kFloat32;
 
  private:
-  Parameters views(const Batch& batch, std::uint64_t draw_seed);
   std::vector<std::vector<float>> rows_;
 };
 

@@ -1,0 +1,96 @@
+#include "engine/nn/plan/host_ops.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/rows.h"
+
+namespace paddle::nn {
+namespace {
+
+// Kernels that take no stride want rows side by side.
+void check_packed(const Region& region, std::size_t width) {
+  PADDLE_CHECK(region.stride == width);
+}
+
+std::size_t extent(std::size_t size, const HostFrame& frame) {
+  return size == op::kRows ? frame.run().rows() : size;
+}
+
+// The gradient that a cost writes for each row: the region in training, scratch in a test.
+class GradientRows {
+ public:
+  GradientRows(const Region& region, std::size_t width, HostFrame& frame)
+      : stride_(region.stride),
+        rows_(frame.run().mode == Mode::kTrain ? frame.write(region) : nullptr),
+        scratch_(width) {}
+
+  float* row(std::size_t index) {
+    return rows_ == nullptr ? scratch_.data() : rows_ + index * stride_;
+  }
+
+ private:
+  std::size_t stride_;
+  float* rows_;
+  std::vector<float> scratch_;
+};
+
+void compute(const op::Gemm& op, HostFrame& frame) {
+  const std::size_t m = extent(op.m, frame);
+  const std::size_t n = extent(op.n, frame);
+  const std::size_t k = extent(op.k, frame);
+  check_packed(op.a, op.transpose_a == kernels::Transpose::kYes ? m : k);
+  check_packed(op.b, op.transpose_b == kernels::Transpose::kYes ? k : n);
+  const kernels::Epilogue last{op.bias ? frame.read(*op.bias) : nullptr, op.relu};
+  kernels::gemm(frame.run().compute, op.transpose_a, op.transpose_b, m, n, k, frame.read(op.a),
+                frame.read(op.b), op.accumulate, frame.write(op.c), last,
+                op.c.stride == n ? 0 : op.c.stride);
+}
+
+void compute(const op::Activate& op, HostFrame& frame) {
+  const std::size_t rows = frame.run().rows();
+  check_packed(op.from, op.width);
+  check_packed(op.to, op.width);
+  if (op.from != op.to) {
+    std::copy_n(frame.read(op.from), rows * op.width, frame.write(op.to));
+  }
+  kernels::bias_activate(*op.activation, rows, op.width, nullptr, frame.write(op.to));
+}
+
+void compute(const op::ActivateBackward& op, HostFrame& frame) {
+  check_packed(op.kept, op.width);
+  check_packed(op.gradient, op.width);
+  kernels::activation_backward(*op.activation, frame.run().rows(), op.width, frame.read(op.kept),
+                               frame.write(op.gradient), op.accumulate ? 1.0F : 0.0F,
+                               op.bias_gradient ? frame.write(*op.bias_gradient) : nullptr);
+}
+
+void compute(const op::Copy& op, HostFrame& frame) {
+  kernels::copy_block(frame.run().rows(), op.width, frame.read(op.from), op.from.stride,
+                      frame.write(op.to), op.to.stride, op.accumulate);
+}
+
+void compute(const op::SoftmaxCrossEntropy& op, HostFrame& frame) {
+  const Run& run = frame.run();
+  const float* logits = frame.read(op.logits);
+  const auto& classes = frame.input(op.classes).indices;
+  auto& predictions = frame.predictions(op.predictions);
+  predictions.resize(run.rows());
+  GradientRows gradient(op.gradient, op.width, frame);
+  const float scale = run.mode == Mode::kTrain ? run.cost_scale : 0.0F;
+  for (std::size_t row = 0; row < run.rows(); ++row, logits += op.logits.stride) {
+    const kernels::SoftmaxCost result =
+        kernels::softmax_cross_entropy(op.width, logits, classes[row], scale, gradient.row(row));
+    frame.cost(op.cost) += result.cost;
+    predictions[row] = static_cast<std::uint32_t>(result.prediction);
+  }
+}
+
+}  // namespace
+
+void execute(const Op& op, HostFrame& frame) {
+  std::visit([&](const auto& one) { compute(one, frame); }, op);
+}
+
+}  // namespace paddle::nn

@@ -1,0 +1,82 @@
+// Ops of a plan: each is one formula on regions of buffers, as coarse as one kernel of a GPU. All
+// that depends on the network alone is decided: where `accumulate` is set an op adds to its result,
+// else it overwrites it. Ops that name no other number of rows run over the rows of the run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "engine/kernels/activation.h"
+#include "engine/kernels/gemm.h"
+#include "engine/nn/plan/buffer.h"
+
+namespace paddle::nn::op {
+
+// As an extent of a product: the rows of the run.
+inline constexpr std::size_t kRows = std::numeric_limits<std::size_t>::max();
+
+// c = op(a) op(b) with op(a) m x k and op(b) k x n; then the bias is added to every row, then relu.
+struct Gemm {
+  kernels::Transpose transpose_a = kernels::Transpose::kNo;
+  kernels::Transpose transpose_b = kernels::Transpose::kNo;
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::size_t k = 0;
+  Region a;
+  Region b;
+  Region c;
+  bool accumulate = false;
+  std::optional<Region> bias = {};
+  bool relu = false;
+};
+
+// to = f(from), which may be one region.
+struct Activate {
+  const kernels::Activation* activation = nullptr;
+  std::size_t width = 0;
+  Region from;
+  Region to;
+};
+
+// gradient *= f'(kept), with `kept` as Activation::backward takes it; then the sum of its rows goes
+// to bias_gradient.
+struct ActivateBackward {
+  const kernels::Activation* activation = nullptr;
+  std::size_t width = 0;
+  Region kept;
+  Region gradient;
+  std::optional<Region> bias_gradient = {};
+  bool accumulate = false;  // the bias gradient
+};
+
+// to = from
+struct Copy {
+  std::size_t width = 0;
+  Region from;
+  Region to;
+  bool accumulate = false;
+};
+
+// Cost -ln softmax(logits)[class] of each row, the predictions, and, in training, gradient =
+// cost_scale * (softmax(logits) - onehot(class)).
+struct SoftmaxCrossEntropy {
+  std::size_t width = 0;
+  Region logits;
+  std::size_t classes = 0;  // an input with an index for each row
+  Region gradient;
+  std::size_t cost = 0;         // in Plan::costs
+  std::size_t predictions = 0;  // in Plan::predictions
+};
+
+}  // namespace paddle::nn::op
+
+namespace paddle::nn {
+
+using Op =
+    std::variant<op::Gemm, op::Activate, op::ActivateBackward, op::Copy, op::SoftmaxCrossEntropy>;
+
+}  // namespace paddle::nn

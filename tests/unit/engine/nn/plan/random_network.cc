@@ -1,0 +1,116 @@
+#include "tests/unit/engine/nn/plan/random_network.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace paddle::nn {
+
+const std::vector<std::string> kRandomSlots{"x:5", "y:3", "class"};
+
+namespace {
+
+constexpr std::size_t kClasses = 3;  // of slot "class"
+
+class NetworkMaker {
+ public:
+  explicit NetworkMaker(std::uint64_t seed) : rng_(seed), outputs_{{"x", 5}, {"y", 3}} {}
+
+  std::vector<config::LayerConfig> make() {
+    for (std::uint64_t i = 2 + rng_.below(7); i > 0; --i) add_any();
+    std::vector<std::string> unread;
+    for (const Output& output : outputs_) {
+      if (!read_.contains(output.name)) unread.push_back(output.name);
+    }
+    for (std::uint64_t i = rng_.below(3); i > 0; --i) add_cost(logits({any().name}));
+    add_cost(logits(unread.empty() ? std::vector{any().name} : unread));
+    return layers_;
+  }
+
+ private:
+  struct Output {
+    std::string name;
+    std::size_t width;
+  };
+
+  bool chance(std::uint64_t one_in) { return rng_.below(one_in) == 0; }
+  const Output& any() { return outputs_[rng_.below(outputs_.size())]; }
+  std::string new_name(std::string_view type) { return fmt::format("{}{}", type, layers_.size()); }
+  std::string any_activation() {
+    const auto all = kernels::activations();
+    return std::string(all[rng_.below(all.size())].name);
+  }
+
+  Output add(config::LayerConfig config, std::size_t width) {
+    read_.insert(config.inputs.begin(), config.inputs.end());
+    layers_.push_back(std::move(config));
+    if (width > 0) outputs_.push_back({layers_.back().name, width});
+    return {layers_.back().name, width};
+  }
+
+  void add_any() {
+    using Add = void (NetworkMaker::*)();
+    static constexpr auto kAdds = std::to_array<Add>({&NetworkMaker::add_fc});
+    (this->*kAdds[rng_.below(kAdds.size())])();
+  }
+
+  void add_fc() {
+    const Output first = any();
+    config::LayerConfig config = fc(new_name("fc"), {first.name}, 1 + rng_.below(40), "");
+    if (!chance(3)) config.activation = any_activation();
+    config.has_bias = !chance(4);
+    if (chance(3)) config.bias.name = fmt::format("b_{}", config.size);
+    if (chance(3)) {
+      config.inputs.push_back(any().name);
+    } else if (chance(2)) {
+      config.weight.name = fmt::format("w_{}_{}", first.width, config.size);
+    }
+    const std::size_t size = config.size;
+    add(std::move(config), size);
+  }
+
+  // Input of a cost: now and then an earlier layer, which others read too.
+  Output logits(const std::vector<std::string>& inputs) {
+    if (inputs.size() == 1 && chance(4)) {
+      const auto found = std::ranges::find(outputs_, inputs[0], &Output::name);
+      const auto config = std::ranges::find(layers_, inputs[0], &config::LayerConfig::name);
+      const bool fits = config != layers_.end() && config->activation != "softmax" &&
+                        config->activation != "sigmoid" && found->width >= kClasses;
+      if (fits) return *found;
+    }
+    const std::size_t width = kClasses + rng_.below(20);
+    return add(fc(new_name("logits"), inputs, width, chance(2) ? "identity" : "tanh"), width);
+  }
+
+  void add_cost(const Output& input) { add(cost(new_name("cost"), input.name, "class"), 0); }
+
+  Rng rng_;
+  std::vector<config::LayerConfig> layers_;
+  std::vector<Output> outputs_;
+  std::set<std::string> read_{"x", "y"};
+};
+
+}  // namespace
+
+std::vector<config::LayerConfig> random_layers(std::uint64_t seed) {
+  return NetworkMaker(seed).make();
+}
+
+Batch random_batch(std::uint64_t seed) {
+  Rng rng(seed);
+  Batch batch{1 + rng.below(40), {{}, {}, {}}};
+  for (std::size_t i = 0; i < batch.size; ++i) {
+    for (int k = 0; k < 5; ++k) {
+      batch.slots[0].values.push_back(static_cast<float>(rng.normal()));
+    }
+    for (int k = 0; k < 3; ++k) {
+      batch.slots[1].values.push_back(static_cast<float>(rng.normal()));
+    }
+    batch.slots[2].ids.push_back(rng.below(kClasses));
+  }
+  return batch;
+}
+
+}  // namespace paddle::nn
