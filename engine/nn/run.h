@@ -51,9 +51,14 @@ struct Run {
 };
 
 // Stream of one example in one layer: of dropout's mask, or of the negatives of a sampled cost.
+// `layer` is the stable_hash of its name.
+inline std::uint64_t example_stream(std::uint64_t seed, std::uint64_t layer,
+                                    std::uint64_t example) {
+  return hash_combine(hash_combine(seed, layer), example);
+}
 inline std::uint64_t example_stream(std::uint64_t seed, std::string_view layer,
                                     std::uint64_t example) {
-  return hash_combine(hash_combine(seed, stable_hash(layer)), example);
+  return example_stream(seed, stable_hash(layer), example);
 }
 
 }  // namespace paddle::nn

@@ -5,6 +5,7 @@
 
 #include "engine/kernels/rows.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -31,6 +32,23 @@ class ActivationLayer final : public Layer {
     const bool add = access.claim_output_gradient(input_.layer);
     kernels::copy_block(1, count, gradient, count, access.output_gradient(input_.layer), count,
                         add);
+  }
+
+  Status lower(Lowering& lowering) const override {
+    const Region in = lowering.output(input_.layer);
+    const Region out = lowering.output(index());
+    lowering.emit(op::Activate{&activation_, width(), in, out});
+    lowering.at_backward([this, &lowering, kept = activation_.reads_input ? in : out] {
+      if (input_.gradient_width == 0) return;
+      const Region gradient = lowering.output_gradient(index());
+      if (activation_.backward != nullptr) {
+        lowering.emit(op::ActivateBackward{&activation_, width(), kept, gradient});
+      }
+      lowering.emit(op::Copy{input_.gradient_width, gradient,
+                             lowering.output_gradient(input_.layer),
+                             lowering.claim_output_gradient(input_.layer)});
+    });
+    return {};
   }
 
  private:

@@ -1,6 +1,7 @@
 // concat: its inputs side by side. An embedding that nothing else reads writes into the output.
 #include "engine/kernels/rows.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -42,6 +43,22 @@ class Concat final : public Layer {
                           access.output_gradient(index()) + offset, width(),
                           access.output_gradient(input.layer), input.width, add);
     }
+  }
+
+  Status lower(Lowering& lowering) const override {
+    for (const auto& [input, offset] : parts_) {
+      lowering.emit(op::Copy{input.width, lowering.output(input.layer),
+                             lowering.output(index()).columns_from(offset)});
+    }
+    lowering.at_backward([this, &lowering] {
+      for (const auto& [input, offset] : parts_) {
+        if (input.gradient_width == 0) continue;
+        lowering.emit(op::Copy{
+            input.gradient_width, lowering.output_gradient(index()).columns_from(offset),
+            lowering.output_gradient(input.layer), lowering.claim_output_gradient(input.layer)});
+      }
+    });
+    return {};
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "engine/kernels/elementwise.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -38,6 +39,24 @@ class Dropout final : public Layer {
     const bool add = access.claim_output_gradient(input_.layer);
     kernels::multiply(count, access.output_gradient(index()), access.scratch(index(), count), add,
                       access.output_gradient(input_.layer));
+  }
+
+  Status lower(Lowering& lowering) const override {
+    const Region mask = lowering.scratch(index(), width());
+    lowering.emit(op::Dropout{.width = width(),
+                              .from = lowering.output(input_.layer),
+                              .mask = mask,
+                              .to = lowering.output(index()),
+                              .rate = rate_,
+                              .layer = stable_hash(name())});
+    lowering.at_backward([this, &lowering, mask] {
+      if (input_.gradient_width == 0) return;
+      lowering.emit(op::Product{input_.gradient_width,
+                                {lowering.output_gradient(index()), mask},
+                                lowering.output_gradient(input_.layer),
+                                lowering.claim_output_gradient(input_.layer)});
+    });
+    return {};
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "engine/kernels/rows.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -38,7 +39,36 @@ class Elementwise final : public Layer {
     }
   }
 
+  Status lower(Lowering& lowering) const override {
+    std::vector<Region> in;
+    for (const LayerInput& input : inputs_) in.push_back(lowering.output(input.layer));
+    const Region out = lowering.output(index());
+    if (is_product_) {
+      lowering.emit(op::Product{width(), std::move(in), out});
+    } else {
+      lowering.emit(op::Sum{width(), std::move(in), out});
+    }
+    lowering.at_backward([this, &lowering] {
+      for (std::size_t i = 0; i < inputs_.size(); ++i) lower_backward(lowering, i);
+    });
+    return {};
+  }
+
  private:
+  void lower_backward(Lowering& lowering, std::size_t i) const {
+    const LayerInput& input = inputs_[i];
+    if (input.gradient_width == 0) return;
+    const Region from = lowering.output_gradient(index());
+    const Region to = lowering.output_gradient(input.layer);
+    const bool add = lowering.claim_output_gradient(input.layer);
+    if (!is_product_) return lowering.emit(op::Copy{input.gradient_width, from, to, add});
+    std::vector<Region> factors{from};
+    for (std::size_t j = 0; j < inputs_.size(); ++j) {
+      if (j != i) factors.push_back(lowering.output(inputs_[j].layer));
+    }
+    lowering.emit(op::Product{input.gradient_width, std::move(factors), to, add});
+  }
+
   // The gradient times all inputs but number i; without a division, inputs may be zero.
   const float* times_others(LayerAccess& access, std::size_t count, std::size_t i) const {
     float* product = access.scratch(index(), count);

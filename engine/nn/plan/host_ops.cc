@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/elementwise.h"
 #include "engine/kernels/rows.h"
 
 namespace paddle::nn {
@@ -69,6 +70,48 @@ void compute(const op::ActivateBackward& op, HostFrame& frame) {
 void compute(const op::Copy& op, HostFrame& frame) {
   kernels::copy_block(frame.run().rows(), op.width, frame.read(op.from), op.from.stride,
                       frame.write(op.to), op.to.stride, op.accumulate);
+}
+
+void compute(const op::Sum& op, HostFrame& frame) {
+  for (std::size_t row = 0; row < frame.run().rows(); ++row) {
+    float* to = frame.write(op.to) + row * op.to.stride;
+    for (std::size_t i = 0; i < op.from.size(); ++i) {
+      const float* from = frame.read(op.from[i]) + row * op.from[i].stride;
+      kernels::copy_block(1, op.width, from, op.width, to, op.width, i > 0);
+    }
+  }
+}
+
+void compute(const op::Product& op, HostFrame& frame) {
+  std::vector<float> product(op.width);
+  for (std::size_t row = 0; row < frame.run().rows(); ++row) {
+    for (std::size_t i = 0; i < op.from.size(); ++i) {
+      const float* from = frame.read(op.from[i]) + row * op.from[i].stride;
+      if (i == 0) {
+        std::copy_n(from, op.width, product.data());
+      } else {
+        kernels::multiply_by(op.width, from, product.data());
+      }
+    }
+    kernels::copy_block(1, op.width, product.data(), op.width,
+                        frame.write(op.to) + row * op.to.stride, op.width, op.accumulate);
+  }
+}
+
+void compute(const op::Dropout& op, HostFrame& frame) {
+  const Run& run = frame.run();
+  for (std::size_t row = 0; row < run.rows(); ++row) {
+    const float* from = frame.read(op.from) + row * op.from.stride;
+    float* to = frame.write(op.to) + row * op.to.stride;
+    if (run.mode == Mode::kTest) {
+      std::copy_n(from, op.width, to);
+      continue;
+    }
+    float* mask = frame.write(op.mask) + row * op.mask.stride;
+    kernels::dropout_mask(example_stream(run.seed, op.layer, run.begin + row), op.rate, op.width,
+                          mask);
+    kernels::multiply(op.width, from, mask, false, to);
+  }
 }
 
 void compute(const op::SoftmaxCrossEntropy& op, HostFrame& frame) {

@@ -61,6 +61,33 @@ struct Copy {
   bool accumulate = false;
 };
 
+// to = the sum of all `from`, added up from the first to the last.
+struct Sum {
+  std::size_t width = 0;
+  std::vector<Region> from;
+  Region to;
+};
+
+// to = the product of all `from`, multiplied from the first to the last.
+struct Product {
+  std::size_t width = 0;
+  std::vector<Region> from;
+  Region to;
+  bool accumulate = false;
+};
+
+// In training, mask = 0 with probability rate, else 1 / (1 - rate), and to = from * mask. The mask
+// of an example has the stream of example_stream(seed, layer, example), and is a function of that
+// and of the column alone. In a test, to = from.
+struct Dropout {
+  std::size_t width = 0;
+  Region from;
+  Region mask;
+  Region to;
+  float rate = 0;
+  std::uint64_t layer = 0;
+};
+
 // Cost -ln softmax(logits)[class] of each row, the predictions, and, in training, gradient =
 // cost_scale * (softmax(logits) - onehot(class)).
 struct SoftmaxCrossEntropy {
@@ -76,7 +103,7 @@ struct SoftmaxCrossEntropy {
 
 namespace paddle::nn {
 
-using Op =
-    std::variant<op::Gemm, op::Activate, op::ActivateBackward, op::Copy, op::SoftmaxCrossEntropy>;
+using Op = std::variant<op::Gemm, op::Activate, op::ActivateBackward, op::Copy,
+                        op::SoftmaxCrossEntropy, op::Sum, op::Product, op::Dropout>;
 
 }  // namespace paddle::nn

@@ -37,6 +37,13 @@ class NetworkMaker {
 
   bool chance(std::uint64_t one_in) { return rng_.below(one_in) == 0; }
   const Output& any() { return outputs_[rng_.below(outputs_.size())]; }
+  // There is one.
+  const Output& any_of_width(std::size_t width) {
+    while (true) {
+      const Output& output = any();
+      if (output.width == width) return output;
+    }
+  }
   std::string new_name(std::string_view type) { return fmt::format("{}{}", type, layers_.size()); }
   std::string any_activation() {
     const auto all = kernels::activations();
@@ -52,7 +59,13 @@ class NetworkMaker {
 
   void add_any() {
     using Add = void (NetworkMaker::*)();
-    static constexpr auto kAdds = std::to_array<Add>({&NetworkMaker::add_fc});
+    static constexpr auto kAdds = std::to_array<Add>({
+        &NetworkMaker::add_fc,
+        &NetworkMaker::add_activation,
+        &NetworkMaker::add_elementwise,
+        &NetworkMaker::add_concat,
+        &NetworkMaker::add_dropout,
+    });
     (this->*kAdds[rng_.below(kAdds.size())])();
   }
 
@@ -69,6 +82,39 @@ class NetworkMaker {
     }
     const std::size_t size = config.size;
     add(std::move(config), size);
+  }
+
+  void add_activation() {
+    const Output input = any();
+    config::LayerConfig config = layer("activation", new_name("activation"), {input.name});
+    config.activation = any_activation();
+    add(std::move(config), input.width);
+  }
+
+  void add_elementwise() {
+    const std::string type = chance(2) ? "add" : "multiply";
+    const Output first = any();
+    config::LayerConfig config = layer(type, new_name(type), {first.name});
+    for (std::uint64_t i = 1 + rng_.below(2); i > 0; --i) {
+      config.inputs.push_back(any_of_width(first.width).name);
+    }
+    add(std::move(config), first.width);
+  }
+
+  void add_concat() {
+    config::LayerConfig config = concat(new_name("concat"), {});
+    std::size_t width = 0;
+    for (std::uint64_t i = 1 + rng_.below(3); i > 0; --i) {
+      const Output input = any();
+      config.inputs.push_back(input.name);
+      width += input.width;
+    }
+    add(std::move(config), width);
+  }
+
+  void add_dropout() {
+    const Output input = any();
+    add(dropout(new_name("dropout"), input.name, chance(4) ? 0.0F : 0.4F), input.width);
   }
 
   // Input of a cost: now and then an earlier layer, which others read too.
