@@ -3,6 +3,7 @@
 // or the ids of those that are 1.
 #include "engine/kernels/cross_entropy.h"
 #include "engine/nn/costs/cost.h"
+#include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"
 
 namespace paddle::nn {
@@ -22,6 +23,18 @@ class BinaryCrossEntropy final : public Cost {
       cost_sum +=
           kernels::binary_cross_entropy(width, logits + row * width, run.cost_scale, gradient);
     }
+    return {};
+  }
+
+  Status lower(Lowering& lowering) const override {
+    const std::size_t width = input().width;
+    const auto labels_input =
+        lowering.add_input(std::make_unique<FloatLabels>(labels(), width, &Labels::binary));
+    lowering.emit(op::BinaryCrossEntropy{.width = width,
+                                         .x = lowering.output(input().layer),
+                                         .labels = lowering.input_floats(labels_input, width),
+                                         .gradient = lower_gradient(lowering),
+                                         .cost = lowering.add_cost(index())});
     return {};
   }
 

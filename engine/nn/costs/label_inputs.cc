@@ -11,4 +11,13 @@ Status ClassLabels::fill(const Run& run, InputArrays& arrays) const {
   return {};
 }
 
+Status FloatLabels::fill(const Run& run, InputArrays& arrays) const {
+  arrays.floats.resize(run.rows() * width_);
+  float* out = arrays.floats.data();
+  for (std::size_t example = run.begin; example < run.end; ++example, out += width_) {
+    PADDLE_TRY_STATUS((labels_.*write_)(run, example, out));
+  }
+  return {};
+}
+
 }  // namespace paddle::nn

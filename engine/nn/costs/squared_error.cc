@@ -1,8 +1,11 @@
 // squared_error: the cost sum over outputs of (x - y)^2, as v0.10's square_error_cost. Labels: a
 // float for each output, or the number that is the only id where there is one output.
+#include "engine/kernels/squared_error.h"
+
 #include <fmt/format.h>
 
 #include "engine/nn/costs/cost.h"
+#include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"
 
 namespace paddle::nn {
@@ -18,14 +21,20 @@ class SquaredError final : public Cost {
     for (std::size_t row = 0; row < run.rows(); ++row, x += width) {
       float* gradient = gradient_row(run, access, row);
       PADDLE_TRY_STATUS(labels().numbers(run, run.begin + row, gradient));
-      double cost = 0;
-      for (std::size_t c = 0; c < width; ++c) {
-        const float difference = x[c] - gradient[c];
-        cost += static_cast<double>(difference) * static_cast<double>(difference);
-        gradient[c] = 2 * run.cost_scale * difference;
-      }
-      cost_sum += cost;
+      cost_sum += kernels::squared_error(width, x, run.cost_scale, gradient);
     }
+    return {};
+  }
+
+  Status lower(Lowering& lowering) const override {
+    const std::size_t width = input().width;
+    const auto labels_input =
+        lowering.add_input(std::make_unique<FloatLabels>(labels(), width, &Labels::numbers));
+    lowering.emit(op::SquaredError{.width = width,
+                                   .x = lowering.output(input().layer),
+                                   .labels = lowering.input_floats(labels_input, width),
+                                   .gradient = lower_gradient(lowering),
+                                   .cost = lowering.add_cost(index())});
     return {};
   }
 

@@ -6,6 +6,7 @@
 #include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/rows.h"
+#include "engine/kernels/squared_error.h"
 
 namespace paddle::nn {
 namespace {
@@ -128,6 +129,27 @@ void compute(const op::SoftmaxCrossEntropy& op, HostFrame& frame) {
     frame.cost(op.cost) += result.cost;
     predictions[row] = static_cast<std::uint32_t>(result.prediction);
   }
+}
+
+// Kernels that turn labels into the gradient get a copy of them in its place.
+template <class Op, class Kernel>
+void compute_cost(const Op& op, HostFrame& frame, Kernel kernel) {
+  const Run& run = frame.run();
+  GradientRows gradient(op.gradient, op.width, frame);
+  for (std::size_t row = 0; row < run.rows(); ++row) {
+    float* slope = gradient.row(row);
+    std::copy_n(frame.read(op.labels) + row * op.labels.stride, op.width, slope);
+    frame.cost(op.cost) +=
+        kernel(op.width, frame.read(op.x) + row * op.x.stride, run.cost_scale, slope);
+  }
+}
+
+void compute(const op::BinaryCrossEntropy& op, HostFrame& frame) {
+  compute_cost(op, frame, kernels::binary_cross_entropy);
+}
+
+void compute(const op::SquaredError& op, HostFrame& frame) {
+  compute_cost(op, frame, kernels::squared_error);
 }
 
 }  // namespace

@@ -99,11 +99,32 @@ struct SoftmaxCrossEntropy {
   std::size_t predictions = 0;  // in Plan::predictions
 };
 
+// Cost sum of -y ln p - (1 - y) ln(1 - p) of each row, with p = sigmoid(x) and y the labels, and,
+// in training, gradient = cost_scale * (p - y).
+struct BinaryCrossEntropy {
+  std::size_t width = 0;
+  Region x;
+  Region labels;
+  Region gradient;
+  std::size_t cost = 0;
+};
+
+// Cost sum of (x - y)^2 of each row, with y the labels, and, in training, gradient =
+// 2 * cost_scale * (x - y).
+struct SquaredError {
+  std::size_t width = 0;
+  Region x;
+  Region labels;
+  Region gradient;
+  std::size_t cost = 0;
+};
+
 }  // namespace paddle::nn::op
 
 namespace paddle::nn {
 
-using Op = std::variant<op::Gemm, op::Activate, op::ActivateBackward, op::Copy,
-                        op::SoftmaxCrossEntropy, op::Sum, op::Product, op::Dropout>;
+using Op =
+    std::variant<op::Gemm, op::Activate, op::ActivateBackward, op::Copy, op::SoftmaxCrossEntropy,
+                 op::Sum, op::Product, op::Dropout, op::BinaryCrossEntropy, op::SquaredError>;
 
 }  // namespace paddle::nn

@@ -8,11 +8,12 @@
 
 namespace paddle::nn {
 
-const std::vector<std::string> kRandomSlots{"x:5", "y:3", "class"};
+const std::vector<std::string> kRandomSlots{"x:5", "y:3", "class", "click", "tags", "target:4"};
 
 namespace {
 
-constexpr std::size_t kClasses = 3;  // of slot "class"
+constexpr std::size_t kClasses = 3;  // of slots "class" and "tags"
+constexpr std::size_t kTargets = 4;  // floats of slot "target"
 
 class NetworkMaker {
  public:
@@ -24,8 +25,8 @@ class NetworkMaker {
     for (const Output& output : outputs_) {
       if (!read_.contains(output.name)) unread.push_back(output.name);
     }
-    for (std::uint64_t i = rng_.below(3); i > 0; --i) add_cost(logits({any().name}));
-    add_cost(logits(unread.empty() ? std::vector{any().name} : unread));
+    for (std::uint64_t i = rng_.below(3); i > 0; --i) add_cost({any().name});
+    add_cost(unread.empty() ? std::vector{any().name} : unread);
     return layers_;
   }
 
@@ -118,19 +119,36 @@ class NetworkMaker {
   }
 
   // Input of a cost: now and then an earlier layer, which others read too.
-  Output logits(const std::vector<std::string>& inputs) {
+  Output logits(const std::vector<std::string>& inputs, std::size_t width) {
     if (inputs.size() == 1 && chance(4)) {
       const auto found = std::ranges::find(outputs_, inputs[0], &Output::name);
       const auto config = std::ranges::find(layers_, inputs[0], &config::LayerConfig::name);
       const bool fits = config != layers_.end() && config->activation != "softmax" &&
-                        config->activation != "sigmoid" && found->width >= kClasses;
+                        config->activation != "sigmoid" && found->width == width;
       if (fits) return *found;
     }
-    const std::size_t width = kClasses + rng_.below(20);
     return add(fc(new_name("logits"), inputs, width, chance(2) ? "identity" : "tanh"), width);
   }
 
-  void add_cost(const Output& input) { add(cost(new_name("cost"), input.name, "class"), 0); }
+  void add_cost(const std::vector<std::string>& inputs) {
+    struct Choice {
+      std::string type;
+      std::string label;
+      std::size_t width;
+    };
+    const auto choices = std::to_array<Choice>({
+        {"softmax_cross_entropy", "class", kClasses + rng_.below(20)},
+        {"binary_cross_entropy", "click", 1},
+        {"binary_cross_entropy", "tags", kClasses},
+        {"squared_error", "target", kTargets},
+        {"squared_error", "class", 1},
+    });
+    const Choice& choice = choices[rng_.below(choices.size())];
+    const Output input = logits(inputs, choice.width);
+    config::LayerConfig config = layer(choice.type, new_name("cost"), {input.name});
+    config.label = choice.label;
+    add(std::move(config), 0);
+  }
 
   Rng rng_;
   std::vector<config::LayerConfig> layers_;
@@ -146,16 +164,30 @@ std::vector<config::LayerConfig> random_layers(std::uint64_t seed) {
 
 Batch random_batch(std::uint64_t seed) {
   Rng rng(seed);
-  Batch batch{1 + rng.below(40), {{}, {}, {}}};
-  for (std::size_t i = 0; i < batch.size; ++i) {
-    for (int k = 0; k < 5; ++k) {
-      batch.slots[0].values.push_back(static_cast<float>(rng.normal()));
+  Batch batch{1 + rng.below(40), {{}, {}, {}, {}, {}, {}}};
+  const auto put_floats = [&](std::size_t slot, std::size_t width) {
+    for (std::size_t i = 0; i < batch.size * width; ++i) {
+      batch.slots[slot].values.push_back(static_cast<float>(rng.normal()));
     }
-    for (int k = 0; k < 3; ++k) {
-      batch.slots[1].values.push_back(static_cast<float>(rng.normal()));
+  };
+  const auto put_ids = [&](std::size_t slot, std::size_t below) {
+    for (std::size_t i = 0; i < batch.size; ++i) batch.slots[slot].ids.push_back(rng.below(below));
+  };
+  const auto put_bags = [&](std::size_t slot, std::size_t below) {
+    batch.slots[slot].offsets.push_back(0);
+    for (std::size_t i = 0; i < batch.size; ++i) {
+      for (std::uint64_t k = rng.below(5); k > 0; --k) {
+        batch.slots[slot].ids.push_back(rng.below(below));
+      }
+      batch.slots[slot].offsets.push_back(static_cast<std::uint32_t>(batch.slots[slot].ids.size()));
     }
-    batch.slots[2].ids.push_back(rng.below(kClasses));
-  }
+  };
+  put_floats(0, 5);
+  put_floats(1, 3);
+  put_ids(2, kClasses);
+  put_ids(3, 2);
+  put_bags(4, kClasses);
+  put_floats(5, kTargets);
   return batch;
 }
 
