@@ -43,7 +43,7 @@ const std::vector<Room> kRooms = {
     {"engine/collective", {"base", "proto", "engine/net", "engine/net/peer", "engine/kernels"}},
     {"engine/nn", {"base", "proto", "engine/memory", "engine/config", "engine/kernels"}},
     {"engine/nn/plan", {"base", "proto", "engine/memory", "engine/kernels", "engine/nn"}},
-    {"engine/nn/layers", {"engine/kernels", "engine/nn", "engine/nn/plan"}},
+    {"engine/nn/layers", {"base", "engine/kernels", "engine/nn", "engine/nn/plan"}},
     {"engine/nn/costs", {"base", "engine/kernels", "engine/nn", "engine/nn/plan"}},
     {"engine/nn/evaluators", {"engine/kernels", "engine/nn"}},
     {"engine/nn/network", {"base", "proto", "engine/config", "engine/nn", "engine/nn/plan"}},

@@ -1,37 +1,28 @@
 // embedding: rows of a table by id, side by side in the output for several slots.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "engine/kernels/rows.h"
+#include "engine/nn/layers/row_inputs.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
 
-enum class Pooling { kNone, kSum, kMean, kConcat };
+using Bag = TableRows::Bag;
 
 class Embedding final : public Layer {
  public:
-  struct Options {
-    std::vector<std::size_t> slots;
-    std::vector<std::string> slot_names;
-    std::size_t parameter = 0;
-    std::size_t size = 0;
-    std::uint64_t vocabulary = 0;  // 0: any id
-    std::optional<std::uint64_t> padding_id;
-    bool sparse = false;
-    Pooling pooling = Pooling::kNone;
-    std::size_t length = 1;  // rows side by side for each slot
-  };
-
-  Embedding(const Builder& builder, Options options)
-      : Layer(builder.config().name, builder.index(),
-              options.slots.size() * options.length * options.size),
-        options_(std::move(options)),
+  // `size`: floats in a row.
+  Embedding(const Builder& builder, TableRows rows, std::size_t size)
+      : Layer(builder.config().name, builder.index(), rows.slots() * rows.options().length * size),
+        rows_(std::move(rows)),
+        options_(rows_.options()),
+        size_(size),
         slice_{index(), 0, width()} {}
 
   bool redirect_output(const OutputSlice& slice) override {
@@ -49,7 +40,7 @@ class Embedding final : public Layer {
       const std::size_t slots = options_.slots.size();
       positions.resize(slots * run.rows());
       for (std::size_t i = 0; i < slots; ++i) {
-        PADDLE_TRY_STATUS(locate(run, i, positions.data() + i, slots));
+        PADDLE_TRY_STATUS(rows_.locate(run, i, positions.data() + i, slots));
       }
       kernels::gather_rows(table, positions, plain_layout(),
                            access.output(slice_.layer) + slice_.offset);
@@ -58,14 +49,14 @@ class Embedding final : public Layer {
     positions.clear();
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
       starts.push_back(positions.size());
-      const auto [first, last] = ids_of(run, i);
+      const auto [first, last] = rows_.ids_of(run, i);
       positions.resize(starts[i] + (last - first));
-      PADDLE_TRY_STATUS(locate(run, i, positions.data() + starts[i], 1));
+      PADDLE_TRY_STATUS(rows_.locate(run, i, positions.data() + starts[i], 1));
     }
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
       float* out = access.output(slice_.layer) + column(i);
       const auto own = std::span<const std::uint32_t>(positions).subspan(starts[i]);
-      for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
+      rows_.for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
         pool(table, bag, out + row * slice_.stride);
       });
     }
@@ -81,13 +72,13 @@ class Embedding final : public Layer {
       return;
     }
     // With stride 0 every row of a pooled bag gets the same gradient.
-    const std::size_t stride = options_.pooling == Pooling::kConcat ? options_.size : 0;
+    const std::size_t stride = options_.pooling == Pooling::kConcat ? size_ : 0;
     for (std::size_t i = 0; i < options_.slots.size(); ++i) {
       const float* gradient = access.output_gradient(slice_.layer) + column(i);
       const auto own = positions.subspan(access.starts(index())[i]);
-      for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
-        kernels::scatter_add_rows(gradient + row * slice_.stride, {options_.size, 1, stride},
-                                  bag.positions, bag.scale, bag.weights, table);
+      rows_.for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
+        kernels::scatter_add_rows(gradient + row * slice_.stride, {size_, 1, stride}, bag.positions,
+                                  bag.scale, bag.weights, table);
       });
     }
   }
@@ -108,111 +99,58 @@ class Embedding final : public Layer {
     }
   }
 
+  Status lower(Lowering& lowering) const override {
+    const Region table = lowering.parameter(options_.parameter);
+    const Region to = lowering.output(slice_.layer).columns_from(slice_.offset);
+    if (options_.pooling == Pooling::kSum || options_.pooling == Pooling::kMean) {
+      const std::size_t input = lowering.add_input(std::make_unique<PooledRows>(rows_));
+      lowering.emit(op::Pool{size_, rows_.slots(), input, table, to});
+      lowering.at_backward([this, &lowering, input] {
+        lowering.emit(op::PoolBackward{size_, rows_.slots(), input, gradient(lowering),
+                                       lowering.zeroed_parameter_gradient(options_.parameter)});
+      });
+      return {};
+    }
+    const std::size_t columns = rows_.slots() * options_.length;
+    const std::size_t input = lowering.add_input(std::make_unique<GatheredRows>(rows_));
+    lowering.emit(op::Gather{size_, columns, input, table, to});
+    lowering.at_backward([this, &lowering, input, columns] {
+      lowering.emit(op::GatherBackward{size_, columns, options_.length, input, gradient(lowering),
+                                       lowering.zeroed_parameter_gradient(options_.parameter)});
+    });
+    return {};
+  }
+
  private:
-  // Ids of one example in one slot; concat pooling cuts them to its length.
-  struct Bag {
-    std::span<const std::uint32_t> positions;
-    const float* weights = nullptr;  // null: all 1
-    float scale = 1;
-  };
+  Region gradient(Lowering& lowering) const {
+    return lowering.output_gradient(slice_.layer).columns_from(slice_.offset);
+  }
 
   // First column of slot number i in a row of the slice.
-  std::size_t column(std::size_t i) const {
-    return slice_.offset + i * options_.length * options_.size;
-  }
+  std::size_t column(std::size_t i) const { return slice_.offset + i * options_.length * size_; }
 
   // Whether an example has one unweighted row of each slot. Positions are then ordered by example,
   // as the rows are in the output; else by slot.
   bool is_plain(const Run& run) const {
-    return options_.pooling == Pooling::kNone &&
-           std::ranges::all_of(options_.slots, [&](std::size_t slot) {
-             return run.batch.slots[slot].weights.empty();
-           });
+    return options_.pooling == Pooling::kNone && !rows_.has_weights(run);
   }
-  kernels::RowLayout plain_layout() const {
-    return {options_.size, options_.slots.size(), slice_.stride};
-  }
-
-  // Range of the ids of the run's examples in slot number i.
-  std::pair<std::size_t, std::size_t> ids_of(const Run& run, std::size_t i) const {
-    const auto& offsets = run.batch.slots[options_.slots[i]].offsets;
-    if (offsets.empty()) return {run.begin, run.end};
-    return {offsets[run.begin], offsets[run.end]};
-  }
-
-  // Writes the table row of every id of the run's examples in slot number i to every `step`th
-  // position.
-  Status locate(const Run& run, std::size_t i, std::uint32_t* position, std::size_t step) const {
-    const Slot& slot = run.batch.slots[options_.slots[i]];
-    if (options_.pooling == Pooling::kNone && !slot.offsets.empty()) {
-      return Error{Errc::kData,
-                   fmt::format("layer '{}': slot '{}' holds a varying number of ids per example",
-                               name(), options_.slot_names[i]),
-                   "give the layer pooling = \"sum\", \"mean\" or \"concat\""};
-    }
-    const SparseView& known = run.parameters.sparse[options_.parameter];
-    const auto [first, last] = ids_of(run, i);
-    for (std::size_t k = first; k < last; ++k, position += step) {
-      const std::uint64_t id = slot.ids[k];
-      if (id == options_.padding_id) {
-        *position = kernels::kNoRow;
-        continue;
-      }
-      if (options_.vocabulary != 0 && id >= options_.vocabulary) {
-        return Error{Errc::kData,
-                     fmt::format("layer '{}': id {} in slot '{}' is not below the "
-                                 "vocabulary of {}",
-                                 name(), id, options_.slot_names[i], options_.vocabulary)};
-      }
-      const std::size_t row = options_.sparse ? known.row_of(id) : id;
-      *position = static_cast<std::uint32_t>(row);
-    }
-    return {};
-  }
+  kernels::RowLayout plain_layout() const { return {size_, options_.slots.size(), slice_.stride}; }
 
   void pool(const float* table, const Bag& bag, float* out) const {
     if (options_.pooling != Pooling::kConcat) {
-      kernels::pool_rows(table, options_.size, bag.positions, bag.scale, bag.weights, out);
+      kernels::pool_rows(table, size_, bag.positions, bag.scale, bag.weights, out);
       return;
     }
     for (std::size_t k = 0; k < bag.positions.size(); ++k) {
-      kernels::pool_rows(table, options_.size, bag.positions.subspan(k, 1), bag.scale,
-                         bag.weights == nullptr ? nullptr : bag.weights + k,
-                         out + k * options_.size);
+      kernels::pool_rows(table, size_, bag.positions.subspan(k, 1), bag.scale,
+                         bag.weights == nullptr ? nullptr : bag.weights + k, out + k * size_);
     }
-    std::fill(out + bag.positions.size() * options_.size, out + options_.length * options_.size,
-              0.0F);
+    std::fill(out + bag.positions.size() * size_, out + options_.length * size_, 0.0F);
   }
 
-  // Calls visit(row, bag) for the run's examples in slot number i, whose positions are `own`.
-  template <class Visit>
-  void for_bags(const Run& run, std::size_t i, std::span<const std::uint32_t> own,
-                Visit visit) const {
-    const Slot& slot = run.batch.slots[options_.slots[i]];
-    std::size_t used = 0;
-    for (std::size_t row = 0; row < run.rows(); ++row) {
-      const std::size_t example = run.begin + row;
-      const std::size_t first = slot.offsets.empty() ? example : slot.offsets[example];
-      const std::size_t count = slot.offsets.empty() ? 1 : slot.offsets[example + 1] - first;
-      Bag bag{own.subspan(used, count), nullptr, 1};
-      used += count;
-      if (!slot.weights.empty()) bag.weights = slot.weights.data() + first;
-      if (options_.pooling == Pooling::kMean) bag.scale = mean_scale(bag.positions);
-      if (options_.pooling == Pooling::kConcat) {
-        bag.positions = bag.positions.first(std::min(count, options_.length));
-      }
-      visit(row, bag);
-    }
-  }
-
-  // Padding ids do not count.
-  static float mean_scale(std::span<const std::uint32_t> positions) {
-    const auto padding = std::ranges::count(positions, kernels::kNoRow);
-    const std::size_t count = positions.size() - static_cast<std::size_t>(padding);
-    return count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
-  }
-
-  Options options_;
+  TableRows rows_;
+  const TableRows::Options& options_;  // of rows_
+  std::size_t size_;
   OutputSlice slice_;
 };
 
@@ -231,7 +169,8 @@ LayerResult make_embedding(Builder& builder) {
   const config::LayerConfig& config = builder.config();
   if (config.inputs.empty()) return builder.error("key 'input' is missing");
   if (config.size == 0) return builder.error("key 'size' is missing: the length of a row");
-  Embedding::Options options;
+  TableRows::Options options;
+  options.layer = config.name;
   for (const std::string& input : config.inputs) {
     PADDLE_TRY(const std::size_t slot, builder.slot(input, "input", true));
     options.slots.push_back(slot);
@@ -246,7 +185,6 @@ LayerResult make_embedding(Builder& builder) {
   } else if (config.length != 0) {
     return builder.error("key 'length' is for pooling = \"concat\"");
   }
-  options.size = config.size;
   options.sparse = config.weight.sparse;
   options.vocabulary = config.vocabulary;
   options.padding_id = config.padding_id;
@@ -260,7 +198,8 @@ LayerResult make_embedding(Builder& builder) {
                                 "_" + config.name + ".w0",
                                 {options.sparse ? 0 : config.vocabulary, config.size},
                                 1.0 / std::sqrt(static_cast<double>(config.size))}));
-  return LayerResult(std::make_unique<Embedding>(builder, std::move(options)));
+  return LayerResult(
+      std::make_unique<Embedding>(builder, TableRows(std::move(options)), config.size));
 }
 
 }  // namespace paddle::nn

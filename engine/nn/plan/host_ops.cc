@@ -73,6 +73,10 @@ void compute(const op::Copy& op, HostFrame& frame) {
                       frame.write(op.to), op.to.stride, op.accumulate);
 }
 
+void compute(const op::Zero& op, HostFrame& frame) {
+  std::ranges::fill(frame.values(op.buffer), 0.0F);
+}
+
 void compute(const op::Sum& op, HostFrame& frame) {
   for (std::size_t row = 0; row < frame.run().rows(); ++row) {
     float* to = frame.write(op.to) + row * op.to.stride;

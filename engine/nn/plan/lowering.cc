@@ -103,6 +103,12 @@ bool Lowering::claim_parameter_gradient(std::size_t parameter) {
   return accumulate;
 }
 
+Region Lowering::zeroed_parameter_gradient(std::size_t parameter) {
+  const Region gradient = parameter_gradient(parameter);
+  if (!claim_parameter_gradient(parameter)) emit(op::Zero{gradient.buffer});
+  return gradient;
+}
+
 std::size_t Lowering::add_cost(std::size_t layer) {
   plan_.costs.push_back(layer);
   return plan_.costs.size() - 1;

@@ -119,12 +119,61 @@ struct SquaredError {
   std::size_t cost = 0;
 };
 
+// All of a buffer = 0.
+struct Zero {
+  std::size_t buffer = 0;
+};
+
+// Rows of a table side by side: those of a row r are named by indices [r * columns, (r + 1) *
+// columns) of the input. kNoRow gives zeros. Where the input has weights, a row of the table is
+// multiplied by its weight and added to 0.
+struct Gather {
+  std::size_t width = 0;  // of a row of the table
+  std::size_t columns = 0;
+  std::size_t rows = 0;  // the input
+  Region table;
+  Region to;
+};
+
+// Rows of the table's gradient += the gradients of their copies, times the weights. The order of
+// additions is that of the indices; with weights that of groups of `group` columns, in each of the
+// rows of the run, and in a row of the columns.
+struct GatherBackward {
+  std::size_t width = 0;
+  std::size_t columns = 0;
+  std::size_t group = 0;
+  std::size_t rows = 0;  // the input
+  Region gradient;
+  Region table_gradient;
+};
+
+// Sums of rows of a table: bag s * (rows of the run) + r of the input goes to row r, columns from
+// s * width. It is the sum of the rows, in order and times their weights, times the bag's scale.
+struct Pool {
+  std::size_t width = 0;
+  std::size_t slots = 0;
+  std::size_t bags = 0;  // the input
+  Region table;
+  Region to;
+};
+
+// Rows of the table's gradient += the gradients of the sums that they are in, times scale and
+// weight, in the order of the indices.
+struct PoolBackward {
+  std::size_t width = 0;
+  std::size_t slots = 0;
+  std::size_t bags = 0;  // the input
+  Region gradient;
+  Region table_gradient;
+};
+
 }  // namespace paddle::nn::op
 
 namespace paddle::nn {
 
 using Op =
     std::variant<op::Gemm, op::Activate, op::ActivateBackward, op::Copy, op::SoftmaxCrossEntropy,
-                 op::Sum, op::Product, op::Dropout, op::BinaryCrossEntropy, op::SquaredError>;
+                 op::Sum, op::Product, op::Dropout, op::BinaryCrossEntropy, op::SquaredError,
+                 op::Zero, op::Gather, op::GatherBackward, op::Pool, op::PoolBackward>;
 
 }  // namespace paddle::nn

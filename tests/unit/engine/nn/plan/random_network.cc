@@ -8,7 +8,9 @@
 
 namespace paddle::nn {
 
-const std::vector<std::string> kRandomSlots{"x:5", "y:3", "class", "click", "tags", "target:4"};
+const std::vector<std::string> kRandomSlots{"x:5",           "y:3", "class", "click",    "tags",
+                                            "target:4",      "a",   "b",     "weighted", "words",
+                                            "weighted_words"};
 
 namespace {
 
@@ -66,6 +68,8 @@ class NetworkMaker {
         &NetworkMaker::add_elementwise,
         &NetworkMaker::add_concat,
         &NetworkMaker::add_dropout,
+        &NetworkMaker::add_embedding,
+        &NetworkMaker::add_concat_of_embedding,
     });
     (this->*kAdds[rng_.below(kAdds.size())])();
   }
@@ -111,6 +115,36 @@ class NetworkMaker {
       width += input.width;
     }
     add(std::move(config), width);
+  }
+
+  void add_embedding() { new_embedding(); }
+
+  Output new_embedding() {
+    static const std::vector<std::string> kOfOneId{"a", "b", "weighted"};
+    static const std::vector<std::string> kAll{"a", "b", "weighted", "words", "weighted_words"};
+    static const std::vector<std::string> kPoolings{"", "", "sum", "mean", "concat"};
+    const bool is_sparse = chance(2);
+    config::LayerConfig config = embedding(new_name("rows"), {}, 1 + rng_.below(9), is_sparse);
+    config.pooling = kPoolings[rng_.below(kPoolings.size())];
+    if (config.pooling == "concat") config.length = static_cast<std::uint32_t>(1 + rng_.below(4));
+    const auto& slots = config.pooling.empty() ? kOfOneId : kAll;
+    for (std::uint64_t i = 1 + rng_.below(3); i > 0; --i) {
+      config.inputs.push_back(slots[rng_.below(slots.size())]);
+    }
+    if (chance(3)) config.padding_id = rng_.below(kTestVocabulary);
+    if (chance(2)) config.weight.name = fmt::format("table_{}_{}", config.size, is_sparse);
+    const std::size_t width =
+        config.size * config.inputs.size() * std::max<std::size_t>(config.length, 1);
+    return add(std::move(config), width);
+  }
+
+  // Nothing else reads the embedding at first, so that it may be redirected.
+  void add_concat_of_embedding() {
+    const Output rows = new_embedding();
+    const Output other = chance(2) ? any() : new_embedding();
+    std::vector<std::string> inputs{rows.name, other.name};
+    if (chance(2)) std::swap(inputs[0], inputs[1]);
+    add(concat(new_name("concat"), inputs), rows.width + other.width);
   }
 
   void add_dropout() {
@@ -164,7 +198,7 @@ std::vector<config::LayerConfig> random_layers(std::uint64_t seed) {
 
 Batch random_batch(std::uint64_t seed) {
   Rng rng(seed);
-  Batch batch{1 + rng.below(40), {{}, {}, {}, {}, {}, {}}};
+  Batch batch{1 + rng.below(40), std::vector<Slot>(kRandomSlots.size())};
   const auto put_floats = [&](std::size_t slot, std::size_t width) {
     for (std::size_t i = 0; i < batch.size * width; ++i) {
       batch.slots[slot].values.push_back(static_cast<float>(rng.normal()));
@@ -182,12 +216,21 @@ Batch random_batch(std::uint64_t seed) {
       batch.slots[slot].offsets.push_back(static_cast<std::uint32_t>(batch.slots[slot].ids.size()));
     }
   };
+  const auto put_weights = [&](std::size_t slot) {
+    for (std::size_t i = 0; i < batch.slots[slot].ids.size(); ++i) {
+      batch.slots[slot].weights.push_back(static_cast<float>(rng.normal()));
+    }
+  };
   put_floats(0, 5);
   put_floats(1, 3);
   put_ids(2, kClasses);
   put_ids(3, 2);
   put_bags(4, kClasses);
   put_floats(5, kTargets);
+  for (const std::size_t slot : {6U, 7U, 8U}) put_ids(slot, kTestVocabulary);
+  for (const std::size_t slot : {9U, 10U}) put_bags(slot, kTestVocabulary);
+  put_weights(8);
+  put_weights(10);
   return batch;
 }
 
