@@ -6,6 +6,7 @@
 
 #include "engine/kernels/interaction.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -37,6 +38,27 @@ class CosineSimilarity final : public Layer {
                                  access.output_gradient(inputs_[i].layer) + row * inner);
       }
     }
+  }
+
+  Status lower(Lowering& lowering) const override {
+    const std::size_t inner = inputs_[0].width;
+    const std::array<Region, 2> in{lowering.output(inputs_[0].layer),
+                                   lowering.output(inputs_[1].layer)};
+    lowering.emit(op::CosineSimilarity{inner, in[0], in[1], lowering.output(index()), scale_});
+    lowering.at_backward([this, &lowering, inner, in] {
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (inputs_[i].gradient_width == 0) continue;
+        lowering.emit(op::CosineSimilarityBackward{
+            .width = inner,
+            .from = in[i],
+            .other = in[1 - i],
+            .gradient = lowering.output_gradient(index()),
+            .to = lowering.output_gradient(inputs_[i].layer),
+            .accumulate = lowering.claim_output_gradient(inputs_[i].layer),
+            .scale = scale_});
+      }
+    });
+    return {};
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "engine/kernels/interaction.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -49,7 +50,31 @@ class FactorizationMachine final : public Layer {
     }
   }
 
+  Status lower(Lowering& lowering) const override {
+    const Region sums = lowering.scratch(index(), factors_);
+    op::PairSum forward{.factors = factors_, .to = lowering.output(index()), .sums = sums};
+    for (const LayerInput& input : inputs_) forward.from.push_back(fields(lowering, input));
+    lowering.emit(std::move(forward));
+    lowering.at_backward([this, &lowering, sums] {
+      for (const LayerInput& input : inputs_) {
+        if (input.gradient_width == 0) continue;
+        lowering.emit(
+            op::PairSumBackward{.factors = factors_,
+                                .from = fields(lowering, input),
+                                .sums = sums,
+                                .gradient = lowering.output_gradient(index()),
+                                .to = lowering.output_gradient(input.layer),
+                                .accumulate = lowering.claim_output_gradient(input.layer)});
+      }
+    });
+    return {};
+  }
+
  private:
+  op::Fields fields(Lowering& lowering, const LayerInput& input) const {
+    return {input.width / factors_, lowering.output(input.layer)};
+  }
+
   std::vector<LayerInput> inputs_;
   std::size_t factors_;
 };

@@ -5,6 +5,7 @@
 
 #include "engine/kernels/normalize.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -34,6 +35,32 @@ class LayerNorm final : public Layer {
         access.scratch(index(), 2 * run.rows()), access.output_gradient(index()), add,
         access.output_gradient(input_.layer), access.zeroed_parameter_gradient(gain_),
         access.zeroed_parameter_gradient(bias_));
+  }
+
+  Status lower(Lowering& lowering) const override {
+    const Region in = lowering.output(input_.layer);
+    const Region gain = lowering.parameter(gain_);
+    const Region statistics = lowering.scratch(index(), 2);
+    lowering.emit(op::LayerNorm{.width = width(),
+                                .from = in,
+                                .gain = gain,
+                                .bias = lowering.parameter(bias_),
+                                .to = lowering.output(index()),
+                                .statistics = statistics,
+                                .epsilon = epsilon_});
+    lowering.at_backward([this, &lowering, in, gain, statistics] {
+      lowering.emit(
+          op::LayerNormBackward{.width = width(),
+                                .from = in,
+                                .gain = gain,
+                                .statistics = statistics,
+                                .gradient = lowering.output_gradient(index()),
+                                .to = lowering.output_gradient(input_.layer),
+                                .accumulate = lowering.claim_output_gradient(input_.layer),
+                                .gain_gradient = lowering.zeroed_parameter_gradient(gain_),
+                                .bias_gradient = lowering.zeroed_parameter_gradient(bias_)});
+    });
+    return {};
   }
 
  private:

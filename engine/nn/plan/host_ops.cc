@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/rows.h"
@@ -10,11 +9,6 @@
 
 namespace paddle::nn {
 namespace {
-
-// Kernels that take no stride want rows side by side.
-void check_packed(const Region& region, std::size_t width) {
-  PADDLE_CHECK(region.stride == width);
-}
 
 std::size_t extent(std::size_t size, const HostFrame& frame) {
   return size == op::kRows ? frame.run().rows() : size;

@@ -167,6 +167,74 @@ struct PoolBackward {
   Region table_gradient;
 };
 
+// to = (from - mean) * inverse * gain + bias with inverse = 1 / sqrt(variance + epsilon), of each
+// row by itself. `statistics` keeps two floats a row for the backward.
+struct LayerNorm {
+  std::size_t width = 0;
+  Region from;
+  Region gain;
+  Region bias;
+  Region to;
+  Region statistics;
+  float epsilon = 0;
+};
+
+// The gradients of `gain` and `bias` are added to, in the order of the rows.
+struct LayerNormBackward {
+  std::size_t width = 0;
+  Region from;
+  Region gain;
+  Region statistics;
+  Region gradient;
+  Region to;  // the gradient of `from`
+  bool accumulate = false;
+  Region gain_gradient;
+  Region bias_gradient;
+};
+
+// Vectors of the factors of a factorisation machine, side by side.
+struct Fields {
+  std::size_t fields = 0;
+  Region region;
+};
+
+// One float a row: the sum of the inner products of all pairs of fields. `sums`, of `factors`
+// columns, keeps the sum over all fields for the backward.
+struct PairSum {
+  std::size_t factors = 0;
+  std::vector<Fields> from = {};
+  Region to;
+  Region sums;
+};
+
+struct PairSumBackward {
+  std::size_t factors = 0;
+  Fields from;
+  Region sums;
+  Region gradient;
+  Region to;  // the gradient of `from`
+  bool accumulate = false;
+};
+
+// One float a row: scale * cosine of the angle between a and b; 0 where one of them is 0.
+struct CosineSimilarity {
+  std::size_t width = 0;
+  Region a;
+  Region b;
+  Region to;
+  float scale = 1;
+};
+
+struct CosineSimilarityBackward {
+  std::size_t width = 0;
+  Region from;
+  Region other;
+  Region gradient;
+  Region to;  // the gradient of `from`
+  bool accumulate = false;
+  float scale = 1;
+};
+
 }  // namespace paddle::nn::op
 
 namespace paddle::nn {
@@ -174,6 +242,8 @@ namespace paddle::nn {
 using Op =
     std::variant<op::Gemm, op::Activate, op::ActivateBackward, op::Copy, op::SoftmaxCrossEntropy,
                  op::Sum, op::Product, op::Dropout, op::BinaryCrossEntropy, op::SquaredError,
-                 op::Zero, op::Gather, op::GatherBackward, op::Pool, op::PoolBackward>;
+                 op::Zero, op::Gather, op::GatherBackward, op::Pool, op::PoolBackward,
+                 op::LayerNorm, op::LayerNormBackward, op::PairSum, op::PairSumBackward,
+                 op::CosineSimilarity, op::CosineSimilarityBackward>;
 
 }  // namespace paddle::nn

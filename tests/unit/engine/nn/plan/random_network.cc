@@ -70,6 +70,9 @@ class NetworkMaker {
         &NetworkMaker::add_dropout,
         &NetworkMaker::add_embedding,
         &NetworkMaker::add_concat_of_embedding,
+        &NetworkMaker::add_layer_norm,
+        &NetworkMaker::add_factorization_machine,
+        &NetworkMaker::add_cosine_similarity,
     });
     (this->*kAdds[rng_.below(kAdds.size())])();
   }
@@ -145,6 +148,30 @@ class NetworkMaker {
     std::vector<std::string> inputs{rows.name, other.name};
     if (chance(2)) std::swap(inputs[0], inputs[1]);
     add(concat(new_name("concat"), inputs), rows.width + other.width);
+  }
+
+  void add_layer_norm() {
+    const Output input = any();
+    config::LayerConfig config = layer("layer_norm", new_name("norm"), {input.name});
+    if (chance(3)) config.weight.name = fmt::format("gain_{}", input.width);
+    if (chance(3)) config.bias.name = fmt::format("b_{}", input.width);
+    add(std::move(config), input.width);
+  }
+
+  void add_factorization_machine() {
+    const Output first = any();
+    config::LayerConfig config = layer("factorization_machine", new_name("fm"),
+                                       {first.name, any_of_width(first.width).name});
+    config.size = chance(3) ? 1 : first.width;
+    add(std::move(config), 1);
+  }
+
+  void add_cosine_similarity() {
+    const Output first = any();
+    config::LayerConfig config =
+        layer("cosine_similarity", new_name("cos"), {first.name, any_of_width(first.width).name});
+    if (chance(2)) config.scale = 5;
+    add(std::move(config), 1);
   }
 
   void add_dropout() {
