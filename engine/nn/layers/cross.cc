@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "engine/kernels/activation.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/gemm.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -74,6 +76,26 @@ class Cross final : public Layer {
     multiply_backward(run, access, options_.weight, options_.rank, buffers.down_slope);
   }
 
+  Status lower(Lowering& lowering) const override {
+    const Region x = lowering.output(options_.input.layer);
+    const Region out = lowering.output(index());
+    const Region product = lowering.scratch(index(), width());
+    Matrix<Region> inner{x, width()};
+    if (options_.up) {
+      inner = {lowering.scratch(index(), options_.rank), options_.rank};
+      lowering.emit(lower_product(lowering, {x, width()}, options_.weight, inner));
+    }
+    op::Gemm last =
+        lower_product(lowering, inner, options_.up.value_or(options_.weight), {product, width()});
+    if (options_.bias) last.bias = lowering.parameter(*options_.bias);
+    lowering.emit(last);
+    lowering.emit(op::Product{width(), {lowering.output(options_.first.layer), product}, out});
+    lowering.emit(op::Copy{width(), x, out, true});
+    lowering.at_backward(
+        [this, &lowering, product, inner] { lower_backward(lowering, product, inner); });
+    return {};
+  }
+
  private:
   // Scratch memory of a run: the product, then for a low rank x V and the slope with respect to it.
   struct Buffers {
@@ -81,8 +103,9 @@ class Cross final : public Layer {
     float* down;
     float* down_slope;
   };
+  template <class Data>
   struct Matrix {
-    float* data;
+    Data data;
     std::size_t width;
   };
 
@@ -101,13 +124,80 @@ class Cross final : public Layer {
                      true, access.output_gradient(options_.input.layer));
   }
 
-  void product_backward(const Run& run, LayerAccess& access, std::size_t weight, Matrix x,
-                        Matrix slope, bool add_x, float* x_gradient) const {
+  void product_backward(const Run& run, LayerAccess& access, std::size_t weight, Matrix<float*> x,
+                        Matrix<float*> slope, bool add_x, float* x_gradient) const {
     const bool add_weight = access.claim_parameter_gradient(weight) != 0;
     kernels::gemm(run.compute, Transpose::kYes, Transpose::kNo, x.width, slope.width, run.rows(),
                   x.data, slope.data, add_weight, access.parameter_gradient(weight));
     kernels::gemm(run.compute, Transpose::kNo, Transpose::kYes, run.rows(), x.width, slope.width,
                   slope.data, run.parameters.dense[weight].data(), add_x, x_gradient);
+  }
+
+  static op::Gemm lower_product(Lowering& lowering, const Matrix<Region>& x, std::size_t weight,
+                                const Matrix<Region>& to) {
+    return {.m = op::kRows,
+            .n = to.width,
+            .k = x.width,
+            .a = x.data,
+            .b = lowering.parameter(weight),
+            .c = to.data};
+  }
+
+  // `product` holds that with the last weight, `inner` its other factor.
+  void lower_backward(Lowering& lowering, const Region& product,
+                      const Matrix<Region>& inner) const {
+    const Region gradient = lowering.output_gradient(index());
+    const LayerInput& first = options_.first;
+    const LayerInput& input = options_.input;
+    if (first.gradient_width > 0) {
+      lowering.emit(op::Product{width(),
+                                {gradient, product},
+                                lowering.output_gradient(first.layer),
+                                lowering.claim_output_gradient(first.layer)});
+    }
+    std::optional<Region> input_gradient;
+    if (input.gradient_width > 0) {
+      input_gradient = lowering.output_gradient(input.layer);
+      lowering.emit(op::Copy{width(), gradient, *input_gradient,
+                             lowering.claim_output_gradient(input.layer)});
+    }
+    const Matrix<Region> slope{product, width()};
+    lowering.emit(op::Product{width(), {gradient, lowering.output(first.layer)}, slope.data});
+    if (options_.bias) {
+      lowering.emit(op::ActivateBackward{kernels::find_activation("identity"), width(), slope.data,
+                                         slope.data, lowering.parameter_gradient(*options_.bias),
+                                         lowering.claim_parameter_gradient(*options_.bias)});
+    }
+    const Matrix<Region> x{lowering.output(input.layer), width()};
+    if (!options_.up) {
+      return lower_product_backward(lowering, options_.weight, x, slope, true, input_gradient);
+    }
+    const Matrix<Region> inner_slope{lowering.scratch(index(), options_.rank), options_.rank};
+    lower_product_backward(lowering, *options_.up, inner, slope, false, inner_slope.data);
+    lower_product_backward(lowering, options_.weight, x, inner_slope, true, input_gradient);
+  }
+
+  // Without `x_gradient` nothing reads that.
+  static void lower_product_backward(Lowering& lowering, std::size_t weight,
+                                     const Matrix<Region>& x, const Matrix<Region>& slope,
+                                     bool add_x, const std::optional<Region>& x_gradient) {
+    lowering.emit(op::Gemm{.transpose_a = Transpose::kYes,
+                           .m = x.width,
+                           .n = slope.width,
+                           .k = op::kRows,
+                           .a = x.data,
+                           .b = slope.data,
+                           .c = lowering.parameter_gradient(weight),
+                           .accumulate = lowering.claim_parameter_gradient(weight)});
+    if (!x_gradient) return;
+    lowering.emit(op::Gemm{.transpose_b = Transpose::kYes,
+                           .m = op::kRows,
+                           .n = x.width,
+                           .k = slope.width,
+                           .a = slope.data,
+                           .b = lowering.parameter(weight),
+                           .c = *x_gradient,
+                           .accumulate = add_x});
   }
 
   Options options_;

@@ -73,6 +73,7 @@ class NetworkMaker {
         &NetworkMaker::add_layer_norm,
         &NetworkMaker::add_factorization_machine,
         &NetworkMaker::add_cosine_similarity,
+        &NetworkMaker::add_cross,
     });
     (this->*kAdds[rng_.below(kAdds.size())])();
   }
@@ -172,6 +173,19 @@ class NetworkMaker {
         layer("cosine_similarity", new_name("cos"), {first.name, any_of_width(first.width).name});
     if (chance(2)) config.scale = 5;
     add(std::move(config), 1);
+  }
+
+  void add_cross() {
+    const Output first = any();
+    config::LayerConfig config = layer("cross", new_name("cross"), {first.name});
+    if (chance(2)) config.inputs.push_back(any_of_width(first.width).name);
+    if (chance(2)) config.rank = static_cast<std::uint32_t>(1 + rng_.below(first.width));
+    config.has_bias = !chance(3);
+    if (chance(3)) config.bias.name = fmt::format("b_{}", first.width);
+    if (config.rank == 0 && chance(3)) {
+      config.weight.name = fmt::format("w_{}_{}", first.width, first.width);
+    }
+    add(std::move(config), first.width);
   }
 
   void add_dropout() {
