@@ -18,11 +18,11 @@
 #include "base/rng.h"
 #include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/interaction.h"
-#include "engine/kernels/portable_math.h"
 #include "engine/kernels/rows.h"
-#include "engine/nn/costs/sampler.h"
+#include "engine/nn/costs/candidate_input.h"
 #include "engine/nn/labels.h"
 #include "engine/nn/makers.h"
+#include "engine/nn/plan/lowering.h"
 
 namespace paddle::nn {
 namespace {
@@ -36,16 +36,14 @@ class SampledCost final : public Layer {
     std::size_t weight = 0;
     std::optional<std::size_t> bias;
     std::size_t classes = 0;
-    std::size_t negatives = 0;
-    bool corrected = false;  // nce
     std::size_t label_slot = 0;
   };
 
-  SampledCost(const Builder& builder, Options options, Labels labels, Sampler sampler)
+  SampledCost(const Builder& builder, Options options, Labels labels, Candidates candidates)
       : Layer(builder.config().name, builder.index(), 0),
         options_(options),
         labels_(std::move(labels)),
-        sampler_(std::move(sampler)) {}
+        candidates_(std::move(candidates)) {}
 
   // Keeps, for backward, the rows of each candidate's weight and bias, and the slopes of the cost
   // with respect to the scores.
@@ -57,12 +55,12 @@ class SampledCost final : public Layer {
     const auto& weights = run.parameters.sparse[options_.weight];
     for (std::size_t row = 0; row < run.rows(); ++row, x += options_.input.width) {
       PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, run.begin + row));
-      Rng rng(example_stream(run.seed, name(), run.begin + row));
+      Rng rng = Candidates::draws(run.seed, name(), run.begin + row);
       double cost = 0;
       for (std::size_t k = 0; k < candidates(); ++k, ++slopes) {
-        const std::uint64_t id = k == 0 ? label : sampler_.draw(rng.next());
+        const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
         *slopes = 0;
-        if (k > 0 && id == label && !options_.corrected) {
+        if (candidates_.is_left_out(k, id, label)) {
           positions.insert(positions.end(), options_.bias ? 2 : 1, kernels::kNoRow);
           continue;
         }
@@ -75,7 +73,7 @@ class SampledCost final : public Layer {
           positions.push_back(static_cast<std::uint32_t>(biases.row_of(id)));
           score += biases.values[positions.back()];
         }
-        const float logit = score - correction(id);
+        const float logit = score - candidates_.correction(id);
         cost += kernels::softplus(k == 0 ? -logit : logit);
         *slopes = run.cost_scale * (kernels::sigmoid(logit) - (k == 0 ? 1.0F : 0.0F));
       }
@@ -117,8 +115,8 @@ class SampledCost final : public Layer {
       if (label < options_.classes) into.push_back(label);  // forward reports the others
     }
     for (std::size_t example = 0; example < batch.size; ++example) {
-      Rng rng(example_stream(seed, name(), example));
-      for (std::size_t k = 1; k < candidates(); ++k) into.push_back(sampler_.draw(rng.next()));
+      Rng rng = Candidates::draws(seed, name(), example);
+      for (std::size_t k = 1; k < candidates(); ++k) into.push_back(candidates_.draw(rng));
     }
     if (!options_.bias) return;
     const auto own =
@@ -127,19 +125,45 @@ class SampledCost final : public Layer {
     biases.insert(biases.end(), own.begin(), own.end());
   }
 
- private:
-  // The label is the first candidate, the negatives follow.
-  std::size_t candidates() const { return 1 + options_.negatives; }
+  Status lower(Lowering& lowering) const override {
+    const std::size_t input = lowering.add_input(std::make_unique<CandidateRows>(
+        CandidateRows::Options{name(), options_.weight, options_.bias}, labels_, candidates_));
+    op::SampledCost cost{.width = options_.input.width,
+                         .candidates = candidates(),
+                         .rows = input,
+                         .x = lowering.output(options_.input.layer),
+                         .weight = lowering.parameter(options_.weight),
+                         .slopes = lowering.scratch(index(), candidates()),
+                         .cost = lowering.add_cost(index())};
+    if (options_.bias) cost.bias = lowering.parameter(*options_.bias);
+    lowering.emit(cost);
+    lowering.at_backward([this, &lowering, cost] { lower_backward(lowering, cost); });
+    return {};
+  }
 
-  float correction(std::uint64_t id) const {
-    if (!options_.corrected) return 0;
-    return static_cast<float>(
-        kernels::logarithm(static_cast<double>(options_.negatives) * sampler_.probability(id)));
+ private:
+  std::size_t candidates() const { return candidates_.size(); }
+
+  void lower_backward(Lowering& lowering, const op::SampledCost& cost) const {
+    op::SampledCostBackward backward{
+        .width = cost.width,
+        .candidates = cost.candidates,
+        .rows = cost.rows,
+        .x = cost.x,
+        .weight = cost.weight,
+        .slopes = cost.slopes,
+        .x_gradient = lowering.output_gradient(options_.input.layer),
+        .accumulate = lowering.claim_output_gradient(options_.input.layer),
+        .weight_gradient = lowering.zeroed_parameter_gradient(options_.weight)};
+    if (options_.bias) {
+      backward.bias_gradient = lowering.zeroed_parameter_gradient(*options_.bias);
+    }
+    lowering.emit(backward);
   }
 
   Options options_;
   Labels labels_;
-  Sampler sampler_;
+  Candidates candidates_;
 };
 
 Result<Sampler> make_sampler(const Builder& builder) {
@@ -172,8 +196,7 @@ LayerResult make_sampled(Builder& builder, bool corrected) {
   SampledCost::Options options;
   options.input = input;
   options.classes = config.vocabulary;
-  options.negatives = config.negatives > 0 ? config.negatives : kNegativesDefault;
-  options.corrected = corrected;
+  const std::size_t negatives = config.negatives > 0 ? config.negatives : kNegativesDefault;
   PADDLE_TRY(options.label_slot, builder.slot(config.label, "label"));
   config::ParameterAttributes weight = config.weight;
   weight.sparse = true;
@@ -191,8 +214,8 @@ LayerResult make_sampled(Builder& builder, bool corrected) {
       return builder.error("its weight and its bias have one name");
     }
   }
-  return LayerResult(
-      std::make_unique<SampledCost>(builder, options, std::move(labels), std::move(sampler)));
+  return LayerResult(std::make_unique<SampledCost>(
+      builder, options, std::move(labels), Candidates(std::move(sampler), negatives, corrected)));
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ void compute(const op::Gather& op, HostFrame& frame);
 void compute(const op::GatherBackward& op, HostFrame& frame);
 void compute(const op::Pool& op, HostFrame& frame);
 void compute(const op::PoolBackward& op, HostFrame& frame);
+void compute(const op::SampledCost& op, HostFrame& frame);
+void compute(const op::SampledCostBackward& op, HostFrame& frame);
 // Ops on the vectors of one row.
 void compute(const op::LayerNorm& op, HostFrame& frame);
 void compute(const op::LayerNormBackward& op, HostFrame& frame);

@@ -235,6 +235,34 @@ struct CosineSimilarityBackward {
   float scale = 1;
 };
 
+// Cost of each row: sum over its candidates of softplus(-s) for the first and softplus(s) for the
+// others, where s = x . weight[row of the candidate] + bias - scale of the candidate. Where the
+// input has no row, a candidate takes no part. slopes = cost_scale * d cost / d s, 0 for those.
+struct SampledCost {
+  std::size_t width = 0;
+  std::size_t candidates = 0;
+  std::size_t rows = 0;  // the input: one index for each candidate, or two with a bias
+  Region x;
+  Region weight;
+  std::optional<Region> bias = {};
+  Region slopes;  // of `candidates` columns
+  std::size_t cost = 0;
+};
+
+// The gradients of weight and bias are added to, in the order of the candidates of each row.
+struct SampledCostBackward {
+  std::size_t width = 0;
+  std::size_t candidates = 0;
+  std::size_t rows = 0;  // the input
+  Region x;
+  Region weight;
+  Region slopes;
+  Region x_gradient;
+  bool accumulate = false;  // the gradient of x
+  Region weight_gradient;
+  std::optional<Region> bias_gradient = {};
+};
+
 }  // namespace paddle::nn::op
 
 namespace paddle::nn {
@@ -244,6 +272,7 @@ using Op =
                  op::Sum, op::Product, op::Dropout, op::BinaryCrossEntropy, op::SquaredError,
                  op::Zero, op::Gather, op::GatherBackward, op::Pool, op::PoolBackward,
                  op::LayerNorm, op::LayerNormBackward, op::PairSum, op::PairSumBackward,
-                 op::CosineSimilarity, op::CosineSimilarityBackward>;
+                 op::CosineSimilarity, op::CosineSimilarityBackward, op::SampledCost,
+                 op::SampledCostBackward>;
 
 }  // namespace paddle::nn

@@ -27,7 +27,9 @@ class NetworkMaker {
     for (const Output& output : outputs_) {
       if (!read_.contains(output.name)) unread.push_back(output.name);
     }
-    for (std::uint64_t i = rng_.below(3); i > 0; --i) add_cost({any().name});
+    for (std::uint64_t i = rng_.below(3); i > 0; --i) {
+      chance(3) ? add_sampled_cost(any().name) : add_cost({any().name});
+    }
     add_cost(unread.empty() ? std::vector{any().name} : unread);
     return layers_;
   }
@@ -203,6 +205,24 @@ class NetworkMaker {
       if (fits) return *found;
     }
     return add(fc(new_name("logits"), inputs, width, chance(2) ? "identity" : "tanh"), width);
+  }
+
+  void add_sampled_cost(const std::string& input) {
+    const std::string type = chance(2) ? "nce" : "negative_sampling";
+    config::LayerConfig config = layer(type, new_name("sampled"), {input});
+    config.label = "class";
+    config.vocabulary = kTestVocabulary;
+    config.negatives = static_cast<std::uint32_t>(rng_.below(6));
+    config.has_bias = !chance(3);
+    if (chance(2)) {
+      config.distribution = "unigram";
+      config.counts = {9, 1, 4, 2, 2, 7, 3};
+    }
+    if (chance(2)) {
+      const auto found = std::ranges::find(outputs_, input, &Output::name);
+      config.weight.name = fmt::format("table_{}_true", found->width);
+    }
+    add(std::move(config), 0);
   }
 
   void add_cost(const std::vector<std::string>& inputs) {
