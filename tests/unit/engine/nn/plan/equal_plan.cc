@@ -1,6 +1,7 @@
 #include "tests/unit/engine/nn/plan/equal_plan.h"
 
 #include <bit>
+#include <cmath>
 #include <span>
 
 #include <gtest/gtest.h>
@@ -23,6 +24,7 @@ class Comparison {
   void run(const Run& run) {
     test_.workspace.clear_gradients();
     const double cost = test_.network.forward(run, test_.workspace).value();
+    EXPECT_FALSE(std::isnan(cost));
     EXPECT_EQ(host_.forward(run).value(), cost);
     compare_costs();
     compare_outputs(run.rows());
@@ -79,7 +81,8 @@ void expect_equal_plan(TestNetwork& test, const Batch& batch, std::uint64_t seed
                       .parameters = parameters,
                       .mode = mode,
                       .seed = seed,
-                      .cost_scale = 1.0F / static_cast<float>(batch.size)});
+                      .cost_scale = 1.0F / static_cast<float>(batch.size),
+                      .compute = test.compute});
     }
   }
 }
