@@ -21,7 +21,6 @@ class Embedding final : public Layer {
   Embedding(const Builder& builder, TableRows rows, std::size_t size)
       : Layer(builder.config().name, builder.index(), rows.slots() * rows.options().length * size),
         rows_(std::move(rows)),
-        options_(rows_.options()),
         size_(size),
         slice_{index(), 0, width()} {}
 
@@ -34,10 +33,10 @@ class Embedding final : public Layer {
     auto& positions = access.positions(index());
     auto& starts = access.starts(index());
     starts.clear();
-    const float* table = options_.sparse ? run.parameters.sparse[options_.parameter].values.data()
-                                         : run.parameters.dense[options_.parameter].data();
+    const float* table = options().sparse ? run.parameters.sparse[options().parameter].values.data()
+                                          : run.parameters.dense[options().parameter].data();
     if (is_plain(run)) {
-      const std::size_t slots = options_.slots.size();
+      const std::size_t slots = options().slots.size();
       positions.resize(slots * run.rows());
       for (std::size_t i = 0; i < slots; ++i) {
         PADDLE_TRY_STATUS(rows_.locate(run, i, positions.data() + i, slots));
@@ -47,13 +46,13 @@ class Embedding final : public Layer {
       return {};
     }
     positions.clear();
-    for (std::size_t i = 0; i < options_.slots.size(); ++i) {
+    for (std::size_t i = 0; i < options().slots.size(); ++i) {
       starts.push_back(positions.size());
       const auto [first, last] = rows_.ids_of(run, i);
       positions.resize(starts[i] + (last - first));
       PADDLE_TRY_STATUS(rows_.locate(run, i, positions.data() + starts[i], 1));
     }
-    for (std::size_t i = 0; i < options_.slots.size(); ++i) {
+    for (std::size_t i = 0; i < options().slots.size(); ++i) {
       float* out = access.output(slice_.layer) + column(i);
       const auto own = std::span<const std::uint32_t>(positions).subspan(starts[i]);
       rows_.for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
@@ -64,7 +63,7 @@ class Embedding final : public Layer {
   }
 
   void backward(const Run& run, LayerAccess access) const override {
-    float* table = access.zeroed_parameter_gradient(options_.parameter);
+    float* table = access.zeroed_parameter_gradient(options().parameter);
     const std::span<const std::uint32_t> positions = access.positions(index());
     if (is_plain(run)) {
       const float* gradient = access.output_gradient(slice_.layer) + slice_.offset;
@@ -72,8 +71,8 @@ class Embedding final : public Layer {
       return;
     }
     // With stride 0 every row of a pooled bag gets the same gradient.
-    const std::size_t stride = options_.pooling == Pooling::kConcat ? size_ : 0;
-    for (std::size_t i = 0; i < options_.slots.size(); ++i) {
+    const std::size_t stride = options().pooling == Pooling::kConcat ? size_ : 0;
+    for (std::size_t i = 0; i < options().slots.size(); ++i) {
       const float* gradient = access.output_gradient(slice_.layer) + column(i);
       const auto own = positions.subspan(access.starts(index())[i]);
       rows_.for_bags(run, i, own, [&](std::size_t row, const Bag& bag) {
@@ -85,59 +84,61 @@ class Embedding final : public Layer {
 
   void collect_ids(const Batch& batch, std::uint64_t,
                    std::span<std::vector<std::uint64_t>> ids_by_parameter) const override {
-    if (!options_.sparse) return;
-    auto& into = ids_by_parameter[options_.parameter];
-    for (const std::size_t slot : options_.slots) {
+    if (!options().sparse) return;
+    auto& into = ids_by_parameter[options().parameter];
+    for (const std::size_t slot : options().slots) {
       const std::span ids(batch.slots[slot].ids);
       std::size_t count = into.size();
       into.resize(count + ids.size());
       for (const std::uint64_t id : ids) {
         into[count] = id;
-        count += static_cast<std::size_t>(id != options_.padding_id);
+        count += static_cast<std::size_t>(id != options().padding_id);
       }
       into.resize(count);
     }
   }
 
   Status lower(Lowering& lowering) const override {
-    const Region table = lowering.parameter(options_.parameter);
+    const Region table = lowering.parameter(options().parameter);
     const Region to = lowering.output(slice_.layer).columns_from(slice_.offset);
-    if (options_.pooling == Pooling::kSum || options_.pooling == Pooling::kMean) {
+    if (options().pooling == Pooling::kSum || options().pooling == Pooling::kMean) {
       const std::size_t input = lowering.add_input(std::make_unique<PooledRows>(rows_));
       lowering.emit(op::Pool{size_, rows_.slots(), input, table, to});
       lowering.at_backward([this, &lowering, input] {
         lowering.emit(op::PoolBackward{size_, rows_.slots(), input, gradient(lowering),
-                                       lowering.zeroed_parameter_gradient(options_.parameter)});
+                                       lowering.zeroed_parameter_gradient(options().parameter)});
       });
       return {};
     }
-    const std::size_t columns = rows_.slots() * options_.length;
+    const std::size_t columns = rows_.slots() * options().length;
     const std::size_t input = lowering.add_input(std::make_unique<GatheredRows>(rows_));
     lowering.emit(op::Gather{size_, columns, input, table, to});
     lowering.at_backward([this, &lowering, input, columns] {
-      lowering.emit(op::GatherBackward{size_, columns, options_.length, input, gradient(lowering),
-                                       lowering.zeroed_parameter_gradient(options_.parameter)});
+      lowering.emit(op::GatherBackward{size_, columns, options().length, input, gradient(lowering),
+                                       lowering.zeroed_parameter_gradient(options().parameter)});
     });
     return {};
   }
 
  private:
+  const TableRows::Options& options() const { return rows_.options(); }
+
   Region gradient(Lowering& lowering) const {
     return lowering.output_gradient(slice_.layer).columns_from(slice_.offset);
   }
 
   // First column of slot number i in a row of the slice.
-  std::size_t column(std::size_t i) const { return slice_.offset + i * options_.length * size_; }
+  std::size_t column(std::size_t i) const { return slice_.offset + i * options().length * size_; }
 
   // Whether an example has one unweighted row of each slot. Positions are then ordered by example,
   // as the rows are in the output; else by slot.
   bool is_plain(const Run& run) const {
-    return options_.pooling == Pooling::kNone && !rows_.has_weights(run);
+    return options().pooling == Pooling::kNone && !rows_.has_weights(run);
   }
-  kernels::RowLayout plain_layout() const { return {size_, options_.slots.size(), slice_.stride}; }
+  kernels::RowLayout plain_layout() const { return {size_, options().slots.size(), slice_.stride}; }
 
   void pool(const float* table, const Bag& bag, float* out) const {
-    if (options_.pooling != Pooling::kConcat) {
+    if (options().pooling != Pooling::kConcat) {
       kernels::pool_rows(table, size_, bag.positions, bag.scale, bag.weights, out);
       return;
     }
@@ -145,11 +146,10 @@ class Embedding final : public Layer {
       kernels::pool_rows(table, size_, bag.positions.subspan(k, 1), bag.scale,
                          bag.weights == nullptr ? nullptr : bag.weights + k, out + k * size_);
     }
-    std::fill(out + bag.positions.size() * size_, out + options_.length * size_, 0.0F);
+    std::fill(out + bag.positions.size() * size_, out + options().length * size_, 0.0F);
   }
 
   TableRows rows_;
-  const TableRows::Options& options_;  // of rows_
   std::size_t size_;
   OutputSlice slice_;
 };

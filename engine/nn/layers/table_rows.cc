@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/rows.h"
-
 namespace paddle::nn {
 
 std::pair<std::size_t, std::size_t> TableRows::ids_of(const Run& run, std::size_t i) const {
@@ -39,12 +37,6 @@ Status TableRows::locate(const Run& run, std::size_t i, std::uint32_t* position,
     *position = static_cast<std::uint32_t>(row);
   }
   return {};
-}
-
-float TableRows::mean_scale(std::span<const std::uint32_t> positions) {
-  const auto padding = std::ranges::count(positions, kernels::kNoRow);
-  const std::size_t count = positions.size() - static_cast<std::size_t>(padding);
-  return count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
 }
 
 }  // namespace paddle::nn

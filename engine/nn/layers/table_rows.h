@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/kernels/rows.h"
 #include "engine/nn/run.h"
 
 namespace paddle::nn {
@@ -77,8 +78,12 @@ class TableRows {
   }
 
  private:
-  // Padding ids do not count.
-  static float mean_scale(std::span<const std::uint32_t> positions);
+  // Padding ids do not count. Inline, since it is called for every bag.
+  static float mean_scale(std::span<const std::uint32_t> positions) {
+    const auto padding = std::ranges::count(positions, kernels::kNoRow);
+    const std::size_t count = positions.size() - static_cast<std::size_t>(padding);
+    return count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
+  }
 
   Options options_;
 };
