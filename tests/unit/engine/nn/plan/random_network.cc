@@ -22,7 +22,7 @@ class NetworkMaker {
   explicit NetworkMaker(std::uint64_t seed) : rng_(seed), outputs_{{"x", 5}, {"y", 3}} {}
 
   std::vector<config::LayerConfig> make() {
-    for (std::uint64_t i = 2 + rng_.below(7); i > 0; --i) add_any();
+    for (std::uint64_t i = 3 + rng_.below(10); i > 0; --i) add_any();
     std::vector<std::string> unread;
     for (const Output& output : outputs_) {
       if (!read_.contains(output.name)) unread.push_back(output.name);
@@ -50,6 +50,8 @@ class NetworkMaker {
     }
   }
   std::string new_name(std::string_view type) { return fmt::format("{}{}", type, layers_.size()); }
+  // Often one of two, so that parameters can be shared.
+  std::size_t any_size() { return chance(2) ? 4 + 12 * rng_.below(2) : 1 + rng_.below(40); }
   std::string any_activation() {
     const auto all = kernels::activations();
     return std::string(all[rng_.below(all.size())].name);
@@ -82,10 +84,10 @@ class NetworkMaker {
 
   void add_fc() {
     const Output first = any();
-    config::LayerConfig config = fc(new_name("fc"), {first.name}, 1 + rng_.below(40), "");
+    config::LayerConfig config = fc(new_name("fc"), {first.name}, any_size(), "");
     if (!chance(3)) config.activation = any_activation();
     config.has_bias = !chance(4);
-    if (chance(3)) config.bias.name = fmt::format("b_{}", config.size);
+    if (!chance(3)) config.bias.name = fmt::format("b_{}", config.size);
     if (chance(3)) {
       config.inputs.push_back(any().name);
     } else if (chance(2)) {
@@ -183,7 +185,7 @@ class NetworkMaker {
     if (chance(2)) config.inputs.push_back(any_of_width(first.width).name);
     if (chance(2)) config.rank = static_cast<std::uint32_t>(1 + rng_.below(first.width));
     config.has_bias = !chance(3);
-    if (chance(3)) config.bias.name = fmt::format("b_{}", first.width);
+    if (!chance(3)) config.bias.name = fmt::format("b_{}", first.width);
     if (config.rank == 0 && chance(3)) {
       config.weight.name = fmt::format("w_{}_{}", first.width, first.width);
     }
