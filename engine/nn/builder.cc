@@ -55,6 +55,12 @@ std::string shape(const wire::ParameterSpec& spec) {
 
 }  // namespace
 
+std::size_t element_count(const wire::ParameterSpec& spec) {
+  std::size_t count = 1;
+  for (const std::uint64_t dim : spec.dims()) count *= dim;
+  return count;
+}
+
 Result<std::size_t> ParameterList::declare(const ParameterRequest& request,
                                            const std::string& layer) {
   const wire::ParameterSpec spec = make_spec(request);

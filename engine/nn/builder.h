@@ -33,6 +33,9 @@ struct ParameterRequest {
   double initial_std = 0;  // where the attributes have a negative one
 };
 
+// Of a dense parameter.
+std::size_t element_count(const wire::ParameterSpec& spec);
+
 // Parameters that the layers of a network declare. Layers that give one name share the parameter,
 // and must agree on its shape and attributes.
 class ParameterList {

@@ -59,11 +59,8 @@ class Layer {
   // Types of the evaluators that this cost gets where a job names none.
   virtual std::vector<std::string_view> default_evaluators() const { return {}; }
   // Emits the layer's forward as ops on symbolic buffers, and gives the lowering a function that
-  // emits its backward. What these compute must equal forward() and backward() bit for bit. kUsage:
-  // the type of the layer has no ops yet.
-  virtual Status lower(Lowering& /*lowering*/) const {
-    return Error{Errc::kUsage, "layer '" + name_ + "': its type cannot be trained on a GPU yet"};
-  }
+  // emits its backward. What these compute must equal forward() and backward() bit for bit.
+  virtual void lower(Lowering& lowering) const = 0;
 
  private:
   std::string name_;

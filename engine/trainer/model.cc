@@ -5,6 +5,7 @@
 
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/product_memory.h"
+#include "engine/parameter/parameter_set.h"
 
 namespace paddle::trainer {
 namespace {
@@ -57,7 +58,7 @@ Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& t
     }
     client::DenseParameter& parameter = dense_.emplace_back();
     parameter.parameter = index;
-    parameter.value.resize(nn::element_count(spec));
+    parameter.value.resize(parameter::element_count(spec));
     parameter.gradient.resize(parameter.value.size(), 0.0F);
   }
 }

@@ -125,7 +125,7 @@ class SampledCost final : public Layer {
     biases.insert(biases.end(), own.begin(), own.end());
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const std::size_t input = lowering.add_input(std::make_unique<CandidateRows>(
         CandidateRows::Options{name(), options_.weight, options_.bias}, labels_, candidates_));
     op::SampledCost cost{.width = options_.input.width,
@@ -138,7 +138,6 @@ class SampledCost final : public Layer {
     if (options_.bias) cost.bias = lowering.parameter(*options_.bias);
     lowering.emit(cost);
     lowering.at_backward([this, &lowering, cost] { lower_backward(lowering, cost); });
-    return {};
   }
 
  private:

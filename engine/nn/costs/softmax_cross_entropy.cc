@@ -27,7 +27,7 @@ class SoftmaxCrossEntropy final : public Cost {
     return {};
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     lowering.emit(op::SoftmaxCrossEntropy{
         .width = input().width,
         .logits = lowering.output(input().layer),
@@ -35,7 +35,6 @@ class SoftmaxCrossEntropy final : public Cost {
         .gradient = lower_gradient(lowering),
         .cost = lowering.add_cost(index()),
         .predictions = lowering.predictions(input().layer)});
-    return {};
   }
 
   std::vector<std::string_view> default_evaluators() const override {

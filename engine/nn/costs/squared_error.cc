@@ -26,7 +26,7 @@ class SquaredError final : public Cost {
     return {};
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const std::size_t width = input().width;
     const auto labels_input =
         lowering.add_input(std::make_unique<FloatLabels>(labels(), width, &Labels::numbers));
@@ -35,7 +35,6 @@ class SquaredError final : public Cost {
                                    .labels = lowering.input_floats(labels_input, width),
                                    .gradient = lower_gradient(lowering),
                                    .cost = lowering.add_cost(index())});
-    return {};
   }
 
   std::vector<std::string_view> default_evaluators() const override { return {"rmse"}; }

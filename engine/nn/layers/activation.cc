@@ -34,7 +34,7 @@ class ActivationLayer final : public Layer {
                         add);
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const Region in = lowering.output(input_.layer);
     const Region out = lowering.output(index());
     lowering.emit(op::Activate{&activation_, width(), in, out});
@@ -48,7 +48,6 @@ class ActivationLayer final : public Layer {
                              lowering.output_gradient(input_.layer),
                              lowering.claim_output_gradient(input_.layer)});
     });
-    return {};
   }
 
  private:

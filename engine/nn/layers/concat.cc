@@ -45,7 +45,7 @@ class Concat final : public Layer {
     }
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     for (const auto& [input, offset] : parts_) {
       lowering.emit(op::Copy{input.width, lowering.output(input.layer),
                              lowering.output(index()).columns_from(offset)});
@@ -58,7 +58,6 @@ class Concat final : public Layer {
             lowering.output_gradient(input.layer), lowering.claim_output_gradient(input.layer)});
       }
     });
-    return {};
   }
 
  private:

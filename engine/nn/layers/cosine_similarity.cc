@@ -40,7 +40,7 @@ class CosineSimilarity final : public Layer {
     }
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const std::size_t inner = inputs_[0].width;
     const std::array<Region, 2> in{lowering.output(inputs_[0].layer),
                                    lowering.output(inputs_[1].layer)};
@@ -58,7 +58,6 @@ class CosineSimilarity final : public Layer {
             .scale = scale_});
       }
     });
-    return {};
   }
 
  private:

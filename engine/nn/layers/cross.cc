@@ -76,7 +76,7 @@ class Cross final : public Layer {
     multiply_backward(run, access, options_.weight, options_.rank, buffers.down_slope);
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const Region x = lowering.output(options_.input.layer);
     const Region out = lowering.output(index());
     const Region product = lowering.scratch(index(), width());
@@ -93,7 +93,6 @@ class Cross final : public Layer {
     lowering.emit(op::Copy{width(), x, out, true});
     lowering.at_backward(
         [this, &lowering, product, inner] { lower_backward(lowering, product, inner); });
-    return {};
   }
 
  private:

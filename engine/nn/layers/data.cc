@@ -41,11 +41,10 @@ class Data final : public Layer {
   void backward(const Run&, LayerAccess) const override {}
   std::size_t gradient_width() const override { return 0; }
 
-  Status lower(Lowering& lowering) const override {
-    if (!is_read_) return {};
+  void lower(Lowering& lowering) const override {
+    if (!is_read_) return;
     const auto input = lowering.add_input(std::make_unique<FloatSlot>(slot_index_, width()));
     lowering.put_output(index(), input);
-    return {};
   }
 
  private:

@@ -41,7 +41,7 @@ class Dropout final : public Layer {
                       access.output_gradient(input_.layer));
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const Region mask = lowering.scratch(index(), width());
     lowering.emit(op::Dropout{.width = width(),
                               .from = lowering.output(input_.layer),
@@ -56,7 +56,6 @@ class Dropout final : public Layer {
                                 lowering.output_gradient(input_.layer),
                                 lowering.claim_output_gradient(input_.layer)});
     });
-    return {};
   }
 
  private:

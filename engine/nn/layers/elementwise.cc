@@ -39,7 +39,7 @@ class Elementwise final : public Layer {
     }
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     std::vector<Region> in;
     for (const LayerInput& input : inputs_) in.push_back(lowering.output(input.layer));
     const Region out = lowering.output(index());
@@ -51,7 +51,6 @@ class Elementwise final : public Layer {
     lowering.at_backward([this, &lowering] {
       for (std::size_t i = 0; i < inputs_.size(); ++i) lower_backward(lowering, i);
     });
-    return {};
   }
 
  private:

@@ -98,7 +98,7 @@ class Embedding final : public Layer {
     }
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const Region table = lowering.parameter(options().parameter);
     const Region to = lowering.output(slice_.layer).columns_from(slice_.offset);
     if (options().pooling == Pooling::kSum || options().pooling == Pooling::kMean) {
@@ -108,7 +108,7 @@ class Embedding final : public Layer {
         lowering.emit(op::PoolBackward{size_, rows_.slots(), input, gradient(lowering),
                                        lowering.zeroed_parameter_gradient(options().parameter)});
       });
-      return {};
+      return;
     }
     const std::size_t columns = rows_.slots() * options().length;
     const std::size_t input = lowering.add_input(std::make_unique<GatheredRows>(rows_));
@@ -117,7 +117,6 @@ class Embedding final : public Layer {
       lowering.emit(op::GatherBackward{size_, columns, options().length, input, gradient(lowering),
                                        lowering.zeroed_parameter_gradient(options().parameter)});
     });
-    return {};
   }
 
  private:

@@ -50,7 +50,7 @@ class FactorizationMachine final : public Layer {
     }
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const Region sums = lowering.scratch(index(), factors_);
     op::PairSum forward{.factors = factors_, .to = lowering.output(index()), .sums = sums};
     for (const LayerInput& input : inputs_) forward.from.push_back(fields(lowering, input));
@@ -67,7 +67,6 @@ class FactorizationMachine final : public Layer {
                                 .accumulate = lowering.claim_output_gradient(input.layer)});
       }
     });
-    return {};
   }
 
  private:

@@ -75,7 +75,7 @@ class FullyConnected final : public Layer {
     }
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const bool is_relu = activation_.name == "relu";
     const Region out = lowering.output(index());
     const Region sum = activation_.reads_input ? lowering.scratch(index(), width()) : out;
@@ -99,7 +99,6 @@ class FullyConnected final : public Layer {
       lowering.emit(op::Activate{&activation_, width(), sum, out});
     }
     lowering.at_backward([this, &lowering, sum] { lower_backward(lowering, sum); });
-    return {};
   }
 
  private:

@@ -37,7 +37,7 @@ class LayerNorm final : public Layer {
         access.zeroed_parameter_gradient(bias_));
   }
 
-  Status lower(Lowering& lowering) const override {
+  void lower(Lowering& lowering) const override {
     const Region in = lowering.output(input_.layer);
     const Region gain = lowering.parameter(gain_);
     const Region statistics = lowering.scratch(index(), 2);
@@ -60,7 +60,6 @@ class LayerNorm final : public Layer {
                                 .gain_gradient = lowering.zeroed_parameter_gradient(gain_),
                                 .bias_gradient = lowering.zeroed_parameter_gradient(bias_)});
     });
-    return {};
   }
 
  private:

@@ -11,12 +11,6 @@
 
 namespace paddle::nn {
 
-std::size_t element_count(const wire::ParameterSpec& spec) {
-  std::size_t count = 1;
-  for (const std::uint64_t dim : spec.dims()) count *= dim;
-  return count;
-}
-
 Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
                                const std::vector<config::SlotConfig>& slots,
                                const std::vector<config::LayerConfig>& evaluators,
@@ -199,9 +193,9 @@ void Network::backward(const Run& run, Workspace& workspace) const {
   }
 }
 
-Result<Plan> Network::lower() const {
+Plan Network::lower() const {
   Lowering lowering(layers_, parameters_);
-  for (const Layer* layer : used_) PADDLE_TRY_STATUS(layer->lower(lowering));
+  for (const Layer* layer : used_) layer->lower(lowering);
   // A network for predictions uses no cost, which every network has.
   const bool is_for_predictions = used_.size() < layers_.size();
   return is_for_predictions ? lowering.take_forward() : lowering.take();

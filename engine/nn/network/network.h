@@ -19,9 +19,6 @@
 
 namespace paddle::nn {
 
-// Of a dense parameter.
-std::size_t element_count(const wire::ParameterSpec& spec);
-
 class Network {
  public:
   // `slots` are those of a batch, in its order. Without `evaluators`, each cost gets its default
@@ -62,8 +59,8 @@ class Network {
   void backward(const Run& run, Workspace& workspace) const;
 
   // The same computation as ops for an executor other than the layers themselves; of a network for
-  // predictions the forward alone. kUsage: names a layer whose type has no ops yet.
-  Result<Plan> lower() const;
+  // predictions the forward alone.
+  Plan lower() const;
 
  private:
   Network() = default;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/nn/builder.h"
 
 namespace paddle::nn {
 
@@ -57,9 +58,7 @@ Region Lowering::scratch(std::size_t layer, std::size_t width) {
 Buffer Lowering::of_parameter(Buffer::Kind kind, std::size_t parameter) const {
   const wire::ParameterSpec& spec = parameters_[parameter];
   if (spec.sparse()) return {kind, parameter, spec.dims(1), Buffer::Rows::kTable};
-  std::size_t count = 1;
-  for (const std::uint64_t dim : spec.dims()) count *= dim;
-  return {kind, parameter, count, Buffer::Rows::kOne};
+  return {kind, parameter, element_count(spec), Buffer::Rows::kOne};
 }
 
 Region Lowering::parameter(std::size_t parameter) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "engine/nn/builder.h"
 #include "tests/unit/engine/nn/test_network.h"
 
 namespace paddle::nn {

@@ -69,9 +69,8 @@ class Comparison {
 }  // namespace
 
 void expect_equal_plan(TestNetwork& test, const Batch& batch, std::uint64_t seed) {
-  const auto plan = test.network.lower();
-  ASSERT_TRUE(plan) << plan.error().message;
-  Comparison comparison(test, *plan);
+  const Plan plan = test.network.lower();
+  Comparison comparison(test, plan);
   const Parameters parameters = test.views(batch, seed);
   for (const Mode mode : {Mode::kTrain, Mode::kTest}) {
     for (const std::size_t begin : {std::size_t{0}, batch.size / 3}) {
