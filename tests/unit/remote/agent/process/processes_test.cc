@@ -152,37 +152,35 @@ TEST_F(AgentTest, OneThatEndedIsStartedAgainWhileItsLeftoversAreBeingEnded) {
   EXPECT_EQ(second.exit_code, 3);
 }
 
+class AgentLeftovers : public AgentTest {
+ protected:
+  // The first life puts a program into the background, which writes its pid to the file `left`, and
+  // is killed; the second one ends with 5 if that program still runs.
+  void expect_ended(const std::string& program) {
+    const auto agent = connect_agent();
+    push_script(*agent, "parent",
+                "if [ $1 = 2 ]; then kill -0 \"$(cat left)\" && exit 5; exit 0; fi\n" + program +
+                    " &\nwhile ! [ -e left ]; do :; done; kill -9 $$\n");
+    ProcessSpec spec = script("parent", "p");
+    spec.arguments = {"{life}"};
+    spec.restarts = 1;
+    ASSERT_TRUE(agent->start(spec));
+    const ProcessStatus ended = wait_end(*agent, "job-1", "p");
+    EXPECT_EQ(ended.life, 2U);
+    EXPECT_EQ(ended.exit_code, 0);
+  }
+};
+
 // As a trainer does with the programs that fetch its data.
-TEST_F(AgentTest, WhatALifeLeftInAGroupOfItsOwnEndsBeforeTheNextLife) {
-  const auto agent = connect_agent();
-  push_script(*agent, "parent",
-              "if [ $1 = 2 ]; then kill -0 \"$(cat left)\" && exit 5; exit 0; fi\n"
-              "perl -e 'setpgrp; open F, q(>), q(left.new); print F $$; close F;"
-              " rename q(left.new), q(left); exec q(sleep), 1000' &\n"
-              "while ! [ -e left ]; do :; done; kill -9 $$\n");
-  ProcessSpec spec = script("parent", "p");
-  spec.arguments = {"{life}"};
-  spec.restarts = 1;
-  ASSERT_TRUE(agent->start(spec));
-  const ProcessStatus ended = wait_end(*agent, "job-1", "p");
-  EXPECT_EQ(ended.life, 2U);
-  EXPECT_EQ(ended.exit_code, 0);
+TEST_F(AgentLeftovers, InAGroupOfTheirOwnEndBeforeTheNextLife) {
+  expect_ended(
+      "perl -e 'setpgrp; open F, q(>), q(left.new); print F $$; close F;"
+      " rename q(left.new), q(left); exec q(sleep), 1000'");
 }
 
 // As a program does that such a program puts into the background with setsid(1).
-TEST_F(AgentTest, WhatALifeLeftInASessionOfItsOwnEndsBeforeTheNextLife) {
-  const auto agent = connect_agent();
-  push_script(*agent, "parent",
-              "if [ $1 = 2 ]; then kill -0 \"$(cat left)\" && exit 5; exit 0; fi\n"
-              "setsid sh -c 'echo $$ >left.new; mv left.new left; exec sleep 1000' &\n"
-              "while ! [ -e left ]; do :; done; kill -9 $$\n");
-  ProcessSpec spec = script("parent", "p");
-  spec.arguments = {"{life}"};
-  spec.restarts = 1;
-  ASSERT_TRUE(agent->start(spec));
-  const ProcessStatus ended = wait_end(*agent, "job-1", "p");
-  EXPECT_EQ(ended.life, 2U);
-  EXPECT_EQ(ended.exit_code, 0);
+TEST_F(AgentLeftovers, InASessionOfTheirOwnEndBeforeTheNextLife) {
+  expect_ended("setsid sh -c 'echo $$ >left.new; mv left.new left; exec sleep 1000'");
 }
 
 TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
