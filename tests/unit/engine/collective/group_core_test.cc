@@ -77,5 +77,16 @@ TEST_F(TwoCores, EventsOfFramesHaveTheirPlaceInTheBucketOnBothSides) {
   EXPECT_EQ(sent, offsets(cores_[1], EventKind::kReceived));
 }
 
+// Facts are taken before this rank has posted its own, so their memory must have a limit.
+TEST_F(TwoCores, FactsMayBringAsMuchAsASmallGradientHas) {
+  DecodedHeader step;
+  step.header.type = static_cast<std::uint8_t>(FrameType::kStep);
+  step.header.sequence = 1;
+  step.tail_bytes = static_cast<std::uint32_t>(whole_bytes_max(2));
+  EXPECT_EQ(core_of(0).judge(kNow, 1, step), GroupCore::Verdict::kTake);
+  step.tail_bytes += sizeof(float);
+  EXPECT_EQ(core_of(0).judge(kNow, 1, step), GroupCore::Verdict::kBroken);
+}
+
 }  // namespace
 }  // namespace paddle::collective
