@@ -1,0 +1,106 @@
+// Card that computes: memory of its own, streams of work that run in order beside each other, and
+// events between them. The host only orders work, which runs later. An order that the card refuses
+// breaks the device: wait() and all that gives a Result say why from then on, and orders are
+// passed over. Not thread-safe, but that is_done() and wait() may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "engine/kernels/device/kernel.h"
+
+namespace paddle::device {
+
+struct Card {
+  std::uint32_t index = 0;
+  std::string name;
+  std::string uuid;  // GPU-..., as nvidia-smi prints it
+  std::size_t memory_bytes = 0;
+};
+
+// Handles are the device's own; null is none.
+struct StreamHandle {
+  void* value = nullptr;
+  bool operator==(const StreamHandle&) const = default;
+};
+struct EventHandle {
+  void* value = nullptr;
+};
+struct GraphHandle {
+  void* value = nullptr;
+};
+
+// Precision of a product's factors; sums are in float32 always.
+enum class Precision { kFloat32, kTensorFloat32, kBfloat16 };
+
+// c = op(a) op(b), or += when accumulate, with op(a) m x k and op(b) k x n; all row-major, rows
+// stride values apart; then the bias is added to every row, then relu. a and b are bfloat16 where
+// precision says so, c and bias float32 always.
+struct Product {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::size_t k = 0;
+  Precision precision = Precision::kFloat32;
+  const void* a = nullptr;
+  std::size_t a_stride = 0;
+  const void* b = nullptr;
+  std::size_t b_stride = 0;
+  float* c = nullptr;
+  std::size_t c_stride = 0;
+  bool accumulate = false;
+  const float* bias = nullptr;  // optional
+  bool relu = false;
+};
+
+class Device {
+ public:
+  Device() = default;
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  virtual const Card& card() const = 0;
+
+  // Of the card. kResource: it has no more, with its name and what is left.
+  virtual Result<std::byte*> allocate(std::size_t bytes) = 0;
+  virtual void release(std::byte* memory) = 0;
+  // Of the host, pinned: the only memory that upload and download take.
+  virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;
+  virtual void release_pinned(std::byte* memory) = 0;
+
+  enum class Urgency { kNormal, kHigh };
+  virtual Result<StreamHandle> open_stream(Urgency urgency) = 0;
+  virtual void close_stream(StreamHandle stream) = 0;
+  virtual Result<EventHandle> make_event() = 0;
+  virtual void destroy_event(EventHandle event) = 0;
+
+  // The event comes when all that the stream was given before is done.
+  virtual void record(StreamHandle stream, EventHandle event) = 0;
+  // Later orders of the stream start after the event, if that was ever recorded.
+  virtual void wait_for(StreamHandle stream, EventHandle event) = 0;
+  virtual Result<bool> is_done(EventHandle event) = 0;
+  // kUnreachable: the deadline passed.
+  virtual Status wait(EventHandle event, TimePoint deadline) = 0;
+
+  // In the order of the stream. PADDLE_CHECKs that the host's side is pinned.
+  virtual void upload(StreamHandle stream, const std::byte* from, std::byte* to,
+                      std::size_t bytes) = 0;
+  virtual void download(StreamHandle stream, const std::byte* from, std::byte* to,
+                        std::size_t bytes) = 0;
+  virtual void launch(StreamHandle stream, const kernels::device::Kernel& kernel) = 0;
+  virtual void multiply(StreamHandle stream, const Product& product) = 0;
+
+  // The orders between the two are kept as a graph and not run; pointers in it stay
+  // as they are. While a stream is captured no memory is allocated and no event asked.
+  virtual void begin_capture(StreamHandle stream) = 0;
+  virtual Result<GraphHandle> end_capture(StreamHandle stream) = 0;
+  virtual void destroy_graph(GraphHandle graph) = 0;
+  virtual void replay(StreamHandle stream, GraphHandle graph) = 0;
+};
+
+}  // namespace paddle::device
