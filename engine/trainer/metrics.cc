@@ -29,12 +29,6 @@ void add_values(JsonObject& fields, std::string_view prefix, const std::vector<n
 
 }  // namespace
 
-void Score::add(const Score& other) {
-  samples += other.samples;
-  cost += other.cost;
-  tally.add(other.tally);
-}
-
 std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
                           const std::optional<Reading>& current) {
   std::string line = fmt::format("Pass={} Batch={} samples={} AvgCost={:.6g}", pass, batch,

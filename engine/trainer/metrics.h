@@ -13,19 +13,10 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "base/tally.h"
 #include "engine/nn/evaluator.h"
+#include "engine/trainer/compute/score.h"
 
 namespace paddle::trainer {
-
-// Sums over a range of examples.
-struct Score {
-  std::uint64_t samples = 0;
-  double cost = 0;
-  Tally tally;  // of the evaluators
-
-  void add(const Score& other);
-};
 
 // The mean cost and the evaluators' values of a score.
 struct Reading {

@@ -1,11 +1,10 @@
 #include "engine/trainer/model.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "engine/kernels/elementwise.h"
 #include "engine/kernels/product_memory.h"
 #include "engine/parameter/parameter_set.h"
+#include "engine/trainer/compute/host_executor.h"
 
 namespace paddle::trainer {
 namespace {
@@ -40,18 +39,20 @@ Result<Model> Model::build(const config::JobConfig& job, bool has_bfloat16) {
   PADDLE_TRY(nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
   PADDLE_TRY(BatchNotes notes, BatchNotes::build(job, network.parameters()));
-  return Model(std::move(network), std::move(notes), job.train);
+  return Model(std::make_unique<nn::Network>(std::move(network)), std::move(notes), job.train);
 }
 
-Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& train)
+Model::Model(std::unique_ptr<nn::Network> network, BatchNotes notes,
+             const config::TrainConfig& train)
     : network_(std::move(network)),
       notes_(std::move(notes)),
       compute_(train.bfloat16 ? kernels::Compute::kBfloat16 : kernels::Compute::kFloat32),
       team_(std::make_unique<ThreadTeam>(train.trainer_count)),
-      workspaces_(train.trainer_count),
-      ids_(network_.parameters().size()) {
-  for (std::uint32_t index = 0; index < network_.parameters().size(); ++index) {
-    const wire::ParameterSpec& spec = network_.parameters()[index];
+      executor_(std::make_unique<HostExecutor>(*network_, *team_)),
+      ids_(network_->parameters().size()),
+      gradients_(network_->parameters().size()) {
+  for (std::uint32_t index = 0; index < network_->parameters().size(); ++index) {
+    const wire::ParameterSpec& spec = network_->parameters()[index];
     if (spec.sparse()) {
       rows_.emplace_back().parameter = index;
       continue;
@@ -64,12 +65,12 @@ Model::Model(nn::Network network, BatchNotes notes, const config::TrainConfig& t
 }
 
 Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
-  PADDLE_TRY_STATUS(network_.check(batch));
-  network_.collect_ids(batch, seed, ids_);
+  PADDLE_TRY_STATUS(network_->check(batch));
+  network_->collect_ids(batch, seed, ids_);
   lookups_.resize(rows_.size());
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     client::SparseRows& rows = rows_[i];
-    const auto width = network_.parameters()[rows.parameter].dims(1);
+    const auto width = network_->parameters()[rows.parameter].dims(1);
     rows.ids.swap(ids_[rows.parameter]);
     rows.values.resize(rows.ids.size() * width);
     rows.gradients.resize(rows.values.size());
@@ -80,78 +81,40 @@ Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
 
 Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed) {
   nn::Parameters parameters;
-  parameters.dense.resize(network_.parameters().size());
-  parameters.sparse.resize(network_.parameters().size());
+  parameters.dense.resize(network_->parameters().size());
+  parameters.sparse.resize(network_->parameters().size());
   for (const client::DenseParameter& one : dense_) parameters.dense[one.parameter] = one.values();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     parameters.sparse[rows_[i].parameter] = {rows_[i].ids, rows_[i].values, &lookups_[i]};
   }
 
-  const std::size_t parts = std::min(team_->size(), batch.size);
-  if (mode == nn::Mode::kTrain) put_gradients();
-  std::vector<Result<double>> costs(parts, 0.0);
-  team_->run([&](std::size_t part) {
-    if (part >= parts) return;
-    const nn::Run range{.batch = batch,
-                        .begin = batch.size * part / parts,
-                        .end = batch.size * (part + 1) / parts,
-                        .parameters = parameters,
-                        .mode = mode,
-                        .seed = seed,
-                        .cost_scale = 1.0F / static_cast<float>(batch.size),
-                        .compute = compute_};
-    nn::Workspace& workspace = workspaces_[part];
-    workspace.clear_gradients();
-    costs[part] = network_.forward(range, workspace);
-    if (costs[part] && mode == nn::Mode::kTrain) network_.backward(range, workspace);
-  });
-
-  Score score;
-  score.samples = batch.size;
-  for (std::size_t part = 0; part < parts; ++part) {
-    if (!costs[part]) return std::move(costs[part]).error();
-    score.cost += *costs[part];
-    score.tally.add(workspaces_[part].tally());
-  }
-  return score;
+  const bool trains = mode == nn::Mode::kTrain;
+  if (trains) put_gradients();
+  return executor_->run({.batch = batch,
+                         .begin = 0,
+                         .end = batch.size,
+                         .parameters = parameters,
+                         .mode = mode,
+                         .seed = seed,
+                         .cost_scale = 1.0F / static_cast<float>(batch.size),
+                         .compute = compute_},
+                        trains ? Gradients(gradients_) : Gradients());
 }
 
-// The first thread writes its gradients straight to where the sum over threads will be.
 void Model::put_gradients() {
-  for (client::DenseParameter& one : dense_)
-    workspaces_[0].set_gradient_buffer(one.parameter, one.gradients());
-  for (client::SparseRows& one : rows_)
-    workspaces_[0].set_gradient_buffer(one.parameter, one.gradients);
-}
-
-// Every thread reduces one range of each parameter, so that an element stays in one cache.
-void Model::reduce(std::size_t parts) {
-  if (parts <= 1) return;
-  team_->run([&](std::size_t member) {
-    const auto reduce_range = [&](std::size_t parameter, std::span<float> into) {
-      const std::size_t begin = into.size() * member / team_->size();
-      const std::size_t end = into.size() * (member + 1) / team_->size();
-      for (std::size_t part = 1; part < parts; ++part) {
-        const std::span<const float> gradient = workspaces_[part].gradient(parameter);
-        PADDLE_CHECK(gradient.size() == into.size());
-        kernels::add(end - begin, gradient.data() + begin, into.data() + begin);
-      }
-    };
-    for (client::DenseParameter& one : dense_) reduce_range(one.parameter, one.gradients());
-    for (client::SparseRows& one : rows_) reduce_range(one.parameter, one.gradients);
-  });
+  for (client::DenseParameter& one : dense_) gradients_[one.parameter] = one.gradients();
+  for (client::SparseRows& one : rows_) gradients_[one.parameter] = one.gradients;
 }
 
 Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY(const Score score, run(batch, nn::Mode::kTrain, seed));
-  reduce(std::min(team_->size(), batch.size));
   notes_.write(batch, rows_);
   return score;
 }
 
 Reading Model::read(const Score& score) const {
   const double mean = score.samples == 0 ? 0 : score.cost / static_cast<double>(score.samples);
-  return {score.samples, mean, network_.values(score.tally)};
+  return {score.samples, mean, network_->values(score.tally)};
 }
 
 Result<Score> Model::test(const nn::Batch& batch, std::uint64_t seed) {

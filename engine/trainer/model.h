@@ -10,6 +10,7 @@
 #include "engine/config/job_config.h"
 #include "engine/nn/network/network.h"
 #include "engine/trainer/batches/batch_notes.h"
+#include "engine/trainer/compute/executor.h"
 #include "engine/trainer/metrics.h"
 
 namespace paddle::trainer {
@@ -20,7 +21,7 @@ class Model {
   static Result<Model> build(const config::JobConfig& job,
                              bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16));
 
-  const std::vector<wire::ParameterSpec>& parameters() const { return network_.parameters(); }
+  const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given
   // to prepare().
   std::vector<client::DenseParameter>& dense() { return dense_; }
@@ -29,31 +30,31 @@ class Model {
   // Collects the rows that train() or test() of the batch will use with that seed. kData: the batch
   // does not fit the network.
   Status prepare(const nn::Batch& batch, std::uint64_t seed);
-  // Runs forward and backward, each thread on a contiguous part of the batch. The gradients are
-  // means over the batch, summed in thread order. `seed` differs from batch to batch.
+  // Runs forward and backward. The gradients are means over the batch. `seed` differs from batch to
+  // batch.
   Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
   Result<Score> test(const nn::Batch& batch, std::uint64_t seed);
   // Idle between train and test.
   ThreadTeam& team() { return *team_; }
   // All zero, of the shape of every score's tally.
-  const Tally& empty_tally() const { return network_.empty_tally(); }
+  const Tally& empty_tally() const { return network_->empty_tally(); }
   Reading read(const Score& score) const;
 
  private:
-  Model(nn::Network network, BatchNotes notes, const config::TrainConfig& train);
+  Model(std::unique_ptr<nn::Network> network, BatchNotes notes, const config::TrainConfig& train);
   Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
   void put_gradients();
-  void reduce(std::size_t parts);
 
-  nn::Network network_;
+  std::unique_ptr<const nn::Network> network_;
   BatchNotes notes_;
   kernels::Compute compute_;
   std::unique_ptr<ThreadTeam> team_;
-  std::vector<nn::Workspace> workspaces_;  // by thread
+  std::unique_ptr<Executor> executor_;
+  std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
+  std::vector<std::span<float>> gradients_;      // likewise
   std::vector<client::DenseParameter> dense_;
   std::vector<client::SparseRows> rows_;
-  std::vector<nn::RowLookup> lookups_;           // of rows_
-  std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
+  std::vector<nn::RowLookup> lookups_;  // of rows_
 };
 
 // Clips gradients by norm, before a push, where the whole gradient of a parameter is present; a

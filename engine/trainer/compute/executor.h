@@ -1,0 +1,27 @@
+// Computation of a batch: forward and, in training, backward.
+#pragma once
+
+#include <span>
+
+#include "base/result.h"
+#include "engine/nn/run.h"
+#include "engine/trainer/compute/score.h"
+
+namespace paddle::trainer {
+
+// Where the gradients of a batch go, by parameter.
+using Gradients = std::span<const std::span<float>>;
+
+class Executor {
+ public:
+  Executor() = default;
+  virtual ~Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // The run is that of a whole batch, with a lookup for each sparse table. In training the
+  // gradients are overwritten; a test has none. kData: as Network::forward.
+  virtual Result<Score> run(const nn::Run& batch, Gradients gradients) = 0;
+};
+
+}  // namespace paddle::trainer
