@@ -65,6 +65,7 @@ class FramedAgentClient final : public AgentClient {
     out.utc_offset_s = facts.utc_offset_s();
     out.cuda_library = escape_control(facts.cuda_library());
     out.nccl_library = escape_control(facts.nccl_library());
+    out.cublas_library = escape_control(facts.cublas_library());
     out.visible_gpus = escape_control(facts.visible_gpus());
     for (const auto& one : facts.interfaces())
       out.interfaces.emplace(escape_control(one.address()), escape_control(one.name()));

@@ -42,6 +42,7 @@ struct HostFacts {
   std::int32_t utc_offset_s = 0;                       // of local time, in which logs are written
   std::map<std::string, std::string> interfaces = {};  // names of those that are up, by address
   std::string cuda_library = {}, nccl_library = {};    // versions; "": not found
+  std::string cublas_library = {};                     // likewise, of libcublasLt
   std::string visible_gpus = {};  // CUDA_VISIBLE_DEVICES of the login environment
 
   std::vector<std::string> gpu_models() const {

@@ -7,6 +7,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/job/engines.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/feed.h"
 #include "cli/watch/pace.h"
@@ -90,6 +91,7 @@ Status run(Context& context, const NodeTarget& options) {
       fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
   ClusterSession session = ClusterSession::open(context, cluster, nodes);
   CheckedCluster checked{cluster, nodes, std::vector<NodeFindings>(nodes.size()), {}};
+  checked.has_gpu_engine = static_cast<bool>(check_gpu_engine(context));
   std::vector<Member>& members = session.members();
   std::vector<std::string> addresses;
   for (const ClusterNode& node : cluster.nodes) addresses.push_back(node.address);

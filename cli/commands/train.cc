@@ -16,6 +16,7 @@
 #include "cli/cluster/selection.h"
 #include "cli/commands/following.h"
 #include "cli/job/check.h"
+#include "cli/job/engines.h"
 #include "cli/job/folders.h"
 #include "cli/job/plan.h"
 #include "cli/job/resume/resume.h"
@@ -25,7 +26,6 @@
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/surroundings.h"
-#include "cli/workspace/engine_program.h"
 #include "cli/workspace/trainer_environment.h"
 
 namespace paddle::cli {
@@ -53,8 +53,8 @@ OptionList plan_options(PlanOptions& options) {
        "\"collective\" or \"local_sgd\", or a program of your own: none",
        &options.pservers, "", 0, kProcessesMax},
       {"--gpus",
-       "a trainer of your own program for each GPU: all, a number of them on each node, or a list "
-       "of nvidia-smi's numbers or UUIDs, 0,2",
+       "a trainer for each GPU: all, a number of them on each node, or a list of nvidia-smi's "
+       "numbers or UUIDs, 0,2",
        &options.gpus, "GPUS"},
       overrides_option(options.source.overrides),
   };
@@ -241,10 +241,11 @@ void keep_command(const Context& context, const std::string& output, const std::
     context.console.note("the report will not show this command: " + kept.error().message);
 }
 
-JobRequest request_of(const TrainOptions& options, const remote::PushItem& engine) {
+JobRequest request_of(const TrainOptions& options, const JobEngines& engines) {
   JobRequest request;
   request.job = options.job;
-  request.engine = engine.remote_path;
+  request.engine = engines.engine.remote_path;
+  if (engines.gpu_engine) request.gpu_engine = engines.gpu_engine->remote_path;
   request.overrides = options.plan.source.overrides;
   request.resume = options.resume;
   request.restarts = options.restarts;
@@ -269,9 +270,8 @@ Status train(Context& context, const TrainOptions& asked) {
   PADDLE_TRY(const Placement placement, place(context, cluster, options.plan, environment));
   PADDLE_TRY(const Workspace workspace, check_job(context, options.plan.source, placement));
   note_missing_copies(context, cluster, placement, workspace);
-  PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
-  PADDLE_TRY_STATUS(check_engine_version(context.engine));
-  JobRequest request = request_of(options, engine);
+  PADDLE_TRY(const JobEngines engines, engines_of(context, placement, workspace));
+  JobRequest request = request_of(options, engines);
   if (options.job.empty()) request.job = default_job_name(workspace.name, context.unix_seconds());
   request.environment = std::move(environment);
   PADDLE_TRY_STATUS(check_job_name(request.job));
@@ -305,7 +305,7 @@ Status train(Context& context, const TrainOptions& asked) {
       fmt::format("job {}: {}{} on {}", request.job, counted(plan.trainers.size(), "trainer"),
                   plan.pservers.empty() ? "" : ", " + counted(plan.pservers.size(), "pserver"),
                   counted(placement.nodes.size(), "node")));
-  PADDLE_TRY_STATUS(push_job(context, session, plan, engine));
+  PADDLE_TRY_STATUS(push_job(context, session, plan, engines));
   std::size_t past_tests = 0;
   if (options.resume) {
     PADDLE_TRY(past_tests, prepare_to_resume(context, cluster, nodes.chosen, plan, snapshot));

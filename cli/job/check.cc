@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/console/json.h"
+#include "cli/job/engines.h"
 #include "cli/workspace/engine_program.h"
 
 namespace paddle::cli {
@@ -90,10 +91,7 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
                      placement.pservers.size());
   if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
   PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size()));
-  if (!placement.gpus.empty() && workspace->command.empty()) {
-    return Error{Errc::kUsage, "--gpus, but the built-in trainer has no GPU code",
-                 "it is for programs of your own, [trainer] command in job.toml"};
-  }
+  if (trains_on_gpus(placement, *workspace)) PADDLE_TRY_STATUS(check_gpu_engine(context));
   PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
   return workspace;
 }

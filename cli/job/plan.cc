@@ -124,6 +124,12 @@ struct Planner {
     trainer.spec.defaults.emplace("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // nvidia-smi's numbers
   }
 
+  void use_gpu_engine(PlannedProcess& trainer, std::size_t place) const {
+    trainer.spec.program = request.gpu_engine;
+    trainer.spec.environment.emplace("PADDLE_INIT_USE_GPU", "1");
+    trainer.spec.environment.emplace("FLAGS_selected_gpus", fmt::format("{}", place));
+  }
+
   // The place of the GPU of each trainer among those that it sees; none without --gpus.
   std::vector<std::size_t> gpu_places() const {
     std::vector<std::size_t> places;
@@ -148,6 +154,7 @@ struct Planner {
       if (!ports.trainers.empty()) trainer.spec.ports = {ports.trainers[i]};
       if (ports.master && i == 0) trainer.spec.ports.push_back(*ports.master);
       show_gpus(trainer);
+      if (!request.gpu_engine.empty()) use_gpu_engine(trainer, gpus[i]);
       trainer.metrics =
           node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
       trainer.spec.keeps_memory = request.restarts > 0 && workspace.command.empty();

@@ -32,6 +32,7 @@ struct JobRequest {
   std::uint32_t stall_restarts_after = 60;  // seconds; then one that hangs has failed; 0: never
   std::map<std::string, std::string> environment = {};  // --env
   std::optional<StartSnapshot> from = {};
+  std::string gpu_engine = {};  // of built-in trainers, which then have a GPU each; "": none have
 };
 
 // The value of --stall-restarts-after, where it is given, beside that of --restarts.

@@ -216,14 +216,14 @@ Status end_claims(ClusterSession& session) {
 }
 
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
-                const remote::PushItem& engine) {
+                const JobEngines& engines) {
   remote::PushSource source(context.hash_cache, session.members().size());
   PushMeter meter(context, session.members().size());
   std::atomic<std::size_t> files = 0;
   std::atomic<std::uint64_t> from_nodes = 0;
   Status pushed = session.each([&](Member& member) -> Status {
     const auto found = std::ranges::find(plan.files, member.node, &NodeFiles::node);
-    std::vector<remote::PushItem> items{engine};
+    std::vector<remote::PushItem> items = engines.on_node(plan, member.node);
     if (found != plan.files.end())
       items.insert(items.end(), found->items.begin(), found->items.end());
     PADDLE_TRY(const remote::PushStats stats,

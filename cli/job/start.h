@@ -5,6 +5,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/job/engines.h"
 #include "cli/job/plan.h"
 #include "cli/workspace/workspace.h"
 
@@ -25,9 +26,9 @@ Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const Clu
 // Releases all claims, once the job runs or has no use for them.
 Status end_claims(ClusterSession& session);
 
-// Pushes the engine and each node's files of the workspace.
+// Pushes to each node the engines that run there, and its files of the workspace.
 Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
-                const remote::PushItem& engine);
+                const JobEngines& engines);
 // Writes a new secret for the job, starts pservers, if it has any, waits until each says that it is
 // ready, then starts trainers.
 // After an error some processes may be running, for stop_job to end.

@@ -95,7 +95,7 @@ class FaultFinder {
     for (std::size_t at = 0; at < checked_.nodes.size(); ++at) {
       const NodeFindings& found = checked_.findings[at];
       gpu_nodes_.push_back({&checked_.cluster.nodes[checked_.nodes[at]],
-                            found.error ? nullptr : &found.facts, found.address});
+                            found.error ? nullptr : &found.facts, found.address, found.processes});
     }
     return gpu_nodes_;
   }
@@ -126,7 +126,7 @@ class FaultFinder {
                       human_bytes(kDiskFreeBytesMin)),
           "make room, or set another `workdir` in the cluster file");
     }
-    for (GpuFault& fault : gpu_faults(gpu_nodes(), at_))
+    for (GpuFault& fault : gpu_faults(gpu_nodes(), at_, checked_.has_gpu_engine))
       add(fault.column, Errc::kResource, fault.reason, std::move(fault.next));
     const auto offset = found.clock_offset_ms ? certain_offset(*found.clock_offset_ms) : 0;
     if (offset > kClockOffsetMsMax || offset < -kClockOffsetMsMax) {

@@ -37,6 +37,7 @@ struct CheckedCluster {
   std::vector<NodeFindings> findings;    // of each of `nodes`
   LinkCheck links;                       // its ends are positions in `nodes`
   std::vector<std::string> stalls = {};  // lines about processes that hang
+  bool has_gpu_engine = false;           // this paddlectl has a paddle-gpu for nodes
 };
 
 struct Fault {

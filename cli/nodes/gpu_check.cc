@@ -1,9 +1,12 @@
 #include "cli/nodes/gpu_check.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/console/console.h"
 #include "cli/nodes/gpus.h"
@@ -13,16 +16,53 @@ namespace {
 
 using remote::HostFacts;
 
+constexpr int kDriverMajorMin = 580;  // of CUDA 13's libraries
+
+// Of "535.104.05"; 0 where it has none.
+int major_of(const std::string& version) {
+  int major = 0;
+  (void)std::from_chars(version.data(), version.data() + version.size(), major);
+  return major;
+}
+
+// A GPU that a trainer was given for itself.
+struct GpuUse {
+  std::string job;
+  std::string name;  // in CUDA_VISIBLE_DEVICES
+  std::string key;
+};
+
+std::vector<GpuUse> uses_of(const GpuNode& node) {
+  std::vector<GpuUse> uses;
+  for (const remote::ProcessStatus& process : node.processes) {
+    if (process.state != remote::ProcessState::kRunning) continue;
+    const auto value_of = [&](std::string_view name) {
+      const auto found = std::ranges::find(process.gpu_variables, name, &remote::Variable::name);
+      return found == process.gpu_variables.end() ? std::string() : found->value;
+    };
+    const std::vector<std::string> visible = gpu_names(value_of("CUDA_VISIBLE_DEVICES"));
+    const std::string selected = value_of("FLAGS_selected_gpus");
+    std::size_t place = visible.size();
+    (void)std::from_chars(selected.data(), selected.data() + selected.size(), place);
+    if (node.facts == nullptr || place >= visible.size()) continue;
+    const std::string key = gpu_key(*node.facts, node.address, visible[place]);
+    if (!key.empty()) uses.push_back({process.job, visible[place], key});
+  }
+  return uses;
+}
+
 class GpuFaultFinder {
  public:
-  GpuFaultFinder(const std::vector<GpuNode>& nodes, std::size_t at)
-      : nodes_(nodes), own_(nodes[at]), facts_(*nodes[at].facts) {}
+  GpuFaultFinder(const std::vector<GpuNode>& nodes, std::size_t at, bool has_gpu_engine)
+      : nodes_(nodes), own_(nodes[at]), facts_(*nodes[at].facts), has_gpu_engine_(has_gpu_engine) {}
 
   std::vector<GpuFault> find() {
     look_at_names();
     look_for_other_owners();
     if (!facts_.gpus.empty()) {
+      look_for_two_jobs();
       look_at_library();
+      if (has_gpu_engine_ && own_.node->runs_trainer) look_at_needs();
       compare("gpu_driver", "GPU driver", &HostFacts::gpu_driver);
       compare("nccl_library", "NCCL", &HostFacts::nccl_library);
     }
@@ -66,6 +106,40 @@ class GpuFaultFinder {
     }
   }
 
+  void look_for_two_jobs() {
+    std::map<std::string, std::set<std::string>> jobs;  // by gpu_key
+    for (const GpuNode& node : nodes_) {
+      for (const GpuUse& use : uses_of(node)) jobs[use.key].insert(use.job);
+    }
+    std::set<std::string> told;
+    for (const GpuUse& use : uses_of(own_)) {
+      if (jobs[use.key].size() < 2 || !told.insert(use.key).second) continue;
+      faults_.push_back(
+          {"gpus",
+           fmt::format("trainers of jobs {} share its GPU {}", fmt::join(jobs[use.key], " and "),
+                       use.name),
+           fmt::format("end one of them, paddlectl stop {}, and give it other GPUs: --gpus",
+                       *jobs[use.key].rbegin())});
+    }
+  }
+
+  void look_at_needs() {
+    const std::string& driver = facts_.gpu_driver;
+    if (!driver.empty() && major_of(driver) < kDriverMajorMin) {
+      faults_.push_back({"gpu_driver",
+                         fmt::format("its driver is {}, and paddle-gpu needs {} or later", driver,
+                                     kDriverMajorMin),
+                         "install a newer driver, or train there without --gpus"});
+    }
+    const bool has_own_folder = own_.node->environment.contains("PADDLE_CUDA_LIBRARY_PATH");
+    if (facts_.cublas_library.empty() && !has_own_folder) {
+      faults_.push_back({"gpu_driver", "it shows no libcublasLt.so.13, which paddle-gpu needs",
+                         "install CUDA 13's cuBLAS there (libcublas-13-0, or pip install "
+                         "nvidia-cublas), or name its folder: env.PADDLE_CUDA_LIBRARY_PATH of the "
+                         "node"});
+    }
+  }
+
   void look_at_library() {
     const std::string& driver = facts_.gpu_driver;
     const std::string& library = facts_.cuda_library;
@@ -104,13 +178,15 @@ class GpuFaultFinder {
   const std::vector<GpuNode>& nodes_;
   const GpuNode& own_;
   const HostFacts& facts_;
+  const bool has_gpu_engine_;
   std::vector<GpuFault> faults_;
 };
 
 }  // namespace
 
-std::vector<GpuFault> gpu_faults(const std::vector<GpuNode>& nodes, std::size_t at) {
-  return GpuFaultFinder(nodes, at).find();
+std::vector<GpuFault> gpu_faults(const std::vector<GpuNode>& nodes, std::size_t at,
+                                 bool has_gpu_engine) {
+  return GpuFaultFinder(nodes, at, has_gpu_engine).find();
 }
 
 }  // namespace paddle::cli

@@ -1,6 +1,7 @@
 // Faults of the GPUs of nodes that train together. Pure functions of their facts.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,9 @@ namespace paddle::cli {
 
 struct GpuNode {
   const ClusterNode* node = nullptr;
-  const remote::HostFacts* facts = nullptr;  // null: not known
-  std::string address;                       // on the data plane
+  const remote::HostFacts* facts = nullptr;               // null: not known
+  std::string address;                                    // on the data plane
+  std::span<const remote::ProcessStatus> processes = {};  // of all jobs
 };
 
 struct GpuFault {
@@ -21,7 +23,9 @@ struct GpuFault {
 };
 
 // Of the node at `at`: GPUs of the cluster file that it does not show, or that another node names
-// too, a library of another version than its driver, and versions other than those of most nodes.
-std::vector<GpuFault> gpu_faults(const std::vector<GpuNode>& nodes, std::size_t at);
+// too, or that trainers of two jobs use; a library of another version than its driver, and versions
+// other than those of most nodes. With `has_gpu_engine`, also what paddle-gpu would lack there.
+std::vector<GpuFault> gpu_faults(const std::vector<GpuNode>& nodes, std::size_t at,
+                                 bool has_gpu_engine);
 
 }  // namespace paddle::cli

@@ -29,17 +29,6 @@ std::uint32_t number_of(const std::string& text) {
   return number;
 }
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream text(list);
-  for (std::string word; std::getline(text, word, ',');) {
-    word.erase(0, word.find_first_not_of(' '));
-    while (word.ends_with(' ')) word.pop_back();
-    if (!word.empty()) words.push_back(std::move(word));
-  }
-  return words;
-}
-
 // The job's or the cluster file's CUDA_VISIBLE_DEVICES.
 std::optional<std::string> visible_by_user(const ClusterNode& node,
                                            const std::map<std::string, std::string>& environment) {
@@ -105,13 +94,24 @@ Result<GpuChoice> parse_gpus(const std::string& text) {
     choice.count = number_of(text);
     if (choice.count > 0 && choice.count <= kGpusMax) return choice;
   } else if (text.find(',') != std::string::npos || text.starts_with("GPU-")) {
-    choice.names = words_of(text);
+    choice.names = gpu_names(text);
     const bool good = std::ranges::all_of(choice.names, [](const std::string& name) {
       return is_number(name) || name.starts_with("GPU-");
     });
     if (good && !choice.names.empty()) return choice;
   }
   return Error{Errc::kUsage, fmt::format("--gpus: '{}' says no GPUs", text), kChoiceHint};
+}
+
+std::vector<std::string> gpu_names(const std::string& list) {
+  std::vector<std::string> names;
+  std::istringstream text(list);
+  for (std::string name; std::getline(text, name, ',');) {
+    name.erase(0, name.find_first_not_of(' '));
+    while (name.ends_with(' ')) name.pop_back();
+    if (!name.empty()) names.push_back(std::move(name));
+  }
+  return names;
 }
 
 std::size_t gpu_number(const std::vector<remote::Gpu>& gpus, const std::string& name) {
@@ -140,12 +140,12 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
                              node.spec.name)};
   }
   const auto by_user = visible_by_user(node, environment);
-  std::vector<std::string> names = by_user ? words_of(*by_user) : node.gpus;
+  std::vector<std::string> names = by_user ? gpu_names(*by_user) : node.gpus;
   if (by_user && names.empty()) {
     return Error{Errc::kUsage, fmt::format("{} leaves node {} no GPU", kVisible, node.spec.name),
                  "name some there, or leave it out"};
   }
-  if (names.empty()) names = words_of(facts.visible_gpus);
+  if (names.empty()) names = gpu_names(facts.visible_gpus);
   for (std::size_t i = names.empty() ? 0 : gpus.size(); i < gpus.size(); ++i)
     names.push_back(std::to_string(i));
   std::set<std::size_t> numbers;

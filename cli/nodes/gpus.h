@@ -44,6 +44,8 @@ Result<std::vector<NodeGpus>> find_gpus(Context& context, const ClusterSpec& clu
 // node's address. "" when the node shows none of this name.
 std::string gpu_key(const remote::HostFacts& facts, const std::string& address,
                     const std::string& name);
+// The names in a list such as CUDA_VISIBLE_DEVICES has.
+std::vector<std::string> gpu_names(const std::string& list);
 // The number that nvidia-smi gives the GPU; as many as there are when the node shows none of this
 // name.
 std::size_t gpu_number(const std::vector<remote::Gpu>& gpus, const std::string& name);

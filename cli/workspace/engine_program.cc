@@ -137,7 +137,8 @@ Status check_engine_version(const std::string& program) {
   if (version == kProgramVersion) return {};
   return Error{
       Errc::kVersion,
-      fmt::format("paddle is {}, paddlectl is {}", escape_control(version), kProgramVersion),
+      fmt::format("{} is {}, paddlectl is {}", program.substr(program.rfind('/') + 1),
+                  escape_control(version), kProgramVersion),
       "put both of one release into one folder: " + program + " is what goes to the nodes"};
 }
 

@@ -52,7 +52,7 @@ Variables trainer_environment(const std::vector<std::string>& arguments, const O
   }
   if (!own.pservers.empty()) name_pservers(own.pservers, variables);
   variables["PADDLE_INIT_TRAINER_COUNT"] = fmt::format("{}", own.trainer_count);
-  variables["PADDLE_INIT_USE_GPU"] = "0";
+  variables["PADDLE_INIT_USE_GPU"] = own.gpus.empty() ? "0" : "1";
   variables["PADDLE_PROGRAM"] = own.engine;
   variables["TRAINING_ROLE"] = "TRAINER";
   variables["PADDLE_TRAINER_ID"] = fmt::format("{}", own.index);

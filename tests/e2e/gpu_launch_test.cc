@@ -21,7 +21,7 @@ class GpuLaunch : public testing::Test {
     add_gpu("0000:c1:00.0", "GPU-b");
     cluster.folder().write(
         "driver/nvidia/version",
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n");
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sat Aug 19\n");
     cluster.folder().write("own/job.toml", "[trainer]\ncommand = [\"env\"]\n");
     if (run({"version"}).code != 0) GTEST_SKIP() << "no mount namespace may be made here";
     ASSERT_EQ(run({"up", "cluster.toml"}).code, 0);
@@ -95,7 +95,7 @@ TEST_F(GpuLaunch, CheckAndTrainKnowWhichGpusThereAre) {
   const Outcome check = run({"check", "--json"});
   EXPECT_EQ(check.code, 0) << check.output;
   EXPECT_TRUE(check.says("\"gpus\": [\"Tesla T4\", \"Tesla T4\"]")) << check.output;
-  EXPECT_TRUE(check.says("\"gpu_driver\": \"535.104.05\"")) << check.output;
+  EXPECT_TRUE(check.says("\"gpu_driver\": \"580.65.06\"")) << check.output;
   const Outcome few = run({"train", "--gpus", "3", "--pservers", "0", "own"});
   EXPECT_EQ(few.code, 2);
   EXPECT_TRUE(few.says("--gpus 3 asks for so many on each node, and node n-0 has 2")) << few.output;

@@ -129,40 +129,6 @@ TEST_F(CommandsTest, ACollectiveJobWithATableNeedsAPserverWithoutDensePorts) {
   }
 }
 
-TEST_F(CommandsTest, GpusStartsATrainerOnEach) {
-  write("w/job.toml", "[trainer]\ncommand = [\"./train\"]\n");
-  ASSERT_EQ(run({"up", "c.toml"}), 0);
-  nodes_[0].gpus = {{"T4", "GPU-a"}, {"T4", "GPU-b"}};
-  EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 2);
-  EXPECT_TRUE(err_has("node n-1 shows no GPU")) << err_.str();
-  nodes_[1].gpus = {{"T4", "GPU-b"}};
-  EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 2);
-  EXPECT_TRUE(err_has("nodes n-0 and n-1 have one GPU, GPU-b: it takes one trainer")) << err_.str();
-  nodes_[1].gpus = {{"T4", "GPU-c"}};
-  EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 0) << err_.str();
-  EXPECT_EQ(out_.str(),
-            "trainer-0     n-0                 ./train, on GPU 0 of 0,1\n"
-            "trainer-1     n-0                 ./train, on GPU 1 of 0,1\n"
-            "trainer-2     n-1                 ./train, on GPU 0 of 0\n");
-  ASSERT_EQ(run({"train", "--gpus", "1", "--pservers", "0", "--name", "job1", "--env",
-                 "CUDA_VISIBLE_DEVICES=0", "w"}),
-            0)
-      << err_.str();
-  const auto& variables = nodes_[1].specs["trainer-1"].environment;
-  EXPECT_EQ(variables.at("CUDA_VISIBLE_DEVICES"), "0");
-  EXPECT_EQ(variables.at("FLAGS_selected_gpus"), "0");
-  EXPECT_EQ(nodes_[1].specs["trainer-1"].defaults.at("NCCL_SOCKET_IFNAME"), "=lo");
-}
-
-TEST_F(CommandsTest, TheBuiltInTrainerHasNoUseForGpus) {
-  ASSERT_EQ(run({"up", "c.toml"}), 0);
-  for (FakeNode& node : nodes_) node.gpus = {{"T4", ""}};
-  EXPECT_EQ(run({"train", "--gpus", "x", "w"}), 2);
-  EXPECT_TRUE(err_has("--gpus: 'x' says no GPUs")) << err_.str();
-  EXPECT_EQ(run({"train", "--on", "n-0", "--gpus", "all", "w"}), 2);
-  EXPECT_TRUE(err_has("the built-in trainer has no GPU code")) << err_.str();
-}
-
 TEST_F(CommandsTest, AnEngineOfAnotherReleaseIsNamedWithBothVersions) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   write("paddle", "#!/bin/sh\necho 'paddlectl engine 0.0.7, compiled with'\n");

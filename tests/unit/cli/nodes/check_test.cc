@@ -169,6 +169,50 @@ TEST_F(NodeCheckTest, VersionsThatDifferFromThoseOfMostNodes) {
                        "its driver is 550.54.14 and its libcuda 560.1"));
 }
 
+TEST_F(NodeCheckTest, WhatPaddleGpuWouldLack) {
+  remote::HostFacts& facts = checked.findings[1].facts;
+  facts.gpus = {{"T4", "GPU-1"}};
+  facts.gpu_driver = facts.cuda_library = "535.104.05";
+  facts.cublas_library = "13.0.2.14";
+  EXPECT_TRUE(find_faults(checked).empty()) << "this paddlectl has no paddle-gpu";
+  checked.has_gpu_engine = true;
+  EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
+                       "its driver is 535.104.05, and paddle-gpu needs 580 or later"));
+  facts.gpu_driver = facts.cuda_library = "580.65.06";
+  EXPECT_TRUE(find_faults(checked).empty());
+  facts.cublas_library = "";
+  EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
+                       "it shows no libcublasLt.so.13, which paddle-gpu needs"));
+  cluster.nodes[1].environment["PADDLE_CUDA_LIBRARY_PATH"] = "/opt/cuda";
+  EXPECT_TRUE(find_faults(checked).empty()) << "the user says where";
+  cluster.nodes[1].environment.clear();
+  cluster.nodes[1].runs_trainer = false;
+  EXPECT_TRUE(find_faults(checked).empty()) << "no trainer runs there";
+}
+
+TEST_F(NodeCheckTest, Trap29OneGpuThatTrainersOfTwoJobsUse) {
+  remote::HostFacts& facts = checked.findings[1].facts;
+  facts.gpus = {{"T4", "GPU-1"}, {"T4", "GPU-2"}};
+  auto& processes = checked.findings[1].processes;
+  const auto add_trainer = [&](const char* job, const char* visible, const char* place) {
+    remote::ProcessStatus& process = processes.emplace_back();
+    process.job = job;
+    process.state = remote::ProcessState::kRunning;
+    process.gpu_variables = {{"CUDA_VISIBLE_DEVICES", visible}, {"FLAGS_selected_gpus", place}};
+  };
+  add_trainer("first", "0,1", "1");
+  add_trainer("second", "0", "0");
+  EXPECT_TRUE(find_faults(checked).empty());
+  add_trainer("second", "GPU-2,GPU-1", "0");
+  EXPECT_TRUE(mentions(only_fault("gpus", Errc::kResource).message,
+                       "trainers of jobs first and second share its GPU 1"));
+  processes.back().state = remote::ProcessState::kExited;
+  EXPECT_TRUE(find_faults(checked).empty()) << "one of them has ended";
+  add_trainer("third", "0,1", "7");
+  add_trainer("third", "x", "0");
+  EXPECT_TRUE(find_faults(checked).empty()) << "the user's own nonsense";
+}
+
 TEST_F(NodeCheckTest, AClockThatIsCertainlyWrong) {
   checked.findings[1].clock_offset_ms = {-5000, 9000};  // a slow answer proves nothing
   EXPECT_TRUE(find_faults(checked).empty());

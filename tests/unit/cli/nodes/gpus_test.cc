@@ -89,8 +89,8 @@ TEST_F(ChooseGpus, TheUsersOwnVariableWinsAndKeepsItsList) {
   EXPECT_EQ(choose("1")->visible, "2") << "that of the login environment comes last";
 }
 
-// One rank a GPU, by whatever name (trap 29).
-TEST_F(ChooseGpus, AGpuTwiceOrOneThatIsNotThereIsRefused) {
+// One rank a GPU, by whatever name.
+TEST_F(ChooseGpus, Trap29AGpuTwiceOrOneThatIsNotThereIsRefused) {
   EXPECT_EQ(refused("4,"), "node a has no GPU 4: it shows 0 to 3");
   EXPECT_EQ(refused("GPU-ff"), "node a has no GPU GPU-ff: it shows 0 to 3");
   EXPECT_EQ(refused("0,1,0"), "--gpus names GPU 0 twice");

@@ -1,0 +1,102 @@
+// train --gpus: which programs start where.
+#include "base/version.h"
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, GpusStartsATrainerOnEach) {
+  write("w/job.toml", "[trainer]\ncommand = [\"./train\"]\n");
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  nodes_[0].gpus = {{"T4", "GPU-a"}, {"T4", "GPU-b"}};
+  EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 2);
+  EXPECT_TRUE(err_has("node n-1 shows no GPU")) << err_.str();
+  nodes_[1].gpus = {{"T4", "GPU-b"}};
+  EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 2);
+  EXPECT_TRUE(err_has("nodes n-0 and n-1 have one GPU, GPU-b: it takes one trainer")) << err_.str();
+  nodes_[1].gpus = {{"T4", "GPU-c"}};
+  EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(),
+            "trainer-0     n-0                 ./train, on GPU 0 of 0,1\n"
+            "trainer-1     n-0                 ./train, on GPU 1 of 0,1\n"
+            "trainer-2     n-1                 ./train, on GPU 0 of 0\n");
+  ASSERT_EQ(run({"train", "--gpus", "1", "--pservers", "0", "--name", "job1", "--env",
+                 "CUDA_VISIBLE_DEVICES=0", "w"}),
+            0)
+      << err_.str();
+  const auto& variables = nodes_[1].specs["trainer-1"].environment;
+  EXPECT_EQ(variables.at("CUDA_VISIBLE_DEVICES"), "0");
+  EXPECT_EQ(variables.at("FLAGS_selected_gpus"), "0");
+  EXPECT_EQ(nodes_[1].specs["trainer-1"].defaults.at("NCCL_SOCKET_IFNAME"), "=lo");
+}
+
+class BuiltInOnGpus : public CommandsTest {
+ protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    ASSERT_EQ(run({"up", "c.toml"}), 0);
+    nodes_[0].gpus = {{"T4", "GPU-a"}, {"T4", "GPU-b"}};
+    nodes_[1].gpus = {{"T4", "GPU-c"}};
+  }
+  void write_gpu_engine(const std::string& version) {
+    write("paddle-gpu", "#!/bin/sh\necho 'paddlectl engine " + version + ", compiled with'\n");
+    fs::permissions(folder_ + "/paddle-gpu", fs::perms::owner_all);
+  }
+  static std::size_t engines_of(const FakeNode& node) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        node.files, [](const auto& file) { return file.first.starts_with("bin/paddle-"); }));
+  }
+};
+
+TEST_F(BuiltInOnGpus, TrainersArePaddleGpuAndItIsPushedWhereTheyRunAlone) {
+  write_gpu_engine(kProgramVersion);
+  ASSERT_EQ(run({"train", "--gpus", "2", "--on", "n-0", "--pservers", "1", "--name", "job1", "w"}),
+            0)
+      << err_.str();
+  const remote::ProcessSpec& server = nodes_[0].specs["pserver-0"];
+  const remote::ProcessSpec& trainer = nodes_[0].specs["trainer-1"];
+  EXPECT_NE(server.program, trainer.program);
+  EXPECT_TRUE(nodes_[0].files.contains(trainer.program)) << trainer.program;
+  EXPECT_FALSE(nodes_[1].files.contains(trainer.program));
+  EXPECT_EQ(trainer.environment.at("FLAGS_selected_gpus"), "1");
+  EXPECT_EQ(trainer.environment.at("PADDLE_INIT_USE_GPU"), "1");
+  EXPECT_EQ(trainer.environment.at("CUDA_VISIBLE_DEVICES"), "0,1");
+  EXPECT_FALSE(server.environment.contains("PADDLE_INIT_USE_GPU"));
+}
+
+TEST_F(BuiltInOnGpus, ANodeThatHasOnlyPserversDoesNotGetIt) {
+  write_gpu_engine(kProgramVersion);
+  write("c.toml",
+        "name = \"t\"\n[[node]]\nname = \"n-0\"\nlauncher = \"local\"\nroles = [\"trainer\"]\n"
+        "[[node]]\nname = \"n-1\"\nlauncher = \"local\"\nroles = [\"pserver\"]\n");
+  ASSERT_EQ(run({"train", "--gpus", "1", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(engines_of(nodes_[0]), 2U);
+  EXPECT_EQ(engines_of(nodes_[1]), 1U);
+}
+
+TEST_F(BuiltInOnGpus, AJobWithoutGpusDoesNotPushIt) {
+  write_gpu_engine(kProgramVersion);
+  ASSERT_EQ(run({"train", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(engines_of(nodes_[0]), 1U);
+}
+
+TEST_F(BuiltInOnGpus, WithoutPaddleGpuNothingStartsAndTheWayToCpusIsNamed) {
+  EXPECT_EQ(run({"train", "--gpus", "x", "w"}), 2);
+  EXPECT_TRUE(err_has("--gpus: 'x' says no GPUs")) << err_.str();
+  for (const char* command : {"plan", "train"}) {
+    EXPECT_EQ(run({command, "--on", "n-0", "--gpus", "all", "w"}), 2);
+    EXPECT_TRUE(err_has("--gpus: there is no paddle-gpu beside paddlectl")) << err_.str();
+    EXPECT_TRUE(err_has("hint: leave --gpus out to train on CPUs")) << err_.str();
+  }
+  EXPECT_TRUE(nodes_[0].processes.empty());
+}
+
+TEST_F(BuiltInOnGpus, APaddleGpuOfAnotherReleaseIsRefused) {
+  write_gpu_engine("0.0.7");
+  EXPECT_EQ(run({"train", "--on", "n-0", "--gpus", "all", "w"}), 3);
+  EXPECT_TRUE(err_has("paddle-gpu is 0.0.7")) << err_.str();
+  EXPECT_TRUE(nodes_[0].processes.empty());
+}
+
+}  // namespace
+}  // namespace paddle::cli
