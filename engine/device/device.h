@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/device/communicator.h"
 #include "engine/kernels/device/kernel.h"
 
 namespace paddle::device {
@@ -101,6 +103,14 @@ class Device {
   virtual Result<GraphHandle> end_capture(StreamHandle stream) = 0;
   virtual void destroy_graph(GraphHandle graph) = 0;
   virtual void replay(StreamHandle stream, GraphHandle graph) = 0;
+
+  // kResource: there is no library for sums between cards, with the paths tried; kVersion: it is
+  // of another version than this program needs.
+  virtual Result<CommunicatorId> make_communicator_id() = 0;
+  // Begins to join: the communicator is there for use when poll() says so. `name` is for messages.
+  virtual Result<std::unique_ptr<Communicator>> begin_join(const CommunicatorId& id,
+                                                           std::uint32_t rank, std::uint32_t ranks,
+                                                           const std::string& name) = 0;
 };
 
 }  // namespace paddle::device
