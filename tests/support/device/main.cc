@@ -1,0 +1,42 @@
+// `paddle` with cards of host memory, for tests: PADDLE_FAKE_CARDS of them (1), of
+// PADDLE_FAKE_MEMORY_MIB each (1024), whose orders run as PADDLE_FAKE_SEED says (0); or
+// PADDLE_FAKE_FAILURE: no_driver, old_driver or missing_library.
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+
+#include "engine/commands/command.h"
+#include "engine/memory/allocator.h"
+#include "tests/support/device/fake_driver.h"
+
+extern char** environ;  // NOLINT: POSIX's name
+
+namespace {
+
+std::string_view variable(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT: before any thread
+  return value == nullptr ? "" : value;
+}
+
+std::uint64_t number(const char* name, std::uint64_t otherwise) {
+  const std::string_view value = variable(name);
+  std::from_chars(value.data(), value.data() + value.size(), otherwise);
+  return otherwise;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  paddle::keep_freed_memory();
+  paddle::test::FakeDriver driver(static_cast<std::uint32_t>(number("PADDLE_FAKE_CARDS", 1)),
+                                  number("PADDLE_FAKE_MEMORY_MIB", 1024) << 20U);
+  driver.set_seed(number("PADDLE_FAKE_SEED", 0));
+  const std::string_view failure = variable("PADDLE_FAKE_FAILURE");
+  if (failure == "no_driver") driver.fail(paddle::test::no_driver());
+  if (failure == "old_driver") driver.fail(paddle::test::old_driver());
+  if (failure == "missing_library") driver.fail(paddle::test::missing_library());
+  paddle::device::set_driver(&driver);
+  return paddle::commands::run_program({argv + 1, argv + argc}, environ);
+}
