@@ -106,11 +106,19 @@ class Device {
 
   // kResource: there is no library for sums between cards, with the paths tried; kVersion: it is
   // of another version than this program needs.
-  virtual Result<CommunicatorId> make_communicator_id() = 0;
+  virtual Result<CommunicatorId> make_communicator_id() { return no_sums(); }
   // Begins to join: the communicator is there for use when poll() says so. `name` is for messages.
   virtual Result<std::unique_ptr<Communicator>> begin_join(const CommunicatorId& id,
                                                            std::uint32_t rank, std::uint32_t ranks,
-                                                           const std::string& name) = 0;
+                                                           const std::string& name) {
+    (void)id, (void)rank, (void)ranks, (void)name;
+    return no_sums();
+  }
+
+ private:
+  static Error no_sums() {
+    return {Errc::kResource, "this device has no library for sums between cards"};
+  }
 };
 
 }  // namespace paddle::device
