@@ -164,4 +164,14 @@ Status FakeDevice::wait(EventHandle event, TimePoint deadline) {
                                        ") has not come to the end of its work in time"};
 }
 
+Result<device::CommunicatorId> FakeDevice::make_communicator_id() {
+  return Error{Errc::kResource, "there is no library for sums between cards"};
+}
+
+Result<std::unique_ptr<device::Communicator>> FakeDevice::begin_join(
+    const device::CommunicatorId& /*id*/, std::uint32_t /*rank*/, std::uint32_t /*ranks*/,
+    const std::string& /*name*/) {
+  return Error{Errc::kResource, "there is no library for sums between cards"};
+}
+
 }  // namespace paddle::test

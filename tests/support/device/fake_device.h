@@ -70,6 +70,10 @@ class FakeDevice final : public device::Device {
   Result<device::GraphHandle> end_capture(device::StreamHandle stream) override;
   void destroy_graph(device::GraphHandle graph) override;
   void replay(device::StreamHandle stream, device::GraphHandle graph) override;
+  Result<device::CommunicatorId> make_communicator_id() override;
+  Result<std::unique_ptr<device::Communicator>> begin_join(const device::CommunicatorId& id,
+                                                           std::uint32_t rank, std::uint32_t ranks,
+                                                           const std::string& name) override;
 
  private:
   struct Event {
