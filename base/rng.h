@@ -29,6 +29,17 @@ constexpr std::uint64_t stable_hash(std::string_view text) {
   return mix64(hash);
 }
 
+// Stream of one example in one layer: of dropout's mask, or of the negatives of a sampled cost.
+// `layer` is the stable_hash of its name.
+constexpr std::uint64_t example_stream(std::uint64_t seed, std::uint64_t layer,
+                                       std::uint64_t example) {
+  return hash_combine(hash_combine(seed, layer), example);
+}
+constexpr std::uint64_t example_stream(std::uint64_t seed, std::string_view layer,
+                                       std::uint64_t example) {
+  return example_stream(seed, stable_hash(layer), example);
+}
+
 class Rng {
  public:
   // `first` is the number of the first value; an earlier Rng has drawn those before.

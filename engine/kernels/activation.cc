@@ -2,95 +2,65 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/multiversion.h"
 #include "base/named_rows.h"
+#include "engine/kernels/activation_formulas.h"
 #include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/elementwise.h"
-#include "engine/kernels/portable_math.h"
 
 namespace paddle::kernels {
 namespace {
 
-// 1 - 2 / (e^2x + 1) loses relative precision near 0, where the odd series of tanh is used.
-[[gnu::always_inline]] inline float hyperbolic_tangent(float x) {
-  const float z = x * x;
-  float series = -1382.0F / 155925.0F;
-  series = series * z + 62.0F / 2835.0F;
-  series = series * z - 17.0F / 315.0F;
-  series = series * z + 2.0F / 15.0F;
-  series = series * z - 1.0F / 3.0F;
-  const float near_zero = x + x * z * series;
-  const float far = 1.0F - 2.0F / (exponential(2.0F * x) + 1.0F);
-  return std::fabs(x) < 0.25F ? near_zero : far;
+// The function of each value, and the gradient through it, as loops that vectorise.
+template <class Function>
+[[gnu::always_inline]] inline void apply_each(std::size_t count, float* y) {
+  for (std::size_t i = 0; i < count; ++i) y[i] = Function::apply(y[i]);
 }
-
-// Density and distribution function of the standard normal at x. The latter is formula 7.1.26 of
-// Abramowitz and Stegun, whose error is under 7.5e-8.
-struct Normal {
-  float density;
-  float distribution;
-};
-[[gnu::always_inline]] inline Normal standard_normal(float x) {
-  const float square = x * x;
-  // The exponential saturates, and x times what is left must vanish.
-  const float bell = square < 170.0F ? exponential(-0.5F * square) : 0.0F;
-  const float t = 1.0F / (1.0F + 0.23164190F * std::fabs(x));
-  float series = 1.061405429F;
-  series = series * t - 1.453152027F;
-  series = series * t + 1.421413741F;
-  series = series * t - 0.284496736F;
-  series = series * t + 0.254829592F;
-  const float tail = 0.5F * series * t * bell;
-  return {0.39894228F * bell, x < 0.0F ? tail : 1.0F - tail};
+template <class Function>
+[[gnu::always_inline]] inline void backward_each(std::size_t count, const float* __restrict kept,
+                                                 float* __restrict gradient) {
+  for (std::size_t i = 0; i < count; ++i) gradient[i] = Function::backward(kept[i], gradient[i]);
 }
 
 PADDLE_MULTIVERSION
 void gelu_each(std::size_t rows, std::size_t width, float* y) {
-  for (std::size_t i = 0; i < rows * width; ++i) y[i] *= standard_normal(y[i]).distribution;
+  apply_each<Gelu>(rows * width, y);
 }
 
 PADDLE_MULTIVERSION
-void gelu_backward(std::size_t rows, std::size_t width, const float* __restrict x,
-                   float* __restrict gradient) {
-  for (std::size_t i = 0; i < rows * width; ++i) {
-    const Normal normal = standard_normal(x[i]);
-    gradient[i] *= normal.distribution + x[i] * normal.density;
-  }
+void gelu_backward(std::size_t rows, std::size_t width, const float* kept, float* gradient) {
+  backward_each<Gelu>(rows * width, kept, gradient);
 }
 
 PADDLE_MULTIVERSION
 void sigmoid_each(std::size_t rows, std::size_t width, float* y) {
-  for (std::size_t i = 0; i < rows * width; ++i) y[i] = logistic(y[i]);
+  apply_each<Sigmoid>(rows * width, y);
+}
+
+PADDLE_MULTIVERSION
+void sigmoid_backward(std::size_t rows, std::size_t width, const float* kept, float* gradient) {
+  backward_each<Sigmoid>(rows * width, kept, gradient);
 }
 
 PADDLE_MULTIVERSION
 void tanh_each(std::size_t rows, std::size_t width, float* y) {
-  for (std::size_t i = 0; i < rows * width; ++i) y[i] = hyperbolic_tangent(y[i]);
+  apply_each<Tanh>(rows * width, y);
+}
+
+PADDLE_MULTIVERSION
+void tanh_backward(std::size_t rows, std::size_t width, const float* kept, float* gradient) {
+  backward_each<Tanh>(rows * width, kept, gradient);
 }
 
 PADDLE_MULTIVERSION
 void relu_each(std::size_t rows, std::size_t width, float* y) {
-  for (std::size_t i = 0; i < rows * width; ++i) y[i] = y[i] < 0.0F ? 0.0F : y[i];
+  apply_each<Relu>(rows * width, y);
 }
 
 PADDLE_MULTIVERSION
-void sigmoid_backward(std::size_t rows, std::size_t width, const float* __restrict y,
-                      float* __restrict gradient) {
-  for (std::size_t i = 0; i < rows * width; ++i) gradient[i] *= y[i] * (1.0F - y[i]);
-}
-
-PADDLE_MULTIVERSION
-void tanh_backward(std::size_t rows, std::size_t width, const float* __restrict y,
-                   float* __restrict gradient) {
-  for (std::size_t i = 0; i < rows * width; ++i) gradient[i] *= 1.0F - y[i] * y[i];
-}
-
-PADDLE_MULTIVERSION
-void relu_backward(std::size_t rows, std::size_t width, const float* __restrict y,
-                   float* __restrict gradient) {
-  for (std::size_t i = 0; i < rows * width; ++i) gradient[i] = y[i] > 0.0F ? gradient[i] : 0.0F;
+void relu_backward(std::size_t rows, std::size_t width, const float* kept, float* gradient) {
+  backward_each<Relu>(rows * width, kept, gradient);
 }
 
 constexpr auto kActivations = std::to_array<Activation>({

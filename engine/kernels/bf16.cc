@@ -7,44 +7,28 @@
 
 #include "base/check.h"
 #include "base/multiversion.h"
+#include "engine/kernels/bf16_formulas.h"
 
 namespace paddle::kernels {
 namespace {
 
 constexpr std::size_t kBlock = 2048;  // floats; the partial sums stay in the first-level cache
 
-constexpr std::uint32_t kMagnitude = 0x7fffffff;
-constexpr std::uint32_t kInfinity = 0x7f800000;
-constexpr std::uint32_t kQuiet = 0x00400000;  // the bit of a NaN that survives the cut
-
-// The bits of a float whose lower half is 0.
-inline std::uint32_t rounded(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t nearest = bits + 0x7fff + ((bits >> 16U) & 1U);
-  const std::uint32_t kept = (bits & kMagnitude) > kInfinity ? bits | kQuiet : nearest;
-  return kept & 0xffff0000;
-}
-
-inline float widened(Bf16 q) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(q) << 16U);
-}
-
 PADDLE_MULTIVERSION
 void round_sums(std::size_t count, const float* __restrict x, float weight,
                 float* __restrict residual, Bf16* __restrict q) {
   for (std::size_t i = 0; i < count; ++i) {
     const float sum = weight * x[i] + residual[i];
-    const std::uint32_t bits = rounded(sum);
+    const std::uint32_t bits = round_bits_to_bf16(sum);
     q[i] = static_cast<Bf16>(bits >> 16U);
-    const bool is_finite = (bits & kMagnitude) < kInfinity;
-    residual[i] = is_finite ? sum - std::bit_cast<float>(bits) : 0.0F;
+    residual[i] = is_finite_bf16(bits) ? sum - std::bit_cast<float>(bits) : 0.0F;
   }
 }
 
 PADDLE_MULTIVERSION
 void round_residuals(std::size_t count, float* __restrict residual, Bf16* __restrict q) {
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = rounded(residual[i]);
+    const std::uint32_t bits = round_bits_to_bf16(residual[i]);
     q[i] = static_cast<Bf16>(bits >> 16U);
     residual[i] -= std::bit_cast<float>(bits);
   }
@@ -52,7 +36,7 @@ void round_residuals(std::size_t count, float* __restrict residual, Bf16* __rest
 
 PADDLE_MULTIVERSION
 void add_to(std::size_t count, const Bf16* __restrict q, float* __restrict sum) {
-  for (std::size_t i = 0; i < count; ++i) sum[i] += widened(q[i]);
+  for (std::size_t i = 0; i < count; ++i) sum[i] += value_of_bf16(q[i]);
 }
 
 PADDLE_MULTIVERSION
@@ -73,7 +57,7 @@ PADDLE_MULTIVERSION
 void round_move(std::size_t count, const float* __restrict target, float* __restrict y,
                 Bf16* __restrict q) {
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = rounded(target[i] - y[i]);
+    const std::uint32_t bits = round_bits_to_bf16(target[i] - y[i]);
     q[i] = static_cast<Bf16>(bits >> 16U);
     y[i] += std::bit_cast<float>(bits);
   }

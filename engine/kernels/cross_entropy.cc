@@ -1,9 +1,9 @@
 #include "engine/kernels/cross_entropy.h"
 
 #include <array>
-#include <cmath>
 
 #include "base/multiversion.h"
+#include "engine/kernels/cost_formulas.h"
 #include "engine/kernels/portable_math.h"
 
 namespace paddle::kernels {
@@ -85,8 +85,7 @@ SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::s
     sum = exponentials(width, logits, shift, gradient);
   }
   while (result.prediction + 1 < width && logits[result.prediction] != shift) ++result.prediction;
-  result.cost = std::log(static_cast<double>(sum)) -
-                (static_cast<double>(logits[label]) - static_cast<double>(shift));
+  result.cost = softmax_cost_of(sum, shift, logits[label]);
   if (scale == 0) return result;
   if (is_narrow) {
     for (std::size_t i = 0; i < width; ++i) gradient[i] *= scale / sum;
@@ -109,7 +108,7 @@ void softmax_rows_backward(std::size_t rows, std::size_t width, const float* __r
                            float* __restrict gradient) {
   for (std::size_t r = 0; r < rows; ++r, y += width, gradient += width) {
     const float mean = lane_sum(width, [=](std::size_t c) { return gradient[c] * y[c]; });
-    for (std::size_t c = 0; c < width; ++c) gradient[c] = y[c] * (gradient[c] - mean);
+    for (std::size_t c = 0; c < width; ++c) gradient[c] = softmax_slope_of(y[c], gradient[c], mean);
   }
 }
 
@@ -117,19 +116,13 @@ float sigmoid(float x) {
   return logistic(x);
 }
 
-double softplus(float x) {
-  const auto decay = static_cast<double>(exponential(-std::fabs(x)));
-  const double above = x > 0 ? static_cast<double>(x) : 0.0;
-  return x == x ? above + logarithm(1.0 + decay) : static_cast<double>(x);
-}
-
 double binary_cross_entropy(std::size_t count, const float* logits, float scale,
                             float* labels_to_gradient) {
   double cost = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const float label = labels_to_gradient[i];
-    cost += softplus(logits[i]) - static_cast<double>(label) * static_cast<double>(logits[i]);
-    labels_to_gradient[i] = scale * (sigmoid(logits[i]) - label);
+    const ElementCost of = binary_cross_entropy_of(logits[i], labels_to_gradient[i], scale);
+    cost += of.cost;
+    labels_to_gradient[i] = of.slope;
   }
   return cost;
 }

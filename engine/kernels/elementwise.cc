@@ -1,7 +1,7 @@
 #include "engine/kernels/elementwise.h"
 
 #include "base/multiversion.h"
-#include "base/rng.h"
+#include "engine/kernels/row_formulas.h"
 
 namespace paddle::kernels {
 
@@ -46,11 +46,8 @@ void column_sum(std::size_t rows, std::size_t width, const float* __restrict x, 
 
 PADDLE_MULTIVERSION
 void dropout_mask(std::uint64_t stream, float rate, std::size_t count, float* mask) {
-  const float keep_scale = 1.0F / (1.0F - rate);
-  const auto threshold = static_cast<std::uint64_t>(static_cast<double>(rate) * 0x1.0p+32);
-  for (std::size_t i = 0; i < count; ++i) {
-    mask[i] = (mix64(stream + i) >> 32U) < threshold ? 0.0F : keep_scale;
-  }
+  const DropoutMask of(rate);
+  for (std::size_t i = 0; i < count; ++i) mask[i] = of.at(stream, i);
 }
 
 }  // namespace paddle::kernels

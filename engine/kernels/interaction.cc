@@ -20,7 +20,7 @@ void add_fields(std::size_t fields, std::size_t factors, const float* __restrict
 
 PADDLE_MULTIVERSION
 float pair_sum(std::size_t factors, const float* sums, const float* squares) {
-  return 0.5F * lane_sum(factors, [=](std::size_t c) { return sums[c] * sums[c] - squares[c]; });
+  return 0.5F * lane_sum(factors, [=](std::size_t c) { return pair_term_of(sums[c], squares[c]); });
 }
 
 PADDLE_MULTIVERSION
@@ -29,7 +29,7 @@ void pair_sum_backward(std::size_t fields, std::size_t factors, const float* __r
                        float* __restrict v_gradient) {
   for (std::size_t f = 0; f < fields; ++f, v += factors, v_gradient += factors) {
     for (std::size_t c = 0; c < factors; ++c) {
-      const float value = slope * (sums[c] - v[c]);
+      const float value = pair_slope_of(sums[c], v[c], slope);
       v_gradient[c] = accumulate ? v_gradient[c] + value : value;
     }
   }
@@ -52,11 +52,9 @@ Cosine cosine(std::size_t width, const float* a, const float* b) {
 PADDLE_MULTIVERSION
 void cosine_backward(std::size_t width, const Cosine& of, float slope, const float* __restrict a,
                      const float* __restrict b, bool accumulate, float* __restrict a_gradient) {
-  const bool is_zero = !(of.a_norm > 0 && of.b_norm > 0);
-  const float along_b = is_zero ? 0.0F : slope / (of.a_norm * of.b_norm);
-  const float along_a = is_zero ? 0.0F : -slope * of.value() / (of.a_norm * of.a_norm);
+  const CosineSlope along(of, slope);
   for (std::size_t c = 0; c < width; ++c) {
-    const float value = along_b * b[c] + along_a * a[c];
+    const float value = along.apply(a[c], b[c]);
     a_gradient[c] = accumulate ? a_gradient[c] + value : value;
   }
 }

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "engine/kernels/row_formulas.h"
+
 namespace paddle::kernels {
 
 // Adds `fields` vectors of `factors` values, side by side in v, to sums, and their squares to
@@ -17,13 +19,6 @@ float pair_sum(std::size_t factors, const float* sums, const float* squares);
 void pair_sum_backward(std::size_t fields, std::size_t factors, const float* v, const float* sums,
                        float slope, bool accumulate, float* v_gradient);
 
-struct Cosine {
-  float dot = 0;
-  float a_norm = 0;
-  float b_norm = 0;
-  // 0 where a vector is zero.
-  float value() const { return a_norm > 0 && b_norm > 0 ? dot / (a_norm * b_norm) : 0.0F; }
-};
 Cosine cosine(std::size_t width, const float* a, const float* b);
 // slope * d cosine / d a; zero where a vector is zero. Written, or added when accumulate.
 void cosine_backward(std::size_t width, const Cosine& of, float slope, const float* a,

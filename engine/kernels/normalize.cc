@@ -1,9 +1,8 @@
 #include "engine/kernels/normalize.h"
 
-#include <cmath>
-
 #include "base/multiversion.h"
 #include "engine/kernels/portable_math.h"
+#include "engine/kernels/row_formulas.h"
 
 namespace paddle::kernels {
 
@@ -16,10 +15,10 @@ void layer_norm(std::size_t rows, std::size_t width, float epsilon, const float*
     const float mean = lane_sum(width, [x](std::size_t c) { return x[c]; }) / count;
     const float variance =
         lane_sum(width, [x, mean](std::size_t c) { return (x[c] - mean) * (x[c] - mean); }) / count;
-    const float inverse = 1.0F / std::sqrt(variance + epsilon);
-    for (std::size_t c = 0; c < width; ++c) y[c] = (x[c] - mean) * inverse * gain[c] + bias[c];
-    statistics[0] = mean;
-    statistics[1] = inverse;
+    const LayerNormRow row{mean, LayerNormRow::inverse_of(variance, epsilon)};
+    for (std::size_t c = 0; c < width; ++c) y[c] = row.apply(x[c], gain[c], bias[c]);
+    statistics[0] = row.mean;
+    statistics[1] = row.inverse;
   }
 }
 
@@ -31,19 +30,16 @@ void layer_norm_backward(std::size_t rows, std::size_t width, const float* __res
                          float* __restrict bias_gradient) {
   const auto count = static_cast<float>(width);
   for (std::size_t r = 0; r < rows; ++r) {
-    const float mean = statistics[0];
-    const float inverse = statistics[1];
+    const LayerNormRow row{statistics[0], statistics[1]};
     const float slope =
         lane_sum(width, [=](std::size_t c) { return gradient[c] * gain[c]; }) / count;
     const float tilt =
-        lane_sum(width,
-                 [=](std::size_t c) { return gradient[c] * gain[c] * ((x[c] - mean) * inverse); }) /
+        lane_sum(width, [=](std::size_t c) { return gradient[c] * gain[c] * row.normal(x[c]); }) /
         count;
     for (std::size_t c = 0; c < width; ++c) {
-      const float normal = (x[c] - mean) * inverse;
-      const float value = inverse * (gradient[c] * gain[c] - slope - normal * tilt);
+      const float value = row.backward(x[c], gain[c], gradient[c], slope, tilt);
       x_gradient[c] = accumulate ? x_gradient[c] + value : value;
-      gain_gradient[c] += gradient[c] * normal;
+      gain_gradient[c] += gradient[c] * row.normal(x[c]);
       bias_gradient[c] += gradient[c];
     }
     x += width;

@@ -1,4 +1,5 @@
-// Exponential, logarithm and sums that vectorise and give the same bits on every machine.
+// Exponential, logarithm and sums that vectorise and give the same bits on every machine, and the
+// first two on a card.
 #pragma once
 
 #include <array>
@@ -6,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/multiversion.h"
+
 namespace paddle::kernels {
 
 // e^x with a relative error under 2e-7. Saturates below -87.3 (1.2e-38) and above 88.3 (2.2e38), so
 // the result is always positive and finite; NaN stays NaN. Plain arithmetic: loops over it
 // vectorise.
-[[gnu::always_inline]] inline float exponential(float x) {
+PADDLE_HD_INLINE float exponential(float x) {
   x = x < -87.3F ? -87.3F : x;
   x = x > 88.3F ? 88.3F : x;
   // Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits.
@@ -33,12 +36,12 @@ namespace paddle::kernels {
 }
 
 // 1 / (1 + e^-x), absolute error under 3e-7.
-[[gnu::always_inline]] inline float logistic(float x) {
+PADDLE_HD_INLINE float logistic(float x) {
   return 1.0F / (1.0F + exponential(-x));
 }
 
 // ln x with an error under 1e-13 * (1 + |ln x|) for every positive, normal, finite x.
-[[gnu::always_inline]] inline double logarithm(double x) {
+PADDLE_HD_INLINE double logarithm(double x) {
   constexpr std::uint64_t kMantissa = (1ULL << 52U) - 1;
   const auto bits = std::bit_cast<std::uint64_t>(x);
   auto exponent = static_cast<std::int64_t>(bits >> 52U) - 1023;

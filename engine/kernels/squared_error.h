@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "engine/kernels/cost_formulas.h"
+
 namespace paddle::kernels {
 
 // Sum over outputs of (x - y)^2, in order, in double precision. labels_to_gradient holds the y on
@@ -11,9 +13,9 @@ inline double squared_error(std::size_t count, const float* x, float scale,
                             float* labels_to_gradient) {
   double cost = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const float difference = x[i] - labels_to_gradient[i];
-    cost += static_cast<double>(difference) * static_cast<double>(difference);
-    labels_to_gradient[i] = 2 * scale * difference;
+    const ElementCost of = squared_error_of(x[i], labels_to_gradient[i], scale);
+    cost += of.cost;
+    labels_to_gradient[i] = of.slope;
   }
   return cost;
 }

@@ -4,10 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "base/rng.h"
 #include "engine/kernels/gemm.h"
 #include "engine/nn/batch.h"
 #include "engine/nn/ids.h"
@@ -49,16 +47,5 @@ struct Run {
 
   std::size_t rows() const { return end - begin; }
 };
-
-// Stream of one example in one layer: of dropout's mask, or of the negatives of a sampled cost.
-// `layer` is the stable_hash of its name.
-inline std::uint64_t example_stream(std::uint64_t seed, std::uint64_t layer,
-                                    std::uint64_t example) {
-  return hash_combine(hash_combine(seed, layer), example);
-}
-inline std::uint64_t example_stream(std::uint64_t seed, std::string_view layer,
-                                    std::uint64_t example) {
-  return example_stream(seed, stable_hash(layer), example);
-}
 
 }  // namespace paddle::nn

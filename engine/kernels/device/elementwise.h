@@ -4,19 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/rng.h"
+#include "engine/kernels/activation_formulas.h"
+#include "engine/kernels/bf16_formulas.h"
 #include "engine/kernels/device/shape.h"
+#include "engine/kernels/row_formulas.h"
 
 namespace paddle::kernels::device {
-
-// First value of a block of columns, and the floats from one row to the next.
-struct Rows {
-  float* first = nullptr;
-  std::size_t stride = 0;
-};
-struct ConstRows {
-  const float* first = nullptr;
-  std::size_t stride = 0;
-};
 
 // to[i] = value
 struct Fill {
@@ -36,6 +30,11 @@ struct CopyBlock {
   ConstRows from;
   Rows to;
   bool accumulate = false;
+  PADDLE_HD std::size_t count() const { return rows * width; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, width);
+    put(from.at(at), accumulate, to.at(at));
+  }
 };
 
 // to = from[0] + from[1] + ..., from left to right.
@@ -47,6 +46,13 @@ struct SumOf {
   std::size_t inputs = 0;  // 1 to kCombinedMax
   ConstRows from[kCombinedMax];
   Rows to;
+  PADDLE_HD std::size_t count() const { return rows * width; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, width);
+    float sum = from[0].at(at);
+    for (std::size_t i = 1; i < inputs; ++i) sum += from[i].at(at);
+    to.at(at) = sum;
+  }
 };
 
 // to = from[0] * from[1] * ..., from left to right, or += that when accumulate.
@@ -58,10 +64,32 @@ struct ProductOf {
   ConstRows from[kCombinedMax];
   Rows to;
   bool accumulate = false;
+  PADDLE_HD std::size_t count() const { return rows * width; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, width);
+    float product = from[0].at(at);
+    for (std::size_t i = 1; i < inputs; ++i) product *= from[i].at(at);
+    put(product, accumulate, to.at(at));
+  }
 };
 
 // The functions of kernels::Activation, but for softmax, which is of whole rows, and the identity.
 enum class Function : std::uint32_t { kSigmoid, kRelu, kTanh, kGelu };
+
+// use(Sigmoid{}) for kSigmoid, and so on.
+template <class Use>
+PADDLE_HD_INLINE void with_function(Function function, Use use) {
+  switch (function) {
+    case Function::kSigmoid:
+      return use(Sigmoid{});
+    case Function::kRelu:
+      return use(Relu{});
+    case Function::kTanh:
+      return use(Tanh{});
+    case Function::kGelu:
+      return use(Gelu{});
+  }
+}
 
 // to[i] = f(from[i]); to may be from.
 struct Activate {
@@ -70,6 +98,10 @@ struct Activate {
   Function function = Function::kSigmoid;
   const float* from = nullptr;
   float* to = nullptr;
+  PADDLE_HD std::size_t count() const { return size; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    with_function(function, [this, index](auto of) { to[index] = of.apply(from[index]); });
+  }
 };
 
 // gradient[i] *= f'(kept[i]), with `kept` as Activation::backward takes it.
@@ -79,6 +111,12 @@ struct ActivateBackward {
   Function function = Function::kSigmoid;
   const float* kept = nullptr;
   float* gradient = nullptr;
+  PADDLE_HD std::size_t count() const { return size; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    with_function(function, [this, index](auto of) {
+      gradient[index] = of.backward(kept[index], gradient[index]);
+    });
+  }
 };
 
 // to[r][c] += bias[c], then relu where asked.
@@ -89,6 +127,12 @@ struct AddBias {
   const float* bias = nullptr;
   Rows to;
   bool relu = false;
+  PADDLE_HD std::size_t count() const { return rows * width; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, width);
+    const float sum = to.at(at) + bias[at.column];
+    to.at(at) = relu ? Relu::apply(sum) : sum;
+  }
 };
 
 // mask as op::Dropout's, and to = from * mask. The seed of the run lies in the card's memory, so
@@ -103,6 +147,13 @@ struct Dropout {
   ConstRows from;
   Rows mask;
   Rows to;
+  PADDLE_HD std::size_t count() const { return rows * width; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, width);
+    const float factor = DropoutMask(rate).at(example_stream(*seed, layer, at.row), at.column);
+    mask.at(at) = factor;
+    to.at(at) = from.at(at) * factor;
+  }
 };
 
 // to[i] = from[i] rounded to bfloat16, to the nearest even as kernels::bf16 rounds; rows of `to`
@@ -114,6 +165,12 @@ struct RoundToBfloat16 {
   ConstRows from;
   std::uint16_t* to = nullptr;
   std::size_t to_stride = 0;
+  PADDLE_HD std::size_t count() const { return rows * to_stride; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, to_stride);
+    const float value = at.column < width ? from.at(at) : 0.0F;
+    to[index] = static_cast<std::uint16_t>(round_bits_to_bf16(value) >> 16U);
+  }
 };
 
 }  // namespace paddle::kernels::device

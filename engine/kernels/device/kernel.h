@@ -3,9 +3,11 @@
 
 #include <variant>
 
+#include "engine/kernels/device/costs.h"
 #include "engine/kernels/device/elementwise.h"
 #include "engine/kernels/device/row_wise.h"
 #include "engine/kernels/device/rows.h"
+#include "engine/kernels/device/sums.h"
 
 namespace paddle::kernels::device {
 

@@ -1,70 +1,14 @@
-// Kernels of a card that compute row by row of the run, a warp a row, and sums over rows.
+// Kernels of a card that compute row by row of the run, a warp a row. Their results are the CPU's,
+// bit for bit.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
-#include <cstdint>
 
-#include "engine/kernels/device/elementwise.h"
+#include "engine/kernels/device/shape.h"
+#include "engine/kernels/row_formulas.h"
 
 namespace paddle::kernels::device {
-
-// y = softmax of each row, in place.
-struct SoftmaxRows {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  float* y = nullptr;
-};
-struct SoftmaxRowsBackward {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  const float* y = nullptr;
-  float* gradient = nullptr;
-};
-
-// op::SoftmaxCrossEntropy. Where gradient.first is null, none is written.
-struct SoftmaxCrossEntropy {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  const std::uint32_t* classes = nullptr;
-  float cost_scale = 0;
-  ConstRows logits;
-  Rows gradient;
-  double* costs = nullptr;  // of each row
-  std::uint32_t* predictions = nullptr;
-};
-
-// op::BinaryCrossEntropy and op::SquaredError, likewise.
-struct BinaryCrossEntropy {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  float cost_scale = 0;
-  ConstRows x;
-  ConstRows labels;
-  Rows gradient;
-  double* costs = nullptr;
-};
-struct SquaredError {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  float cost_scale = 0;
-  ConstRows x;
-  ConstRows labels;
-  Rows gradient;
-  double* costs = nullptr;
-};
-
-// *sum = costs[0] + ... in lanes: one warp.
-struct SumCosts {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t size = 0;
-  const double* costs = nullptr;
-  double* sum = nullptr;
-};
 
 // op::LayerNorm; statistics: two floats a row.
 struct LayerNorm {
@@ -77,6 +21,23 @@ struct LayerNorm {
   const float* bias = nullptr;
   float* y = nullptr;
   float* statistics = nullptr;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const float* const from = x + index * width;
+    float* const to = y + index * width;
+    const auto number = static_cast<float>(width);
+    const float mean = warp.sum(width, [=](std::size_t c) { return from[c]; }) / number;
+    const float variance = warp.sum(width, [=](std::size_t c) {
+      return (from[c] - mean) * (from[c] - mean);
+    }) / number;
+    const LayerNormRow row{mean, LayerNormRow::inverse_of(variance, epsilon)};
+    warp.each(width, [&](std::size_t c) { to[c] = row.apply(from[c], gain[c], bias[c]); });
+    warp.once([&] {
+      statistics[2 * index] = row.mean;
+      statistics[2 * index + 1] = row.inverse;
+    });
+  }
 };
 // The gradient of x; those of gain and bias are sums of columns.
 struct LayerNormBackward {
@@ -89,6 +50,22 @@ struct LayerNormBackward {
   const float* gradient = nullptr;
   float* x_gradient = nullptr;
   bool accumulate = false;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const float* const from = x + index * width;
+    const float* const of = gradient + index * width;
+    float* const to = x_gradient + index * width;
+    const auto number = static_cast<float>(width);
+    const LayerNormRow row{statistics[2 * index], statistics[2 * index + 1]};
+    const float slope = warp.sum(width, [&](std::size_t c) { return of[c] * gain[c]; }) / number;
+    const float tilt = warp.sum(width, [&](std::size_t c) {
+      return of[c] * gain[c] * row.normal(from[c]);
+    }) / number;
+    warp.each(width, [&](std::size_t c) {
+      put(row.backward(from[c], gain[c], of[c], slope, tilt), accumulate, to[c]);
+    });
+  }
 };
 
 // op::PairSum and its backward.
@@ -102,6 +79,25 @@ struct PairSum {
   std::size_t fields[kFieldBlocksMax] = {};
   Rows to;
   Rows sums;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    float* const kept = sums.row(index);
+    const float sum = warp.sum(factors, [&](std::size_t c) {
+      float all = 0;
+      float squares = 0;
+      for (std::size_t b = 0; b < blocks; ++b) {
+        const float* v = from[b].row(index) + c;
+        for (std::size_t f = 0; f < fields[b]; ++f, v += factors) {
+          all += *v;
+          squares += *v * *v;
+        }
+      }
+      kept[c] = all;
+      return pair_term_of(all, squares);
+    });
+    warp.once([&] { to.row(index)[0] = 0.5F * sum; });
+  }
 };
 struct PairSumBackward {
   static constexpr Shape kShape = Shape::kWarps;
@@ -113,7 +109,26 @@ struct PairSumBackward {
   ConstRows gradient;
   Rows to;
   bool accumulate = false;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const float* const v = from.row(index);
+    const float* const sum = sums.row(index);
+    const float slope = gradient.row(index)[0];
+    float* const out = to.row(index);
+    warp.each(fields * factors, [&](std::size_t i) {
+      put(pair_slope_of(sum[position_of(i, factors).column], v[i], slope), accumulate, out[i]);
+    });
+  }
 };
+
+template <class Warp>
+PADDLE_HD Cosine cosine_of(const Warp& warp, std::size_t width, const float* a, const float* b) {
+  const float dot = warp.sum(width, [=](std::size_t c) { return a[c] * b[c]; });
+  const float a_square = warp.sum(width, [=](std::size_t c) { return a[c] * a[c]; });
+  const float b_square = warp.sum(width, [=](std::size_t c) { return b[c] * b[c]; });
+  return {dot, std::sqrt(a_square), std::sqrt(b_square)};
+}
 
 // op::CosineSimilarity and its backward.
 struct CosineSimilarity {
@@ -124,6 +139,12 @@ struct CosineSimilarity {
   ConstRows a;
   ConstRows b;
   Rows to;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const Cosine cosine = cosine_of(warp, width, a.row(index), b.row(index));
+    warp.once([&] { to.row(index)[0] = scale * cosine.value(); });
+  }
 };
 struct CosineSimilarityBackward {
   static constexpr Shape kShape = Shape::kWarps;
@@ -135,53 +156,15 @@ struct CosineSimilarityBackward {
   ConstRows gradient;
   Rows to;
   bool accumulate = false;
-};
-
-// Sums of columns over rows, in two kernels: each chunk of kChunkRows rows in order, then the
-// chunks in order.
-constexpr std::size_t kChunkRows = 256;
-constexpr std::size_t chunk_count(std::size_t rows) {
-  return (rows + kChunkRows - 1) / kChunkRows;
-}
-struct ChunkSums {
-  static constexpr Shape kShape = Shape::kThreads;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  ConstRows from;
-  float* chunks = nullptr;  // chunk_count(rows) x width
-};
-// The terms of the gradients of a layer norm's gain, gradient * (x - mean) * inverse.
-struct GainChunkSums {
-  static constexpr Shape kShape = Shape::kThreads;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  const float* x = nullptr;
-  const float* statistics = nullptr;
-  const float* gradient = nullptr;
-  float* chunks = nullptr;
-};
-// to = the sum of the chunks, or += when accumulate.
-struct SumChunks {
-  static constexpr Shape kShape = Shape::kThreads;
-  std::size_t chunks = 0;
-  std::size_t width = 0;
-  const float* from = nullptr;
-  float* to = nullptr;
-  bool accumulate = false;
-};
-
-// c = a b with a m x k and b k x n, packed, where n is at most kThinColumns: no library computes
-// that well. A warp for each row.
-constexpr std::size_t kThinColumns = 4;
-struct ThinProduct {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t m = 0;
-  std::size_t n = 0;
-  std::size_t k = 0;
-  const float* a = nullptr;
-  const float* b = nullptr;
-  Rows c;
-  bool accumulate = false;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const float* const v = from.row(index);
+    const float* const w = other.row(index);
+    float* const out = to.row(index);
+    const CosineSlope along(cosine_of(warp, width, v, w), scale * gradient.row(index)[0]);
+    warp.each(width, [&](std::size_t c) { put(along.apply(v[c], w[c]), accumulate, out[c]); });
+  }
 };
 
 }  // namespace paddle::kernels::device

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/kernels/device/elementwise.h"
+#include "engine/kernels/cost_formulas.h"
+#include "engine/kernels/device/shape.h"
+#include "engine/kernels/rows.h"
 
 namespace paddle::kernels::device {
 
@@ -20,6 +22,19 @@ struct Gather {
   const float* weights = nullptr;          // of each index; null: all 1
   const float* table = nullptr;
   Rows to;
+  PADDLE_HD std::size_t count() const { return rows * columns * width; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, columns * width);
+    const Position of = position_of(at.column, width);
+    const std::size_t number = at.row * columns + of.row;
+    const std::uint32_t row = indices[number];
+    float value = 0;
+    if (row != kNoRow) {
+      value = table[row * width + of.column];
+      if (weights != nullptr) value = 0.0F + weights[number] * value;
+    }
+    to.at(at) = value;
+  }
 };
 
 // op::Pool: a warp for each bag.
@@ -34,6 +49,22 @@ struct Pool {
   const float* scales = nullptr;          // of each bag; null: all 1
   const float* table = nullptr;
   Rows to;
+  PADDLE_HD std::size_t count() const { return slots * rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const Position bag = position_of(index, rows);  // row: the slot; column: the row of the run
+    const float scale = scales == nullptr ? 1.0F : scales[index];
+    float* const out = to.row(bag.column) + bag.row * width;
+    warp.each(width, [&](std::size_t c) {
+      float sum = 0;
+      for (std::uint32_t i = starts[index]; i < starts[index + 1]; ++i) {
+        if (indices[i] == kNoRow) continue;
+        const float weight = weights == nullptr ? 1.0F : weights[i];
+        sum += weight * table[indices[i] * width + c];
+      }
+      out[c] = sum * scale;
+    });
+  }
 };
 
 // Where each row of a table occurs: the occurrences of row r are order[starts[r]], ...,
@@ -43,6 +74,20 @@ struct Occurrences {
   const std::uint32_t* rows = nullptr;  // number of rows of the table, in the card's memory
   const std::uint32_t* starts = nullptr;
   const std::uint32_t* order = nullptr;
+
+  // gradient[row][c] += factor(i) * value(i, c) of each occurrence i of the row, in their order.
+  template <class Warp, class Factor, class Value>
+  PADDLE_HD void add(const Warp& warp, std::size_t row, std::size_t width, float* gradient,
+                     Factor factor, Value value) const {
+    if (row >= *rows || starts[row] == starts[row + 1]) return;
+    warp.each(width, [&](std::size_t c) {
+      float sum = gradient[row * width + c];
+      for (std::uint32_t i = starts[row]; i < starts[row + 1]; ++i) {
+        sum += factor(order[i]) * value(order[i], c);
+      }
+      gradient[row * width + c] = sum;
+    });
+  }
 };
 
 // op::GatherBackward: a warp for each row of the table, of which there may be `rows_max`.
@@ -55,6 +100,17 @@ struct GatherBackward {
   const float* weights = nullptr;  // null: all 1
   ConstRows gradient;
   float* table_gradient = nullptr;
+  PADDLE_HD std::size_t count() const { return rows_max; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    occurrences.add(
+        warp, index, width, table_gradient,
+        [this](std::uint32_t i) { return weights == nullptr ? 1.0F : weights[i]; },
+        [this](std::uint32_t i, std::size_t c) {
+          const Position at = position_of(i, columns);
+          return gradient.row(at.row)[at.column * width + c];
+        });
+  }
 };
 
 // op::PoolBackward, likewise. bags[i] is the bag that index i is in.
@@ -69,6 +125,20 @@ struct PoolBackward {
   const float* scales = nullptr;   // of each bag; null: all 1
   ConstRows gradient;
   float* table_gradient = nullptr;
+  PADDLE_HD std::size_t count() const { return rows_max; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    occurrences.add(
+        warp, index, width, table_gradient,
+        [this](std::uint32_t i) {
+          const float scale = scales == nullptr ? 1.0F : scales[bags[i]];
+          return weights == nullptr ? scale : scale * weights[i];
+        },
+        [this](std::uint32_t i, std::size_t c) {
+          const Position at = position_of(bags[i], rows);  // row: the slot
+          return gradient.row(at.column)[at.row * width + c];
+        });
+  }
 };
 
 // op::SampledCost: a warp for each candidate of each row.
@@ -85,6 +155,30 @@ struct SampledCost {
   float cost_scale = 0;
   Rows slopes;
   double* costs = nullptr;  // of each row and candidate
+  PADDLE_HD std::size_t count() const { return rows * candidates; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const Position at = position_of(index, candidates);
+    const std::size_t step = bias == nullptr ? 1 : 2;
+    const std::uint32_t row = indices[index * step];
+    if (row == kNoRow) {
+      warp.once([&] {
+        slopes.at(at) = 0;
+        costs[index] = 0;
+      });
+      return;
+    }
+    const float* const a = x.row(at.row);
+    const float* const b = weight + row * width;
+    float score = warp.sum(width, [=](std::size_t c) { return a[c] * b[c]; });
+    if (bias != nullptr) score += bias[indices[index * step + 1]];
+    warp.once([&] {
+      const float logit = score - (scales == nullptr ? 0.0F : scales[index]);
+      const ElementCost of = candidate_cost_of(logit, at.column == 0, cost_scale);
+      slopes.at(at) = of.slope;
+      costs[index] = of.cost;
+    });
+  }
 };
 
 // The gradient of x: a warp for each row.
@@ -99,6 +193,22 @@ struct SampledCostBackward {
   ConstRows slopes;
   Rows x_gradient;
   bool accumulate = false;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const std::size_t step = has_bias ? 2 : 1;
+    const std::uint32_t* const of_row = indices + index * candidates * step;
+    const float* const slope = slopes.row(index);
+    float* const out = x_gradient.row(index);
+    warp.each(width, [&](std::size_t c) {
+      float sum = accumulate ? out[c] : 0.0F;
+      for (std::size_t k = 0; k < candidates; ++k) {
+        const std::uint32_t row = of_row[k * step];
+        if (row != kNoRow) sum += slope[k] * weight[row * width + c];
+      }
+      out[c] = sum;
+    });
+  }
 };
 
 // The gradients of weight and bias: a warp for each row of the table. An occurrence is the number
@@ -112,6 +222,16 @@ struct SampledTableBackward {
   ConstRows x;  // null: 1
   ConstRows slopes;
   float* table_gradient = nullptr;
+  PADDLE_HD std::size_t count() const { return rows_max; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    occurrences.add(
+        warp, index, width, table_gradient,
+        [this](std::uint32_t i) { return slopes.at(position_of(i, candidates)); },
+        [this](std::uint32_t i, std::size_t c) {
+          return x.first == nullptr ? 1.0F : x.row(position_of(i, candidates).row)[c];
+        });
+  }
 };
 
 }  // namespace paddle::kernels::device

@@ -1,11 +1,16 @@
 // Shapes of the kernels of a card, and the warps that they are written for. A kernel is a struct
 // of its arguments, which a launch copies; it never fails and holds pointers to memory of the
 // card alone. Its operator() is compiled for the host too, where tests run it.
+//
+// Each of a warp's 32 lanes runs operator(), as far ahead of the others as it likes between two
+// calls of the warp's functions. Lane k is given the indices k, k + 32, ... by every one of them,
+// so a lane may read what it wrote itself for an index; nothing here reads what another one wrote.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
-#include "engine/kernels/host_device.h"
+#include "base/multiversion.h"
 
 namespace paddle::kernels::device {
 
@@ -16,16 +21,49 @@ enum class Shape {
   kWarps,  // template <class Warp> void operator()(const Warp&, std::size_t index) const, likewise
 };
 
+// Row and column of element `index` of a block of `width` columns.
+struct Position {
+  std::size_t row;
+  std::size_t column;
+};
+PADDLE_HD_INLINE Position position_of(std::size_t index, std::size_t width) {
+  // A card divides 32 bits several times as fast as 64.
+  constexpr std::size_t kMax = 0xffffffffU;
+  if (index > kMax || width > kMax) return {index / width, index % width};
+  const auto narrow = static_cast<std::uint32_t>(index);
+  const std::uint32_t row = narrow / static_cast<std::uint32_t>(width);
+  return {row, narrow - row * static_cast<std::uint32_t>(width)};
+}
+
+// First value of a block of columns, and the floats from one row to the next.
+struct ConstRows {
+  const float* first = nullptr;
+  std::size_t stride = 0;
+  PADDLE_HD_INLINE const float* row(std::size_t index) const { return first + index * stride; }
+  PADDLE_HD_INLINE const float& at(const Position& at) const { return row(at.row)[at.column]; }
+};
+struct Rows {
+  float* first = nullptr;
+  std::size_t stride = 0;
+  PADDLE_HD_INLINE float* row(std::size_t index) const { return first + index * stride; }
+  PADDLE_HD_INLINE float& at(const Position& at) const { return row(at.row)[at.column]; }
+};
+
+PADDLE_HD_INLINE void put(float value, bool accumulate, float& to) {
+  to = accumulate ? to + value : value;
+}
+
 // Warp of the host: its lanes take turns. Sums have the order of kernels::lane_sum, as those of a
 // card's warp have, so the bits are equal.
 class HostWarp {
  public:
-  // f(i) for each i below count, in any order.
+  // f(i) for each i below count, by its lane.
   template <class F>
   void each(std::size_t count, F f) const {
     for (std::size_t i = 0; i < count; ++i) f(i);
   }
-  // term(0) + ... + term(count - 1) in lanes; every lane gets it.
+  // term(0) + ... + term(count - 1), each called once, by its lane: its terms are added in order,
+  // then lane k + 16 to lane k, k + 8 to k, and so on. Every lane gets the sum.
   template <class Term>
   float sum(std::size_t count, Term term) const {
     return lanes<float>(count, term, 0.0F, [](float a, float b) { return a + b; });

@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/cost_formulas.h"
 #include "engine/kernels/interaction.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/costs/candidate_input.h"
@@ -74,8 +74,9 @@ class SampledCost final : public Layer {
           score += biases.values[positions.back()];
         }
         const float logit = score - candidates_.correction(id);
-        cost += kernels::softplus(k == 0 ? -logit : logit);
-        *slopes = run.cost_scale * (kernels::sigmoid(logit) - (k == 0 ? 1.0F : 0.0F));
+        const auto of = kernels::candidate_cost_of(logit, k == 0, run.cost_scale);
+        cost += of.cost;
+        *slopes = of.slope;
       }
       cost_sum += cost;
     }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/rng.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/nn/makers.h"
 #include "engine/nn/plan/lowering.h"

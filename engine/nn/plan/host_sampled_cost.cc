@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/cost_formulas.h"
 #include "engine/kernels/interaction.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/plan/host_ops.h"
@@ -24,8 +24,9 @@ void compute(const op::SampledCost& op, HostFrame& frame) {
       float score = kernels::dot(op.width, x, frame.read(op.weight) + at * op.width);
       if (op.bias) score += frame.read(*op.bias)[bias_at];
       const float logit = score - correction;
-      cost += kernels::softplus(k == 0 ? -logit : logit);
-      slopes[k] = frame.run().cost_scale * (kernels::sigmoid(logit) - (k == 0 ? 1.0F : 0.0F));
+      const auto of = kernels::candidate_cost_of(logit, k == 0, frame.run().cost_scale);
+      cost += of.cost;
+      slopes[k] = of.slope;
     }
     frame.cost(op.cost) += cost;
   }

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "engine/kernels/activation.h"
+#include "engine/kernels/cost_formulas.h"
 #include "engine/kernels/cross_entropy.h"
 #include "engine/kernels/interaction.h"
 #include "engine/kernels/normalize.h"

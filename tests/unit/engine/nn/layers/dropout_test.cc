@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "engine/nn/run.h"
 #include "tests/unit/engine/nn/test_network.h"
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/nn/plan/equal_plan.h"
 
