@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/named_rows.h"
 #include "base/text.h"
+#include "engine/optim/power.h"
 #include "engine/optim/schedule.h"
 
 namespace paddle::optim {
@@ -21,18 +22,18 @@ using wire::Optimizer;
 constexpr float kAdamEpsilon = 1e-8F;
 
 constexpr std::array<Method, 11> kMethods{{
-    {"sgd", 0, 0, update_sgd},
-    {"momentum", 1, kMomentum, update_momentum},
-    {"torch_momentum", 1, kMomentum | kCountsUpdates, update_torch_momentum},
-    {"adagrad", 1, kMomentum | kHeavyBall | kEpsilon, update_adagrad},
-    {"decayed_adagrad", 1, kMomentum | kHeavyBall | kRho | kEpsilon, update_decayed_adagrad},
-    {"adadelta", 2, kMomentum | kHeavyBall | kRho | kEpsilon, update_adadelta, 1.0F},
-    {"rmsprop", 1, kMomentum | kHeavyBall | kRho | kEpsilon | kCentered, update_rmsprop},
-    {"adam", 2, kBetas | kEpsilon | kCountsUpdates, update_adam, 0.01F, kAdamEpsilon},
-    {"adamw", 2, kBetas | kEpsilon | kWeightDecay | kCountsUpdates, update_adamw, 0.01F,
+    {"sgd", 0, 0, Formula::kSgd},
+    {"momentum", 1, kMomentum, Formula::kMomentum},
+    {"torch_momentum", 1, kMomentum | kCountsUpdates, Formula::kTorchMomentum},
+    {"adagrad", 1, kMomentum | kHeavyBall | kEpsilon, Formula::kAdagrad},
+    {"decayed_adagrad", 1, kMomentum | kHeavyBall | kRho | kEpsilon, Formula::kDecayedAdagrad},
+    {"adadelta", 2, kMomentum | kHeavyBall | kRho | kEpsilon, Formula::kAdadelta, 1.0F},
+    {"rmsprop", 1, kMomentum | kHeavyBall | kRho | kEpsilon | kCentered, Formula::kRmsprop},
+    {"adam", 2, kBetas | kEpsilon | kCountsUpdates, Formula::kAdam, 0.01F, kAdamEpsilon},
+    {"adamw", 2, kBetas | kEpsilon | kWeightDecay | kCountsUpdates, Formula::kAdamw, 0.01F,
      kAdamEpsilon},
-    {"adamax", 2, kBetas | kEpsilon | kCountsUpdates, update_adamax, 0.01F, kAdamEpsilon},
-    {"ftrl", 3, kBeta | kDividesByRate, update_ftrl},
+    {"adamax", 2, kBetas | kEpsilon | kCountsUpdates, Formula::kAdamax, 0.01F, kAdamEpsilon},
+    {"ftrl", 3, kBeta | kDividesByRate, Formula::kFtrl},
 }};
 
 constexpr std::array<Option, 7> kOptions{{
@@ -52,6 +53,11 @@ constexpr float kNone = std::numeric_limits<float>::infinity();
 
 bool is_centered(const wire::Optimizer& optimizer) {
   return !optimizer.has_centered() || optimizer.centered();
+}
+
+// 1 / (1 - beta^count)
+float correction(float beta, std::uint64_t count) {
+  return static_cast<float>(1 / (1 - integer_power(static_cast<double>(beta), count)));
 }
 
 // Comparisons are written so that NaN is refused too.
@@ -171,23 +177,27 @@ UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSp
       average_(optimizer.average()) {
   const Method* const method = find_row(methods(), optimizer.method());
   PADDLE_CHECK(method != nullptr);
-  update_ = method->update;
-  k_.rate = spec.learning_rate();
-  k_.clip = spec.has_clip_value() ? spec.clip_value() : optimizer.clip_value();
-  if (k_.clip == 0) k_.clip = kNone;
-  k_.l1 = spec.has_l1() ? spec.l1() : optimizer.l1();
-  k_.l2 = spec.has_l2() ? spec.l2() : optimizer.l2();
-  k_.momentum = optimizer.has_momentum() ? optimizer.momentum() : kMomentumDefault;
-  k_.beta1 = optimizer.has_beta1() ? optimizer.beta1() : kBeta1Default;
-  k_.beta2 = optimizer.has_beta2() ? optimizer.beta2() : kBeta2Default;
-  k_.epsilon = optimizer.has_epsilon() ? optimizer.epsilon() : method->epsilon;
-  k_.rho = optimizer.has_rho() ? optimizer.rho() : kRhoDefault;
-  k_.beta = optimizer.has_beta() ? optimizer.beta() : kFtrlBetaDefault;
-  k_.weight_decay = optimizer.has_weight_decay() ? optimizer.weight_decay() : kWeightDecayDefault;
-  k_.is_centered = is_centered(optimizer);
-  if (!spec.is_delta()) return;
-  update_ = update_sgd;
-  k_ = {.rate = 1, .clip = kNone};
+  step_.formula = method->formula;
+  counts_ = method->has(kCountsUpdates);
+  Constants& k = step_.k;
+  k.rate = spec.learning_rate();
+  k.clip = spec.has_clip_value() ? spec.clip_value() : optimizer.clip_value();
+  if (k.clip == 0) k.clip = kNone;
+  k.l1 = spec.has_l1() ? spec.l1() : optimizer.l1();
+  k.l2 = spec.has_l2() ? spec.l2() : optimizer.l2();
+  k.momentum = optimizer.has_momentum() ? optimizer.momentum() : kMomentumDefault;
+  k.beta1 = optimizer.has_beta1() ? optimizer.beta1() : kBeta1Default;
+  k.beta2 = optimizer.has_beta2() ? optimizer.beta2() : kBeta2Default;
+  k.epsilon = optimizer.has_epsilon() ? optimizer.epsilon() : method->epsilon;
+  k.rho = optimizer.has_rho() ? optimizer.rho() : kRhoDefault;
+  k.beta = optimizer.has_beta() ? optimizer.beta() : kFtrlBetaDefault;
+  k.weight_decay = optimizer.has_weight_decay() ? optimizer.weight_decay() : kWeightDecayDefault;
+  k.is_centered = is_centered(optimizer);
+  if (spec.is_delta()) {
+    counts_ = false;
+    step_ = {.k = {.rate = 1, .clip = kNone}};
+  }
+  update_ = update_kernel(step_.formula);
 }
 
 void UpdateRule::start(std::span<const float> value, std::span<float> state) const {
@@ -204,13 +214,26 @@ bool UpdateRule::apply(float learning_rate, std::uint64_t count, std::span<float
   return apply(learning_rate, count, {&elements, 1});
 }
 
+void UpdateRule::number(Step& step, std::uint64_t count) {
+  Constants& k = step.k;
+  if (step.formula == Formula::kTorchMomentum) {
+    if (count > 1) k.rate *= 1.0F - k.momentum;
+  } else if (step.formula == Formula::kAdamax) {
+    k.rate *= correction(k.beta1, count);
+  } else {
+    step.correction1 = correction(k.beta1, count);
+    step.correction2 = correction(k.beta2, count);
+  }
+}
+
+float UpdateRule::average_weight(std::uint64_t count) const {
+  return optim::average_weight(average_, count);
+}
+
 bool UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) const {
-  PADDLE_CHECK(count > 0);
-  Constants k = k_;
-  k.rate *= learning_rate;
-  bool is_finite = update_(k, count, batch);
+  bool is_finite = update_(step(learning_rate, count), batch);
   if (!has_average()) return is_finite;
-  const float weight = average_weight(average_, count);
+  const float weight = average_weight(count);
   for (const Elements& e : batch) {
     float* const average = e.state + (state_width_ - 1) * e.plane_stride;
     is_finite &= update_average(weight, e.size, e.value, average);

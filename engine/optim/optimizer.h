@@ -47,6 +47,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/check.h"
 #include "base/result.h"
 #include "engine/optim/update_kernels.h"
 #include "proto/parameters.pb.h"
@@ -72,7 +73,7 @@ struct Method {
   std::string_view name;
   std::size_t planes = 0;    // floats of state per element, besides those that traits add
   std::uint32_t traits = 0;  // a set of Trait
-  UpdateKernel update = nullptr;
+  Formula formula = Formula::kSgd;
   float learning_rate = 0.01F;  // defaults
   float epsilon = 1e-6F;
 
@@ -151,9 +152,25 @@ class UpdateRule {
   // The same for each of many with this count. Every state has state_width() planes.
   bool apply(float learning_rate, std::uint64_t count, Batch batch) const;
 
+  // For other code that applies it: the update itself, and after it that of the average, by
+  // moved_average() with this weight.
+  Step step(float learning_rate, std::uint64_t count) const {
+    PADDLE_CHECK(count > 0);
+    // Not copied again: for a single short row that would take as long as the update.
+    Step step = step_;
+    step.k.rate *= learning_rate;
+    if (counts_) number(step, count);
+    return step;
+  }
+  float average_weight(std::uint64_t count) const;
+
  private:
+  // Puts the number of the update into the step of a method that counts them.
+  static void number(Step& step, std::uint64_t count);
+
+  bool counts_;  // the number of the update is in the formula
   UpdateKernel update_;
-  Constants k_;  // k_.rate multiplies the learning rate
+  Step step_;  // k.rate multiplies the learning rate
   bool is_static_;
   std::size_t state_width_;
   wire::ModelAverage average_;

@@ -40,7 +40,7 @@ const std::vector<Room> kRooms = {
     {"engine/heartbeat", {"base", "proto", "engine/net"}},
     {"engine/table", {"base", "proto", "engine/memory", "engine/optim", "engine/parameter"}},
     {"engine/kernels", {"base", "engine/memory"}},
-    {"engine/kernels/device", {"base", "engine/kernels"}},
+    {"engine/kernels/device", {"base", "engine/optim", "engine/kernels"}},
     {"engine/device", {"base", "engine/kernels/device"}},
     {"engine/collective", {"base", "proto", "engine/net", "engine/net/peer", "engine/kernels"}},
     {"engine/nn", {"base", "proto", "engine/memory", "engine/config", "engine/kernels"}},

@@ -8,15 +8,16 @@
 #include "engine/kernels/device/row_wise.h"
 #include "engine/kernels/device/rows.h"
 #include "engine/kernels/device/sums.h"
+#include "engine/kernels/device/update.h"
 
 namespace paddle::kernels::device {
 
-using Kernel =
-    std::variant<Fill, CopyBlock, SumOf, ProductOf, Activate, ActivateBackward, AddBias, Dropout,
-                 RoundToBfloat16, Gather, Pool, GatherBackward, PoolBackward, SampledCost,
-                 SampledCostBackward, SampledTableBackward, SoftmaxRows, SoftmaxRowsBackward,
-                 SoftmaxCrossEntropy, BinaryCrossEntropy, SquaredError, SumCosts, LayerNorm,
-                 LayerNormBackward, PairSum, PairSumBackward, CosineSimilarity,
-                 CosineSimilarityBackward, ChunkSums, GainChunkSums, SumChunks, ThinProduct>;
+using Kernel = std::variant<Fill, CopyBlock, SumOf, ProductOf, Activate, ActivateBackward, AddBias,
+                            Dropout, RoundToBfloat16, Gather, Pool, GatherBackward, PoolBackward,
+                            SampledCost, SampledCostBackward, SampledTableBackward, SoftmaxRows,
+                            SoftmaxRowsBackward, SoftmaxCrossEntropy, BinaryCrossEntropy,
+                            SquaredError, SumCosts, LayerNorm, LayerNormBackward, PairSum,
+                            PairSumBackward, CosineSimilarity, CosineSimilarityBackward, ChunkSums,
+                            GainChunkSums, SumChunks, ThinProduct, Update>;
 
 }  // namespace paddle::kernels::device

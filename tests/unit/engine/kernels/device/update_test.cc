@@ -1,0 +1,137 @@
+#include "engine/kernels/device/update.h"
+
+#include <string>
+
+#include "engine/optim/optimizer.h"
+#include "tests/unit/engine/kernels/device/run_kernel.h"
+
+namespace paddle::kernels::device {
+namespace {
+
+constexpr float kRate = 0.05F;
+
+std::vector<wire::Optimizer> variants_of(std::string_view method) {
+  wire::Optimizer plain;
+  plain.set_method(std::string(method));
+  plain.set_learning_rate(1);
+  wire::Optimizer regularised = plain;
+  regularised.set_clip_value(0.75F);
+  regularised.set_l1(0.125F);
+  regularised.set_l2(0.25F);
+  wire::Optimizer other = plain;
+  other.set_momentum(0.6F);
+  other.set_beta1(0.5F);
+  other.set_beta2(0.75F);
+  other.set_epsilon(0.125F);
+  other.set_rho(0.7F);
+  other.set_beta(0.25F);
+  other.set_weight_decay(0.5F);
+  other.set_centered(false);
+  wire::Optimizer averaged = regularised;
+  averaged.set_momentum(0.9F);
+  averaged.mutable_average()->set_window(0.5F);
+  averaged.mutable_average()->set_window_min(2);
+  averaged.mutable_average()->set_window_max(9);
+  return {plain, regularised, other, averaged};
+}
+
+wire::ParameterSpec spec_of(float rate, bool is_delta = false) {
+  wire::ParameterSpec spec;
+  spec.set_name("w");
+  spec.set_learning_rate(rate);
+  spec.set_is_delta(is_delta);
+  return spec;
+}
+
+// A parameter in two copies, for the kernel and for the CPU.
+struct Parameter {
+  struct Copy {
+    std::vector<float> value;
+    std::vector<float> state;
+  };
+  optim::UpdateRule rule;
+  Copy card;
+  Copy host;
+  std::vector<float> gradient;
+
+  Parameter(std::size_t size, const wire::Optimizer& optimizer, const wire::ParameterSpec& spec)
+      : rule(optimizer, spec) {
+    host.value = normals(size, size);
+    host.state = nans(rule.state_width() * size);
+    rule.start(host.value, host.state);
+    card = host;
+  }
+  std::size_t size() const { return gradient.size(); }
+  UpdatedParameter entry(std::size_t first, std::uint64_t count, float rate) {
+    float* const average =
+        rule.has_average() ? card.state.data() + (rule.state_width() - 1) * size() : nullptr;
+    return {first,
+            rule.step(rate, count),
+            card.value.data(),
+            gradient.data(),
+            card.state.data(),
+            size(),
+            average,
+            rule.has_average() ? rule.average_weight(count) : 0};
+  }
+  bool update_on_host(std::uint64_t count, float rate) {
+    return rule.apply(rate, count, host.value, gradient, host.state);
+  }
+};
+
+// All parameters in one launch; gives the flags.
+std::vector<std::uint32_t> update(std::vector<Parameter>& parameters, std::uint64_t count,
+                                  float rate) {
+  std::vector<UpdatedParameter> table;
+  std::size_t size = 0;
+  for (Parameter& of : parameters) {
+    table.push_back(of.entry(size, count, rate));
+    size += of.size();
+  }
+  std::vector<std::uint32_t> not_finite(table.size(), 0);
+  run(Update{size, table.size(), table.data(), not_finite.data()});
+  return not_finite;
+}
+
+TEST(DeviceUpdate, EveryMethodHasTheBitsOfTheCpu) {
+  for (const optim::Method& method : optim::methods()) {
+    const std::string name(method.name);
+    for (const wire::Optimizer& optimizer : variants_of(method.name)) {
+      std::vector<Parameter> parameters;
+      parameters.emplace_back(10, optimizer, spec_of(1, true));
+      for (const std::size_t size : {1UL, 273UL, 2073UL}) {
+        parameters.emplace_back(size, optimizer, spec_of(0.5F));
+      }
+      for (std::uint64_t count = 1; count <= 20; ++count) {
+        const float rate = count == 20 ? 0 : kRate;  // the end of a schedule
+        for (Parameter& of : parameters) {
+          of.gradient = normals(count * 100, of.host.value.size());
+        }
+        EXPECT_EQ(update(parameters, count, rate), std::vector<std::uint32_t>(4, 0));
+        for (Parameter& of : parameters) {
+          EXPECT_TRUE(of.update_on_host(count, rate));
+          expect_bits(of.card.value, of.host.value, name.c_str());
+          expect_bits(of.card.state, of.host.state, name.c_str());
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceUpdate, NamesTheParametersThatAreNoLongerFinite) {
+  for (const optim::Method& method : optim::methods()) {
+    for (const wire::Optimizer& optimizer : variants_of(method.name)) {
+      std::vector<Parameter> parameters;
+      for (std::size_t size = 10; size < 13; ++size) {
+        parameters.emplace_back(size, optimizer, spec_of(1));
+        parameters.back().gradient = normals(size, size);
+      }
+      parameters[1].gradient[7] = std::nanf("");
+      EXPECT_EQ(update(parameters, 1, kRate), (std::vector<std::uint32_t>{0, 1, 0}));
+      EXPECT_FALSE(parameters[1].update_on_host(1, kRate));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paddle::kernels::device
