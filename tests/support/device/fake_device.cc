@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 namespace paddle::test {
@@ -15,7 +16,8 @@ FakeDevice::FakeDevice(FakeDeviceOptions options)
       streams_(options.seed, [this](const Order& order) { return run(order); }) {}
 
 FakeDevice::~FakeDevice() {
-  const std::array<std::pair<std::size_t, const char*>, 5> left = {{
+  const std::array<std::pair<std::size_t, const char*>, 6> left = {{
+      {communicators_, "communicators"},
       {streams_.size(), "streams"},
       {events_.size(), "events"},
       {graphs_.size(), "graphs"},
@@ -97,7 +99,9 @@ void FakeDevice::close_stream(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   expect_no_capture("a stream is closed");
   const Running running(*this);
-  streams_.close(stream_of(stream));
+  if (!streams_.close(stream_of(stream)) && !error_ && !has_hung_) {
+    violation("a stream is closed with a sum under way: wait for it, or abort it");
+  }
 }
 
 Result<EventHandle> FakeDevice::make_event() {
@@ -148,30 +152,29 @@ Result<bool> FakeDevice::is_done(EventHandle event) {
   return mark == nullptr || mark->is_done;
 }
 
+bool FakeDevice::await(std::unique_lock<std::mutex>& lock, const Mark& mark, TimePoint deadline) {
+  while (!error_) {
+    {
+      const Running running(*this);
+      if (streams_.run_until(mark)) return true;
+    }
+    const TimePoint now = SteadyClock().now();
+    if (error_ || now >= deadline) return false;
+    // Other cards may come.
+    broke_.wait_until(lock, std::min(deadline, now + std::chrono::microseconds(200)));
+  }
+  return false;
+}
+
 Status FakeDevice::wait(EventHandle event, TimePoint deadline) {
   std::unique_lock lock(mutex_);
   expect_no_capture("an event is waited for");
   const auto mark = event_of(event).mark;
-  bool has_come = mark == nullptr || mark->is_done;
-  if (!has_come && !error_) {
-    const Running running(*this);
-    has_come = streams_.run_until(*mark);
-  }
-  if (!has_come) broke_.wait_until(lock, deadline, [&] { return error_.has_value(); });
+  const bool has_come = mark == nullptr || await(lock, *mark, deadline);
   if (error_) return *error_;
   if (has_come) return {};
   return Error{Errc::kUnreachable, "card " + std::to_string(card_.index) + " (" + card_.name +
                                        ") has not come to the end of its work in time"};
-}
-
-Result<device::CommunicatorId> FakeDevice::make_communicator_id() {
-  return Error{Errc::kResource, "there is no library for sums between cards"};
-}
-
-Result<std::unique_ptr<device::Communicator>> FakeDevice::begin_join(
-    const device::CommunicatorId& /*id*/, std::uint32_t /*rank*/, std::uint32_t /*ranks*/,
-    const std::string& /*name*/) {
-  return Error{Errc::kResource, "there is no library for sums between cards"};
 }
 
 }  // namespace paddle::test

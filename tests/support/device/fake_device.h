@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/device/device.h"
+#include "tests/support/device/fake_communicator.h"
 #include "tests/support/device/fake_memory.h"
 #include "tests/support/device/fake_streams.h"
 
@@ -35,6 +36,7 @@ class FakeDevice final : public device::Device {
   void fail_order(std::uint64_t nth);
   // It never ends; waits for it pass their deadlines.
   void hang_order(std::uint64_t nth);
+  void set_sum_faults(FakeSumFaults faults);
   // Orders given, to be run or captured; what a graph replays is counted once, when captured.
   struct Counts {
     std::size_t uploads = 0;
@@ -42,6 +44,7 @@ class FakeDevice final : public device::Device {
     std::size_t kernels = 0;
     std::size_t products = 0;
     std::size_t replays = 0;
+    std::size_t sums = 0;
   };
   Counts counts() const;
   std::size_t memory_used() const;
@@ -76,6 +79,7 @@ class FakeDevice final : public device::Device {
                                                            const std::string& name) override;
 
  private:
+  friend class FakeCommunicator;
   struct Event {
     std::shared_ptr<Mark> mark;  // null: it was never recorded
   };
@@ -112,6 +116,10 @@ class FakeDevice final : public device::Device {
   void expect_no_use(const std::byte* memory) const;
   void expect_no_capture(const std::string& call) const;
   FakeStreams::Ran run(const Order& order);
+  FakeStreams::Ran run_sum(const Sum& sum);
+  void give_sum(device::StreamHandle stream, Sum sum);
+  // False: the mark has not come by then, or the device broke.
+  bool await(std::unique_lock<std::mutex>& lock, const Mark& mark, TimePoint deadline);
 
   const device::Card card_;
   mutable std::mutex mutex_;
@@ -130,6 +138,9 @@ class FakeDevice final : public device::Device {
   std::uint64_t hangs_ = 0;
   std::size_t memory_most_ = 0;
   Counts counts_;
+  FakeSumFaults sum_faults_;
+  std::vector<UniqueFd> hubs_;  // of the ids that it made
+  std::size_t communicators_ = 0;
 };
 
 }  // namespace paddle::test

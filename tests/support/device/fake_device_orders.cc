@@ -84,6 +84,20 @@ void FakeDevice::replay(StreamHandle stream, GraphHandle graph) {
   }
 }
 
+void FakeDevice::give_sum(StreamHandle stream, Sum sum) {
+  FakeStream* const on = stream_of(stream);
+  if (capture_ && capture_->stream == on) {
+    violation("a sum is captured: nobody could abort it alone");
+  }
+  ++counts_.sums;
+  FakeRank& rank = *sum.rank;
+  // Sums of one communicator are in order, whatever their streams.
+  if (rank.last != nullptr) enqueue(on, {WaitFor{rank.last}});
+  rank.last = std::make_shared<Mark>(Mark{on});
+  give(stream, sum);
+  enqueue(on, {Reach{rank.last}});
+}
+
 void FakeDevice::give(StreamHandle stream, Command command) {
   FakeStream* const on = stream_of(stream);
   if (error_) return;
@@ -130,6 +144,8 @@ std::vector<const std::byte*> FakeDevice::uses_of(const Command& command) const 
     visit_operands(*product, [&](const void* operand, std::size_t bytes) {
       use(memory_, operand, bytes, "a product");
     });
+  } else if (const auto* const sum = std::get_if<Sum>(&command)) {
+    use(memory_, sum->values, sum->count * sizeof(float), "a sum");
   }
   return uses;
 }
@@ -161,6 +177,7 @@ FakeStreams::Ran FakeDevice::run(const Order& order) {
     memory_.open();
     is_open_ = true;
   }
+  if (const auto* const sum = std::get_if<Sum>(&order.command)) return run_sum(*sum);
   compute(order.command, order.number);
   return FakeStreams::Ran::kDone;
 }

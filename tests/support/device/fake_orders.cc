@@ -29,6 +29,7 @@ struct Computation {
   void operator()(const Product& product) const;
   void operator()(const Reach& /*mark*/) const {}
   void operator()(const WaitFor& /*mark*/) const {}
+  void operator()(const Sum& /*sum*/) const {}
 
   template <class K>
   void run(const K& kernel) const {

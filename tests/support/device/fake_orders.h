@@ -38,8 +38,16 @@ struct Reach {
 struct WaitFor {
   std::shared_ptr<Mark> mark;
 };
+struct FakeRank;
+// Over the cards of all ranks, in place.
+struct Sum {
+  std::shared_ptr<FakeRank> rank;
+  float* values = nullptr;
+  std::size_t count = 0;
+  std::uint64_t number = 0;  // of the rank's sums, from 1 on
+};
 using Command =
-    std::variant<Upload, Download, kernels::device::Kernel, device::Product, Reach, WaitFor>;
+    std::variant<Upload, Download, kernels::device::Kernel, device::Product, Reach, WaitFor, Sum>;
 
 struct Order {
   Command command;
@@ -75,7 +83,7 @@ void in_any_order(std::size_t count, std::uint64_t seed, F f) {
   }
 }
 
-// Computes it; `seed` draws the order of a kernel's indices. Nothing for marks.
+// Computes it; `seed` draws the order of a kernel's indices. Nothing for marks and sums.
 void compute(const Command& command, std::uint64_t seed);
 
 }  // namespace paddle::test

@@ -7,7 +7,7 @@ namespace paddle::test {
 namespace {
 
 bool is_runnable(const FakeStream& stream) {
-  if (stream.orders.empty() || stream.is_stuck) return false;
+  if (stream.orders.empty() || stream.is_stuck || stream.is_waiting) return false;
   const auto* const wait = std::get_if<WaitFor>(&stream.orders.front().command);
   return wait == nullptr || wait->mark->is_done;
 }
@@ -30,18 +30,20 @@ bool FakeStreams::has(const void* stream) const {
   return std::ranges::any_of(streams_, [&](const auto& own) { return own.get() == stream; });
 }
 
-void FakeStreams::close(FakeStream* stream) {
+bool FakeStreams::close(FakeStream* stream) {
   const auto end = std::make_shared<Mark>(Mark{stream});
   stream->orders.push_back({Reach{end}});
-  run_until(*end);
+  const bool has_come = run_until(*end);
   drop_orders_of(*stream);
   std::erase_if(streams_, [&](const auto& own) { return own.get() == stream; });
+  return has_come;
 }
 
 void FakeStreams::give(FakeStream* stream, Order order) {
   stream->last_given = order.number;
   stream->orders.push_back(std::move(order));
   if (seed_ == kLate || seed_ == kNewestFirst) return;
+  try_again();
   const std::uint64_t most = seed_ == kAtOnce ? UINT64_MAX : rng_.below(4);
   for (std::uint64_t i = 0; i < most; ++i) {
     const auto able = runnable();
@@ -50,7 +52,12 @@ void FakeStreams::give(FakeStream* stream, Order order) {
   }
 }
 
+void FakeStreams::try_again() {
+  for (const auto& stream : streams_) stream->is_waiting = false;
+}
+
 bool FakeStreams::run_until(const Mark& mark) {
+  try_again();
   while (!mark.is_done) {
     FakeStream* const stream = choose(mark);
     if (stream == nullptr) return false;
@@ -60,6 +67,7 @@ bool FakeStreams::run_until(const Mark& mark) {
 }
 
 void FakeStreams::run_towards(const Mark& mark) {
+  try_again();
   FakeStream* const stream = mark.is_done ? nullptr : choose(mark);
   if (stream != nullptr) run_first(*stream);
 }
@@ -68,7 +76,9 @@ FakeStream* FakeStreams::choose(const Mark& wanted) {
   if (seed_ == kLate || seed_ == kAtOnce) {
     FakeStream* stream = wanted.stream;
     while (stream == nullptr || !is_runnable(*stream)) {
-      if (stream == nullptr || stream->orders.empty() || stream->is_stuck) return nullptr;
+      if (stream == nullptr || stream->orders.empty() || stream->is_stuck || stream->is_waiting) {
+        return nullptr;
+      }
       stream = std::get<WaitFor>(stream->orders.front().command).mark->stream;
     }
     return stream;
@@ -80,15 +90,14 @@ FakeStream* FakeStreams::choose(const Mark& wanted) {
 }
 
 void FakeStreams::run_first(FakeStream& stream) {
-  const Order order = std::move(stream.orders.front());
-  stream.orders.pop_front();
+  const Order& order = stream.orders.front();
   const Ran ran = run_(order);
   if (ran == Ran::kBroke) return drop_orders();
-  if (ran == Ran::kNeverEnds) {
-    stream.is_stuck = true;
-    return;
-  }
+  stream.is_stuck = ran == Ran::kNeverEnds;
+  stream.is_waiting = ran == Ran::kNotYet;
+  if (ran != Ran::kDone) return;
   if (const auto* const reach = std::get_if<Reach>(&order.command)) reach->mark->is_done = true;
+  stream.orders.pop_front();
 }
 
 std::vector<FakeStream*> FakeStreams::runnable() const {

@@ -15,7 +15,8 @@ namespace paddle::test {
 struct FakeStream {
   std::deque<Order> orders;
   std::uint64_t last_given = 0;
-  bool is_stuck = false;  // by an order that never ends
+  bool is_stuck = false;    // by an order that never ends
+  bool is_waiting = false;  // for another card, when last tried
 };
 
 // Seeds of legal orders; any other draws one. By kLate an order runs when it is waited for, as late
@@ -28,19 +29,19 @@ constexpr std::uint64_t kNewestFirst = 2;
 class FakeStreams {
  public:
   // Outcome of an order.
-  enum class Ran { kDone, kNeverEnds, kBroke };
+  enum class Ran { kDone, kNotYet, kNeverEnds, kBroke };
   FakeStreams(std::uint64_t seed, std::function<Ran(const Order&)> run)
       : seed_(seed), rng_(seed), run_(std::move(run)) {}
 
   FakeStream* open();
   bool has(const void* stream) const;
-  // The last one of its orders is done, or none will be.
-  void close(FakeStream* stream);
+  // Runs its orders first. False: some never came.
+  bool close(FakeStream* stream);
   std::size_t size() const { return streams_.size(); }
 
   // Orders of other streams, or none, may run before it returns.
   void give(FakeStream* stream, Order order);
-  // False: it never comes.
+  // False: it has not come, and may never.
   bool run_until(const Mark& mark);
   // Runs one order that the mark waits for, if it can.
   void run_towards(const Mark& mark);
@@ -49,6 +50,7 @@ class FakeStreams {
   void drop_orders();
 
  private:
+  void try_again();
   FakeStream* choose(const Mark& wanted);
   void run_first(FakeStream& stream);
   std::vector<FakeStream*> runnable() const;
