@@ -1,17 +1,17 @@
-// Warp whose lanes are threads that run in any order between two of its functions, one at a time.
-// A kernel in which a lane reads what another one wrote gives other results than on a HostWarp.
+// Warp whose lanes run by themselves, in any order between two of its functions. A kernel in which
+// a lane reads what another one wrote gives other results than on a HostWarp.
 #pragma once
+
+#include <ucontext.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
-#include <semaphore>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -19,35 +19,58 @@
 
 namespace paddle::kernels::device {
 
-// Turns of the lanes: in each phase every lane runs once, up to the next function of the warp.
+// ThreadSanitizer does not follow a thread that changes its stack.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kHasLanes = false;
+#else
+constexpr bool kHasLanes = true;
+#endif
+
+// The thread's time, which the lanes share: in each phase every lane runs once, up to its end or
+// to the next function of the warp.
 class LaneTurns {
  public:
-  explicit LaneTurns(std::uint64_t seed) : rng_(seed) {
-    for (auto& turn : turns_) turn = std::make_unique<std::binary_semaphore>(0);
+  LaneTurns(std::uint64_t seed, std::function<void(std::size_t lane)> lane)
+      : lane_(std::move(lane)), rng_(seed) {}
+
+  void run() {
+    static const auto stacks =
+        std::make_unique_for_overwrite<std::array<std::byte, kStackBytes>[]>(kWarpLanes);
+    for (std::size_t number = 0; number < kWarpLanes; ++number) {
+      ucontext_t& context = contexts_[number];
+      PADDLE_CHECK(getcontext(&context) == 0);
+      context.uc_stack.ss_sp = stacks[number].data();
+      context.uc_stack.ss_size = kStackBytes;
+      running = this;
+      makecontext(&context, begin, 0);
+    }
     shuffle();
-    turns_[order_[0]]->release();
+    PADDLE_CHECK(swapcontext(&caller_, &contexts_[order_[0]]) == 0);
   }
 
-  void begin(std::size_t lane) { turns_[lane]->acquire(); }
   // Returns in the next phase.
-  void wait_for_all(std::size_t lane) {
-    pass();
-    turns_[lane]->acquire();
-  }
-  // All lanes must end in the same phase: a function of a warp is called by all of them.
-  void end() {
-    ++ended_;
-    pass();
-  }
+  void wait_for_all() { give_turn(contexts_[order_[position_]]); }
 
  private:
-  void pass() {
+  static constexpr std::size_t kStackBytes = 256 << 10U;
+  inline static LaneTurns* running = nullptr;
+
+  static void begin() {
+    LaneTurns& turns = *running;
+    turns.lane_(turns.order_[turns.position_]);
+    ++turns.ended_;
+    ucontext_t nowhere{};
+    turns.give_turn(nowhere);
+  }
+  void give_turn(ucontext_t& from) {
     if (++position_ == kWarpLanes) {
+      // All end in the same phase: a function of a warp is called by all of its lanes.
       PADDLE_CHECK(ended_ == 0 || ended_ == kWarpLanes);
-      if (ended_ == kWarpLanes) return;
+      if (ended_ == kWarpLanes) setcontext(&caller_);
       shuffle();
     }
-    turns_[order_[position_]]->release();
+    ucontext_t& next = contexts_[order_[position_]];
+    if (&next != &from) PADDLE_CHECK(swapcontext(&from, &next) == 0);
   }
   void shuffle() {
     position_ = 0;
@@ -55,8 +78,10 @@ class LaneTurns {
     for (std::size_t i = kWarpLanes; i > 1; --i) std::swap(order_[i - 1], order_[rng_.below(i)]);
   }
 
+  std::function<void(std::size_t)> lane_;
   Rng rng_;
-  std::array<std::unique_ptr<std::binary_semaphore>, kWarpLanes> turns_;
+  ucontext_t caller_{};
+  std::array<ucontext_t, kWarpLanes> contexts_{};
   std::array<std::size_t, kWarpLanes> order_{};
   std::size_t position_ = 0;
   std::size_t ended_ = 0;
@@ -88,7 +113,7 @@ class Lane {
     // Two sets by turns, because a lane may be at its next one before another has read this one.
     auto& of = slots_[phase_++ % 2];
     of[number_] = static_cast<double>(own);
-    turns_.wait_for_all(number_);
+    turns_.wait_for_all();
     std::array<T, kWarpLanes> all;
     std::transform(of.begin(), of.end(), all.begin(), [](double x) { return static_cast<T>(x); });
     for (std::size_t half = kWarpLanes / 2; half > 0; half /= 2) {
@@ -100,7 +125,6 @@ class Lane {
   void once(F f) const {
     if (number_ == 0) f();
   }
-  void wait_for_all() const { turns_.wait_for_all(number_); }
 
  private:
   std::size_t number_;
@@ -111,20 +135,14 @@ class Lane {
 
 template <class K>
 void run_in_lanes(const K& kernel, std::uint64_t seed) {
-  LaneTurns turns(seed);
   Lane::Slots slots{};
-  std::vector<std::jthread> threads;
-  for (std::size_t number = 0; number < kWarpLanes; ++number) {
-    threads.emplace_back([&, number] {
-      turns.begin(number);
-      const Lane lane(number, turns, slots);
-      for (std::size_t i = 0; i < kernel.count(); ++i) {
-        kernel(lane, i);
-        lane.wait_for_all();
-      }
-      turns.end();
-    });
-  }
+  LaneTurns* of_lanes = nullptr;
+  LaneTurns turns(seed, [&](std::size_t number) {
+    const Lane lane(number, *of_lanes, slots);
+    for (std::size_t i = 0; i < kernel.count(); ++i) kernel(lane, i);
+  });
+  of_lanes = &turns;
+  turns.run();
 }
 
 }  // namespace paddle::kernels::device

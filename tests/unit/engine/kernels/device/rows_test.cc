@@ -6,7 +6,7 @@
 namespace paddle::kernels::device {
 namespace {
 
-constexpr std::size_t kTableRows = 7;
+constexpr std::size_t kTableRows = 6;
 
 // Indices of rows of a table, as a batch has them.
 enum class Ids { kRandom, kAllEqual, kWithoutRows };
@@ -43,7 +43,7 @@ class OccurrenceLists {
 };
 
 // More warps than the table has rows: the rest do nothing.
-constexpr std::size_t kRowsMax = kTableRows + 5;
+constexpr std::size_t kRowsMax = kTableRows + 2;
 
 template <class Use>
 void for_each_case(Use use) {

@@ -20,10 +20,10 @@ namespace paddle::kernels::device {
 // With few warps, in lanes that run by themselves.
 template <class K>
 void run(const K& kernel) {
-  constexpr std::size_t kFew = 12;
+  constexpr std::size_t kFew = kHasLanes ? 12 : 0;
   if constexpr (K::kShape == Shape::kThreads) {
     for (std::size_t i = 0; i < kernel.count(); ++i) kernel(i);
-  } else if (kernel.count() <= kFew) {
+  } else if (kernel.count() > 0 && kernel.count() <= kFew) {
     run_in_lanes(kernel, kernel.count());
   } else {
     for (std::size_t i = 0; i < kernel.count(); ++i) kernel(HostWarp{}, i);
