@@ -27,8 +27,9 @@ class Data final : public Layer {
   Data(const config::SlotConfig& slot, std::size_t index, std::size_t slot_index)
       : Layer(slot.name, index, slot.width), slot_index_(slot_index) {}
 
-  void set_consumers(std::span<const std::uint32_t> consumers) override {
-    is_read_ = consumers[index()] > 0;
+  void redirect_inputs(std::span<const std::unique_ptr<Layer>>,
+                       std::span<const std::uint32_t> readers) override {
+    is_read_ = readers[index()] > 0;
   }
 
   Status forward(const Run& run, LayerAccess access, double&) const override {

@@ -333,5 +333,20 @@ TEST(Evaluator, MistakesNameTheEvaluator) {
             "evaluator 'aucc': unknown type 'aucc', did you mean 'auc'?");
 }
 
+TEST(Evaluator, MayReadASlotThatNoLayerReads) {
+  auto identity = layer("activation", "out", {"x"});
+  identity.activation = "identity";
+  const Network network =
+      *Network::build({identity, labelled("squared_error", "cost", "out")},
+                      parse_slots({"x:1", "guess:1", "y:1"}), {evaluator("rmse", "guess", "y")});
+  const Batch batch{2, {{.values = {0, 0}}, {.values = {4, 3}}, {.values = {1, -1}}}};
+  const Parameters none;
+  Workspace workspace;
+  ASSERT_TRUE(network.forward(
+      nn::Run{.batch = batch, .begin = 0, .end = 2, .parameters = none, .mode = Mode::kTest},
+      workspace));
+  EXPECT_DOUBLE_EQ(network.values(workspace.tally())[0].value, std::sqrt((9.0 + 16.0) / 2));
+}
+
 }  // namespace
 }  // namespace paddle::nn
