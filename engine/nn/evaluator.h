@@ -31,13 +31,19 @@ struct Totals {
 
 class Evaluator {
  public:
-  Evaluator(std::string name, std::size_t counts, std::size_t sums)
-      : name_(std::move(name)), counts_(counts), sums_(sums) {}
+  // Results of a layer that count() reads: its outputs; its predictions, or its outputs where there
+  // are none; or its cost.
+  enum class Reads { kOutputs, kPredictions, kCost };
+
+  Evaluator(std::string name, std::size_t layer, Reads reads, std::size_t counts, std::size_t sums)
+      : name_(std::move(name)), layer_(layer), reads_(reads), counts_(counts), sums_(sums) {}
   virtual ~Evaluator() = default;
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
   const std::string& name() const { return name_; }
+  std::size_t layer() const { return layer_; }
+  Reads reads() const { return reads_; }
   std::size_t counts() const { return counts_; }
   std::size_t sums() const { return sums_; }
 
@@ -48,6 +54,8 @@ class Evaluator {
 
  private:
   std::string name_;
+  std::size_t layer_;
+  Reads reads_;
   std::size_t counts_;
   std::size_t sums_;
 };

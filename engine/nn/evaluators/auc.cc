@@ -16,7 +16,7 @@ constexpr std::size_t kBuckets = 4096;
 class Auc final : public Evaluator {
  public:
   Auc(const Builder& builder, EvaluatorInput input, Labels labels)
-      : Evaluator(builder.config().name, 2 * kBuckets, 0),
+      : Evaluator(builder.config().name, input.layer, Reads::kOutputs, 2 * kBuckets, 0),
         input_(input),
         labels_(std::move(labels)) {}
 

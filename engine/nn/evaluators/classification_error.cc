@@ -8,7 +8,10 @@ namespace {
 class ClassificationError final : public Evaluator {
  public:
   ClassificationError(const Builder& builder, EvaluatorInput input, Labels labels)
-      : Evaluator(builder.config().name, 2, 0), input_(input), labels_(std::move(labels)) {}
+      : Evaluator(builder.config().name, input.layer,
+                  input.width == 1 ? Reads::kOutputs : Reads::kPredictions, 2, 0),
+        input_(input),
+        labels_(std::move(labels)) {}
 
   Status count(const Run& run, LayerAccess access, Counters counters) const override {
     const float* x = access.output(input_.layer);

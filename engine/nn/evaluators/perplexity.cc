@@ -12,11 +12,11 @@ namespace {
 class Perplexity final : public Evaluator {
  public:
   Perplexity(const Builder& builder, std::size_t cost_layer)
-      : Evaluator(builder.config().name, 1, 1), cost_layer_(cost_layer) {}
+      : Evaluator(builder.config().name, cost_layer, Reads::kCost, 1, 1) {}
 
   Status count(const Run& run, LayerAccess access, Counters counters) const override {
     counters.counts[0] += run.rows();
-    counters.sums[0] += access.cost(cost_layer_);
+    counters.sums[0] += access.cost(layer());
     return {};
   }
 
@@ -24,9 +24,6 @@ class Perplexity final : public Evaluator {
     const auto examples = static_cast<double>(totals.counts[0]);
     to.push_back({name(), examples > 0 ? std::exp(totals.sums[0] / examples) : 1.0});
   }
-
- private:
-  std::size_t cost_layer_;
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ double ratio(double part, double whole) {
 class PrecisionRecall final : public Evaluator {
  public:
   PrecisionRecall(const Builder& builder, EvaluatorInput input, Labels labels)
-      : Evaluator(builder.config().name, kPerClass * input.width, 0),
+      : Evaluator(builder.config().name, input.layer, Reads::kOutputs, kPerClass * input.width, 0),
         input_(input),
         labels_(std::move(labels)) {}
 

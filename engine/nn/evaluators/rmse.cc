@@ -10,7 +10,9 @@ namespace {
 class Rmse final : public Evaluator {
  public:
   Rmse(const Builder& builder, EvaluatorInput input, Labels labels)
-      : Evaluator(builder.config().name, 1, 1), input_(input), labels_(std::move(labels)) {}
+      : Evaluator(builder.config().name, input.layer, Reads::kOutputs, 1, 1),
+        input_(input),
+        labels_(std::move(labels)) {}
 
   Status count(const Run& run, LayerAccess access, Counters counters) const override {
     const float* x = access.output(input_.layer);

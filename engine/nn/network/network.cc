@@ -172,6 +172,40 @@ Status Network::evaluate(const Run& run, Workspace& workspace) const {
   return {};
 }
 
+std::vector<std::size_t> Network::evaluated(const Plan& plan, Evaluator::Reads reads) const {
+  std::set<std::size_t> layers;
+  for (const auto& evaluator : evaluators_) {
+    const std::size_t layer = evaluator->layer();
+    Evaluator::Reads own = evaluator->reads();
+    const bool has_predictions =
+        std::ranges::find(plan.predictions, layer) != plan.predictions.end();
+    if (own == Evaluator::Reads::kPredictions && !has_predictions) own = Evaluator::Reads::kOutputs;
+    if (own == reads) layers.insert(layer);
+  }
+  return {layers.begin(), layers.end()};
+}
+
+std::vector<std::size_t> Network::evaluated_outputs(const Plan& plan) const {
+  return evaluated(plan, Evaluator::Reads::kOutputs);
+}
+
+std::vector<std::size_t> Network::evaluated_predictions(const Plan& plan) const {
+  return evaluated(plan, Evaluator::Reads::kPredictions);
+}
+
+Result<Tally> Network::count(const Run& run, const ForwardResults& results,
+                             Workspace& workspace) const {
+  workspace.layers_.resize(layers_.size());
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    Workspace::LayerState& state = workspace.layers_[i];
+    state.output.assign(results.outputs[i].begin(), results.outputs[i].end());
+    state.predictions.assign(results.predictions[i].begin(), results.predictions[i].end());
+    state.cost = results.costs[i];
+  }
+  PADDLE_TRY_STATUS(evaluate(run, workspace));
+  return workspace.tally_;
+}
+
 std::vector<Value> Network::values(const Tally& tally) const {
   const Tally& own = tally.empty() ? empty_tally_ : tally;
   PADDLE_CHECK(own.same_shape(empty_tally_));

@@ -19,6 +19,13 @@
 
 namespace paddle::nn {
 
+// Results of a forward that evaluators read, by layer; those of other layers are empty or 0.
+struct ForwardResults {
+  std::vector<std::span<const float>> outputs;
+  std::vector<std::span<const std::uint32_t>> predictions;
+  std::vector<double> costs;
+};
+
 class Network {
  public:
   // `slots` are those of a batch, in its order. Without `evaluators`, each cost gets its default
@@ -58,6 +65,13 @@ class Network {
   // the same run in Mode::kTrain.
   void backward(const Run& run, Workspace& workspace) const;
 
+  // For executors of lower(). Layers whose outputs evaluators read, and those whose predictions
+  // they read, of those that `plan` finds.
+  std::vector<std::size_t> evaluated_outputs(const Plan& plan) const;
+  std::vector<std::size_t> evaluated_predictions(const Plan& plan) const;
+  // The tally of a run with these results.
+  Result<Tally> count(const Run& run, const ForwardResults& results, Workspace& workspace) const;
+
   // The same computation as ops for an executor other than the layers themselves; of a network for
   // predictions the forward alone.
   Plan lower() const;
@@ -67,6 +81,7 @@ class Network {
   void use_all();
   void use_for(const std::vector<config::LayerConfig>& configs, const std::string& output);
   void prepare(const Run& run, Workspace& workspace) const;
+  std::vector<std::size_t> evaluated(const Plan& plan, Evaluator::Reads reads) const;
   Status evaluate(const Run& run, Workspace& workspace) const;
 
   std::vector<std::unique_ptr<Layer>> layers_;

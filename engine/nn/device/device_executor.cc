@@ -1,0 +1,114 @@
+#include "engine/nn/device/device_executor.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "engine/nn/device/device_ops.h"
+
+namespace paddle::nn {
+namespace {
+
+constexpr auto kDeadline = std::chrono::seconds(60);  // for the steps of one run
+constexpr std::size_t kGraphsMax = 64;
+
+std::string name_of(const device::Card& card) {
+  return fmt::format("GPU {} ({})", card.index, card.name);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::make(const Plan& plan,
+                                                             device::Device& device,
+                                                             WantedResults wanted) {
+  PADDLE_TRY_STATUS(check_for_device(plan));
+  PADDLE_TRY(device::Stream stream, device::Stream::open(device));
+  PADDLE_TRY(device::Event done, device::Event::make(device));
+  PADDLE_TRY(DeviceFrame frame,
+             DeviceFrame::make(plan, device, stream.handle(), std::move(wanted)));
+  return std::unique_ptr<DeviceExecutor>(
+      new DeviceExecutor(plan, device, std::move(stream), std::move(done), std::move(frame)));
+}
+
+// Nothing that runs may use the memory that goes.
+DeviceExecutor::~DeviceExecutor() {
+  device_.record(stream_.handle(), done_.handle());
+  static_cast<void>(device_.wait(done_.handle(), SteadyClock().now() + kDeadline));
+}
+
+Result<double> DeviceExecutor::run(const Run& run, std::span<const std::span<float>> gradients) {
+  PADDLE_CHECK(run.begin == 0 && run.end == run.batch.size);
+  const TimePoint deadline = SteadyClock().now() + kDeadline;
+  const auto on_card = [&](Error error) {
+    return error.code == Errc::kData ? error : std::move(error).with(name_of(device_.card()));
+  };
+  if (Status begun = frame_.begin(run, deadline); !begun) return on_card(std::move(begun).error());
+  if (Status given = replay(run); !given) return on_card(std::move(given).error());
+  frame_.inputs().release();
+  frame_.download(stream_.handle());
+  device_.record(stream_.handle(), done_.handle());
+  if (Status ended = device_.wait(done_.handle(), deadline); !ended) {
+    return on_card(std::move(ended).error());
+  }
+  read_gradients(gradients);
+  double sum = 0;
+  for (const double cost : results().costs_found()) sum += cost;
+  return sum;
+}
+
+void DeviceExecutor::compute(const Run& run) {
+  DeviceOps ops(frame_, run, device_, stream_.handle());
+  for (const Op& op : plan_.forward) ops.execute(op);
+  if (run.mode == Mode::kTest) return;
+  for (const Op& op : plan_.backward) ops.execute(op);
+}
+
+DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run) const {
+  std::vector<bool> has;
+  for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+    const InputArrays& arrays = frame_.inputs().host(i);
+    has.push_back(!arrays.weights.empty());
+    has.push_back(!arrays.scales.empty());
+  }
+  return {run.rows(),
+          frame_.inputs().turn(),
+          run.mode,
+          run.compute,
+          std::bit_cast<std::uint32_t>(run.cost_scale),
+          std::move(has)};
+}
+
+// Orders of a graph cost a card less than the same ones by themselves.
+Status DeviceExecutor::replay(const Run& run) {
+  if (generation_ != frame_.generation() || graphs_.size() == kGraphsMax) graphs_.clear();
+  generation_ = frame_.generation();
+  Shape shape = shape_of(run);
+  auto found = graphs_.find(shape);
+  if (found == graphs_.end()) {
+    device_.begin_capture(stream_.handle());
+    compute(run);
+    PADDLE_TRY(const device::GraphHandle graph, device_.end_capture(stream_.handle()));
+    found = graphs_.emplace(std::move(shape), device::Graph(device_, graph)).first;
+  }
+  device_.replay(stream_.handle(), found->second.handle());
+  return {};
+}
+
+void DeviceExecutor::read_gradients(std::span<const std::span<float>> gradients) const {
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    if (gradients[p].empty()) continue;
+    PADDLE_CHECK(plan_.parameter_gradients[p].has_value());
+    std::memcpy(gradients[p].data(), results().gradient_found(p), gradients[p].size_bytes());
+  }
+}
+
+// A slot of floats is on the host already.
+std::span<const float> DeviceExecutor::output(std::size_t layer) const {
+  const Buffer& buffer = plan_.buffers[plan_.outputs[layer]->buffer];
+  if (buffer.kind == Buffer::Kind::kInput) return frame_.inputs().host(buffer.index).floats;
+  return results().output_found(layer);
+}
+
+}  // namespace paddle::nn

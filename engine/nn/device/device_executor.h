@@ -1,0 +1,65 @@
+// Executor of a plan on a card. Results are those of HostInterpreter bit for bit, but for products
+// of matrices and sums over the rows of a run, which a card adds up in an order of its own; that
+// order is the same in every run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+
+#include "engine/nn/device/device_frame.h"
+
+namespace paddle::nn {
+
+class DeviceExecutor {
+ public:
+  // Both outlive it. kUsage: the plan has an op that is too large for a card.
+  static Result<std::unique_ptr<DeviceExecutor>> make(const Plan& plan, device::Device& device,
+                                                      WantedResults wanted);
+  ~DeviceExecutor();
+  DeviceExecutor(const DeviceExecutor&) = delete;
+  DeviceExecutor& operator=(const DeviceExecutor&) = delete;
+
+  // Forward and, in training, backward of a whole batch; returns when all results are there. The
+  // gradients, by parameter, are overwritten; those of a test are empty. kData: as
+  // BatchInput::fill. Other errors name the card.
+  Result<double> run(const Run& run, std::span<const std::span<float>> gradients);
+
+  // Results of the last run; outputs and predictions only where they are wanted.
+  double cost(std::size_t index) const { return results().costs_found()[index]; }
+  std::span<const std::uint32_t> predictions(std::size_t index) const {
+    return results().predictions_found(index);
+  }
+  std::span<const float> output(std::size_t layer) const;
+
+ private:
+  // All on which the orders of a run depend, but for addresses.
+  using Shape = std::tuple<std::size_t, std::size_t, Mode, kernels::Compute, std::uint32_t,
+                           std::vector<bool>>;
+
+  DeviceExecutor(const Plan& plan, device::Device& device, device::Stream stream,
+                 device::Event done, DeviceFrame frame)
+      : plan_(plan),
+        device_(device),
+        stream_(std::move(stream)),
+        done_(std::move(done)),
+        frame_(std::move(frame)) {}
+  const DeviceResults& results() const { return frame_.results(); }
+  Shape shape_of(const Run& run) const;
+  void compute(const Run& run);
+  Status replay(const Run& run);
+  void read_gradients(std::span<const std::span<float>> gradients) const;
+
+  const Plan& plan_;
+  device::Device& device_;
+  device::Stream stream_;
+  device::Event done_;
+  DeviceFrame frame_;
+  std::map<Shape, device::Graph> graphs_;
+  std::uint64_t generation_ = 0;  // of the frame, when the graphs were made
+};
+
+}  // namespace paddle::nn

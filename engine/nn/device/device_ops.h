@@ -1,0 +1,76 @@
+// Orders to a card that compute the ops of a plan.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/kernels/device/kernel.h"
+#include "engine/nn/device/device_frame.h"
+
+namespace paddle::nn {
+
+// kUsage: a layer has more inputs than a kernel takes.
+Status check_for_device(const Plan& plan);
+
+class DeviceOps {
+ public:
+  // Of a run that the frame was given; all outlive it.
+  DeviceOps(const DeviceFrame& frame, const Run& run, device::Device& device,
+            device::StreamHandle stream)
+      : frame_(frame), run_(run), device_(device), stream_(stream) {}
+
+  void execute(const Op& op);
+
+ private:
+  bool trains() const { return run_.mode == Mode::kTrain; }
+  std::size_t rows() const { return run_.rows(); }
+  std::size_t extent(std::size_t size) const { return size == op::kRows ? rows() : size; }
+  void launch(const kernels::device::Kernel& kernel) { device_.launch(stream_, kernel); }
+  // Where a cost writes the gradient: nowhere in a test.
+  kernels::device::Rows slopes(const Region& gradient) const {
+    return trains() ? frame_.write(gradient) : kernels::device::Rows();
+  }
+
+  void compute(const op::Gemm& op);
+  void compute(const op::Activate& op);
+  void compute(const op::ActivateBackward& op);
+  void compute(const op::Copy& op);
+  void compute(const op::Sum& op);
+  void compute(const op::Product& op);
+  void compute(const op::Dropout& op);
+  void compute(const op::SoftmaxCrossEntropy& op);
+  void compute(const op::BinaryCrossEntropy& op);
+  void compute(const op::SquaredError& op);
+  void compute(const op::Zero& op);
+  void compute(const op::Gather& op);
+  void compute(const op::GatherBackward& op);
+  void compute(const op::Pool& op);
+  void compute(const op::PoolBackward& op);
+  void compute(const op::LayerNorm& op);
+  void compute(const op::LayerNormBackward& op);
+  void compute(const op::PairSum& op);
+  void compute(const op::PairSumBackward& op);
+  void compute(const op::CosineSimilarity& op);
+  void compute(const op::CosineSimilarityBackward& op);
+  void compute(const op::SampledCost& op);
+  void compute(const op::SampledCostBackward& op);
+
+  // The bias and relu of a product that has neither itself.
+  void finish_thin(const op::Gemm& op, std::size_t m, std::size_t n);
+  // A factor of a product, of so many rows and columns as it lies there, in bfloat16 and padded to
+  // whole 16 bytes; rows are added as well where they are the terms of a sum.
+  void round_factor(std::size_t index, const Region& from, std::size_t rows, std::size_t width,
+                    bool pad_rows);
+  void copy(std::size_t width, const Region& from, const Region& to, bool accumulate);
+  template <class Kernel, class CostOp>
+  void compare_with_labels(const CostOp& op);
+  void sum_costs(std::size_t count, std::size_t cost);
+  // to = the sum over rows of what was put into the frame's chunks, or += when accumulate.
+  void sum_chunks(std::size_t width, const Region& to, bool accumulate);
+
+  const DeviceFrame& frame_;
+  const Run& run_;
+  device::Device& device_;
+  device::StreamHandle stream_;
+};
+
+}  // namespace paddle::nn

@@ -1,0 +1,50 @@
+// A plan run by a fake card beside the interpreter of the host.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/nn/device/device_executor.h"
+#include "engine/nn/plan/host_interpreter.h"
+#include "tests/support/device/fake_device.h"
+#include "tests/unit/engine/nn/test_network.h"
+
+namespace paddle::nn {
+
+// Results of a run that the host can read.
+struct RunResults {
+  double cost = 0;
+  std::vector<std::vector<float>> outputs;  // by layer; empty where the plan has none
+  std::vector<std::vector<std::uint32_t>> predictions;
+  std::vector<std::vector<float>> gradients;  // by parameter, in training
+
+  bool operator==(const RunResults&) const = default;
+};
+
+class DeviceRun {
+ public:
+  // The network outlives it. `seed` as FakeDeviceOptions has it.
+  explicit DeviceRun(TestNetwork& test, std::uint64_t seed = test::kLate);
+
+  Result<RunResults> on_card(const Batch& batch, Mode mode, std::uint64_t seed,
+                             kernels::Compute compute = kernels::Compute::kFloat32);
+  // With the batch whole, in float32.
+  RunResults on_host(const Batch& batch, Mode mode, std::uint64_t seed);
+
+  const Plan& plan() const { return plan_; }
+  test::FakeDevice& device() { return device_; }
+
+ private:
+  TestNetwork& test_;
+  Plan plan_;
+  HostInterpreter host_;
+  test::FakeDevice device_;
+  std::unique_ptr<DeviceExecutor> executor_;
+};
+
+// Expects each output to be within `relative` of the largest one of its layer, and gradients within
+// five times as much, of the largest of all too: layers and sums of terms that cancel amplify.
+void expect_near(const RunResults& found, const RunResults& right, double relative);
+
+}  // namespace paddle::nn
