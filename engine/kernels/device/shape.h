@@ -26,13 +26,15 @@ struct Position {
   std::size_t row;
   std::size_t column;
 };
+PADDLE_HD_INLINE Position position_of(std::uint32_t index, std::size_t width) {
+  if (width > index) return {0, index};
+  const std::uint32_t row = index / static_cast<std::uint32_t>(width);
+  return {row, index - row * static_cast<std::uint32_t>(width)};
+}
 PADDLE_HD_INLINE Position position_of(std::size_t index, std::size_t width) {
   // A card divides 32 bits several times as fast as 64.
-  constexpr std::size_t kMax = 0xffffffffU;
-  if (index > kMax || width > kMax) return {index / width, index % width};
-  const auto narrow = static_cast<std::uint32_t>(index);
-  const std::uint32_t row = narrow / static_cast<std::uint32_t>(width);
-  return {row, narrow - row * static_cast<std::uint32_t>(width)};
+  if (index > 0xffffffffU) return {index / width, index % width};
+  return position_of(static_cast<std::uint32_t>(index), width);
 }
 
 // First value of a block of columns, and the floats from one row to the next.
