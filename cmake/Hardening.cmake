@@ -3,14 +3,15 @@
 option(PADDLE_HARDENED "Position-independent programs, stack protector, FORTIFY, CET, checked standard library" ON)
 
 if(PADDLE_HARDENED)
-  add_compile_options(-fPIE -fstack-protector-strong -fstack-clash-protection -D_GLIBCXX_ASSERTIONS)
+  set(hardened -fPIE -fstack-protector-strong -fstack-clash-protection -D_GLIBCXX_ASSERTIONS)
   # Without optimization FORTIFY checks nothing and warns.
-  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+  list(APPEND hardened $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    add_compile_options(-fcf-protection)
+    list(APPEND hardened -fcf-protection)
   elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
-    add_compile_options(-mbranch-protection=standard)
+    list(APPEND hardened -mbranch-protection=standard)
   endif()
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${hardened}>")
   add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
 

@@ -6,13 +6,14 @@ set(PADDLE_UNITY_FILES 4)
 add_library(paddle_options INTERFACE)
 if(PADDLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Of sources compiled as one it takes all but the first for headers.
-  target_compile_options(paddle_options INTERFACE -Wno-subobject-linkage)
+  target_compile_options(paddle_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
-target_compile_options(paddle_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
+set(warnings -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
 # Not with a later compiler than continuous integration has: it finds more to warn of, and tests are to be built with it too.
 if(PADDLE_WERROR AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(paddle_options INTERFACE -Werror)
+  list(APPEND warnings -Werror)
 endif()
+target_compile_options(paddle_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 target_include_directories(paddle_options INTERFACE ${PROJECT_SOURCE_DIR})
 
 function(paddle_library name)

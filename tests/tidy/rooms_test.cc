@@ -109,6 +109,8 @@ const std::vector<Room> kRooms = {
     {"remote/exchange", {"base", "proto", "remote/launcher"}},
     {"remote/push", {"base", "proto", "remote/launcher", "remote/exchange"}},
     {"remote", {"base", "proto", "remote/launcher", "remote/exchange", "remote/push"}},
+    {"engine/device/cuda",
+     {"base", "engine/memory", "engine/kernels/device", "engine/device", "engine/commands"}},
     {"cli/console", {"base"}},
     {"cli/cluster",
      {"base", "engine/config", "remote/launcher", "remote/launcher/ssh", "remote", "cli/console"}},

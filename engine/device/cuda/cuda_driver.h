@@ -1,0 +1,18 @@
+// NVIDIA's driver.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/device/driver.h"
+
+namespace paddle::device {
+
+class CudaDriver final : public Driver {
+ public:
+  std::string describe() override;
+  Result<std::vector<Card>> cards() override;
+  Result<std::unique_ptr<Device>> open(std::uint32_t index) override;
+};
+
+}  // namespace paddle::device
