@@ -120,18 +120,18 @@ TEST(DeviceCosts, Trap43TheSumOfAMillionCostsIsTheCpus) {
     expected += cost;
     single += static_cast<float>(cost);
   }
-  double sum = std::nan("");
-  run(SumCosts{costs.size(), costs.data(), &sum, 0});
-  EXPECT_NEAR(sum, expected, 1e-6 * expected);
+  std::vector<double> sum(1, std::nan(""));
+  run(SumCosts{costs.size(), costs.data(), sum.data(), 0});
+  EXPECT_NEAR(sum[0], expected, 1e-6 * expected);
   EXPECT_GT(std::fabs(static_cast<double>(single) - expected), 1e-6 * expected);
   std::vector<double> sums(cost_chunk_count(costs.size()), std::nan(""));
   const SumCosts chunks{costs.size(), costs.data(), sums.data(), kCostChunk};
   ASSERT_EQ(chunks.count(), sums.size());
   run(chunks);
-  run(SumCosts{sums.size(), sums.data(), &sum, 0});
-  EXPECT_NEAR(sum, expected, 1e-6 * expected);
-  run(SumCosts{0, costs.data(), &sum, 0});
-  EXPECT_EQ(sum, 0);
+  run(SumCosts{sums.size(), sums.data(), sum.data(), 0});
+  EXPECT_NEAR(sum[0], expected, 1e-6 * expected);
+  run(SumCosts{0, costs.data(), sum.data(), 0});
+  EXPECT_EQ(sum[0], 0);
 }
 
 }  // namespace

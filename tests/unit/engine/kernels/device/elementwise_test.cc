@@ -103,16 +103,16 @@ TEST(DeviceElementwise, BiasAndReluAreThoseOfAProduct) {
 
 TEST(DeviceElementwise, Trap41DropoutDrawsTheStreamsOfTheCpu) {
   for_each_size([](std::size_t rows, std::size_t width) {
-    const std::uint64_t seed = 77;
+    const std::vector<std::uint64_t> seed = {77};
     const std::uint64_t layer = stable_hash("hidden");
     const std::vector<float> values = normals(7, rows * width);
     const Block from(rows, width, values);
     Block mask = Block::poisoned(rows, width);
     Block to = Block::poisoned(rows, width);
-    run(Dropout{rows, width, &seed, layer, 0.3F, from.from(), mask.to(), to.to()});
+    run(Dropout{rows, width, seed.data(), layer, 0.3F, from.from(), mask.to(), to.to()});
     std::vector<float> expected = nans(rows * width);
     for (std::size_t r = 0; r < rows; ++r) {
-      dropout_mask(example_stream(seed, "hidden", r), 0.3F, width, expected.data() + r * width);
+      dropout_mask(example_stream(seed[0], "hidden", r), 0.3F, width, expected.data() + r * width);
     }
     expect_bits(mask.packed(), expected, "mask");
     multiply_by(values.size(), values.data(), expected.data());

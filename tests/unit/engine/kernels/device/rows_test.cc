@@ -34,10 +34,10 @@ class OccurrenceLists {
     }
     starts_.push_back(static_cast<std::uint32_t>(order_.size()));
   }
-  Occurrences lists() const { return {&rows_, starts_.data(), order_.data()}; }
+  Occurrences lists() const { return {rows_.data(), starts_.data(), order_.data()}; }
 
  private:
-  std::uint32_t rows_ = kTableRows;
+  std::vector<std::uint32_t> rows_ = {kTableRows};
   std::vector<std::uint32_t> starts_;
   std::vector<std::uint32_t> order_;
 };

@@ -14,12 +14,20 @@
 #include "base/rng.h"
 #include "engine/kernels/device/kernel.h"
 #include "tests/unit/engine/kernels/device/lanes.h"
+#if defined(PADDLE_RUN_ON_CARD)
+#include "tests/gpu/card.h"
+#endif
 
 namespace paddle::kernels::device {
 
-// With few warps, in lanes that run by themselves.
+// With few warps, in lanes that run by themselves. Tests keep all that a kernel reads or writes in
+// vectors: for those on a card, tests/gpu has them in memory that it sees.
 template <class K>
 void run(const K& kernel) {
+#if defined(PADDLE_RUN_ON_CARD)
+  test::run_on_card(kernel);
+  return;
+#endif
   constexpr std::size_t kFew = kHasLanes ? 12 : 0;
   if constexpr (K::kShape == Shape::kThreads) {
     for (std::size_t i = 0; i < kernel.count(); ++i) kernel(i);

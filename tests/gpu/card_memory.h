@@ -1,0 +1,5 @@
+// Values on the card, and what the host reads of them.
+#pragma once
+
+#include "tests/gpu/card.h"
+#include "tests/unit/engine/device/device_fixture.h"
