@@ -1,11 +1,14 @@
-// A group's all-reduce: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB [LANES]].
+// A group's all-reduce: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB [LANES]], or without
+// the group, for comparison: allreduce_bench RANKS bare-tcp|bare-memory [BUCKET_KIB].
 // The ranks are processes on this host's loopback; a long array goes in buckets, a few at a time,
 // as a trainer sends its parameters.
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <deque>
+#include <array>
 
+#include "bench/allreduce/bare.h"
+#include "bench/allreduce/must.h"
 #include "bench/allreduce/timing.h"
 #include "engine/collective/group.h"
 #include "engine/net/peer/mesh.h"
@@ -13,6 +16,7 @@
 namespace {
 
 using namespace paddle;
+using bench::must;
 
 constexpr std::size_t kBucketsUnderWay = 4;
 constexpr std::chrono::seconds kDeadline{30};
@@ -21,25 +25,14 @@ TimePoint deadline() {
   return SteadyClock().now() + kDeadline;
 }
 
-template <class T>
-T must(Result<T> result) {
-  if (result) return *std::move(result);
-  std::fprintf(stderr, "%s\n", result.error().message.c_str());
-  std::exit(1);
-}
-void must(const Status& status) {
-  if (status) return;
-  std::fprintf(stderr, "%s\n", status.error().message.c_str());
-  std::exit(1);
-}
-
 void all_reduce(collective::Group& group, std::span<const float> ones, std::size_t bucket_floats,
                 std::span<float> values) {
-  std::deque<std::pair<std::span<float>, collective::Pending>> reducing;
+  std::array<std::pair<std::span<float>, collective::Pending>, kBucketsUnderWay> reducing;
+  std::size_t posted = 0;
+  std::size_t reduced = 0;
   std::vector<collective::Pending> gathering;
   const auto advance = [&] {
-    auto [bucket, pending] = std::move(reducing.front());
-    reducing.pop_front();
+    const auto& [bucket, pending] = reducing[reduced++ % kBucketsUnderWay];
     must(pending.wait());
     // Here the owner of a slice would update its parameters. All of a small bucket is there
     // already.
@@ -50,10 +43,10 @@ void all_reduce(collective::Group& group, std::span<const float> ones, std::size
   while (!values.empty()) {
     const auto bucket = values.first(std::min(bucket_floats, values.size()));
     values = values.subspan(bucket.size());
-    reducing.emplace_back(bucket, group.reduce_scatter(bucket, ones));
-    if (reducing.size() >= kBucketsUnderWay) advance();
+    reducing[posted++ % kBucketsUnderWay] = {bucket, group.reduce_scatter(bucket, ones)};
+    if (posted - reduced == kBucketsUnderWay) advance();
   }
-  while (!reducing.empty()) advance();
+  while (reduced < posted) advance();
   for (const auto& pending : gathering) must(pending.wait());
 }
 
@@ -62,12 +55,17 @@ void all_reduce(collective::Group& group, std::span<const float> ones, std::size
 int main(int argc, char** argv) {
   const std::string way = argc > 2 ? argv[2] : "";
   const auto ranks = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 0);
-  if (ranks < 1 || ranks > 64 || (way != "tcp" && way != "memory" && way != "sealed")) {
-    std::fprintf(stderr, "usage: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB [LANES]]\n");
+  const bool is_bare = way == "bare-tcp" || way == "bare-memory";
+  const bool is_known = is_bare || way == "tcp" || way == "memory" || way == "sealed";
+  if (ranks < 1 || ranks > 64 || !is_known) {
+    std::fprintf(stderr,
+                 "usage: allreduce_bench RANKS tcp|memory|sealed|bare-tcp|bare-memory "
+                 "[BUCKET_KIB [LANES]]\n");
     return 2;
   }
   const std::size_t bucket_floats =
       static_cast<std::size_t>(argc > 3 ? std::atoi(argv[3]) : 1024) * 256;
+  if (is_bare) return bench::measure_bare(ranks, way == "bare-memory", 4 * bucket_floats);
   std::vector<UniqueFd> listeners;
   std::vector<collective::Member> members;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {

@@ -52,6 +52,7 @@ class Engine::Turn {
 
  private:
   void take() {
+    if (engine_.mutex_.try_lock()) return;
     ++engine_.waiters_;
     if (engine_.sleeps_) ring(engine_.wake_);
     engine_.mutex_.lock();
@@ -138,7 +139,7 @@ void Engine::linger() {
   }
 }
 
-std::uint64_t Engine::post(Operation operation) {
+std::uint64_t Engine::post(Operation&& operation) {
   const Turn turn(*this);
   const TimePoint now = clock_now();
   if (abort_is_asked_) take_abort(now);  // nothing that the others do not expect goes before it
@@ -158,11 +159,15 @@ bool Engine::is_done(std::uint64_t number) {
 Status Engine::wait(std::uint64_t number, TimePoint deadline) {
   serves_alone_ = false;
   Turn turn(*this);
-  TimePoint now = clock_now();
-  TimePoint spin_until = now + net::kSpin;
-  TimePoint eager_until = now + kEagerSpin;
-  while (!core_.is_done(number)) {
+  TimePoint spin_until{};
+  TimePoint eager_until{};
+  for (bool goes_on = true; !core_.is_done(number);) {
     turn.share();
+    const TimePoint now = clock_now();
+    if (goes_on) {
+      spin_until = now + net::kSpin;
+      eager_until = now + kEagerSpin;
+    }
     if (abort_is_asked_) take_abort(now);
     if (now - ticked_ >= kTick) {
       tick(now);
@@ -178,18 +183,12 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
       return Error{Errc::kUnreachable,
                    "the deadline passed while it waited for " + core_.waited_for(now)};
     }
-    const bool goes_on = serve(now);
-    now = clock_now();
-    if (goes_on) {
-      spin_until = now + net::kSpin;
-      eager_until = now + kEagerSpin;
-    } else if (now < eager_until) {
-      continue;
-    } else if (now < spin_until) {
+    goes_on = serve(now);
+    if (goes_on || now < eager_until) continue;
+    if (now < spin_until) {
       net::spin_once();
     } else {
       sleep(std::min(deadline, now + kTick));
-      now = clock_now();
     }
   }
   return {};

@@ -40,7 +40,7 @@ class Engine {
   std::uint32_t size() const { return core_.size(); }
   const std::string& name(std::uint32_t rank) const { return core_.name(rank); }
   // Any thread may call these.
-  std::uint64_t post(Operation operation);
+  std::uint64_t post(Operation&& operation);
   bool is_done(std::uint64_t number);
   // Serves the group until the operation is done. The first cause, once the group has failed;
   // kUnreachable at the deadline.
@@ -63,6 +63,7 @@ class Engine {
   struct Peer {
     std::unique_ptr<net::peer::Connection> connection;
     bool is_paused = false;          // its next frame is not wanted yet
+    bool is_taking = false;          // it is wanted, and not all of it is there yet
     bool is_ready = true;            // poll() has not said that nothing is there
     std::optional<Error> deaf = {};  // writes have failed; it may have sent why
   };

@@ -75,15 +75,20 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
   if (peer.is_paused && !judges_again_) return false;
   bool goes_on = false;
   for (int reads = 0; reads < kFramesPerTurn;) {
-    const auto header = peer.connection->peek();
-    if (!header) {
-      lose(now, rank, header.error());
-      return true;
+    if (!peer.is_taking) {
+      const auto header = peer.connection->peek();
+      if (!header) {
+        lose(now, rank, header.error());
+        return true;
+      }
+      if (*header != nullptr) {
+        const GroupCore::Verdict verdict = core_.judge(now, rank, **header);
+        peer.is_paused = verdict == GroupCore::Verdict::kLater;
+        if (verdict != GroupCore::Verdict::kTake) return goes_on;
+        peer.is_taking = true;
+      }
     }
-    if (*header != nullptr) {
-      const GroupCore::Verdict verdict = core_.judge(now, rank, **header);
-      peer.is_paused = verdict == GroupCore::Verdict::kLater;
-      if (verdict != GroupCore::Verdict::kTake) return goes_on;
+    if (peer.is_taking) {
       auto frame = peer.connection->next(
           [&](const FrameHeader& of, std::string_view /*head*/, std::size_t tail_bytes) {
             const auto place = core_.place(rank, of, tail_bytes);
@@ -94,6 +99,7 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
         return true;
       }
       if (*frame) {
+        peer.is_taking = false;
         core_.received(now, rank, std::move(**frame));
         has_changed_ = true;
         goes_on = true;

@@ -17,9 +17,6 @@
 
 namespace paddle::collective {
 
-// Each pair of ranks has a connection and memory of its own: beyond this, sums want two levels.
-constexpr std::uint32_t kRanksMax = 1024;
-
 struct Member {
   std::string node;  // for messages
   net::Endpoint endpoint;

@@ -29,14 +29,6 @@ GroupCore::GroupCore(Options options) : options_(std::move(options)), peers_(opt
   PADDLE_CHECK(options_.segment_bytes % sizeof(float) == 0);
 }
 
-GroupCore::Open* GroupCore::open(std::uint64_t number) {
-  if (number < first_ || number - first_ >= open_.size()) return nullptr;
-  return &open_[number - first_];
-}
-const GroupCore::Open* GroupCore::open(std::uint64_t number) const {
-  return const_cast<GroupCore*>(this)->open(number);
-}
-
 Range GroupCore::range(const Open& operation, std::uint32_t from, std::uint32_t to) const {
   return range_sent(operation.what.shape, from, to);
 }
@@ -46,8 +38,10 @@ std::size_t GroupCore::frames(const Open& operation, std::uint32_t from, std::ui
   return segment_count(range(operation, from, to), operation.segment_bytes);
 }
 
-std::uint64_t GroupCore::post(TimePoint now, Operation operation) {
-  Open opened{.what = std::move(operation), .progress = std::vector<Progress>(size())};
+std::uint64_t GroupCore::post(TimePoint now, Operation&& operation) {
+  if (is_idle()) first_since_ = now;
+  const std::uint64_t number = open_.end();
+  Open& opened = open_.push({.what = std::move(operation)});
   if (opened.what.type == FrameType::kSegment) {
     opened.what.shape.ranks = size();
     opened.segment_bytes = segment_bytes(opened.what.shape, options_.segment_bytes);
@@ -59,18 +53,19 @@ std::uint64_t GroupCore::post(TimePoint now, Operation operation) {
     PADDLE_CHECK(opened.what.tail.size() <= whole_bytes_max(size()));
   }
   is_leaving_ = is_leaving_ || opened.what.type == FrameType::kLeaveGroup;
+  const auto begin = [&](Progress& way, std::uint32_t from, std::uint32_t to, std::size_t& left) {
+    const std::size_t count = frames(opened, from, to);
+    if (count > 0) ++left;
+    if (way.operation != number) return;  // one before it is not over
+    way.count = count;
+    if (count == 0) ++way.operation;
+  };
   for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    if (frames(opened, rank(), peer) > 0) ++opened.sends_left;
-    if (frames(opened, peer, rank()) > 0) ++opened.receives_left;
+    begin(peers_[peer].sending, rank(), peer, opened.sends_left);
+    begin(peers_[peer].receiving, peer, rank(), opened.receives_left);
   }
-  const std::uint64_t number = first_ + open_.size();
   note(now, EventKind::kPosted, rank(), number, opened.what.shape.bytes);
-  if (open_.empty()) first_since_ = now;
-  open_.push_back(std::move(opened));
-  for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    pass_over_empty(peer);
-    absorb_facts(now, peer);
-  }
+  for (std::uint32_t peer = 0; peer < size(); ++peer) absorb_facts(now, peer);
   work(now);
   return number;
 }
@@ -83,28 +78,22 @@ void GroupCore::prepare_sum(Open& operation) const {
   PADDLE_CHECK(what.packed.empty() || what.shape.pattern == Pattern::kReduce);
   operation.to_add = segment_count(part_of(what.shape, rank()), operation.segment_bytes);
   operation.addends = addends(what.shape, rank());
-  for (const std::uint32_t one : operation.addends) operation.weights.push_back(what.weights[one]);
 }
 
 // Whether there is all that it sends and adds up of this rank's own.
 bool GroupCore::may_send(std::uint64_t number) const {
-  const Open* const before = open(number)->what.follows ? open(number - 1) : nullptr;
+  const Open* const before = open_.find(number)->what.follows ? open_.find(number - 1) : nullptr;
   return before == nullptr || (before->receives_left == 0 && before->added == before->to_add);
 }
 
-// Operations in which nothing goes to, or comes from, this peer.
-void GroupCore::pass_over_empty(std::uint32_t peer) {
-  Peer& one = peers_[peer];
-  const auto is_over = [&](std::uint64_t number, bool sends) {
-    if (number < first_) return true;
-    const Open* const operation = open(number);
-    if (operation == nullptr) return false;
-    const Progress& progress = operation->progress[peer];
-    return sends ? progress.sent >= frames(*operation, rank(), peer)
-                 : progress.received >= frames(*operation, peer, rank());
-  };
-  while (is_over(one.sending, true)) ++one.sending;
-  while (is_over(one.receiving, false)) ++one.receiving;
+// To the next operation in which there is something for this peer.
+void GroupCore::go_on(Progress& way, std::uint32_t from, std::uint32_t to) {
+  way = {.operation = way.operation + 1};
+  while (const Open* const operation = open_.find(way.operation)) {
+    way.count = frames(*operation, from, to);
+    if (way.count > 0) return;
+    ++way.operation;
+  }
 }
 
 // All that can be done without another frame.
@@ -112,21 +101,20 @@ void GroupCore::work(TimePoint now) {
   if (failure_) return;  // the memory may be its caller's again
   // Segments are added in the order of operations, but the levels of two do not share their peers.
   unsigned waiting = 0;
-  for (std::size_t i = 0; i < open_.size(); ++i) {
-    Open& operation = open_[i];
+  for (std::uint64_t number = open_.first(); number < open_.end(); ++number) {
+    Open& operation = *open_.find(number);
     const unsigned levels = levels_of(operation.what.shape.pattern);
-    bool goes_on = (waiting & levels) == 0 && may_send(first_ + i);
+    bool goes_on = (waiting & levels) == 0 && may_send(number);
     while (goes_on && operation.added < operation.to_add) {
-      goes_on = add_segment(now, first_ + i, operation);
+      goes_on = add_segment(now, number, operation);
     }
     if (operation.added < operation.to_add) waiting |= levels;
   }
-  while (!open_.empty()) {
-    const Open& oldest = open_.front();
-    if (oldest.sends_left > 0 || oldest.receives_left > 0 || oldest.added < oldest.to_add) return;
-    note(now, EventKind::kDone, rank(), first_);
-    open_.pop_front();
-    ++first_;
+  while (Open* const oldest = open_.find(open_.first())) {
+    if (oldest->sends_left > 0 || oldest->receives_left > 0 || oldest->added < oldest->to_add)
+      return;
+    note(now, EventKind::kDone, rank(), open_.first());
+    open_.pop();
     first_since_ = now;
     warn_after_ = {};
   }
@@ -155,14 +143,16 @@ void GroupCore::sum(const Open& operation, const Range& part) {
   const std::size_t count = part.size() / sizeof(float);
   auto* const sum = reinterpret_cast<float*>(what.data.data() + part.begin);
   terms_.clear();
+  weights_.clear();
   packed_terms_.clear();
   for (const std::uint32_t peer : operation.addends) {
     const Bytes& segment = peers_[peer].window[peers_[peer].segments_added % kWindowSegments];
     terms_.push_back(peer == rank() ? sum : reinterpret_cast<const float*>(segment.data()));
+    weights_.push_back(what.weights[peer]);
     packed_terms_.push_back(reinterpret_cast<const kernels::Bf16*>(segment.data()));
   }
   if (what.packed.empty()) {
-    kernels::weighted_sum(count, terms_, operation.weights, sum);
+    kernels::weighted_sum(count, terms_, weights_, sum);
   } else {
     kernels::sum_bf16(count, packed_terms_, rank(), what.weights[rank()], sum);
   }
@@ -175,7 +165,7 @@ void GroupCore::abort(TimePoint now, Error why) {
 // `untold` knows already.
 void GroupCore::fail(TimePoint now, Error why, std::uint32_t untold) {
   if (failure_) return;
-  note(now, EventKind::kFailed, rank(), first_);
+  note(now, EventKind::kFailed, rank(), open_.first());
   wire::Abort message;
   message.set_code(static_cast<std::uint32_t>(why.code));
   message.set_message(why.message.substr(0, kFrameHeadBytesMax / 4));
@@ -191,7 +181,7 @@ void GroupCore::closed(TimePoint now, std::uint32_t peer, const Error& why) {
   Peer& one = peers_[peer];
   if (one.is_closed) return;
   one.is_closed = true;
-  note(now, EventKind::kClosed, peer, first_);
+  note(now, EventKind::kClosed, peer, open_.first());
   if (one.has_left || failure_) return;
   // A peer's bytes may also be wrong, or not its own: that is not its absence.
   const Errc code = why.code == Errc::kFailed ? Errc::kUnreachable : why.code;
@@ -215,13 +205,13 @@ std::vector<std::string> GroupCore::on_tick(TimePoint now) {
     for (Peer& peer : peers_) peer.pulse_is_due = true;
     pulse_.waits_for = waited(now) >= kPulsePeriod ? awaited() : std::vector<std::uint32_t>();
   }
-  if (open_.empty() || failure_) return lines;
+  if (is_idle() || failure_) return lines;
   const Duration waited = this->waited(now);
   const Duration limit = std::max(options_.slow_after, warn_after_);
   const bool gives_up = is_gone(now);
   if (waited < limit && !gives_up) return lines;
   warn_after_ = 2 * limit;
-  for (const std::uint32_t peer : awaited()) note(now, EventKind::kSlow, peer, first_);
+  for (const std::uint32_t peer : awaited()) note(now, EventKind::kSlow, peer, open_.first());
   if (gives_up) {
     fail(now,
          Error{Errc::kUnreachable, fmt::format("{} waited {:.0f} s for {}", name(rank()),
@@ -248,12 +238,11 @@ bool GroupCore::is_gone(TimePoint now) const {
 // In the oldest operation.
 std::vector<std::uint32_t> GroupCore::awaited() const {
   std::vector<std::uint32_t> ranks;
-  if (open_.empty()) return ranks;
-  const Open& oldest = open_.front();
+  if (is_idle()) return ranks;
   for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    const Progress& progress = oldest.progress[peer];
-    const bool is_over = progress.sent == frames(oldest, rank(), peer) &&
-                         progress.received == frames(oldest, peer, rank());
+    const Peer& one = peers_[peer];
+    const bool is_over =
+        one.sending.operation > open_.first() && one.receiving.operation > open_.first();
     if (!is_over) ranks.push_back(peer);
   }
   return ranks;

@@ -3,10 +3,10 @@
 // in that order too, each way, so both know which comes next, and memory is bounded.
 #pragma once
 
-#include <deque>
 #include <functional>
 
 #include "engine/collective/events.h"
+#include "engine/collective/numbered_queue.h"
 #include "engine/collective/pulse.h"
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
@@ -66,8 +66,8 @@ class GroupCore {
   const std::string& name(std::uint32_t rank) const { return options_.names[rank]; }
 
   // The operation's number, from 1.
-  std::uint64_t post(TimePoint now, Operation operation);
-  bool is_done(std::uint64_t number) const { return number < first_; }
+  std::uint64_t post(TimePoint now, Operation&& operation);
+  bool is_done(std::uint64_t number) const { return number < open_.first(); }
   bool is_idle() const { return open_.empty(); }
   // Another rank's, once an operation that exchanges facts is done. Its next ones come after that.
   Facts take_facts(std::uint32_t peer) { return std::exchange(peers_[peer].facts, Facts()); }
@@ -104,30 +104,30 @@ class GroupCore {
   std::vector<std::uint32_t> awaited() const;
   // Those of them that hold this rank up: for one that says that it waits itself, its own.
   std::vector<std::uint32_t> holding_up(TimePoint now) const;
-  Duration waited(TimePoint now) const { return open_.empty() ? Duration() : now - first_since_; }
+  Duration waited(TimePoint now) const { return is_idle() ? Duration() : now - first_since_; }
   // How far the oldest operation has come with each rank that it waits for.
   std::string position(TimePoint now) const;
   const EventRing& events() const { return events_; }
 
  private:
-  struct Progress {
-    std::uint32_t sent = 0;  // segments, or frames of facts
-    std::uint32_t received = 0;
-  };
   struct Open {
     Operation what;
-    std::vector<Progress> progress;  // by rank
-    std::size_t sends_left = 0;      // ranks
+    std::size_t sends_left = 0;  // ranks
     std::size_t receives_left = 0;
-    std::vector<std::uint32_t> addends = {};  // ranks, in the order of the sum
-    std::vector<float> weights = {};          // theirs
-    std::size_t added = 0;                    // segments
+    std::span<const std::uint32_t> addends = {};  // ranks, in the order of the sum
+    std::size_t added = 0;                        // segments
     std::size_t to_add = 0;
     std::size_t segment_bytes = 0;
   };
+  // One way between two ranks: operations go one after the other.
+  struct Progress {
+    std::uint64_t operation = 1;  // the first that is not over
+    std::size_t done = 0;         // frames of it
+    std::size_t count = 0;        // all of them, once it is posted; none only if it is not
+  };
   struct Peer {
-    std::uint64_t sending = 1;  // operations
-    std::uint64_t receiving = 1;
+    Progress sending;
+    Progress receiving;
     std::uint64_t segments = 0;                 // of reductions, ever received
     std::uint64_t segments_added = 0;           // of those
     std::array<Bytes, kWindowSegments> window;  // the segments that are not added yet
@@ -138,16 +138,15 @@ class GroupCore {
     bool is_drained = false;
     bool has_left = false;
     bool is_closed = false;
-    std::uint8_t type_sent = 0;  // of the frame that next() gave last
+    FrameHeader given;  // of the frame that next() gave last
   };
 
-  Open* open(std::uint64_t number);
-  const Open* open(std::uint64_t number) const;
   Range range(const Open& operation, std::uint32_t from, std::uint32_t to) const;
+  Outgoing frame_of(std::uint32_t peer, const Open& operation) const;
   std::size_t frames(const Open& operation, std::uint32_t from, std::uint32_t to) const;
   void prepare_sum(Open& operation) const;
   bool may_send(std::uint64_t number) const;
-  void pass_over_empty(std::uint32_t peer);
+  void go_on(Progress& way, std::uint32_t from, std::uint32_t to);
   Verdict judge_facts(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
   Verdict judge_segment(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
   bool fits(const Operation& what, const DecodedHeader& frame) const;
@@ -167,10 +166,10 @@ class GroupCore {
   }
 
   Options options_;
-  std::vector<Peer> peers_;  // by rank; its own is unused
-  std::deque<Open> open_;    // operations from first_ on
-  std::uint64_t first_ = 1;
+  std::vector<Peer> peers_;          // by rank; its own is unused
+  NumberedQueue<Open> open_;         // operations
   std::vector<const float*> terms_;  // of the sum at hand
+  std::vector<float> weights_;
   std::vector<const kernels::Bf16*> packed_terms_;
   std::optional<Error> failure_;
   std::string abort_head_;

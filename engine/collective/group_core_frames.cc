@@ -74,18 +74,21 @@ FrameHeader header_of(FrameType type) {
 }  // namespace
 
 std::string GroupCore::position(TimePoint now) const {
-  if (open_.empty()) return fmt::format("no operation is under way after {}", first_ - 1);
-  const Open& oldest = open_.front();
-  std::string text = fmt::format("operation {}, {}", first_, text_of(oldest.what));
+  if (is_idle()) return fmt::format("no operation is under way after {}", open_.first() - 1);
+  const Open& oldest = *open_.find(open_.first());
+  std::string text = fmt::format("operation {}, {}", open_.first(), text_of(oldest.what));
   std::size_t told = 0;
   const std::vector<std::uint32_t> ranks = awaited();
   for (const std::uint32_t peer : ranks) {
     if (told++ == kRanksTold)
       return text + fmt::format("; {} more ranks", ranks.size() - kRanksTold);
-    const Progress& progress = oldest.progress[peer];
-    text += fmt::format("; {}: sent {} of {}, received {} of {}, {}", name(peer), progress.sent,
-                        frames(oldest, rank(), peer), progress.received,
-                        frames(oldest, peer, rank()), peers_[peer].word.text(now, options_.names));
+    const Peer& one = peers_[peer];
+    const std::size_t sends = frames(oldest, rank(), peer);
+    const std::size_t receives = frames(oldest, peer, rank());
+    text += fmt::format("; {}: sent {} of {}, received {} of {}, {}", name(peer),
+                        one.sending.operation > open_.first() ? sends : one.sending.done, sends,
+                        one.receiving.operation > open_.first() ? receives : one.receiving.done,
+                        receives, one.word.text(now, options_.names));
   }
   return text;
 }
@@ -93,24 +96,29 @@ std::string GroupCore::position(TimePoint now) const {
 std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
   Peer& one = peers_[peer];
   if (one.is_closed || peer == rank()) return std::nullopt;
+  Outgoing out;
   if (failure_) {
     if (!one.abort_is_due) return std::nullopt;
-    one.type_sent = static_cast<std::uint8_t>(FrameType::kAbort);
-    return Outgoing{header_of(FrameType::kAbort), abort_head_};
+    out = {header_of(FrameType::kAbort), abort_head_};
+  } else if (one.pulse_is_due) {
+    out = {header_of(FrameType::kPulse), encode(pulse_)};
+  } else {
+    const Open* const operation = open_.find(one.sending.operation);
+    if (operation == nullptr || !may_send(one.sending.operation)) return std::nullopt;
+    out = frame_of(peer, *operation);
   }
-  if (one.pulse_is_due) {
-    one.type_sent = static_cast<std::uint8_t>(FrameType::kPulse);
-    return Outgoing{header_of(FrameType::kPulse), encode(pulse_)};
-  }
-  Open* const operation = open(one.sending);
-  if (operation == nullptr || !may_send(one.sending)) return std::nullopt;
-  const Operation& what = operation->what;
+  one.given = out.header;
+  return out;
+}
+
+GroupCore::Outgoing GroupCore::frame_of(std::uint32_t peer, const Open& operation) const {
+  const Operation& what = operation.what;
+  const Progress& way = peers_[peer].sending;
   Outgoing out{header_of(what.type)};
-  one.type_sent = out.header.type;
-  out.header.sequence = one.sending;
+  out.header.sequence = way.operation;
   if (what.type == FrameType::kSegment) {
-    const Range part = segment_of(range(*operation, rank(), peer), operation->progress[peer].sent,
-                                  operation->segment_bytes);
+    const Range part =
+        segment_of(range(operation, rank(), peer), way.done, operation.segment_bytes);
     out.header.flags = static_cast<std::uint16_t>(what.shape.pattern);
     out.header.step = part.begin;
     out.tail = on_wire(what, part.begin, part.size());
@@ -124,24 +132,16 @@ std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
 
 void GroupCore::sent(TimePoint now, std::uint32_t peer) {
   Peer& one = peers_[peer];
-  if (one.type_sent == static_cast<std::uint8_t>(FrameType::kPulse)) {
+  if (one.given.type == static_cast<std::uint8_t>(FrameType::kPulse)) {
     one.pulse_is_due = false;
-  } else if (one.type_sent == static_cast<std::uint8_t>(FrameType::kAbort)) {
+  } else if (one.given.type == static_cast<std::uint8_t>(FrameType::kAbort)) {
     one.abort_is_due = false;
-  } else if (Open* const operation = open(one.sending)) {
-    std::uint64_t at = operation->what.step;
-    if (operation->what.type == FrameType::kSegment) {
-      at = segment_of(range(*operation, rank(), peer), operation->progress[peer].sent,
-                      operation->segment_bytes)
-               .begin;
-    }
-    note(now, EventKind::kSent, peer, one.sending, at);
-    if (++operation->progress[peer].sent == frames(*operation, rank(), peer)) {
-      --operation->sends_left;
-      ++one.sending;
-      pass_over_empty(peer);
-      work(now);
-    }
+  } else if (Open* const operation = open_.find(one.sending.operation)) {
+    note(now, EventKind::kSent, peer, one.given.sequence, one.given.step);
+    if (++one.sending.done < one.sending.count) return;
+    --operation->sends_left;
+    go_on(one.sending, rank(), peer);
+    work(now);
   }
 }
 
@@ -167,14 +167,15 @@ GroupCore::Verdict GroupCore::judge(TimePoint now, std::uint32_t peer, const Dec
 GroupCore::Verdict GroupCore::judge_facts(TimePoint now, std::uint32_t peer,
                                           const DecodedHeader& frame) {
   const Peer& one = peers_[peer];
-  const Open* const operation = open(one.receiving);
+  const Open* const operation = open_.find(one.receiving.operation);
   if (frame.head_bytes > kFactsHeadBytesMax || frame.tail_bytes > whole_bytes_max(size())) {
     return broken(now, peer, frame, "facts of a lawful size");
   }
   // Operations that bring nothing from this peer may stand between the next one and its frame.
-  if (operation == nullptr && frame.header.sequence > one.receiving) return Verdict::kLater;
-  if (frame.header.sequence != one.receiving) {
-    return broken(now, peer, frame, fmt::format("operation {}", one.receiving));
+  if (operation == nullptr && frame.header.sequence > one.receiving.operation)
+    return Verdict::kLater;
+  if (frame.header.sequence != one.receiving.operation) {
+    return broken(now, peer, frame, fmt::format("operation {}", one.receiving.operation));
   }
   if (operation != nullptr && !fits(operation->what, frame)) {
     return broken(now, peer, frame, text_of(operation->what));
@@ -190,19 +191,20 @@ bool GroupCore::fits(const Operation& what, const DecodedHeader& frame) const {
 GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
                                             const DecodedHeader& frame) {
   const Peer& one = peers_[peer];
-  const Open* const operation = open(one.receiving);
+  const Open* const operation = open_.find(one.receiving.operation);
   // Operations that bring nothing from this peer may stand between the next one and its frame.
-  if (operation == nullptr && frame.header.sequence > one.receiving) return Verdict::kLater;
-  if (frame.header.sequence != one.receiving) {
-    return broken(now, peer, frame, fmt::format("operation {}", one.receiving));
+  if (operation == nullptr && frame.header.sequence > one.receiving.operation)
+    return Verdict::kLater;
+  if (frame.header.sequence != one.receiving.operation) {
+    return broken(now, peer, frame, fmt::format("operation {}", one.receiving.operation));
   }
   if (operation == nullptr) return Verdict::kLater;
   const Operation& what = operation->what;
   if (what.type != FrameType::kSegment) {
     return broken(now, peer, frame, text_of(what));
   }
-  const Range part = segment_of(range(*operation, peer, rank()), operation->progress[peer].received,
-                                operation->segment_bytes);
+  const Range part =
+      segment_of(range(*operation, peer, rank()), one.receiving.done, operation->segment_bytes);
   const std::size_t bytes = on_wire(what, part.begin, part.size()).size();
   if (frame.header.flags != static_cast<std::uint16_t>(what.shape.pattern) ||
       frame.head_bytes != 0 || frame.header.step != part.begin || frame.tail_bytes != bytes) {
@@ -236,7 +238,7 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
   if (header.type != static_cast<std::uint8_t>(FrameType::kSegment) || one.is_drained || failure_) {
     return {};
   }
-  const Operation& what = open(one.receiving)->what;
+  const Operation& what = open_.find(one.receiving.operation)->what;
   if (!reduces(what.shape.pattern)) {
     return on_wire(what, header.step, what.data.size() - header.step).first(tail_bytes);
   }
@@ -265,7 +267,7 @@ void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
     absorb_facts(now, peer);
     return work(now);
   }
-  Open& operation = *open(one.receiving);
+  Open& operation = *open_.find(one.receiving.operation);
   if (reduces(operation.what.shape.pattern)) ++one.segments;
   count_received(peer, operation);
   work(now);
@@ -286,8 +288,8 @@ void GroupCore::take_abort(TimePoint now, std::uint32_t peer, const Frame& frame
 // Facts that came before their operation was posted, or just now.
 void GroupCore::absorb_facts(TimePoint now, std::uint32_t peer) {
   Peer& one = peers_[peer];
-  Open* const operation = open(one.receiving);
-  if (operation == nullptr || one.facts.operation != one.receiving) return;
+  Open* const operation = open_.find(one.receiving.operation);
+  if (operation == nullptr || one.facts.operation != one.receiving.operation) return;
   DecodedHeader frame;
   frame.header.type = static_cast<std::uint8_t>(one.facts.type);
   frame.header.sequence = one.facts.operation;
@@ -301,10 +303,10 @@ void GroupCore::absorb_facts(TimePoint now, std::uint32_t peer) {
 }
 
 void GroupCore::count_received(std::uint32_t peer, Open& operation) {
-  if (++operation.progress[peer].received < frames(operation, peer, rank())) return;
+  Progress& way = peers_[peer].receiving;
+  if (++way.done < way.count) return;
   --operation.receives_left;
-  ++peers_[peer].receiving;
-  pass_over_empty(peer);
+  go_on(way, peer, rank());
 }
 
 }  // namespace paddle::collective

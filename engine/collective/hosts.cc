@@ -17,6 +17,12 @@ Hosts::Hosts(std::span<const std::uint64_t> machines) {
   const auto smallest =
       std::ranges::min_element(ranks_, {}, [](const auto& r) { return r.size(); });
   places_ = static_cast<std::uint32_t>(smallest->size());
+  in_place_.resize(places_);
+  for (const auto& ranks : ranks_) {
+    for (std::uint32_t place = 0; place < places_; ++place) {
+      in_place_[place].push_back(ranks[place]);
+    }
+  }
 }
 
 }  // namespace paddle::collective

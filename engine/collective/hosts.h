@@ -15,6 +15,10 @@ class Hosts {
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(ranks_.size()); }
   std::span<const std::uint32_t> ranks(std::uint32_t host) const { return ranks_[host]; }
+  // Of all hosts, in their order. None where is no owner's place.
+  std::span<const std::uint32_t> in_place(std::uint32_t place) const {
+    return place < places_ ? in_place_[place] : std::span<const std::uint32_t>();
+  }
   std::uint32_t host_of(std::uint32_t rank) const { return seats_[rank].host; }
   // Where a rank comes on its host, from 0.
   std::uint32_t place_of(std::uint32_t rank) const { return seats_[rank].place; }
@@ -29,8 +33,9 @@ class Hosts {
     std::uint32_t host = 0;
     std::uint32_t place = 0;
   };
-  std::vector<Seat> seats_;                        // by rank
-  std::vector<std::vector<std::uint32_t>> ranks_;  // by host
+  std::vector<Seat> seats_;                           // by rank
+  std::vector<std::vector<std::uint32_t>> ranks_;     // by host
+  std::vector<std::vector<std::uint32_t>> in_place_;  // by place
   std::uint32_t places_ = 0;
 };
 

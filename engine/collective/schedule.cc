@@ -1,12 +1,19 @@
 #include "engine/collective/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "base/check.h"
 
 namespace paddle::collective {
 namespace {
+
+constexpr auto kAllRanks = [] {
+  std::array<std::uint32_t, kRanksMax> ranks{};
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}();
 
 // The begin of slice `index`, in bytes: lines are dealt out evenly, and the last one may be short.
 std::size_t slice_begin(std::size_t bytes, std::uint32_t ranks, std::uint32_t index) {
@@ -67,20 +74,15 @@ Range part_of(const Shape& shape, std::uint32_t rank) {
   }
 }
 
-std::vector<std::uint32_t> addends(const Shape& shape, std::uint32_t rank) {
-  std::vector<std::uint32_t> ranks;
-  if (shape.pattern == Pattern::kReduceOnHost) {
-    const auto all = shape.hosts->ranks(shape.hosts->host_of(rank));
-    ranks.assign(all.begin(), all.end());
-  } else if (shape.pattern == Pattern::kReduceBetween) {
-    const std::uint32_t place = shape.hosts->place_of(rank);
-    for (std::uint32_t host = 0; host < shape.hosts->count() && shape.hosts->is_owner(rank); ++host)
-      ranks.push_back(shape.hosts->ranks(host)[place]);
-  } else {
-    ranks.resize(shape.ranks);
-    std::iota(ranks.begin(), ranks.end(), 0);
+std::span<const std::uint32_t> addends(const Shape& shape, std::uint32_t rank) {
+  switch (shape.pattern) {
+    case Pattern::kReduceOnHost:
+      return shape.hosts->ranks(shape.hosts->host_of(rank));
+    case Pattern::kReduceBetween:
+      return shape.hosts->in_place(shape.hosts->place_of(rank));
+    default:
+      return std::span(kAllRanks).first(shape.ranks);
   }
-  return ranks;
 }
 
 Range range_sent(const Shape& shape, std::uint32_t from, std::uint32_t to) {

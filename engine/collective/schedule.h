@@ -6,11 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "engine/collective/hosts.h"
 
 namespace paddle::collective {
+
+// Each pair of ranks has a connection and memory of its own: beyond this, sums want two levels.
+constexpr std::uint32_t kRanksMax = 1024;
 
 // A longer range is sent in segments. A rank holds at most kWindowSegments of them for each peer
 // until it has added them up, so memory is bounded whatever the bucket's size.
@@ -73,7 +76,7 @@ struct Shape {
 // The part of a bucket that a rank adds up in a reduction, and gives to others in a gathering.
 Range part_of(const Shape& shape, std::uint32_t rank);
 // The ranks whose bytes are added up there, in the order of the sum.
-std::vector<std::uint32_t> addends(const Shape& shape, std::uint32_t rank);
+std::span<const std::uint32_t> addends(const Shape& shape, std::uint32_t rank);
 // The bytes of the bucket that one rank sends to another; none to itself.
 Range range_sent(const Shape& shape, std::uint32_t from, std::uint32_t to);
 

@@ -41,7 +41,12 @@ Connection::Connection(Lane first, RingStream* ring, FrameReader reader, const E
       ends_(ends),
       trusts_payloads_(trusts_payloads) {
   sockets_.push_back({std::move(first.fd)});
-  reader_.set_limits(kBufferBytes, kFramePayloadBytesMax);
+  if (ring_ == nullptr) {
+    reader_.set_limits(kBufferBytes, kFramePayloadBytesMax);
+  } else {
+    // Pieces cost no system calls: a tail is read straight into its place.
+    reader_ = FrameReader(kFrameHeaderBytes, kFramePayloadBytesMax);
+  }
   if (trusts_payloads) reader_.trust_payloads();
 }
 

@@ -1,5 +1,7 @@
 // A rank of a group, and two others that have the job's keys and lie: their frames are those of the
 // schedule, changed here and there. Without a change, all sums are right.
+#include <deque>
+
 #include "engine/collective/group_core.h"
 #include "tests/fuzz/input.h"
 
@@ -76,10 +78,10 @@ class Play {
       operation.shape.bytes = 4 * bucket.size();
       operation.shape.hosts = hosts;
       operation.shape.pattern = reduces ? Pattern::kReduceOnHost : Pattern::kGatherBetween;
-      rank.core.post(now_, operation);
+      rank.core.post(now_, Operation(operation));
       operation.shape.pattern = reduces ? Pattern::kReduceBetween : Pattern::kGatherOnHost;
       operation.follows = true;
-      rank.core.post(now_, operation);
+      rank.core.post(now_, std::move(operation));
     }
   }
 

@@ -14,7 +14,7 @@
 namespace paddle::collective {
 namespace {
 
-constexpr std::uint32_t kRanksMax = 17;
+constexpr std::uint32_t kRanksTested = 17;
 constexpr std::size_t kChannelSegments = 1;  // in flight between two ranks
 
 // One bucket that all ranks work on, one pattern after the other. Elements are cache lines here:
@@ -182,7 +182,7 @@ std::vector<std::size_t> sizes(std::uint32_t ranks) {
 }
 
 TEST(Schedule, SlicesCoverABucketOnceAndBeginAtCacheLines) {
-  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksTested; ++ranks) {
     for (const std::size_t bytes :
          {whole_bytes_max(ranks) + 1, whole_bytes_max(ranks) + 4, std::size_t{1} << 26}) {
       std::size_t end = 0;
@@ -212,7 +212,7 @@ TEST(Schedule, ASmallBucketBelongsToEveryRank) {
 }
 
 TEST(Schedule, Trap11And13EveryElementIsAddedOnceInTheOrderOfRanks) {
-  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksTested; ++ranks) {
     World::Element all(ranks);
     for (std::uint32_t rank = 0; rank < ranks; ++rank) all[rank] = rank;
     for (const std::size_t bytes : sizes(ranks)) {
@@ -242,7 +242,7 @@ TEST(Schedule, Trap12LongBucketsDoNotDeadlockWithOneSegmentInFlight) {
 }
 
 TEST(Schedule, ABroadcastBringsTheRootsBucketToAll) {
-  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksTested; ++ranks) {
     const std::uint32_t root = ranks / 2;
     World world({{Pattern::kBroadcast, 10'000, ranks, root}}, 1024, ranks);
     ASSERT_TRUE(world.run());
@@ -254,7 +254,7 @@ TEST(Schedule, ABroadcastBringsTheRootsBucketToAll) {
 }
 
 TEST(Schedule, AnExchangeBringsEveryBlockToAll) {
-  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksTested; ++ranks) {
     World world({{Pattern::kExchange, 640 * std::size_t{ranks}, ranks}}, 256, ranks);
     ASSERT_TRUE(world.run());
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -290,7 +290,7 @@ std::vector<Shape> all_levels(std::size_t bytes, std::uint32_t ranks,
 }
 
 TEST(Schedule, InTwoLevelsEveryElementIsAddedOnceInTheOrderOfHostsAndRanks) {
-  for (std::uint32_t ranks = 1; ranks <= kRanksMax; ++ranks) {
+  for (std::uint32_t ranks = 1; ranks <= kRanksTested; ++ranks) {
     for (const auto& machines : splits(ranks)) {
       const auto hosts = std::make_shared<const Hosts>(machines);
       World::Element all;
