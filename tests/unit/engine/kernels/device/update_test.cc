@@ -133,5 +133,22 @@ TEST(DeviceUpdate, NamesTheParametersThatAreNoLongerFinite) {
   }
 }
 
+// The square of the gradient is infinite; the value may be finite still.
+TEST(DeviceUpdate, NamesAParameterWhoseStateIsNoLongerFinite) {
+  int broken = 0;
+  for (const optim::Method& method : optim::methods()) {
+    for (const wire::Optimizer& optimizer : variants_of(method.name)) {
+      std::vector<Parameter> parameters;
+      parameters.emplace_back(10, optimizer, spec_of(1));
+      parameters[0].gradient.assign(10, 1e30F);
+      const std::vector<std::uint32_t> flags = update(parameters, 1, kRate);
+      EXPECT_EQ(flags[0], parameters[0].update_on_host(1, kRate) ? 0U : 1U) << method.name;
+      const auto is_finite = [](float x) { return std::isfinite(x); };
+      if (flags[0] == 1 && std::ranges::all_of(parameters[0].card.value, is_finite)) ++broken;
+    }
+  }
+  EXPECT_GT(broken, 0);
+}
+
 }  // namespace
 }  // namespace paddle::kernels::device
