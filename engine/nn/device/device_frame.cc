@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/kernels/device/row_wise.h"
+#include "engine/kernels/device/costs.h"
+#include "engine/kernels/device/sums.h"
 
 namespace paddle::nn {
 namespace {
@@ -38,7 +39,11 @@ struct ScratchMeter {
   void operator()(const Other&) {}
 
  private:
-  void need_costs(std::size_t each) { sizes.costs = std::max(sizes.costs, rows * each); }
+  // And after them the sums of their chunks.
+  void need_costs(std::size_t each) {
+    const std::size_t costs = rows * each;
+    sizes.costs = std::max(sizes.costs, costs + kernels::device::cost_chunk_count(costs));
+  }
   void need_chunks(std::size_t width) {
     sizes.chunks = std::max(sizes.chunks, kernels::device::chunk_count(rows) * width);
   }

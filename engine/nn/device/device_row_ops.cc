@@ -9,8 +9,15 @@ namespace paddle::nn {
 namespace kernel = kernels::device;
 
 void DeviceOps::sum_costs(std::size_t count, std::size_t cost) {
-  launch(
-      kernel::SumCosts{.size = count, .costs = frame_.costs(), .sum = frame_.results().cost(cost)});
+  const double* costs = frame_.costs();
+  if (count > kernel::kCostChunk) {
+    double* const chunks = frame_.costs() + count;
+    launch(kernel::SumCosts{
+        .size = count, .costs = costs, .sum = chunks, .chunk = kernel::kCostChunk});
+    costs = chunks;
+    count = kernel::cost_chunk_count(count);
+  }
+  launch(kernel::SumCosts{.size = count, .costs = costs, .sum = frame_.results().cost(cost)});
 }
 
 void DeviceOps::compute(const op::SoftmaxCrossEntropy& op) {

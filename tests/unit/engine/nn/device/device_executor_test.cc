@@ -110,6 +110,14 @@ TEST(DeviceExecutor, Trap41BitsAreTheHostsWhereNothingIsMultipliedOrSummedOverRo
   }
 }
 
+TEST(DeviceExecutor, AddsUpTheCostsOfManyExamples) {
+  TestNetwork test(exact_layers(), kRandomSlots, 3);
+  DeviceRun run(test);
+  const Batch batch = random_batch(1, 2 * kernels::device::kCostChunk + 1);
+  const double right = run.on_host(batch, Mode::kTest, 1).cost;
+  EXPECT_NEAR(run.on_card(batch, Mode::kTest, 1)->cost, right, 1e-12 * right);
+}
+
 // Ids of one slot of each kind are all equal, all unlike, padding, or there are none.
 TEST(DeviceExecutor, Trap35And38BatchesMayHaveOneIdOrNone) {
   TestNetwork test(exact_layers(), kRandomSlots, 3);

@@ -259,9 +259,10 @@ std::vector<config::LayerConfig> random_layers(std::uint64_t seed) {
   return NetworkMaker(seed).make();
 }
 
-Batch random_batch(std::uint64_t seed) {
+Batch random_batch(std::uint64_t seed, std::size_t size) {
   Rng rng(seed);
-  Batch batch{1 + rng.below(40), std::vector<Slot>(kRandomSlots.size())};
+  const std::size_t drawn = 1 + rng.below(40);
+  Batch batch{size == 0 ? drawn : size, std::vector<Slot>(kRandomSlots.size())};
   const auto put_floats = [&](std::size_t slot, std::size_t width) {
     for (std::size_t i = 0; i < batch.size * width; ++i) {
       batch.slots[slot].values.push_back(static_cast<float>(rng.normal()));

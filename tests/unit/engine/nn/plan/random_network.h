@@ -11,7 +11,7 @@ extern const std::vector<std::string> kRandomSlots;
 
 // Layers that read one another, share parameters, and end in one to three costs.
 std::vector<config::LayerConfig> random_layers(std::uint64_t seed);
-// 1 to 40 examples of kRandomSlots.
-Batch random_batch(std::uint64_t seed);
+// Examples of kRandomSlots: 1 to 40 of them, or so many.
+Batch random_batch(std::uint64_t seed, std::size_t size = 0);
 
 }  // namespace paddle::nn
