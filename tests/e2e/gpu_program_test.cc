@@ -77,6 +77,8 @@ class GpuProgram : public testing::Test {
       GTEST_SKIP() << "paddle-gpu is not built: there is no nvcc";
     }
   }
+
+  TemporaryFolder folder_;
 };
 
 TEST(StaticProgram, Trap44PaddleHasNothingOfCuda) {
@@ -101,6 +103,25 @@ TEST_F(GpuProgram, Trap44NeedsGlibcAlone) {
   for (const std::string& version : program.names("GLIBC_2.")) {
     EXPECT_LE(std::stoi(version.substr(std::strlen("GLIBC_2."))), 35) << version;
   }
+}
+
+// The build refuses them too, where warnings are errors.
+TEST_F(GpuProgram, KernelsKeepTheirValuesInRegisters) {
+  const std::string tool = "cuobjdump";
+  Process process({"/usr/bin/env", tool, "-res-usage", GPU_PROGRAM}, folder_ / "usage",
+                  {"PATH=/usr/bin:/bin:/usr/local/cuda/bin"});
+  if (process.wait() != 0) GTEST_SKIP() << "there is no cuobjdump";
+  const std::string usage = process.output();
+  for (const char* const card : {"sm_80", "sm_90"}) {
+    EXPECT_NE(usage.find(card), usage.npos) << card;
+  }
+  const std::string stack = " STACK:";
+  std::size_t kernels = 0;
+  for (auto at = usage.find(stack); at != usage.npos; at = usage.find(stack, at + 1), ++kernels) {
+    EXPECT_EQ(usage.compare(at, stack.size() + 2, stack + "0 "), 0)
+        << usage.substr(usage.rfind("Function", at), 300);
+  }
+  EXPECT_GE(kernels, 60U);
 }
 
 }  // namespace
