@@ -130,7 +130,8 @@ const Command kServeCommand{
     "serve", "answer requests for predictions over HTTP",
     R"(usage: paddle serve --snapshot=DIR [--port=8500] [--bind=ADDRESS --token_file=FILE] ...
 
-POST /v1/predict  records as JSON lines, or with another Content-Type in the format of the job
+POST /v1/predict  records as JSON lines, or with another Content-Type in the format of the job;
+                  requests that wait together are scored together
 POST /v1/rows     rows of a table: {"parameter":"_proj","ids":[3,7]}
 GET  /v1/model    what is served; /healthz, /metrics (for Prometheus)
 

@@ -7,6 +7,7 @@
 #include "base/named_rows.h"
 #include "engine/config/layer_keys.h"
 #include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/gemm.h"
 #include "engine/kernels/product_memory.h"
 
 namespace paddle::inference {
@@ -102,8 +103,13 @@ Result<Predictor> Predictor::build(const config::JobConfig& job, const std::stri
   return predictor;
 }
 
-RowCounts Predictor::fill(const nn::Batch& batch, const Parameters& parameters,
-                          Scratch& scratch) const {
+bool Predictor::has_independent_records() {
+  return kernels::has_independent_rows();
+}
+
+Result<RowCounts> Predictor::read_rows(const nn::Batch& batch, const Parameters& parameters,
+                                       Scratch& scratch) const {
+  PADDLE_TRY_STATUS(network_.check(batch));
   const auto& specs = network_.parameters();
   scratch.ids.resize(specs.size());
   scratch.rows.resize(specs.size());
@@ -124,26 +130,33 @@ RowCounts Predictor::fill(const nn::Batch& batch, const Parameters& parameters,
   return counts;
 }
 
-Result<RowCounts> Predictor::predict(const nn::Batch& batch, const Parameters& parameters,
-                                     Scratch& scratch, fmt::memory_buffer& lines) const {
-  PADDLE_TRY_STATUS(network_.check(batch));
-  const RowCounts counts = fill(batch, parameters, scratch);
+Status Predictor::compute(const nn::Batch& batch, std::size_t begin, std::size_t end,
+                          Scratch& scratch) const {
   const nn::Run run{.batch = batch,
-                    .begin = 0,
-                    .end = batch.size,
+                    .begin = begin,
+                    .end = end,
                     .parameters = scratch.parameters,
                     .mode = nn::Mode::kTest,
                     .compute = compute_};
+  scratch.begin = begin;
   PADDLE_TRY_STATUS(network_.forward(run, scratch.workspace));
-  const std::span<const float> outputs = network_.output(scratch.workspace);
-  const std::size_t width = network_.output_width();
+  return {};
+}
+
+Result<RowCounts> Predictor::predict(const nn::Batch& batch, const Parameters& parameters,
+                                     Scratch& scratch, fmt::memory_buffer& lines) const {
+  PADDLE_TRY(const RowCounts counts, read_rows(batch, parameters, scratch));
+  PADDLE_TRY_STATUS(compute(batch, 0, batch.size, scratch));
   for (std::size_t record = 0; record < batch.size; ++record)
-    add_line(batch, record, outputs.subspan(record * width, width), scratch, lines);
+    add_line(batch, record, scratch, lines);
   return counts;
 }
 
-void Predictor::add_line(const nn::Batch& batch, std::size_t record, std::span<const float> outputs,
-                         Scratch& scratch, fmt::memory_buffer& lines) const {
+void Predictor::add_line(const nn::Batch& batch, std::size_t record, Scratch& scratch,
+                         fmt::memory_buffer& lines) const {
+  const std::size_t width = network_.output_width();
+  const std::span<const float> outputs =
+      network_.output(scratch.workspace).subspan((record - scratch.begin) * width, width);
   const bool is_json = format_ == LineFormat::kJson;
   if (is_json) lines.push_back('{');
   if (with_labels_) {

@@ -47,21 +47,32 @@ class Predictor {
     std::vector<std::vector<std::uint64_t>> ids;  // these three by parameter
     std::vector<std::vector<float>> rows;
     std::vector<nn::RowLookup> lookups;
+    std::size_t begin = 0;      // the first record of the outputs
     std::vector<float> scores;  // of one record
   };
-  // Appends a line for each record of the batch. The last digit of its score depends on the
-  // record's place in the batch too: matrix products add up in another order at their edges.
+  // Whether a record's score has the same bits in every batch, as on CPUs with AVX-512. Elsewhere
+  // its last digit depends on its place in the batch too: matrix products add up in another order
+  // at their edges.
+  static bool has_independent_records();
+  // Appends a line for each record of the batch.
   Result<RowCounts> predict(const nn::Batch& batch, const Parameters& parameters, Scratch& scratch,
                             fmt::memory_buffer& lines) const;
+
+  // The same in steps. First the rows that the batch needs; kData as of nn::Network::check().
+  Result<RowCounts> read_rows(const nn::Batch& batch, const Parameters& parameters,
+                              Scratch& scratch) const;
+  // Then the outputs for the records [begin, end). kData: one of them has a wrong id.
+  Status compute(const nn::Batch& batch, std::size_t begin, std::size_t end,
+                 Scratch& scratch) const;
+  // Appends the line of a record, by its number in the batch, among those computed last.
+  void add_line(const nn::Batch& batch, std::size_t record, Scratch& scratch,
+                fmt::memory_buffer& lines) const;
 
  private:
   enum class Score { kValues, kProbabilities, kClasses };
 
   Predictor(nn::Network network, LineFormat format)
       : network_(std::move(network)), format_(format) {}
-  RowCounts fill(const nn::Batch& batch, const Parameters& parameters, Scratch& scratch) const;
-  void add_line(const nn::Batch& batch, std::size_t record, std::span<const float> outputs,
-                Scratch& scratch, fmt::memory_buffer& lines) const;
 
   nn::Network network_;
   LineFormat format_;

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/kernels/avx512_few_rows.h"
+#include "engine/kernels/avx512_few.h"
 #include "engine/kernels/avx512_panels.h"
 #include "engine/memory/huge_pages.h"
 
@@ -155,6 +155,9 @@ std::size_t depth_of(std::size_t k) {
   return part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
 }
 
+// With fewer columns most of a tile is empty, and bfloat16 would gain nothing.
+constexpr std::size_t kTileColumnsMin = 12;
+
 static_assert(kPanelsA * sizeof(Lane) % 64 == 0);  // the panels of B begin on a cache line too
 
 template <class Kind>
@@ -237,6 +240,10 @@ bool has_avx512_gemm(Compute compute) {
   return compute == Compute::kFloat32 || __builtin_cpu_supports("avx512bf16");
 }
 
+bool fits_avx512_gemm(Transpose transpose_a, std::size_t n) {
+  return n >= avx512::kTileColumnsMin || transpose_a == Transpose::kNo;
+}
+
 void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
                  std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate,
                  float* c, std::size_t stride_c, const Epilogue& epilogue) {
@@ -244,7 +251,9 @@ void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, 
   const bool b_along = transpose_b == Transpose::kYes;
   const avx512::Source from_a{a, a_along ? k : m, a_along};
   const avx512::Source from_b{b, b_along ? k : n, b_along};
-  if (compute == Compute::kBfloat16) {
+  if (n < avx512::kTileColumnsMin) {
+    avx512::multiply_narrow(from_a, from_b, m, n, k, accumulate, c, stride_c, epilogue);
+  } else if (compute == Compute::kBfloat16) {
     avx512::multiply_blocks<avx512::Bfloat16>(from_a, from_b, m, n, k, accumulate, c, stride_c,
                                               epilogue);
   } else if (m <= avx512::kFewRowsMax && a_along && !b_along) {
@@ -263,6 +272,9 @@ void avx512_gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, 
 namespace paddle::kernels {
 
 bool has_avx512_gemm(Compute) {
+  return false;
+}
+bool fits_avx512_gemm(Transpose, std::size_t) {
   return false;
 }
 void avx512_gemm(Compute, Transpose, Transpose, std::size_t, std::size_t, std::size_t, const float*,

@@ -13,10 +13,6 @@
 namespace paddle::kernels {
 namespace {
 
-// With fewer columns most of an AVX-512 tile is empty: OpenBLAS's kernels for such shapes are
-// faster, and bfloat16 would gain nothing.
-constexpr std::size_t kTileColumnsMin = 12;
-
 // OpenBLAS is built for threads, since its other build gives two callers one buffer. It shall have
 // none of its own, which is said before it starts: that is a constructor as well.
 constexpr int kBeforeOpenBlas = 101;
@@ -35,6 +31,10 @@ bool can_compute(Compute compute) {
   return compute == Compute::kFloat32 || has_avx512_gemm(compute);
 }
 
+bool has_independent_rows() {
+  return has_avx512_gemm(Compute::kFloat32);
+}
+
 void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
           std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c,
           const Epilogue& epilogue, std::size_t stride_c) {
@@ -43,7 +43,7 @@ void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::si
   PADDLE_CHECK(stride_c == 0 || (stride_c >= n && epilogue.bias == nullptr && !epilogue.relu));
   if (m == 0 || n == 0) return;
   const std::size_t stride = stride_c == 0 ? n : stride_c;
-  if (has_own && n >= kTileColumnsMin && k > 0) {
+  if (has_own && k > 0 && fits_avx512_gemm(transpose_a, n)) {
     avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c, stride, epilogue);
     return;
   }

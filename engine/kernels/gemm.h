@@ -14,6 +14,10 @@ enum class Compute { kFloat32, kBfloat16 };
 // Whether this CPU can; float32 always works.
 bool can_compute(Compute compute);
 
+// Whether a row of C has the same bits in a product of any number of rows, where neither A nor B is
+// transposed. Without AVX-512 the products are OpenBLAS's, which do not promise it.
+bool has_independent_rows();
+
 // Last step on C, while its tile is in registers.
 struct Epilogue {
   const float* bias = nullptr;  // n floats, added to every row

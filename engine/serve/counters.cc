@@ -37,6 +37,12 @@ void Counters::count(const Work& work) {
   rows_.add(work.rows);
 }
 
+void Counters::count_joined(std::uint64_t requests) {
+  const std::scoped_lock lock(mutex_);
+  ++batches_;
+  batched_requests_ += requests;
+}
+
 std::string Counters::text(const Model& model) const {
   std::string text;
   const std::scoped_lock lock(mutex_);
@@ -60,6 +66,10 @@ std::string Counters::text(const Model& model) const {
         kPrefix, path, times.seconds, times.count);
   }
   single(text, "records_total", "counter", "Records that were scored.", records_);
+  single(text, "batches_total", "counter", "Requests that were scored together count as one.",
+         batches_);
+  single(text, "batched_requests_total", "counter", "Requests in these batches.",
+         batched_requests_);
   single(text, "rows_total", "counter", "Look-ups of rows of tables.", rows_.asked);
   single(text, "absent_rows_total", "counter", "Look-ups that found none.", rows_.absent);
   single(text, "queued_requests", "gauge", "Requests that wait for a thread.", queued);

@@ -18,6 +18,8 @@ class Counters {
   // A reply: the path as a label, its status, and how long the request took once it was read.
   void count(const std::string& path, unsigned status, Duration took);
   void count(const Work& work);
+  // So many requests were scored together.
+  void count_joined(std::uint64_t requests);
   std::string text(const Model& model) const;
 
   // Gauges and counts of their owners.
@@ -36,7 +38,7 @@ class Counters {
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, unsigned>, std::uint64_t> replies_;
   std::map<std::string, Times> times_;
-  std::uint64_t records_ = 0;
+  std::uint64_t records_ = 0, batches_ = 0, batched_requests_ = 0;
   inference::RowCounts rows_;
 };
 

@@ -59,12 +59,11 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& directory,
   return std::shared_ptr<const Model>(model);
 }
 
-Result<Work> Model::predict(std::string_view records, RecordFormat format, Scratch& scratch) const {
-  if (!text_) {
-    return Error{Errc::kData, "the network of this snapshot gives records no score",
-                 "--layer names one whose outputs are served; /v1/rows has its tables"};
-  }
-  const inference::Predictor& predictor = format == RecordFormat::kJson ? *json_ : *text_;
+bool Model::joins_requests() {
+  return inference::Predictor::has_independent_records();
+}
+
+void Model::prepare(Scratch& scratch) const {
   if (scratch.model != number_) {
     scratch.model = number_;
     scratch.format = data::make_format(description_.job.data, description_.dictionary);
@@ -73,11 +72,48 @@ Result<Work> Model::predict(std::string_view records, RecordFormat format, Scrat
     scratch.network = {};
   }
   scratch.lines.clear();
-  scratch.batch = data::empty_batch(slots_, 0);
-  Work work;
-  std::vector<std::uint64_t> lines;  // of the records in the batch
+  scratch.answers.clear();
+}
+
+std::vector<Result<std::string>> Model::predict(std::span<const std::string_view> requests,
+                                                RecordFormat format, Scratch& scratch,
+                                                Work& work) const {
+  if (!text_) {
+    const Result<std::string> none =
+        Error{Errc::kData, "the network of this snapshot gives records no score",
+              "--layer names one whose outputs are served; /v1/rows has its tables"};
+    return std::vector(requests.size(), none);
+  }
+  prepare(scratch);
+  for (const std::string_view request : requests) {
+    scratch.answers.emplace_back();
+    const Status all = read(request, format, scratch, work);
+    // An error of the network is one of an earlier line.
+    Scratch::Answer& answer = scratch.answers.back();
+    if (!answer.is_refused) answer.outcome = all;
+  }
+  run(format, scratch, work);
+  std::vector<Result<std::string>> replies;
+  replies.reserve(requests.size());
+  const char* lines = scratch.lines.data();
+  for (const Scratch::Answer& answer : scratch.answers) {
+    if (answer.outcome) {
+      replies.emplace_back(std::string(lines, answer.bytes));
+      work.records += answer.records;
+    } else {
+      replies.emplace_back(answer.outcome.error());
+    }
+    lines += answer.bytes;
+  }
+  return replies;
+}
+
+Status Model::read(std::string_view records, RecordFormat format, Scratch& scratch,
+                   Work& work) const {
+  const std::size_t request = scratch.answers.size() - 1;
+  Scratch::Answer& answer = scratch.answers.back();
   std::uint64_t line = 0;
-  while (!records.empty()) {
+  while (!records.empty() && !answer.is_refused) {
     const std::size_t end = std::min(records.find('\n'), records.size());
     std::string_view text = records.substr(0, end);
     records.remove_prefix(std::min(end + 1, records.size()));
@@ -93,36 +129,48 @@ Result<Work> Model::predict(std::string_view records, RecordFormat format, Scrat
                               : scratch.format->parse(text, scratch.block);
     if (!parsed) return in_line(line, parsed.error());
     for (const data::RecordBlock::Extent& record : scratch.block.records) {
-      if (const Status added = data::append(slots_, scratch.block.view(record), scratch.batch);
-          !added)
-        return in_line(line, added.error());
-      lines.push_back(line);
-      if (scratch.batch.size < kRecordsAtOnce) continue;
-      PADDLE_TRY_STATUS(run(predictor, lines, scratch, work));
+      if (++answer.records > kRecordsMax)
+        return too_much(fmt::format("more than {} records", kRecordsMax));
+      // A body has fewer ids than a batch can number.
+      PADDLE_CHECK(data::append(slots_, scratch.block.view(record), scratch.batch));
+      scratch.origins.push_back({request, line});
+      if (scratch.batch.size == kRecordsAtOnce) run(format, scratch, work);
     }
   }
-  PADDLE_TRY_STATUS(run(predictor, lines, scratch, work));
-  return work;
+  return {};
 }
 
-Status Model::run(const inference::Predictor& predictor, std::vector<std::uint64_t>& lines,
-                  Scratch& scratch, Work& work) const {
-  if (lines.empty()) return {};
-  auto rows = predictor.predict(scratch.batch, *parameters_, scratch.network, scratch.lines);
-  // A label or an id that is out of range, of one of these lines.
-  if (!rows) {
-    return std::move(rows).error().with(
-        lines.size() == 1 ? fmt::format("line {}", lines.front())
-                          : fmt::format("lines {} to {}", lines.front(), lines.back()));
-  }
-  work.records += lines.size();
+void Model::run(RecordFormat format, Scratch& scratch, Work& work) const {
+  const std::size_t size = scratch.batch.size;
+  if (size == 0) return;
+  const inference::Predictor& predictor = format == RecordFormat::kJson ? *json_ : *text_;
+  const auto rows = predictor.read_rows(scratch.batch, *parameters_, scratch.network);
+  PADDLE_CHECK(rows);  // append() makes no batch that is wrong
   work.rows.add(*rows);
-  lines.clear();
-  scratch.batch = data::empty_batch(slots_, 0);
-  if (work.records > kRecordsMax) return too_much(fmt::format("more than {} records", kRecordsMax));
-  if (scratch.lines.size() > kReplyBytesMax)
-    return too_much(fmt::format("more than {} bytes of predictions", kReplyBytesMax));
-  return {};
+  // After an error, such as an id that is out of range, each record alone, to know which it is of.
+  const Status together = predictor.compute(scratch.batch, 0, size, scratch.network);
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto [request, line] = scratch.origins[i];
+    Scratch::Answer& answer = scratch.answers[request];
+    if (answer.is_refused) continue;
+    Status outcome =
+        together ? Status() : predictor.compute(scratch.batch, i, i + 1, scratch.network);
+    const std::size_t before = scratch.lines.size();
+    if (outcome) {
+      predictor.add_line(scratch.batch, i, scratch.network, scratch.lines);
+      answer.bytes += scratch.lines.size() - before;
+      if (answer.bytes > kReplyBytesMax)
+        outcome = too_much(fmt::format("more than {} bytes of predictions", kReplyBytesMax));
+    } else {
+      outcome = in_line(line, outcome.error());
+    }
+    if (outcome) continue;
+    scratch.lines.resize(scratch.lines.size() - std::exchange(answer.bytes, 0));
+    answer.outcome = std::move(outcome);
+    answer.is_refused = true;
+  }
+  scratch.origins.clear();
+  data::clear(slots_, scratch.batch);
 }
 
 Result<std::size_t> Model::find_parameter(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/data/records/format.h"
 #include "engine/inference/description.h"
@@ -47,10 +48,27 @@ class Model {
     nn::Batch batch;
     inference::Predictor::Scratch network;
     fmt::memory_buffer lines;
+    // Of the requests that are scored together.
+    struct Origin {
+      std::size_t request = 0;
+      std::uint64_t line = 0;
+    };
+    struct Answer {
+      Status outcome;           // its first error
+      bool is_refused = false;  // the error is one of the network, before which there is none
+      std::uint64_t records = 0;
+      std::size_t bytes = 0;  // in `lines`, behind those of the requests before
+    };
+    std::vector<Origin> origins;  // of the records in the batch
+    std::vector<Answer> answers;
   };
-  // Leaves a line for each record in scratch.lines: "<score>" of text, {"score":0.25} of JSON, as
-  // `paddle predict` has it but for the label. kData names the line that is no record.
-  Result<Work> predict(std::string_view records, RecordFormat format, Scratch& scratch) const;
+  // Whether the answer to a request has the same bits when others are scored with it.
+  static bool joins_requests();
+  // For each request a line for each record: "<score>" of text, {"score":0.25} of JSON, as `paddle
+  // predict` has it but for the label. An error is that of its request alone; kData names the first
+  // line that is no record. Adds to `work` the records of those that are answered.
+  std::vector<Result<std::string>> predict(std::span<const std::string_view> requests,
+                                           RecordFormat format, Scratch& scratch, Work& work) const;
   // {"parameter":"_proj","ids":[3,7]} or {"words":["in"]}, the parameter if there are several; the
   // answer, in scratch.lines, is {"parameter":"_proj","rows":[{"id":3,"values":[0.5,1]}]}, with
   // null for the values of a row that is not there. kData: the request is none.
@@ -65,9 +83,11 @@ class Model {
 
  private:
   Model() = default;
-  // Appends the predictions of the batch, whose records are of these lines, and empties both.
-  Status run(const inference::Predictor& predictor, std::vector<std::uint64_t>& lines,
-             Scratch& scratch, Work& work) const;
+  void prepare(Scratch& scratch) const;
+  // Adds the records of a request to the batch, and runs the network whenever there are enough.
+  Status read(std::string_view records, RecordFormat format, Scratch& scratch, Work& work) const;
+  // Appends the predictions of the batch, and empties it.
+  void run(RecordFormat format, Scratch& scratch, Work& work) const;
   Result<std::size_t> find_parameter(const std::string& name) const;
   // False: there is no such row.
   bool read_row(std::size_t parameter, std::uint64_t id, std::vector<float>& values) const;

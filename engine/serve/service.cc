@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
 constexpr const char* kJsonLines = "application/x-ndjson";
+constexpr std::string_view kPredict = "/v1/predict";
+// Larger requests gain nothing from being scored together, and delay the others.
+constexpr std::size_t kJoinedBytesMax = 64U << 10U;
 
 bool is_json(std::string_view content_type) {
   const std::string_view type = content_type.substr(0, content_type.find(';'));
@@ -34,8 +37,17 @@ bool is_this_machine(std::string_view host) {
 }
 
 // A request may be smaller, or must be another one; the rest is not the client's fault.
-unsigned status_of(Errc code) {
-  return code == Errc::kData ? 400 : code == Errc::kResource ? 413 : 500;
+Reply refused(const Error& error) {
+  const unsigned status = error.code == Errc::kData       ? 400
+                          : error.code == Errc::kResource ? 413
+                                                          : 500;
+  return refusal(status, error.message, error.hint);
+}
+
+// Records of both can be scored together.
+bool are_joined(const Request& one, const Request& other) {
+  return one.path == kPredict && other.path == kPredict &&
+         is_json(one.content_type) == is_json(other.content_type);
 }
 
 }  // namespace
@@ -47,7 +59,7 @@ struct Service::Route {
 };
 
 const Service::Route* Service::find_route(std::string_view path) {
-  static constexpr auto kRoutes = std::to_array<Route>({{"/v1/predict", "POST", false},
+  static constexpr auto kRoutes = std::to_array<Route>({{kPredict, "POST", false},
                                                         {"/v1/rows", "POST", false},
                                                         {"/v1/model", "GET", false},
                                                         {"/metrics", "GET", false},
@@ -128,38 +140,70 @@ void Service::answer(Request request, std::function<void(Reply)> done) {
 
 void Service::work() {
   Model::Scratch scratch;
+  std::vector<Waiting> taken;
   std::unique_lock lock(mutex_);
   while (true) {
+    ++idle_;
     changed_.wait(lock, [this] { return is_over_ || !queue_.empty(); });
+    --idle_;
     if (is_over_) return;
-    Waiting next = std::move(queue_.front());
-    queue_.pop_front();
-    counters_.queued = queue_.size();
+    take(taken);
     lock.unlock();
-    Reply reply = compute(next.request, scratch);
-    counters_.count(next.request.path, reply.status, SteadyClock().now() - next.since);
-    next.done(std::move(reply));
+    std::vector<Reply> replies = compute(taken, scratch);
+    const TimePoint now = SteadyClock().now();
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      counters_.count(taken[i].request.path, replies[i].status, now - taken[i].since);
+      taken[i].done(std::move(replies[i]));
+    }
+    taken.clear();
     lock.lock();
   }
 }
 
-Reply Service::compute(const Request& request, Model::Scratch& scratch) const {
+void Service::take(std::vector<Waiting>& taken) {
+  static const bool joins = Model::joins_requests();
+  const std::size_t share = joins ? (queue_.size() + idle_) / (1 + idle_) : 1;
+  std::size_t bytes = 0;
+  do {
+    bytes += queue_.front().request.body.size();
+    taken.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  } while (taken.size() < share && are_joined(taken.front().request, queue_.front().request) &&
+           bytes + queue_.front().request.body.size() <= kJoinedBytesMax);
+  counters_.queued = queue_.size();
+}
+
+std::vector<Reply> Service::compute(std::span<const Waiting> requests,
+                                    Model::Scratch& scratch) const {
+  if (requests.front().request.path == kPredict) return predict(requests, scratch);
+  return {read_rows(requests.front().request, scratch)};
+}
+
+std::vector<Reply> Service::predict(std::span<const Waiting> requests,
+                                    Model::Scratch& scratch) const {
   const auto model = model_.get();
-  const bool predicts = request.path == "/v1/predict";
-  const bool as_json = is_json(request.content_type);
-  auto done = predicts
-                  ? model->predict(request.body,
-                                   as_json ? RecordFormat::kJson : RecordFormat::kText, scratch)
-                  : model->read_rows(request.body, scratch);
-  if (!done) {
-    const Error& error = done.error();
-    return refusal(status_of(error.code), error.message, error.hint);
+  const bool as_json = is_json(requests.front().request.content_type);
+  std::vector<std::string_view> records;
+  for (const Waiting& waiting : requests) records.emplace_back(waiting.request.body);
+  Work work;
+  auto predictions =
+      model->predict(records, as_json ? RecordFormat::kJson : RecordFormat::kText, scratch, work);
+  counters_.count(work);
+  counters_.count_joined(requests.size());
+  std::vector<Reply> replies;
+  for (Result<std::string>& lines : predictions) {
+    replies.push_back(
+        lines ? Reply{.type = as_json ? kJsonLines : "text/csv", .body = *std::move(lines)}
+              : refused(lines.error()));
   }
+  return replies;
+}
+
+Reply Service::read_rows(const Request& request, Model::Scratch& scratch) const {
+  const auto done = model_.get()->read_rows(request.body, scratch);
+  if (!done) return refused(done.error());
   counters_.count(*done);
-  return {.type = !predicts ? "application/json"
-                  : as_json ? kJsonLines
-                            : "text/csv",
-          .body = std::string(scratch.lines.data(), scratch.lines.size())};
+  return {.body = std::string(scratch.lines.data(), scratch.lines.size())};
 }
 
 }  // namespace paddle::serve

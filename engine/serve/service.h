@@ -1,4 +1,5 @@
-// The answers of the server: which requests there are, and the threads that score them.
+// The answers of the server: which requests there are, and the threads that score them, with one
+// run of the network for those that wait together.
 #pragma once
 
 #include <condition_variable>
@@ -6,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -62,7 +64,12 @@ class Service {
   static const Route* find_route(std::string_view path);
 
   void work();
-  Reply compute(const Request& request, Model::Scratch& scratch) const;
+  // Moves the first request to `taken`, and those behind it that can be answered with it, but
+  // leaves the idle threads their share of the queue.
+  void take(std::vector<Waiting>& taken);
+  std::vector<Reply> compute(std::span<const Waiting> requests, Model::Scratch& scratch) const;
+  std::vector<Reply> predict(std::span<const Waiting> requests, Model::Scratch& scratch) const;
+  Reply read_rows(const Request& request, Model::Scratch& scratch) const;
 
   NewestModel& model_;
   Counters& counters_;
@@ -70,6 +77,7 @@ class Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Waiting> queue_;
+  std::size_t idle_ = 0;  // threads that wait for a request
   bool is_over_ = false;
   std::vector<std::thread> threads_;  // last, because they use all of the above
 };

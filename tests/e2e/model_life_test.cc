@@ -79,23 +79,22 @@ class ModelLife : public TrainedModel {
 
 constexpr const char* kClicks = "--values 5 --examples 6000 --test 2000";
 
-// Two threads multiply at once, and OpenBLAS does so in no thread of its own.
-TEST_F(ModelLife, ThreadsOfATrainerChangeNoDigit) {
+// Two threads multiply at once, and OpenBLAS does so in no thread of its own. One thread may differ
+// in the last digits: it adds up the gradients of a batch in one piece.
+TEST_F(ModelLife, ThreadsOfATrainerGiveTheSameDigitsEachTime) {
   train("ctr_dnn", kClicks, "--num_passes=1");
   succeed("cp ctr_dnn-save/pass-00000/job.toml ctr_dnn");
   std::string expected;
-  for (const int threads : {1, 2, 2, 2}) {
+  for (int time = 0; time < 4; ++time) {
     succeed(
-        fmt::format("rm -rf save lines && paddle train --local --config=ctr_dnn/job.toml "
-                    "--save_dir=save --metrics=lines --set=train.batch_size=64 --num_passes=1 "
-                    "--trainer_count={}",
-                    threads));
+        "rm -rf save lines && paddle train --local --config=ctr_dnn/job.toml --save_dir=save "
+        "--metrics=lines --set=train.batch_size=64 --num_passes=1 --trainer_count=2");
     const auto lines = lines_of(TemporaryFolder::read(folder_ / "lines"));
     const auto test = std::ranges::find_if(
         lines, [](const std::string& line) { return line.starts_with(R"({"kind":"test")"); });
     ASSERT_NE(test, lines.end());
     if (expected.empty()) expected = figures(*test);
-    EXPECT_EQ(figures(*test), expected) << threads;
+    EXPECT_EQ(figures(*test), expected) << time;
   }
   const std::string version = succeed("paddle version").out;
   EXPECT_NE(version.find("threads of its own: 0"), std::string::npos) << version;

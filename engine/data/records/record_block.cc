@@ -1,5 +1,7 @@
 #include "engine/data/records/record_block.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace paddle::data {
@@ -66,6 +68,17 @@ nn::Batch empty_batch(const std::vector<config::SlotConfig>& slots, std::size_t 
     batch.slots[i].offsets.push_back(0);
   }
   return batch;
+}
+
+void clear(const std::vector<config::SlotConfig>& slots, nn::Batch& batch) {
+  batch.size = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    nn::Slot& slot = batch.slots[i];
+    slot.ids.clear();
+    slot.weights.clear();
+    slot.values.clear();
+    slot.offsets.resize(std::min<std::size_t>(slot.offsets.size(), 1));  // the first is 0
+  }
 }
 
 Status append(const std::vector<config::SlotConfig>& slots, const RecordView& record,

@@ -64,6 +64,8 @@ struct Record {
 
 // An empty batch with memory for `size` examples.
 nn::Batch empty_batch(const std::vector<config::SlotConfig>& slots, std::size_t size);
+// Takes the examples from a batch and keeps its memory.
+void clear(const std::vector<config::SlotConfig>& slots, nn::Batch& batch);
 // Adds the record as an example. kData: a slot would have more ids than a batch can number.
 Status append(const std::vector<config::SlotConfig>& slots, const RecordView& record,
               nn::Batch& batch);

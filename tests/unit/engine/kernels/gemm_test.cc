@@ -129,10 +129,13 @@ TEST(Gemm, EndsWithItsEpilogue) {
   }
 }
 
-// A row's bits do not depend on the number of rows, so a batch may be split among threads.
+// A row's bits do not depend on the number of rows, so a batch may be split among threads, and have
+// the records of several requests.
 TEST(Gemm, GivesARowTheSameBitsAmongFewAndMany) {
   // Columns that fill vectors, and some that do not; values of k that make one sum, and several.
-  const std::size_t shapes[][2] = {{37, 270}, {64, 512}, {400, 400}, {130, 1100}};
+  const std::size_t shapes[][2] = {{37, 270}, {64, 512}, {400, 400}, {130, 1100}, {12, 65},
+                                   {1, 3},    {1, 400},  {2, 129},   {5, 1100},   {11, 64}};
+  EXPECT_EQ(has_independent_rows(), has_avx512_gemm(Compute::kFloat32));
   for (const Compute compute : {Compute::kFloat32, Compute::kBfloat16}) {
     if (!has_avx512_gemm(compute)) continue;
     for (const auto& [n, k] : shapes) {

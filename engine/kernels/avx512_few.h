@@ -1,9 +1,11 @@
-// Products of a few rows with a matrix that is read where it lies: packing it into panels would
-// cost more than they save.
+// Products without panels. Of a few rows with a matrix that is read where it lies: packing it would
+// cost more than it saves. With a matrix of a few columns, as sums of 16 lanes along k: a tile of C
+// would be mostly empty.
 #pragma once
 
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "engine/kernels/avx512_panels.h"
 #include "engine/kernels/gemm.h"
@@ -113,6 +115,109 @@ inline void multiply_unpacked(const Source& a, const Source& b, std::size_t m, s
                                                    depth,
                                                    accumulate,
                                                    {bias, epilogue.relu}});
+    }
+  }
+}
+
+// Elements of C that are computed together, up to as many each way.
+constexpr std::size_t kFewColumnsTile = 4;
+
+struct FewColumns {
+  const float* a;  // lines along k
+  std::size_t stride_a;
+  const float* b;  // likewise
+  std::size_t stride_b;
+  float* c;
+  std::size_t stride_c;
+  std::size_t k;
+  bool accumulate;
+  Epilogue epilogue;  // its bias begins at the first column
+};
+
+// The masked shuffles leave nothing undefined, of which gcc 12 warns in _mm512_reduce_add_ps().
+PADDLE_AVX512 inline float sum_of(__m512 x) {
+  constexpr __mmask16 kAll = 0xffff;
+  x = _mm512_add_ps(x, _mm512_maskz_shuffle_f32x4(kAll, x, x, 0x4e));
+  x = _mm512_add_ps(x, _mm512_maskz_shuffle_f32x4(kAll, x, x, 0xb1));
+  x = _mm512_add_ps(x, _mm512_maskz_permute_ps(kAll, x, 0x4e));
+  x = _mm512_add_ps(x, _mm512_maskz_permute_ps(kAll, x, 0xb1));
+  return _mm512_cvtss_f32(x);
+}
+
+template <std::size_t kRows, std::size_t kColumns>
+PADDLE_AVX512 void multiply_few_columns(const FewColumns& product) {
+  __m512 sums[kRows][kColumns];
+#pragma GCC unroll 4
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kColumns; ++v) sums[r][v] = _mm512_setzero_ps();
+  }
+  for (std::size_t i = 0; i < product.k; i += kLanes) {
+    const __mmask16 mask = first_lanes(product.k - i);
+    __m512 columns[kColumns];
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kColumns; ++v) {
+      columns[v] = _mm512_maskz_loadu_ps(mask, product.b + v * product.stride_b + i);
+    }
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const __m512 row = _mm512_maskz_loadu_ps(mask, product.a + r * product.stride_a + i);
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < kColumns; ++v) {
+        sums[r][v] = _mm512_fmadd_ps(row, columns[v], sums[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kColumns; ++v) {
+      float& c = product.c[r * product.stride_c + v];
+      float sum = sum_of(sums[r][v]);
+      if (product.accumulate) sum = c + sum;
+      if (product.epilogue.bias != nullptr) sum += product.epilogue.bias[v];
+      c = product.epilogue.relu && sum < 0 ? 0 : sum;  // a NaN stays
+    }
+  }
+}
+
+using MultiplyFewColumns = void (*)(const FewColumns&);
+
+template <std::size_t... kEach>
+constexpr std::array<MultiplyFewColumns, sizeof...(kEach)> few_columns(
+    std::index_sequence<kEach...>) {
+  return {multiply_few_columns<kEach / kFewColumnsTile + 1, kEach % kFewColumnsTile + 1>...};
+}
+
+// As multiply_blocks, of m rows of A along k.
+inline void multiply_narrow(const Source& a, const Source& b, std::size_t m, std::size_t n,
+                            std::size_t k, bool accumulate, float* c, std::size_t stride_c,
+                            const Epilogue& epilogue) {
+  static constexpr auto kTiles =
+      few_columns(std::make_index_sequence<kFewColumnsTile * kFewColumnsTile>());
+  thread_local std::vector<float> lines;  // the columns of B, each along k
+  const bool is_direct = b.along || n == 1;
+  if (!is_direct) {
+    lines.resize(std::max(lines.size(), n * k));
+    for (std::size_t i = 0; i < k; ++i) {
+      for (std::size_t column = 0; column < n; ++column) lines[column * k + i] = *b.at(column, i);
+    }
+  }
+  const float* const from = is_direct ? b.data : lines.data();
+  for (std::size_t row = 0; row < m; row += kFewColumnsTile) {
+    const std::size_t rows = std::min(kFewColumnsTile, m - row);
+    for (std::size_t column = 0; column < n; column += kFewColumnsTile) {
+      const std::size_t columns = std::min(kFewColumnsTile, n - column);
+      const float* const bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + column;
+      kTiles[(rows - 1) * kFewColumnsTile + columns - 1]({a.at(row, 0),
+                                                          a.stride,
+                                                          from + column * k,
+                                                          k,
+                                                          c + row * stride_c + column,
+                                                          stride_c,
+                                                          k,
+                                                          accumulate,
+                                                          {bias, epilogue.relu}});
     }
   }
 }
