@@ -90,14 +90,11 @@ class FakeDevice final : public device::Device {
     FakeStream* stream;
     std::unique_ptr<Graph> graph;
   };
-  // While it lives, orders may run: the first of them opens the card's memory.
+  // While it lives, orders may run. They open the memory that they name.
   class Running {
    public:
     explicit Running(FakeDevice& device) : device_(device) {}
-    ~Running() {
-      if (device_.is_open_) device_.memory_.close();
-      device_.is_open_ = false;
-    }
+    ~Running() { device_.memory_.close(); }
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
@@ -132,7 +129,6 @@ class FakeDevice final : public device::Device {
   std::optional<Capture> capture_;
   std::optional<Error> error_;  // it is broken
   bool has_hung_ = false;
-  bool is_open_ = false;  // the card's memory
   std::uint64_t orders_ = 0;
   std::uint64_t fails_ = 0;  // the number of the order; 0: none
   std::uint64_t hangs_ = 0;

@@ -173,9 +173,11 @@ FakeStreams::Ran FakeDevice::run(const Order& order) {
     has_hung_ = true;
     return FakeStreams::Ran::kNeverEnds;
   }
-  if (!is_mark(order) && !is_open_) {
-    memory_.open();
-    is_open_ = true;
+  const auto* const kernel = std::get_if<kernels::device::Kernel>(&order.command);
+  if (kernel != nullptr && has_table(*kernel)) {
+    memory_.open_all();
+  } else {
+    memory_.open(order.uses);
   }
   if (const auto* const sum = std::get_if<Sum>(&order.command)) return run_sum(*sum);
   compute(order.command, order.number);

@@ -105,11 +105,27 @@ void FakeMemory::expect_within(const void* from, std::size_t bytes, const std::s
   if (bytes > found->second.bytes - offset) violation(user + " goes past its memory's end");
 }
 
-void FakeMemory::protect(bool is_open) const {
+void FakeMemory::protect(const Block& block, bool is_open) const {
   if (access_ == Access::kAlways) return;
-  for (const auto& [begin, block] : blocks_) {
-    ::mprotect(block.pages, block.page_bytes, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  ::mprotect(block.pages, block.page_bytes, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void FakeMemory::open(const std::vector<const std::byte*>& begins) {
+  for (const std::byte* begin : begins) {
+    const auto found = blocks_.find(begin);
+    if (found != blocks_.end() && open_.insert(begin).second) protect(found->second, true);
   }
+}
+
+void FakeMemory::open_all() {
+  for (const auto& [begin, block] : blocks_) {
+    if (open_.insert(begin).second) protect(block, true);
+  }
+}
+
+void FakeMemory::close() {
+  for (const std::byte* begin : open_) protect(blocks_.at(begin), false);
+  open_.clear();
 }
 
 }  // namespace paddle::test

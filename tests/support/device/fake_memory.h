@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace paddle::test {
 
@@ -33,9 +35,10 @@ class FakeMemory {
   // Ends the test unless all of it lies in one block. `user` is for the sentence: "an upload".
   void expect_within(const void* from, std::size_t bytes, const std::string& user) const;
 
-  // Until close(), memory of kWhileOpen can be read and written.
-  void open() { protect(true); }
-  void close() { protect(false); }
+  // Until close(), these blocks, or all, can be read and written though they are of kWhileOpen.
+  void open(const std::vector<const std::byte*>& begins);
+  void open_all();
+  void close();
 
   std::size_t used() const { return used_; }
   std::size_t blocks() const { return blocks_.size(); }
@@ -49,12 +52,13 @@ class FakeMemory {
   using Blocks = std::map<const std::byte*, Block>;
 
   static Blocks::const_iterator find(const Blocks& blocks, const void* address);
-  void protect(bool is_open) const;
+  void protect(const Block& block, bool is_open) const;
 
   std::string name_;
   Access access_;
   Blocks blocks_;    // by their begins
   Blocks released_;  // likewise
+  std::set<const std::byte*> open_;
   std::size_t used_ = 0;
 };
 

@@ -65,6 +65,8 @@ inline bool is_mark(const Order& order) {
 // Calls `visit` with every word of the kernel that may be a pointer.
 void visit_pointers(const kernels::device::Kernel& kernel,
                     const std::function<void(const void*)>& visit);
+// Whether memory that it names has pointers to more.
+bool has_table(const kernels::device::Kernel& kernel);
 // Calls `visit` with the memory of each operand, and its bytes.
 void visit_operands(const device::Product& product,
                     const std::function<void(const void*, std::size_t)>& visit);

@@ -1,10 +1,15 @@
 // `paddle` with cards of host memory, for tests: PADDLE_FAKE_CARDS of them (1), of
 // PADDLE_FAKE_MEMORY_MIB each (1024), whose orders run as PADDLE_FAKE_SEED says (0); or
-// PADDLE_FAKE_FAILURE: no_driver, old_driver or missing_library.
+// PADDLE_FAKE_FAILURE: no_driver, old_driver or missing_library. What fails later does in the
+// trainer PADDLE_FAKE_FAULTY (0) alone: PADDLE_FAKE_ORDER_FAILS or PADDLE_FAKE_ORDER_HANGS, the nth
+// order; PADDLE_FAKE_SUM_FAILS, the nth sum; PADDLE_FAKE_UNDER_WAY=1: no call on communicators
+// ends; PADDLE_FAKE_ABORT_HANGS=1.
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "engine/commands/command.h"
 #include "engine/memory/allocator.h"
@@ -25,6 +30,19 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
   return otherwise;
 }
 
+void add_faults(paddle::test::FakeDevice& device) {
+  if (number("PADDLE_TRAINER_ID", 0) != number("PADDLE_FAKE_FAULTY", 0)) return;
+  if (const auto nth = number("PADDLE_FAKE_ORDER_FAILS", 0)) device.fail_order(nth);
+  if (const auto nth = number("PADDLE_FAKE_ORDER_HANGS", 0)) device.hang_order(nth);
+  paddle::test::FakeSumFaults faults;
+  faults.sum_fails = number("PADDLE_FAKE_SUM_FAILS", 0);
+  if (number("PADDLE_FAKE_UNDER_WAY", 0) != 0) faults.polls_under_way = paddle::test::kForEver;
+  if (number("PADDLE_FAKE_ABORT_HANGS", 0) != 0) {
+    faults.in_abort = [] { std::this_thread::sleep_for(std::chrono::hours(1)); };
+  }
+  device.set_sum_faults(faults);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -33,6 +51,7 @@ int main(int argc, char** argv) {
   paddle::test::FakeDriver driver(static_cast<std::uint32_t>(number("PADDLE_FAKE_CARDS", 1)),
                                   number("PADDLE_FAKE_MEMORY_MIB", 1024) << 20U);
   driver.set_seed(number("PADDLE_FAKE_SEED", 0));
+  driver.on_open(add_faults);
   const std::string_view failure = variable("PADDLE_FAKE_FAILURE");
   if (failure == "no_driver") driver.fail(paddle::test::no_driver());
   if (failure == "old_driver") driver.fail(paddle::test::old_driver());

@@ -59,6 +59,59 @@ TEST_F(FakeRulesDeathTest, NobodyGoesPastMemorysEnd) {
       },
       "names memory that is not of the card");
   EXPECT_DEATH(host_.data()[4] = 1, "");
+  kernels::device::CopyBlock backwards;
+  backwards.rows = 2;
+  backwards.width = 1;
+  backwards.from = {memory_.data(), 0};
+  backwards.to = {memory_.data(), ~std::size_t{0}};
+  EXPECT_DEATH(
+      {
+        device_.launch(stream_.handle(), backwards);
+        expect(finish(device_, stream_));
+        device_.release(bytes(memory_.data()));
+      },
+      "memory before a block was written|overflow");
+}
+
+TEST(FakeKernels, AllPointersAreSeen) {
+  const auto pointers = [](const kernels::device::Kernel& kernel) {
+    std::size_t count = 0;
+    test::visit_pointers(kernel, [&](const void*) { ++count; });
+    return count;
+  };
+  auto* const some = reinterpret_cast<float*>(std::uintptr_t{0x7fff12345600});
+  kernels::device::SumOf sum;
+  kernels::device::ProductOf product;
+  for (auto* from : {sum.from, product.from}) {
+    for (std::size_t i = 0; i < kernels::device::kCombinedMax; ++i) from[i] = {some, 9};
+  }
+  sum.to = product.to = {some, 9};
+  EXPECT_EQ(pointers(sum), 17U);
+  EXPECT_EQ(pointers(product), 17U);
+  kernels::device::SampledCostBackward cost;
+  cost.indices = reinterpret_cast<const std::uint32_t*>(some);
+  cost.weight = some;
+  cost.slopes = {some, 1};
+  cost.x_gradient = {some, 1};
+  EXPECT_EQ(pointers(cost), 4U);
+  EXPECT_EQ(pointers(Fill{std::size_t{1} << 31U, 1, nullptr}), 0U);
+}
+
+// Each row is copied from the one before, so the last one has the first one's value only where
+// rows are in order.
+TEST_F(FakeRules, RowsOfAKernelThatDependOnEachOtherShow) {
+  constexpr std::size_t kRows = 20;
+  const auto chain = memory_of<float, Place::kCard>(device_, kRows + 1);
+  int in_order = 0;
+  for (int i = 0; i < 20; ++i) {
+    launch(kRows + 1, chain.data());
+    device_.launch(stream_.handle(), Fill{1, 5, chain.data()});
+    device_.launch(
+        stream_.handle(),
+        kernels::device::CopyBlock{kRows, 1, {chain.data(), 1}, {chain.data() + 1, 1}, false});
+    if (read(device_, stream_, chain).back() == 5) ++in_order;
+  }
+  EXPECT_LT(in_order, 10);
 }
 
 TEST_F(FakeRulesDeathTest, Trap36OnlyPinnedMemoryIsCopied) {
