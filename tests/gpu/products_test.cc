@@ -1,4 +1,4 @@
-// Products by cuBLASLt beside sums in double precision.
+// Products of a device beside sums in double precision.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -120,14 +120,14 @@ void expect_product(const Case& one) {
 
 constexpr Precision kAll[] = {Precision::kFloat32, Precision::kTensorFloat32, Precision::kBfloat16};
 
-TEST(CardProduct, OfEachFormIsTheProduct) {
+TEST(ContractOfProducts, OfEachFormIsTheProduct) {
   for (const Precision precision : kAll) {
     for (unsigned form = 0; form < 32; ++form) expect_product({24, 40, 56, 8, form, precision});
   }
 }
 
 // 273 columns, and few.
-TEST(CardProduct, Trap39OfUnalignedWidthsIsTheProduct) {
+TEST(ContractOfProducts, Trap39OfUnalignedWidthsIsTheProduct) {
   for (const Precision precision : kAll) {
     for (const auto& [m, n, k] : {std::array<std::size_t, 3>{17, 273, 31},
                                   {33, 10, 273},
@@ -143,7 +143,7 @@ TEST(CardProduct, Trap39OfUnalignedWidthsIsTheProduct) {
   }
 }
 
-TEST(CardProduct, OfNothingIsZero) {
+TEST(ContractOfProducts, OfNothingIsZero) {
   const Stream stream = expect(Stream::open(card()));
   const auto c = on_card<float>(card(), stream, {5, kOutside, 5, kOutside});
   const auto bias = on_card<float>(card(), stream, {-2});
@@ -159,7 +159,7 @@ TEST(CardProduct, OfNothingIsZero) {
   EXPECT_EQ(read(card(), stream, c), (Values{-2, kOutside, -2, kOutside}));
 }
 
-TEST(CardProduct, Trap42Float32KeepsWhatTensorFloat32Loses) {
+TEST(ContractOfProducts, Trap42Float32KeepsWhatTensorFloat32Loses) {
   constexpr float x = 1 + 0x1p-12F;
   const Stream stream = expect(Stream::open(card()));
   const auto a = on_card<float>(card(), stream, Values(64 * 64, x));
@@ -185,7 +185,7 @@ TEST(CardProduct, Trap42Float32KeepsWhatTensorFloat32Loses) {
   }
 }
 
-TEST(CardProduct, TwoRunsGiveTheSameBits) {
+TEST(ContractOfProducts, TwoRunsGiveTheSameBits) {
   const Stream stream = expect(Stream::open(card()));
   const Matrix a(4096, 273, 273, 1), b(4096, 400, 400, 2);
   const auto card_a = on_card(card(), stream, a.values), card_b = on_card(card(), stream, b.values);
