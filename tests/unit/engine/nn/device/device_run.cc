@@ -55,6 +55,12 @@ DeviceRun::DeviceRun(TestNetwork& test, std::uint64_t seed)
       device_({.seed = seed}),
       executor_(*DeviceExecutor::make(plan_, device_, all_of(plan_))) {}
 
+DeviceRun::DeviceRun(TestNetwork& test, device::Device& device)
+    : test_(test),
+      plan_(test.network.lower()),
+      host_(plan_),
+      executor_(*DeviceExecutor::make(plan_, device, all_of(plan_))) {}
+
 Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64_t seed,
                                       kernels::Compute compute) {
   const Parameters parameters = test_.views(batch, seed);

@@ -26,6 +26,8 @@ class DeviceRun {
  public:
   // The network outlives it. `seed` as FakeDeviceOptions has it.
   explicit DeviceRun(TestNetwork& test, std::uint64_t seed = test::kLate);
+  // On another device, which outlives it too.
+  DeviceRun(TestNetwork& test, device::Device& device);
 
   Result<RunResults> on_card(const Batch& batch, Mode mode, std::uint64_t seed,
                              kernels::Compute compute = kernels::Compute::kFloat32);
