@@ -4,58 +4,56 @@
 #include <bit>
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "engine/nn/device/device_ops.h"
 
 namespace paddle::nn {
 namespace {
 
-constexpr auto kDeadline = std::chrono::seconds(60);  // for the steps of one run
 constexpr std::size_t kGraphsMax = 64;
-
-std::string name_of(const device::Card& card) {
-  return fmt::format("GPU {} ({})", card.index, card.name);
-}
 
 }  // namespace
 
 Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::make(const Plan& plan,
                                                              device::Device& device,
-                                                             WantedResults wanted) {
+                                                             WantedResults wanted,
+                                                             Duration deadline) {
   PADDLE_TRY_STATUS(check_for_device(plan));
   PADDLE_TRY(device::Stream stream, device::Stream::open(device));
   PADDLE_TRY(device::Event done, device::Event::make(device));
   PADDLE_TRY(DeviceFrame frame,
              DeviceFrame::make(plan, device, stream.handle(), std::move(wanted)));
-  return std::unique_ptr<DeviceExecutor>(
-      new DeviceExecutor(plan, device, std::move(stream), std::move(done), std::move(frame)));
+  return std::unique_ptr<DeviceExecutor>(new DeviceExecutor(
+      plan, device, deadline, std::move(stream), std::move(done), std::move(frame)));
 }
 
 // Nothing that runs may use the memory that goes.
 DeviceExecutor::~DeviceExecutor() {
   device_.record(stream_.handle(), done_.handle());
-  static_cast<void>(device_.wait(done_.handle(), SteadyClock().now() + kDeadline));
+  static_cast<void>(device_.wait(done_.handle(), SteadyClock().now() + deadline_));
 }
 
+// A peer that cannot be reached is another failure, after which a trainer may join its job again.
 Result<double> DeviceExecutor::run(const Run& run, std::span<const std::span<float>> gradients) {
   PADDLE_CHECK(run.begin == 0 && run.end == run.batch.size);
-  const TimePoint deadline = SteadyClock().now() + kDeadline;
-  const auto on_card = [&](Error error) {
-    return error.code == Errc::kData ? error : std::move(error).with(name_of(device_.card()));
-  };
-  if (Status begun = frame_.begin(run, deadline); !begun) return on_card(std::move(begun).error());
-  if (Status given = replay(run); !given) return on_card(std::move(given).error());
-  frame_.inputs().release();
-  frame_.download(stream_.handle());
-  device_.record(stream_.handle(), done_.handle());
-  if (Status ended = device_.wait(done_.handle(), deadline); !ended) {
-    return on_card(std::move(ended).error());
+  if (Status ended = finish(run); !ended) {
+    Error error = std::move(ended).error();
+    if (error.code == Errc::kUnreachable) error.code = Errc::kFailed;
+    return error;
   }
   read_gradients(gradients);
   double sum = 0;
   for (const double cost : results().costs_found()) sum += cost;
   return sum;
+}
+
+Status DeviceExecutor::finish(const Run& run) {
+  const TimePoint deadline = SteadyClock().now() + deadline_;
+  PADDLE_TRY_STATUS(frame_.begin(run, deadline));
+  PADDLE_TRY_STATUS(replay(run));
+  frame_.inputs().release();
+  frame_.download(stream_.handle());
+  device_.record(stream_.handle(), done_.handle());
+  return device_.wait(done_.handle(), deadline);
 }
 
 void DeviceExecutor::compute(const Run& run) {

@@ -14,18 +14,22 @@
 
 namespace paddle::nn {
 
+// A card that has not computed a run by then hangs.
+constexpr Duration kRunDeadline = std::chrono::seconds(60);
+
 class DeviceExecutor {
  public:
   // Both outlive it. kUsage: the plan has an op that is too large for a card.
   static Result<std::unique_ptr<DeviceExecutor>> make(const Plan& plan, device::Device& device,
-                                                      WantedResults wanted);
+                                                      WantedResults wanted,
+                                                      Duration deadline = kRunDeadline);
   ~DeviceExecutor();
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
   // Forward and, in training, backward of a whole batch; returns when all results are there. The
   // gradients, by parameter, are overwritten; those of a test are empty. kData: as
-  // BatchInput::fill. Other errors name the card.
+  // BatchInput::fill. Other errors are the card's; one that hangs has failed.
   Result<double> run(const Run& run, std::span<const std::span<float>> gradients);
 
   // Results of the last run; outputs and predictions only where they are wanted.
@@ -40,10 +44,11 @@ class DeviceExecutor {
   using Shape = std::tuple<std::size_t, std::size_t, Mode, kernels::Compute, std::uint32_t,
                            std::vector<bool>>;
 
-  DeviceExecutor(const Plan& plan, device::Device& device, device::Stream stream,
+  DeviceExecutor(const Plan& plan, device::Device& device, Duration deadline, device::Stream stream,
                  device::Event done, DeviceFrame frame)
       : plan_(plan),
         device_(device),
+        deadline_(deadline),
         stream_(std::move(stream)),
         done_(std::move(done)),
         frame_(std::move(frame)) {}
@@ -51,10 +56,13 @@ class DeviceExecutor {
   Shape shape_of(const Run& run) const;
   void compute(const Run& run);
   Status replay(const Run& run);
+  // run() up to the end of the computation.
+  Status finish(const Run& run);
   void read_gradients(std::span<const std::span<float>> gradients) const;
 
   const Plan& plan_;
   device::Device& device_;
+  Duration deadline_;
   device::Stream stream_;
   device::Event done_;
   DeviceFrame frame_;

@@ -207,9 +207,27 @@ TEST(DeviceExecutor, NamesTheCardThatBreaks) {
   run.device().fail_order(2);
   const auto broken = run.on_card(batch, Mode::kTrain, 1);
   ASSERT_FALSE(broken);
-  EXPECT_NE(broken.error().message.find("GPU 0 (Fake)"), std::string::npos)
-      << broken.error().message;
+  EXPECT_NE(broken.error().message.find("0 (Fake)"), std::string::npos) << broken.error().message;
   EXPECT_FALSE(run.on_card(batch, Mode::kTrain, 1));
+}
+
+TEST(DeviceExecutor, ACardThatHangsHasFailed) {
+  TestNetwork test({fc("out", {"x"}, 3, "identity"), cost("cost", "out", "class")}, kRandomSlots);
+  const Plan plan = test.network.lower();
+  test::FakeDevice device;
+  const auto executor = *DeviceExecutor::make(plan, device, {}, std::chrono::milliseconds(20));
+  device.hang_order(2);
+  const Batch batch = random_batch(1);
+  const Parameters parameters = test.views(batch, 1);
+  const auto hung = executor->run({.batch = batch,
+                                   .begin = 0,
+                                   .end = batch.size,
+                                   .parameters = parameters,
+                                   .mode = Mode::kTest},
+                                  {});
+  ASSERT_FALSE(hung);
+  EXPECT_EQ(hung.error().code, Errc::kFailed) << "no pserver that is lost";
+  EXPECT_NE(hung.error().message.find("0 (Fake)"), std::string::npos) << hung.error().message;
 }
 
 void expect_refused(config::LayerConfig layer, const std::string& words) {
