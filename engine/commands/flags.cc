@@ -30,6 +30,14 @@ std::string check_boolean(const std::string& text) {
   return fmt::format("'{}' is neither true nor false", text);
 }
 
+constexpr const char* kBoolean = "--{0},!--no{0}";
+
+CLI::Option& as_boolean(CLI::Option* option) {
+  option->check(CLI::Validator(check_boolean, ""))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return *option;
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -114,10 +122,14 @@ void FlagSet::number(const std::string& name, const std::string& help, std::uint
 }
 
 void FlagSet::boolean(const std::string& name, const std::string& help, bool& target) {
-  app_->add_flag(fmt::format("--{0},!--no{0}", name), target, help)
-      ->check(CLI::Validator(check_boolean, ""))
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->default_str(target ? "true" : "false");
+  as_boolean(app_->add_flag(fmt::format(kBoolean, name), target, help))
+      .default_str(target ? "true" : "false");
+}
+
+void FlagSet::boolean(const std::string& name, const std::string& help,
+                      std::optional<bool>& target) {
+  as_boolean(app_->add_flag_function(
+      fmt::format(kBoolean, name), [&target](std::int64_t value) { target = value > 0; }, help));
 }
 
 void FlagSet::list(const std::string& name, const std::string& help,

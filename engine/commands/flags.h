@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class FlagSet {
               std::uint32_t min, std::uint32_t max);
   void number(const std::string& name, const std::string& help, std::uint64_t& target);
   void boolean(const std::string& name, const std::string& help, bool& target);
+  // The target keeps what it holds where the flag is not given.
+  void boolean(const std::string& name, const std::string& help, std::optional<bool>& target);
   // Values between commas; empty ones are left out.
   void list(const std::string& name, const std::string& help, std::vector<std::string>& target);
   // Appends each value; of an environment variable, which is set only once, each line.

@@ -234,8 +234,8 @@ Status train(trainer::TrainOptions options) {
     if (g_stop_requested) notify_stopping();
     return g_stop_requested.load();
   };
-  log_info("trainer {} of {}: {} threads, batches of {}", options.trainer_id,
-           options.num_gradient_servers, job.train.trainer_count, job.train.batch_size);
+  log_info("trainer {} of {}: {}, batches of {}", options.trainer_id, options.num_gradient_servers,
+           model.computes_on(), job.train.batch_size);
   TrainerProcess process{options, job,   dictionary, parameters, loop,
                          memory,  model, metrics,    stepping,   std::move(description)};
   return run_sessions(process);
@@ -253,10 +253,7 @@ Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& o
 }
 
 Status run_train(const TrainFlags& flags) {
-  if (flags.use_gpu) {
-    return Error{Errc::kUsage, "--use_gpu: this program was built without GPU support",
-                 "leave the flag out, or see `paddle version`"};
-  }
+  if (flags.use_gpu.value_or(false)) PADDLE_TRY_STATUS(trainer::check_has_driver("--use_gpu"));
   trainer::TrainOptions options = flags.resolve();
   if (!flags.rank_from.empty()) PADDLE_TRY_STATUS(apply_platform_rank(flags.rank_from, options));
   if (!options.key_file.empty()) turn_off_cores();
@@ -295,7 +292,8 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.number("ports_num_for_sparse", "ports for sparse tables of a pserver",
                options.ports_num_for_sparse, 0, kPortsMax);
   flags.text("trainer_count", "threads of this trainer", trainer_count);
-  flags.boolean("use_gpu", "train on GPUs", use_gpu);
+  flags.boolean("use_gpu", "train on a GPU, by paddle-gpu; by default as train.device says",
+                use_gpu);
   flags.boolean("local", "train without pservers, all in this process", options.local);
   flags.text("save_dir", "folder of the snapshots pass-00000 ...", options.save_dir);
   flags.boolean("saves_copy", "save a copy of each snapshot of trainer 0 in --save_dir",
@@ -335,6 +333,7 @@ trainer::TrainOptions TrainFlags::resolve() const {
   add("train.log_period", log_period);
   add("train.trainer_count", trainer_count);
   add("seed", seed);
+  if (use_gpu) add("train.device", *use_gpu ? "gpu" : "cpu");
   return resolved;
 }
 

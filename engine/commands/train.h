@@ -1,6 +1,7 @@
 // The flags of `paddle train`, which `paddle plan` takes too.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "engine/commands/flags.h"
@@ -16,7 +17,7 @@ struct TrainFlags {
   trainer::TrainOptions options;
   std::string num_passes, log_period, seed, trainer_count;
   std::string rank_from;
-  bool use_gpu = false;
+  std::optional<bool> use_gpu;  // none: as train.device says
 };
 
 }  // namespace paddle::commands

@@ -4,10 +4,12 @@
 #include <cblas.h>
 
 #include <iostream>
+#include <sstream>
 
 #include <fmt/format.h>
 
 #include "engine/commands/command.h"
+#include "engine/device/driver.h"
 
 namespace paddle::commands {
 namespace {
@@ -37,21 +39,30 @@ const char* sanitizer() {
 std::string build_options() {
   return fmt::format(
       "paddlectl engine {}, compiled with\n"
-      "    with_gpu: OFF\n"
+      "    with_gpu: {}\n"
       "    with_double: OFF\n"
       "    with_avx: {}\n"
       "    static: {}\n"
       "    compiler: {} {}\n"
       "    blas: {}, kernels for {}, threads of its own: {}\n"
       "    sanitizer: {}\n",
-      kProgramVersion, on_off(cpu_has_avx()), on_off(PADDLE_IS_STATIC != 0), PADDLE_COMPILER,
-      __VERSION__, openblas_get_config(), openblas_get_corename(), openblas_get_num_threads() - 1,
-      sanitizer());
+      kProgramVersion, on_off(device::driver() != nullptr), on_off(cpu_has_avx()),
+      on_off(PADDLE_IS_STATIC != 0), PADDLE_COMPILER, __VERSION__, openblas_get_config(),
+      openblas_get_corename(), openblas_get_num_threads() - 1, sanitizer());
+}
+
+// The driver and libraries that GPUs are used through.
+std::string gpu_lines() {
+  if (device::driver() == nullptr) return "";
+  std::istringstream lines(device::driver()->describe());
+  std::string text;
+  for (std::string line; std::getline(lines, line);) text += fmt::format("    gpu: {}\n", line);
+  return text;
 }
 
 std::function<Status()> declare(FlagSet&) {
   return []() -> Status {
-    std::cout << build_options();
+    std::cout << build_options() << gpu_lines();
     return {};
   };
 }

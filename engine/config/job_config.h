@@ -71,11 +71,15 @@ struct LayerConfig {
 
 constexpr std::size_t kEvaluatorsMax = 16;
 
+// kAuto is a GPU where the program and the machine have one.
+enum class TrainDevice { kAuto, kCpu, kGpu };
+
 struct TrainConfig {
   std::uint32_t passes = 1;
   std::uint32_t batch_size = 32;    // per trainer
   std::uint32_t trainer_count = 1;  // threads inside one trainer
   bool bfloat16 = false;            // matrix products in bfloat16
+  TrainDevice device = TrainDevice::kAuto;
   std::uint32_t log_period = 100;   // batches
   std::uint32_t test_period = 0;    // batches; 0: at the end of each pass
   std::uint32_t saving_period = 1;  // passes; 0: never

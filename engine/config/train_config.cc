@@ -8,6 +8,7 @@ namespace paddle::config {
 namespace {
 
 constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
+constexpr std::array<std::string_view, 3> kDevices{"auto", "cpu", "gpu"};
 constexpr std::array<std::string_view, 2> kOnDivergence{"warn", "stop"};
 constexpr std::array<std::string_view, 2> kOnNotFinite{"stop", "skip"};
 
@@ -64,6 +65,9 @@ TrainConfig read_train(TomlTable table, const JobConfig& job) {
   train.batch_size = read_count(table, "batch_size", train.batch_size, 1, 1 << 20);
   train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);
   train.bfloat16 = table.choice("compute", kComputes[0], kComputes) == kComputes[1];
+  const std::string device = table.choice("device", kDevices[0], kDevices);
+  if (device == "cpu") train.device = TrainDevice::kCpu;
+  if (device == "gpu") train.device = TrainDevice::kGpu;
   train.log_period = read_count(table, "log_period", train.log_period, 1);
   train.test_period = read_count(table, "test_period", train.test_period);
   train.saving_period = read_count(table, "saving_period", train.saving_period);

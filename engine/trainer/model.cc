@@ -2,8 +2,11 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "engine/kernels/product_memory.h"
 #include "engine/parameter/parameter_set.h"
+#include "engine/trainer/compute/gpu_executor.h"
 #include "engine/trainer/compute/host_executor.h"
 
 namespace paddle::trainer {
@@ -29,8 +32,9 @@ void scale(std::span<float> values, float by) {
 
 }  // namespace
 
-Result<Model> Model::build(const config::JobConfig& job, bool has_bfloat16) {
-  if (job.train.bfloat16 && !has_bfloat16) {
+Result<Model> Model::build(const config::JobConfig& job, const Machine& machine) {
+  PADDLE_TRY(auto card, open_card(job.train.device, machine.selected_gpus));
+  if (card == nullptr && job.train.bfloat16 && !machine.has_bfloat16) {
     return Error{Errc::kUsage,
                  "[train] compute = \"bf16\": this machine's CPU has no AVX512-BF16 instructions",
                  "compute = \"float32\" runs on every CPU"};
@@ -39,7 +43,20 @@ Result<Model> Model::build(const config::JobConfig& job, bool has_bfloat16) {
   PADDLE_TRY(nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
   PADDLE_TRY(BatchNotes notes, BatchNotes::build(job, network.parameters()));
-  return Model(std::make_unique<nn::Network>(std::move(network)), std::move(notes), job.train);
+  Model model(std::make_unique<nn::Network>(std::move(network)), std::move(notes), job.train);
+  PADDLE_TRY_STATUS(model.choose_executor(std::move(card)));
+  return model;
+}
+
+Status Model::choose_executor(std::unique_ptr<device::Device> card) {
+  if (card == nullptr) {
+    executor_ = std::make_unique<HostExecutor>(*network_, *team_);
+    computes_on_ = fmt::format("{} threads", team_->size());
+    return {};
+  }
+  computes_on_ = name_of(card->card());
+  PADDLE_TRY(executor_, GpuExecutor::make(*network_, std::move(card)));
+  return {};
 }
 
 Model::Model(std::unique_ptr<nn::Network> network, BatchNotes notes,
@@ -48,7 +65,6 @@ Model::Model(std::unique_ptr<nn::Network> network, BatchNotes notes,
       notes_(std::move(notes)),
       compute_(train.bfloat16 ? kernels::Compute::kBfloat16 : kernels::Compute::kFloat32),
       team_(std::make_unique<ThreadTeam>(train.trainer_count)),
-      executor_(std::make_unique<HostExecutor>(*network_, *team_)),
       ids_(network_->parameters().size()),
       gradients_(network_->parameters().size()) {
   for (std::uint32_t index = 0; index < network_->parameters().size(); ++index) {

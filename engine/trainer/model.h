@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/pool.h"
@@ -10,16 +11,26 @@
 #include "engine/config/job_config.h"
 #include "engine/nn/network/network.h"
 #include "engine/trainer/batches/batch_notes.h"
+#include "engine/trainer/compute/card.h"
 #include "engine/trainer/compute/executor.h"
 #include "engine/trainer/metrics.h"
 
 namespace paddle::trainer {
 
+// The machine that a model computes on.
+struct Machine {
+  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // its CPU
+  std::string selected_gpus = trainer::selected_gpus();
+};
+
 class Model {
  public:
-  // kUsage: the layers do not fit together, or this CPU lacks the job's arithmetic.
-  static Result<Model> build(const config::JobConfig& job,
-                             bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16));
+  // kUsage: the layers do not fit together, or this CPU lacks the job's arithmetic. Without a GPU
+  // that the job asks for: as open_card().
+  static Result<Model> build(const config::JobConfig& job, const Machine& machine = {});
+
+  // "4 threads", or the name of a GPU.
+  const std::string& computes_on() const { return computes_on_; }
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given
@@ -42,6 +53,7 @@ class Model {
 
  private:
   Model(std::unique_ptr<nn::Network> network, BatchNotes notes, const config::TrainConfig& train);
+  Status choose_executor(std::unique_ptr<device::Device> card);
   Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
   void put_gradients();
 
@@ -50,6 +62,7 @@ class Model {
   kernels::Compute compute_;
   std::unique_ptr<ThreadTeam> team_;
   std::unique_ptr<Executor> executor_;
+  std::string computes_on_;
   std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
   std::vector<std::span<float>> gradients_;      // likewise
   std::vector<client::DenseParameter> dense_;

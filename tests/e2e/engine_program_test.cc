@@ -67,8 +67,8 @@ TEST_F(Program, HelpsAndNamesMistakes) {
   EXPECT_EQ(run({"trian"}), "2 paddle: unknown command 'trian'\nhint: did you mean 'train'?\n");
   EXPECT_EQ(run({"train", "--trainer-id=1"}),
             "2 paddle: unknown flag '--trainer-id'\nhint: did you mean '--trainer_id'?\n");
-  EXPECT_TRUE(
-      run({"train", "--use_gpu"}).starts_with("2 paddle: --use_gpu: this program was built"));
+  EXPECT_TRUE(run({"train", "--use_gpu"})
+                  .starts_with("2 paddle: --use_gpu: this program is paddle, which "));
   EXPECT_TRUE(run({"pserver", "--num_gradient_servers=4097"})
                   .starts_with("2 paddle: --num_gradient_servers"));
   EXPECT_TRUE(

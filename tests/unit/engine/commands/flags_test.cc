@@ -1,5 +1,7 @@
 #include "engine/commands/flags.h"
 
+#include <optional>
+
 #include <gtest/gtest.h>
 
 namespace paddle::commands {
@@ -47,6 +49,24 @@ TEST_F(FlagsTest, TakesBothSpellings) {
   EXPECT_TRUE(local_);
   EXPECT_EQ(mistake({"--local=0"}), "none");
   EXPECT_FALSE(local_);
+}
+
+TEST_F(FlagsTest, ABooleanMayBeLeftOpen) {
+  std::optional<bool> gpu;
+  flags_.boolean("gpu", "on a GPU", gpu);
+  EXPECT_EQ(mistake({"--port=80"}), "none");
+  EXPECT_FALSE(gpu.has_value());
+  EXPECT_EQ(environment_mistake({"PADDLE_INIT_GPU=0"}), "none");
+  EXPECT_EQ(gpu, std::optional(false));
+  EXPECT_EQ(mistake({"--gpu"}), "none");
+  EXPECT_EQ(gpu, std::optional(true));
+  EXPECT_EQ(mistake({"--gpu", "--gpu=false"}), "none");
+  EXPECT_EQ(gpu, std::optional(false));
+  EXPECT_EQ(mistake({"--gpu=1"}), "none");
+  EXPECT_EQ(gpu, std::optional(true));
+  EXPECT_EQ(mistake({"--nogpu"}), "none");
+  EXPECT_EQ(gpu, std::optional(false));
+  EXPECT_EQ(mistake({"--gpu=maybe"}), "--gpu: 'maybe' is neither true nor false | ");
 }
 
 TEST_F(FlagsTest, TakesAnyNumberOfPositionals) {

@@ -171,11 +171,11 @@ TEST(Model, TheSameThreadsGiveTheSameBits) {
 TEST(Model, RefusesBfloat16WhereTheCpuLacksIt) {
   config::JobConfig bf16 = job(1);
   bf16.train.bfloat16 = true;
-  const auto refused = Model::build(bf16, false);
+  const auto refused = Model::build(bf16, {.has_bfloat16 = false});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kUsage);
   EXPECT_NE(refused.error().message.find("AVX512-BF16"), std::string::npos);
-  EXPECT_TRUE(Model::build(job(1), false));
+  EXPECT_TRUE(Model::build(job(1), {.has_bfloat16 = false}));
 }
 
 TEST(Model, Bfloat16IsNearFloat32) {

@@ -1,0 +1,50 @@
+#include "engine/trainer/compute/gpu_executor.h"
+
+#include <algorithm>
+
+namespace paddle::trainer {
+namespace {
+
+std::size_t index_in(const std::vector<std::size_t>& layers, std::size_t layer) {
+  return static_cast<std::size_t>(std::ranges::find(layers, layer) - layers.begin());
+}
+
+}  // namespace
+
+GpuExecutor::GpuExecutor(const nn::Network& network, std::unique_ptr<device::Device> device)
+    : network_(network),
+      plan_(network.lower()),
+      device_(std::move(device)),
+      outputs_(network.evaluated_outputs(plan_)),
+      predictions_(network.evaluated_predictions(plan_)) {}
+
+Result<std::unique_ptr<GpuExecutor>> GpuExecutor::make(const nn::Network& network,
+                                                       std::unique_ptr<device::Device> device) {
+  std::unique_ptr<GpuExecutor> made(new GpuExecutor(network, std::move(device)));
+  nn::WantedResults wanted{.outputs = made->outputs_, .predictions = {}};
+  for (const std::size_t layer : made->predictions_) {
+    wanted.predictions.push_back(index_in(made->plan_.predictions, layer));
+  }
+  PADDLE_TRY(made->executor_,
+             nn::DeviceExecutor::make(made->plan_, *made->device_, std::move(wanted)));
+  return made;
+}
+
+Result<Score> GpuExecutor::run(const nn::Run& batch, Gradients gradients) {
+  PADDLE_TRY(const double cost, executor_->run(batch, gradients));
+  const std::size_t layers = plan_.outputs.size();
+  nn::ForwardResults results{.outputs = std::vector<std::span<const float>>(layers),
+                             .predictions = std::vector<std::span<const std::uint32_t>>(layers),
+                             .costs = std::vector<double>(layers)};
+  for (const std::size_t layer : outputs_) results.outputs[layer] = executor_->output(layer);
+  for (const std::size_t layer : predictions_) {
+    results.predictions[layer] = executor_->predictions(index_in(plan_.predictions, layer));
+  }
+  for (std::size_t i = 0; i < plan_.costs.size(); ++i) {
+    results.costs[plan_.costs[i]] = executor_->cost(i);
+  }
+  PADDLE_TRY(Tally tally, network_.count(batch, results, workspace_));
+  return Score{batch.rows(), cost, std::move(tally)};
+}
+
+}  // namespace paddle::trainer

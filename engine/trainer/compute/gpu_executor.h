@@ -1,0 +1,32 @@
+// Executor on a GPU. The evaluators count on the CPU.
+#pragma once
+
+#include <memory>
+
+#include "engine/nn/device/device_executor.h"
+#include "engine/nn/network/network.h"
+#include "engine/trainer/compute/executor.h"
+
+namespace paddle::trainer {
+
+class GpuExecutor final : public Executor {
+ public:
+  // The network outlives it. kUsage: a layer is too large for a GPU.
+  static Result<std::unique_ptr<GpuExecutor>> make(const nn::Network& network,
+                                                   std::unique_ptr<device::Device> device);
+
+  Result<Score> run(const nn::Run& batch, Gradients gradients) override;
+
+ private:
+  GpuExecutor(const nn::Network& network, std::unique_ptr<device::Device> device);
+
+  const nn::Network& network_;
+  const nn::Plan plan_;
+  std::unique_ptr<device::Device> device_;
+  std::vector<std::size_t> outputs_;      // layers that evaluators read
+  std::vector<std::size_t> predictions_;  // likewise
+  std::unique_ptr<nn::DeviceExecutor> executor_;
+  nn::Workspace workspace_;  // of the evaluators
+};
+
+}  // namespace paddle::trainer
