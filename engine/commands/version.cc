@@ -47,8 +47,8 @@ std::string build_options() {
       "    blas: {}, kernels for {}, threads of its own: {}\n"
       "    sanitizer: {}\n",
       kProgramVersion, on_off(device::driver() != nullptr), on_off(cpu_has_avx()),
-      on_off(PADDLE_IS_STATIC != 0), PADDLE_COMPILER, __VERSION__, openblas_get_config(),
-      openblas_get_corename(), openblas_get_num_threads() - 1, sanitizer());
+      on_off(PADDLE_IS_STATIC != 0 && device::driver() == nullptr), PADDLE_COMPILER, __VERSION__,
+      openblas_get_config(), openblas_get_corename(), openblas_get_num_threads() - 1, sanitizer());
 }
 
 // The driver and libraries that GPUs are used through.

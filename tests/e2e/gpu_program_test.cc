@@ -77,6 +77,13 @@ class GpuProgram : public testing::Test {
       GTEST_SKIP() << "paddle-gpu is not built: there is no nvcc";
     }
   }
+  // Without a GPU: whatever this machine has, none is seen.
+  std::string run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), GPU_PROGRAM);
+    Process process(arguments, folder_ / "output", {"PATH=/usr/bin:/bin", "CUDA_VISIBLE_DEVICES="});
+    const auto code = process.wait();
+    return fmt::format("{} {}", code.value_or(-1), process.output());
+  }
 
   TemporaryFolder folder_;
 };
@@ -103,6 +110,23 @@ TEST_F(GpuProgram, Trap44NeedsGlibcAlone) {
   for (const std::string& version : program.names("GLIBC_2.")) {
     EXPECT_LE(std::stoi(version.substr(std::strlen("GLIBC_2."))), 35) << version;
   }
+}
+
+TEST_F(GpuProgram, TellsWhatItWouldUse) {
+  const std::string version = run({"version"});
+  EXPECT_TRUE(version.starts_with("0 ")) << version;
+  for (const char* const line :
+       {"    with_gpu: ON\n", "    gpu: ", "libcublasLt.so", "libnccl.so"}) {
+    EXPECT_NE(version.find(line), version.npos) << line << "\n" << version;
+  }
+}
+
+TEST_F(GpuProgram, Trap30WithoutAGpuItSaysWhatIsMissing) {
+  const std::string config = "--config=" TEMPLATES_FOLDER "/ctr_dnn/job.toml";
+  const std::string refused = run({"train", "--local", "--use_gpu", config});
+  EXPECT_TRUE(refused.starts_with("7 ") || refused.starts_with("3 ")) << refused;
+  EXPECT_NE(refused.find("NVIDIA driver"), refused.npos) << refused;
+  EXPECT_NE(refused.find("device = \"cpu\" in [train]"), refused.npos) << refused;
 }
 
 // The build refuses them too, where warnings are errors.
