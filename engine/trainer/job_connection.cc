@@ -101,7 +101,7 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
     const std::set<std::uint64_t> nodes(group->hosts().begin(), group->hosts().end());
     log_info("trainers add their gradients up on each of {} nodes first", nodes.size());
   }
-  strategy::DenseRanks::Options dense{.bytes_max = parameter_memory_bytes()};
+  strategy::HostRanks::Options dense{.bytes_max = parameter_memory_bytes()};
   if (team.size() > 1) {
     dense.parallel = [&team](std::size_t count, const auto& work) {
       team.parallel_for(count, work);

@@ -38,7 +38,7 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
 
 Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
                                                          std::unique_ptr<collective::Group> group,
-                                                         DenseRanks::Options options,
+                                                         HostRanks::Options options,
                                                          const Flags& flags) {
   PADDLE_TRY_STATUS(parameter::validate(set));
   if (set.num_trainers() != group->size()) {
@@ -52,10 +52,10 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
     return client->fail({Errc::kUsage, "a wire of bf16 is neither for local_sgd nor node_groups"});
   }
   if (is_local) options.floats_beside = LocalRounds::floats_of_element(client->set_);
-  auto ranks = DenseRanks::create(client->set_, *client->group_, std::move(options));
+  auto ranks = HostRanks::create(client->set_, *client->group_, std::move(options));
   if (!ranks) return client->fail(std::move(ranks).error());
+  if (is_local) client->local_.emplace(client->set_, **ranks);
   client->ranks_ = *std::move(ranks);
-  if (is_local) client->local_.emplace(client->set_);
   return client;
 }
 
@@ -77,7 +77,7 @@ client::JobProgress GroupClient::progress() const {
 
 Status GroupClient::pull_dense(std::span<client::DenseParameter> parameters) {
   if (local_) {
-    local_->pull(*ranks_, parameters);
+    local_->pull(parameters);
     return {};
   }
   return ranks_->lend(parameters);
@@ -94,7 +94,7 @@ Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepI
   own.step = step_;
   own.plan_hash = plan_hash_;
   own.wish = static_cast<std::uint32_t>(wish);
-  const std::span<float> carried = ranks_->gradients().carried();
+  const std::span<float> carried = ranks_->carried();
   kept_.assign(carried.begin(), carried.end());
   PADDLE_TRY(const Infos infos,
              group_->begin_step(own, carried,
@@ -126,7 +126,7 @@ Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own
       }
       return infos;
     }
-    std::ranges::copy(kept_, ranks_->gradients().carried().begin());
+    std::ranges::copy(kept_, ranks_->carried().begin());
     PADDLE_TRY_STATUS(serve(*root, static_cast<Wish>(infos[*root].wish), nullptr));
   }
 }
@@ -205,7 +205,7 @@ Status GroupClient::push_moves() {
 
 Status GroupClient::push_round(const client::PushTotals& totals,
                                std::span<client::DenseParameter> dense) {
-  PADDLE_TRY(const std::string above, ranks_->gradients().take(dense));
+  PADDLE_TRY(const std::string above, ranks_->take(dense));
   if (const Status checked = check_push(totals, above); !checked) return fail(checked.error());
   PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.samples = totals.samples,
                                                    .cost = totals.cost,
@@ -236,7 +236,7 @@ Status GroupClient::apply(Infos infos) {
   const float rate = local_ ? 1 : optim::learning_rate(set_.optimizer(), {samples_, passes_});
   if (has_samples) {
     PADDLE_TRY_STATUS(ranks_->update(shares, rate));
-    if (local_) local_->on_round(*ranks_);
+    if (local_) local_->on_round();
   }
   ++step_;
   return {};

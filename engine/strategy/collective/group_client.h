@@ -25,12 +25,12 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
     std::uint32_t saving_period = 0;
     bool has_decisions = false;
     std::uint32_t uneven = 0;
-    bool packs = false;  // as in DenseRanks::Options
+    bool packs = false;  // as in HostRanks::Options
   };
   // kUsage, kResource.
   static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
                                                      std::unique_ptr<collective::Group> group,
-                                                     DenseRanks::Options options,
+                                                     HostRanks::Options options,
                                                      const Flags& flags);
 
   Status ready() override;

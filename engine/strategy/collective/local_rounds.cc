@@ -4,8 +4,9 @@
 
 namespace paddle::strategy {
 
-LocalRounds::LocalRounds(const wire::ParameterSet& set)
-    : is_elastic_(set.elastic_rate() > 0),
+LocalRounds::LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks)
+    : ranks_(ranks),
+      is_elastic_(set.elastic_rate() > 0),
       replica_(set, averaging_scale(set), elastic_alpha(set)),
       window_(set) {}
 
@@ -19,10 +20,10 @@ std::uint64_t LocalRounds::floats_of_element(const wire::ParameterSet& set) {
   return 5 + optim::state_width(set.optimizer());
 }
 
-std::vector<client::DenseParameter> LocalRounds::values_of(const DenseRanks& ranks) const {
+std::vector<client::DenseParameter> LocalRounds::group_values() const {
   std::vector<client::DenseParameter> values;
-  for (const std::uint32_t parameter : ranks.layout().dense()) {
-    const auto from = ranks.values(parameter);
+  for (const std::uint32_t parameter : ranks_.layout().dense()) {
+    const auto from = ranks_.values(parameter);
     values.push_back(
         {.parameter = parameter, .value = LargeArray<float>(from.size()), .gradient = {}});
     std::ranges::copy(from, values.back().value.begin());
@@ -30,8 +31,8 @@ std::vector<client::DenseParameter> LocalRounds::values_of(const DenseRanks& ran
   return values;
 }
 
-void LocalRounds::pull(const DenseRanks& ranks, std::span<client::DenseParameter> parameters) {
-  if (replica_.is_empty()) replica_.reset(values_of(ranks));
+void LocalRounds::pull(std::span<client::DenseParameter> parameters) {
+  if (replica_.is_empty()) replica_.reset(group_values());
   for (client::DenseParameter& one : parameters) {
     one.lent = {};
     one.placed_gradient = {};
@@ -45,8 +46,8 @@ void LocalRounds::add(const client::PushTotals& totals, const optim::Progress& b
   if (totals.samples > 0) replica_.update(rate, parameters);  // else it was left out
 }
 
-void LocalRounds::on_round(const DenseRanks& ranks) {
-  const std::vector<client::DenseParameter> values = values_of(ranks);
+void LocalRounds::on_round() {
+  const std::vector<client::DenseParameter> values = group_values();
   if (is_elastic_) {
     replica_.on_center(values);
   } else {

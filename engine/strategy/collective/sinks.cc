@@ -7,7 +7,7 @@
 namespace paddle::strategy {
 
 std::span<float> GroupClient::AverageSink::place(std::uint32_t parameter, std::uint32_t) {
-  const std::size_t size = ranks_.values(parameter).size();
+  const std::size_t size = ranks_.layout().parameter(parameter).size();
   const auto found = std::ranges::find(parameters_, parameter, &client::DenseParameter::parameter);
   if (found == parameters_.end()) {
     unused_.resize(size);
@@ -18,7 +18,7 @@ std::span<float> GroupClient::AverageSink::place(std::uint32_t parameter, std::u
 }
 
 std::span<float> GroupClient::SnapshotSink::place(std::uint32_t parameter, std::uint32_t plane) {
-  const std::size_t size = ranks_.values(parameter).size();
+  const std::size_t size = ranks_.layout().parameter(parameter).size();
   value_.resize(size);
   state_.resize(size * ranks_.state_width());
   return plane == 0 ? std::span(value_) : std::span(state_).subspan((plane - 1) * size, size);

@@ -1,4 +1,4 @@
-#include "engine/strategy/collective/dense_ranks.h"
+#include "engine/strategy/collective/host_ranks.h"
 
 #include <algorithm>
 
@@ -26,9 +26,9 @@ Status wait_for(std::vector<collective::Pending>& pending) {
 
 }  // namespace
 
-Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet& set,
-                                                       collective::Group& group, Options options) {
-  std::unique_ptr<DenseRanks> ranks(new DenseRanks(set, group));
+Result<std::unique_ptr<HostRanks>> HostRanks::create(const wire::ParameterSet& set,
+                                                     collective::Group& group, Options options) {
+  std::unique_ptr<HostRanks> ranks(new HostRanks(set, group));
   options.packs = options.packs && group.size() > 1;
   ranks->state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
   PADDLE_TRY_STATUS(ranks->check_memory(options));
@@ -50,7 +50,7 @@ Result<std::unique_ptr<DenseRanks>> DenseRanks::create(const wire::ParameterSet&
 }
 
 // Values and gradients of all parameters, and of the own ones the optimizer's.
-Status DenseRanks::check_memory(const Options& options) const {
+Status HostRanks::check_memory(const Options& options) const {
   const std::uint64_t floats_max = options.bytes_max / sizeof(float);
   const std::uint64_t of_element =
       2 + options.floats_beside + (options.packs ? PackedBuckets::kFloatsOfElement : 0);
@@ -66,8 +66,7 @@ Status DenseRanks::check_memory(const Options& options) const {
                "use nodes with more memory, or fewer trainers on one"};
 }
 
-Result<DenseRanks::Bucket> DenseRanks::make_bucket(std::size_t number,
-                                                   const Options& options) const {
+Result<HostRanks::Bucket> HostRanks::make_bucket(std::size_t number, const Options& options) const {
   const ElementRange mine = slice(number, group_.rank());
   Bucket bucket{.range = layout().bucket(number), .slice = mine, .own = {}, .table = {}};
   bucket.is_packed = options.packs && !layout().is_everyones(number);
@@ -86,7 +85,7 @@ Result<DenseRanks::Bucket> DenseRanks::make_bucket(std::size_t number,
   return bucket;
 }
 
-Status DenseRanks::lend(std::span<client::DenseParameter> parameters) {
+Status HostRanks::lend(std::span<client::DenseParameter> parameters) {
   PADDLE_TRY_STATUS(gradients_.place(parameters));
   for (client::DenseParameter& one : parameters) {
     one.lent = part(values_, layout().parameter(one.parameter));
@@ -94,7 +93,7 @@ Status DenseRanks::lend(std::span<client::DenseParameter> parameters) {
   return {};
 }
 
-Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
+Status HostRanks::update(std::span<const float> shares, float learning_rate) {
   const bool is_summed = !gradients_.carried().empty();
   std::vector<collective::Pending> sums(buckets_.size());
   std::vector<collective::Pending> gathers;
@@ -131,7 +130,7 @@ Status DenseRanks::update(std::span<const float> shares, float learning_rate) {
   return finish_gathers(gathers);
 }
 
-collective::Pending DenseRanks::post_gather(Bucket& bucket) {
+collective::Pending HostRanks::post_gather(Bucket& bucket) {
   const auto values = part(values_, bucket.range);
   if (!bucket.is_packed) return group_.all_gather(values);
   for (const Piece& piece : bucket.own) {
@@ -142,7 +141,7 @@ collective::Pending DenseRanks::post_gather(Bucket& bucket) {
 }
 
 // Of all buckets, in order.
-Status DenseRanks::finish_gathers(std::vector<collective::Pending>& gathers) {
+Status HostRanks::finish_gathers(std::vector<collective::Pending>& gathers) {
   for (std::size_t i = 0; i < gathers.size(); ++i) {
     const Bucket& bucket = buckets_[i];
     if (!bucket.is_packed) continue;
@@ -152,7 +151,7 @@ Status DenseRanks::finish_gathers(std::vector<collective::Pending>& gathers) {
   return wait_for(gathers);
 }
 
-Status DenseRanks::settle() {
+Status HostRanks::settle() {
   if (is_settled_) return {};
   std::vector<collective::Pending> gathers;
   for (Bucket& bucket : buckets_) {
@@ -165,7 +164,7 @@ Status DenseRanks::settle() {
   return wait_for(gathers);
 }
 
-Status DenseRanks::apply(Bucket& bucket, float learning_rate) {
+Status HostRanks::apply(Bucket& bucket, float learning_rate) {
   if (bucket.own.empty()) return {};
   std::vector<std::span<const float>> gradients;
   for (const Piece& piece : bucket.own) gradients.push_back(gradients_.part(piece.range));
@@ -179,20 +178,20 @@ Status DenseRanks::apply(Bucket& bucket, float learning_rate) {
                "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm"};
 }
 
-void DenseRanks::copy_own_values(Bucket& bucket) {
+void HostRanks::copy_own_values(Bucket& bucket) {
   for (const Piece& piece : bucket.own) {
     const auto from = bucket.table.values().subspan(piece.offset, piece.range.size());
     std::ranges::copy(from, part(values_, piece.range).begin());
   }
 }
 
-std::span<const float> DenseRanks::values(std::uint32_t parameter) const {
+std::span<const float> HostRanks::values(std::uint32_t parameter) const {
   const ElementRange range = layout().parameter(parameter);
   return std::span<const float>(values_).subspan(range.begin, range.size());
 }
 
-Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
-                          std::span<float> into) {
+Status HostRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                         std::span<float> into) {
   const ElementRange all = layout().parameter(parameter);
   if (plane == 0 && is_settled_) {  // every rank has all values
     if (!into.empty()) std::ranges::copy(values(parameter), into.begin());
@@ -226,8 +225,8 @@ Status DenseRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint
   return {};
 }
 
-Status DenseRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
-                          std::span<const float> from, std::uint64_t update_count) {
+Status HostRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                         std::span<const float> from, std::uint64_t update_count) {
   const ElementRange all = layout().parameter(parameter);
   update_counts_[parameter] = update_count;
   for (std::size_t number = 0; number < buckets_.size(); ++number) {

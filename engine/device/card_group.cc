@@ -1,0 +1,120 @@
+#include "engine/device/card_group.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace paddle::device {
+namespace {
+
+constexpr Duration kEndMax = std::chrono::seconds(10);
+constexpr Duration kSpin = std::chrono::microseconds(50);
+constexpr Duration kNap = std::chrono::microseconds(100);
+
+TimePoint clock_now() {
+  return SteadyClock().now();
+}
+
+}  // namespace
+
+// What a thread that ends the communicator keeps, when the group itself is gone.
+struct CardGroup::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::unique_ptr<Communicator> communicator;
+  std::optional<Error> failure;
+  bool has_ended = false;
+
+  // Runs `end` on a thread that nobody waits for: it may never return.
+  static void begin_end(const std::shared_ptr<Shared>& shared, void (*end)(Shared&)) {
+    std::thread([shared, end] {
+      end(*shared);
+      const std::scoped_lock lock(shared->mutex);
+      shared->has_ended = true;
+      shared->changed.notify_all();
+    }).detach();
+  }
+  static void close(Shared& shared) { shared.communicator.reset(); }
+  static void abort(Shared& shared) { shared.communicator->abort(); }
+};
+
+Result<std::unique_ptr<CardGroup>> CardGroup::join(Device& device, const CommunicatorId& id,
+                                                   const Member& member, TimePoint deadline) {
+  auto shared = std::make_shared<Shared>();
+  PADDLE_TRY(shared->communicator, device.begin_join(id, member.rank, member.ranks, member.name));
+  std::unique_ptr<CardGroup> group(new CardGroup(device, std::move(shared)));
+  if (Status joined = group->taken_up(deadline); !joined) {
+    return std::move(joined).error().with("the cards of all trainers join");
+  }
+  return group;
+}
+
+CardGroup::~CardGroup() {
+  std::unique_lock lock(shared_->mutex);
+  if (!shared_->failure) Shared::begin_end(shared_, &Shared::close);
+  shared_->changed.wait_for(lock, kEndMax, [this] { return shared_->has_ended; });
+}
+
+Error CardGroup::fail(Error why) {
+  abort(why);
+  const std::scoped_lock lock(shared_->mutex);
+  return *shared_->failure;
+}
+
+void CardGroup::abort(const Error& why) {
+  const std::scoped_lock lock(shared_->mutex);
+  if (shared_->failure) return;
+  shared_->failure = why;
+  shared_->changed.notify_all();
+  Shared::begin_end(shared_, &Shared::abort);
+}
+
+template <class IsDone>
+Status CardGroup::wait_until(IsDone is_done, const char* what, TimePoint deadline) {
+  const TimePoint spin_until = clock_now() + kSpin;
+  for (;;) {
+    {
+      const std::scoped_lock lock(shared_->mutex);
+      if (shared_->failure) return *shared_->failure;
+    }
+    Result<bool> done = is_done();
+    if (!done) return fail(std::move(done).error());
+    if (*done) return {};
+    const TimePoint now = clock_now();
+    if (now >= deadline) {
+      return fail({Errc::kUnreachable,
+                   std::string("the deadline passed while ") + what + " on " + device_.card().name,
+                   "the logs of the other trainers may say more"});
+    }
+    if (now < spin_until) continue;
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait_for(lock, kNap, [this] { return shared_->failure.has_value(); });
+  }
+}
+
+Status CardGroup::taken_up(TimePoint deadline) {
+  const auto is_ready = [this]() -> Result<bool> {
+    PADDLE_TRY(const Communicator::State state, shared_->communicator->poll());
+    return state == Communicator::State::kReady;
+  };
+  return wait_until(is_ready, "it waited for the other cards", deadline);
+}
+
+Status CardGroup::sum(StreamHandle stream, float* values, std::size_t count, TimePoint deadline) {
+  PADDLE_TRY_STATUS(taken_up(deadline));
+  if (Status begun = shared_->communicator->begin_sum(stream, values, count); !begun) {
+    return fail(std::move(begun).error());
+  }
+  return taken_up(deadline);
+}
+
+Status CardGroup::wait(EventHandle event, TimePoint deadline) {
+  const auto has_come = [this, event]() -> Result<bool> {
+    PADDLE_TRY_STATUS(shared_->communicator->poll());
+    return device_.is_done(event);
+  };
+  return wait_until(has_come, "a sum with the other cards was computed", deadline);
+}
+
+}  // namespace paddle::device

@@ -1,0 +1,90 @@
+// Dense parameters of a rank in memory of the host. A rank owns slices, which it alone updates;
+// the others get their values.
+#pragma once
+
+#include <memory>
+
+#include "engine/collective/group.h"
+#include "engine/strategy/collective/dense_ranks.h"
+#include "engine/strategy/collective/group_gradients.h"
+#include "engine/strategy/collective/packed_buckets.h"
+#include "engine/table/dense_table.h"
+
+namespace paddle::strategy {
+
+class HostRanks final : public DenseRanks {
+ public:
+  struct Options {
+    std::uint64_t bytes_max = 1ULL << 40U;  // of values, gradients and optimizer state
+    Parallel parallel = {};                 // helps with updates
+    std::uint64_t floats_beside = 0;        // of an element, which the rank keeps elsewhere
+    bool packs = false;                     // long buckets go as bf16
+  };
+  // The set is valid. It and the group outlive the parameters. kResource.
+  static Result<std::unique_ptr<HostRanks>> create(const wire::ParameterSet& set,
+                                                   collective::Group& group, Options options);
+
+  Status lend(std::span<client::DenseParameter> parameters) override;
+  Result<std::string> take(std::span<client::DenseParameter> parameters) override {
+    return gradients_.take(parameters);
+  }
+  std::span<float> carried() override { return gradients_.carried(); }
+  Status update(std::span<const float> shares, float learning_rate) override;
+  Status settle() override;
+
+  Status gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                std::span<float> into) override;
+  Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                std::span<const float> from, std::uint64_t update_count) override;
+
+  std::uint64_t update_count(std::uint32_t parameter) const override {
+    return update_counts_[parameter];
+  }
+  std::span<const float> values(std::uint32_t parameter) const;
+  std::uint32_t state_width() const override { return state_width_; }
+  const GroupLayout& layout() const override { return gradients_.layout(); }
+
+ private:
+  // A range of one parameter in the rank's slice of a bucket; `offset` is its place in the table.
+  struct Piece {
+    std::uint32_t parameter = 0;
+    ElementRange range;
+    std::uint64_t offset = 0;
+  };
+  struct Bucket {
+    ElementRange range;
+    ElementRange slice;  // of this rank
+    bool is_packed = false;
+    std::vector<Piece> own;
+    table::DenseTable table;
+  };
+
+  HostRanks(const wire::ParameterSet& set, collective::Group& group)
+      : set_(set), group_(group), gradients_(set, group.size()) {}
+  Status check_memory(const Options& options) const;
+  Result<Bucket> make_bucket(std::size_t number, const Options& options) const;
+  std::span<float> part(LargeArray<float>& array, ElementRange range) {
+    return std::span(array).subspan(range.begin, range.size());
+  }
+  // The elements of a bucket that a rank owns.
+  ElementRange slice(std::size_t bucket, std::uint32_t rank) const {
+    return layout().part(bucket, group_.slice(layout().bucket_bytes(bucket), rank));
+  }
+  Status apply(Bucket& bucket, float learning_rate);
+  void copy_own_values(Bucket& bucket);
+  collective::Pending post_gather(Bucket& bucket);
+  Status finish_gathers(std::vector<collective::Pending>& gathers);
+
+  const wire::ParameterSet& set_;
+  collective::Group& group_;
+  std::uint32_t state_width_ = 0;
+  LargeArray<float> values_;
+  GroupGradients gradients_;
+  std::vector<Bucket> buckets_;
+  PackedBuckets packed_;
+  bool is_settled_ = true;                    // values_ are those of the owners' tables
+  std::vector<std::uint64_t> update_counts_;  // by parameter
+  std::vector<float> scratch_;                // of gather() and spread()
+};
+
+}  // namespace paddle::strategy
