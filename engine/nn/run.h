@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/kernels/gemm.h"
+#include "engine/memory/card_place.h"
 #include "engine/nn/batch.h"
 #include "engine/nn/ids.h"
 
@@ -27,6 +28,13 @@ struct SparseView {
 struct Parameters {
   std::vector<std::span<const float>> dense;
   std::vector<SparseView> sparse;
+  // Where a card has dense parameters and wants their gradients; an entry of null pointers, or no
+  // entry, is for the host's. Only an executor of that card knows them.
+  std::vector<CardPlace> card = {};
+
+  CardPlace on_card(std::size_t parameter) const {
+    return parameter < card.size() ? card[parameter] : CardPlace();
+  }
 };
 
 enum class Mode { kTrain, kTest };

@@ -65,6 +65,11 @@ void DeviceExecutor::compute(const Run& run) {
 
 DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run) const {
   std::vector<bool> has;
+  for (std::size_t p = 0; p < plan_.parameter_gradients.size(); ++p) {
+    const CardPlace place = run.parameters.on_card(p);
+    has.push_back(place.value != nullptr);
+    has.push_back(place.gradient != nullptr);
+  }
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputArrays& arrays = frame_.inputs().host(i);
     has.push_back(!arrays.weights.empty());

@@ -32,6 +32,8 @@ class DeviceExecutor {
   // BatchInput::fill. Other errors are the card's; one that hangs has failed.
   Result<double> run(const Run& run, std::span<const std::span<float>> gradients);
 
+  // Computes all runs, one after the other.
+  device::StreamHandle stream() const { return stream_.handle(); }
   // Results of the last run; outputs and predictions only where they are wanted.
   double cost(std::size_t index) const { return results().costs_found()[index]; }
   std::span<const std::uint32_t> predictions(std::size_t index) const {

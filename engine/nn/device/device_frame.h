@@ -33,7 +33,7 @@ class DeviceFrame {
   }
   // Floats of the gradient of a parameter, of which a sparse table's may be more than the run has.
   std::size_t gradient_floats(std::size_t buffer) const {
-    return results_.gradient_floats(plan_.buffers[buffer].index);
+    return results_.gradient_floats(plan_.buffers[buffer]);
   }
   // Rows of the gradient of a table, likewise.
   std::size_t table_rows_max(const Region& gradient) const;

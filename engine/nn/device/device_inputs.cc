@@ -155,6 +155,10 @@ void DeviceInputs::write(const List& list, const Run& run) const {
 Result<bool> DeviceInputs::send(const Run& run, std::span<const std::size_t> table_rows,
                                 TimePoint deadline) {
   PADDLE_TRY(arena_, uploads_.take(deadline));
+  values_on_card_.resize(plan_->parameter_gradients.size());
+  for (std::size_t p = 0; p < values_on_card_.size(); ++p) {
+    values_on_card_[p] = run.parameters.on_card(p).value;
+  }
   lay_out(run, table_rows);
   PADDLE_TRY(const bool moved, arena_->settle());
   write(run);

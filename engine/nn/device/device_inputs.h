@@ -49,6 +49,7 @@ class DeviceInputs {
   Arrays arrays(std::size_t input) const;
   float* floats(std::size_t input) const { return arena_->card<float>(section(input, kFloats)); }
   float* parameter(std::size_t parameter) const {
+    if (values_on_card_[parameter] != nullptr) return values_on_card_[parameter];
     return arena_->card<float>(parameters_from_ + parameter);
   }
   // Of the rows of a table, named by its gradient, among the indices of an input.
@@ -89,7 +90,8 @@ class DeviceInputs {
   std::size_t parameters_from_;  // one for each parameter
   std::vector<InputArrays> arrays_;
   Uploads uploads_;
-  Arena* arena_ = nullptr;  // of the last run
+  Arena* arena_ = nullptr;              // of the last run
+  std::vector<float*> values_on_card_;  // likewise, by parameter: Parameters::on_card()
 };
 
 }  // namespace paddle::nn

@@ -19,6 +19,10 @@ DeviceResults::DeviceResults(const Plan& plan, device::Device& device, WantedRes
 Result<bool> DeviceResults::reserve(const Run& run, std::size_t rows_max,
                                     std::span<const std::size_t> table_rows) {
   rows_ = run.rows();
+  gradients_on_card_.resize(plan_.parameter_gradients.size());
+  for (std::size_t p = 0; p < gradients_on_card_.size(); ++p) {
+    gradients_on_card_[p] = run.parameters.on_card(p).gradient;
+  }
   const std::size_t costs = plan_.costs.size() * sizeof(double);
   arena_.use(kCosts, costs, costs);
   for (std::size_t i = 0; i < plan_.predictions.size(); ++i) {
@@ -33,6 +37,10 @@ Result<bool> DeviceResults::reserve(const Run& run, std::size_t rows_max,
     if (buffer.rows == Buffer::Rows::kTable) {
       used = run.parameters.sparse[buffer.index].ids.size();
       room = table_rows[buffer.index];
+    }
+    if (gradients_on_card_[buffer.index] != nullptr) {
+      arena_.use(gradients_from_ + buffer.index, 0, 0);
+      continue;
     }
     const std::size_t row_bytes = buffer.width * sizeof(float);
     arena_.use(gradients_from_ + buffer.index, run.mode == Mode::kTrain ? used * row_bytes : 0,

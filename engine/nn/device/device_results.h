@@ -34,9 +34,12 @@ class DeviceResults {
     return arena_.card<std::uint32_t>(kPredictions + index);
   }
   float* gradient(std::size_t parameter) const {
+    if (gradients_on_card_[parameter] != nullptr) return gradients_on_card_[parameter];
     return arena_.card<float>(gradients_from_ + parameter);
   }
-  std::size_t gradient_floats(std::size_t parameter) const {
+  std::size_t gradient_floats(const Buffer& gradient) const {
+    const std::size_t parameter = gradient.index;
+    if (gradients_on_card_[parameter] != nullptr) return gradient.width;
     return arena_.floats(gradients_from_ + parameter);
   }
 
@@ -79,6 +82,7 @@ class DeviceResults {
   Arena arena_;
   std::vector<device::PinnedMemory<float>> outputs_;  // of wanted_.outputs
   std::size_t rows_ = 0;                              // of the last run
+  std::vector<float*> gradients_on_card_;  // likewise, by parameter: Parameters::on_card()
 };
 
 }  // namespace paddle::nn

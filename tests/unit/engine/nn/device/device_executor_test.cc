@@ -51,6 +51,24 @@ TEST(DeviceExecutor, RunsEveryTemplate) {
   }
 }
 
+TEST(DeviceExecutor, ReadsAndWritesDenseParametersThatTheCardKeeps) {
+  for (const TemplateNetwork& one : template_networks()) {
+    SCOPED_TRACE(one.path);
+    TestNetwork test(one.job.layers, one.slots);
+    DeviceRun run(test);
+    const auto sent = run.on_card(one.batch, Mode::kTrain, 1);
+    const auto tested = run.on_card(one.batch, Mode::kTest, 2);
+    ASSERT_TRUE(sent && tested);
+    run.keep_dense_on_card();
+    const auto kept = run.on_card(one.batch, Mode::kTrain, 1);
+    ASSERT_TRUE(kept) << kept.error().message;
+    EXPECT_TRUE(*kept == *sent);
+    const auto tested_again = run.on_card(one.batch, Mode::kTest, 2);
+    ASSERT_TRUE(tested_again);
+    EXPECT_TRUE(*tested_again == *tested);
+  }
+}
+
 // Layers without a product of matrices or a sum over the rows of a batch, but for the costs
 // themselves.
 std::vector<config::LayerConfig> exact_layers() {

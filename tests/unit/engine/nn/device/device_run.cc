@@ -53,29 +53,70 @@ DeviceRun::DeviceRun(TestNetwork& test, std::uint64_t seed)
       plan_(test.network.lower()),
       host_(plan_),
       device_({.seed = seed}),
+      used_(device_),
       executor_(*DeviceExecutor::make(plan_, device_, all_of(plan_))) {}
 
 DeviceRun::DeviceRun(TestNetwork& test, device::Device& device)
     : test_(test),
       plan_(test.network.lower()),
       host_(plan_),
+      used_(device),
       executor_(*DeviceExecutor::make(plan_, device, all_of(plan_))) {}
+
+void DeviceRun::move(std::span<float> host, float* card, bool is_down) {
+  device::PinnedMemory<float> room(used_);
+  ASSERT_TRUE(room.reserve(host.size()));
+  const auto stream = *device::Stream::open(used_);
+  const auto done = *device::Event::make(used_);
+  auto* const there = reinterpret_cast<std::byte*>(card);
+  auto* const here = reinterpret_cast<std::byte*>(room.data());
+  if (is_down) {
+    used_.download(stream.handle(), there, here, host.size_bytes());
+  } else {
+    std::ranges::copy(host, room.data());
+    used_.upload(stream.handle(), here, there, host.size_bytes());
+  }
+  used_.record(stream.handle(), done.handle());
+  ASSERT_TRUE(used_.wait(done.handle(), SteadyClock().now() + std::chrono::seconds(10)));
+  if (is_down) std::copy_n(room.data(), host.size(), host.begin());
+}
+
+void DeviceRun::keep_dense_on_card() {
+  for (std::size_t p = 0; p < test_.values.size(); ++p) {
+    if (test_.network.parameters()[p].sparse()) continue;
+    std::vector<float>& values = test_.values[p];
+    auto& memory = kept_.emplace(p, used_).first->second;
+    ASSERT_TRUE(memory.reserve(2 * values.size()));
+    move(values, memory.data(), false);
+  }
+}
 
 Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64_t seed,
                                       kernels::Compute compute) {
-  const Parameters parameters = test_.views(batch, seed);
+  Parameters parameters = test_.views(batch, seed);
+  std::vector<std::size_t> sizes;
+  for (std::size_t p = 0; p < test_.values.size(); ++p) {
+    const std::size_t dense = parameters.dense[p].size();
+    sizes.push_back(dense > 0 ? dense : parameters.sparse[p].values.size());
+  }
+  for (const auto& [p, memory] : kept_) {
+    parameters.card.resize(std::max(parameters.card.size(), p + 1));
+    parameters.card[p] = {memory.data(), memory.data() + sizes[p]};
+    parameters.dense[p] = {};
+  }
   nn::Run run = whole(batch, parameters, mode, seed);
   run.compute = compute;
   RunResults results;
   std::vector<std::span<float>> gradients;
   if (mode == Mode::kTrain) {
-    for (std::size_t p = 0; p < test_.values.size(); ++p) {
-      const std::size_t dense = parameters.dense[p].size();
-      results.gradients.emplace_back(dense > 0 ? dense : parameters.sparse[p].values.size());
-    }
+    for (const std::size_t size : sizes) results.gradients.emplace_back(size);
     gradients.assign(results.gradients.begin(), results.gradients.end());
+    for (const auto& [p, memory] : kept_) gradients[p] = {};
   }
   PADDLE_TRY(results.cost, executor_->run(run, gradients));
+  for (const auto& [p, memory] : kept_) {
+    if (mode == Mode::kTrain) move(results.gradients[p], memory.data() + sizes[p], true);
+  }
   for (std::size_t layer = 0; layer < plan_.outputs.size(); ++layer) {
     auto& output = results.outputs.emplace_back();
     if (plan_.outputs[layer]) output = copy_of(executor_->output(layer));

@@ -1,6 +1,7 @@
 // A plan run by a fake card beside the interpreter of the host.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,6 +35,10 @@ class DeviceRun {
   // With the batch whole, in float32.
   RunResults on_host(const Batch& batch, Mode mode, std::uint64_t seed);
 
+  // From now on the card has the dense parameters and their gradients, in memory that is not the
+  // executor's.
+  void keep_dense_on_card();
+
   const Plan& plan() const { return plan_; }
   test::FakeDevice& device() { return device_; }
 
@@ -42,7 +47,13 @@ class DeviceRun {
   Plan plan_;
   HostInterpreter host_;
   test::FakeDevice device_;
+  device::Device& used_;  // device_, or another one
+  // By parameter, of the dense ones that the card keeps: values, then the gradient.
+  std::map<std::size_t, device::CardMemory<float>> kept_;
   std::unique_ptr<DeviceExecutor> executor_;
+
+  // Copies between the card and the host.
+  void move(std::span<float> host, float* card, bool is_down);
 };
 
 // Expects each output to be within `relative` of the largest one of its layer, and gradients within
