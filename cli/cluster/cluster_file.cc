@@ -303,9 +303,8 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   ClusterSpec cluster;
   cluster.file = file;
   cluster.name = top.string("name", "cluster");
-  if (!is_plain_name(cluster.name)) {
+  if (!is_plain_name(cluster.name))
     top.fail("name", "a cluster's name is a folder on every node", kNameHint);
-  }
   Defaults defaults;
   defaults.workdir = read_workdir(top, "~/.paddlectl");
   defaults.port = static_cast<std::uint16_t>(top.integer("port", kDefaultPort, 1, kPortMax));
@@ -314,6 +313,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   cluster.ports_num_for_sparse =
       static_cast<std::uint16_t>(top.integer("ports_num_for_sparse", 1, 0, kPortsOfOnePserverMax));
   cluster.transport = top.choice("transport", kTransports.front(), kTransports);
+  cluster.nccl_clear = top.boolean("nccl_clear", false);
   read_environment(top, defaults.environment);
   TomlTable ssh = top.table("ssh");
   defaults.user = ssh.string("user");

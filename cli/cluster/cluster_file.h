@@ -34,6 +34,7 @@ struct ClusterSpec {
   std::uint16_t ports_num = 1;             // dense ports of each pserver
   std::uint16_t ports_num_for_sparse = 1;  // sparse ports of each pserver
   std::string transport = "sealed";        // or "always", "clear": the engine's --transport
+  bool nccl_clear = false;                 // the engine's --nccl_clear
   std::vector<ClusterNode> nodes;          // at least one; names unique
 
   bool is_clear() const { return transport == "clear"; }

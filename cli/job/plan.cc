@@ -126,6 +126,7 @@ struct Planner {
 
   void use_gpu_engine(PlannedProcess& trainer, std::size_t place) const {
     trainer.spec.program = request.gpu_engine;
+    if (cluster.nccl_clear) trainer.spec.arguments.emplace_back("--nccl_clear");
     trainer.spec.environment.emplace("PADDLE_INIT_USE_GPU", "1");
     trainer.spec.environment.emplace("FLAGS_selected_gpus", fmt::format("{}", place));
   }
@@ -154,7 +155,6 @@ struct Planner {
       if (!ports.trainers.empty()) trainer.spec.ports = {ports.trainers[i]};
       if (ports.master && i == 0) trainer.spec.ports.push_back(*ports.master);
       show_gpus(trainer);
-      if (!request.gpu_engine.empty()) use_gpu_engine(trainer, gpus[i]);
       trainer.metrics =
           node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
       trainer.spec.keeps_memory = request.restarts > 0 && workspace.command.empty();
@@ -189,6 +189,7 @@ struct Planner {
         trainer.spec.arguments.emplace_back("--saves_copy");
       for (const std::string& item : request.overrides)
         trainer.spec.arguments.push_back("--set=" + item);
+      if (!request.gpu_engine.empty()) use_gpu_engine(trainer, gpus[i]);
       if (!workspace.command.empty()) {
         use_own_program(trainer, {.index = i,
                                   .local_index = ordinal,

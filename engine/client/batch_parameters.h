@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "engine/memory/card_place.h"
 #include "engine/memory/huge_pages.h"
 
 namespace paddle::client {
@@ -27,10 +28,18 @@ struct DenseParameter {
   LargeArray<float> gradient;
   std::span<const float> lent = {};  // a shard's own values, used instead of `value` if not empty
   std::span<float> placed_gradient = {};  // memory for the gradient, likewise
+  CardPlace card = {};  // used instead of all of the above; the host has nothing then
 
-  std::span<const float> values() const { return lent.empty() ? std::span(value) : lent; }
-  std::span<float> gradients() { return placed_gradient.empty() ? gradient : placed_gradient; }
+  std::span<const float> values() const {
+    if (card.value != nullptr) return {};
+    return lent.empty() ? std::span(value) : lent;
+  }
+  std::span<float> gradients() {
+    if (card.gradient != nullptr) return {};
+    return placed_gradient.empty() ? gradient : placed_gradient;
+  }
   std::span<const float> gradients() const {
+    if (card.gradient != nullptr) return {};
     return placed_gradient.empty() ? std::span<const float>(gradient) : placed_gradient;
   }
 };

@@ -146,7 +146,7 @@ Status run_session(TrainerProcess& process) {
   };
   auto joined = trainer::join_job(process.job, process.parameters,
                                   options_to_join(options, process.parameters, process.memory),
-                                  process.model.team(), tell_awaited);
+                                  process.model, tell_awaited);
   if (!joined) {
     if (!trainer::KeptPush::was_leaving(process.memory)) return std::move(joined).error();
     log_info("the job was over: {}", joined.error().message);
@@ -317,6 +317,7 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
   flags.text("key_file", kKeyFileHelp, options.key_file);
   flags.text("transport", kTransportHelp, options.transport);
+  flags.boolean("nccl_clear", "NCCL may connect hosts, sealing nothing", options.nccl_clear);
   flags.number("connect_timeout", "seconds to wait for the pservers to listen",
                options.connect_timeout, 1, 3600);
   flags.text("rank_from", kRankFromHelp, rank_from);

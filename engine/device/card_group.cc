@@ -9,8 +9,8 @@ namespace paddle::device {
 namespace {
 
 constexpr Duration kEndMax = std::chrono::seconds(10);
-constexpr Duration kSpin = std::chrono::microseconds(50);
-constexpr Duration kNap = std::chrono::microseconds(100);
+constexpr Duration kSpin = std::chrono::milliseconds(2);  // longer than most sums take
+constexpr Duration kNap = std::chrono::milliseconds(1);
 
 TimePoint clock_now() {
   return SteadyClock().now();
@@ -18,7 +18,7 @@ TimePoint clock_now() {
 
 }  // namespace
 
-// What a thread that ends the communicator keeps, when the group itself is gone.
+// Kept by the thread that ends the communicator, when the group itself is gone.
 struct CardGroup::Shared {
   std::mutex mutex;
   std::condition_variable changed;
@@ -26,17 +26,16 @@ struct CardGroup::Shared {
   std::optional<Error> failure;
   bool has_ended = false;
 
-  // Runs `end` on a thread that nobody waits for: it may never return.
-  static void begin_end(const std::shared_ptr<Shared>& shared, void (*end)(Shared&)) {
-    std::thread([shared, end] {
-      end(*shared);
+  // On a thread that nobody waits for: an abort may never return.
+  static void begin_end(const std::shared_ptr<Shared>& shared, bool aborts) {
+    std::thread([shared, aborts] {
+      if (aborts) shared->communicator->abort();
+      shared->communicator.reset();
       const std::scoped_lock lock(shared->mutex);
       shared->has_ended = true;
       shared->changed.notify_all();
     }).detach();
   }
-  static void close(Shared& shared) { shared.communicator.reset(); }
-  static void abort(Shared& shared) { shared.communicator->abort(); }
 };
 
 Result<std::unique_ptr<CardGroup>> CardGroup::join(Device& device, const CommunicatorId& id,
@@ -52,7 +51,7 @@ Result<std::unique_ptr<CardGroup>> CardGroup::join(Device& device, const Communi
 
 CardGroup::~CardGroup() {
   std::unique_lock lock(shared_->mutex);
-  if (!shared_->failure) Shared::begin_end(shared_, &Shared::close);
+  if (!shared_->failure) Shared::begin_end(shared_, false);
   shared_->changed.wait_for(lock, kEndMax, [this] { return shared_->has_ended; });
 }
 
@@ -67,18 +66,14 @@ void CardGroup::abort(const Error& why) {
   if (shared_->failure) return;
   shared_->failure = why;
   shared_->changed.notify_all();
-  Shared::begin_end(shared_, &Shared::abort);
+  Shared::begin_end(shared_, true);
 }
 
-template <class IsDone>
-Status CardGroup::wait_until(IsDone is_done, const char* what, TimePoint deadline) {
+template <class IsDone, class Rest>
+Status CardGroup::wait_until(IsDone is_done, Rest rest, const char* what, TimePoint deadline) {
   const TimePoint spin_until = clock_now() + kSpin;
   for (;;) {
-    {
-      const std::scoped_lock lock(shared_->mutex);
-      if (shared_->failure) return *shared_->failure;
-    }
-    Result<bool> done = is_done();
+    Result<bool> done = call(is_done);
     if (!done) return fail(std::move(done).error());
     if (*done) return {};
     const TimePoint now = clock_now();
@@ -88,9 +83,16 @@ Status CardGroup::wait_until(IsDone is_done, const char* what, TimePoint deadlin
                    "the logs of the other trainers may say more"});
     }
     if (now < spin_until) continue;
-    std::unique_lock lock(shared_->mutex);
-    shared_->changed.wait_for(lock, kNap, [this] { return shared_->failure.has_value(); });
+    if (Status rested = rest(); !rested) return fail(std::move(rested).error());
   }
+}
+
+// None is made once an abort has begun, which frees what they use.
+template <class Call>
+auto CardGroup::call(const Call& make) -> decltype(make()) {
+  const std::scoped_lock lock(shared_->mutex);
+  if (shared_->failure) return *shared_->failure;
+  return make();
 }
 
 Status CardGroup::taken_up(TimePoint deadline) {
@@ -98,23 +100,28 @@ Status CardGroup::taken_up(TimePoint deadline) {
     PADDLE_TRY(const Communicator::State state, shared_->communicator->poll());
     return state == Communicator::State::kReady;
   };
-  return wait_until(is_ready, "it waited for the other cards", deadline);
+  const auto nap = [this]() -> Status {
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait_for(lock, kNap, [this] { return shared_->failure.has_value(); });
+    return {};
+  };
+  return wait_until(is_ready, nap, "it waited for the other cards", deadline);
 }
 
 Status CardGroup::sum(StreamHandle stream, float* values, std::size_t count, TimePoint deadline) {
   PADDLE_TRY_STATUS(taken_up(deadline));
-  if (Status begun = shared_->communicator->begin_sum(stream, values, count); !begun) {
-    return fail(std::move(begun).error());
-  }
+  const auto begin = [&] { return shared_->communicator->begin_sum(stream, values, count); };
+  if (Status begun = call(begin); !begun) return fail(std::move(begun).error());
   return taken_up(deadline);
 }
 
-Status CardGroup::wait(EventHandle event, TimePoint deadline) {
+Status CardGroup::wait(EventHandle event, TimePoint deadline,
+                       const std::function<Status()>& watch) {
   const auto has_come = [this, event]() -> Result<bool> {
     PADDLE_TRY_STATUS(shared_->communicator->poll());
     return device_.is_done(event);
   };
-  return wait_until(has_come, "a sum with the other cards was computed", deadline);
+  return wait_until(has_come, watch, "a sum with the other cards was computed", deadline);
 }
 
 }  // namespace paddle::device

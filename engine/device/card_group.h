@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,8 +31,9 @@ class CardGroup {
   // Begins values[i] = the sum over all ranks, in the order of the stream. All ranks make the same
   // calls.
   Status sum(StreamHandle stream, float* values, std::size_t count, TimePoint deadline);
-  // Waits for an event of a stream that sums.
-  Status wait(EventHandle event, TimePoint deadline);
+  // Waits for an event of a stream that sums. `watch` is called again and again meanwhile, and may
+  // take some milliseconds: an error of it ends the group too.
+  Status wait(EventHandle event, TimePoint deadline, const std::function<Status()>& watch);
   // Ends it. May be called by any thread; another one that waits then returns.
   void abort(const Error& why);
 
@@ -40,9 +42,12 @@ class CardGroup {
 
   CardGroup(Device& device, std::shared_ptr<Shared> shared)
       : device_(device), shared_(std::move(shared)) {}
-  // Until is_done() says true, in short sleeps.
-  template <class IsDone>
-  Status wait_until(IsDone is_done, const char* what, TimePoint deadline);
+  // Until is_done() says true; between two looks rest() passes some time.
+  template <class IsDone, class Rest>
+  Status wait_until(IsDone is_done, Rest rest, const char* what, TimePoint deadline);
+  // Makes a call of the communicator.
+  template <class Call>
+  auto call(const Call& make) -> decltype(make());
   Status taken_up(TimePoint deadline);
   Error fail(Error why);
 

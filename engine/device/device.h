@@ -121,4 +121,10 @@ class Device {
   }
 };
 
+// The stream of a card that a trainer computes on.
+struct Lane {
+  Device* device = nullptr;
+  StreamHandle stream;
+};
+
 }  // namespace paddle::device

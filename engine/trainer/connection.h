@@ -28,6 +28,7 @@ struct TrainOptions : client::ConnectOptions {
   bool from_scratch = false;     // moves snapshots in save_dir aside, unless it resumes
   std::string init_model_path;   // a snapshot to start from
   std::string metrics;           // metrics.jsonl, "": none
+  bool nccl_clear = false;       // NCCL may connect cards of several hosts, though it seals nothing
 };
 
 // Whether the job has any: trainers that keep dense parameters among themselves need them for

@@ -46,6 +46,7 @@ std::string events_file(const TrainOptions& options) {
 struct Between {
   bool sums_on_nodes = false;
   std::uint32_t lanes = 1;
+  std::string gpu = {};  // UUID of this trainer's card
 };
 
 // A group of these trainers, by their ids, of which this one is in it.
@@ -72,6 +73,7 @@ Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& opt
                                          .transport = transport,
                                          .lanes = between.lanes,
                                          .sums_on_hosts = between.sums_on_nodes,
+                                         .gpu = between.gpu,
                                          .events_file = events_file(options)};
   if (between.sums_on_nodes) group_options.host = node_number(all[options.trainer_id]);
   if (on_waiting) {
@@ -87,30 +89,42 @@ Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& opt
   return collective::Group::join(std::move(group_options), deadline);
 }
 
+std::string gpu_of(const Model& model) {
+  const auto lane = model.lane();
+  return lane ? lane->device->card().uuid : "";
+}
+
 Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobConfig& job,
                                                              const wire::ParameterSet& parameters,
                                                              const TrainOptions& options,
-                                                             ThreadTeam& team,
+                                                             Model& model,
                                                              const OnWaiting& on_waiting) {
   PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
   std::vector<std::uint32_t> ids(members.size());
   std::iota(ids.begin(), ids.end(), 0);
   PADDLE_TRY(auto group, join_trainers(options, members, std::move(ids),
-                                       {job.node_groups, job.lanes}, on_waiting));
+                                       {job.node_groups, job.lanes, gpu_of(model)}, on_waiting));
   if (group->has_levels()) {
     const std::set<std::uint64_t> nodes(group->hosts().begin(), group->hosts().end());
     log_info("trainers add their gradients up on each of {} nodes first", nodes.size());
   }
   strategy::HostRanks::Options dense{.bytes_max = parameter_memory_bytes()};
+  ThreadTeam& team = model.team();
   if (team.size() > 1) {
     dense.parallel = [&team](std::size_t count, const auto& work) {
       team.parallel_for(count, work);
     };
   }
+  std::optional<strategy::CardRanks::Options> card;
+  // Batches that are left out are looked for by the host.
+  if (model.lane() && !job.train.skips_not_finite) {
+    card = {*model.lane(), options.job_tag, options.nccl_clear || options.transport == "clear"};
+  }
   return strategy::GroupClient::create(
       parameters, std::move(group), std::move(dense),
       {job.train.passes, job.train.saving_period, job.train.has_decisions(),
-       static_cast<std::uint32_t>(job.uneven), job.bf16_wire});
+       static_cast<std::uint32_t>(job.uneven), job.bf16_wire},
+      std::move(card));
 }
 
 // The trainers of one address are on one node. One that is alone there pushes as ever.
@@ -139,14 +153,14 @@ Result<std::unique_ptr<client::ParameterClient>> join_with_node(
 Result<std::unique_ptr<client::ParameterClient>> join_group(const config::JobConfig& job,
                                                             const wire::ParameterSet& parameters,
                                                             const TrainOptions& options,
-                                                            ThreadTeam& team,
+                                                            Model& model,
                                                             const OnWaiting& on_waiting) {
   std::unique_ptr<client::ShardClient> tables;
   if (!options.pservers.empty()) {
-    PADDLE_TRY(tables, join_shards(job, parameters, options, team));
+    PADDLE_TRY(tables, join_shards(job, parameters, options, model.team()));
   }
   PADDLE_TRY(std::unique_ptr<strategy::GroupClient> group,
-             connect_group(job, parameters, options, team, on_waiting));
+             connect_group(job, parameters, options, model, on_waiting));
   std::unique_ptr<client::ParameterClient> client;
   if (tables) {
     client = std::make_unique<strategy::HybridClient>(std::move(group), std::move(tables));
@@ -183,13 +197,13 @@ Status check_group(const config::JobConfig& job, const TrainOptions& options) {
 
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
                                                           const wire::ParameterSet& parameters,
-                                                          const TrainOptions& options,
-                                                          ThreadTeam& team,
+                                                          const TrainOptions& options, Model& model,
                                                           const OnWaiting& on_waiting) {
-  if (joins_group(job, options)) return join_group(job, parameters, options, team, on_waiting);
-  if (joins_node(job, options)) return join_with_node(job, parameters, options, team, on_waiting);
+  if (joins_group(job, options)) return join_group(job, parameters, options, model, on_waiting);
+  if (joins_node(job, options))
+    return join_with_node(job, parameters, options, model.team(), on_waiting);
   PADDLE_TRY(std::unique_ptr<client::ParameterClient> client,
-             join_shards(job, parameters, options, team));
+             join_shards(job, parameters, options, model.team()));
   return client;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/trainer/connection.h"
+#include "engine/trainer/model.h"
 
 namespace paddle::trainer {
 
@@ -19,8 +20,7 @@ using OnWaiting = std::function<void(std::span<const std::uint32_t> trainers, Du
 // that cannot be reached. on_waiting is called about once a second of waiting.
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
                                                           const wire::ParameterSet& parameters,
-                                                          const TrainOptions& options,
-                                                          ThreadTeam& team,
+                                                          const TrainOptions& options, Model& model,
                                                           const OnWaiting& on_waiting);
 
 }  // namespace paddle::trainer

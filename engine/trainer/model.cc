@@ -99,7 +99,11 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
   nn::Parameters parameters;
   parameters.dense.resize(network_->parameters().size());
   parameters.sparse.resize(network_->parameters().size());
-  for (const client::DenseParameter& one : dense_) parameters.dense[one.parameter] = one.values();
+  parameters.card.resize(network_->parameters().size());
+  for (const client::DenseParameter& one : dense_) {
+    parameters.dense[one.parameter] = one.values();
+    parameters.card[one.parameter] = one.card;
+  }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     parameters.sparse[rows_[i].parameter] = {rows_[i].ids, rows_[i].values, &lookups_[i]};
   }

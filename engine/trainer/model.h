@@ -31,6 +31,8 @@ class Model {
 
   // "4 threads", or the name of a GPU.
   const std::string& computes_on() const { return computes_on_; }
+  // Of a GPU, where a client may keep dense parameters.
+  std::optional<device::Lane> lane() const { return executor_->lane(); }
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given

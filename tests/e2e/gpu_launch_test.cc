@@ -1,59 +1,25 @@
-// Trainers for GPUs on a machine that has none: a folder of made-up GPUs lies over /proc/driver in
-// a mount namespace of the test's own.
-#include <unistd.h>
-
-#include <filesystem>
-
-#include <fmt/format.h>
+// Programs of the user's own that are started for GPUs, on a machine that has none.
 #include <gtest/gtest.h>
 
-#include "tests/e2e/cli_local_test_cluster.h"
+#include "tests/e2e/gpu_machine.h"
 
 namespace paddle::test {
 namespace {
 
-namespace fs = std::filesystem;
-
 class GpuLaunch : public testing::Test {
  protected:
   void SetUp() override {
-    add_gpu("0000:41:00.0", "GPU-a");
-    add_gpu("0000:c1:00.0", "GPU-b");
-    cluster.folder().write(
-        "driver/nvidia/version",
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sat Aug 19\n");
+    machine.add_gpu("0000:41:00.0", "GPU-a");
+    machine.add_gpu("0000:c1:00.0", "GPU-b");
     cluster.folder().write("own/job.toml", "[trainer]\ncommand = [\"env\"]\n");
-    if (run({"version"}).code != 0) GTEST_SKIP() << "no mount namespace may be made here";
+    if (!machine.can_be_made()) GTEST_SKIP() << "no mount namespace may be made here";
     ASSERT_EQ(run({"up", "cluster.toml"}).code, 0);
   }
 
-  void add_gpu(const std::string& address, const std::string& uuid) {
-    cluster.folder().write("driver/nvidia/gpus/" + address + "/information",
-                           "Model: \t\t Tesla T4\nGPU UUID: \t " + uuid + "\n");
-  }
-  // paddlectl, and the nodes that it starts, where the GPUs are.
-  Outcome run(const std::vector<std::string>& arguments) {
-    std::vector<std::string> all{"/usr/bin/unshare",
-                                 ::geteuid() == 0 ? "-m" : "-rm",
-                                 "/bin/sh",
-                                 "-c",
-                                 "mount --bind \"$0\" /proc/driver && exec \"$@\"",
-                                 cluster.folder() / "driver",
-                                 "/usr/bin/env",
-                                 "-C",
-                                 cluster.folder().path(),
-                                 PADDLECTL_PROGRAM};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    Process process(all, cluster.folder() / fmt::format("gpus-{}.txt", runs_++),
-                    {"PATH=/usr/sbin:/usr/bin:/sbin:/bin"});
-    const auto code = process.wait();
-    return {code.value_or(-1), process.output()};
-  }
+  Outcome run(const std::vector<std::string>& arguments) { return machine.run(arguments); }
 
   LocalCluster cluster{1};
-
- private:
-  int runs_ = 0;
+  GpuMachine machine{cluster, PADDLECTL_PROGRAM};
 };
 
 TEST_F(GpuLaunch, ATrainerRunsForEachGpuAndAllSeeBoth) {

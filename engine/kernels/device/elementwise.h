@@ -22,6 +22,16 @@ struct Fill {
   PADDLE_HD void operator()(std::size_t index) const { to[index] = value; }
 };
 
+// values[i] *= by
+struct Scale {
+  static constexpr Shape kShape = Shape::kThreads;
+  std::size_t size = 0;
+  float by = 1;
+  float* values = nullptr;
+  PADDLE_HD std::size_t count() const { return size; }
+  PADDLE_HD void operator()(std::size_t index) const { values[index] *= by; }
+};
+
 // to = from, or += when accumulate; to may be from.
 struct CopyBlock {
   static constexpr Shape kShape = Shape::kThreads;

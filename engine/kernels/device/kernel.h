@@ -12,12 +12,13 @@
 
 namespace paddle::kernels::device {
 
-using Kernel = std::variant<Fill, CopyBlock, SumOf, ProductOf, Activate, ActivateBackward, AddBias,
-                            Dropout, RoundToBfloat16, Gather, Pool, GatherBackward, PoolBackward,
-                            SampledCost, SampledCostBackward, SampledTableBackward, SoftmaxRows,
-                            SoftmaxRowsBackward, SoftmaxCrossEntropy, BinaryCrossEntropy,
-                            SquaredError, SumCosts, LayerNorm, LayerNormBackward, PairSum,
-                            PairSumBackward, CosineSimilarity, CosineSimilarityBackward, ChunkSums,
-                            GainChunkSums, SumChunks, ThinProduct, Update>;
+using Kernel =
+    std::variant<Fill, Scale, CopyBlock, SumOf, ProductOf, Activate, ActivateBackward, AddBias,
+                 Dropout, RoundToBfloat16, Gather, Pool, GatherBackward, PoolBackward, SampledCost,
+                 SampledCostBackward, SampledTableBackward, SoftmaxRows, SoftmaxRowsBackward,
+                 SoftmaxCrossEntropy, BinaryCrossEntropy, SquaredError, SumCosts, LayerNorm,
+                 LayerNormBackward, PairSum, PairSumBackward, CosineSimilarity,
+                 CosineSimilarityBackward, ChunkSums, GainChunkSums, SumChunks, ThinProduct,
+                 Update>;
 
 }  // namespace paddle::kernels::device

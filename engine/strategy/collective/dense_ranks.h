@@ -40,6 +40,9 @@ class DenseRanks {
   virtual Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                         std::span<const float> from, std::uint64_t update_count) = 0;
 
+  // Ends a wait of theirs for other ranks, beside those for the group. Any thread.
+  virtual void interrupt(const Error&) {}
+
   virtual std::uint64_t update_count(std::uint32_t parameter) const = 0;
   virtual std::uint32_t state_width() const = 0;
   virtual const GroupLayout& layout() const = 0;

@@ -39,7 +39,8 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
 Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
                                                          std::unique_ptr<collective::Group> group,
                                                          HostRanks::Options options,
-                                                         const Flags& flags) {
+                                                         const Flags& flags,
+                                                         std::optional<CardRanks::Options> card) {
   PADDLE_TRY_STATUS(parameter::validate(set));
   if (set.num_trainers() != group->size()) {
     return Error{Errc::kUsage, fmt::format("a group of {} ranks for {} trainers", group->size(),
@@ -50,6 +51,13 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
   const bool is_local = LocalRounds::are_of(client->set_);
   if (flags.packs && (is_local || client->group_->has_levels())) {
     return client->fail({Errc::kUsage, "a wire of bf16 is neither for local_sgd nor node_groups"});
+  }
+  if (card && !is_local && !flags.packs && !client->group_->has_levels() &&
+      CardRanks::can_keep(client->set_)) {
+    auto ranks = CardRanks::create(client->set_, *client->group_, *std::move(card));
+    if (!ranks) return client->fail(std::move(ranks).error());
+    client->ranks_ = *std::move(ranks);
+    return client;
   }
   if (is_local) options.floats_beside = LocalRounds::floats_of_element(client->set_);
   auto ranks = HostRanks::create(client->set_, *client->group_, std::move(options));
@@ -161,7 +169,10 @@ Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
   PADDLE_TRY_STATUS(pull_rows(rows));
   if (dense.empty()) return {};
   if (!optim::has_average(set_.optimizer())) return ranks_->lend(dense);
-  for (client::DenseParameter& one : dense) one.lent = {};
+  for (client::DenseParameter& one : dense) {
+    one.lent = {};
+    one.card.value = nullptr;
+  }
   AverageSink sink(*ranks_, dense);
   return fetch(Wish::kAverages, sink);
 }

@@ -13,6 +13,7 @@
 
 #include "engine/client/parameter_client.h"
 #include "engine/client/snapshots/snapshot_parts.h"
+#include "engine/strategy/collective/card_ranks.h"
 #include "engine/strategy/collective/local_rounds.h"
 
 namespace paddle::strategy {
@@ -27,11 +28,12 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
     std::uint32_t uneven = 0;
     bool packs = false;  // as in HostRanks::Options
   };
-  // kUsage, kResource.
+  // Dense parameters are kept on the card, if there is one and what the job does with them can be
+  // done there. kUsage, kResource.
   static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
                                                      std::unique_ptr<collective::Group> group,
-                                                     HostRanks::Options options,
-                                                     const Flags& flags);
+                                                     HostRanks::Options options, const Flags& flags,
+                                                     std::optional<CardRanks::Options> card = {});
 
   Status ready() override;
   client::JobProgress progress() const override;
@@ -53,8 +55,11 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   void ask_to_stop() override { asks_to_stop_ = true; }
   bool stop_asked() const override { return stop_asked_; }
   Status leave() override;
-  void interrupt(const Error& why) override { group_->abort(why); }
-  void abandon(const Error& why) override { group_->abort(why); }
+  void interrupt(const Error& why) override {
+    group_->abort(why);
+    ranks_->interrupt(why);
+  }
+  void abandon(const Error& why) override { interrupt(why); }
   // Waits so long for the group to fail; the first cause, or OK.
   Status watch(Duration patience) {
     return group_->watch(std::chrono::steady_clock::now() + patience);

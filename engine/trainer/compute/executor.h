@@ -1,9 +1,11 @@
 // Computation of a batch: forward and, in training, backward.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "base/result.h"
+#include "engine/device/device.h"
 #include "engine/nn/run.h"
 #include "engine/trainer/compute/score.h"
 
@@ -19,6 +21,8 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  // Where dense parameters may stay on a card (nn::Parameters::card).
+  virtual std::optional<device::Lane> lane() const { return std::nullopt; }
   // The run is that of a whole batch, with a lookup for each sparse table. In training the
   // gradients are overwritten; a test has none. kData: as Network::forward.
   virtual Result<Score> run(const nn::Run& batch, Gradients gradients) = 0;

@@ -15,6 +15,9 @@ class GpuExecutor final : public Executor {
   static Result<std::unique_ptr<GpuExecutor>> make(const nn::Network& network,
                                                    std::unique_ptr<device::Device> device);
 
+  std::optional<device::Lane> lane() const override {
+    return device::Lane{device_.get(), executor_->stream()};
+  }
   Result<Score> run(const nn::Run& batch, Gradients gradients) override;
 
  private:

@@ -22,9 +22,9 @@ Error missing_library() {
   return {Errc::kResource, "libcublasLt.so.13 was not found; tried /usr/local/cuda/lib64", kHint};
 }
 
-FakeDriver::FakeDriver(std::uint32_t cards, std::size_t memory_bytes) {
+FakeDriver::FakeDriver(std::uint32_t cards, std::size_t memory_bytes, const std::string& serial) {
   for (std::uint32_t i = 0; i < cards; ++i) {
-    cards_.push_back({i, "Fake", "GPU-fake-" + std::to_string(i), memory_bytes});
+    cards_.push_back({i, "Fake", "GPU-" + serial + "-" + std::to_string(i), memory_bytes});
   }
 }
 

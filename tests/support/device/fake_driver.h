@@ -19,8 +19,9 @@ Error missing_library();
 
 class FakeDriver final : public device::Driver {
  public:
-  // As many cards: "Fake", UUIDs GPU-fake-0, ...
-  explicit FakeDriver(std::uint32_t cards, std::size_t memory_bytes = std::size_t{1} << 30U);
+  // As many cards: "Fake", UUIDs GPU-<serial>-0, ...
+  explicit FakeDriver(std::uint32_t cards, std::size_t memory_bytes = std::size_t{1} << 30U,
+                      const std::string& serial = "fake");
 
   // From now on all calls fail, or none.
   void fail(std::optional<Error> error) { error_ = std::move(error); }

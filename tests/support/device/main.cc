@@ -1,9 +1,9 @@
 // `paddle` with cards of host memory, for tests: PADDLE_FAKE_CARDS of them (1), of
-// PADDLE_FAKE_MEMORY_MIB each (1024), whose orders run as PADDLE_FAKE_SEED says (0); or
-// PADDLE_FAKE_FAILURE: no_driver, old_driver or missing_library. What fails later does in the
-// trainer PADDLE_FAKE_FAULTY (0) alone: PADDLE_FAKE_ORDER_FAILS or PADDLE_FAKE_ORDER_HANGS, the nth
-// order; PADDLE_FAKE_SUM_FAILS, the nth sum; PADDLE_FAKE_UNDER_WAY=1: no call on communicators
-// ends; PADDLE_FAKE_ABORT_HANGS=1.
+// PADDLE_FAKE_MEMORY_MIB each (1024), with PADDLE_FAKE_SERIAL in their UUIDs (fake), whose orders
+// run as PADDLE_FAKE_SEED says (0); or PADDLE_FAKE_FAILURE: no_driver, old_driver or
+// missing_library. What fails later does in the trainer PADDLE_FAKE_FAULTY (0) alone:
+// PADDLE_FAKE_ORDER_FAILS or PADDLE_FAKE_ORDER_HANGS, the nth order; PADDLE_FAKE_SUM_FAILS, the nth
+// sum; PADDLE_FAKE_UNDER_WAY=1: no call on communicators ends; PADDLE_FAKE_ABORT_HANGS=1.
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -48,8 +48,10 @@ void add_faults(paddle::test::FakeDevice& device) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   paddle::keep_freed_memory();
+  const std::string_view serial = variable("PADDLE_FAKE_SERIAL");
   paddle::test::FakeDriver driver(static_cast<std::uint32_t>(number("PADDLE_FAKE_CARDS", 1)),
-                                  number("PADDLE_FAKE_MEMORY_MIB", 1024) << 20U);
+                                  number("PADDLE_FAKE_MEMORY_MIB", 1024) << 20U,
+                                  serial.empty() ? "fake" : std::string(serial));
   driver.set_seed(number("PADDLE_FAKE_SEED", 0));
   driver.on_open(add_faults);
   const std::string_view failure = variable("PADDLE_FAKE_FAILURE");

@@ -1,0 +1,257 @@
+#include "engine/strategy/collective/card_ranks.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engine/optim/initial.h"
+
+namespace paddle::strategy {
+namespace {
+
+// For a sum to come, while the other ranks live.
+constexpr Duration kPatience = std::chrono::seconds(60);
+constexpr Duration kJoinPatience = std::chrono::seconds(120);
+constexpr Duration kWatch = std::chrono::milliseconds(1);
+
+TimePoint clock_now() {
+  return SteadyClock().now();
+}
+
+bool clips(const wire::ParameterSet& set) {
+  return set.optimizer().clip_norm() > 0 || set.optimizer().clip_global_norm() > 0 ||
+         std::ranges::any_of(set.parameters(), [](const wire::ParameterSpec& spec) {
+           return !spec.sparse() && spec.clip_norm() > 0;
+         });
+}
+
+}  // namespace
+
+bool CardRanks::can_keep(const wire::ParameterSet& set) {
+  return !clips(set);
+}
+
+CardRanks::CardRanks(const wire::ParameterSet& set, collective::Group& group, Options options)
+    : set_(set),
+      group_(group),
+      options_(std::move(options)),
+      device_(*options_.lane.device),
+      layout_(set, group.size()),
+      state_width_(static_cast<std::uint32_t>(optim::state_width(set.optimizer()))),
+      update_counts_(static_cast<std::size_t>(set.parameters_size())),
+      values_(device_),
+      gradients_(device_),
+      state_(device_),
+      room_(device_),
+      turn_(std::make_unique<Turn>(device_)) {}
+
+// Nothing that the card still runs may use what goes: a sum that failed ends with its group, and
+// what was given to the stream after it runs then.
+CardRanks::~CardRanks() {
+  cards_.reset();
+  if (!done_) return;
+  device_.record(options_.lane.stream, done_->handle());
+  (void)device_.wait(done_->handle(), clock_now() + kPatience);
+}
+
+Result<std::unique_ptr<CardRanks>> CardRanks::create(const wire::ParameterSet& set,
+                                                     collective::Group& group, Options options) {
+  std::unique_ptr<CardRanks> ranks(new CardRanks(set, group, std::move(options)));
+  PADDLE_TRY_STATUS(ranks->start());
+  PADDLE_TRY_STATUS(ranks->join_cards());
+  const device::Card& card = ranks->device_.card();
+  log_info("dense parameters stay on GPU {} ({})", card.index, card.name);
+  return ranks;
+}
+
+Status CardRanks::start() {
+  const std::size_t elements = layout_.elements();
+  PADDLE_TRY(done_, device::Event::make(device_));
+  std::size_t longest = 0;
+  for (const std::uint32_t parameter : layout_.dense()) {
+    const wire::ParameterSpec& spec = set_.parameters(static_cast<int>(parameter));
+    rules_.emplace_back(set_.optimizer(), spec);
+    if (!rules_.back().is_static()) updated_.push_back(parameter);
+    longest = std::max(longest, layout_.parameter(parameter).size());
+  }
+  PADDLE_TRY_STATUS(values_.reserve(elements));
+  PADDLE_TRY_STATUS(gradients_.reserve(elements));
+  PADDLE_TRY_STATUS(state_.reserve(elements * state_width_));
+  PADDLE_TRY_STATUS(room_.reserve(longest));
+  PADDLE_TRY_STATUS(turn_->updates.reserve(updated_.size()));
+  PADDLE_TRY_STATUS(turn_->on_card.reserve(updated_.size()));
+  PADDLE_TRY_STATUS(turn_->flags.reserve(updated_.size()));
+  PADDLE_TRY_STATUS(turn_->found.reserve(updated_.size()));
+  // The room between parameters is summed too.
+  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, values_.data()});
+  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
+  std::vector<float> value;
+  std::vector<float> state;
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    const std::uint32_t parameter = layout_.dense()[i];
+    value.resize(layout_.parameter(parameter).size());
+    state.resize(value.size() * state_width_);
+    optim::fill_initial(value, set_.parameters(static_cast<int>(parameter)), set_.seed(), 0);
+    rules_[i].start(value, state);
+    PADDLE_TRY_STATUS(write(plane(parameter, 0), value));
+    for (std::uint32_t p = 1; p <= state_width_; ++p) {
+      PADDLE_TRY_STATUS(write(plane(parameter, p), std::span<const float>(state).subspan(
+                                                       (p - 1) * value.size(), value.size())));
+    }
+  }
+  return {};
+}
+
+Status CardRanks::join_cards() {
+  if (group_.size() == 1) return {};
+  const std::set<std::uint64_t> hosts(group_.hosts().begin(), group_.hosts().end());
+  if (hosts.size() > 1 && !options_.may_be_clear) {
+    return Error{Errc::kUsage,
+                 fmt::format("the trainers' cards are on {} hosts, and NCCL's connections between "
+                             "them are neither proven nor sealed",
+                             hosts.size()),
+                 "on a network that you trust, say nccl_clear = true in the cluster file; or train "
+                 "with dense = \"sync\""};
+  }
+  device::CommunicatorId id{};
+  if (group_.rank() == 0) {
+    PADDLE_TRY(id, device_.make_communicator_id());
+  }
+  PADDLE_TRY_STATUS(group_.broadcast(0, id).wait());
+  PADDLE_TRY(cards_,
+             device::CardGroup::join(device_, id, {group_.rank(), group_.size(), options_.job},
+                                     clock_now() + kJoinPatience));
+  return {};
+}
+
+float* CardRanks::plane(std::uint32_t parameter, std::uint32_t plane) const {
+  const std::size_t at = layout_.parameter(parameter).begin;
+  if (plane == 0) return values_.data() + at;
+  return state_.data() + (plane - 1) * layout_.elements() + at;
+}
+
+Status CardRanks::write(float* to, std::span<const float> from) {
+  if (from.empty()) return {};
+  std::ranges::copy(from, room_.data());
+  device_.upload(options_.lane.stream, reinterpret_cast<const std::byte*>(room_.data()),
+                 reinterpret_cast<std::byte*>(to), from.size_bytes());
+  return wait();
+}
+
+Status CardRanks::lend(std::span<client::DenseParameter> parameters) {
+  for (client::DenseParameter& one : parameters) {
+    if (one.parameter >= update_counts_.size() ||
+        set_.parameters(static_cast<int>(one.parameter)).sparse()) {
+      return Error{Errc::kUsage, fmt::format("parameter {} is not dense", one.parameter)};
+    }
+    one.card = {plane(one.parameter, 0),
+                gradients_.data() + layout_.parameter(one.parameter).begin};
+  }
+  return {};
+}
+
+Result<std::string> CardRanks::take(std::span<client::DenseParameter>) {
+  return std::string();
+}
+
+Status CardRanks::update(std::span<const float> shares, float learning_rate) {
+  PADDLE_TRY_STATUS(finish());
+  const float share = shares[group_.rank()];
+  const std::size_t elements = layout_.elements();
+  if (share == 0) {  // an earlier step has added up these
+    device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
+  } else if (share != 1) {
+    device_.launch(options_.lane.stream,
+                   kernels::device::Scale{elements, share, gradients_.data()});
+  }
+  if (cards_ != nullptr) {
+    PADDLE_TRY_STATUS(
+        cards_->sum(options_.lane.stream, gradients_.data(), elements, clock_now() + kPatience));
+  }
+  std::size_t first = 0;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    if (rules_[i].is_static()) continue;
+    const std::uint32_t parameter = layout_.dense()[i];
+    const std::uint64_t count = ++update_counts_[parameter];
+    const std::size_t size = layout_.parameter(parameter).size();
+    turn_->updates.data()[number++] = {
+        .first = first,
+        .step = rules_[i].step(learning_rate, count),
+        .value = plane(parameter, 0),
+        .gradient = gradients_.data() + layout_.parameter(parameter).begin,
+        .state = state_width_ > 0 ? plane(parameter, 1) : nullptr,
+        .plane_stride = elements,
+        .average = rules_[i].has_average() ? plane(parameter, state_width_) : nullptr,
+        .average_weight = rules_[i].has_average() ? rules_[i].average_weight(count) : 0};
+    first += size;
+  }
+  if (number == 0) return {};
+  device_.upload(options_.lane.stream, reinterpret_cast<const std::byte*>(turn_->updates.data()),
+                 reinterpret_cast<std::byte*>(turn_->on_card.data()),
+                 number * sizeof(kernels::device::UpdatedParameter));
+  device_.launch(options_.lane.stream,
+                 kernels::device::Fill{number, 0, reinterpret_cast<float*>(turn_->flags.data())});
+  device_.launch(options_.lane.stream, kernels::device::Update{first, number, turn_->on_card.data(),
+                                                               turn_->flags.data()});
+  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(turn_->flags.data()),
+                   reinterpret_cast<std::byte*>(turn_->found.data()),
+                   number * sizeof(std::uint32_t));
+  device_.record(options_.lane.stream, done_->handle());
+  is_under_way_ = true;
+  // A sum that never comes is told here, and not by whoever uses the stream next.
+  return cards_ == nullptr ? Status() : finish();
+}
+
+Status CardRanks::wait() {
+  is_under_way_ = false;
+  device_.record(options_.lane.stream, done_->handle());
+  const TimePoint deadline = clock_now() + kPatience;
+  if (cards_ == nullptr) return device_.wait(done_->handle(), deadline);
+  return cards_->wait(done_->handle(), deadline,
+                      [this] { return group_.watch(clock_now() + kWatch); });
+}
+
+Status CardRanks::finish() {
+  if (!is_under_way_) return {};
+  PADDLE_TRY_STATUS(wait());
+  for (std::size_t i = 0; i < updated_.size(); ++i) {
+    if (turn_->found.data()[i] == 0) continue;
+    return Error{
+        Errc::kFailed,
+        fmt::format("the gradients of a step made values of '{}' or their optimizer's state "
+                    "not finite",
+                    set_.parameters(static_cast<int>(updated_[i])).name()),
+        "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm"};
+  }
+  return {};
+}
+
+Status CardRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t of,
+                         std::span<float> into) {
+  PADDLE_TRY_STATUS(finish());
+  if (root != group_.rank() || into.empty()) return {};
+  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(plane(parameter, of)),
+                   reinterpret_cast<std::byte*>(room_.data()), into.size_bytes());
+  PADDLE_TRY_STATUS(wait());
+  std::copy_n(room_.data(), into.size(), into.begin());
+  return {};
+}
+
+Status CardRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t to,
+                         std::span<const float> from, std::uint64_t update_count) {
+  PADDLE_TRY_STATUS(finish());
+  update_counts_[parameter] = update_count;
+  std::vector<float> values(layout_.parameter(parameter).size());
+  if (!from.empty()) std::ranges::copy(from, values.begin());
+  PADDLE_TRY_STATUS(group_.broadcast(root, std::as_writable_bytes(std::span(values))).wait());
+  return write(plane(parameter, to), values);
+}
+
+void CardRanks::interrupt(const Error& why) {
+  if (cards_ != nullptr) cards_->abort(why);
+}
+
+}  // namespace paddle::strategy

@@ -1,0 +1,92 @@
+// Dense parameters of a rank in the memory of its card. Every rank adds up all gradients and makes
+// the whole update, which has the same bits on each.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/collective/group.h"
+#include "engine/device/card_group.h"
+#include "engine/device/handles.h"
+#include "engine/optim/optimizer.h"
+#include "engine/strategy/collective/dense_ranks.h"
+
+namespace paddle::strategy {
+
+class CardRanks final : public DenseRanks {
+ public:
+  struct Options {
+    device::Lane lane;  // computes the gradients, and reads the values afterwards
+    std::string job;    // its name, for messages of NCCL
+    // NCCL's own connections are neither proven nor sealed: whether they may leave this host.
+    bool may_be_clear = false;
+  };
+  // Whether the gradients of the set are used by sums and updates alone, which a card can do.
+  static bool can_keep(const wire::ParameterSet& set);
+  // The set is valid, and can be kept. It, the group and the device outlive the parameters.
+  // kResource: the card has no room, or there is no NCCL. kUsage: it may not leave this host.
+  static Result<std::unique_ptr<CardRanks>> create(const wire::ParameterSet& set,
+                                                   collective::Group& group, Options options);
+  ~CardRanks() override;
+
+  Status lend(std::span<client::DenseParameter> parameters) override;
+  // They are there already; a rank without a batch has none.
+  Result<std::string> take(std::span<client::DenseParameter> parameters) override;
+  std::span<float> carried() override { return {}; }
+  Status update(std::span<const float> shares, float learning_rate) override;
+  Status settle() override { return finish(); }
+
+  Status gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                std::span<float> into) override;
+  Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
+                std::span<const float> from, std::uint64_t update_count) override;
+  void interrupt(const Error& why) override;
+
+  std::uint64_t update_count(std::uint32_t parameter) const override {
+    return update_counts_[parameter];
+  }
+  std::uint32_t state_width() const override { return state_width_; }
+  const GroupLayout& layout() const override { return layout_; }
+
+ private:
+  // Memory for the copies up and down of one update.
+  struct Turn {
+    explicit Turn(device::Device& device)
+        : updates(device), on_card(device), flags(device), found(device) {}
+    device::PinnedMemory<kernels::device::UpdatedParameter> updates;
+    device::CardMemory<kernels::device::UpdatedParameter> on_card;
+    device::CardMemory<std::uint32_t> flags;
+    device::PinnedMemory<std::uint32_t> found;
+  };
+
+  CardRanks(const wire::ParameterSet& set, collective::Group& group, Options options);
+  Status join_cards();
+  Status start();
+  // First float of a plane of a parameter.
+  float* plane(std::uint32_t parameter, std::uint32_t plane) const;
+  Status write(float* to, std::span<const float> from);
+  Status finish();
+  Status wait();
+
+  const wire::ParameterSet& set_;
+  collective::Group& group_;
+  const Options options_;
+  device::Device& device_;
+  GroupLayout layout_;
+  std::uint32_t state_width_;
+  std::vector<optim::UpdateRule> rules_;      // of layout_.dense()
+  std::vector<std::uint32_t> updated_;        // parameters that are not static
+  std::vector<std::uint64_t> update_counts_;  // by parameter
+  device::CardMemory<float> values_;
+  device::CardMemory<float> gradients_;
+  device::CardMemory<float> state_;   // planes of all elements
+  device::PinnedMemory<float> room_;  // for what goes to the host or comes from it
+  std::unique_ptr<Turn> turn_;
+  std::optional<device::Event> done_;
+  bool is_under_way_ = false;
+  std::unique_ptr<device::CardGroup> cards_;  // null: this rank is alone
+};
+
+}  // namespace paddle::strategy
