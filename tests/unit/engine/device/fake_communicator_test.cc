@@ -99,6 +99,9 @@ TEST(FakeCommunicator, ACardGoesOnWhileItsHostAsksForNothing) {
 }
 
 TEST(FakeCommunicator, RanksMayBeProcesses) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer has no threads after a fork";
+#endif
   FakeDevice device;
   const CommunicatorId id = expect(device.make_communicator_id());
   const pid_t child = ::fork();
