@@ -55,7 +55,7 @@ CardGroup::~CardGroup() {
   shared_->changed.wait_for(lock, kEndMax, [this] { return shared_->has_ended; });
 }
 
-Error CardGroup::fail(Error why) {
+Error CardGroup::fail(const Error& why) {
   abort(why);
   const std::scoped_lock lock(shared_->mutex);
   return *shared_->failure;
@@ -74,7 +74,7 @@ Status CardGroup::wait_until(IsDone is_done, Rest rest, const char* what, TimePo
   const TimePoint spin_until = clock_now() + kSpin;
   for (;;) {
     Result<bool> done = call(is_done);
-    if (!done) return fail(std::move(done).error());
+    if (!done) return fail(done.error());
     if (*done) return {};
     const TimePoint now = clock_now();
     if (now >= deadline) {
@@ -83,7 +83,7 @@ Status CardGroup::wait_until(IsDone is_done, Rest rest, const char* what, TimePo
                    "the logs of the other trainers may say more"});
     }
     if (now < spin_until) continue;
-    if (Status rested = rest(); !rested) return fail(std::move(rested).error());
+    if (Status rested = rest(); !rested) return fail(rested.error());
   }
 }
 
@@ -111,7 +111,7 @@ Status CardGroup::taken_up(TimePoint deadline) {
 Status CardGroup::sum(StreamHandle stream, float* values, std::size_t count, TimePoint deadline) {
   PADDLE_TRY_STATUS(taken_up(deadline));
   const auto begin = [&] { return shared_->communicator->begin_sum(stream, values, count); };
-  if (Status begun = call(begin); !begun) return fail(std::move(begun).error());
+  if (Status begun = call(begin); !begun) return fail(begun.error());
   return taken_up(deadline);
 }
 

@@ -49,7 +49,7 @@ class CardGroup {
   template <class Call>
   auto call(const Call& make) -> decltype(make());
   Status taken_up(TimePoint deadline);
-  Error fail(Error why);
+  Error fail(const Error& why);
 
   Device& device_;
   std::shared_ptr<Shared> shared_;

@@ -55,12 +55,13 @@ struct Update {
       constexpr auto kPlanes = static_cast<int>(Rule::kPlanes);
       optim::State state{};
       float* const planes = of.state + i;
-      for (int p = 0; p < kPlanes; ++p) state[p] = planes[p * of.plane_stride];
+      for (int p = 0; p < kPlanes; ++p)
+        state[p] = planes[static_cast<std::size_t>(p) * of.plane_stride];
       const float value = optim::updated(of.step.k, rule, of.value[i], of.gradient[i], state);
       of.value[i] = value;
       largest.raise(value);
       for (int p = 0; p < kPlanes; ++p) {
-        planes[p * of.plane_stride] = state[p];
+        planes[static_cast<std::size_t>(p) * of.plane_stride] = state[p];
         largest.raise(state[p]);
       }
     }

@@ -95,10 +95,10 @@ Status CardRanks::start() {
     state.resize(value.size() * state_width_);
     optim::fill_initial(value, set_.parameters(static_cast<int>(parameter)), set_.seed(), 0);
     rules_[i].start(value, state);
-    PADDLE_TRY_STATUS(write(plane(parameter, 0), value));
+    PADDLE_TRY_STATUS(write(at(parameter, 0), value));
     for (std::uint32_t p = 1; p <= state_width_; ++p) {
-      PADDLE_TRY_STATUS(write(plane(parameter, p), std::span<const float>(state).subspan(
-                                                       (p - 1) * value.size(), value.size())));
+      PADDLE_TRY_STATUS(write(at(parameter, p), std::span<const float>(state).subspan(
+                                                    (p - 1) * value.size(), value.size())));
     }
   }
   return {};
@@ -126,10 +126,10 @@ Status CardRanks::join_cards() {
   return {};
 }
 
-float* CardRanks::plane(std::uint32_t parameter, std::uint32_t plane) const {
-  const std::size_t at = layout_.parameter(parameter).begin;
-  if (plane == 0) return values_.data() + at;
-  return state_.data() + (plane - 1) * layout_.elements() + at;
+float* CardRanks::at(std::uint32_t parameter, std::uint32_t plane) const {
+  const std::size_t offset = layout_.parameter(parameter).begin;
+  if (plane == 0) return values_.data() + offset;
+  return state_.data() + (plane - 1) * layout_.elements() + offset;
 }
 
 Status CardRanks::write(float* to, std::span<const float> from) {
@@ -146,8 +146,7 @@ Status CardRanks::lend(std::span<client::DenseParameter> parameters) {
         set_.parameters(static_cast<int>(one.parameter)).sparse()) {
       return Error{Errc::kUsage, fmt::format("parameter {} is not dense", one.parameter)};
     }
-    one.card = {plane(one.parameter, 0),
-                gradients_.data() + layout_.parameter(one.parameter).begin};
+    one.card = {at(one.parameter, 0), gradients_.data() + layout_.parameter(one.parameter).begin};
   }
   return {};
 }
@@ -180,11 +179,11 @@ Status CardRanks::update(std::span<const float> shares, float learning_rate) {
     turn_->updates.data()[number++] = {
         .first = first,
         .step = rules_[i].step(learning_rate, count),
-        .value = plane(parameter, 0),
+        .value = at(parameter, 0),
         .gradient = gradients_.data() + layout_.parameter(parameter).begin,
-        .state = state_width_ > 0 ? plane(parameter, 1) : nullptr,
+        .state = state_width_ > 0 ? at(parameter, 1) : nullptr,
         .plane_stride = elements,
-        .average = rules_[i].has_average() ? plane(parameter, state_width_) : nullptr,
+        .average = rules_[i].has_average() ? at(parameter, state_width_) : nullptr,
         .average_weight = rules_[i].has_average() ? rules_[i].average_weight(count) : 0};
     first += size;
   }
@@ -229,25 +228,25 @@ Status CardRanks::finish() {
   return {};
 }
 
-Status CardRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t of,
+Status CardRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                          std::span<float> into) {
   PADDLE_TRY_STATUS(finish());
   if (root != group_.rank() || into.empty()) return {};
-  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(plane(parameter, of)),
+  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(at(parameter, plane)),
                    reinterpret_cast<std::byte*>(room_.data()), into.size_bytes());
   PADDLE_TRY_STATUS(wait());
   std::copy_n(room_.data(), into.size(), into.begin());
   return {};
 }
 
-Status CardRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t to,
+Status CardRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                          std::span<const float> from, std::uint64_t update_count) {
   PADDLE_TRY_STATUS(finish());
   update_counts_[parameter] = update_count;
   std::vector<float> values(layout_.parameter(parameter).size());
   if (!from.empty()) std::ranges::copy(from, values.begin());
   PADDLE_TRY_STATUS(group_.broadcast(root, std::as_writable_bytes(std::span(values))).wait());
-  return write(plane(parameter, to), values);
+  return write(at(parameter, plane), values);
 }
 
 void CardRanks::interrupt(const Error& why) {

@@ -65,7 +65,7 @@ class CardRanks final : public DenseRanks {
   Status join_cards();
   Status start();
   // First float of a plane of a parameter.
-  float* plane(std::uint32_t parameter, std::uint32_t plane) const;
+  float* at(std::uint32_t parameter, std::uint32_t plane) const;
   Status write(float* to, std::span<const float> from);
   Status finish();
   Status wait();
