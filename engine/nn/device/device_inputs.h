@@ -34,7 +34,7 @@ class DeviceInputs {
   Result<bool> send(const Run& run, std::span<const std::size_t> table_rows, TimePoint deadline);
   // All work of the run has been given to the stream.
   void release() { uploads_.release(); }
-  // Which of several places the run has; addresses are those of the last run there.
+  // Index of the arena that the last run's arrays lie in; addresses differ from one to another.
   std::size_t turn() const { return uploads_.turn(); }
 
   const InputArrays& host(std::size_t input) const { return arrays_[input]; }

@@ -246,7 +246,8 @@ Status GroupClient::apply(Infos infos) {
   // A move has the learning rate in it.
   const float rate = local_ ? 1 : optim::learning_rate(set_.optimizer(), {samples_, passes_});
   if (has_samples) {
-    PADDLE_TRY_STATUS(ranks_->update(shares, rate));
+    // The others wait for this rank, and are to hear its own words.
+    if (const Status updated = ranks_->update(shares, rate); !updated) return fail(updated.error());
     if (local_) local_->on_round();
   }
   ++step_;

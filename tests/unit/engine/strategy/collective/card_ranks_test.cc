@@ -234,6 +234,18 @@ TEST(CardRanks, ARankThatIsLostDuringASumIsNamedByTheOthers) {
   });
 }
 
+TEST(CardRanks, ACardThatFailsIsTheCauseThatAllRanksTell) {
+  const auto set = set_of("sgd", kSliced, 2);
+  as_card_trainers(set, kSliced, [&](CardTrainer& rank) {
+    rank.run_pass(1);
+    if (rank.rank == 1) rank.card.device.fail_order(8);
+    Status pushed = rank.push();
+    for (int i = 0; i < 5 && pushed; ++i) pushed = rank.client.push(1, 1, rank.dense, {});
+    ASSERT_FALSE(pushed);
+    EXPECT_NE(pushed.error().message.find("Fake 1"), std::string::npos) << pushed.error().message;
+  });
+}
+
 TEST(CardRanks, AValueThatIsNoLongerFiniteIsNamed) {
   const auto set = set_of("sgd", kSliced, 1);
   as_card_trainers(set, kSliced, [&](CardTrainer& rank) {
