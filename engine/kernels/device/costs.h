@@ -91,56 +91,46 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-// The cost of a row of outputs, and its gradient.
-template <class Warp, class Formula>
-PADDLE_HD double cost_of_row(const Warp& warp, std::size_t width, const float* x,
-                             const float* labels, float scale, float* gradient, Formula formula) {
-  return warp.sum_double(width, [=](std::size_t c) {
-    const ElementCost one = formula(x[c], labels[c], scale);
-    if (gradient != nullptr) gradient[c] = one.slope;
-    return one.cost;
-  });
-}
+// Costs that are sums over the outputs of a row, each by Formula::of(output, label, scale).
+template <class Formula>
+struct OutputCosts {
+  static constexpr Shape kShape = Shape::kWarps;
+  std::size_t rows = 0;
+  std::size_t width = 0;
+  float cost_scale = 0;
+  ConstRows x;
+  ConstRows labels;
+  Rows gradient;  // null: none is written
+  double* costs = nullptr;
+  PADDLE_HD std::size_t count() const { return rows; }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const float* const output = x.row(index);
+    const float* const label = labels.row(index);
+    float* const slope = gradient.first == nullptr ? nullptr : gradient.row(index);
+    const float scale = cost_scale;
+    const double cost = warp.sum_double(width, [=](std::size_t c) {
+      const ElementCost one = Formula::of(output[c], label[c], scale);
+      if (slope != nullptr) slope[c] = one.slope;
+      return one.cost;
+    });
+    warp.once([&] { costs[index] = cost; });
+  }
+};
 
-// op::BinaryCrossEntropy and op::SquaredError, likewise.
-struct BinaryCrossEntropy {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  float cost_scale = 0;
-  ConstRows x;
-  ConstRows labels;
-  Rows gradient;
-  double* costs = nullptr;
-  PADDLE_HD std::size_t count() const { return rows; }
-  template <class Warp>
-  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
-    float* const slope = gradient.first == nullptr ? nullptr : gradient.row(index);
-    const double cost = cost_of_row(
-        warp, width, x.row(index), labels.row(index), cost_scale, slope,
-        [](float a, float b, float scale) { return binary_cross_entropy_of(a, b, scale); });
-    warp.once([&] { costs[index] = cost; });
+struct BinaryCrossEntropyFormula {
+  PADDLE_HD static ElementCost of(float x, float label, float scale) {
+    return binary_cross_entropy_of(x, label, scale);
   }
 };
-struct SquaredError {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t rows = 0;
-  std::size_t width = 0;
-  float cost_scale = 0;
-  ConstRows x;
-  ConstRows labels;
-  Rows gradient;
-  double* costs = nullptr;
-  PADDLE_HD std::size_t count() const { return rows; }
-  template <class Warp>
-  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
-    float* const slope = gradient.first == nullptr ? nullptr : gradient.row(index);
-    const double cost =
-        cost_of_row(warp, width, x.row(index), labels.row(index), cost_scale, slope,
-                    [](float a, float b, float scale) { return squared_error_of(a, b, scale); });
-    warp.once([&] { costs[index] = cost; });
+struct SquaredErrorFormula {
+  PADDLE_HD static ElementCost of(float x, float label, float scale) {
+    return squared_error_of(x, label, scale);
   }
 };
+// op::BinaryCrossEntropy and op::SquaredError.
+using BinaryCrossEntropy = OutputCosts<BinaryCrossEntropyFormula>;
+using SquaredError = OutputCosts<SquaredErrorFormula>;
 
 // sums[i] = costs[i * chunk] + ... in lanes: a warp for each chunk. The sums are summed up by the
 // same kernel, with one chunk.
