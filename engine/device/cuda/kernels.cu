@@ -42,6 +42,17 @@ class CudaWarp {
   __device__ void once(F f) const {
     if (lane_ == 0) f();
   }
+  // Fences on both sides of the count order the others' writes before what the last one reads.
+  __device__ bool is_last(std::uint32_t* counter, std::size_t warps) const {
+    __threadfence();
+    __syncwarp();
+    unsigned before = 0;
+    if (lane_ == 0) before = atomicAdd(counter, 1U);
+    if (__shfl_sync(kAll, before, 0) + 1 != warps) return false;
+    __threadfence();
+    if (lane_ == 0) *counter = 0;
+    return true;
+  }
 
  private:
   static constexpr unsigned kAll = 0xffffffffU;

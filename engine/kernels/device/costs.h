@@ -54,6 +54,56 @@ struct SoftmaxRowsBackward {
   }
 };
 
+// *sum = costs[0] + ..., in chunks of kCostChunk costs: each in lanes, then their sums in lanes.
+constexpr std::size_t kCostChunk = 1024;
+constexpr std::size_t cost_chunk_count(std::size_t size) {
+  return (size + kCostChunk - 1) / kCostChunk;
+}
+struct CostSum {
+  double* costs = nullptr;
+  double* chunks = nullptr;           // cost_chunk_count of them
+  std::uint32_t* counters = nullptr;  // one, and one for each chunk, for Warp::is_last
+  double* sum = nullptr;
+
+  // Of the warp that has written a cost: the last of a chunk adds it up.
+  template <class Warp>
+  PADDLE_HD void add(const Warp& warp, std::size_t index, std::size_t size) const {
+    const std::size_t chunk = index / kCostChunk;
+    if (warp.is_last(counters + 1 + chunk, end_of(chunk, size) - chunk * kCostChunk)) {
+      add_chunk(warp, chunk, size);
+    }
+  }
+  template <class Warp>
+  PADDLE_HD void add_chunk(const Warp& warp, std::size_t chunk, std::size_t size) const {
+    const double* const of = costs + chunk * kCostChunk;
+    const double of_chunk = warp.sum_double(end_of(chunk, size) - chunk * kCostChunk,
+                                            [=](std::size_t i) { return of[i]; });
+    warp.once([&] { chunks[chunk] = of_chunk; });
+    const std::size_t all = cost_chunk_count(size);
+    if (!warp.is_last(counters, all)) return;
+    const double* const sums = chunks;
+    const double total = warp.sum_double(all, [=](std::size_t i) { return sums[i]; });
+    warp.once([&] { *sum = total; });
+  }
+
+ private:
+  PADDLE_HD static std::size_t end_of(std::size_t chunk, std::size_t size) {
+    const std::size_t end = (chunk + 1) * kCostChunk;
+    return end < size ? end : size;
+  }
+};
+// Adds up costs that are there: a warp for each chunk.
+struct SumCosts {
+  static constexpr Shape kShape = Shape::kWarps;
+  std::size_t size = 0;
+  CostSum costs;
+  PADDLE_HD std::size_t count() const { return cost_chunk_count(size); }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    costs.add_chunk(warp, index, size);
+  }
+};
+
 // op::SoftmaxCrossEntropy. Where gradient.first is null, none is written.
 struct SoftmaxCrossEntropy {
   static constexpr Shape kShape = Shape::kWarps;
@@ -63,7 +113,7 @@ struct SoftmaxCrossEntropy {
   float cost_scale = 0;
   ConstRows logits;
   Rows gradient;
-  double* costs = nullptr;  // of each row
+  CostSum costs;  // of the rows
   std::uint32_t* predictions = nullptr;
   PADDLE_HD std::size_t count() const { return rows; }
   template <class Warp>
@@ -79,8 +129,9 @@ struct SoftmaxCrossEntropy {
     const float sum = warp.sum(width, [=](std::size_t c) { return exponential(x[c] - shift); });
     warp.once([&] {
       predictions[index] = first;
-      costs[index] = softmax_cost_of(sum, shift, x[label]);
+      costs.costs[index] = softmax_cost_of(sum, shift, x[label]);
     });
+    costs.add(warp, index, rows);
     if (gradient.first == nullptr) return;
     float* const slope = gradient.row(index);
     const float factor = cost_scale / sum;
@@ -101,7 +152,7 @@ struct OutputCosts {
   ConstRows x;
   ConstRows labels;
   Rows gradient;  // null: none is written
-  double* costs = nullptr;
+  CostSum costs;  // of the rows
   PADDLE_HD std::size_t count() const { return rows; }
   template <class Warp>
   PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
@@ -114,7 +165,8 @@ struct OutputCosts {
       if (slope != nullptr) slope[c] = one.slope;
       return one.cost;
     });
-    warp.once([&] { costs[index] = cost; });
+    warp.once([&] { costs.costs[index] = cost; });
+    costs.add(warp, index, rows);
   }
 };
 
@@ -131,28 +183,5 @@ struct SquaredErrorFormula {
 // op::BinaryCrossEntropy and op::SquaredError.
 using BinaryCrossEntropy = OutputCosts<BinaryCrossEntropyFormula>;
 using SquaredError = OutputCosts<SquaredErrorFormula>;
-
-// sums[i] = costs[i * chunk] + ... in lanes: a warp for each chunk. The sums are summed up by the
-// same kernel, with one chunk.
-constexpr std::size_t kCostChunk = 1024;
-constexpr std::size_t cost_chunk_count(std::size_t size) {
-  return (size + kCostChunk - 1) / kCostChunk;
-}
-struct SumCosts {
-  static constexpr Shape kShape = Shape::kWarps;
-  std::size_t size = 0;
-  const double* costs = nullptr;
-  double* sum = nullptr;
-  std::size_t chunk = 0;  // 0: all in one
-  PADDLE_HD std::size_t count() const { return chunk == 0 ? 1 : (size + chunk - 1) / chunk; }
-  template <class Warp>
-  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
-    const std::size_t begin = index * chunk;
-    const std::size_t end = chunk == 0 || begin + chunk > size ? size : begin + chunk;
-    const double* const of = costs + begin;
-    const double all = warp.sum_double(end - begin, [=](std::size_t i) { return of[i]; });
-    warp.once([&] { sum[index] = all; });
-  }
-};
 
 }  // namespace paddle::kernels::device

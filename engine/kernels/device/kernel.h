@@ -18,7 +18,6 @@ using Kernel =
                  SampledCostBackward, SampledTableBackward, SoftmaxRows, SoftmaxRowsBackward,
                  SoftmaxCrossEntropy, BinaryCrossEntropy, SquaredError, SumCosts, LayerNorm,
                  LayerNormBackward, PairSum, PairSumBackward, CosineSimilarity,
-                 CosineSimilarityBackward, ChunkSums, GainChunkSums, SumChunks, ThinProduct,
-                 Update>;
+                 CosineSimilarityBackward, SlopeSums, GainSums, ThinProduct, Update>;
 
 }  // namespace paddle::kernels::device

@@ -75,13 +75,14 @@ struct Occurrences {
   const std::uint32_t* starts = nullptr;
   const std::uint32_t* order = nullptr;
 
-  // gradient[row][c] += factor(i) * value(i, c) of each occurrence i of the row, in their order.
+  // gradient[row][c] = the sum of factor(i) * value(i, c) over the occurrences i of the row, in
+  // their order, or += when accumulate.
   template <class Warp, class Factor, class Value>
-  PADDLE_HD void add(const Warp& warp, std::size_t row, std::size_t width, float* gradient,
-                     Factor factor, Value value) const {
-    if (row >= *rows || starts[row] == starts[row + 1]) return;
+  PADDLE_HD void add(const Warp& warp, std::size_t row, std::size_t width, bool accumulate,
+                     float* gradient, Factor factor, Value value) const {
+    if (row >= *rows || (accumulate && starts[row] == starts[row + 1])) return;
     warp.each(width, [&](std::size_t c) {
-      float sum = gradient[row * width + c];
+      float sum = accumulate ? gradient[row * width + c] : 0.0F;
       for (std::uint32_t i = starts[row]; i < starts[row + 1]; ++i) {
         sum += factor(order[i]) * value(order[i], c);
       }
@@ -100,11 +101,12 @@ struct GatherBackward {
   const float* weights = nullptr;  // null: all 1
   ConstRows gradient;
   float* table_gradient = nullptr;
+  bool accumulate = false;
   PADDLE_HD std::size_t count() const { return rows_max; }
   template <class Warp>
   PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
     occurrences.add(
-        warp, index, width, table_gradient,
+        warp, index, width, accumulate, table_gradient,
         [this](std::uint32_t i) { return weights == nullptr ? 1.0F : weights[i]; },
         [this](std::uint32_t i, std::size_t c) {
           const Position at = position_of(i, columns);
@@ -125,11 +127,12 @@ struct PoolBackward {
   const float* scales = nullptr;   // of each bag; null: all 1
   ConstRows gradient;
   float* table_gradient = nullptr;
+  bool accumulate = false;
   PADDLE_HD std::size_t count() const { return rows_max; }
   template <class Warp>
   PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
     occurrences.add(
-        warp, index, width, table_gradient,
+        warp, index, width, accumulate, table_gradient,
         [this](std::uint32_t i) {
           const float scale = scales == nullptr ? 1.0F : scales[bags[i]];
           return weights == nullptr ? scale : scale * weights[i];
@@ -211,8 +214,8 @@ struct SampledCostBackward {
   }
 };
 
-// The gradients of weight and bias: a warp for each row of the table. An occurrence is the number
-// of a candidate, row * candidates + candidate; `width` of 1 and no x make it the bias's.
+// Adds to the gradients of weight and bias: a warp for each row of the table. An occurrence is the
+// number of a candidate, row * candidates + candidate; `width` of 1 and no x make it the bias's.
 struct SampledTableBackward {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows_max = 0;
@@ -226,7 +229,7 @@ struct SampledTableBackward {
   template <class Warp>
   PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
     occurrences.add(
-        warp, index, width, table_gradient,
+        warp, index, width, true, table_gradient,
         [this](std::uint32_t i) { return slopes.at(position_of(i, candidates)); },
         [this](std::uint32_t i, std::size_t c) {
           return x.first == nullptr ? 1.0F : x.row(position_of(i, candidates).row)[c];

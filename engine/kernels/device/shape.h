@@ -4,7 +4,8 @@
 //
 // Each of a warp's 32 lanes runs operator(), as far ahead of the others as it likes between two
 // calls of the warp's functions. Lane k is given the indices k, k + 32, ... by every one of them,
-// so a lane may read what it wrote itself for an index; nothing here reads what another one wrote.
+// so a lane may read what it wrote itself for an index; nothing here reads what another one wrote,
+// unless is_last() came between.
 #pragma once
 
 #include <cstddef>
@@ -84,6 +85,14 @@ class HostWarp {
   template <class F>
   void once(F f) const {
     f();
+  }
+  // True for the last of the `warps` warps that call it with this counter, in whatever order they
+  // run: it sees all that the others wrote before they called. The counter is 0 before the first
+  // and after the last.
+  bool is_last(std::uint32_t* counter, std::size_t warps) const {
+    if (++*counter != warps) return false;
+    *counter = 0;
+    return true;
   }
 
  private:

@@ -4,75 +4,98 @@
 
 #include <cstddef>
 
+#include "engine/kernels/device/elementwise.h"
 #include "engine/kernels/device/shape.h"
 #include "engine/kernels/row_formulas.h"
 
 namespace paddle::kernels::device {
 
-// Sums of columns over rows, in two kernels: each chunk of kChunkRows rows in order, then the
-// chunks in order.
+// to = the sums of columns over rows, or += when accumulate: each chunk of kChunkRows rows in
+// order, then the chunks in order. A warp for each chunk of each kWarpLanes columns; the last of
+// these columns adds up the chunks. Terms::sum(begin, end, column) adds up rows of a chunk.
 constexpr std::size_t kChunkRows = 256;
 constexpr std::size_t chunk_count(std::size_t rows) {
-  return (rows + kChunkRows - 1) / kChunkRows;
+  return rows == 0 ? 1 : (rows + kChunkRows - 1) / kChunkRows;
 }
-template <class Term>
-PADDLE_HD float sum_of_chunk(std::size_t chunk, std::size_t rows, Term term) {
-  const std::size_t begin = chunk * kChunkRows;
-  const std::size_t end = begin + kChunkRows < rows ? begin + kChunkRows : rows;
-  float sum = 0;
-  for (std::size_t r = begin; r < end; ++r) sum += term(r);
-  return sum;
+constexpr std::size_t column_blocks(std::size_t width) {
+  return (width + kWarpLanes - 1) / kWarpLanes;
 }
-struct ChunkSums {
-  static constexpr Shape kShape = Shape::kThreads;
+template <class Terms>
+struct ColumnSums {
+  static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows = 0;
   std::size_t width = 0;
-  ConstRows from;
-  float* chunks = nullptr;  // chunk_count(rows) x width
-  PADDLE_HD std::size_t count() const { return chunk_count(rows) * width; }
-  PADDLE_HD void operator()(std::size_t index) const {
-    const Position at = position_of(index, width);
-    chunks[index] =
-        sum_of_chunk(at.row, rows, [&](std::size_t r) { return from.row(r)[at.column]; });
+  Terms terms;
+  float* chunks = nullptr;            // chunk_count(rows) x width
+  std::uint32_t* counters = nullptr;  // of each block of columns, for Warp::is_last
+  float* to = nullptr;
+  bool accumulate = false;
+  PADDLE_HD std::size_t count() const { return chunk_count(rows) * column_blocks(width); }
+  template <class Warp>
+  PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
+    const Position at = position_of(index, column_blocks(width));  // row: the chunk
+    const std::size_t first = at.column * kWarpLanes;
+    const std::size_t columns = width - first < kWarpLanes ? width - first : kWarpLanes;
+    const std::size_t begin = at.row * kChunkRows;
+    const std::size_t end = begin + kChunkRows < rows ? begin + kChunkRows : rows;
+    warp.each(columns, [&](std::size_t c) {
+      chunks[at.row * width + first + c] = terms.sum(begin, end, first + c);
+    });
+    const std::size_t all = chunk_count(rows);
+    if (!warp.is_last(counters + at.column, all)) return;
+    warp.each(columns, [&](std::size_t c) {
+      const std::size_t column = first + c;
+      float sum = accumulate ? to[column] : 0.0F;
+      for (std::size_t i = 0; i < all; ++i) sum += chunks[i * width + column];
+      to[column] = sum;
+    });
   }
 };
-// The terms of the gradients of a layer norm's gain, gradient * (x - mean) * inverse.
-struct GainChunkSums {
-  static constexpr Shape kShape = Shape::kThreads;
-  std::size_t rows = 0;
+
+// The gradients of a layer's bias are sums of the layer's own, which a function of the layer first
+// multiplies by f'(kept), as Activation::backward takes it.
+struct SlopeTerms {
+  Rows gradient;
+  Function function = Function::kSigmoid;
+  ConstRows kept = {};  // null: there is no function
+  PADDLE_HD float sum(std::size_t begin, std::size_t end, std::size_t column) const {
+    float sum = 0;
+    if (kept.first == nullptr) {
+      for (std::size_t r = begin; r < end; ++r) sum += gradient.row(r)[column];
+      return sum;
+    }
+    with_function(function, [&](auto of) {
+      for (std::size_t r = begin; r < end; ++r) {
+        float& slope = gradient.row(r)[column];
+        slope = of.backward(kept.row(r)[column], slope);
+        sum += slope;
+      }
+    });
+    return sum;
+  }
+};
+using SlopeSums = ColumnSums<SlopeTerms>;
+
+// The gradients of a layer norm's gain: gradient * (x - mean) * inverse.
+struct GainTerms {
   std::size_t width = 0;
   const float* x = nullptr;
   const float* statistics = nullptr;
   const float* gradient = nullptr;
-  float* chunks = nullptr;
-  PADDLE_HD std::size_t count() const { return chunk_count(rows) * width; }
-  PADDLE_HD void operator()(std::size_t index) const {
-    const Position at = position_of(index, width);
-    chunks[index] = sum_of_chunk(at.row, rows, [&](std::size_t r) {
+  PADDLE_HD float sum(std::size_t begin, std::size_t end, std::size_t column) const {
+    float sum = 0;
+    for (std::size_t r = begin; r < end; ++r) {
       const LayerNormRow row{statistics[2 * r], statistics[2 * r + 1]};
-      const std::size_t i = r * width + at.column;
-      return gradient[i] * row.normal(x[i]);
-    });
+      const std::size_t i = r * width + column;
+      sum += gradient[i] * row.normal(x[i]);
+    }
+    return sum;
   }
 };
-// to = the sum of the chunks, or += when accumulate.
-struct SumChunks {
-  static constexpr Shape kShape = Shape::kThreads;
-  std::size_t chunks = 0;
-  std::size_t width = 0;
-  const float* from = nullptr;
-  float* to = nullptr;
-  bool accumulate = false;
-  PADDLE_HD std::size_t count() const { return width; }
-  PADDLE_HD void operator()(std::size_t index) const {
-    float sum = accumulate ? to[index] : 0.0F;
-    for (std::size_t i = 0; i < chunks; ++i) sum += from[i * width + index];
-    to[index] = sum;
-  }
-};
+using GainSums = ColumnSums<GainTerms>;
 
 // c = a b with a m x k and b k x n, packed, where n is at most kThinColumns: no library computes
-// that well. A warp for each row.
+// that well. Then the bias is added, then relu. A warp for each row.
 constexpr std::size_t kThinColumns = 4;
 struct ThinProduct {
   static constexpr Shape kShape = Shape::kWarps;
@@ -83,13 +106,20 @@ struct ThinProduct {
   const float* b = nullptr;
   Rows c;
   bool accumulate = false;
+  const float* bias = nullptr;  // optional
+  bool relu = false;
   PADDLE_HD std::size_t count() const { return m; }
   template <class Warp>
   PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
     const float* const row = a + index * k;
     for (std::size_t j = 0; j < n; ++j) {
       const float sum = warp.sum(k, [&](std::size_t i) { return row[i] * b[i * n + j]; });
-      warp.once([&] { put(sum, accumulate, c.row(index)[j]); });
+      warp.once([&] {
+        float& to = c.row(index)[j];
+        put(sum, accumulate, to);
+        if (bias != nullptr) to += bias[j];
+        if (relu) to = Relu::apply(to);
+      });
     }
   }
 };

@@ -19,16 +19,16 @@ struct UpdatedParameter {
   std::size_t plane_stride = 0;  // floats from one plane to the next
   float* average = nullptr;      // of the value; null: none
   float average_weight = 0;
+  // The update writes 1 where a value or its state is no longer finite.
+  std::uint32_t not_finite = 0;
 };
 
 // One thread an element.
 struct Update {
   static constexpr Shape kShape = Shape::kThreads;
-  std::size_t size = 0;                         // elements of all parameters
-  std::size_t parameters = 0;                   // at least 1
-  const UpdatedParameter* parameter = nullptr;  // in the card's memory; none is empty
-  // Of each parameter; 1 is written where a value or its state is no longer finite.
-  std::uint32_t* not_finite = nullptr;
+  std::size_t size = 0;                   // elements of all parameters
+  std::size_t parameters = 0;             // at least 1
+  UpdatedParameter* parameter = nullptr;  // in the card's memory; none is empty
 
   PADDLE_HD std::size_t count() const { return size; }
   PADDLE_HD void operator()(std::size_t index) const {
@@ -41,7 +41,7 @@ struct Update {
       of.average[i] = optim::moved_average(of.average_weight, of.value[i], of.average[i]);
       largest.raise(of.average[i]);
     }
-    if (!largest.is_finite()) not_finite[number] = 1;
+    if (!largest.is_finite()) parameter[number].not_finite = 1;
   }
 
  private:

@@ -42,10 +42,13 @@ struct ScratchMeter {
   // And after them the sums of their chunks.
   void need_costs(std::size_t each) {
     const std::size_t costs = rows * each;
-    sizes.costs = std::max(sizes.costs, costs + kernels::device::cost_chunk_count(costs));
+    const std::size_t chunks = kernels::device::cost_chunk_count(costs);
+    sizes.costs = std::max(sizes.costs, costs + chunks);
+    sizes.counters = std::max(sizes.counters, 1 + chunks);
   }
   void need_chunks(std::size_t width) {
     sizes.chunks = std::max(sizes.chunks, kernels::device::chunk_count(rows) * width);
+    sizes.counters = std::max(sizes.counters, kernels::device::column_blocks(width));
   }
 };
 
@@ -61,20 +64,22 @@ ScratchSizes ScratchSizes::of(const Plan& plan, std::size_t rows, kernels::Compu
 Result<DeviceFrame> DeviceFrame::make(const Plan& plan, device::Device& device,
                                       device::StreamHandle compute, WantedResults wanted) {
   PADDLE_TRY(DeviceInputs inputs, DeviceInputs::make(plan, device, compute));
-  return DeviceFrame(plan, device, std::move(inputs), std::move(wanted));
+  return DeviceFrame(plan, {&device, compute}, std::move(inputs), std::move(wanted));
 }
 
-DeviceFrame::DeviceFrame(const Plan& plan, device::Device& device, DeviceInputs inputs,
+DeviceFrame::DeviceFrame(const Plan& plan, device::Lane compute, DeviceInputs inputs,
                          WantedResults wanted)
     : plan_(plan),
+      compute_(compute),
       inputs_(std::move(inputs)),
-      results_(plan, device, std::move(wanted)),
+      results_(plan, *compute.device, std::move(wanted)),
       table_rows_(plan.parameter_gradients.size()),
-      costs_(device),
-      chunks_(device),
-      factors_{device::CardMemory<std::uint16_t>(device),
-               device::CardMemory<std::uint16_t>(device)} {
-  for (std::size_t i = 0; i < plan.buffers.size(); ++i) buffers_.emplace_back(device);
+      costs_(*compute.device),
+      chunks_(*compute.device),
+      counters_(*compute.device),
+      factors_{device::CardMemory<std::uint16_t>(*compute.device),
+               device::CardMemory<std::uint16_t>(*compute.device)} {
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) buffers_.emplace_back(*compute.device);
 }
 
 Status DeviceFrame::begin(const Run& run, TimePoint deadline) {
@@ -110,6 +115,14 @@ Result<bool> DeviceFrame::reserve(const Run& run) {
   };
   PADDLE_TRY_STATUS(reserve_one(costs_, sizes.costs));
   PADDLE_TRY_STATUS(reserve_one(chunks_, sizes.chunks));
+  PADDLE_TRY(const bool has_new_counters, counters_.reserve(sizes.counters));
+  if (has_new_counters) {
+    moved = true;
+    compute_.device->launch(
+        compute_.stream, kernels::device::Fill{.size = counters_.capacity(),
+                                               .value = 0,
+                                               .to = reinterpret_cast<float*>(counters_.data())});
+  }
   PADDLE_TRY_STATUS(reserve_one(factors_[0], sizes.factors[0]));
   PADDLE_TRY_STATUS(reserve_one(factors_[1], sizes.factors[1]));
   return moved;

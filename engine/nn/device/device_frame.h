@@ -45,17 +45,19 @@ class DeviceFrame {
     results_.download(stream, [this](std::size_t layer) { return at(*plan_.outputs[layer]); });
   }
 
-  // Scratch for one op: a cost for each row or candidate, sums of chunks of rows, and the factors
-  // of a product in bfloat16.
+  // Scratch for one op: a cost for each row or candidate, sums of chunks of rows, counters of
+  // warps, which are 0 between kernels, and the factors of a product in bfloat16.
   double* costs() const { return costs_.data(); }
   float* chunks() const { return chunks_.data(); }
+  std::uint32_t* counters() const { return counters_.data(); }
   std::uint16_t* factor(std::size_t index) const { return factors_[index].data(); }
 
  private:
-  DeviceFrame(const Plan& plan, device::Device& device, DeviceInputs inputs, WantedResults wanted);
+  DeviceFrame(const Plan& plan, device::Lane compute, DeviceInputs inputs, WantedResults wanted);
   Result<bool> reserve(const Run& run);
 
   const Plan& plan_;
+  device::Lane compute_;
   DeviceInputs inputs_;
   DeviceResults results_;
   std::size_t rows_max_ = 0;
@@ -63,6 +65,7 @@ class DeviceFrame {
   std::vector<device::CardMemory<float>> buffers_;  // those of outputs, their gradients, scratch
   device::CardMemory<double> costs_;
   device::CardMemory<float> chunks_;
+  device::CardMemory<std::uint32_t> counters_;
   std::array<device::CardMemory<std::uint16_t>, 2> factors_;
   std::uint64_t generation_ = 0;
 };
@@ -76,6 +79,7 @@ constexpr std::size_t padded(std::size_t values) {
 struct ScratchSizes {
   std::size_t costs = 0;
   std::size_t chunks = 0;
+  std::size_t counters = 0;
   std::array<std::size_t, 2> factors = {};
 
   static ScratchSizes of(const Plan& plan, std::size_t rows, kernels::Compute compute);

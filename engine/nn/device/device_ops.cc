@@ -65,22 +65,6 @@ void DeviceOps::round_factor(std::size_t index, const Region& from, std::size_t 
       .size = added * stride / 2, .value = 0, .to = reinterpret_cast<float*>(to + rows * stride)});
 }
 
-void DeviceOps::finish_thin(const op::Gemm& op, std::size_t m, std::size_t n) {
-  if (op.bias) {
-    launch(kernel::AddBias{.rows = m,
-                           .width = n,
-                           .bias = frame_.at(*op.bias),
-                           .to = frame_.write(op.c),
-                           .relu = op.relu});
-  } else if (op.relu) {
-    check_packed(op.c, n);
-    launch(kernel::Activate{.size = m * n,
-                            .function = kernel::Function::kRelu,
-                            .from = frame_.at(op.c),
-                            .to = frame_.at(op.c)});
-  }
-}
-
 void DeviceOps::compute(const op::Gemm& op) {
   const std::size_t m = extent(op.m);
   const std::size_t n = extent(op.n);
@@ -90,14 +74,15 @@ void DeviceOps::compute(const op::Gemm& op) {
   check_packed(op.a, a_flipped ? m : k);
   check_packed(op.b, b_flipped ? k : n);
   if (!a_flipped && !b_flipped && n <= kernel::kThinColumns) {
-    launch(kernel::ThinProduct{.m = m,
-                               .n = n,
-                               .k = k,
-                               .a = frame_.at(op.a),
-                               .b = frame_.at(op.b),
-                               .c = frame_.write(op.c),
-                               .accumulate = op.accumulate});
-    return finish_thin(op, m, n);
+    return launch(kernel::ThinProduct{.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .a = frame_.at(op.a),
+                                      .b = frame_.at(op.b),
+                                      .c = frame_.write(op.c),
+                                      .accumulate = op.accumulate,
+                                      .bias = op.bias ? frame_.at(*op.bias) : nullptr,
+                                      .relu = op.relu});
   }
   device::Product product{.transpose_a = a_flipped,
                           .transpose_b = b_flipped,
@@ -155,31 +140,26 @@ void DeviceOps::compute(const op::Activate& op) {
 void DeviceOps::compute(const op::ActivateBackward& op) {
   check_packed(op.kept, op.width);
   check_packed(op.gradient, op.width);
-  if (const auto function = function_of(*op.activation)) {
-    launch(kernel::ActivateBackward{.size = rows() * op.width,
-                                    .function = *function,
-                                    .kept = frame_.at(op.kept),
-                                    .gradient = frame_.at(op.gradient)});
-  } else if (op.activation->backward != nullptr) {
+  const auto function = function_of(*op.activation);
+  if (!function && op.activation->backward != nullptr) {
     launch(kernel::SoftmaxRowsBackward{.rows = rows(),
                                        .width = op.width,
                                        .y = frame_.at(op.kept),
                                        .gradient = frame_.at(op.gradient)});
   }
-  if (!op.bias_gradient) return;
-  launch(kernel::ChunkSums{.rows = rows(),
-                           .width = op.width,
-                           .from = frame_.read(op.gradient),
-                           .chunks = frame_.chunks()});
-  sum_chunks(op.width, *op.bias_gradient, op.accumulate);
-}
-
-void DeviceOps::sum_chunks(std::size_t width, const Region& to, bool accumulate) {
-  launch(kernel::SumChunks{.chunks = kernel::chunk_count(rows()),
-                           .width = width,
-                           .from = frame_.chunks(),
-                           .to = frame_.at(to),
-                           .accumulate = accumulate});
+  if (op.bias_gradient) {
+    kernel::SlopeTerms terms{.gradient = frame_.write(op.gradient)};
+    if (function) {
+      terms.function = *function;
+      terms.kept = frame_.read(op.kept);
+    }
+    sum_columns(op.width, terms, *op.bias_gradient, op.accumulate);
+  } else if (function) {
+    launch(kernel::ActivateBackward{.size = rows() * op.width,
+                                    .function = *function,
+                                    .kept = frame_.at(op.kept),
+                                    .gradient = frame_.at(op.gradient)});
+  }
 }
 
 void DeviceOps::compute(const op::Sum& op) {

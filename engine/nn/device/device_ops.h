@@ -54,8 +54,6 @@ class DeviceOps {
   void compute(const op::SampledCost& op);
   void compute(const op::SampledCostBackward& op);
 
-  // The bias and relu of a product that has neither itself.
-  void finish_thin(const op::Gemm& op, std::size_t m, std::size_t n);
   // A factor of a product, of so many rows and columns as it lies there, in bfloat16 and padded to
   // whole 16 bytes; rows are added as well where they are the terms of a sum.
   void round_factor(std::size_t index, const Region& from, std::size_t rows, std::size_t width,
@@ -63,14 +61,28 @@ class DeviceOps {
   void copy(std::size_t width, const Region& from, const Region& to, bool accumulate);
   template <class Kernel, class CostOp>
   void compare_with_labels(const CostOp& op);
-  void sum_costs(std::size_t count, std::size_t cost);
-  // to = the sum over rows of what was put into the frame's chunks, or += when accumulate.
-  void sum_chunks(std::size_t width, const Region& to, bool accumulate);
+  // Where a kernel writes and adds up `count` costs; no kernel runs for none.
+  kernels::device::CostSum cost_sum(std::size_t count, std::size_t cost);
+  // to = the sums of columns over rows, or += when accumulate.
+  template <class Terms>
+  void sum_columns(std::size_t width, const Terms& terms, const Region& to, bool accumulate);
 
   const DeviceFrame& frame_;
   const Run& run_;
   device::Device& device_;
   device::StreamHandle stream_;
 };
+
+template <class Terms>
+void DeviceOps::sum_columns(std::size_t width, const Terms& terms, const Region& to,
+                            bool accumulate) {
+  launch(kernels::device::ColumnSums<Terms>{.rows = rows(),
+                                            .width = width,
+                                            .terms = terms,
+                                            .chunks = frame_.chunks(),
+                                            .counters = frame_.counters(),
+                                            .to = frame_.at(to),
+                                            .accumulate = accumulate});
+}
 
 }  // namespace paddle::nn

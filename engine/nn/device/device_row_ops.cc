@@ -8,16 +8,15 @@ namespace paddle::nn {
 
 namespace kernel = kernels::device;
 
-void DeviceOps::sum_costs(std::size_t count, std::size_t cost) {
-  const double* costs = frame_.costs();
-  if (count > kernel::kCostChunk) {
-    double* const chunks = frame_.costs() + count;
-    launch(kernel::SumCosts{
-        .size = count, .costs = costs, .sum = chunks, .chunk = kernel::kCostChunk});
-    costs = chunks;
-    count = kernel::cost_chunk_count(count);
+kernel::CostSum DeviceOps::cost_sum(std::size_t count, std::size_t cost) {
+  double* const sum = frame_.results().cost(cost);
+  if (count == 0) {
+    launch(kernel::Fill{.size = 2, .value = 0, .to = reinterpret_cast<float*>(sum)});
   }
-  launch(kernel::SumCosts{.size = count, .costs = costs, .sum = frame_.results().cost(cost)});
+  return {.costs = frame_.costs(),
+          .chunks = frame_.costs() + count,
+          .counters = frame_.counters(),
+          .sum = sum};
 }
 
 void DeviceOps::compute(const op::SoftmaxCrossEntropy& op) {
@@ -27,9 +26,8 @@ void DeviceOps::compute(const op::SoftmaxCrossEntropy& op) {
                                      .cost_scale = run_.cost_scale,
                                      .logits = frame_.read(op.logits),
                                      .gradient = slopes(op.gradient),
-                                     .costs = frame_.costs(),
+                                     .costs = cost_sum(rows(), op.cost),
                                      .predictions = frame_.results().predictions(op.predictions)});
-  sum_costs(rows(), op.cost);
 }
 
 template <class Kernel, class CostOp>
@@ -40,8 +38,7 @@ void DeviceOps::compare_with_labels(const CostOp& op) {
                 .x = frame_.read(op.x),
                 .labels = frame_.read(op.labels),
                 .gradient = slopes(op.gradient),
-                .costs = frame_.costs()});
-  sum_costs(rows(), op.cost);
+                .costs = cost_sum(rows(), op.cost)});
 }
 
 void DeviceOps::compute(const op::BinaryCrossEntropy& op) {
@@ -65,7 +62,8 @@ void DeviceOps::compute(const op::SampledCost& op) {
                              .cost_scale = run_.cost_scale,
                              .slopes = frame_.write(op.slopes),
                              .costs = frame_.costs()});
-  sum_costs(rows() * op.candidates, op.cost);
+  const std::size_t costs = rows() * op.candidates;
+  launch(kernel::SumCosts{.size = costs, .costs = cost_sum(costs, op.cost)});
 }
 
 void DeviceOps::compute(const op::SampledCostBackward& op) {
@@ -112,18 +110,11 @@ void DeviceOps::compute(const op::LayerNormBackward& op) {
   const float* const x = frame_.at(op.from);
   const float* const statistics = frame_.at(op.statistics);
   const float* const gradient = frame_.at(op.gradient);
-  launch(kernel::GainChunkSums{.rows = rows(),
-                               .width = op.width,
-                               .x = x,
-                               .statistics = statistics,
-                               .gradient = gradient,
-                               .chunks = frame_.chunks()});
-  sum_chunks(op.width, op.gain_gradient, true);
-  launch(kernel::ChunkSums{.rows = rows(),
-                           .width = op.width,
-                           .from = frame_.read(op.gradient),
-                           .chunks = frame_.chunks()});
-  sum_chunks(op.width, op.bias_gradient, true);
+  const kernel::GainTerms of_gain{
+      .width = op.width, .x = x, .statistics = statistics, .gradient = gradient};
+  sum_columns(op.width, of_gain, op.gain_gradient, true);
+  const kernel::SlopeTerms of_bias{.gradient = frame_.write(op.gradient)};
+  sum_columns(op.width, of_bias, op.bias_gradient, true);
   launch(kernel::LayerNormBackward{.rows = rows(),
                                    .width = op.width,
                                    .x = x,
@@ -199,7 +190,8 @@ void DeviceOps::compute(const op::GatherBackward& op) {
                                 .occurrences = inputs.occurrences(op.rows, op.table_gradient),
                                 .weights = inputs.arrays(op.rows).weights,
                                 .gradient = frame_.read(op.gradient),
-                                .table_gradient = frame_.at(op.table_gradient)});
+                                .table_gradient = frame_.at(op.table_gradient),
+                                .accumulate = op.accumulate});
 }
 
 void DeviceOps::compute(const op::Pool& op) {
@@ -226,7 +218,8 @@ void DeviceOps::compute(const op::PoolBackward& op) {
                               .weights = input.weights,
                               .scales = input.scales,
                               .gradient = frame_.read(op.gradient),
-                              .table_gradient = frame_.at(op.table_gradient)});
+                              .table_gradient = frame_.at(op.table_gradient),
+                              .accumulate = op.accumulate});
 }
 
 }  // namespace paddle::nn

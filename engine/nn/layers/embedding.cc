@@ -106,7 +106,8 @@ class Embedding final : public Layer {
       lowering.emit(op::Pool{size_, rows_.slots(), input, table, to});
       lowering.at_backward([this, &lowering, input] {
         lowering.emit(op::PoolBackward{size_, rows_.slots(), input, gradient(lowering),
-                                       lowering.zeroed_parameter_gradient(options().parameter)});
+                                       lowering.parameter_gradient(options().parameter),
+                                       lowering.claim_parameter_gradient(options().parameter)});
       });
       return;
     }
@@ -115,7 +116,8 @@ class Embedding final : public Layer {
     lowering.emit(op::Gather{size_, columns, input, table, to});
     lowering.at_backward([this, &lowering, input, columns] {
       lowering.emit(op::GatherBackward{size_, columns, options().length, input, gradient(lowering),
-                                       lowering.zeroed_parameter_gradient(options().parameter)});
+                                       lowering.parameter_gradient(options().parameter),
+                                       lowering.claim_parameter_gradient(options().parameter)});
     });
   }
 

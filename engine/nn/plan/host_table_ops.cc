@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <span>
 
 #include "engine/kernels/rows.h"
@@ -20,6 +21,12 @@ Bag bag_of(const InputArrays& input, std::size_t index) {
           input.scales.empty() ? 1.0F : input.scales[index]};
 }
 
+// The gradient of a table, ready to be added to.
+float* table_to_add(const Region& gradient, bool accumulate, HostFrame& frame) {
+  if (!accumulate) std::ranges::fill(frame.values(gradient.buffer), 0.0F);
+  return frame.write(gradient);
+}
+
 }  // namespace
 
 void compute(const op::Gather& op, HostFrame& frame) {
@@ -40,7 +47,7 @@ void compute(const op::GatherBackward& op, HostFrame& frame) {
   const InputArrays& input = frame.input(op.rows);
   const std::span<const std::uint32_t> indices = input.indices;
   const float* gradient = frame.read(op.gradient);
-  float* table = frame.write(op.table_gradient);
+  float* table = table_to_add(op.table_gradient, op.accumulate, frame);
   if (input.weights.empty()) {
     kernels::scatter_add_rows(gradient, {op.width, op.columns, op.gradient.stride}, indices, 1.0F,
                               nullptr, table);
@@ -69,13 +76,14 @@ void compute(const op::Pool& op, HostFrame& frame) {
 
 void compute(const op::PoolBackward& op, HostFrame& frame) {
   const std::size_t rows = frame.run().rows();
+  float* table = table_to_add(op.table_gradient, op.accumulate, frame);
   for (std::size_t slot = 0; slot < op.slots; ++slot) {
     const float* gradient = frame.read(op.gradient) + slot * op.width;
     for (std::size_t row = 0; row < rows; ++row, gradient += op.gradient.stride) {
       const Bag bag = bag_of(frame.input(op.bags), slot * rows + row);
       // With stride 0 every row of the bag gets the same gradient.
       kernels::scatter_add_rows(gradient, {op.width, 1, 0}, bag.rows, bag.scale, bag.weights,
-                                frame.write(op.table_gradient));
+                                table);
     }
   }
 }

@@ -135,9 +135,9 @@ struct Gather {
   Region to;
 };
 
-// Rows of the table's gradient += the gradients of their copies, times the weights. The order of
-// additions is that of the indices; with weights that of groups of `group` columns, in each of the
-// rows of the run, and in a row of the columns.
+// Rows of the table's gradient = the sums of the gradients of their copies, times the weights, or
+// += them when accumulate. The order of additions is that of the indices; with weights that of
+// groups of `group` columns, in each of the rows of the run, and in a row of the columns.
 struct GatherBackward {
   std::size_t width = 0;
   std::size_t columns = 0;
@@ -145,6 +145,7 @@ struct GatherBackward {
   std::size_t rows = 0;  // the input
   Region gradient;
   Region table_gradient;
+  bool accumulate = false;
 };
 
 // Sums of rows of a table: bag s * (rows of the run) + r of the input goes to row r, columns from
@@ -157,14 +158,15 @@ struct Pool {
   Region to;
 };
 
-// Rows of the table's gradient += the gradients of the sums that they are in, times scale and
-// weight, in the order of the indices.
+// Rows of the table's gradient = the sums of the gradients of the sums that they are in, times
+// scale and weight, in the order of the indices, or += them when accumulate.
 struct PoolBackward {
   std::size_t width = 0;
   std::size_t slots = 0;
   std::size_t bags = 0;  // the input
   Region gradient;
   Region table_gradient;
+  bool accumulate = false;
 };
 
 // to = (from - mean) * inverse * gain + bias with inverse = 1 / sqrt(variance + epsilon), of each

@@ -82,8 +82,6 @@ Status CardRanks::start() {
   PADDLE_TRY_STATUS(room_.reserve(longest));
   PADDLE_TRY_STATUS(turn_->updates.reserve(updated_.size()));
   PADDLE_TRY_STATUS(turn_->on_card.reserve(updated_.size()));
-  PADDLE_TRY_STATUS(turn_->flags.reserve(updated_.size()));
-  PADDLE_TRY_STATUS(turn_->found.reserve(updated_.size()));
   // The room between parameters is summed too.
   device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, values_.data()});
   device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
@@ -192,12 +190,10 @@ Status CardRanks::update(std::span<const float> shares, float learning_rate) {
                  reinterpret_cast<std::byte*>(turn_->on_card.data()),
                  number * sizeof(kernels::device::UpdatedParameter));
   device_.launch(options_.lane.stream,
-                 kernels::device::Fill{number, 0, reinterpret_cast<float*>(turn_->flags.data())});
-  device_.launch(options_.lane.stream, kernels::device::Update{first, number, turn_->on_card.data(),
-                                                               turn_->flags.data()});
-  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(turn_->flags.data()),
-                   reinterpret_cast<std::byte*>(turn_->found.data()),
-                   number * sizeof(std::uint32_t));
+                 kernels::device::Update{first, number, turn_->on_card.data()});
+  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(turn_->on_card.data()),
+                   reinterpret_cast<std::byte*>(turn_->updates.data()),
+                   number * sizeof(kernels::device::UpdatedParameter));
   device_.record(options_.lane.stream, done_->handle());
   is_under_way_ = true;
   // A sum that never comes is told here, and not by whoever uses the stream next.
@@ -217,7 +213,7 @@ Status CardRanks::finish() {
   if (!is_under_way_) return {};
   PADDLE_TRY_STATUS(wait());
   for (std::size_t i = 0; i < updated_.size(); ++i) {
-    if (turn_->found.data()[i] == 0) continue;
+    if (turn_->updates.data()[i].not_finite == 0) continue;
     return Error{
         Errc::kFailed,
         fmt::format("the gradients of a step made values of '{}' or their optimizer's state "

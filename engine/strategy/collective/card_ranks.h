@@ -53,12 +53,9 @@ class CardRanks final : public DenseRanks {
  private:
   // Memory for the copies up and down of one update.
   struct Turn {
-    explicit Turn(device::Device& device)
-        : updates(device), on_card(device), flags(device), found(device) {}
+    explicit Turn(device::Device& device) : updates(device), on_card(device) {}
     device::PinnedMemory<kernels::device::UpdatedParameter> updates;
     device::CardMemory<kernels::device::UpdatedParameter> on_card;
-    device::CardMemory<std::uint32_t> flags;
-    device::PinnedMemory<std::uint32_t> found;
   };
 
   CardRanks(const wire::ParameterSet& set, collective::Group& group, Options options);

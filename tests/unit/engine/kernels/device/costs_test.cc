@@ -20,6 +20,28 @@ TEST(DeviceCosts, SoftmaxHasTheBitsOfTheCpu) {
   });
 }
 
+// Costs of rows, and memory to add them up.
+struct Costs {
+  std::vector<double> each;
+  std::vector<double> chunks;
+  std::vector<std::uint32_t> counters;
+  std::vector<double> sum{std::nan("")};
+
+  explicit Costs(std::vector<double> costs)
+      : each(std::move(costs)),
+        chunks(cost_chunk_count(each.size()), std::nan("")),
+        counters(1 + chunks.size()) {}
+  explicit Costs(std::size_t rows) : Costs(std::vector<double>(rows, std::nan(""))) {}
+  CostSum view() { return {each.data(), chunks.data(), counters.data(), sum.data()}; }
+  void expect_sum() const {
+    double expected = 0;
+    for (const double cost : each) expected += cost;
+    if (each.empty() || std::isnan(expected)) return;
+    EXPECT_NEAR(sum[0], expected, 1e-12 * (1 + std::fabs(expected)));
+    EXPECT_EQ(counters, std::vector<std::uint32_t>(counters.size())) << "for the next kernel";
+  }
+};
+
 void compare_softmax_cost(std::size_t rows, std::size_t width, const std::vector<float>& logits) {
   constexpr float kScale = 0.37F;
   std::vector<std::uint32_t> classes(rows);
@@ -28,31 +50,32 @@ void compare_softmax_cost(std::size_t rows, std::size_t width, const std::vector
   }
   const Block x(rows, width, logits);
   Block gradient = Block::poisoned(rows, width);
-  std::vector<double> costs(rows, std::nan(""));
+  Costs costs(rows);
   std::vector<std::uint32_t> predictions(rows, 0xffff);
   SoftmaxCrossEntropy kernel{rows,     width,         classes.data(), kScale,
-                             x.from(), gradient.to(), costs.data(),   predictions.data()};
+                             x.from(), gradient.to(), costs.view(),   predictions.data()};
   run(kernel);
+  costs.expect_sum();
   std::vector<float> expected(rows * width);
   for (std::size_t r = 0; r < rows; ++r) {
     const SoftmaxCost of = softmax_cross_entropy(width, logits.data() + r * width, classes[r],
                                                  kScale, expected.data() + r * width);
     if (std::isnan(of.cost)) {
-      EXPECT_TRUE(std::isnan(costs[r])) << r;
+      EXPECT_TRUE(std::isnan(costs.each[r])) << r;
     } else {
-      ASSERT_EQ(costs[r], of.cost) << r;
+      ASSERT_EQ(costs.each[r], of.cost) << r;
     }
     ASSERT_EQ(predictions[r], of.prediction) << r;
   }
   expect_bits(gradient.packed(), expected, "gradient");
   // In a test.
   kernel.gradient = {};
-  costs.assign(rows, std::nan(""));
+  costs.each.assign(rows, std::nan(""));
   const std::vector<std::uint32_t> before = predictions;
   predictions.assign(rows, 0xffff);
   run(kernel);
   EXPECT_EQ(predictions, before);
-  for (const double cost : costs) EXPECT_EQ(std::isnan(cost), std::isnan(costs[0]));
+  for (const double cost : costs.each) EXPECT_EQ(std::isnan(cost), std::isnan(costs.each[0]));
 }
 
 TEST(DeviceCosts, Trap40SoftmaxCostHasTheBitsOfTheCpu) {
@@ -84,21 +107,22 @@ void compare_cost(Kernel cpu) {
     const Block x(rows, width, values);
     const Block labels(rows, width, expected);
     Block gradient = Block::poisoned(rows, width);
-    std::vector<double> costs(rows, std::nan(""));
-    K kernel{rows, width, kScale, x.from(), labels.from(), gradient.to(), costs.data()};
+    Costs costs(rows);
+    K kernel{rows, width, kScale, x.from(), labels.from(), gradient.to(), costs.view()};
     run(kernel);
+    costs.expect_sum();
     for (std::size_t r = 0; r < rows; ++r) {
       const double cost =
           cpu(width, values.data() + r * width, kScale, expected.data() + r * width);
       // In lanes the sum has another order.
-      ASSERT_NEAR(costs[r], cost, 1e-12 * (1 + std::fabs(cost)) * static_cast<double>(width));
+      ASSERT_NEAR(costs.each[r], cost, 1e-12 * (1 + std::fabs(cost)) * static_cast<double>(width));
     }
     expect_bits(gradient.packed(), expected, "gradient");
-    std::vector<double> in_a_test(rows, std::nan(""));
+    Costs in_a_test(rows);
     kernel.gradient = {};
-    kernel.costs = in_a_test.data();
+    kernel.costs = in_a_test.view();
     run(kernel);
-    EXPECT_EQ(in_a_test, costs);
+    EXPECT_EQ(in_a_test.each, costs.each);
   });
 }
 
@@ -120,18 +144,21 @@ TEST(DeviceCosts, Trap43TheSumOfAMillionCostsIsTheCpus) {
     expected += cost;
     single += static_cast<float>(cost);
   }
-  std::vector<double> sum(1, std::nan(""));
-  run(SumCosts{costs.size(), costs.data(), sum.data(), 0});
-  EXPECT_NEAR(sum[0], expected, 1e-6 * expected);
   EXPECT_GT(std::fabs(static_cast<double>(single) - expected), 1e-6 * expected);
-  std::vector<double> sums(cost_chunk_count(costs.size()), std::nan(""));
-  const SumCosts chunks{costs.size(), costs.data(), sums.data(), kCostChunk};
-  ASSERT_EQ(chunks.count(), sums.size());
-  run(chunks);
-  run(SumCosts{sums.size(), sums.data(), sum.data(), 0});
-  EXPECT_NEAR(sum[0], expected, 1e-6 * expected);
-  run(SumCosts{0, costs.data(), sum.data(), 0});
-  EXPECT_EQ(sum[0], 0);
+  Costs all(std::move(costs));
+  run(SumCosts{all.each.size(), all.view()});
+  EXPECT_NEAR(all.sum[0], expected, 1e-6 * expected);
+  all.expect_sum();
+}
+
+// More rows than a chunk has.
+TEST(DeviceCosts, CostsOfManyRowsAreAddedUpWithTheRows) {
+  const std::size_t rows = 2 * kCostChunk + 1;
+  const std::vector<float> x = normals(1, rows);
+  const std::vector<float> labels = normals(2, rows);
+  Costs costs(rows);
+  run(SquaredError{rows, 1, 1, {x.data(), 1}, {labels.data(), 1}, {}, costs.view()});
+  costs.expect_sum();
 }
 
 }  // namespace

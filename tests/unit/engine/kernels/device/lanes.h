@@ -125,6 +125,15 @@ class Lane {
   void once(F f) const {
     if (number_ == 0) f();
   }
+  bool is_last(std::uint32_t* counter, std::size_t warps) const {
+    turns_.wait_for_all();  // all lanes have written
+    const auto count = [=](std::size_t) {
+      if (++*counter != warps) return 0.0F;
+      *counter = 0;
+      return 1.0F;
+    };
+    return sum(1, count) != 0;
+  }
 
  private:
   std::size_t number_;

@@ -83,10 +83,22 @@ TEST(DeviceRows, Trap38GradientsOfGatheredRowsAddUpInTheOrderOfTheIndices) {
     const Block gradient(rows, kColumns * width, slopes);
     std::vector<float> expected = normals(3, kTableRows * width);
     std::vector<float> table_gradient = expected;
-    run(GatherBackward{kRowsMax, width, kColumns, occurrences.lists(), factors, gradient.from(),
-                       table_gradient.data()});
+    GatherBackward kernel{kRowsMax,
+                          width,
+                          kColumns,
+                          occurrences.lists(),
+                          factors,
+                          gradient.from(),
+                          table_gradient.data(),
+                          true};
+    run(kernel);
     scatter_add_rows(slopes.data(), {width, 1, width}, indices, 1, factors, expected.data());
     expect_bits(table_gradient, expected, "gradient");
+    kernel.accumulate = false;
+    run(kernel);
+    expected.assign(expected.size(), 0);
+    scatter_add_rows(slopes.data(), {width, 1, width}, indices, 1, factors, expected.data());
+    expect_bits(table_gradient, expected, "gradient alone");
   });
 }
 
@@ -142,7 +154,7 @@ TEST(DeviceRows, Trap38GradientsOfPooledRowsAddUpInTheOrderOfTheIndices) {
     run(PoolBackward{kRowsMax, width, rows, occurrences.lists(), bags.bag_of.data(),
                      weighted ? bags.weights.data() : nullptr,
                      weighted ? bags.scales.data() : nullptr, gradient.from(),
-                     table_gradient.data()});
+                     table_gradient.data(), true});
     for (std::size_t bag = 0; bag < Bags::kSlots * rows; ++bag) {
       scatter_add_rows(slopes.data() + (bag % rows * Bags::kSlots + bag / rows) * width,
                        {width, 1, 0}, bags.rows_of(bag), weighted ? bags.scales[bag] : 1.0F,

@@ -88,8 +88,9 @@ std::vector<std::uint32_t> update(std::vector<Parameter>& parameters, std::uint6
     table.push_back(of.entry(size, count, rate));
     size += of.size();
   }
-  std::vector<std::uint32_t> not_finite(table.size(), 0);
-  run(Update{size, table.size(), table.data(), not_finite.data()});
+  run(Update{size, table.size(), table.data()});
+  std::vector<std::uint32_t> not_finite;
+  for (const UpdatedParameter& of : table) not_finite.push_back(of.not_finite);
   return not_finite;
 }
 
