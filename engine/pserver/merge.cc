@@ -27,9 +27,15 @@ std::vector<const Push*> with_weight(std::span<const Push* const> pushes) {
   return result;
 }
 
-// All rows of the pushes, in the order of (table, id, push).
-std::vector<RowGradient> sorted_rows(std::span<const Push* const> pushes) {
+bool comes_before(const RowGradient& a, const RowGradient& b) {
+  return a.parameter != b.parameter ? a.parameter < b.parameter : a.id < b.id;
+}
+
+// All rows of the pushes, in the order of (table, id, push). Each push has its own in that order,
+// so neighbours are merged until one run is left.
+std::vector<RowGradient> merged_rows(std::span<const Push* const> pushes) {
   std::vector<RowGradient> rows;
+  std::vector<std::size_t> begins = {0};  // of the runs, and the end of the last one
   for (std::uint32_t contributor = 0; contributor < pushes.size(); ++contributor) {
     for (const RowSegment& segment : pushes[contributor]->segments()) {
       for (std::size_t i = 0; i < segment.ids.size(); ++i) {
@@ -37,11 +43,16 @@ std::vector<RowGradient> sorted_rows(std::span<const Push* const> pushes) {
                         segment.floats.data() + i * segment.width});
       }
     }
+    begins.push_back(rows.size());
   }
-  std::sort(rows.begin(), rows.end(), [](const RowGradient& a, const RowGradient& b) {
-    if (a.parameter != b.parameter) return a.parameter < b.parameter;
-    return a.id != b.id ? a.id < b.id : a.contributor < b.contributor;
-  });
+  const auto at = [&](std::size_t run) {
+    return rows.begin() + static_cast<std::ptrdiff_t>(begins[std::min(run, pushes.size())]);
+  };
+  for (std::size_t runs = 1; runs < pushes.size(); runs *= 2) {
+    for (std::size_t run = 0; run < pushes.size(); run += 2 * runs) {
+      std::inplace_merge(at(run), at(run + runs), at(run + 2 * runs), comes_before);
+    }
+  }
   return rows;
 }
 
@@ -91,7 +102,7 @@ std::optional<std::uint32_t> apply_rows(float learning_rate, wire::Merge merge,
     return broken;
   }
   const auto shares = weights(active, merge);
-  const std::vector<RowGradient> rows = sorted_rows(active);
+  const std::vector<RowGradient> rows = merged_rows(active);
   std::vector<std::uint64_t> ids;
   std::vector<float> means;
   for (std::size_t at = 0; at < rows.size();) {
