@@ -84,8 +84,8 @@ class ParameterClient {
   // shards (optim/optimizer.h), or the shards' values if it keeps none.
   virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;
   // Pushes one batch's gradients, which are means over its samples, and refreshes dense values;
-  // shards weight trainers by num_samples. A sync push returns when the pushes of all active
-  // trainers for this step are applied.
+  // shards weight trainers by num_samples. Before the next call returns, the pushes of all active
+  // trainers for a sync step are applied; until then the rows may be read, and stay as they are.
   virtual Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
                       std::span<SparseRows> sparse) = 0;
 

@@ -78,11 +78,13 @@ Model::Model(std::unique_ptr<nn::Network> network, BatchNotes notes,
     parameter.value.resize(parameter::element_count(spec));
     parameter.gradient.resize(parameter.value.size(), 0.0F);
   }
+  rows_before_ = rows_;
 }
 
 Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY_STATUS(network_->check(batch));
   network_->collect_ids(batch, seed, ids_);
+  rows_.swap(rows_before_);
   lookups_.resize(rows_.size());
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     client::SparseRows& rows = rows_[i];

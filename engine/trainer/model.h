@@ -36,7 +36,7 @@ class Model {
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given
-  // to prepare().
+  // to prepare(). Those of the batch before are left as they are: a push may still read them.
   std::vector<client::DenseParameter>& dense() { return dense_; }
   std::vector<client::SparseRows>& rows() { return rows_; }
 
@@ -69,6 +69,7 @@ class Model {
   std::vector<std::span<float>> gradients_;      // likewise
   std::vector<client::DenseParameter> dense_;
   std::vector<client::SparseRows> rows_;
+  std::vector<client::SparseRows> rows_before_;
   std::vector<nn::RowLookup> lookups_;  // of rows_
 };
 

@@ -1,8 +1,5 @@
 #include "engine/strategy/collective/hybrid_client.h"
 
-#include <condition_variable>
-#include <mutex>
-
 namespace paddle::strategy {
 namespace {
 
@@ -18,36 +15,45 @@ Status HybridClient::first_cause(Status of_sparse) {
   return of_group ? of_sparse : of_group;
 }
 
-Status HybridClient::at_once(const std::function<Status()>& dense,
-                             const std::function<Status()>& sparse) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool is_dense_done = false;
-  bool is_dense_interrupted = false;
-  Status of_dense;
-  Status of_sparse;
-  side_.begin([&] {
-    of_sparse = sparse();
-    if (of_sparse) return;
-    std::unique_lock lock(mutex);
-    if (changed.wait_for(lock, kGroupNotices, [&] { return is_dense_done; })) return;
-    is_dense_interrupted = true;
-    dense_->interrupt(of_sparse.error());
+Status HybridClient::begin_both(const std::function<Status()>& dense,
+                                std::function<Status()> sparse) {
+  PADDLE_TRY_STATUS(settle());
+  is_dense_done_ = is_dense_interrupted_ = false;
+  is_under_way_ = true;
+  side_.begin([this, sparse = std::move(sparse)] {
+    of_sparse_ = sparse();
+    if (of_sparse_) return;
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kGroupNotices, [this] { return is_dense_done_; })) return;
+    is_dense_interrupted_ = true;
+    dense_->interrupt(of_sparse_.error());
   });
-  of_dense = dense();
+  Status of_dense = dense();
   {
-    const std::scoped_lock lock(mutex);
-    is_dense_done = true;
+    const std::scoped_lock lock(mutex_);
+    is_dense_done_ = true;
   }
-  changed.notify_all();
-  if (!of_dense) sparse_->interrupt(of_dense.error());
+  changed_.notify_all();
+  if (of_dense) return of_dense;
+  sparse_->interrupt(of_dense.error());
+  const Status of_sparse = settle();
+  return is_dense_interrupted_ ? of_sparse : of_dense;
+}
+
+Status HybridClient::settle() {
+  if (!std::exchange(is_under_way_, false)) return {};
   side_.wait();
-  if (is_dense_interrupted) return of_sparse;
-  return of_dense ? first_cause(std::move(of_sparse)) : of_dense;
+  return is_dense_interrupted_ ? std::move(of_sparse_) : first_cause(std::move(of_sparse_));
+}
+
+// A trainer that has failed may let go of it with a push under way.
+HybridClient::~HybridClient() {
+  if (is_under_way_) sparse_->interrupt({Errc::kFailed, "the trainer has ended"});
 }
 
 // Trainer 0 gives its group what it loads before it tells any port that the job starts.
 Status HybridClient::ready() {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(dense_->ready());
   return sparse_->ready();
 }
@@ -58,8 +64,24 @@ client::JobProgress HybridClient::progress() const {
   return progress;
 }
 
+Status HybridClient::pull_dense(std::span<client::DenseParameter> parameters) {
+  PADDLE_TRY_STATUS(settle());
+  return dense_->pull_dense(parameters);
+}
+
+Status HybridClient::pull_rows(std::span<client::SparseRows> rows) {
+  PADDLE_TRY_STATUS(settle());
+  return first_cause(sparse_->pull_rows(rows));
+}
+
+Result<bool> HybridClient::is_any(bool own) {
+  PADDLE_TRY_STATUS(settle());
+  return dense_->is_any(own);
+}
+
 Status HybridClient::pull_averages(std::span<client::DenseParameter> dense,
                                    std::span<client::SparseRows> rows) {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(dense_->pull_averages(dense, {}));
   return first_cause(sparse_->pull_averages({}, rows));
 }
@@ -67,14 +89,14 @@ Status HybridClient::pull_averages(std::span<client::DenseParameter> dense,
 Status HybridClient::push(std::uint64_t num_samples, double cost_sum,
                           std::span<client::DenseParameter> dense,
                           std::span<client::SparseRows> sparse) {
-  return at_once([&] { return dense_->push(num_samples, cost_sum, dense, {}); },
-                 [&] { return sparse_->push(num_samples, cost_sum, {}, sparse); });
+  return begin_both([&] { return dense_->push(num_samples, cost_sum, dense, {}); },
+                    [=, this] { return sparse_->push(num_samples, cost_sum, {}, sparse); });
 }
 
 Result<client::PassTotals> HybridClient::end_pass(const Tally& tally, client::PassEnd end) {
   client::PassTotals totals;
   client::PassTotals of_tables;
-  PADDLE_TRY_STATUS(at_once(
+  PADDLE_TRY_STATUS(begin_both(
       [&]() -> Status {
         PADDLE_TRY(totals, dense_->end_pass(tally, end));
         return {};
@@ -83,6 +105,7 @@ Result<client::PassTotals> HybridClient::end_pass(const Tally& tally, client::Pa
         PADDLE_TRY(of_tables, sparse_->end_pass({}, end));
         return {};
       }));
+  PADDLE_TRY_STATUS(settle());
   if (totals.paused != of_tables.paused) {
     return Error{Errc::kFailed, "the group and the pservers are at different places of the job",
                  "this is a bug"};
@@ -94,11 +117,13 @@ Result<client::PassTotals> HybridClient::end_pass(const Tally& tally, client::Pa
 }
 
 Status HybridClient::announce_busy(std::string_view activity) {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(first_cause(sparse_->announce_busy(activity)));
   return dense_->announce_busy(activity);
 }
 
 Status HybridClient::leave() {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(dense_->leave());
   return sparse_->leave();
 }
@@ -109,21 +134,36 @@ void HybridClient::interrupt(const Error& why) {
 }
 
 void HybridClient::abandon(const Error& why) {
+  interrupt(why);
+  (void)settle();
   dense_->abandon(why);
   sparse_->abandon(why);
 }
 
 Status HybridClient::load(const std::string& directory) {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(dense_->snapshots().load(directory));
   return sparse_->snapshots().load(directory);
 }
 
 Status HybridClient::resume(const snapshot::SnapshotReader& snapshot) {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(dense_->snapshots().resume(snapshot));
   return sparse_->snapshots().resume(snapshot);
 }
 
+Result<snapshot::SnapshotInfo> HybridClient::info() {
+  PADDLE_TRY_STATUS(settle());
+  return dense_->snapshots().info();
+}
+
+Result<std::uint64_t> HybridClient::leader_batches() {
+  PADDLE_TRY_STATUS(settle());
+  return dense_->snapshots().leader_batches();
+}
+
 Status HybridClient::add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) {
+  PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(dense_->snapshots().add_to(writer, rows));
   return first_cause(sparse_->snapshots().add_to(writer, rows));
 }

@@ -14,15 +14,14 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   // Both of one ParameterSet; the shards are for its sparse parameters.
   HybridClient(std::unique_ptr<GroupClient> dense, std::unique_ptr<client::ShardClient> sparse)
       : dense_(std::move(dense)), sparse_(std::move(sparse)) {}
+  ~HybridClient() override;
+  HybridClient(const HybridClient&) = delete;
+  HybridClient& operator=(const HybridClient&) = delete;
 
   Status ready() override;
   client::JobProgress progress() const override;
-  Status pull_dense(std::span<client::DenseParameter> parameters) override {
-    return dense_->pull_dense(parameters);
-  }
-  Status pull_rows(std::span<client::SparseRows> rows) override {
-    return first_cause(sparse_->pull_rows(rows));
-  }
+  Status pull_dense(std::span<client::DenseParameter> parameters) override;
+  Status pull_rows(std::span<client::SparseRows> rows) override;
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
@@ -35,7 +34,7 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   }
   void repeat_end(client::PassEnd end) override { dense_->repeat_end(end); }
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override;
-  Result<bool> is_any(bool own) override { return dense_->is_any(own); }
+  Result<bool> is_any(bool own) override;
   Status announce_busy(std::string_view activity) override;
   void ask_to_stop() override { dense_->ask_to_stop(); }
   bool stop_asked() const override { return dense_->stop_asked(); }
@@ -47,18 +46,26 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
  private:
   Status load(const std::string& directory) override;
   Status resume(const snapshot::SnapshotReader& snapshot) override;
-  Result<snapshot::SnapshotInfo> info() override { return dense_->snapshots().info(); }
+  Result<snapshot::SnapshotInfo> info() override;
   Status add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) override;
-  Result<std::uint64_t> leader_batches() override { return dense_->snapshots().leader_batches(); }
+  Result<std::uint64_t> leader_batches() override;
 
   // The group's failure in place of one of the sparse part, if it has failed too.
   Status first_cause(Status of_sparse);
-  // Calls both at the same time. A part that fails ends the other one's wait; one cause is
-  // returned.
-  Status at_once(const std::function<Status()>& dense, const std::function<Status()>& sparse);
+  // Begins the sparse part beside the caller, and makes the dense one. A part that fails ends the
+  // other one's wait; one cause is returned, here or by settle().
+  Status begin_both(const std::function<Status()>& dense, std::function<Status()> sparse);
+  // Waits for the sparse part that was begun.
+  Status settle();
 
   std::unique_ptr<GroupClient> dense_;
   std::unique_ptr<client::ShardClient> sparse_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_dense_done_ = false;         // of the two parts under way
+  bool is_dense_interrupted_ = false;  // by the sparse part, which has failed
+  Status of_sparse_;
+  bool is_under_way_ = false;  // the sparse part, for the caller's thread
   SideThread side_;
 };
 

@@ -1,6 +1,7 @@
 // Trainers with dense parameters in their group and a table on a shard.
 #include "engine/strategy/collective/hybrid_client.h"
 
+#include <future>
 #include <thread>
 
 #include "tests/unit/engine/strategy/collective/group_client_fixture.h"
@@ -11,11 +12,18 @@ namespace {
 constexpr std::uint64_t kRow = 99;
 constexpr int kSteps = 12;
 constexpr Duration kLate = std::chrono::milliseconds(3);
+constexpr Duration kPatience = std::chrono::seconds(20);
 
 struct Traffic {
   int pushes = 0;
   int pulls = 0;
-  bool is_push_unanswered = false;
+  std::atomic<bool> is_push_unanswered = false;
+  // Called before the answer to a push is received, in whose place an error of it comes.
+  std::function<Status()> before_answer = [] {
+    std::this_thread::sleep_for(kLate);
+    return Status();
+  };
+  std::promise<Error> interrupted;
 };
 
 // A shard's link whose answers to pushes are late.
@@ -35,18 +43,53 @@ class LateLink final : public net::Link {
     return link_->send(std::move(frame), pieces, deadline);
   }
   Result<Frame> receive(TimePoint deadline, const net::TailPlace& place) override {
-    if (traffic_.is_push_unanswered) std::this_thread::sleep_for(kLate);
+    if (traffic_.is_push_unanswered) PADDLE_TRY_STATUS(traffic_.before_answer());
     auto answer = link_->receive(deadline, place);
     if (answer && static_cast<FrameType>(answer->header.type) == FrameType::kPushed)
       traffic_.is_push_unanswered = false;
     return answer;
   }
   std::string peer() const override { return link_->peer(); }
+  void interrupt(const Error& why) override { traffic_.interrupted.set_value(why); }
 
  private:
   std::unique_ptr<net::Link> link_;
   Traffic& traffic_;
 };
+
+// Each rank has a shard of its own. The rank's client, ready; `dense` has its parameters.
+std::unique_ptr<HybridClient> make_client(const wire::ParameterSet& set,
+                                          collective::GroupOptions options, Traffic& traffic) {
+  auto group = collective::Group::join(std::move(options), collective::soon());
+  EXPECT_TRUE(group) << group.error().message;
+  auto dense_part = GroupClient::create(set, *std::move(group), {}, {});
+  EXPECT_TRUE(dense_part) << dense_part.error().message;
+  auto of_shard = set;
+  of_shard.set_num_trainers(1);
+  client::ShardChannels::Links links;
+  links.push_back(std::make_unique<LateLink>(client::local_shard(0, true), traffic));
+  auto shards = client::ShardChannels::join({.parameters = of_shard}, {}, std::move(links));
+  EXPECT_TRUE(shards) << shards.error().message;
+  auto client = std::make_unique<HybridClient>(
+      *std::move(dense_part), std::make_unique<client::ShardClient>(*std::move(shards)));
+  EXPECT_TRUE(client->ready());
+  return client;
+}
+
+wire::ParameterSet hybrid_set(wire::Strategy sparse) {
+  auto set = test::small_set("momentum", 2, 0, 1);
+  set.set_dense_strategy(wire::STRATEGY_COLLECTIVE);
+  set.set_sparse_strategy(sparse);
+  set.set_trainers_return(false);
+  return set;
+}
+
+std::vector<DenseParameter> dense_of(HybridClient& client) {
+  std::vector<DenseParameter> dense = client::dense_parameters();
+  EXPECT_TRUE(client.pull_dense(dense));
+  for (DenseParameter& one : dense) one.gradient.assign(one.values().size(), 0.25F);
+  return dense;
+}
 
 struct Tables {
   wire::Strategy strategy;
@@ -55,49 +98,33 @@ struct Tables {
 
 class HybridRows : public testing::TestWithParam<Tables> {};
 
-// The row is in every batch; each rank has a shard of its own, so the row is that of a job of one.
+// The row is in every batch, and is that of a job of one.
 TEST_P(HybridRows, Trap48ABatchSeesTheRowsThatTheOneBeforeItMade) {
-  auto set = test::small_set("momentum", 2, 0, 1);
-  set.set_dense_strategy(wire::STRATEGY_COLLECTIVE);
-  set.set_sparse_strategy(GetParam().strategy);
-  set.set_trainers_return(false);
+  auto set = hybrid_set(GetParam().strategy);
   if (GetParam().staleness_max) set.set_staleness_max(*GetParam().staleness_max);
-  auto of_shard = set;
-  of_shard.set_num_trainers(1);
   collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
-    auto group = collective::Group::join(std::move(options), collective::soon());
-    ASSERT_TRUE(group) << group.error().message;
-    auto dense_part = GroupClient::create(set, *std::move(group), {}, {});
-    ASSERT_TRUE(dense_part) << dense_part.error().message;
     Traffic traffic;
-    client::ShardChannels::Links links;
-    links.push_back(std::make_unique<LateLink>(client::local_shard(0, true), traffic));
-    auto shards = client::ShardChannels::join({.parameters = of_shard}, {}, std::move(links));
-    ASSERT_TRUE(shards) << shards.error().message;
-    HybridClient client(*std::move(dense_part),
-                        std::make_unique<client::ShardClient>(*std::move(shards)));
-    ASSERT_TRUE(client.ready());
-    std::vector<DenseParameter> dense = client::dense_parameters();
-    ASSERT_TRUE(client.pull_dense(dense));
-    for (DenseParameter& one : dense) one.gradient.assign(one.values().size(), 0.25F);
+    const auto client = make_client(set, std::move(options), traffic);
+    std::vector<DenseParameter> dense = dense_of(*client);
     std::vector<client::SparseRows> rows{{test::kTable, {kRow}, {}, {}}};
+    auto of_shard = set;
+    of_shard.set_num_trainers(1);
     client::Direct alone(of_shard);
     for (int step = 1; step <= kSteps; ++step) {
-      ASSERT_TRUE(client.pull_rows(rows));
+      ASSERT_TRUE(client->pull_rows(rows));
       EXPECT_EQ(std::vector<float>(rows[0].values.begin(), rows[0].values.end()), alone.row)
           << "batch " << step;
       rows[0].gradients.assign(3, 0.1F * static_cast<float>(step));
-      ASSERT_TRUE(client.push(client::kSamples, 1, dense, rows));
-      EXPECT_FALSE(traffic.is_push_unanswered);
+      ASSERT_TRUE(client->push(client::kSamples, 1, dense, rows));
       const std::uint64_t samples = static_cast<std::uint64_t>(step) * client::kSamples;
       alone.rule(test::kTable)
           .apply(optim::learning_rate(of_shard.optimizer(), {samples, 0}),
                  static_cast<std::uint64_t>(step), alone.row, rows[0].gradients, alone.row_state);
     }
+    ASSERT_TRUE(client->finish_pass({}));
     EXPECT_EQ(traffic.pushes, kSteps);
     EXPECT_EQ(traffic.pulls, kSteps);
-    ASSERT_TRUE(client.finish_pass({}));
-    EXPECT_TRUE(client.leave());
+    EXPECT_TRUE(client->leave());
   });
 }
 
@@ -105,6 +132,70 @@ INSTANTIATE_TEST_SUITE_P(Tables, HybridRows,
                          testing::Values(Tables{wire::STRATEGY_SYNC, {}},
                                          Tables{wire::STRATEGY_ASYNC, {}},
                                          Tables{wire::STRATEGY_ASYNC, 1}));
+
+// A batch is prepared while a pserver adds up the rows of the one before.
+TEST(HybridClient, APushReturnsBeforeTheAnswerOfTheTable) {
+  const auto set = hybrid_set(wire::STRATEGY_SYNC);
+  collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
+    Traffic traffic;
+    std::promise<void> returned;
+    traffic.before_answer = [&]() -> Status {
+      if (returned.get_future().wait_for(kPatience) == std::future_status::ready) return {};
+      return Error{Errc::kFailed, "the push waits for its answer"};
+    };
+    const auto client = make_client(set, std::move(options), traffic);
+    std::vector<DenseParameter> dense = dense_of(*client);
+    std::vector<client::SparseRows> rows{{test::kTable, {kRow}, {}, {}}};
+    ASSERT_TRUE(client->pull_rows(rows));
+    rows[0].gradients.assign(3, 0.5F);
+    const Status pushed = client->push(client::kSamples, 1, dense, rows);
+    ASSERT_TRUE(pushed) << pushed.error().message;
+    returned.set_value();
+    ASSERT_TRUE(client->finish_pass({}));
+    EXPECT_TRUE(client->leave());
+  });
+}
+
+TEST(HybridClient, TheNextCallTellsThatTheTableFailed) {
+  const auto set = hybrid_set(wire::STRATEGY_SYNC);
+  collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
+    Traffic traffic;
+    std::promise<void> returned;
+    traffic.before_answer = [&]() -> Status {
+      returned.get_future().wait_for(kPatience);
+      return Error{Errc::kData, "no such table"};
+    };
+    const auto client = make_client(set, std::move(options), traffic);
+    std::vector<DenseParameter> dense = dense_of(*client);
+    std::vector<client::SparseRows> rows{{test::kTable, {kRow}, {}, {}}};
+    ASSERT_TRUE(client->pull_rows(rows));
+    rows[0].gradients.assign(3, 0.5F);
+    ASSERT_TRUE(client->push(client::kSamples, 1, dense, rows));
+    returned.set_value();
+    const Status pulled = client->pull_rows(rows);
+    ASSERT_FALSE(pulled);
+    EXPECT_EQ(pulled.error().message, "pserver sparse port 0 (local): no such table");
+  });
+}
+
+TEST(HybridClient, ItsEndInterruptsAPushUnderWay) {
+  const auto set = hybrid_set(wire::STRATEGY_SYNC);
+  collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
+    Traffic traffic;
+    traffic.before_answer = [&]() -> Status {
+      auto interrupted = traffic.interrupted.get_future();
+      EXPECT_EQ(interrupted.wait_for(kPatience), std::future_status::ready);
+      return Error{Errc::kUnreachable, "interrupted"};
+    };
+    auto client = make_client(set, std::move(options), traffic);
+    std::vector<DenseParameter> dense = dense_of(*client);
+    std::vector<client::SparseRows> rows{{test::kTable, {kRow}, {}, {}}};
+    ASSERT_TRUE(client->pull_rows(rows));
+    rows[0].gradients.assign(3, 0.5F);
+    ASSERT_TRUE(client->push(client::kSamples, 1, dense, rows));
+    client = nullptr;
+  });
+}
 
 }  // namespace
 }  // namespace paddle::strategy
