@@ -23,6 +23,37 @@ bool has_surrogate(std::string_view text) {
   return false;
 }
 
+constexpr std::string_view kNumberCharacters = "0123456789+-.eE";
+
+bool is_zero_with_exponent(std::string_view number) {
+  const std::size_t mark = number.find_first_of("eE");
+  if (mark == number.npos) return false;
+  const std::string_view exponent = number.substr(mark + 1);
+  const std::size_t first = exponent.find_first_of("0123456789");
+  return number.substr(0, mark).find_first_not_of("-.0") == number.npos && first <= 1 &&
+         exponent.find_first_not_of("0123456789", first) == exponent.npos;
+}
+
+// The parser refuses 0e999 as too large: it becomes 0e0. Whether there was such a number.
+bool shorten_exponents_of_zero(std::string& text) {
+  bool is_shorter = false;
+  std::size_t end = 0;
+  for (std::size_t at = 0; at < text.size(); at = end) {
+    end = at + 1;
+    if (text[at] == '"') {
+      while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+      end = std::min(end + 1, text.size());
+    } else if (kNumberCharacters.find(text[at]) != kNumberCharacters.npos) {
+      end = std::min(text.find_first_not_of(kNumberCharacters, at), text.size());
+      if (!is_zero_with_exponent(std::string_view(text).substr(at, end - at))) continue;
+      const std::size_t digits = text.find_first_of("0123456789", text.find_first_of("eE", at));
+      text.replace(digits, end - digits, end - digits, ' ')[digits] = '0';
+      is_shorter = true;
+    }
+  }
+  return is_shorter;
+}
+
 bool append_number(const JsonValue& value, RecordBlock& block) {
   if (!value.is_number() && !value.is_bool()) return false;
   block.values.push_back(value.is_bool() ? static_cast<float>(value.truth()) : value.number());
@@ -101,6 +132,20 @@ JsonReader::JsonReader(std::vector<std::string> keys) : keys_(std::move(keys)) {
 
 Status JsonReader::read(std::string_view text) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::optional<std::size_t> too_large;
+  Status read = parse(text, too_large);
+  if (!too_large) return read;
+  std::string shorter(text);
+  if (shorten_exponents_of_zero(shorter)) read = parse(shorter, too_large);
+  if (!too_large) return read;
+  constexpr std::size_t kShownMax = 40;
+  const std::string_view number = text.substr(*too_large, kShownMax);
+  return Error{Errc::kData,
+               fmt::format("the number {} is beyond 1.8e308",
+                           number.substr(0, number.find_first_not_of(kNumberCharacters)))};
+}
+
+Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_large) {
   text_.reserve(text.size() + kPadding);
   text_.assign(text).append(kPadding, '\0');
   values_.clear();
@@ -111,9 +156,11 @@ Status JsonReader::read(std::string_view text) {
   rapidjson::InsituStringStream stream(text_.data());
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseValidateEncodingFlag |
                               rapidjson::kParseNumbersAsStringsFlag;
+  const rapidjson::ParseResult parsed = rapidjson::Reader().Parse<kFlags>(stream, events);
+  too_large.reset();
+  if (parsed.Code() == rapidjson::kParseErrorNumberTooBig) too_large = parsed.Offset();
   // The parser takes a zero byte for the end.
-  const bool is_json = text.find('\0') == std::string_view::npos &&
-                       !rapidjson::Reader().Parse<kFlags>(stream, events).IsError();
+  const bool is_json = !parsed.IsError() && text.find('\0') == std::string_view::npos;
   if (is_json && values_.front().is_object()) return {};
   return Error{Errc::kData, events.is_too_deep()
                                 ? fmt::format("it is nested more than {} deep", kJsonDepthMax)

@@ -42,6 +42,8 @@ class JsonReader {
     using is_transparent = void;
   };
 
+  // As read(); `too_large` is where a number stands that the parser takes for too large.
+  Status parse(std::string_view text, std::optional<std::size_t>& too_large);
   // The next value is of this key.
   void add_member(std::string_view key);
   std::size_t number_of(std::string_view key, std::size_t guess) const;
