@@ -36,6 +36,22 @@ Status read_all(const SnapshotReader& reader) {
   return {};
 }
 
+// "paddle version: 0.11.0 real byte size: 4", of any version.
+Status check_done(const std::string& directory, FileSystem& files) {
+  constexpr std::string_view kBegin = "paddle version: ", kEnd = " real byte size: 4\n";
+  constexpr std::string_view kVersion = "0123456789abcdefghijklmnopqrstuvwxyz.+-";
+  constexpr std::size_t kBytesMax = 256;
+  const std::string path = directory + "/done";
+  const auto text = files.read_file(path, kBytesMax);
+  if (text && text->starts_with(kBegin) && text->ends_with(kEnd) &&
+      text->find_first_not_of(kVersion, kBegin.size()) == text->size() - kEnd.size()) {
+    return {};
+  }
+  return Error{Errc::kData,
+               fmt::format("{} is {}: the loaders of v0.10 look for it; paddle and --resume do not",
+                           path, files.exists(path) ? "damaged" : "missing")};
+}
+
 }  // namespace
 
 Verdict verify(const std::string& directory, FileSystem& files) {
@@ -46,7 +62,9 @@ Verdict verify(const std::string& directory, FileSystem& files) {
     verdict.error = std::move(reader).error();
     return verdict;
   }
-  if (auto read = read_all(*reader); !read) {
+  Status read = read_all(*reader);
+  if (read) read = check_done(directory, files);
+  if (!read) {
     verdict.error = std::move(read).error();
     return verdict;
   }
