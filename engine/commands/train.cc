@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -36,26 +34,6 @@ namespace {
 constexpr std::uint32_t kSessionsMax = 1024;
 constexpr int kPauseBetweenSessionsMs = 200;
 constexpr auto kJoinAgainWithin = std::chrono::seconds(30);
-
-// Set by the first SIGTERM or SIGINT: the trainer finishes its batch and the job is saved.
-std::atomic<bool> g_stop_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void on_signal(int) {
-  g_stop_requested = true;
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGINT, SIG_DFL);
-}
-
-// From now on the first such signal only asks for the stop; the second one ends the process.
-void take_stop_signals() {
-  if (g_stop_requested) return;
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGTERM, &action, nullptr);
-  ::sigaction(SIGINT, &action, nullptr);
-}
 
 Status check(const trainer::TrainOptions& options, const config::JobConfig& job) {
   if (options.trainer_id >= options.num_gradient_servers) {
@@ -210,7 +188,7 @@ Status run_sessions(TrainerProcess& process) {
 Status train(trainer::TrainOptions options) {
   const UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
   // Its life before failed when the job was asked to stop: it is here to be saved with the others.
-  if (take_mark("PADDLECTL_STOP_ASKED")) g_stop_requested = true;
+  take_early_signals(take_mark("PADDLECTL_STOP_ASKED"));
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
@@ -231,8 +209,8 @@ Status train(trainer::TrainOptions options) {
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   const wire::ParameterSet parameters = agreed_parameters(job, model, options, loop);
   loop.stop_requested = [] {
-    if (g_stop_requested) notify_stopping();
-    return g_stop_requested.load();
+    if (is_stop_requested()) notify_stopping();
+    return is_stop_requested();
   };
   log_info("trainer {} of {}: {}, batches of {}", options.trainer_id, options.num_gradient_servers,
            model.computes_on(), job.train.batch_size);

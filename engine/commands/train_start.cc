@@ -1,6 +1,11 @@
 #include "engine/commands/train_start.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -21,6 +26,32 @@ namespace {
 constexpr std::uint32_t kOverWithinSeconds = 5;
 constexpr const char* kNoFileHint =
     "patterns are relative to that folder; a template's ./prepare makes its data";
+
+// The trainer finishes its batch and the job is saved.
+std::atomic<bool> g_stop_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void end_early(int) {
+  constexpr std::string_view kText =
+      "paddle: interrupted before it had joined the job: there is nothing to save\n";
+  [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(static_cast<int>(Errc::kInterrupted));
+}
+
+void request_stop(int) {
+  g_stop_requested = true;
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+}
+
+void handle(void (*handler)(int)) {
+  if (g_stop_requested) return;
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGINT, &action, nullptr);
+}
 
 }  // namespace
 
@@ -170,6 +201,19 @@ Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,
                                   .keeps_dense = strategy::has_rounds(parameters, false),
                                   .keeps_rows = strategy::has_rounds(parameters, true)},
                                  model.dense());
+}
+
+void take_early_signals(bool is_stop_asked) {
+  g_stop_requested = is_stop_asked;
+  handle(end_early);
+}
+
+void take_stop_signals() {
+  handle(request_stop);
+}
+
+bool is_stop_requested() {
+  return g_stop_requested;
 }
 
 }  // namespace paddle::commands

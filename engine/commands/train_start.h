@@ -50,4 +50,12 @@ Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,
                                                      const client::ParameterClient& client,
                                                      trainer::Model& model);
 
+// Until take_stop_signals(), SIGTERM and SIGINT end the process with Errc::kInterrupted. One that
+// was asked to stop before it began is killed by them, here and later.
+void take_early_signals(bool is_stop_asked);
+// From now on the first of them only asks for the stop; the second one ends the process.
+void take_stop_signals();
+
+bool is_stop_requested();
+
 }  // namespace paddle::commands

@@ -87,6 +87,25 @@ TEST(StopResume, AJobStoppedInTheMiddleOfAPassEndsWithTheSameBits) {
   }
 }
 
+// It waits for the other trainer, or for the pserver.
+TEST(StopResume, ATrainerThatHasNotJoinedEndsAtOnceAndSaysSo) {
+  Job job;
+  job.write_dense_ngram({5, 5});
+  for (const int pservers : {0, 1}) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+      const std::string name = fmt::format("job{}-{}", pservers, signal);
+      const Shape shape{.trainers = 2, .pservers = pservers};
+      Process trainer = job.start_trainer(name, shape, 0, free_ports(shape.ports()), {});
+      ASSERT_TRUE(trainer.prints("trainer 0 of 2: ")) << trainer.output();
+      trainer.signal(signal);
+      EXPECT_EQ(trainer.wait(std::chrono::seconds(20)), static_cast<int>(Errc::kInterrupted));
+      EXPECT_NE(trainer.output().find("interrupted before it had joined the job"),
+                std::string::npos)
+          << trainer.output();
+    }
+  }
+}
+
 TEST(StopResume, AnyStrategyStopsAndGoesOn) {
   for (const char* const strategy : {"async", "half_async", "geo", "local_sgd"}) {
     Job job;

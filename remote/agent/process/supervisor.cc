@@ -213,7 +213,8 @@ std::string Supervisor::end_of_life() const {
 
 bool Supervisor::starts_again() {
   if (wish() == StopWish::kOrdered || (wish() == StopWish::kAsked && !has_to_save())) return false;
-  const auto pause = restarts_.next({wait_status_, started_at_, now(), notices_.has_progressed()});
+  const int end = wish() == StopWish::kAsked && is_interrupted() ? SIGTERM : wait_status_;
+  const auto pause = restarts_.next({end, started_at_, now(), notices_.has_progressed()});
   if (!pause) return false;
   say(end_of_life() + "; it is started again");
   wire::agent::Restart why;
@@ -231,11 +232,17 @@ bool Supervisor::starts_again() {
   return wish() != StopWish::kOrdered;
 }
 
+// By SIGTERM, or as a trainer ends after it that has not joined the job.
+bool Supervisor::is_interrupted() const {
+  return WIFSIGNALED(wait_status_)
+             ? WTERMSIG(wait_status_) == SIGTERM
+             : WEXITSTATUS(wait_status_) == static_cast<int>(Errc::kInterrupted);
+}
+
 // The job cannot be saved without a trainer that failed just before a stop, or at it.
 bool Supervisor::has_to_save() const {
   const bool has_begun = life_ > 1 || notices_.has_progressed().value_or(false);
-  const bool is_stopped = WIFSIGNALED(wait_status_) && WTERMSIG(wait_status_) == SIGTERM;
-  return !spec_.program().empty() && !is_told_to_save_ && (has_begun || !is_stopped);
+  return !spec_.program().empty() && !is_told_to_save_ && (has_begun || !is_interrupted());
 }
 
 // A process that was asked to save, and failed at it, is no process that was stopped.

@@ -59,6 +59,7 @@ class Supervisor {
   void note_end();
   // True after the pause before another start; a stop request cuts the pause short.
   bool starts_again();
+  bool is_interrupted() const;  // the life that ended last
   bool has_to_save() const;     // once more, though the job is asked to stop
   bool ends_as_wished() const;  // by a stop request
   StopWish wish() const { return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_); }

@@ -277,6 +277,31 @@ TEST_F(AgentTest, AProcessThatFailsWhenItIsAskedToSaveWasNotStopped) {
   }
 }
 
+// As `paddle train` ends that has not joined yet: with 130.
+TEST_F(AgentTest, AProcessThatIsInterruptedComesBackToSaveIfItHadBegun) {
+  const auto agent = connect_agent();
+  push_script(*agent, "late",
+              "[ $1 = $2 ] && trap 'exit 130' TERM && echo waits && while :; do sleep 0.01; done\n"
+              "[ $1 = 1 ] && kill -KILL $$\necho \"asked $PADDLECTL_STOP_ASKED\"; exit 75");
+  const auto end_of = [&](const std::string& name, const std::string& waiting_life) {
+    ProcessSpec spec = script("late", name);
+    spec.arguments = {"{life}", waiting_life};
+    spec.restarts = 5;
+    EXPECT_TRUE(agent->start(spec));
+    wait_log(*agent, spec.log, "waits");
+    EXPECT_TRUE(agent->ask_to_stop("job-1", {name}));
+    return wait_end(*agent, "job-1", name);
+  };
+  const ProcessStatus first = end_of("first", "1");
+  EXPECT_EQ(first.exit_code, 130);
+  EXPECT_EQ(first.life, 1U);
+  EXPECT_TRUE(first.stopped);
+  const ProcessStatus second = end_of("second", "2");
+  EXPECT_EQ(second.exit_code, 75);
+  EXPECT_EQ(second.life, 3U) << "the others wait for it, to save";
+  EXPECT_TRUE(second.stopped);
+}
+
 TEST_F(AgentTest, WhateverAProcessEndsWithByAnOrderItWasStopped) {
   const auto agent = connect_agent();
   push_script(*agent, "reads", "trap 'exit 6' TERM\necho runs\nwhile :; do sleep 0.01; done");
