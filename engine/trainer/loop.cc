@@ -51,6 +51,26 @@ void log_tables(std::uint32_t pass, const client::PassTotals& totals,
   }
 }
 
+// In an earlier run. Whether a snapshot begins within a pass is known to trainer 0 alone.
+bool had_records_before(const LoopOptions& options, const client::ParameterClient& client,
+                        std::uint32_t pass) {
+  if (options.trainer_id != 0) return client.progress().samples > 0;
+  return options.begins_within_pass && pass == options.start_pass;
+}
+
+Error no_record(const LoopOptions& options, std::uint32_t pass) {
+  constexpr std::size_t kShownMax = 3;
+  std::vector<std::string> files = options.train_data.share.files;
+  const std::size_t count = files.size();
+  if (count > kShownMax) files.resize(kShownMax);
+  if (count > kShownMax) files.push_back(fmt::format("{} more", count - kShownMax));
+  if (count == 0) files.emplace_back("no file");
+  return {Errc::kData,
+          fmt::format("pass {} had no record, of any trainer; trainer {} read {}", pass,
+                      options.trainer_id, fmt::join(files, ", ")),
+          "are the files of [data] train empty, or were all of their records left out?"};
+}
+
 }  // namespace
 
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
@@ -241,11 +261,8 @@ Status Loop::end_pass(std::uint32_t pass) {
                                                   ? client_.pause_pass(since_start_.tally)
                                                   : client_.finish_pass(since_start_.tally));
   if (totals.paused) return stop(pass);
-  const bool had_records_before = options_.begins_within_pass && pass == options_.start_pass;
-  if (totals.samples == 0 && batch_ == 0 && options_.trainer_id == 0 && !had_records_before) {
-    return Error{Errc::kData, fmt::format("pass {} had no record, of any trainer", pass),
-                 "are the files of [data] train empty, or were all of their records left out?"};
-  }
+  if (totals.samples == 0 && batch_ == 0 && !had_records_before(options_, client_, pass))
+    return no_record(options_, pass);
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
   // A life that was lost at the end of the pass may have told it.
   if (options_.kept == nullptr || !options_.kept->is_told(pass)) tell_pass(pass, totals, all, rate);
