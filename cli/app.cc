@@ -61,6 +61,7 @@ int run_app(Context& context, std::vector<std::string> arguments) {
   context.console.set_json(wants_json(arguments));
   const auto line = parse_command_line(all_commands(), std::move(arguments));
   if (!line) return report(context, line.error());
+  context.command_at = line->command_at;
   context.help = [](const std::string& command) { return command_help(all_commands(), command); };
   if (!line->help.empty()) {
     context.console.raw(line->help);

@@ -139,7 +139,9 @@ class Parser {
   std::string help() const { return wrapped(app_.help(), kHelpColumns); }
 
   Result<CommandLine> parse(std::vector<std::string> arguments) {
-    PADDLE_TRY(const std::string word, command_in(arguments));
+    PADDLE_TRY(line_.command_at, command_in(arguments));
+    const std::string word =
+        line_.command_at < arguments.size() ? arguments[line_.command_at] : std::string();
     PADDLE_TRY_STATUS(check_command(word));
     const auto dashes = std::ranges::find(arguments, "--");
     std::vector<std::string> after_dashes;
@@ -232,10 +234,11 @@ class Parser {
     return {};
   }
 
-  // The first word that is neither an option nor a global option's value; "" where there is none.
-  Result<std::string> command_in(const std::vector<std::string>& arguments) const {
+  // The index of the first word that is neither an option nor a global option's value; past the end
+  // where there is none.
+  Result<std::size_t> command_in(const std::vector<std::string>& arguments) const {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (!arguments[i].starts_with('-')) return arguments[i];
+      if (!arguments[i].starts_with('-')) return i;
       const std::size_t equals = arguments[i].find('=');
       const std::string name = arguments[i].substr(0, equals);
       const CLI::Option* const option = app_.get_option_no_throw(name);
@@ -247,7 +250,7 @@ class Parser {
       }
       if (equals == std::string::npos && option->get_items_expected_max() > 0) ++i;
     }
-    return std::string();
+    return arguments.size();
   }
 
   Status check_command(const std::string& word) const {

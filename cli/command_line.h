@@ -18,6 +18,7 @@ struct CommandLine {
   std::string help;                     // asked for with --help
   std::function<Status(Context&)> run;  // null: no command was named
   std::string cluster, workspace;       // those named, for hints
+  std::size_t command_at = 0;           // the index of the command among the arguments
 };
 
 // Whether --json stands before "--". Known without a full parse, so that usage errors are JSON too.

@@ -58,6 +58,7 @@ struct Context {
   std::function<std::int64_t()> unix_ms = {};
   NodeLimits limits = {};                   // for the nodes of this command
   std::vector<std::string> arguments = {};  // of this command, as typed
+  std::size_t command_at = 0;               // its own word, which global options may precede
   std::string ssh_library = {};             // with its version
   // The help text of a command, or of the program for "".
   std::function<Result<std::string>(const std::string& command)> help = {};

@@ -87,7 +87,7 @@ bool has_snapshot(const std::string& folder) {
 // As it was typed here; elsewhere as far as its nodes tell.
 ResumeCommand way_to_resume(const Context& context, ClusterSession& session, const std::string& job,
                             const std::string& output) {
-  ResumeCommand command = resume_command(context.arguments, job);
+  ResumeCommand command = resume_command(context.arguments, context.command_at, job);
   if (!command.text.empty()) return command;
   const auto commands = read_commands((std::filesystem::path(output) / job).string());
   if (!commands.empty() && !commands.back().resume.text.empty()) return commands.back().resume;

@@ -84,19 +84,20 @@ std::string ResumeCommand::after(std::string_view lead) const {
       "{}{}: {}", variables.empty() ? "" : fmt::format("export {}, then ", variables), lead, text);
 }
 
-ResumeCommand resume_command(const std::vector<std::string>& arguments, const std::string& job) {
-  const auto command = std::ranges::find(arguments, "train");
-  if (command == arguments.end()) return {};
+ResumeCommand resume_command(const std::vector<std::string>& arguments, std::size_t command,
+                             const std::string& job) {
+  if (command >= arguments.size() || arguments[command] != "train") return {};
   std::vector<std::string> words{"paddlectl"};
   std::vector<std::string> variables;
   const auto add_variable = [&](std::string_view setting) {
     variables.emplace_back(setting.substr(0, setting.find('=')));
     words.insert(words.end(), {"--env", variables.back()});
   };
-  const auto dashes = std::ranges::find(arguments, "--");
+  const auto own_word = arguments.begin() + static_cast<std::ptrdiff_t>(command);
+  const auto dashes = std::find(own_word, arguments.end(), "--");
   for (auto word = arguments.begin(); word != dashes; ++word) {
     const bool has_next = word + 1 != dashes;
-    if (word == command) {
+    if (word == own_word) {
       words.insert(words.end(), {"train", "--resume", "--name", shell_word(job)});
     } else if (is_left_out_with_value(*word)) {
       if (word->find('=') == std::string::npos && has_next) ++word;
@@ -143,7 +144,7 @@ Status write_machines(const std::string& folder, ClusterSession& session) {
 Status add_command(const Context& context, const std::string& output, const std::string& job) {
   PADDLE_TRY(const std::filesystem::path folder,
              make_output_folder(context, output, job, "choose another --output"));
-  const ResumeCommand resume = resume_command(context.arguments, job);
+  const ResumeCommand resume = resume_command(context.arguments, context.command_at, job);
   const Json command = Json::object({{"unix_ms", context.unix_seconds() * 1000},
                                      {"command", as_typed(context.arguments)},
                                      {"version", kProgramVersion},

@@ -35,8 +35,10 @@ struct CommandRecord {
   ResumeCommand resume = {};
 };
 
-// `arguments`: of `train`, as typed.
-ResumeCommand resume_command(const std::vector<std::string>& arguments, const std::string& job);
+// `arguments`: as typed, with the command's own word at the index `command`. No text for another
+// command than `train`.
+ResumeCommand resume_command(const std::vector<std::string>& arguments, std::size_t command,
+                             const std::string& job);
 // The same of `values` of --set, for a job of which nothing else is known.
 ResumeCommand resume_command_of(const std::string& job, const std::vector<std::string>& values);
 

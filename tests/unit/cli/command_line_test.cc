@@ -82,6 +82,16 @@ TEST(CommandLine, WordsAfterTwoDashesReachTheCommandAsTheyAre) {
   EXPECT_FALSE(wants_json({"show", "--json=false"}));
 }
 
+TEST(CommandLine, KnowsWhichWordIsTheCommand) {
+  const auto at = [](std::vector<std::string> arguments) {
+    const auto line = parse_command_line(all_commands(), std::move(arguments));
+    return line ? line->command_at : 99;
+  };
+  EXPECT_EQ(at({"train", "train"}), 0U);
+  EXPECT_EQ(at({"--password-file", "train", "--timeout=5", "train", "train"}), 3U);
+  EXPECT_EQ(at({"--json", "attach", "train"}), 1U);
+}
+
 TEST(CommandLine, WordsAfterTwoDashesAreTheArgumentsThatAreNotGivenYet) {
   const auto workspace = [](std::vector<std::string> arguments) -> std::string {
     const auto line = parse_command_line(all_commands(), std::move(arguments));

@@ -48,35 +48,44 @@ TEST(ResumeCommand, HasWhatTrainWasGivenButForNamesAndValuesOfVariables) {
   const ResumeCommand command = resume_command(
       {"--timeout", "60", "train", "--name", "old", "--from=x:2", "--set", "a = 'x y'", "--resume",
        "--env", "TOKEN=secret", "--env=KEY=secret", "--env", "LANG", "--gpus", "0,1", "my words"},
-      "j");
+      2, "j");
   EXPECT_EQ(command.text,
             "paddlectl --timeout 60 train --resume --name j --set 'a = '\\''x y'\\''' --env TOKEN "
             "--env KEY --env LANG --gpus 0,1 'my words'");
   EXPECT_EQ(command.after("resume with"),
             "export TOKEN, KEY, LANG, then resume with: " + command.text);
-  EXPECT_EQ(resume_command({"train"}, "j").after("resume with"),
+  EXPECT_EQ(resume_command({"train"}, 0, "j").after("resume with"),
             "resume with: paddlectl train --resume --name j");
-  EXPECT_EQ(resume_command({"attach", "j"}, "j").text, "");
+  EXPECT_EQ(resume_command({"attach", "j"}, 0, "j").text, "");
   EXPECT_EQ(resume_command_of("j", {"a=b", "c='d'"}).text,
             "paddlectl train --resume --name j --set a=b --set 'c='\\''d'\\''' <workspace>");
 }
 
 TEST(ResumeCommand, HasNoWordThatAShellExpands) {
-  EXPECT_EQ(resume_command({"train", "--on", "node[01-04]", "--set=a.b=[1,2]", "~me"}, "j").text,
+  EXPECT_EQ(resume_command({"train", "--on", "node[01-04]", "--set=a.b=[1,2]", "~me"}, 0, "j").text,
             "paddlectl train --resume --name j --on 'node[01-04]' '--set=a.b=[1,2]' '~me'");
 }
 
 TEST(ResumeCommand, HasNoFlagOfThisStartAloneInEitherSpelling) {
   EXPECT_EQ(
-      resume_command({"train", "--resume=false", "--dry-run=false", "--job=x", "w"}, "j").text,
+      resume_command({"train", "--resume=false", "--dry-run=false", "--job=x", "w"}, 0, "j").text,
       "paddlectl train --resume --name j w");
   EXPECT_EQ(
-      resume_command({"train", "--resume=true", "--dry-run=0", "--detach=true", "w"}, "j").text,
+      resume_command({"train", "--resume=true", "--dry-run=0", "--detach=true", "w"}, 0, "j").text,
       "paddlectl train --resume --name j --detach=true w");
 }
 
+TEST(ResumeCommand, KnowsItsOwnWordFromAValueOrAJobOfThatName) {
+  EXPECT_EQ(resume_command({"--password-file", "train", "train", "train"}, 2, "j").text,
+            "paddlectl --password-file train train --resume --name j train");
+  EXPECT_EQ(resume_command({"attach", "train"}, 0, "train").text, "");
+  EXPECT_EQ(resume_command({"--password-file", "--", "train", "--", "w"}, 2, "j").text,
+            "paddlectl --password-file -- train --resume --name j -- w");
+  EXPECT_EQ(resume_command({}, 0, "j").text, "");
+}
+
 TEST(ResumeCommand, KeepsWhatStandsAfterTwoDashes) {
-  EXPECT_EQ(resume_command({"train", "--name", "x", "--env", "A=1", "--", "--resume"}, "j").text,
+  EXPECT_EQ(resume_command({"train", "--name", "x", "--env", "A=1", "--", "--resume"}, 0, "j").text,
             "paddlectl train --resume --name j --env A -- --resume");
 }
 
