@@ -101,6 +101,31 @@ void add_options(CLI::App& app, const OptionList& options) {
   }
 }
 
+// CLI11 reads meanings into words: [a,b] is a list, ++ ends the command, and the next word stands
+// in for an empty value. Such a word is hidden from it by a mark behind it.
+constexpr char kMark = '\x1f';
+
+void hide(std::string& word) {
+  constexpr std::string_view kLastOfHidden = "]}%+=\x1f";
+  if (word.empty() || kLastOfHidden.find(word.back()) != kLastOfHidden.npos) word += kMark;
+}
+
+void show(std::string& word) {
+  if (word.ends_with(kMark)) word.pop_back();
+}
+
+void show_words(const OptionList& options) {
+  for (const Option& option : options) {
+    if (auto* const text = std::get_if<std::string*>(&option.target)) show(**text);
+    if (option.list() != nullptr) std::ranges::for_each(*option.list(), show);
+  }
+}
+
+std::string without_marks(std::string message) {
+  std::erase(message, kMark);
+  return message;
+}
+
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
   const std::vector<std::string_view> names(known.begin(), known.end());
   const std::string near = nearest(word, names);
@@ -148,6 +173,7 @@ class Parser {
     if (dashes != arguments.end()) after_dashes.assign(dashes + 1, arguments.end());
     arguments.erase(dashes, arguments.end());
     const std::vector<std::string> given = arguments;
+    std::ranges::for_each(arguments, hide);
     std::ranges::reverse(arguments);  // CLI11 takes its vector from the back
     if (!after_dashes.empty()) require_no_argument(*app_.get_subcommand(word));
     try {
@@ -157,7 +183,7 @@ class Parser {
       line_.help = sub == nullptr ? help() : wrapped(sub->help("paddlectl"), kHelpColumns);
       return std::move(line_);
     } catch (const CLI::ExtrasError& error) {
-      return unknown_option(given, error.what());
+      return unknown_option(given, without_marks(error.what()));
     } catch (const CLI::RequiredError& error) {
       const std::string message = error.what();  // "files is required"
       return Error{
@@ -165,11 +191,13 @@ class Parser {
           fmt::format("{} needs {}", word, upper_case(message.substr(0, message.find(' ')))),
           see_help(word)};
     } catch (const CLI::ParseError& error) {
-      return Error{Errc::kUsage, error.what(), see_help(word)};
+      return Error{Errc::kUsage, without_marks(error.what()), see_help(word)};
     }
+    show_words(global_options(line_.global));
     if (const CLI::App* const sub = chosen(); sub != nullptr) {
       const auto at = std::ranges::find(commands_, sub->get_name(), &Command::name);
       Invocation& invocation = invocations_[static_cast<std::size_t>(at - commands_.begin())];
+      show_words(invocation.options);
       if (Status passed = pass_on(after_dashes, invocation.options, *sub); !passed) {
         Error error = std::move(passed).error();
         error.hint = see_help(word);

@@ -82,6 +82,36 @@ TEST(CommandLine, WordsAfterTwoDashesReachTheCommandAsTheyAre) {
   EXPECT_FALSE(wants_json({"show", "--json=false"}));
 }
 
+// CLI11 would take some of them for lists, for the end of a list or of the command.
+TEST(CommandLine, WordsBeforeTwoDashesReachTheCommandAsTheyAreToo) {
+  const std::vector<std::string> words = {
+      "[x]", "[a,b]", "[]",  "[[x]]", "{}", "%%", "%",    "++",   "",   "a,b",  "'q'", "\"d\"",
+      "\\",  "a\\n",  "a b", "=",     "x=", "]",  "show", "look", "-5", "\xe9", "/?",  "]\x1f"};
+  std::vector<std::string> arguments = words;
+  arguments.insert(arguments.begin(), "show");
+  auto seen = parse(arguments);
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_EQ(seen->words, words);
+  for (const std::string& word : words) {
+    seen = parse({"show", word});
+    ASSERT_TRUE(seen) << word << ": " << seen.error().message;
+    EXPECT_EQ(seen->words, std::vector<std::string>{word});
+    for (const auto& job : {std::vector<std::string>{"--job=" + word}, {"--job", word}}) {
+      arguments = {"show", "--set", word, "--set=" + word};
+      arguments.insert(arguments.end(), job.begin(), job.end());
+      arguments.emplace_back("last");
+      seen = parse(arguments);
+      ASSERT_TRUE(seen) << word << ": " << seen.error().message;
+      EXPECT_EQ(seen->set, (std::vector<std::string>{word, word}));
+      EXPECT_EQ(seen->job, word);
+      EXPECT_EQ(seen->words, std::vector<std::string>{"last"});
+    }
+  }
+  const auto wrong = parse({"show", "--format", "[x]"});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message, "--format: '[x]' is not one of json, text");
+}
+
 TEST(CommandLine, KnowsWhichWordIsTheCommand) {
   const auto at = [](std::vector<std::string> arguments) {
     const auto line = parse_command_line(all_commands(), std::move(arguments));
