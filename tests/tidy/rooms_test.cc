@@ -242,27 +242,26 @@ TEST(Rooms, HoldTheTestsOfTheirCode) {
 // gcc 12 destroys some temporaries twice around co_await; Asio and coroutines have one home.
 TEST(Rooms, EachOutsideLibraryHasOneHome) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> homes = {
-      {R"(co_await)", {"engine/net/"}},
-      {R"(#include <asio)", {"engine/net/"}},
-      {R"(#include <libssh)", {"remote/launcher/ssh/"}},
-      {R"(#include <CLI/)", {"cli/", "engine/commands/"}},
-      {R"(#include <toml\+\+/)", {"engine/config/"}},
-      {R"(#include <nlohmann/)", {"cli/"}},
-      {R"(#include <rapidjson/)", {"engine/data/records/"}},
-      {R"(#include <boost/)", {"engine/serve/"}},
-      {R"(#include <cblas)", {"engine/"}},
-      {R"(#include <minizip/)", {"engine/data/source/"}},
-      {R"(\bsleep_for\()", {"engine/net/"}},  // the backoff between connection attempts
+      {"co_await", {"engine/net/"}},
+      {"#include <asio", {"engine/net/"}},
+      {"#include <libssh", {"remote/launcher/ssh/"}},
+      {"#include <CLI/", {"cli/", "engine/commands/"}},
+      {"#include <toml++/", {"engine/config/"}},
+      {"#include <nlohmann/", {"cli/"}},
+      {"#include <rapidjson/", {"engine/data/records/"}},
+      {"#include <boost/", {"engine/serve/"}},
+      {"#include <cblas", {"engine/"}},
+      {"#include <minizip/", {"engine/data/source/"}},
+      {"sleep_for(", {"engine/net/"}},  // the backoff between connection attempts
   };
-  for (const auto& [pattern, rooms] : homes) {
-    const std::regex text(pattern);
+  for (const auto& [text, rooms] : homes) {
     for (const Source& source : product_sources()) {
       if (std::any_of(rooms.begin(), rooms.end(),
                       [&](const std::string& room) { return source.path.starts_with(room); })) {
         continue;
       }
       for (std::size_t i = 0; i < source.lines.size(); ++i) {
-        EXPECT_FALSE(std::regex_search(source.lines[i], text))
+        EXPECT_EQ(source.lines[i].find(text), std::string::npos)
             << source.path << ":" << i + 1 << ": belongs in " << rooms.front();
       }
     }
