@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "base/named_rows.h"
 #include "base/text.h"
-#include "engine/optim/power.h"
 #include "engine/optim/schedule.h"
 
 namespace paddle::optim {
@@ -55,11 +54,6 @@ bool is_centered(const wire::Optimizer& optimizer) {
   return !optimizer.has_centered() || optimizer.centered();
 }
 
-// 1 / (1 - beta^count)
-float correction(float beta, std::uint64_t count) {
-  return static_cast<float>(1 / (1 - integer_power(static_cast<double>(beta), count)));
-}
-
 // Comparisons are written so that NaN is refused too.
 Status check_range(std::string_view name, float value, float below) {
   if (value >= 0 && value < below) return {};
@@ -81,6 +75,11 @@ std::uint64_t window_min(const wire::ModelAverage& average) {
 std::uint64_t window_max(const wire::ModelAverage& average) {
   if (average.window_max() > 0) return average.window_max();
   return std::max(kAverageWindowMaxDefault, average.window_min());
+}
+
+AverageWindow window_of(const wire::ModelAverage& average) {
+  return {static_cast<double>(average.window()), static_cast<double>(window_min(average)),
+          static_cast<double>(window_max(average))};
 }
 
 Status check_average(const wire::ModelAverage& average) {
@@ -129,11 +128,7 @@ bool same_state(const wire::Optimizer& a, const wire::Optimizer& b) {
 }
 
 float average_weight(const wire::ModelAverage& average, std::uint64_t count) {
-  const auto n = static_cast<double>(count);
-  const double reach =
-      std::min(static_cast<double>(window_max(average)), static_cast<double>(average.window()) * n);
-  const double k = std::min(n, std::max(static_cast<double>(window_min(average)), reach));
-  return static_cast<float>(1 / k);
+  return window_of(average).weight(count);
 }
 
 void swap_average(std::span<float> value, std::span<float> state) {
@@ -174,7 +169,7 @@ Status validate(const wire::Optimizer& optimizer) {
 UpdateRule::UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec)
     : is_static_(spec.is_static()),
       state_width_(optim::state_width(optimizer)),
-      average_(optimizer.average()) {
+      average_(window_of(optimizer.average())) {
   const Method* const method = find_row(methods(), optimizer.method());
   PADDLE_CHECK(method != nullptr);
   step_.formula = method->formula;
@@ -214,26 +209,10 @@ bool UpdateRule::apply(float learning_rate, std::uint64_t count, std::span<float
   return apply(learning_rate, count, {&elements, 1});
 }
 
-void UpdateRule::number(Step& step, std::uint64_t count) {
-  Constants& k = step.k;
-  if (step.formula == Formula::kTorchMomentum) {
-    if (count > 1) k.rate *= 1.0F - k.momentum;
-  } else if (step.formula == Formula::kAdamax) {
-    k.rate *= correction(k.beta1, count);
-  } else {
-    step.correction1 = correction(k.beta1, count);
-    step.correction2 = correction(k.beta2, count);
-  }
-}
-
-float UpdateRule::average_weight(std::uint64_t count) const {
-  return optim::average_weight(average_, count);
-}
-
 bool UpdateRule::apply(float learning_rate, std::uint64_t count, Batch batch) const {
   bool is_finite = update_(step(learning_rate, count), batch);
   if (!has_average()) return is_finite;
-  const float weight = average_weight(count);
+  const float weight = average_.weight(count);
   for (const Elements& e : batch) {
     float* const average = e.state + (state_width_ - 1) * e.plane_stride;
     is_finite &= update_average(weight, e.size, e.value, average);

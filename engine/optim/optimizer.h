@@ -138,7 +138,7 @@ class UpdateRule {
   bool is_static() const { return is_static_; }
   // Number of planes of value.size() floats each; the average is the last one.
   std::size_t state_width() const { return state_width_; }
-  bool has_average() const { return average_.window() > 0; }
+  bool has_average() const { return average_.fraction > 0; }
 
   // Fills the state before the first update: 0, but the average starts as the value.
   void start(std::span<const float> value, std::span<float> state) const;
@@ -159,21 +159,26 @@ class UpdateRule {
     // Not copied again: for a single short row that would take as long as the update.
     Step step = step_;
     step.k.rate *= learning_rate;
-    if (counts_) number(step, count);
+    if (counts_) set_number(step, count);
     return step;
   }
-  float average_weight(std::uint64_t count) const;
+  float average_weight(std::uint64_t count) const { return average_.weight(count); }
+  // The step of all updates, which the caller numbers where the method counts them.
+  Step unnumbered_step(float learning_rate) const {
+    Step step = step_;
+    step.k.rate *= learning_rate;
+    return step;
+  }
+  bool counts_updates() const { return counts_; }
+  const AverageWindow& average() const { return average_; }
 
  private:
-  // Puts the number of the update into the step of a method that counts them.
-  static void number(Step& step, std::uint64_t count);
-
   bool counts_;  // the number of the update is in the formula
   UpdateKernel update_;
   Step step_;  // k.rate multiplies the learning rate
   bool is_static_;
   std::size_t state_width_;
-  wire::ModelAverage average_;
+  AverageWindow average_;
 };
 
 }  // namespace paddle::optim

@@ -41,14 +41,6 @@ double exponential(double x) {
 
 }  // namespace
 
-double integer_power(double base, std::uint64_t exponent) {
-  double result = 1;
-  for (double square = base; exponent > 0; exponent >>= 1U, square *= square) {
-    if ((exponent & 1U) != 0) result *= square;
-  }
-  return result;
-}
-
 double real_power(double base, double exponent) {
   PADDLE_CHECK(base > 0);
   return exponential(exponent * natural_log(base));

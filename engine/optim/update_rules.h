@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/multiversion.h"
+#include "engine/optim/power.h"
 
 namespace paddle::optim {
 
@@ -217,6 +218,38 @@ PADDLE_HD_INLINE float updated(const Constants& k, const Ftrl& /*rule*/, float w
 
 PADDLE_HD_INLINE float moved_average(float weight, float value, float average) {
   return average + weight * (value - average);
+}
+
+// Window of the average of a value (average_weight() in optimizer.h), in updates.
+struct AverageWindow {
+  double fraction = 0;  // of the updates so far; 0: no average is kept
+  double least = 0;
+  double most = 0;
+
+  // Of the update with this 1-based number.
+  PADDLE_HD_INLINE float weight(std::uint64_t count) const {
+    const auto n = static_cast<double>(count);
+    const double reach = fraction * n < most ? fraction * n : most;
+    const double wanted = reach < least ? least : reach;
+    return static_cast<float>(1 / (wanted < n ? wanted : n));
+  }
+};
+
+// 1 / (1 - beta^count)
+PADDLE_HD_INLINE float correction(float beta, std::uint64_t count) {
+  return static_cast<float>(1 / (1 - integer_power(static_cast<double>(beta), count)));
+}
+// Puts the number of the update, from 1, into the step of a method that counts them.
+PADDLE_HD_INLINE void set_number(Step& step, std::uint64_t count) {
+  Constants& k = step.k;
+  if (step.formula == Formula::kTorchMomentum) {
+    if (count > 1) k.rate *= 1.0F - k.momentum;
+  } else if (step.formula == Formula::kAdamax) {
+    k.rate *= correction(k.beta1, count);
+  } else {
+    step.correction1 = correction(k.beta1, count);
+    step.correction2 = correction(k.beta2, count);
+  }
 }
 
 template <class Rule, class Use>

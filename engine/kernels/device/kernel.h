@@ -18,6 +18,7 @@ using Kernel =
                  SampledCostBackward, SampledTableBackward, SoftmaxRows, SoftmaxRowsBackward,
                  SoftmaxCrossEntropy, BinaryCrossEntropy, SquaredError, SumCosts, LayerNorm,
                  LayerNormBackward, PairSum, PairSumBackward, CosineSimilarity,
-                 CosineSimilarityBackward, SlopeSums, GainSums, ThinProduct, Update>;
+                 CosineSimilarityBackward, SlopeSums, GainSums, ThinProduct, Update, CountUpdates,
+                 UpdateRows>;
 
 }  // namespace paddle::kernels::device

@@ -1,5 +1,5 @@
-// Kernel of a card for one update of many parameters by their optimizer. Its results are the CPU's,
-// bit for bit.
+// Kernels of a card for one update by an optimizer: of many parameters, and of the rows of a table
+// that a batch names. Their results are the CPU's, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,49 @@
 #include "engine/optim/update_rules.h"
 
 namespace paddle::kernels::device {
+
+// An element of a parameter, or of a row.
+struct UpdatedElement {
+  float* value = nullptr;
+  float gradient = 0;
+  float* state = nullptr;        // of the first plane, in the order of the step's rule
+  std::size_t plane_stride = 0;  // floats from one plane to the next
+  float* average = nullptr;      // of the value; null: none
+  float average_weight = 0;
+
+  // False when the value or its state is no longer finite.
+  PADDLE_HD_INLINE bool update(const optim::Step& step) const {
+    optim::Largest largest;
+    optim::with_rule(step.formula, step, Rule{*this, step, largest});
+    if (average != nullptr) {
+      *average = optim::moved_average(average_weight, *value, *average);
+      largest.raise(*average);
+    }
+    return largest.is_finite();
+  }
+
+ private:
+  struct Rule {
+    const UpdatedElement& of;
+    const optim::Step& step;
+    optim::Largest& largest;
+
+    template <class Of>
+    PADDLE_HD_INLINE void operator()(const Of& rule) const {
+      constexpr auto kPlanes = static_cast<int>(Of::kPlanes);
+      optim::State state{};
+      for (int p = 0; p < kPlanes; ++p)
+        state[p] = of.state[static_cast<std::size_t>(p) * of.plane_stride];
+      const float value = optim::updated(step.k, rule, *of.value, of.gradient, state);
+      *of.value = value;
+      largest.raise(value);
+      for (int p = 0; p < kPlanes; ++p) {
+        of.state[static_cast<std::size_t>(p) * of.plane_stride] = state[p];
+        largest.raise(state[p]);
+      }
+    }
+  };
+};
 
 struct UpdatedParameter {
   std::size_t first = 0;  // elements of the parameters before it
@@ -35,38 +78,16 @@ struct Update {
     const std::size_t number = parameter_of(index);
     const UpdatedParameter& of = parameter[number];
     const std::size_t i = index - of.first;
-    optim::Largest largest;
-    optim::with_rule(of.step.formula, of.step, Element{of, i, largest});
-    if (of.average != nullptr) {
-      of.average[i] = optim::moved_average(of.average_weight, of.value[i], of.average[i]);
-      largest.raise(of.average[i]);
-    }
-    if (!largest.is_finite()) parameter[number].not_finite = 1;
+    const UpdatedElement element{of.value + i,
+                                 of.gradient[i],
+                                 of.state + i,
+                                 of.plane_stride,
+                                 of.average == nullptr ? nullptr : of.average + i,
+                                 of.average_weight};
+    if (!element.update(of.step)) parameter[number].not_finite = 1;
   }
 
  private:
-  struct Element {
-    const UpdatedParameter& of;
-    std::size_t i;
-    optim::Largest& largest;
-
-    template <class Rule>
-    PADDLE_HD_INLINE void operator()(const Rule& rule) const {
-      constexpr auto kPlanes = static_cast<int>(Rule::kPlanes);
-      optim::State state{};
-      float* const planes = of.state + i;
-      for (int p = 0; p < kPlanes; ++p)
-        state[p] = planes[static_cast<std::size_t>(p) * of.plane_stride];
-      const float value = optim::updated(of.step.k, rule, of.value[i], of.gradient[i], state);
-      of.value[i] = value;
-      largest.raise(value);
-      for (int p = 0; p < kPlanes; ++p) {
-        planes[static_cast<std::size_t>(p) * of.plane_stride] = state[p];
-        largest.raise(state[p]);
-      }
-    }
-  };
-
   // The last one that begins at or before the element.
   PADDLE_HD std::size_t parameter_of(std::size_t index) const {
     std::size_t low = 0;
@@ -80,6 +101,74 @@ struct Update {
       }
     }
     return low;
+  }
+};
+
+// Part of a row's step that follows from the number of its update.
+struct RowStep {
+  float rate = 0;
+  float correction1 = 1;
+  float correction2 = 1;
+  float average_weight = 0;
+};
+
+// Counts an update of each row of a batch: one thread a row.
+struct CountUpdates {
+  static constexpr Shape kShape = Shape::kThreads;
+  std::size_t rows = 0;
+  const std::uint32_t* numbers = nullptr;  // of the rows in the table; none is there twice
+  optim::Step step;                        // of the batch, without a number
+  bool counts = false;                     // the number is in the formula
+  optim::AverageWindow average;
+  std::uint32_t* updates = nullptr;  // of the table's rows
+  RowStep* steps = nullptr;          // of the batch's
+
+  PADDLE_HD std::size_t count() const { return rows; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    std::uint32_t& so_far = updates[numbers[index]];
+    if (so_far < 0xffffffffU) ++so_far;  // then it stays: so many are as good as infinitely many
+    optim::Step own = step;
+    if (counts) optim::set_number(own, so_far);
+    steps[index] = {own.k.rate, own.correction1, own.correction2,
+                    average.fraction > 0 ? average.weight(so_far) : 0.0F};
+  }
+};
+
+// Updates the rows of a table that a batch names: one thread an element.
+struct UpdateRows {
+  static constexpr Shape kShape = Shape::kThreads;
+  std::size_t rows = 0;
+  std::size_t width = 0;
+  const std::uint32_t* numbers = nullptr;  // of the rows in the table; none is there twice
+  optim::Step step;
+  const RowStep* steps = nullptr;    // of each row; null: the step is that of all
+  const float* gradients = nullptr;  // rows x width
+  float* values = nullptr;           // of the table
+  float* state = nullptr;            // planes
+  std::size_t plane_stride = 0;
+  float* averages = nullptr;            // null: none
+  std::uint32_t* not_finite = nullptr;  // 1 is written where a value or its state no longer is
+
+  PADDLE_HD std::size_t count() const { return rows * width; }
+  PADDLE_HD void operator()(std::size_t index) const {
+    const Position at = position_of(index, width);
+    const std::size_t i = numbers[at.row] * width + at.column;
+    optim::Step own = step;
+    float average_weight = 0;
+    if (steps != nullptr) {
+      const RowStep& of = steps[at.row];
+      own.k.rate = of.rate;
+      own.correction1 = of.correction1;
+      own.correction2 = of.correction2;
+      average_weight = of.average_weight;
+    }
+    const UpdatedElement element{values + i,
+                                 gradients[index],
+                                 state + i,
+                                 plane_stride,
+                                 averages == nullptr ? nullptr : averages + i,
+                                 average_weight};
+    if (!element.update(own)) *not_finite = 1;
   }
 };
 

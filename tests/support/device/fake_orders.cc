@@ -127,8 +127,9 @@ void visit_pointers(const kernels::device::Kernel& kernel,
         std::array<const void*, sizeof(K) / sizeof(void*)> words;
         std::memcpy(words.data(), &copy, sizeof(K));
         if (kIsLarge) words.back() = nullptr;
-        // Numbers are below, and patterns of two floats are above.
-        constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 32U;
+        // Numbers are below, a float beside a flag or an enumerator too, and patterns of two
+        // floats are above.
+        constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 36U;
         constexpr std::uintptr_t kHighest = std::uintptr_t{1} << 47U;
         for (const void* word : words) {
           const auto value = reinterpret_cast<std::uintptr_t>(word);

@@ -119,6 +119,81 @@ TEST(DeviceUpdate, EveryMethodHasTheBitsOfTheCpu) {
   }
 }
 
+// Rows of a table, each named in some of the rounds only, beside the same ones on the CPU.
+TEST(DeviceUpdate, Trap38RowsCountTheirOwnUpdatesAndHaveTheBitsOfTheCpu) {
+  constexpr std::size_t kRows = 7;
+  constexpr std::size_t kWidth = 5;
+  for (const optim::Method& method : optim::methods()) {
+    for (const wire::Optimizer& optimizer : variants_of(method.name)) {
+      const optim::UpdateRule rule(optimizer, spec_of(0.5F));
+      const std::size_t planes = rule.state_width();
+      std::vector<float> values = normals(1, kRows * kWidth);
+      std::vector<float> state(planes * values.size(), 0.0F);
+      if (rule.has_average()) std::ranges::copy(values, state.end() - std::ssize(values));
+      std::vector<std::uint32_t> updates(kRows, 0);
+      updates[2] = 0xffffffffU;
+      std::vector<std::vector<float>> host_values(kRows);
+      std::vector<std::vector<float>> host_state(kRows);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        host_values[row].assign(values.begin() + static_cast<std::ptrdiff_t>(row * kWidth),
+                                values.begin() + static_cast<std::ptrdiff_t>((row + 1) * kWidth));
+        host_state[row].resize(planes * kWidth);
+        rule.start(host_values[row], host_state[row]);
+      }
+      std::vector<std::uint32_t> host_updates = updates;
+      std::vector<std::uint32_t> not_finite{0};
+      for (std::uint64_t round = 1; round < 9; ++round) {
+        std::vector<std::uint32_t> numbers;
+        for (std::uint32_t row = kRows; row-- > 0;) {
+          if ((row + 1) % round != 1) numbers.push_back(row);
+        }
+        const std::vector<float> gradients = normals(round, numbers.size() * kWidth);
+        std::vector<RowStep> steps(numbers.size());
+        const optim::Step step = rule.unnumbered_step(kRate);
+        const bool counts = optim::counts_updates(optimizer);
+        if (counts) {
+          run(CountUpdates{numbers.size(), numbers.data(), step, rule.counts_updates(),
+                           rule.average(), updates.data(), steps.data()});
+        }
+        run(UpdateRows{
+            .rows = numbers.size(),
+            .width = kWidth,
+            .numbers = numbers.data(),
+            .step = step,
+            .steps = counts ? steps.data() : nullptr,
+            .gradients = gradients.data(),
+            .values = values.data(),
+            .state = state.data(),
+            .plane_stride = values.size(),
+            .averages = rule.has_average() ? state.data() + (planes - 1) * values.size() : nullptr,
+            .not_finite = not_finite.data()});
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+          const std::uint32_t row = numbers[i];
+          if (host_updates[row] < 0xffffffffU) ++host_updates[row];
+          rule.apply(kRate, host_updates[row], host_values[row],
+                     std::span(gradients).subspan(i * kWidth, kWidth), host_state[row]);
+        }
+      }
+      EXPECT_EQ(not_finite[0], 0U);
+      if (optim::counts_updates(optimizer)) {
+        EXPECT_EQ(updates, host_updates);
+      }
+      for (std::size_t row = 0; row < kRows; ++row) {
+        const auto part = [&](const std::vector<float>& all, std::size_t plane) {
+          const auto at =
+              all.begin() + static_cast<std::ptrdiff_t>(plane * values.size() + row * kWidth);
+          return std::vector<float>(at, at + kWidth);
+        };
+        expect_bits(part(values, 0), host_values[row], method.name.data());
+        for (std::size_t p = 0; p < planes; ++p) {
+          const auto at = host_state[row].begin() + static_cast<std::ptrdiff_t>(p * kWidth);
+          expect_bits(part(state, p), std::vector<float>(at, at + kWidth), method.name.data());
+        }
+      }
+    }
+  }
+}
+
 TEST(DeviceUpdate, NamesTheParametersThatAreNoLongerFinite) {
   for (const optim::Method& method : optim::methods()) {
     for (const wire::Optimizer& optimizer : variants_of(method.name)) {
