@@ -19,6 +19,9 @@ struct SparseRows {
   std::vector<float> values;
   std::vector<float> gradients;
   std::vector<float> notes = {};
+  CardRows card = {};  // used instead of values and gradients; the host has none then
+
+  bool is_on_card() const { return card.place.value != nullptr; }
 };
 
 // One dense parameter; pulls and pushes refresh its values.

@@ -13,11 +13,13 @@
 
 namespace paddle::nn {
 
-// Rows of a sparse table: `ids` are sorted and unique, `values` are ids.size() x width.
+// Rows of a sparse table: `ids` are sorted and unique, `values` are ids.size() x width, or empty
+// where a card has the table.
 struct SparseView {
   std::span<const std::uint64_t> ids;
   std::span<const float> values;
   const RowLookup* lookup = nullptr;  // of `ids`; optional, for speed
+  const CardRows* card = nullptr;     // of a table on a card
 
   std::size_t row_of(std::uint64_t id) const {
     return lookup != nullptr ? (*lookup)(id) : nn::row_of(ids, id);
@@ -29,10 +31,11 @@ struct Parameters {
   std::vector<std::span<const float>> dense;
   std::vector<SparseView> sparse;
   // Where a card has dense parameters and wants their gradients; an entry of null pointers, or no
-  // entry, is for the host's. Only an executor of that card knows them.
+  // entry, is for the host's. Only an executor of that card knows them, and SparseView::card.
   std::vector<CardPlace> card = {};
 
   CardPlace on_card(std::size_t parameter) const {
+    if (const CardRows* const rows = sparse[parameter].card; rows != nullptr) return rows->place;
     return parameter < card.size() ? card[parameter] : CardPlace();
   }
 };

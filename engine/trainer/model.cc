@@ -90,7 +90,7 @@ Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
     client::SparseRows& rows = rows_[i];
     const auto width = network_->parameters()[rows.parameter].dims(1);
     rows.ids.swap(ids_[rows.parameter]);
-    rows.values.resize(rows.ids.size() * width);
+    rows.values.resize(rows.is_on_card() ? 0 : rows.ids.size() * width);
     rows.gradients.resize(rows.values.size());
     lookups_[i].build(rows.ids);
   }
@@ -107,7 +107,9 @@ Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t se
     parameters.card[one.parameter] = one.card;
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    parameters.sparse[rows_[i].parameter] = {rows_[i].ids, rows_[i].values, &lookups_[i]};
+    const client::SparseRows& rows = rows_[i];
+    parameters.sparse[rows.parameter] = {rows.ids, rows.values, &lookups_[i],
+                                         rows.is_on_card() ? &rows.card : nullptr};
   }
 
   const bool trains = mode == nn::Mode::kTrain;

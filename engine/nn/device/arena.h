@@ -32,10 +32,6 @@ class Arena {
   T* host(std::size_t section) const {
     return reinterpret_cast<T*>(host_.data() + sections_[section].offset);
   }
-  // Floats that a section has room for.
-  std::size_t floats(std::size_t section) const {
-    return sections_[section].capacity / sizeof(float);
-  }
 
   void upload(device::StreamHandle stream) const;
   void download(device::StreamHandle stream) const;

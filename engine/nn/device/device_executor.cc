@@ -64,12 +64,13 @@ void DeviceExecutor::compute(const Run& run) {
 }
 
 DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run) const {
-  std::vector<bool> has;
+  std::vector<const float*> on_card;
   for (std::size_t p = 0; p < plan_.parameter_gradients.size(); ++p) {
     const CardPlace place = run.parameters.on_card(p);
-    has.push_back(place.value != nullptr);
-    has.push_back(place.gradient != nullptr);
+    on_card.push_back(place.value);
+    on_card.push_back(place.gradient);
   }
+  std::vector<bool> has;
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputArrays& arrays = frame_.inputs().host(i);
     has.push_back(!arrays.weights.empty());
@@ -80,6 +81,7 @@ DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run) const {
           run.mode,
           run.compute,
           std::bit_cast<std::uint32_t>(run.cost_scale),
+          std::move(on_card),
           std::move(has)};
 }
 

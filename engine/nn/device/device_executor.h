@@ -42,9 +42,9 @@ class DeviceExecutor {
   std::span<const float> output(std::size_t layer) const;
 
  private:
-  // All on which the orders of a run depend, but for addresses.
+  // All on which the orders of a run depend, but for the addresses of the frame.
   using Shape = std::tuple<std::size_t, std::size_t, Mode, kernels::Compute, std::uint32_t,
-                           std::vector<bool>>;
+                           std::vector<const float*>, std::vector<bool>>;
 
   DeviceExecutor(const Plan& plan, device::Device& device, Duration deadline, device::Stream stream,
                  device::Event done, DeviceFrame frame)

@@ -92,11 +92,16 @@ Status DeviceFrame::begin(const Run& run, TimePoint deadline) {
 
 Result<bool> DeviceFrame::reserve(const Run& run) {
   rows_max_ = std::max(rows_max_, std::bit_ceil(run.rows()));
+  bool moved = false;
   for (std::size_t p = 0; p < table_rows_.size(); ++p) {
-    const std::size_t rows = run.parameters.sparse[p].ids.size();
-    table_rows_[p] = std::max(table_rows_[p], std::bit_ceil(rows));
+    const SparseView& table = run.parameters.sparse[p];
+    const std::size_t rows = std::max(table_rows_[p], std::bit_ceil(table.ids.size()));
+    moved = moved || rows > table_rows_[p];
+    table_rows_[p] = rows;
+    PADDLE_CHECK(table.card == nullptr || table.card->rows_max >= rows);
   }
-  PADDLE_TRY(bool moved, results_.reserve(run, rows_max_, table_rows_));
+  PADDLE_TRY(const bool results_moved, results_.reserve(run, rows_max_, table_rows_));
+  moved = moved || results_moved;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
     const bool is_own = buffer.kind == Buffer::Kind::kOutput ||

@@ -22,7 +22,8 @@ class DeviceFrame {
   // Gives all memory its size and sends what the run reads; the run before must have ended. kData:
   // as BatchInput::fill.
   Status begin(const Run& run, TimePoint deadline);
-  // Rises with every begin() that moved memory: no address from before holds.
+  // Rises with every begin() that moved memory, or made room for more rows of a table: no order
+  // from before holds.
   std::uint64_t generation() const { return generation_; }
 
   // First value of a region.
@@ -33,7 +34,9 @@ class DeviceFrame {
   }
   // Floats of the gradient of a parameter, of which a sparse table's may be more than the run has.
   std::size_t gradient_floats(std::size_t buffer) const {
-    return results_.gradient_floats(plan_.buffers[buffer]);
+    const Buffer& gradient = plan_.buffers[buffer];
+    const bool is_table = gradient.rows == Buffer::Rows::kTable;
+    return (is_table ? table_rows_[gradient.index] : 1) * gradient.width;
   }
   // Rows of the gradient of a table, likewise.
   std::size_t table_rows_max(const Region& gradient) const;

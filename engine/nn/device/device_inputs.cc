@@ -110,8 +110,10 @@ void DeviceInputs::lay_out(const Run& run, std::span<const std::size_t> table_ro
     const std::size_t room = buffer.rows == Buffer::Rows::kTable
                                  ? table_rows[buffer.index] * buffer.width
                                  : buffer.width;
+    const bool is_on_card = values_on_card_[buffer.index] != nullptr;
     arena_->use(parameters_from_ + buffer.index,
-                values_of(run, buffer.index).size() * sizeof(float), room * sizeof(float));
+                values_of(run, buffer.index).size() * sizeof(float),
+                is_on_card ? 0 : room * sizeof(float));
   }
 }
 
@@ -134,6 +136,7 @@ void DeviceInputs::write(const Run& run) const {
     if (buffer.kind != Buffer::Kind::kParameter) continue;
     copy_into(*arena_, parameters_from_ + buffer.index, values_of(run, buffer.index));
   }
+  for (const List& list : lists_) renumber(list, run);
   if (run.mode == Mode::kTest) return;
   for (const List& list : lists_) write(list, run);
 }
@@ -149,6 +152,19 @@ void DeviceInputs::write(const List& list, const Run& run) const {
     list_occurrences(input.indices, GroupedIndices{list.columns, list.group}, starts, order);
   } else {
     list_occurrences(input.indices, EachIndex{list.first, list.step}, starts, order);
+  }
+}
+
+// Ops of the forward read rows by their index in the value, those of the backward add to the run's
+// rows, in the order of `starts`.
+void DeviceInputs::renumber(const List& list, const Run& run) const {
+  const Buffer& table = plan_->buffers[list.gradient.buffer];
+  const CardRows* const card = run.parameters.sparse[table.index].card;
+  if (card == nullptr) return;
+  const std::size_t count = arrays_[list.input].indices.size();
+  auto* const indices = arena_->host<std::uint32_t>(section(list.input, kIndices));
+  for (std::size_t i = list.first; i < count; i += list.step) {
+    if (indices[i] != kernels::kNoRow) indices[i] = card->numbers[indices[i]];
   }
 }
 

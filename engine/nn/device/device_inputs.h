@@ -83,6 +83,8 @@ class DeviceInputs {
   void lay_out(const Run& run, std::span<const std::size_t> table_rows);
   void write(const Run& run) const;
   void write(const List& list, const Run& run) const;
+  // Puts the numbers of a table's rows on the card in the place of those among the run's.
+  void renumber(const List& list, const Run& run) const;
 
   const Plan* plan_;
   std::vector<List> lists_;

@@ -37,11 +37,6 @@ class DeviceResults {
     if (gradients_on_card_[parameter] != nullptr) return gradients_on_card_[parameter];
     return arena_.card<float>(gradients_from_ + parameter);
   }
-  std::size_t gradient_floats(const Buffer& gradient) const {
-    const std::size_t parameter = gradient.index;
-    if (gradients_on_card_[parameter] != nullptr) return gradient.width;
-    return arena_.floats(gradients_from_ + parameter);
-  }
 
   // `output_of(layer)` is where the card has a layer's outputs.
   template <class OutputOf>

@@ -51,7 +51,7 @@ TEST(DeviceExecutor, RunsEveryTemplate) {
   }
 }
 
-TEST(DeviceExecutor, ReadsAndWritesDenseParametersThatTheCardKeeps) {
+TEST(DeviceExecutor, ReadsAndWritesParametersThatTheCardKeeps) {
   for (const TemplateNetwork& one : template_networks()) {
     SCOPED_TRACE(one.path);
     TestNetwork test(one.job.layers, one.slots);
@@ -59,7 +59,7 @@ TEST(DeviceExecutor, ReadsAndWritesDenseParametersThatTheCardKeeps) {
     const auto sent = run.on_card(one.batch, Mode::kTrain, 1);
     const auto tested = run.on_card(one.batch, Mode::kTest, 2);
     ASSERT_TRUE(sent && tested);
-    run.keep_dense_on_card();
+    run.keep_on_card();
     const auto kept = run.on_card(one.batch, Mode::kTrain, 1);
     ASSERT_TRUE(kept) << kept.error().message;
     EXPECT_TRUE(*kept == *sent);

@@ -1,6 +1,7 @@
 #include "tests/unit/engine/nn/device/device_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -30,6 +31,11 @@ nn::Run whole(const Batch& batch, const Parameters& parameters, Mode mode, std::
 template <class T>
 std::vector<T> copy_of(std::span<const T> values) {
   return {values.begin(), values.end()};
+}
+
+// Of a row of a table on the card.
+std::uint32_t number_of(std::uint64_t id) {
+  return static_cast<std::uint32_t>((3 * id + 2) % kTestVocabulary);
 }
 
 double largest(std::span<const float> values) {
@@ -81,10 +87,24 @@ void DeviceRun::move(std::span<float> host, float* card, bool is_down) {
   if (is_down) std::copy_n(room.data(), host.size(), host.begin());
 }
 
-void DeviceRun::keep_dense_on_card() {
+void DeviceRun::keep_on_card() {
   for (std::size_t p = 0; p < test_.values.size(); ++p) {
-    if (test_.network.parameters()[p].sparse()) continue;
     std::vector<float>& values = test_.values[p];
+    const wire::ParameterSpec& spec = test_.network.parameters()[p];
+    if (spec.sparse()) {
+      const std::size_t width = spec.dims(1);
+      auto& table =
+          kept_tables_.emplace(p, KeptTable{device::CardMemory<float>(used_), {}}).first->second;
+      std::vector<float> moved(values.size());
+      for (std::size_t id = 0; id < kTestVocabulary; ++id) {
+        std::copy_n(values.data() + id * width, width, moved.data() + number_of(id) * width);
+      }
+      table.rows.rows_max = std::bit_ceil(kTestVocabulary);
+      ASSERT_TRUE(table.memory.reserve(moved.size() + table.rows.rows_max * width));
+      table.rows.place = {table.memory.data(), table.memory.data() + moved.size()};
+      move(moved, table.memory.data(), false);
+      continue;
+    }
     auto& memory = kept_.emplace(p, used_).first->second;
     ASSERT_TRUE(memory.reserve(2 * values.size()));
     move(values, memory.data(), false);
@@ -104,6 +124,14 @@ Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64
     parameters.card[p] = {memory.data(), memory.data() + sizes[p]};
     parameters.dense[p] = {};
   }
+  for (auto& [p, table] : kept_tables_) {
+    table.rows.numbers.clear();
+    for (const std::uint64_t id : parameters.sparse[p].ids) {
+      table.rows.numbers.push_back(number_of(id));
+    }
+    parameters.sparse[p].values = {};
+    parameters.sparse[p].card = &table.rows;
+  }
   nn::Run run = whole(batch, parameters, mode, seed);
   run.compute = compute;
   RunResults results;
@@ -112,10 +140,14 @@ Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64
     for (const std::size_t size : sizes) results.gradients.emplace_back(size);
     gradients.assign(results.gradients.begin(), results.gradients.end());
     for (const auto& [p, memory] : kept_) gradients[p] = {};
+    for (const auto& [p, table] : kept_tables_) gradients[p] = {};
   }
   PADDLE_TRY(results.cost, executor_->run(run, gradients));
   for (const auto& [p, memory] : kept_) {
     if (mode == Mode::kTrain) move(results.gradients[p], memory.data() + sizes[p], true);
+  }
+  for (const auto& [p, table] : kept_tables_) {
+    if (mode == Mode::kTrain) move(results.gradients[p], table.rows.place.gradient, true);
   }
   for (std::size_t layer = 0; layer < plan_.outputs.size(); ++layer) {
     auto& output = results.outputs.emplace_back();

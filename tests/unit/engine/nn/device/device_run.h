@@ -35,9 +35,9 @@ class DeviceRun {
   // With the batch whole, in float32.
   RunResults on_host(const Batch& batch, Mode mode, std::uint64_t seed);
 
-  // From now on the card has the dense parameters and their gradients, in memory that is not the
-  // executor's.
-  void keep_dense_on_card();
+  // From now on the card has all parameters and their gradients, in memory that is not the
+  // executor's; rows of tables are in another order there.
+  void keep_on_card();
 
   const Plan& plan() const { return plan_; }
   test::FakeDevice& device() { return device_; }
@@ -50,6 +50,11 @@ class DeviceRun {
   device::Device& used_;  // device_, or another one
   // By parameter, of the dense ones that the card keeps: values, then the gradient.
   std::map<std::size_t, device::CardMemory<float>> kept_;
+  struct KeptTable {
+    device::CardMemory<float> memory;  // values, then gradients
+    CardRows rows;
+  };
+  std::map<std::size_t, KeptTable> kept_tables_;  // likewise, of the tables
   std::unique_ptr<DeviceExecutor> executor_;
 
   // Copies between the card and the host.
