@@ -72,6 +72,7 @@ Result<std::size_t> ParameterList::declare(const ParameterRequest& request,
   if (is_new) {
     specs_.push_back(spec);
     owners_.push_back(layer);
+    vocabularies_.push_back(request.vocabulary);
     return known->second;
   }
   const wire::ParameterSpec& first = specs_[known->second];
@@ -86,6 +87,9 @@ Result<std::size_t> ParameterList::declare(const ParameterRequest& request,
                              spec.name(), owner),
                  "give both the same, or give them in the first layer only"};
   }
+  std::uint64_t& vocabulary = vocabularies_[known->second];
+  vocabulary =
+      vocabulary == 0 || request.vocabulary == 0 ? 0 : std::max(vocabulary, request.vocabulary);
   return known->second;
 }
 

@@ -30,7 +30,8 @@ struct ParameterRequest {
   const config::ParameterAttributes& attributes;
   std::string default_name;
   std::vector<std::uint64_t> dims;
-  double initial_std = 0;  // where the attributes have a negative one
+  double initial_std = 0;        // where the attributes have a negative one
+  std::uint64_t vocabulary = 0;  // all ids of a table are below it; 0: they are any
 };
 
 // Of a dense parameter.
@@ -44,10 +45,13 @@ class ParameterList {
   // name, or an earlier layer declared it otherwise.
   Result<std::size_t> declare(const ParameterRequest& request, const std::string& layer);
   std::vector<wire::ParameterSpec> take() { return std::move(specs_); }
+  // Of each parameter, that of all its layers; 0 where one has none.
+  std::vector<std::uint64_t> take_vocabularies() { return std::move(vocabularies_); }
 
  private:
   std::vector<wire::ParameterSpec> specs_;
   std::vector<std::string> owners_;  // the layer that declared each
+  std::vector<std::uint64_t> vocabularies_;
   std::map<std::string, std::size_t> index_by_name_;
 };
 
@@ -96,6 +100,7 @@ class Builder {
   std::span<const std::uint32_t> consumers() const { return consumers_; }
   std::vector<std::unique_ptr<Layer>> take_layers() { return std::move(layers_); }
   std::vector<wire::ParameterSpec> take_parameters() { return parameters_.take(); }
+  std::vector<std::uint64_t> take_vocabularies() { return parameters_.take_vocabularies(); }
 
  protected:
   const std::vector<config::LayerConfig>& configs_;

@@ -200,16 +200,17 @@ LayerResult make_sampled(Builder& builder, bool corrected) {
   PADDLE_TRY(options.label_slot, builder.slot(config.label, "label"));
   config::ParameterAttributes weight = config.weight;
   weight.sparse = true;
-  PADDLE_TRY(options.weight,
-             builder.parameter({weight,
-                                fmt::format("_{}.w0", config.name),
-                                {0, input.width},
-                                1.0 / std::sqrt(static_cast<double>(input.width))}));
+  PADDLE_TRY(options.weight, builder.parameter({weight,
+                                                fmt::format("_{}.w0", config.name),
+                                                {0, input.width},
+                                                1.0 / std::sqrt(static_cast<double>(input.width)),
+                                                config.vocabulary}));
   if (config.has_bias) {
     config::ParameterAttributes bias = config.bias;
     bias.sparse = true;
     PADDLE_TRY(options.bias,
-               builder.parameter({bias, fmt::format("_{}.wbias", config.name), {0, 1}, 0.0}));
+               builder.parameter(
+                   {bias, fmt::format("_{}.wbias", config.name), {0, 1}, 0.0, config.vocabulary}));
     if (*options.bias == options.weight) {
       return builder.error("its weight and its bias have one name");
     }

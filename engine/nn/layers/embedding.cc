@@ -198,7 +198,8 @@ LayerResult make_embedding(Builder& builder) {
              builder.parameter({config.weight,
                                 "_" + config.name + ".w0",
                                 {options.sparse ? 0 : config.vocabulary, config.size},
-                                1.0 / std::sqrt(static_cast<double>(config.size))}));
+                                1.0 / std::sqrt(static_cast<double>(config.size)),
+                                config.vocabulary}));
   return LayerResult(
       std::make_unique<Embedding>(builder, TableRows(std::move(options)), config.size));
 }

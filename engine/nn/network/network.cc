@@ -41,6 +41,7 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   network.empty_tally_.counts.resize(counts);
   network.empty_tally_.sums.resize(sums);
   network.parameters_ = builder.take_parameters();
+  network.vocabularies_ = builder.take_vocabularies();
   network.slots_ = slots;
   return network;
 }

@@ -41,6 +41,8 @@ class Network {
   // Dense and sparse parameters in network order; the index is the parameter's id. Shapes:
   // embedding {vocabulary or 0, size}, fc weight {input width, size}, fc bias {size}.
   const std::vector<wire::ParameterSpec>& parameters() const { return parameters_; }
+  // Of each parameter: all ids of a table are below it; 0: they are any.
+  std::span<const std::uint64_t> vocabularies() const { return vocabularies_; }
 
   // kData: a slot is missing, or the number of its ids, weights or values does not follow from its
   // offsets, its width and the batch's size.
@@ -90,6 +92,7 @@ class Network {
   std::vector<std::unique_ptr<Evaluator>> evaluators_;
   Tally empty_tally_;
   std::vector<wire::ParameterSpec> parameters_;
+  std::vector<std::uint64_t> vocabularies_;
   std::vector<config::SlotConfig> slots_;
 };
 

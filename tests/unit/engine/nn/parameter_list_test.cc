@@ -96,5 +96,15 @@ TEST(ParameterList, SharingNeedsTheSameAttributesOrNone) {
   EXPECT_EQ(list.take().size(), 1U);
 }
 
+TEST(ParameterList, AVocabularyIsThatOfAllLayersThatShareTheTable) {
+  ParameterList list;
+  const config::ParameterAttributes none;
+  ASSERT_TRUE(list.declare({none, "words", {0, 4}, 0.5, 20}, "a"));
+  ASSERT_TRUE(list.declare({none, "words", {0, 4}, 0.5, 30}, "b"));
+  ASSERT_TRUE(list.declare({none, "any", {0, 4}, 0.5, 20}, "c"));
+  ASSERT_TRUE(list.declare({none, "any", {0, 4}, 0.5}, "d"));
+  EXPECT_EQ(list.take_vocabularies(), (std::vector<std::uint64_t>{30, 0}));
+}
+
 }  // namespace
 }  // namespace paddle::nn
