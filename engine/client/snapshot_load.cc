@@ -129,23 +129,10 @@ Status SnapshotLoad::load_rows(std::uint32_t parameter) {
 
 Status SnapshotLoad::add_row(const wire::ParameterSpec& spec, const snapshot::SparseRow& row,
                              RowChunk& chunk) {
-  const std::uint64_t width = parameter::row_width(spec);
-  const std::size_t state_floats = state_width_ * width;
-  if (row.value.size() != width || (source_.with_state() && row.state.size() != state_floats)) {
-    return Error{Errc::kData,
-                 fmt::format("row {} of table '{}' has another width", row.id, spec.name())};
-  }
+  PADDLE_TRY(const parameter::RowMarks marks, source_.append(spec, row, chunk.values, chunk.state));
   chunk.ids.push_back(row.id);
-  parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
-  if (!source_.with_state()) marks.updates = 0;
   chunk.marks.push_back(marks.pack());
-  chunk.values.insert(chunk.values.end(), row.value.begin(), row.value.end());
-  if (source_.with_state())
-    chunk.state.insert(chunk.state.end(), row.state.begin(), row.state.end());
-  chunk.state.resize(chunk.ids.size() * state_floats);
   if (spec.table().has_shrink()) chunk.scores.push_back(row.score);
-  source_.convert(spec, std::span(chunk.values).last(width),
-                  std::span(chunk.state).last(state_floats));
   return {};
 }
 

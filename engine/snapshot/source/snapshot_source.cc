@@ -95,4 +95,23 @@ Result<SnapshotSource::Dense> SnapshotSource::dense(std::uint32_t parameter) con
   return dense;
 }
 
+Result<parameter::RowMarks> SnapshotSource::append(const wire::ParameterSpec& spec,
+                                                   const SparseRow& row, std::vector<float>& values,
+                                                   std::vector<float>& state) const {
+  const std::size_t width = parameter::row_width(spec);
+  const std::size_t state_floats = width * optim::state_width(set_.optimizer());
+  if (row.value.size() != width || (with_state_ && row.state.size() != state_floats)) {
+    return Error{Errc::kData,
+                 fmt::format("row {} of table '{}' has another width", row.id, spec.name())};
+  }
+  values.insert(values.end(), row.value.begin(), row.value.end());
+  const std::size_t before = state.size();
+  if (with_state_) state.insert(state.end(), row.state.begin(), row.state.end());
+  state.resize(before + state_floats);
+  convert(spec, std::span(values).last(width), std::span(state).last(state_floats));
+  parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
+  if (!with_state_) marks.updates = 0;
+  return marks;
+}
+
 }  // namespace paddle::snapshot

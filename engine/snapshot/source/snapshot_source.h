@@ -20,21 +20,23 @@ class SnapshotSource {
   // Where the job goes on; one that only starts with the parameters counts its own passes. kUsage:
   // it is from the middle of a pass, with another number of trainers.
   Result<wire::LoadBegin> place(bool resumes) const;
-  // Whether the optimizer's state is taken up too.
-  bool with_state() const { return with_state_; }
-
   struct Dense {
     std::vector<float> value;
     std::vector<float> state;  // planes
     std::uint64_t update_count = 0;
   };
   Result<Dense> dense(std::uint32_t parameter) const;
+  // Appends the value and the state of a table's row in that form, and returns its marks. kData: it
+  // is of another width.
+  Result<parameter::RowMarks> append(const wire::ParameterSpec& spec, const SparseRow& row,
+                                     std::vector<float>& values, std::vector<float>& state) const;
+
+ private:
   // Turns values and state of a snapshot into those of a shard; without its state, into those of a
   // parameter that was never updated.
   void convert(const wire::ParameterSpec& spec, std::span<float> value,
                std::span<float> state) const;
 
- private:
   const wire::ParameterSet& set_;
   const SnapshotReader& reader_;
   bool with_state_;
