@@ -90,7 +90,8 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
       scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()),
                      placement.pservers.size());
   if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
-  PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size()));
+  const bool is_alone = placement.trainers.size() == 1 && trains_on_gpus(placement, *workspace);
+  PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size(), is_alone));
   if (trains_on_gpus(placement, *workspace)) PADDLE_TRY_STATUS(check_gpu_engine(context));
   PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
   return workspace;

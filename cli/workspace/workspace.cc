@@ -165,7 +165,7 @@ class FolderWalk {
 
 }  // namespace
 
-Status check_pservers(const config::JobConfig& job, std::size_t pservers) {
+Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool is_alone_on_gpu) {
   if (!job.command.empty()) return {};
   if (!job.has_group(pservers)) {
     if (pservers > 0 && job.lanes > 1) {
@@ -183,10 +183,12 @@ Status check_pservers(const config::JobConfig& job, std::size_t pservers) {
   const std::string layer = job.sparse_layer();
   if (layer.empty() == (pservers == 0)) return {};
   if (pservers == 0) {
+    if (is_alone_on_gpu && job.is_collective()) return {};
     return Error{Errc::kUsage,
                  fmt::format("the sparse table of layer '{}' is on pservers: 0 is too few", layer),
                  job.is_collective()
-                     ? "--pservers 1, which has the tables only; or leave out sparse = true"
+                     ? "--pservers 1, which has the tables only; or --trainers 1 --gpus 1, which "
+                       "has them on a GPU; or leave out sparse = true"
                      : "--pservers 1; or leave out sparse = true"};
   }
   return Error{Errc::kUsage,

@@ -40,8 +40,9 @@ struct Workspace {
 };
 
 // kUsage for none where the job's trainers keep their parameters on pservers, and for some where
-// they do not.
-Status check_pservers(const config::JobConfig& job, std::size_t pservers);
+// they do not. A collective job's only trainer, on a GPU, has its tables there.
+Status check_pservers(const config::JobConfig& job, std::size_t pservers,
+                      bool is_alone_on_gpu = false);
 // kUsage when the folder has no job.toml, kAuth when others could have written it.
 Status check_workspace(const std::string& path);
 // kData when no file matches [data] train or test, all that do are empty, or a symbolic link leaves

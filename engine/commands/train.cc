@@ -49,8 +49,7 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", options.config),
                  "its [trainer] command trains, not paddle train"};
   }
-  const bool has_group = trainer::joins_group(job, options);
-  if (has_group || trainer::joins_node(job, options)) {
+  if (trainer::joins_group(job, options) || trainer::joins_node(job, options)) {
     PADDLE_TRY_STATUS(trainer::check_group(job, options));
   }
   PADDLE_TRY_STATUS(trainer::check_pservers(job, options));
@@ -201,6 +200,7 @@ Status train(trainer::TrainOptions options) {
   }
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
   PADDLE_TRY_STATUS(check_figures(job, model));
+  PADDLE_TRY_STATUS(trainer::keep_on_card(job, model, options));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
   const TimePoint begun = trainer::KeptPush::first_begin(memory, SteadyClock().now());
   if (job.train.time_max) loop.ends_at = begun + *job.train.time_max;

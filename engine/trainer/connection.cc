@@ -53,13 +53,14 @@ bool uses_pservers(const config::JobConfig& job) {
 void leave_out_unused(const config::JobConfig& job, TrainOptions& options) {
   if (!uses_pservers(job)) options.pservers.clear();
   // One trainer has nobody to add gradients up with, and needs pservers for tables only.
-  options.local = options.local || (job.has_group(options.pservers.size()) &&
-                                    options.num_gradient_servers == 1 && options.pservers.empty());
+  options.is_alone = !options.local && job.has_group(options.pservers.size()) &&
+                     options.num_gradient_servers == 1 && options.pservers.empty();
+  options.local = options.local || options.is_alone;
 }
 
 bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
   const bool is_alone = options.num_gradient_servers == 1 && options.pservers.empty();
-  return job.has_group(options.pservers.size()) && !options.local && !is_alone;
+  return job.has_group(options.pservers.size()) && !options.local && (!is_alone || options.on_card);
 }
 
 Status check_pservers(const config::JobConfig& job, const TrainOptions& options) {
@@ -93,7 +94,7 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   set.set_seed(job.seed);
   set.set_num_trainers(options.local ? 1 : options.num_gradient_servers);
   set.set_dense_shards(has_group ? 0 : servers * options.ports_num);
-  set.set_sparse_shards(servers * options.ports_num_for_sparse);
+  set.set_sparse_shards(options.on_card ? 1 : servers * options.ports_num_for_sparse);
   set.set_min_block_size(job.min_block_size);
   *set.mutable_partitioning() = job.partitioning;
   set.set_merge(job.merge);

@@ -21,6 +21,8 @@ struct TrainOptions : client::ConnectOptions {
   std::uint32_t num_gradient_servers = 1;
   std::vector<std::string> trainers;  // "host:port" by rank, where trainers talk to each other
   bool local = false;
+  bool is_alone = false;         // in its group, and so local, though not by --local
+  bool on_card = false;          // alone on a GPU, which has all parameters (keep_on_card())
   std::string save_dir;          // "": no snapshots
   std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
   bool resume = false;           // continues after the newest snapshot in save_dir, if there is one
@@ -39,7 +41,7 @@ bool uses_pservers(const config::JobConfig& job);
 void leave_out_unused(const config::JobConfig& job, TrainOptions& options);
 
 // Whether the job's trainers keep dense parameters among themselves (job_connection.h). A single
-// trainer without pservers has them in its process anyway, as under --local.
+// trainer without pservers has them in its process anyway, as under --local, but for a card's.
 bool joins_group(const config::JobConfig& job, const TrainOptions& options);
 // kUsage: no pservers where they are needed, or some where the job is for trainers alone.
 Status check_pservers(const config::JobConfig& job, const TrainOptions& options);

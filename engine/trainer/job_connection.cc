@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "engine/memory/allocator.h"
 #include "engine/net/identity.h"
+#include "engine/strategy/card/card_client.h"
 #include "engine/strategy/collective/hybrid_client.h"
 #include "engine/strategy/collective/node_path.h"
 
@@ -89,6 +90,14 @@ Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& opt
   return collective::Group::join(std::move(group_options), deadline);
 }
 
+// A group without anybody to connect with.
+Result<std::unique_ptr<collective::Group>> group_of_one(const TrainOptions& options) {
+  collective::GroupOptions alone{.keys = {}, .members = {{"this trainer", {}}}};
+  alone.incarnation = options.incarnation;
+  alone.events_file = events_file(options);
+  return collective::Group::join(std::move(alone), std::chrono::steady_clock::now());
+}
+
 std::string gpu_of(const Model& model) {
   const auto lane = model.lane();
   return lane ? lane->device->card().uuid : "";
@@ -99,11 +108,16 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
                                                              const TrainOptions& options,
                                                              Model& model,
                                                              const OnWaiting& on_waiting) {
-  PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
-  std::vector<std::uint32_t> ids(members.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  PADDLE_TRY(auto group, join_trainers(options, members, std::move(ids),
-                                       {job.node_groups, job.lanes, gpu_of(model)}, on_waiting));
+  std::unique_ptr<collective::Group> group;
+  if (options.on_card) {
+    PADDLE_TRY(group, group_of_one(options));
+  } else {
+    PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
+    std::vector<std::uint32_t> ids(members.size());
+    std::iota(ids.begin(), ids.end(), 0);
+    PADDLE_TRY(group, join_trainers(options, members, std::move(ids),
+                                    {job.node_groups, job.lanes, gpu_of(model)}, on_waiting));
+  }
   if (group->has_levels()) {
     const std::set<std::uint64_t> nodes(group->hosts().begin(), group->hosts().end());
     log_info("trainers add their gradients up on each of {} nodes first", nodes.size());
@@ -123,7 +137,7 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
   return strategy::GroupClient::create(
       parameters, std::move(group), std::move(dense),
       {job.train.passes, job.train.saving_period, job.train.has_decisions(),
-       static_cast<std::uint32_t>(job.uneven), job.bf16_wire},
+       static_cast<std::uint32_t>(job.uneven), job.bf16_wire && !options.on_card},
       std::move(card));
 }
 
@@ -164,6 +178,11 @@ Result<std::unique_ptr<client::ParameterClient>> join_group(const config::JobCon
   std::unique_ptr<client::ParameterClient> client;
   if (tables) {
     client = std::make_unique<strategy::HybridClient>(std::move(group), std::move(tables));
+  } else if (options.on_card && !job.sparse_layer().empty()) {
+    PADDLE_TRY(auto on_card,
+               strategy::CardTables::create(parameters, *model.lane(), model.vocabularies()));
+    client =
+        std::make_unique<strategy::CardClient>(parameters, std::move(group), std::move(on_card));
   } else {
     client = std::move(group);
   }
@@ -193,6 +212,26 @@ Status check_group(const config::JobConfig& job, const TrainOptions& options) {
                fmt::format("--ports_num={}, and [strategy] dense = 'collective' has no dense ports",
                            options.ports_num),
                "give pservers and trainers --ports_num=0"};
+}
+
+Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptions& options) {
+  if (!options.is_alone || !job.is_collective() || !model.lane()) return {};
+  TrainOptions moved = options;
+  moved.local = false;
+  moved.on_card = true;
+  const wire::ParameterSet set = parameter_set(job, model.parameters(), moved);
+  const std::string layer = job.sparse_layer();
+  if (!layer.empty()) PADDLE_TRY_STATUS(strategy::CardTables::check(set));
+  const bool host_looks = job.train.skips_not_finite || !strategy::CardRanks::can_keep(set);
+  if (host_looks && !layer.empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("the table of layer '{}' would be on the GPU, and there is no "
+                             "on_not_finite = \"skip\" there",
+                             layer),
+                 "train with a pserver, which has it: --pservers 1"};
+  }
+  if (!host_looks) options = std::move(moved);
+  return {};
 }
 
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,

@@ -13,6 +13,11 @@ namespace paddle::trainer {
 // kUsage: flags that do not go with a job whose trainers talk to each other.
 Status check_group(const config::JobConfig& job, const TrainOptions& options);
 
+// Has a local job whose dense parameters are those of a group keep all parameters in the memory of
+// the model's GPU, if it computes on one: gradients that the host looks at stay there where the job
+// has no tables. kUsage: a table cannot be on a card, with the way out.
+Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptions& options);
+
 // Trainers that this one waits for in the group, and for how long it has.
 using OnWaiting = std::function<void(std::span<const std::uint32_t> trainers, Duration waited)>;
 

@@ -35,6 +35,7 @@ class Model {
   std::optional<device::Lane> lane() const { return executor_->lane(); }
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
+  std::span<const std::uint64_t> vocabularies() const { return network_->vocabularies(); }
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given
   // to prepare(). Those of the batch before are left as they are: a push may still read them.
   std::vector<client::DenseParameter>& dense() { return dense_; }

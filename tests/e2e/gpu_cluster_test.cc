@@ -84,6 +84,24 @@ TEST_F(GpuCluster, DenseParametersStayOnTheCardsWhileTablesAreOnPservers) {
   expect_alike(gpus, cpus);
 }
 
+TEST_F(GpuCluster, OneGpuHasAllParametersAndItsSnapshotGoesOnOnPservers) {
+  const std::string way = "strategy.dense=collective";
+  const Outcome several = train({"--gpus", "2", "--pservers", "0", "--set", way});
+  EXPECT_EQ(several.code, 2) << several.output;
+  EXPECT_TRUE(several.says("--pservers 1")) << several.output;
+  const Outcome gpu =
+      train({"--gpus", "1", "--trainers", "1", "--pservers", "0", "--set", way, "--name", "gpu"});
+  ASSERT_EQ(gpu.code, 0) << gpu.output;
+  const std::string log = TemporaryFolder::read(cluster.folder() / "output/gpu/node_0/train.log");
+  EXPECT_NE(log.find("table '_proj' is on GPU 0 (Fake)"), std::string::npos) << log;
+  const Outcome cpu = train({"--trainers", "1", "--pservers", "1", "--name", "cpu"});
+  ASSERT_EQ(cpu.code, 0) << cpu.output;
+  expect_alike(gpu, cpu);
+  const Outcome on = train({"--trainers", "1", "--pservers", "1", "--set", way, "--set",
+                            "train.passes=3", "--resume", "--name", "gpu"});
+  EXPECT_EQ(on.code, 0) << on.output;
+}
+
 TEST_F(GpuCluster, Trap30ANodeWithoutADriverIsNamedAndSoAreCpus) {
   const Outcome failed = train({"--gpus", "1", "--pservers", "1", "--env",
                                 "PADDLE_FAKE_FAILURE=no_driver", "--name", "none"});

@@ -107,6 +107,67 @@ TEST_F(GpuTraining, CostsAreTheCpusAndAnyProgramReadsTheSnapshot) {
   EXPECT_NEAR(tested("gpu"), tested("cpu"), 1e-4);
 }
 
+// A trainer that is alone on a GPU has its tables and its dense parameters there. Costs and the
+// snapshots differ from those of pservers by rounding alone, and each goes on from the other's.
+TEST_F(GpuTraining, AllParametersLieOnTheCardOfTheOnlyTrainer) {
+  prepare();
+  const auto on_card = [&](const std::string& name, const std::vector<std::string>& more,
+                           std::vector<std::string> environment = {}) {
+    std::vector<std::string> arguments{FAKE_GPU_PROGRAM,
+                                       "train",
+                                       "--config=" + (folder_ / "job.toml"),
+                                       "--use_gpu",
+                                       "--pservers=",
+                                       "--save_dir=" + (folder_ / name),
+                                       "--log_period=4",
+                                       "--set=train.batch_size=100",
+                                       "--set=strategy.dense=collective"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments, std::move(environment));
+  };
+  const Ended cpu = train(PADDLE_PROGRAM, "cpu", {});
+  ASSERT_EQ(cpu.code, 0) << cpu.output;
+  const Ended gpu = on_card("gpu", {"--num_passes=1"});
+  ASSERT_EQ(gpu.code, 0) << gpu.output;
+  EXPECT_NE(gpu.output.find("table 'SparseFeatFactors' is on GPU 0 (Fake)"), std::string::npos)
+      << gpu.output;
+  EXPECT_NE(gpu.output.find("dense parameters stay on GPU 0 (Fake)"), std::string::npos);
+  expect_near(costs(gpu.output), costs(cpu.output));
+  const Ended again = on_card("again", {"--num_passes=1"}, {"PADDLE_FAKE_SEED=7"});
+  ASSERT_EQ(again.code, 0) << again.output;
+  EXPECT_EQ(costs(again.output), costs(gpu.output)) << "whatever order its work runs in";
+
+  for (const char* from : {"cpu", "gpu"}) {
+    const std::string init = "--init_model_path=" + (folder_ / from + std::string("/pass-00000"));
+    const Ended card = on_card(std::string("card-") + from, {"--num_passes=1", init});
+    ASSERT_EQ(card.code, 0) << card.output;
+    const Ended host = train(PADDLE_PROGRAM, std::string("host-") + from, {init});
+    ASSERT_EQ(host.code, 0) << host.output;
+    expect_near(costs(card.output), costs(host.output));
+  }
+  // A job that was trained so goes on on pservers in its own folder, and the other way round.
+  const Ended resumed = train(PADDLE_PROGRAM, "gpu", {"--resume", "--num_passes=2"});
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  const Ended back = on_card("gpu", {"--resume", "--num_passes=3"});
+  ASSERT_EQ(back.code, 0) << back.output;
+  EXPECT_NE(back.output.find("going on in pass 2"), std::string::npos) << back.output;
+  const Ended exported =
+      run({PADDLE_PROGRAM, "export", "--snapshot=" + (folder_ / "gpu/pass-00002"), "--format=npz",
+           "--output=" + (folder_ / "model.npz")});
+  EXPECT_EQ(exported.code, 0) << exported.output;
+
+  const Ended refused =
+      on_card("refused", {"--num_passes=1", "--set=optimizer.clip_global_norm=1"});
+  EXPECT_EQ(refused.code, 2) << refused.output;
+  EXPECT_NE(refused.output.find("there is no clip_norm or clip_global_norm there"),
+            std::string::npos)
+      << refused.output;
+  EXPECT_NE(refused.output.find("--pservers 1"), std::string::npos) << refused.output;
+  const Ended full = on_card("full", {"--num_passes=1"}, {"PADDLE_FAKE_MEMORY_MIB=6"});
+  EXPECT_EQ(full.code, 7) << full.output;
+  EXPECT_NE(full.output.find("0 (Fake) has"), std::string::npos) << full.output;
+}
+
 TEST_F(GpuTraining, Trap30AMachineWithoutAGpuIsToldApart) {
   prepare();
   const std::map<std::string, int> failures{

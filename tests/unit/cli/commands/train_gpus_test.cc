@@ -74,6 +74,27 @@ TEST_F(BuiltInOnGpus, ANodeThatHasOnlyPserversDoesNotGetIt) {
   EXPECT_EQ(engines_of(nodes_[1]), 1U);
 }
 
+TEST_F(BuiltInOnGpus, OneHasTheTablesOfACollectiveJobInItsMemoryAndSeveralHaveNot) {
+  write_gpu_engine(kProgramVersion);
+  write("w/job.toml",
+        "[data]\ntrain = \"train.txt\"\nformat = \"multislot\"\n[[data.slot]]\nname = \"y\"\ntype "
+        "= \"float\"\n"
+        "[[data.slot]]\nname = \"id\"\ntype = \"id\"\n"
+        "[[layer]]\nname = \"table\"\ntype = \"embedding\"\ninput = [\"id\"]\nsize = 1\n"
+        "weight = { sparse = true }\n"
+        "[[layer]]\nname = \"cost\"\ntype = \"squared_error\"\ninput = [\"table\"]\n"
+        "label = \"y\"\n[strategy]\ndense = \"collective\"\n");
+  write("w/train.txt", "1 2 1 5\n");
+  EXPECT_EQ(run({"train", "--gpus", "all", "--pservers", "0", "--name", "job1", "w"}), 2);
+  EXPECT_TRUE(err_has("--trainers 1 --gpus 1, which has them on a GPU")) << err_.str();
+  EXPECT_EQ(run({"train", "--pservers", "0", "--trainers", "1", "--name", "job1", "w"}), 2);
+  ASSERT_EQ(
+      run({"train", "--gpus", "1", "--trainers", "1", "--pservers", "0", "--name", "job1", "w"}), 0)
+      << err_.str();
+  EXPECT_TRUE(nodes_[0].specs.contains("trainer-0"));
+  EXPECT_FALSE(nodes_[0].specs.contains("pserver-0"));
+}
+
 TEST_F(BuiltInOnGpus, AJobWithoutGpusDoesNotPushIt) {
   write_gpu_engine(kProgramVersion);
   ASSERT_EQ(run({"train", "--name", "job1", "w"}), 0) << err_.str();

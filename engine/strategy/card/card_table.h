@@ -1,0 +1,130 @@
+// A sparse table in the memory of a card. The host knows which id has which row; values and the
+// optimizer's state of all rows are on the card, where a batch's rows are read and updated in
+// place. Rows, and every bit of them, are those of a table::SparseTable without policies.
+#pragma once
+
+#include <optional>
+
+#include "engine/client/batch_parameters.h"
+#include "engine/client/parameter_client.h"
+#include "engine/device/handles.h"
+#include "engine/optim/initial.h"
+#include "engine/optim/optimizer.h"
+#include "engine/snapshot/source/snapshot_source.h"
+#include "engine/snapshot/writer.h"
+#include "engine/table/row_index.h"
+
+namespace paddle::strategy {
+
+class CardTable {
+ public:
+  // kUsage: a policy of the table, named, that only pservers have.
+  static Status check(const wire::ParameterSet& set, const wire::ParameterSpec& spec);
+
+  // Parameter `index` of the set is a table that passes check(). Set and device outlive it.
+  CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane);
+  ~CardTable();
+  CardTable(const CardTable&) = delete;
+  CardTable& operator=(const CardTable&) = delete;
+  // Before all else. kResource: the card has no room for as many rows as `vocabulary` and bytes_max
+  // allow, unless both are 0.
+  Status start(std::uint64_t vocabulary);
+
+  std::uint32_t parameter() const { return parameter_; }
+
+  enum class Reads { kValues, kAverages };
+  // Gives a batch's rows their places. An absent row has its initial value there until the next
+  // call; it becomes a row of the table with an update. kResource: no more rows fit the card.
+  Status find(client::SparseRows& rows, Reads reads);
+  // One update of the rows that were last found, by the gradients in their places; the card makes
+  // it after all that its stream was given before. kFailed: as finish(), of an earlier update.
+  Status update(const client::SparseRows& rows, float learning_rate);
+  // Waits for all updates. kFailed: a value or its optimizer's state is no longer finite.
+  Status finish();
+
+  client::TableTotals totals() const;
+  Status save(snapshot::SnapshotWriter& writer);
+  // Replaces all rows by those of a snapshot, whose `source` knows how to take them up.
+  Status load(const snapshot::SnapshotReader& reader, const snapshot::SnapshotSource& source);
+
+ private:
+  // Memory of the rows: planes as in table::DenseTable, of `capacity` rows each.
+  struct Rows {
+    explicit Rows(device::Device& device) : planes(device), updates(device) {}
+    device::CardMemory<float> planes;
+    device::CardMemory<std::uint32_t> updates;  // of each row, where the optimizer counts them
+    std::size_t capacity = 0;
+  };
+  // Memory for a batch.
+  struct Batch {
+    explicit Batch(device::Device& device)
+        : numbers(device), on_card(device), steps(device), gradients(device) {}
+    device::PinnedMemory<std::uint32_t> numbers;
+    device::CardMemory<std::uint32_t> on_card;  // the numbers
+    device::CardMemory<kernels::device::RowStep> steps;
+    device::CardMemory<float> gradients;
+    std::size_t rows_max = 0;
+  };
+  // Rows of a snapshot on their way, as a run of them lies in each plane.
+  struct Run {
+    std::vector<std::uint64_t> ids;
+    std::vector<float> values;
+    std::vector<float> state;  // of a row, its planes follow each other
+    std::vector<std::uint32_t> updates;
+  };
+
+  std::size_t rows() const { return ids_.size(); }
+  std::size_t bytes_per_row() const;
+  float* plane(std::size_t number) const {
+    return rows_.planes.data() + number * rows_.capacity * width_;
+  }
+  // The numbers of ids that are rows, RowIndex::kNone of others.
+  void look_up(std::span<const std::uint64_t> ids, std::vector<std::uint32_t>& numbers) const;
+  Status append(std::span<const std::uint64_t> ids);
+  Status reserve(std::size_t count);
+  Status move_to(std::size_t capacity);
+  Status reserve_batch(std::size_t rows);
+  // Puts the initial values of absent_ behind the rows.
+  Status place_absent();
+  std::size_t rows_of_run() const;
+  Status put(Run& run);
+  // Copies from pinned memory of the host and to it, which is free again when wait() has returned.
+  template <class T>
+  void upload(const T* from, T* to, std::size_t count) {
+    device_.upload(lane_.stream, reinterpret_cast<const std::byte*>(from),
+                   reinterpret_cast<std::byte*>(to), count * sizeof(T));
+  }
+  template <class T>
+  void download(const T* from, T* to, std::size_t count) {
+    device_.download(lane_.stream, reinterpret_cast<const std::byte*>(from),
+                     reinterpret_cast<std::byte*>(to), count * sizeof(T));
+  }
+  Status wait();
+
+  const wire::ParameterSet& set_;
+  const wire::ParameterSpec& spec_;
+  const std::uint32_t parameter_;
+  const device::Lane lane_;
+  device::Device& device_;
+  const optim::UpdateRule rule_;
+  const std::size_t width_;
+  const std::size_t state_width_;
+  const bool counts_;  // updates of each row
+  const std::size_t rows_max_;
+  const optim::InitialRows initial_;
+
+  table::RowIndex index_;
+  std::vector<std::uint64_t> ids_;     // by number
+  std::vector<std::uint64_t> absent_;  // of the rows last found; their numbers follow those of rows
+  Rows rows_;
+  Batch batch_;
+  device::PinnedMemory<float> room_;  // for what goes to the host or comes from it
+  device::PinnedMemory<std::uint32_t> update_room_;
+  device::CardMemory<std::uint32_t> not_finite_;  // one flag, never cleared
+  device::PinnedMemory<std::uint32_t> found_;     // it, after an update
+  std::optional<device::Event> sent_;             // comes when room_ has been sent
+  std::optional<device::Event> done_;
+  bool is_under_way_ = false;
+};
+
+}  // namespace paddle::strategy
