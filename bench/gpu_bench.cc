@@ -1,7 +1,8 @@
 // Steps of the word2vec N-gram network and of CTR-DNN on the first GPU, beside their matrix
 // products alone. A step is forward and backward of a batch whose ids, values and parameters come
-// from the host, and whose gradients go back there. Prints a JSON object a line; fails unless the
-// cost falls.
+// from the host, and whose gradients go back there; or, with all parameters in the card's memory,
+// the same with an update of them by adam. Prints a JSON object a line; fails unless the costs
+// fall.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "engine/device/cuda/cuda_driver.h"
 #include "engine/device/handles.h"
 #include "engine/nn/device/device_executor.h"
+#include "engine/strategy/card/card_client.h"
 
 namespace paddle {
 namespace {
@@ -130,6 +132,75 @@ std::size_t memory_used() {
   return cudaMemGetInfo(&left, &all) == cudaSuccess ? all - left : 0;
 }
 
+nn::Run run_of(const nn::Batch& batch, const nn::Parameters& parameters, std::uint64_t seed,
+               bool bf16) {
+  return {.batch = batch,
+          .begin = 0,
+          .end = batch.size,
+          .parameters = parameters,
+          .mode = nn::Mode::kTrain,
+          .seed = seed,
+          .cost_scale = 1.0F / static_cast<float>(batch.size),
+          .compute = bf16 ? kernels::Compute::kBfloat16 : kernels::Compute::kFloat32};
+}
+
+void expect_fallen(const std::vector<double>& costs, const std::string& name) {
+  if (std::isfinite(costs.back()) && costs.back() < costs.front()) return;
+  fail({Errc::kFailed, "the cost of " + name + " did not fall"});
+}
+
+// Of a step with all parameters on the card.
+double seconds_on_card(device::Device& card, const nn::Network& network, const nn::Batch& batch,
+                       std::size_t ids, bool bf16) {
+  const nn::Plan plan = network.lower();
+  const auto executor = must(nn::DeviceExecutor::make(plan, card, {}));
+  const device::Lane lane{&card, executor->stream()};
+  wire::ParameterSet set;
+  for (const wire::ParameterSpec& spec : network.parameters()) *set.add_parameters() = spec;
+  set.mutable_optimizer()->set_method("adam");
+  set.mutable_optimizer()->set_learning_rate(1e-3F);
+  set.set_dense_strategy(wire::STRATEGY_COLLECTIVE);
+  set.set_num_trainers(1);
+  set.set_sparse_shards(1);
+  auto group = must(collective::Group::join({.keys = {}, .members = {{"bench", {}}}},
+                                            std::chrono::steady_clock::now()));
+  strategy::CardClient client(
+      set,
+      must(strategy::GroupClient::create(set, std::move(group), {}, {},
+                                         strategy::CardRanks::Options{lane, "bench"})),
+      must(strategy::CardTables::create(set, lane, network.vocabularies())));
+  std::vector<client::DenseParameter> dense;
+  std::vector<client::SparseRows> rows;
+  for (std::uint32_t p = 0; p < network.parameters().size(); ++p) {
+    if (!network.parameters()[p].sparse()) {
+      dense.emplace_back().parameter = p;
+      continue;
+    }
+    rows.emplace_back().parameter = p;
+    rows.back().ids.resize(ids);
+    std::iota(rows.back().ids.begin(), rows.back().ids.end(), 0U);
+  }
+  must(client.pull_dense(dense));
+  nn::Parameters parameters;
+  parameters.dense.resize(network.parameters().size());
+  parameters.sparse.resize(network.parameters().size());
+  parameters.card.resize(network.parameters().size());
+  for (const client::DenseParameter& one : dense) parameters.card[one.parameter] = one.card;
+  const std::vector<std::span<float>> none(network.parameters().size());
+  std::vector<double> costs;
+  const double seconds = seconds_of([&] {
+    must(client.pull_rows(rows));
+    for (const client::SparseRows& one : rows) {
+      parameters.sparse[one.parameter] = {one.ids, {}, nullptr, &one.card};
+    }
+    const double cost = must(executor->run(run_of(batch, parameters, costs.size(), bf16), none));
+    costs.push_back(cost / static_cast<double>(batch.size));
+    must(client.push(batch.size, cost, dense, rows));
+  });
+  expect_fallen(costs, "a network on the card");
+  return seconds;
+}
+
 void measure(device::Device& card, const Subject& subject, std::size_t size, bool bf16) {
   const std::size_t memory_before = memory_used();
   const nn::Network network = must(bench::build(subject));
@@ -143,14 +214,7 @@ void measure(device::Device& card, const Subject& subject, std::size_t size, boo
   std::vector<double> costs;
   const float rate = 0.01F * static_cast<float>(subject.classes);
   const auto step = [&] {
-    const nn::Run run{.batch = batch,
-                      .begin = 0,
-                      .end = size,
-                      .parameters = model.parameters,
-                      .mode = nn::Mode::kTrain,
-                      .seed = costs.size(),
-                      .cost_scale = 1.0F / static_cast<float>(size),
-                      .compute = bf16 ? kernels::Compute::kBfloat16 : kernels::Compute::kFloat32};
+    const nn::Run run = run_of(batch, model.parameters, costs.size(), bf16);
     costs.push_back(must(executor->run(run, spans)) / static_cast<double>(size));
     // A step on the output bias alone suffices for the cost to fall.
     std::vector<float>& bias = model.values.back();
@@ -158,15 +222,14 @@ void measure(device::Device& card, const Subject& subject, std::size_t size, boo
   };
   const double step_seconds = seconds_of(step);
   const std::size_t memory = memory_used() - memory_before;
-  if (!std::isfinite(costs.back()) || costs.back() >= costs.front()) {
-    fail({Errc::kFailed, "the cost of " + subject.name + " did not fall"});
-  }
+  expect_fallen(costs, subject.name);
+  const double on_card_seconds = seconds_on_card(card, network, batch, subject.ids, bf16);
   const double products_seconds = Products(card, subject, size, bf16).seconds();
   std::printf(
       "{\"network\": \"%s\", \"batch\": %zu, \"compute\": \"%s\", \"step_us\": %.1f, "
-      "\"products_us\": %.1f, \"memory_mib\": %zu, \"cost\": [%.4f, %.4f]}\n",
+      "\"on_card_us\": %.1f, \"products_us\": %.1f, \"memory_mib\": %zu, \"cost\": [%.4f, %.4f]}\n",
       subject.name.c_str(), size, bf16 ? "bf16" : "float32", step_seconds * 1e6,
-      products_seconds * 1e6, memory >> 20U, costs.front(), costs.back());
+      on_card_seconds * 1e6, products_seconds * 1e6, memory >> 20U, costs.front(), costs.back());
   std::fflush(stdout);
 }
 
