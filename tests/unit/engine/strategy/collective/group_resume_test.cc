@@ -4,16 +4,16 @@
 namespace paddle::strategy {
 namespace {
 
-struct Case {
+struct KilledCase {
   std::string method;
   std::uint32_t trainers;
 };
 
-class KilledGroup : public testing::TestWithParam<Case> {};
+class KilledGroup : public testing::TestWithParam<KilledCase> {};
 
 // Target 6: as a shard that nobody disturbed.
 TEST_P(KilledGroup, GoesOnFromItsSnapshotWithTheBitsOfAShard) {
-  const Case& one = GetParam();
+  const KilledCase& one = GetParam();
   const auto set = set_of(one.method, kSliced, one.trainers);
   const std::vector<std::uint64_t> uneven{3, 0, 5, 1};
   const std::vector<std::uint64_t> batches(uneven.begin(), uneven.begin() + one.trainers);
@@ -38,17 +38,18 @@ TEST_P(KilledGroup, GoesOnFromItsSnapshotWithTheBitsOfAShard) {
       folder / "pass-00000");
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<KilledCase> killed_cases() {
+  std::vector<KilledCase> all;
   for (const optim::Method& method : optim::methods()) {
     for (const std::uint32_t trainers : {1U, 2U, 3U, 4U})
       all.push_back({std::string(method.name), trainers});
   }
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Methods, KilledGroup, testing::ValuesIn(cases()), [](const auto& one) {
-  return one.param.method + "With" + std::to_string(one.param.trainers);
-});
+INSTANTIATE_TEST_SUITE_P(Methods, KilledGroup, testing::ValuesIn(killed_cases()),
+                         [](const auto& one) {
+                           return one.param.method + "With" + std::to_string(one.param.trainers);
+                         });
 
 }  // namespace
 }  // namespace paddle::strategy

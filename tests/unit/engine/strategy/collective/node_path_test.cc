@@ -6,7 +6,7 @@
 namespace paddle::strategy {
 namespace {
 
-struct Case {
+struct NodeCase {
   std::string name;
   Nodes nodes;
   std::vector<std::uint64_t> sizes = kSliced;
@@ -20,11 +20,11 @@ struct Case {
   }
 };
 
-class NodeSums : public testing::TestWithParam<Case> {};
+class NodeSums : public testing::TestWithParam<NodeCase> {};
 
 // The values that sums in the order of (node, trainer) lead to, and a snapshot as without groups.
 TEST_P(NodeSums, HaveTheBitsOfTheirOrder) {
-  const Case& one = GetParam();
+  const NodeCase& one = GetParam();
   auto set = node_set("adam", one.sizes, one.trainers());
   set.set_merge(one.merge);
   const std::vector<std::uint64_t> batches(one.batches.begin(),
@@ -58,8 +58,8 @@ TEST_P(NodeSums, HaveTheBitsOfTheirOrder) {
   expect_saved(*reader, set, reference);
 }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all{
+const std::vector<NodeCase>& node_cases() {
+  static const std::vector<NodeCase> all{
       {"Two", {{0, 1}}},
       {"Four", {{0, 1, 2, 3}}},
       {"FourSmall", {{0, 1, 2, 3}}, kSmall},
@@ -75,7 +75,7 @@ const std::vector<Case>& cases() {
       {"NodeWithoutData", {{0, 1}, {2, 3}}, kSliced, {0, 0, 2, 1}}};
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Nodes, NodeSums, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Nodes, NodeSums, testing::ValuesIn(node_cases()),
                          [](const auto& one) { return one.param.name; });
 
 // One node, or one trainer on each: nothing is added in another order.
