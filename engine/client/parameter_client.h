@@ -83,6 +83,9 @@ class ParameterClient {
   // The values that tests use and snapshots hold: the averages that the optimizer keeps on the
   // shards (optim/optimizer.h), or the shards' values if it keeps none.
   virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;
+  // The gradients that push() is for are being computed on a card, which will tell when they are
+  // written (CardPlace::written): dense ones may be added up meanwhile. Optional before a push.
+  virtual Status begin_push(std::uint64_t /*num_samples*/) { return {}; }
   // Pushes one batch's gradients, which are means over its samples, and refreshes dense values;
   // shards weight trainers by num_samples. Before the next call returns, the pushes of all active
   // trainers for a sync step are applied; until then the rows may be read, and stay as they are.

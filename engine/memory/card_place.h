@@ -10,6 +10,9 @@ namespace paddle {
 struct CardPlace {
   float* value = nullptr;     // null: the host has it, as ever
   float* gradient = nullptr;  // likewise
+  // Event of the card (device::EventHandle) that comes when all gradients with it are written,
+  // while others may still be computed; null: nobody waits for that.
+  void* written = nullptr;
 };
 
 // Places of a sparse table, for one batch.

@@ -71,6 +71,16 @@ Error no_record(const LoopOptions& options, std::uint32_t pass) {
           "are the files of [data] train empty, or were all of their records left out?"};
 }
 
+// Computes a batch, while its push begins, which waits for others for so long.
+Result<Score> compute(Model& model, client::ParameterClient& client, const nn::Batch& batch,
+                      std::uint64_t seed, Duration& waited) {
+  PADDLE_TRY_STATUS(model.begin(batch, seed));
+  const TimePoint begun = std::chrono::steady_clock::now();
+  PADDLE_TRY_STATUS(client.begin_push(batch.size));
+  waited = std::chrono::steady_clock::now() - begun;
+  return model.finish(batch);
+}
+
 }  // namespace
 
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
@@ -152,7 +162,8 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch, TimePoint b
   PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
   const TimePoint answered = std::chrono::steady_clock::now();
   if (options_.kept != nullptr) options_.kept->forget_push();
-  PADDLE_TRY(Score score, model_.train(batch, seed));
+  Duration waited = {};
+  PADDLE_TRY(Score score, compute(model_, client_, batch, seed, waited));
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
   if (options_.train.skips_not_finite) {
     const std::string where =
@@ -160,7 +171,7 @@ Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch, TimePoint b
     PADDLE_TRY_STATUS(
         not_finite_.leave_out(where, model_.parameters(), model_.dense(), model_.rows(), score));
   }
-  const Duration busy = (asked - begun) + (std::chrono::steady_clock::now() - answered);
+  const Duration busy = (asked - begun) + (std::chrono::steady_clock::now() - answered) - waited;
   busy_ += busy;
   usual_rate_.add(score.samples, busy);
   if (wants_stop()) client_.ask_to_stop();

@@ -97,32 +97,32 @@ Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
   return {};
 }
 
-Result<Score> Model::run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed) {
-  nn::Parameters parameters;
-  parameters.dense.resize(network_->parameters().size());
-  parameters.sparse.resize(network_->parameters().size());
-  parameters.card.resize(network_->parameters().size());
+void Model::put_parameters() {
+  const std::size_t count = network_->parameters().size();
+  parameters_.dense.resize(count);
+  parameters_.sparse.resize(count);
+  parameters_.card.resize(count);
   for (const client::DenseParameter& one : dense_) {
-    parameters.dense[one.parameter] = one.values();
-    parameters.card[one.parameter] = one.card;
+    parameters_.dense[one.parameter] = one.values();
+    parameters_.card[one.parameter] = one.card;
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const client::SparseRows& rows = rows_[i];
-    parameters.sparse[rows.parameter] = {rows.ids, rows.values, &lookups_[i],
-                                         rows.is_on_card() ? &rows.card : nullptr};
+    parameters_.sparse[rows.parameter] = {rows.ids, rows.values, &lookups_[i],
+                                          rows.is_on_card() ? &rows.card : nullptr};
   }
+}
 
-  const bool trains = mode == nn::Mode::kTrain;
-  if (trains) put_gradients();
-  return executor_->run({.batch = batch,
-                         .begin = 0,
-                         .end = batch.size,
-                         .parameters = parameters,
-                         .mode = mode,
-                         .seed = seed,
-                         .cost_scale = 1.0F / static_cast<float>(batch.size),
-                         .compute = compute_},
-                        trains ? Gradients(gradients_) : Gradients());
+Status Model::begin(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed) {
+  put_parameters();
+  return executor_->begin({.batch = batch,
+                           .begin = 0,
+                           .end = batch.size,
+                           .parameters = parameters_,
+                           .mode = mode,
+                           .seed = seed,
+                           .cost_scale = 1.0F / static_cast<float>(batch.size),
+                           .compute = compute_});
 }
 
 void Model::put_gradients() {
@@ -130,8 +130,13 @@ void Model::put_gradients() {
   for (client::SparseRows& one : rows_) gradients_[one.parameter] = one.gradients;
 }
 
-Result<Score> Model::train(const nn::Batch& batch, std::uint64_t seed) {
-  PADDLE_TRY(const Score score, run(batch, nn::Mode::kTrain, seed));
+Status Model::begin(const nn::Batch& batch, std::uint64_t seed) {
+  return begin(batch, nn::Mode::kTrain, seed);
+}
+
+Result<Score> Model::finish(const nn::Batch& batch) {
+  put_gradients();
+  PADDLE_TRY(const Score score, executor_->finish(gradients_));
   notes_.write(batch, rows_);
   return score;
 }
@@ -142,7 +147,8 @@ Reading Model::read(const Score& score) const {
 }
 
 Result<Score> Model::test(const nn::Batch& batch, std::uint64_t seed) {
-  return run(batch, nn::Mode::kTest, seed);
+  PADDLE_TRY_STATUS(begin(batch, nn::Mode::kTest, seed));
+  return executor_->finish({});
 }
 
 void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::ParameterSpec> specs,

@@ -44,9 +44,15 @@ class Model {
   // Collects the rows that train() or test() of the batch will use with that seed. kData: the batch
   // does not fit the network.
   Status prepare(const nn::Batch& batch, std::uint64_t seed);
-  // Runs forward and backward. The gradients are means over the batch. `seed` differs from batch to
-  // batch.
-  Result<Score> train(const nn::Batch& batch, std::uint64_t seed);
+  // Begins forward and backward. A card computes them until finish(), and until then the batch and
+  // the parameters stay as they are. `seed` differs from batch to batch.
+  Status begin(const nn::Batch& batch, std::uint64_t seed);
+  // The gradients are means over the batch.
+  Result<Score> finish(const nn::Batch& batch);
+  Result<Score> train(const nn::Batch& batch, std::uint64_t seed) {
+    PADDLE_TRY_STATUS(begin(batch, seed));
+    return finish(batch);
+  }
   Result<Score> test(const nn::Batch& batch, std::uint64_t seed);
   // Idle between train and test.
   ThreadTeam& team() { return *team_; }
@@ -57,7 +63,8 @@ class Model {
  private:
   Model(std::unique_ptr<nn::Network> network, BatchNotes notes, const config::TrainConfig& train);
   Status choose_executor(std::unique_ptr<device::Device> card);
-  Result<Score> run(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
+  Status begin(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
+  void put_parameters();
   void put_gradients();
 
   std::unique_ptr<const nn::Network> network_;
@@ -66,6 +73,7 @@ class Model {
   std::unique_ptr<ThreadTeam> team_;
   std::unique_ptr<Executor> executor_;
   std::string computes_on_;
+  nn::Parameters parameters_;                    // of the run
   std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
   std::vector<std::span<float>> gradients_;      // likewise
   std::vector<client::DenseParameter> dense_;

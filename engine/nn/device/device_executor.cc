@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <ranges>
 
 #include "engine/nn/device/device_ops.h"
 
@@ -10,6 +11,14 @@ namespace paddle::nn {
 namespace {
 
 constexpr std::size_t kGraphsMax = 64;
+
+// A peer that cannot be reached is another failure, after which a trainer may join its job again.
+Status as_own(Status of_card) {
+  if (of_card || of_card.error().code != Errc::kUnreachable) return of_card;
+  Error error = std::move(of_card).error();
+  error.code = Errc::kFailed;
+  return error;
+}
 
 }  // namespace
 
@@ -32,38 +41,44 @@ DeviceExecutor::~DeviceExecutor() {
   static_cast<void>(device_.wait(done_.handle(), SteadyClock().now() + deadline_));
 }
 
-// A peer that cannot be reached is another failure, after which a trainer may join its job again.
-Result<double> DeviceExecutor::run(const Run& run, std::span<const std::span<float>> gradients) {
+Status DeviceExecutor::begin(const Run& run) {
   PADDLE_CHECK(run.begin == 0 && run.end == run.batch.size);
-  if (Status ended = finish(run); !ended) {
-    Error error = std::move(ended).error();
-    if (error.code == Errc::kUnreachable) error.code = Errc::kFailed;
-    return error;
-  }
+  return as_own(order(run));
+}
+
+Status DeviceExecutor::order(const Run& run) {
+  run_ends_by_ = SteadyClock().now() + deadline_;
+  PADDLE_TRY_STATUS(frame_.begin(run, run_ends_by_));
+  PADDLE_TRY_STATUS(replay(run));
+  frame_.inputs().release();
+  frame_.download(stream_.handle());
+  device_.record(stream_.handle(), done_.handle());
+  return {};
+}
+
+Result<double> DeviceExecutor::finish(std::span<const std::span<float>> gradients) {
+  PADDLE_TRY_STATUS(as_own(device_.wait(done_.handle(), run_ends_by_)));
   read_gradients(gradients);
   double sum = 0;
   for (const double cost : results().costs_found()) sum += cost;
   return sum;
 }
 
-Status DeviceExecutor::finish(const Run& run) {
-  const TimePoint deadline = SteadyClock().now() + deadline_;
-  PADDLE_TRY_STATUS(frame_.begin(run, deadline));
-  PADDLE_TRY_STATUS(replay(run));
-  frame_.inputs().release();
-  frame_.download(stream_.handle());
-  device_.record(stream_.handle(), done_.handle());
-  return device_.wait(done_.handle(), deadline);
+DeviceExecutor::Cuts DeviceExecutor::cuts_of(const Run& run) const {
+  if (run.mode == Mode::kTest) return {{0, {}}};
+  std::map<void*, std::size_t> last;
+  for (std::size_t p = 0; p < gradient_ends_.size(); ++p) {
+    void* const written = run.parameters.on_card(p).written;
+    if (written == nullptr) continue;
+    std::size_t& end = last[written];
+    end = std::max(end, gradient_ends_[p]);
+  }
+  Cuts cuts{{plan_.backward.size(), {}}};
+  for (const auto& [event, end] : last) cuts[end].push_back({event});
+  return cuts;
 }
 
-void DeviceExecutor::compute(const Run& run) {
-  DeviceOps ops(frame_, run, device_, stream_.handle());
-  for (const Op& op : plan_.forward) ops.execute(op);
-  if (run.mode == Mode::kTest) return;
-  for (const Op& op : plan_.backward) ops.execute(op);
-}
-
-DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run) const {
+DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run, const Cuts& cuts) const {
   std::vector<const float*> on_card;
   for (std::size_t p = 0; p < plan_.parameter_gradients.size(); ++p) {
     const CardPlace place = run.parameters.on_card(p);
@@ -82,22 +97,41 @@ DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run) const {
           run.compute,
           std::bit_cast<std::uint32_t>(run.cost_scale),
           std::move(on_card),
-          std::move(has)};
+          std::move(has),
+          {std::views::keys(cuts).begin(), std::views::keys(cuts).end()}};
+}
+
+Result<std::vector<device::Graph>> DeviceExecutor::capture(const Run& run, const Cuts& cuts) {
+  std::vector<device::Graph> graphs;
+  DeviceOps ops(frame_, run, device_, stream_.handle());
+  std::size_t from = 0;
+  for (const std::size_t end : std::views::keys(cuts)) {
+    device_.begin_capture(stream_.handle());
+    if (graphs.empty())
+      std::ranges::for_each(plan_.forward, [&](const Op& op) { ops.execute(op); });
+    for (; from < end; ++from) ops.execute(plan_.backward[from]);
+    PADDLE_TRY(const device::GraphHandle graph, device_.end_capture(stream_.handle()));
+    graphs.emplace_back(device_, graph);
+  }
+  return graphs;
 }
 
 // Orders of a graph cost a card less than the same ones by themselves.
 Status DeviceExecutor::replay(const Run& run) {
   if (generation_ != frame_.generation() || graphs_.size() == kGraphsMax) graphs_.clear();
   generation_ = frame_.generation();
-  Shape shape = shape_of(run);
+  const Cuts cuts = cuts_of(run);
+  Shape shape = shape_of(run, cuts);
   auto found = graphs_.find(shape);
   if (found == graphs_.end()) {
-    device_.begin_capture(stream_.handle());
-    compute(run);
-    PADDLE_TRY(const device::GraphHandle graph, device_.end_capture(stream_.handle()));
-    found = graphs_.emplace(std::move(shape), device::Graph(device_, graph)).first;
+    PADDLE_TRY(std::vector<device::Graph> graphs, capture(run, cuts));
+    found = graphs_.emplace(std::move(shape), std::move(graphs)).first;
   }
-  device_.replay(stream_.handle(), found->second.handle());
+  auto graph = found->second.begin();
+  for (const auto& events : std::views::values(cuts)) {
+    device_.replay(stream_.handle(), (graph++)->handle());
+    for (const device::EventHandle event : events) device_.record(stream_.handle(), event);
+  }
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "engine/nn/device/device_frame.h"
+#include "engine/nn/device/gradient_ends.h"
 
 namespace paddle::nn {
 
@@ -27,10 +28,17 @@ class DeviceExecutor {
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
-  // Forward and, in training, backward of a whole batch; returns when all results are there. The
-  // gradients, by parameter, are overwritten; those of a test are empty. kData: as
-  // BatchInput::fill. Other errors are the card's; one that hangs has failed.
-  Result<double> run(const Run& run, std::span<const std::span<float>> gradients);
+  // Begins forward and, in training, backward of a whole batch, of which the card is given all
+  // orders. What the run refers to is the caller's again when it returns. kData: as
+  // BatchInput::fill. Other errors are the card's.
+  Status begin(const Run& run);
+  // Returns when all results of the run that was begun are there. The gradients, by parameter, are
+  // overwritten; those of a test are empty. A card that hangs has failed.
+  Result<double> finish(std::span<const std::span<float>> gradients);
+  Result<double> run(const Run& run, std::span<const std::span<float>> gradients) {
+    PADDLE_TRY_STATUS(begin(run));
+    return finish(gradients);
+  }
 
   // Computes all runs, one after the other.
   device::StreamHandle stream() const { return stream_.handle(); }
@@ -44,7 +52,9 @@ class DeviceExecutor {
  private:
   // All on which the orders of a run depend, but for the addresses of the frame.
   using Shape = std::tuple<std::size_t, std::size_t, Mode, kernels::Compute, std::uint32_t,
-                           std::vector<const float*>, std::vector<bool>>;
+                           std::vector<const float*>, std::vector<bool>, std::vector<std::size_t>>;
+  // Events that come between ops of the backward, by how many are before them; and its end.
+  using Cuts = std::map<std::size_t, std::vector<device::EventHandle>>;
 
   DeviceExecutor(const Plan& plan, device::Device& device, Duration deadline, device::Stream stream,
                  device::Event done, DeviceFrame frame)
@@ -53,13 +63,14 @@ class DeviceExecutor {
         deadline_(deadline),
         stream_(std::move(stream)),
         done_(std::move(done)),
-        frame_(std::move(frame)) {}
+        frame_(std::move(frame)),
+        gradient_ends_(gradient_ends(plan)) {}
   const DeviceResults& results() const { return frame_.results(); }
-  Shape shape_of(const Run& run) const;
-  void compute(const Run& run);
+  Cuts cuts_of(const Run& run) const;
+  Shape shape_of(const Run& run, const Cuts& cuts) const;
+  Result<std::vector<device::Graph>> capture(const Run& run, const Cuts& cuts);
   Status replay(const Run& run);
-  // run() up to the end of the computation.
-  Status finish(const Run& run);
+  Status order(const Run& run);
   void read_gradients(std::span<const std::span<float>> gradients) const;
 
   const Plan& plan_;
@@ -68,8 +79,10 @@ class DeviceExecutor {
   device::Stream stream_;
   device::Event done_;
   DeviceFrame frame_;
-  std::map<Shape, device::Graph> graphs_;
-  std::uint64_t generation_ = 0;  // of the frame, when the graphs were made
+  const std::vector<std::size_t> gradient_ends_;
+  TimePoint run_ends_by_;
+  std::map<Shape, std::vector<device::Graph>> graphs_;  // one for each part between cuts
+  std::uint64_t generation_ = 0;                        // of the frame, when the graphs were made
 };
 
 }  // namespace paddle::nn

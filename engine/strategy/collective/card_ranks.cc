@@ -1,7 +1,9 @@
 #include "engine/strategy/collective/card_ranks.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,8 @@ namespace {
 constexpr Duration kPatience = std::chrono::seconds(60);
 constexpr Duration kJoinPatience = std::chrono::seconds(120);
 constexpr Duration kWatch = std::chrono::milliseconds(1);
+// For another rank to tell why a sum is not finite.
+constexpr Duration kOthersTell = std::chrono::seconds(1);
 
 TimePoint clock_now() {
   return SteadyClock().now();
@@ -45,13 +49,19 @@ CardRanks::CardRanks(const wire::ParameterSet& set, collective::Group& group, Op
       gradients_(device_),
       state_(device_),
       room_(device_),
-      turn_(std::make_unique<Turn>(device_)) {}
+      turn_(std::make_unique<Turn>(device_)),
+      clips_(clips(set)) {}
 
 // Nothing that the card still runs may use what goes: a sum that failed ends with its group, and
 // what was given to the stream after it runs then.
 CardRanks::~CardRanks() {
+  if (has_begun_sum_) cards_->abort({Errc::kInterrupted, "this trainer ends within a step"});
   cards_.reset();
   if (!done_) return;
+  if (sums_) {
+    device_.record(sums_->stream.handle(), sums_->done.handle());
+    device_.wait_for(options_.lane.stream, sums_->done.handle());
+  }
   device_.record(options_.lane.stream, done_->handle());
   (void)device_.wait(done_->handle(), clock_now() + kPatience);
 }
@@ -121,7 +131,29 @@ Status CardRanks::join_cards() {
   PADDLE_TRY(cards_,
              device::CardGroup::join(device_, id, {group_.rank(), group_.size(), options_.job},
                                      clock_now() + kJoinPatience));
+  return make_buckets();
+}
+
+// All ranks have the same ones, in the same order.
+Status CardRanks::make_buckets() {
+  PADDLE_TRY(device::Stream stream, device::Stream::open(device_, device::Device::Urgency::kHigh));
+  PADDLE_TRY(device::Event done, device::Event::make(device_));
+  sums_ = Sums{std::move(stream), std::move(done)};
+  std::uint64_t end = layout_.elements();
+  for (const std::uint32_t parameter : layout_.dense() | std::views::reverse) {
+    const std::uint64_t begin = layout_.parameter(parameter).begin;
+    if (end - begin < options_.bucket_elements && begin > 0) continue;
+    PADDLE_TRY(device::Event written, device::Event::make(device_));
+    buckets_.push_back({{begin, end}, std::move(written)});
+    end = begin;
+  }
   return {};
+}
+
+CardRanks::Bucket& CardRanks::bucket_of(std::uint32_t parameter) {
+  const std::uint64_t begin = layout_.parameter(parameter).begin;
+  return *std::ranges::find_if(
+      buckets_, [&](const Bucket& bucket) { return bucket.elements.begin <= begin; });
 }
 
 float* CardRanks::at(std::uint32_t parameter, std::uint32_t plane) const {
@@ -145,6 +177,7 @@ Status CardRanks::lend(std::span<client::DenseParameter> parameters) {
       return Error{Errc::kUsage, fmt::format("parameter {} is not dense", one.parameter)};
     }
     one.card = {at(one.parameter, 0), gradients_.data() + layout_.parameter(one.parameter).begin};
+    if (sums_early()) one.card.written = bucket_of(one.parameter).written.handle().value;
   }
   return {};
 }
@@ -153,19 +186,42 @@ Result<std::string> CardRanks::take(std::span<client::DenseParameter>) {
   return std::string();
 }
 
+void CardRanks::weigh(device::StreamHandle stream, ElementRange range, float share) {
+  float* const gradients = gradients_.data() + range.begin;
+  if (share == 0) {  // an earlier step has added up these
+    device_.launch(stream, kernels::device::Fill{range.size(), 0, gradients});
+  } else if (share != 1) {
+    device_.launch(stream, kernels::device::Scale{range.size(), share, gradients});
+  }
+}
+
+Status CardRanks::begin_sum(std::span<const float> shares) {
+  PADDLE_TRY_STATUS(finish());
+  const device::StreamHandle stream = sums_->stream.handle();
+  for (Bucket& bucket : buckets_) {
+    device_.wait_for(stream, bucket.written.handle());
+    weigh(stream, bucket.elements, shares[group_.rank()]);
+    PADDLE_TRY_STATUS(cards_->sum(stream, gradients_.data() + bucket.elements.begin,
+                                  bucket.elements.size(), clock_now() + kPatience));
+  }
+  device_.record(stream, sums_->done.handle());
+  has_begun_sum_ = true;
+  return {};
+}
+
 Status CardRanks::update(std::span<const float> shares, float learning_rate) {
   PADDLE_TRY_STATUS(finish());
-  const float share = shares[group_.rank()];
-  const std::size_t elements = layout_.elements();
-  if (share == 0) {  // an earlier step has added up these
-    device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
-  } else if (share != 1) {
-    device_.launch(options_.lane.stream,
-                   kernels::device::Scale{elements, share, gradients_.data()});
-  }
-  if (cards_ != nullptr) {
-    PADDLE_TRY_STATUS(
-        cards_->sum(options_.lane.stream, gradients_.data(), elements, clock_now() + kPatience));
+  if (cards_ == nullptr) {
+    weigh(options_.lane.stream, {0, layout_.elements()}, shares[group_.rank()]);
+  } else {
+    if (!std::exchange(has_begun_sum_, false)) {
+      for (Bucket& bucket : buckets_) {
+        device_.record(options_.lane.stream, bucket.written.handle());
+      }
+      PADDLE_TRY_STATUS(begin_sum(shares));
+      has_begun_sum_ = false;
+    }
+    device_.wait_for(options_.lane.stream, sums_->done.handle());
   }
   std::size_t first = 0;
   std::size_t number = 0;
@@ -180,7 +236,7 @@ Status CardRanks::update(std::span<const float> shares, float learning_rate) {
         .value = at(parameter, 0),
         .gradient = gradients_.data() + layout_.parameter(parameter).begin,
         .state = state_width_ > 0 ? at(parameter, 1) : nullptr,
-        .plane_stride = elements,
+        .plane_stride = layout_.elements(),
         .average = rules_[i].has_average() ? at(parameter, state_width_) : nullptr,
         .average_weight = rules_[i].has_average() ? rules_[i].average_weight(count) : 0};
     first += size;
@@ -214,6 +270,7 @@ Status CardRanks::finish() {
   PADDLE_TRY_STATUS(wait());
   for (std::size_t i = 0; i < updated_.size(); ++i) {
     if (turn_->updates.data()[i].not_finite == 0) continue;
+    if (cards_ != nullptr) PADDLE_TRY_STATUS(group_.watch(clock_now() + kOthersTell));
     return Error{
         Errc::kFailed,
         fmt::format("the gradients of a step made values of '{}' or their optimizer's state "

@@ -22,6 +22,7 @@ class CardRanks final : public DenseRanks {
     std::string job;    // its name, for messages of NCCL
     // NCCL's own connections are neither proven nor sealed: whether they may leave this host.
     bool may_be_clear = false;
+    std::uint64_t bucket_elements = kBucketElements;  // of a sum between cards, at least
   };
   // Whether the gradients of the set are used by sums and updates alone, which a card can do.
   static bool can_keep(const wire::ParameterSet& set);
@@ -35,6 +36,10 @@ class CardRanks final : public DenseRanks {
   // They are there already; a rank without a batch has none.
   Result<std::string> take(std::span<client::DenseParameter> parameters) override;
   std::span<float> carried() override { return {}; }
+  // Not where the gradients are clipped, by norms of whole ones.
+  bool sums_early() const override { return cards_ != nullptr && !clips_; }
+  // The card's executor has been given all orders of the batch.
+  Status begin_sum(std::span<const float> shares) override;
   Status update(std::span<const float> shares, float learning_rate) override;
   Status settle() override { return finish(); }
 
@@ -58,9 +63,24 @@ class CardRanks final : public DenseRanks {
     device::CardMemory<kernels::device::UpdatedParameter> on_card;
   };
 
+  // Parameters that lie beside each other, whose gradients are summed together.
+  struct Bucket {
+    ElementRange elements;
+    device::Event written;  // recorded by the card's executor, behind the last of the gradients
+  };
+  // Sums between cards, beside the computation.
+  struct Sums {
+    device::Stream stream;
+    device::Event done;
+  };
+
   CardRanks(const wire::ParameterSet& set, collective::Group& group, Options options);
   Status join_cards();
   Status start();
+  Status make_buckets();
+  Bucket& bucket_of(std::uint32_t parameter);
+  // Gradients of the range times this rank's share.
+  void weigh(device::StreamHandle stream, ElementRange range, float share);
   // First float of a plane of a parameter.
   float* at(std::uint32_t parameter, std::uint32_t plane) const;
   Status write(float* to, std::span<const float> from);
@@ -83,6 +103,11 @@ class CardRanks final : public DenseRanks {
   std::unique_ptr<Turn> turn_;
   std::optional<device::Event> done_;
   bool is_under_way_ = false;
+  const bool clips_;
+  // In the order of their sums: gradients of the last parameters are written first.
+  std::vector<Bucket> buckets_;
+  std::optional<Sums> sums_;
+  bool has_begun_sum_ = false;
   std::unique_ptr<device::CardGroup> cards_;  // null: this rank is alone
 };
 

@@ -25,6 +25,10 @@ class DenseRanks {
   virtual Result<std::string> take(std::span<client::DenseParameter> parameters) = 0;
   // All gradients, which begin_step() of the group carries because they are small; else none.
   virtual std::span<float> carried() = 0;
+  // Whether a sum may begin while the gradients are still being computed.
+  virtual bool sums_early() const { return false; }
+  // Begins the weighted sum for the next update(), which gets the same shares.
+  virtual Status begin_sum(std::span<const float> /*shares*/) { return {}; }
   // One update of the parameters by the weighted sum of all ranks' gradients. kFailed: a value or
   // its optimizer's state is no longer finite.
   virtual Status update(std::span<const float> shares, float learning_rate) = 0;

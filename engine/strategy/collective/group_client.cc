@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/optim/optimizer.h"
-#include "engine/optim/schedule.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/strategy/collective/sinks.h"
 
@@ -17,10 +16,6 @@ namespace {
 
 // In which the others, which have come to the end too, close their connections.
 constexpr Duration kLeaveMax = std::chrono::seconds(30);
-
-Error misuse(std::string what) {
-  return Error{Errc::kUsage, std::move(what), "a group keeps no sparse tables"};
-}
 
 }  // namespace
 
@@ -69,6 +64,7 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
 
 Error GroupClient::fail(Error why) {
   group_->abort(why);
+  if (ranks_) ranks_->interrupt(why);
   return why;
 }
 
@@ -92,7 +88,8 @@ Status GroupClient::pull_dense(std::span<client::DenseParameter> parameters) {
 }
 
 Status GroupClient::pull_rows(std::span<client::SparseRows> rows) {
-  return rows.empty() ? Status() : misuse("rows are pulled");
+  if (rows.empty()) return {};
+  return Error{Errc::kUsage, "rows are pulled", "a group keeps no sparse tables"};
 }
 
 Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepInfo own) {
@@ -121,6 +118,7 @@ std::optional<std::uint32_t> GroupClient::first_wish(Infos infos) {
 }
 
 Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own) {
+  own.cost += std::exchange(cost_untold_, 0.0);
   for (;;) {
     PADDLE_TRY(const Infos infos, begin_round(wish, own));
     const auto root = first_wish(infos);
@@ -132,6 +130,7 @@ Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own
                                       group_->name(rank), group_->name(group_->rank()), step_),
                           "this is a bug"});
       }
+      for (const collective::StepInfo& info : infos) pass_.cost += info.cost;
       return infos;
     }
     std::ranges::copy(kept_, ranks_->carried().begin());
@@ -175,83 +174,6 @@ Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
   }
   AverageSink sink(*ranks_, dense);
   return fetch(Wish::kAverages, sink);
-}
-
-Status GroupClient::check_push(const client::PushTotals& totals, const std::string& above) const {
-  const std::uint64_t batch = cursors_[group_->rank()] + 1;
-  if (!above.empty()) {
-    return Error{Errc::kFailed,
-                 fmt::format("trainer {} pushed a gradient of '{}' that is not finite, or would "
-                             "make its values so (batch {})",
-                             group_->rank(), above, batch),
-                 "lower the learning rate or look at the data of this batch"};
-  }
-  if (!std::isfinite(totals.cost)) {
-    return Error{Errc::kFailed,
-                 fmt::format("trainer {} pushed a cost of {} (batch {})", group_->rank(),
-                             totals.cost, batch),
-                 "lower the learning rate or look at the data of this batch"};
-  }
-  if (totals.samples <= parameter::kCounterMax) return {};
-  return Error{Errc::kUsage, fmt::format("{} samples in a batch", totals.samples)};
-}
-
-Status GroupClient::push(std::uint64_t num_samples, double cost_sum,
-                         std::span<client::DenseParameter> dense,
-                         std::span<client::SparseRows> sparse) {
-  if (!sparse.empty()) return misuse("rows are pushed");
-  const client::PushTotals totals{.samples = num_samples, .cost = cost_sum};
-  if (!local_) return push_round(totals, dense);
-  local_->add(totals, begun_, dense);
-  if (!local_->is_round_due()) return {};
-  PADDLE_TRY_STATUS(push_moves());
-  local_->copy_to(dense);
-  return {};
-}
-
-Status GroupClient::push_moves() {
-  std::vector<client::DenseParameter> moves = local_->take_moves();
-  return push_round(local_->take_totals(), moves);
-}
-
-Status GroupClient::push_round(const client::PushTotals& totals,
-                               std::span<client::DenseParameter> dense) {
-  PADDLE_TRY(const std::string above, ranks_->take(dense));
-  if (const Status checked = check_push(totals, above); !checked) return fail(checked.error());
-  PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.samples = totals.samples,
-                                                   .cost = totals.cost,
-                                                   .batches = totals.batches,
-                                                   .stop = asks_to_stop_}));
-  return apply(infos);
-}
-
-// As a shard counts and applies a round of pushes.
-Status GroupClient::apply(Infos infos) {
-  for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
-    const collective::StepInfo& info = infos[rank];
-    if (info.stop) stop_asked_ = true;
-    if (info.out_of_data) continue;
-    ++cursors_[rank];
-    pass_batches_[rank] += info.batches;
-    pass_.dense.batches += info.batches;
-    ++pass_.dense.pushes;
-    pass_.samples += info.samples;
-    pass_.cost += info.cost;
-    samples_ += info.samples;
-  }
-  pass_.dense.lags = {pass_.dense.pushes};
-  const auto shares = set_.merge() == wire::MERGE_SUM ? collective::sum_shares(infos)
-                                                      : collective::mean_shares(infos);
-  const bool has_samples = collective::total_samples(infos) > 0;
-  // A move has the learning rate in it.
-  const float rate = local_ ? 1 : optim::learning_rate(set_.optimizer(), {samples_, passes_});
-  if (has_samples) {
-    // The others wait for this rank, and are to hear its own words.
-    if (const Status updated = ranks_->update(shares, rate); !updated) return fail(updated.error());
-    if (local_) local_->on_round();
-  }
-  ++step_;
-  return {};
 }
 
 Status GroupClient::repeat_push(std::uint64_t, std::uint64_t, double,

@@ -41,6 +41,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Status pull_rows(std::span<client::SparseRows> rows) override;
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
+  Status begin_push(std::uint64_t num_samples) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
   // A rank that was lost does not come back alone.
@@ -92,12 +93,14 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   // Of the lowest rank that wants state, if any does.
   static std::optional<std::uint32_t> first_wish(Infos infos);
   Status serve(std::uint32_t root, Wish wish, Sink* sink);
+  Status check_samples(std::uint64_t samples) const;
   Status check_push(const client::PushTotals& totals, const std::string& above) const;
   // A round with gradients, or with the moves of copies.
   Status push_round(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
   Status push_moves();
   // For a rank that has been out of data so long: the job's watchers would call it stalled.
   void tell_others_train(Infos infos, Duration waited);
+  std::vector<float> shares_of(Infos infos) const;
   Status apply(Infos infos);
 
   Status load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes);
@@ -115,6 +118,8 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   std::optional<LocalRounds> local_;
   std::uint64_t plan_hash_ = 0;
   std::vector<float> kept_;  // carried gradients, until a round turns out to be the step
+  std::vector<collective::StepInfo> begun_push_;  // of all ranks, until the push; empty: none
+  double cost_untold_ = 0;  // of batches whose round was before their cost: the next round tells it
   bool is_busy_ = false;
   bool is_paused_ = false;
 

@@ -86,6 +86,11 @@ Status HybridClient::pull_averages(std::span<client::DenseParameter> dense,
   return first_cause(sparse_->pull_averages({}, rows));
 }
 
+Status HybridClient::begin_push(std::uint64_t num_samples) {
+  PADDLE_TRY_STATUS(settle());
+  return dense_->begin_push(num_samples);
+}
+
 Status HybridClient::push(std::uint64_t num_samples, double cost_sum,
                           std::span<client::DenseParameter> dense,
                           std::span<client::SparseRows> sparse) {

@@ -24,6 +24,7 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   Status pull_rows(std::span<client::SparseRows> rows) override;
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
+  Status begin_push(std::uint64_t num_samples) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
   // A rank that was lost does not come back alone.

@@ -13,7 +13,7 @@ namespace {
 // In which the others, which have come to the end too, close their connections.
 constexpr Duration kLeaveMax = std::chrono::seconds(30);
 // Buckets whose sums are under way while an earlier one is spread.
-constexpr std::size_t kBucketsAhead = 2;
+constexpr std::size_t kSumsAhead = 2;
 
 }  // namespace
 
@@ -62,11 +62,11 @@ Status NodePath::sum_buckets(Infos infos) {
       reduced[number] = group_->reduce_scatter(gradients_.bucket(number), shares);
     }
   };
-  for (std::size_t i = 0; i < kBucketsAhead; ++i) post(i);
+  for (std::size_t i = 0; i < kSumsAhead; ++i) post(i);
   for (std::size_t i = 0; i < count; ++i) {
     PADDLE_TRY_STATUS(reduced[i].wait());  // an error has ended all of them
     gathered.push_back(group_->all_gather(gradients_.bucket(i)));
-    post(i + kBucketsAhead);
+    post(i + kSumsAhead);
   }
   for (collective::Pending& one : gathered) PADDLE_TRY_STATUS(one.wait());
   return {};

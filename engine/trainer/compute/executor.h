@@ -23,9 +23,13 @@ class Executor {
 
   // Where dense parameters may stay on a card (nn::Parameters::card).
   virtual std::optional<device::Lane> lane() const { return std::nullopt; }
-  // The run is that of a whole batch, with a lookup for each sparse table. In training the
-  // gradients are overwritten; a test has none. kData: as Network::forward.
-  virtual Result<Score> run(const nn::Run& batch, Gradients gradients) = 0;
+  // Begins the run of a whole batch, with a lookup for each sparse table. A card computes it while
+  // its caller does something else; what the run refers to stays as it is until finish(). kData: as
+  // Network::forward.
+  virtual Status begin(const nn::Run& batch) = 0;
+  // Returns when the run that was begun is computed. In training the gradients are overwritten; a
+  // test has none. kData: likewise.
+  virtual Result<Score> finish(Gradients gradients) = 0;
 };
 
 }  // namespace paddle::trainer

@@ -30,8 +30,13 @@ Result<std::unique_ptr<GpuExecutor>> GpuExecutor::make(const nn::Network& networ
   return made;
 }
 
-Result<Score> GpuExecutor::run(const nn::Run& batch, Gradients gradients) {
-  PADDLE_TRY(const double cost, executor_->run(batch, gradients));
+Status GpuExecutor::begin(const nn::Run& batch) {
+  batch_.emplace(batch);
+  return executor_->begin(batch);
+}
+
+Result<Score> GpuExecutor::finish(Gradients gradients) {
+  PADDLE_TRY(const double cost, executor_->finish(gradients));
   const std::size_t layers = plan_.outputs.size();
   nn::ForwardResults results{.outputs = std::vector<std::span<const float>>(layers),
                              .predictions = std::vector<std::span<const std::uint32_t>>(layers),
@@ -43,8 +48,8 @@ Result<Score> GpuExecutor::run(const nn::Run& batch, Gradients gradients) {
   for (std::size_t i = 0; i < plan_.costs.size(); ++i) {
     results.costs[plan_.costs[i]] = executor_->cost(i);
   }
-  PADDLE_TRY(Tally tally, network_.count(batch, results, workspace_));
-  return Score{batch.rows(), cost, std::move(tally)};
+  PADDLE_TRY(Tally tally, network_.count(*batch_, results, workspace_));
+  return Score{batch_->rows(), cost, std::move(tally)};
 }
 
 }  // namespace paddle::trainer

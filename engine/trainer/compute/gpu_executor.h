@@ -18,7 +18,8 @@ class GpuExecutor final : public Executor {
   std::optional<device::Lane> lane() const override {
     return device::Lane{device_.get(), executor_->stream()};
   }
-  Result<Score> run(const nn::Run& batch, Gradients gradients) override;
+  Status begin(const nn::Run& batch) override;
+  Result<Score> finish(Gradients gradients) override;
 
  private:
   GpuExecutor(const nn::Network& network, std::unique_ptr<device::Device> device);
@@ -30,6 +31,7 @@ class GpuExecutor final : public Executor {
   std::vector<std::size_t> predictions_;  // likewise
   std::unique_ptr<nn::DeviceExecutor> executor_;
   nn::Workspace workspace_;  // of the evaluators
+  std::optional<nn::Run> batch_;
 };
 
 }  // namespace paddle::trainer

@@ -10,7 +10,8 @@ namespace paddle::trainer {
 HostExecutor::HostExecutor(const nn::Network& network, ThreadTeam& team)
     : network_(network), team_(team), workspaces_(team.size()) {}
 
-Result<Score> HostExecutor::run(const nn::Run& batch, Gradients gradients) {
+Result<Score> HostExecutor::finish(Gradients gradients) {
+  const nn::Run& batch = *batch_;
   const std::size_t size = batch.rows();
   const std::size_t parts = std::min(team_.size(), size);
   // The first thread writes its gradients straight to where the sum over threads will be.

@@ -14,8 +14,12 @@ class HostExecutor final : public Executor {
   // Both outlive it.
   HostExecutor(const nn::Network& network, ThreadTeam& team);
 
-  // Gradients are summed in thread order.
-  Result<Score> run(const nn::Run& batch, Gradients gradients) override;
+  Status begin(const nn::Run& batch) override {
+    batch_.emplace(batch);
+    return {};
+  }
+  // Computes all. Gradients are summed in thread order.
+  Result<Score> finish(Gradients gradients) override;
 
  private:
   void reduce(std::size_t parts, Gradients gradients);
@@ -23,6 +27,7 @@ class HostExecutor final : public Executor {
   const nn::Network& network_;
   ThreadTeam& team_;
   std::vector<nn::Workspace> workspaces_;  // by thread
+  std::optional<nn::Run> batch_;
 };
 
 }  // namespace paddle::trainer

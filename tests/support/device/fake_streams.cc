@@ -40,7 +40,7 @@ bool FakeStreams::close(FakeStream* stream) {
 }
 
 void FakeStreams::give(FakeStream* stream, Order order) {
-  stream->last_given = order.number;
+  stream->last_given = std::max(stream->last_given, order.number);  // marks have none
   stream->orders.push_back(std::move(order));
   if (seed_ == kLate || seed_ == kNewestFirst) return;
   try_again();

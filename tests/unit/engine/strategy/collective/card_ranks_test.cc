@@ -2,6 +2,9 @@
 // without cards and back, and failures of cards.
 #include "engine/strategy/collective/card_ranks.h"
 
+#include <atomic>
+#include <ranges>
+
 #include "tests/support/device/fake_device.h"
 #include "tests/unit/engine/strategy/collective/group_client_fixture.h"
 
@@ -14,23 +17,23 @@ TimePoint soon() {
   return SteadyClock().now() + std::chrono::seconds(20);
 }
 
-test::FakeDeviceOptions options_of(std::uint32_t rank) {
+test::FakeDeviceOptions options_of(std::uint32_t rank, std::uint64_t first_seed = 0) {
   test::FakeDeviceOptions options;
   options.card.index = rank;
   options.card.name = "Fake " + std::to_string(rank);
-  options.seed = rank;
+  options.seed = first_seed + rank;
   return options;
 }
 
 // A rank's card, with the stream that would compute gradients.
 struct RankCard {
-  explicit RankCard(std::uint32_t rank)
-      : device(options_of(rank)),
+  explicit RankCard(std::uint32_t rank, std::uint64_t first_seed = 0)
+      : device(options_of(rank, first_seed)),
         stream(*device::Stream::open(device)),
         done(*device::Event::make(device)),
         room(device) {}
 
-  CardRanks::Options options() { return {{&device, stream.handle()}, "job", true}; }
+  CardRanks::Options options() { return {{&device, stream.handle()}, "job", true, 1}; }
   Status finish() {
     device.record(stream.handle(), done.handle());
     return device.wait(done.handle(), soon());
@@ -54,6 +57,7 @@ struct RankCard {
   device::Stream stream;
   device::Event done;
   device::PinnedMemory<float> room;
+  std::vector<device::PinnedMemory<float>> rooms;  // of gradients that are on their way
 };
 
 // A trainer whose gradients are made on its card.
@@ -65,6 +69,26 @@ struct CardTrainer {
   std::vector<DenseParameter> dense;
   std::uint64_t done = 0;
 
+  // As an executor does: nothing waits for a gradient but its event.
+  Status begin_push() {
+    for (DenseParameter& one : dense | std::views::reverse) {
+      auto& room = card.rooms.emplace_back(card.device);
+      PADDLE_TRY_STATUS(room.reserve(sizes[one.parameter]));
+      const std::span<float> gradient(room.data(), sizes[one.parameter]);
+      fill_gradient(gradient, rank, done, one.parameter);
+      card.device.upload(card.stream.handle(), reinterpret_cast<const std::byte*>(room.data()),
+                         reinterpret_cast<std::byte*>(one.card.gradient), gradient.size_bytes());
+      if (one.card.written != nullptr) card.device.record(card.stream.handle(), {one.card.written});
+    }
+    return client.begin_push(samples_of(rank, done));
+  }
+  Status push_early() {
+    PADDLE_TRY_STATUS(begin_push());
+    const Status pushed = client.push(samples_of(rank, done), cost_of(rank, done), dense, {});
+    ++done;
+    if (pushed) card.rooms.clear();
+    return pushed;
+  }
   Status push() {
     for (DenseParameter& one : dense) {
       std::vector<float> gradient(sizes[one.parameter]);
@@ -75,9 +99,9 @@ struct CardTrainer {
     ++done;
     return pushed;
   }
-  void run_pass(std::uint64_t batches) {
+  void run_pass(std::uint64_t batches, bool is_early = false) {
     for (std::uint64_t i = 0; i < batches; ++i) {
-      const Status pushed = push();
+      const Status pushed = is_early ? push_early() : push();
       ASSERT_TRUE(pushed) << pushed.error().message;
     }
   }
@@ -95,12 +119,11 @@ using Work = std::function<void(CardTrainer&)>;
 // Runs `work` as every rank, each with a card of its own.
 void as_card_trainers(const wire::ParameterSet& set, const std::vector<std::uint64_t>& sizes,
                       const Work& work, const std::string& resumed = "",
-                      const std::function<void(std::uint32_t, FakeDevice&)>& prepare = {}) {
+                      std::uint64_t first_seed = 0) {
   collective::as_ranks(
       collective::options_of(set.num_trainers()), [&](collective::GroupOptions options) {
         const std::uint32_t rank = options.rank;
-        RankCard card(rank);
-        if (prepare) prepare(rank, card.device);
+        RankCard card(rank, first_seed);
         auto group = collective::Group::join(std::move(options), collective::soon());
         ASSERT_TRUE(group) << group.error().message;
         auto made = GroupClient::create(set, *std::move(group), {}, {}, card.options());
@@ -202,6 +225,105 @@ TEST(CardRanks, ASnapshotGoesOnWithoutCardsAndBack) {
         EXPECT_TRUE(rank.client.leave());
       },
       folder / "pass-00001");
+}
+
+// Cards compute, and go beside each other, as late and in as wild an order as events allow.
+TEST(CardRanks, Trap15SumsThatBeginEarlyAreThoseOfWholeGradients) {
+  const auto set = set_of("adam", kSliced, 3);
+  const std::vector<std::uint64_t> batches{3, 0, 5};
+  OnShard shard(set);
+  run_on_shard(shard, batches, 2);
+  for (std::uint64_t seed = 0; seed < 20; seed += 4) {
+    as_card_trainers(
+        set, kSliced,
+        [&](CardTrainer& rank) {
+          double cost = 0;
+          for (int pass = 0; pass < 2; ++pass) {
+            rank.run_pass(batches[rank.rank], true);
+            const auto totals = rank.client.finish_pass({});
+            ASSERT_TRUE(totals) << totals.error().message;
+            cost += totals->cost;
+            ASSERT_TRUE(rank.client.pull_dense(rank.dense));
+          }
+          rank.expect_values(shard);
+          double right = 0;
+          for (std::uint32_t r = 0; r < 3; ++r) {
+            for (std::uint64_t i = 0; i < 2 * batches[r]; ++i) right += cost_of(r, i);
+          }
+          EXPECT_DOUBLE_EQ(cost, right) << "a round tells the costs of the one before";
+          EXPECT_TRUE(rank.client.leave());
+        },
+        "", seed);
+    if (testing::Test::HasFailure()) break;
+  }
+}
+
+TEST(CardRanks, ASumThatHasBegunEndsWithItsRank) {
+  const auto set = set_of("sgd", kSliced, 2);
+  as_card_trainers(set, kSliced, [&](CardTrainer& rank) {
+    rank.run_pass(1, true);
+    const Status begun = rank.begin_push();
+    ASSERT_TRUE(begun) << begun.error().message;
+    if (rank.rank == 1) return;  // without a word
+    const Status pushed = rank.client.push(samples_of(0, 1), 1, rank.dense, {});
+    if (!pushed) {
+      EXPECT_NE(pushed.error().message.find("rank 1"), std::string::npos) << pushed.error().message;
+    }
+  });
+}
+
+TEST(CardRanks, ACostThatIsNotFiniteIsTheCauseThatAllRanksTell) {
+  const auto set = set_of("sgd", kSliced, 2);
+  as_card_trainers(set, kSliced, [&](CardTrainer& rank) {
+    rank.run_pass(1, true);
+    ASSERT_TRUE(rank.begin_push());
+    const double cost = rank.rank == 1 ? std::numeric_limits<double>::quiet_NaN() : 1;
+    Status pushed = rank.client.push(samples_of(rank.rank, 1), cost, rank.dense, {});
+    if (pushed) pushed = rank.push_early();
+    ASSERT_FALSE(pushed);
+    EXPECT_NE(pushed.error().message.find("trainer 1 pushed a cost of nan (batch 2)"),
+              std::string::npos)
+        << pushed.error().message;
+  });
+}
+
+// Work of the card that lies behind the last layer's gradient finds the sum of all ranks there: on
+// the rank that comes last at least, as the other one waits for it.
+TEST(CardRanks, ASumIsThereBeforeTheComputationHasEnded) {
+  const std::vector<std::uint64_t> sizes{50, 40};
+  const auto set = set_of("sgd", sizes, 2);
+  std::atomic<int> sums_found = 0;
+  collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
+    const std::uint32_t rank = options.rank;
+    RankCard card(rank, test::kNewestFirst - rank);
+    auto group = collective::Group::join(std::move(options), collective::soon());
+    ASSERT_TRUE(group) << group.error().message;
+    auto made = GroupClient::create(set, *std::move(group), {}, {}, card.options());
+    ASSERT_TRUE(made) << made.error().message;
+    ASSERT_TRUE((*made)->ready());
+    std::vector<DenseParameter> dense = parameters_of(set);
+    ASSERT_TRUE((*made)->pull_dense(dense));
+    const auto stream = card.stream.handle();
+    device::CardMemory<float> seen(card.device);
+    ASSERT_TRUE(seen.reserve(sizes[1]));
+    const float own = rank == 0 ? 4 : 8;
+    card.device.launch(stream, kernels::device::Fill{sizes[1], own, dense[1].card.gradient});
+    card.device.record(stream, {dense[1].card.written});
+    card.device.launch(stream, kernels::device::CopyBlock{.rows = 1,
+                                                          .width = sizes[1],
+                                                          .from = {dense[1].card.gradient, 0},
+                                                          .to = {seen.data(), 0}});
+    card.device.launch(stream, kernels::device::Fill{sizes[0], 1, dense[0].card.gradient});
+    card.device.record(stream, {dense[0].card.written});
+    ASSERT_TRUE((*made)->begin_push(1));
+    while (!*card.device.is_done({dense[0].card.written})) {  // sums are tried first
+    }
+    ASSERT_TRUE((*made)->push(1, 1, dense, {}));
+    EXPECT_EQ(card.read(dense[1].card.gradient, 1)[0], 6);
+    if (card.read(seen.data(), 1)[0] == 6) ++sums_found;
+    ASSERT_TRUE((*made)->leave());
+  });
+  EXPECT_GE(sums_found, 1);
 }
 
 // Before a step, and all ranks hear which card it is.
