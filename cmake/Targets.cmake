@@ -51,7 +51,9 @@ function(paddle_test name)
     target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0> -U_FORTIFY_SOURCE)
   endif()
   target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  # Those that may take longest start first.
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT})
 endfunction()
 
 # unit_test(name TIMEOUT seconds EXCEPT room ROOMS ... LINK ...): the tests of these folders below tests/unit as one
