@@ -2,6 +2,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/job/engines.h"
 #include "cli/job/results.h"
 #include "cli/nodes/gpus.h"
 #include "cli/nodes/ports.h"
@@ -153,6 +154,19 @@ Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession&
   return error;
 }
 
+// They train on CPUs all the same.
+void note_old_nodes(Context& context, const ClusterSpec& cluster, ClusterSession& session,
+                    const std::vector<NodeReport>& reports) {
+  for (const Member& member : session.members()) {
+    const remote::HostFacts& facts = reports[member.node].facts;
+    const ClusterNode& node = cluster.nodes[member.node];
+    if (member.error || facts.gpus.empty() || !node.runs_trainer) continue;
+    if (const Status libc = check_libc(node, facts); !libc) {
+      context.console.note(fmt::format("{}: {}", libc.error().message, libc.error().hint));
+    }
+  }
+}
+
 Status run_up(Context& context, const UpOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   const std::vector<std::string> left_out = left_out_of(context.directory, cluster);
@@ -187,6 +201,7 @@ Status run_up(Context& context, const UpOptions& options) {
   for (const Member& member : session.members())
     table.rows.push_back(row_of(member, reports[member.node]));
   context.console.table(table);
+  if (check_gpu_engine(context)) note_old_nodes(context, cluster, session, reports);
   if (cluster.is_clear()) context.console.note(kClearTransport);
   const auto used_here = hides_default(context, options, cluster.file);
   const std::string train =

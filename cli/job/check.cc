@@ -92,7 +92,9 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
   if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
   const bool is_alone = placement.trainers.size() == 1 && trains_on_gpus(placement, *workspace);
   PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size(), is_alone));
-  if (trains_on_gpus(placement, *workspace)) PADDLE_TRY_STATUS(check_gpu_engine(context));
+  if (trains_on_gpus(placement, *workspace)) {
+    PADDLE_TRY_STATUS(check_gpu_engine(context, placement));
+  }
   PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
   return workspace;
 }

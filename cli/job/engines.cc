@@ -37,6 +37,14 @@ Status check_gpu_engine(const Context& context) {
                "installed: its build then has paddle-gpu"};
 }
 
+Status check_gpu_engine(const Context& context, const Placement& placement) {
+  PADDLE_TRY_STATUS(check_gpu_engine(context));
+  for (const NodeGpus& node : placement.gpus) {
+    if (!node.places.empty()) PADDLE_TRY_STATUS(node.engine);
+  }
+  return {};
+}
+
 Result<JobEngines> engines_of(const Context& context, const Placement& placement,
                               const Workspace& workspace) {
   JobEngines engines;

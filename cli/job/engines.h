@@ -23,6 +23,8 @@ struct JobEngines {
 bool trains_on_gpus(const Placement& placement, const Workspace& workspace);
 // kUsage where this paddlectl came without `paddle-gpu`.
 Status check_gpu_engine(const Context& context);
+// The same, and kResource where `paddle-gpu` cannot start on one of the nodes.
+Status check_gpu_engine(const Context& context, const Placement& placement);
 // kUsage for one that is not there; kVersion for one of another release.
 Result<JobEngines> engines_of(const Context& context, const Placement& placement,
                               const Workspace& workspace);

@@ -124,6 +124,10 @@ class GpuFaultFinder {
   }
 
   void look_at_needs() {
+    if (const Status libc = check_libc(*own_.node, facts_); !libc) {
+      const std::string name = "node " + own_.node->spec.name + ": ";
+      faults_.push_back({"glibc", libc.error().message.substr(name.size()), libc.error().hint});
+    }
     const std::string& driver = facts_.gpu_driver;
     if (!driver.empty() && major_of(driver) < kDriverMajorMin) {
       faults_.push_back({"gpu_driver",

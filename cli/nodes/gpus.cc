@@ -19,6 +19,9 @@ constexpr std::uint32_t kGpusMax = 1024;  // of a node
 constexpr const char* kChoiceHint =
     "--gpus all, --gpus 4 for four on each node, or --gpus 0,2 for those (a single one: --gpus 2,)";
 
+// A test holds paddle-gpu to needing no later one.
+constexpr int kGlibcMinorMin = 35;  // of 2.35
+
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -129,6 +132,22 @@ std::string gpu_key(const remote::HostFacts& facts, const std::string& address,
   return uuid.empty() ? fmt::format("number {} at {}", number, address) : uuid;
 }
 
+Status check_libc(const ClusterNode& node, const remote::HostFacts& facts) {
+  int minor = 0;
+  if (facts.glibc.starts_with("2.")) {
+    (void)std::from_chars(facts.glibc.data() + 2, facts.glibc.data() + facts.glibc.size(), minor);
+  }
+  if (minor >= kGlibcMinorMin) return {};
+  const std::string found =
+      facts.glibc.empty() ? "it shows no glibc" : "its glibc is " + facts.glibc;
+  return Error{Errc::kResource,
+               fmt::format("node {}: {}, and paddle-gpu needs 2.{} or later", node.spec.name, found,
+                           kGlibcMinorMin),
+               fmt::format("train on its CPUs, without --gpus; or leave it out: --on '!{}'; or put "
+                           "Debian 12, Ubuntu 22.04 or a later system there",
+                           node.spec.name)};
+}
+
 Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& facts,
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice) {
@@ -168,6 +187,7 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
     place = found.keys.size() - 1;
   }
   if (by_user) found.visible = *by_user;
+  found.engine = check_libc(node, facts);
   return found;
 }
 

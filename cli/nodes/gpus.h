@@ -26,7 +26,12 @@ struct NodeGpus {
   std::string visible;              // CUDA_VISIBLE_DEVICES of all its trainers
   std::vector<std::size_t> places;  // of each trainer's GPU in `visible`
   std::vector<std::string> keys;    // of each trainer's: gpu_key
+  Status engine = {};               // check_libc's, which matters to paddle-gpu alone
 };
+
+// kResource: paddle-gpu cannot start on the node, whose C library is older than it needs, or
+// another one.
+Status check_libc(const ClusterNode& node, const remote::HostFacts& facts);
 
 // `environment`: the job's, whose CUDA_VISIBLE_DEVICES comes before that of the node in the cluster
 // file, its `gpus` there, and its login environment. kUsage for a GPU that the node does not show.

@@ -28,6 +28,7 @@ struct FakeNode {
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
   std::vector<Gpu> gpus;
+  std::string glibc = "2.36", nccl_library = "2.28.3";
   // Its unix_ms is the time by which processes report and end; someone may set the wall's clock.
   NodeUsage usage{.unix_ms = 1'000'000, .memory_available_bytes = 4'000'000'000};
   std::int64_t clock_set_ms = 0;  // by so much
@@ -70,6 +71,8 @@ class FakeAgentClient final : public AgentClient {
     HostFacts facts;
     facts.os = fake_.os;
     facts.gpus = fake_.gpus;
+    facts.glibc = fake_.glibc;
+    facts.nccl_library = fake_.nccl_library;
     facts.architecture = "x86_64";
     facts.processor = "Fake CPU @ 2.00GHz";
     facts.utc_offset_s = 3600;

@@ -119,5 +119,24 @@ TEST_F(BuiltInOnGpus, APaddleGpuOfAnotherReleaseIsRefused) {
   EXPECT_TRUE(nodes_[0].processes.empty());
 }
 
+TEST_F(BuiltInOnGpus, Trap44ANodeWithAnOldLibcIsRefusedAndTheWayToCpusIsNamed) {
+  write_gpu_engine(kProgramVersion);
+  nodes_[1].glibc = "2.31";
+  for (const char* command : {"plan", "train"}) {
+    EXPECT_EQ(run({command, "--gpus", "all", "w"}), 7);
+    EXPECT_TRUE(err_has("node n-1: its glibc is 2.31, and paddle-gpu needs 2.35 or later"))
+        << err_.str();
+    EXPECT_TRUE(err_has("hint: train on its CPUs, without --gpus; or leave it out: --on '!n-1'"))
+        << err_.str();
+  }
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  EXPECT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_TRUE(err_has("node n-1: its glibc is 2.31")) << err_.str();
+  EXPECT_FALSE(err_has("node n-0: its glibc")) << err_.str();
+  EXPECT_EQ(run({"train", "--gpus", "all", "--on", "n-0", "--name", "job1", "w"}), 0) << err_.str();
+  write("w/job.toml", "[trainer]\ncommand = [\"./train\"]\n");
+  EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 0) << err_.str();
+}
+
 }  // namespace
 }  // namespace paddle::cli

@@ -190,6 +190,20 @@ TEST_F(NodeCheckTest, WhatPaddleGpuWouldLack) {
   EXPECT_TRUE(find_faults(checked).empty()) << "no trainer runs there";
 }
 
+TEST_F(NodeCheckTest, Trap44ALibcThatIsTooOldForPaddleGpu) {
+  remote::HostFacts& facts = checked.findings[1].facts;
+  facts.gpus = {{"T4", "GPU-1"}};
+  facts.cublas_library = "13.0.2.14";
+  facts.glibc = "2.31";
+  EXPECT_TRUE(find_faults(checked).empty()) << "this paddlectl has no paddle-gpu";
+  checked.has_gpu_engine = true;
+  const Error old = only_fault("glibc", Errc::kResource);
+  EXPECT_EQ(old.message, "node b: its glibc is 2.31, and paddle-gpu needs 2.35 or later");
+  EXPECT_TRUE(mentions(old.hint, "train on its CPUs, without --gpus"));
+  facts.gpus.clear();
+  EXPECT_TRUE(find_faults(checked).empty()) << "it has no GPU";
+}
+
 TEST_F(NodeCheckTest, Trap29OneGpuThatTrainersOfTwoJobsUse) {
   remote::HostFacts& facts = checked.findings[1].facts;
   facts.gpus = {{"T4", "GPU-1"}, {"T4", "GPU-2"}};

@@ -112,5 +112,24 @@ TEST(GpusCell, CountsEachKind) {
   EXPECT_EQ(gpus_cell(facts).json.text(), R"(["T4", "H100", "T4"])");
 }
 
+TEST_F(ChooseGpus, Trap44ANodeIsRefusedWhoseLibcIsTooOldForPaddleGpu) {
+  for (const char* good : {"2.35", "2.36", "2.41.1"}) {
+    facts.glibc = good;
+    EXPECT_TRUE(choose("all")->engine) << good;
+  }
+  for (const auto& [glibc, says] :
+       {std::pair("2.34", "node a: its glibc is 2.34, and paddle-gpu needs 2.35 or later"),
+        {"2.4", "node a: its glibc is 2.4, and paddle-gpu needs 2.35 or later"},
+        {"", "node a: it shows no glibc, and paddle-gpu needs 2.35 or later"}}) {
+    facts.glibc = glibc;
+    const auto chosen = choose("all");
+    ASSERT_TRUE(chosen) << "a program of the user's own may do without";
+    ASSERT_FALSE(chosen->engine);
+    EXPECT_EQ(chosen->engine.error().code, Errc::kResource);
+    EXPECT_EQ(chosen->engine.error().message, says);
+    EXPECT_NE(chosen->engine.error().hint.find("on its CPUs"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace paddle::cli
