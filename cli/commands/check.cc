@@ -68,6 +68,23 @@ std::vector<std::string> find_stalls(ClusterSession& session,
   return lines;
 }
 
+// No fault: no job of one GPU needs NCCL, nor one without dense = "collective".
+void note_missing_nccl(Context& context, const CheckedCluster& checked) {
+  std::size_t gpus = 0;
+  std::vector<std::string> missing;
+  for (std::size_t at = 0; at < checked.nodes.size(); ++at) {
+    const ClusterNode& node = checked.cluster.nodes[checked.nodes[at]];
+    const NodeFindings& found = checked.findings[at];
+    if (found.error || found.facts.gpus.empty() || !node.runs_trainer) continue;
+    gpus += node.gpus.empty() ? found.facts.gpus.size() : node.gpus.size();
+    missing.push_back(nccl_missing(node, found.facts, {}));
+  }
+  if (!checked.has_gpu_engine || gpus < 2) return;
+  for (const std::string& sentence : missing) {
+    if (!sentence.empty()) context.console.note(sentence);
+  }
+}
+
 void show(Context& context, const CheckedCluster& checked, const std::vector<Fault>& faults) {
   if (context.console.json()) return context.console.json_line(check_json(checked, faults));
   context.console.table(check_table(checked, faults));
@@ -113,6 +130,7 @@ Status run(Context& context, const NodeTarget& options) {
   checked.stalls = find_stalls(session, checked.findings);
   const std::vector<Fault> faults = find_faults(checked);
   show(context, checked, faults);
+  note_missing_nccl(context, checked);
   if (cluster.is_clear()) context.console.note(kClearTransport);
   Error error{Errc::kFailed, "", "the next step for each fault is shown with it; then check again"};
   for (const Fault& fault : faults) error.code = std::max(error.code, fault.error.code);

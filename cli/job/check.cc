@@ -35,6 +35,26 @@ Status check_shares(const Workspace& workspace, const std::string& pattern) {
       fmt::format("a file goes to trainer number mod {}: number them 0, 1, 2, ...", shares.size())};
 }
 
+// Whether trainers on GPUs keep dense parameters there, and add gradients up by NCCL.
+bool adds_up_on_gpus(const config::JobConfig& job) {
+  const auto clips = [](const config::ParameterAttributes& attributes) {
+    return !attributes.sparse && attributes.clip_norm.value_or(0) > 0;
+  };
+  const bool clips_norm = job.optimizer.clip_norm() > 0 || job.optimizer.clip_global_norm() > 0 ||
+                          std::ranges::any_of(job.layers, [&](const config::LayerConfig& layer) {
+                            return clips(layer.weight) || clips(layer.bias);
+                          });
+  return job.is_collective() && !job.node_groups && !job.bf16_wire && !job.train.skips_not_finite &&
+         !clips_norm;
+}
+
+// Not refused: the trainer looks for it in more places than the agent, and says where it looked.
+void note_missing_nccl(Context& context, const Placement& placement) {
+  for (const NodeGpus& node : placement.gpus) {
+    if (!node.places.empty() && !node.without_nccl.empty()) context.console.note(node.without_nccl);
+  }
+}
+
 // Points missing data at the workspace's own `prepare` script, where there is one.
 Error name_prepare_script(Error error, const std::string& workspace, const std::string& folder) {
   std::error_code ignored;
@@ -94,6 +114,9 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
   PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size(), is_alone));
   if (trains_on_gpus(placement, *workspace)) {
     PADDLE_TRY_STATUS(check_gpu_engine(context, placement));
+    if (placement.trainers.size() > 1 && adds_up_on_gpus(*config)) {
+      note_missing_nccl(context, placement);
+    }
   }
   PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
   return workspace;

@@ -148,6 +148,20 @@ Status check_libc(const ClusterNode& node, const remote::HostFacts& facts) {
                            node.spec.name)};
 }
 
+std::string nccl_missing(const ClusterNode& node, const remote::HostFacts& facts,
+                         const std::map<std::string, std::string>& environment) {
+  constexpr const char* kFolders = "PADDLE_CUDA_LIBRARY_PATH";
+  if (!facts.nccl_library.empty() || environment.contains(kFolders) ||
+      node.environment.contains(kFolders)) {
+    return "";
+  }
+  return fmt::format(
+      "node {} shows no libnccl.so.2, by which trainers on several GPUs add gradients up with "
+      "dense = \"collective\"; install it (libnccl2, or pip install nvidia-nccl-cu13), or name its "
+      "folder: env.{} of the node",
+      node.spec.name, kFolders);
+}
+
 Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& facts,
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice) {
@@ -188,6 +202,7 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
   }
   if (by_user) found.visible = *by_user;
   found.engine = check_libc(node, facts);
+  found.without_nccl = nccl_missing(node, facts, environment);
   return found;
 }
 

@@ -27,6 +27,7 @@ struct NodeGpus {
   std::vector<std::size_t> places;  // of each trainer's GPU in `visible`
   std::vector<std::string> keys;    // of each trainer's: gpu_key
   Status engine = {};               // check_libc's, which matters to paddle-gpu alone
+  std::string without_nccl = {};    // nccl_missing's
 };
 
 // kResource: paddle-gpu cannot start on the node, whose C library is older than it needs, or
@@ -38,6 +39,11 @@ Status check_libc(const ClusterNode& node, const remote::HostFacts& facts);
 Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& facts,
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice);
+
+// Says that the node shows no NCCL; "" where it does, or where somebody has said in which folder
+// libraries are.
+std::string nccl_missing(const ClusterNode& node, const remote::HostFacts& facts,
+                         const std::map<std::string, std::string>& environment);
 
 // Asks every node with the role trainer; by node of the cluster. kUsage also when two of them have
 // one GPU, as nodes of one machine may.

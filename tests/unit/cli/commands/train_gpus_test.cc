@@ -138,5 +138,33 @@ TEST_F(BuiltInOnGpus, Trap44ANodeWithAnOldLibcIsRefusedAndTheWayToCpusIsNamed) {
   EXPECT_EQ(run({"plan", "--gpus", "all", "--pservers", "0", "w"}), 0) << err_.str();
 }
 
+TEST_F(BuiltInOnGpus, Trap30MissingNcclIsNamedForJobsThatNeedIt) {
+  write_gpu_engine(kProgramVersion);
+  nodes_[0].nccl_library = "";
+  const auto collective = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{
+        "plan", "--gpus", "1", "--pservers", "0", "--set", "strategy.dense=collective"};
+    all.insert(all.end(), more.begin(), more.end());
+    all.emplace_back("w");
+    EXPECT_EQ(run(all), 0) << err_.str();
+    EXPECT_FALSE(err_has("node n-1 shows no libnccl"));
+    return err_has("node n-0 shows no libnccl.so.2, by which trainers on several GPUs add");
+  };
+  EXPECT_TRUE(collective({}));
+  EXPECT_EQ(run({"train", "--gpus", "1", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("libnccl")) << "pservers add up";
+  EXPECT_FALSE(collective({"--trainers", "1"})) << "nobody to add up with";
+  EXPECT_FALSE(collective({"--set", "train.on_not_finite=\"skip\""}));
+  EXPECT_FALSE(collective({"--set", "optimizer.clip_global_norm=1"}));
+  EXPECT_FALSE(collective({"--on", "n-1"}));
+  (void)run({"check"});
+  EXPECT_TRUE(err_has("node n-0 shows no libnccl.so.2")) << err_.str();
+  EXPECT_FALSE(err_has("node n-1 shows no libnccl.so.2")) << err_.str();
+  nodes_[0].gpus.resize(1);
+  nodes_[1].gpus.clear();
+  (void)run({"check"});
+  EXPECT_FALSE(err_has("libnccl")) << "a single GPU adds up with nobody\n" << err_.str();
+}
+
 }  // namespace
 }  // namespace paddle::cli
