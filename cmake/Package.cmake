@@ -13,7 +13,7 @@ result, and leaves nothing behind.")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# The shared libraries of paddlectl; the other programs have none.
+# The shared libraries of paddlectl, and the glibc of paddle-gpu; the other programs have none.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # bible-kjv is the text of some templates.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, bible-kjv, man-db")
