@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/data/records/dictionary.h"
+#include "engine/kernels/gemm.h"
 #include "engine/snapshot/reader.h"
 
 namespace paddle::inference {
@@ -30,6 +31,7 @@ struct DescriptionSource {
   // "dictionary.txt=<path>", of those too large for a snapshot.
   std::vector<std::string> files = {};
   bool allows_pipe_command = false;  // the one in the snapshot's job.toml
+  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // this CPU
 };
 
 // The contents of a record, as model/slots.json has them.
@@ -42,7 +44,8 @@ struct ModelDescription {
 
 // kUsage: the snapshot has no description, or not all of it, and the source neither, or it brings a
 // program that the source does not allow; kData: a file of the source is not the job's, or the
-// snapshot's own job.toml names a file that is not the snapshot's.
+// snapshot's own job.toml names a file that is not the snapshot's. A job of bfloat16 becomes one of
+// float32 on a CPU without it, with a warning: its parameters are float32 anyway.
 Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapshot,
                                           const DescriptionSource& source);
 

@@ -81,17 +81,15 @@ Result<Predictor> Predictor::build(const config::JobConfig& job, const std::stri
                                    LineFormat format, bool with_labels) {
   const config::LayerConfig& cost = first_cost(job);
   PADDLE_TRY(const std::string output, output_layer(job, layer));
-  if (job.train.bfloat16 && !kernels::can_compute(kernels::Compute::kBfloat16)) {
-    return Error{Errc::kUsage, "[train] compute = \"bf16\": this CPU has no AVX512-BF16",
-                 "--set=train.compute=float32 runs on every CPU"};
-  }
   const auto slots = config::data_slots(job.data);
   PADDLE_TRY_STATUS(kernels::reserve_products(job.train.trainer_count));
   PADDLE_TRY(nn::Network network, nn::Network::build(job.layers, slots, job.evaluators, output));
   Predictor predictor(std::move(network), format);
   predictor.is_layer_ = !layer.empty();
   predictor.with_labels_ = with_labels;
-  if (job.train.bfloat16) predictor.compute_ = kernels::Compute::kBfloat16;
+  if (job.train.bfloat16 && kernels::can_compute(kernels::Compute::kBfloat16)) {
+    predictor.compute_ = kernels::Compute::kBfloat16;
+  }
   if (layer.empty() && cost.type == "binary_cross_entropy")
     predictor.score_ = Score::kProbabilities;
   if (layer.empty() && cost.type == "softmax_cross_entropy") predictor.score_ = Score::kClasses;
