@@ -59,7 +59,15 @@ def measure(name, batch, compute):
         loss.backward()
         optimizer.step()
 
-    eager = microseconds(step)
+    found = {"network": name, "batch": batch, "compute": compute, "eager_us": microseconds(step)}
+    try:
+        found["graph_us"] = graph_microseconds(step)
+    except RuntimeError as error:
+        print(f"{name} {batch} {compute}: no CUDA graph: {error}", file=sys.stderr)
+    print(json.dumps(found), flush=True)
+
+
+def graph_microseconds(step):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -69,8 +77,7 @@ def measure(name, batch, compute):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    print(json.dumps({"network": name, "batch": batch, "compute": compute, "eager_us": eager,
-                      "graph_us": microseconds(graph.replay)}), flush=True)
+    return microseconds(graph.replay)
 
 
 def main():
