@@ -80,6 +80,9 @@ class ParameterClient {
   // model of its own.
   virtual Status pull_dense(std::span<DenseParameter> parameters) = 0;
   virtual Status pull_rows(std::span<SparseRows> rows) = 0;
+  // Pulls rows of the next batch before the push of this one, where they are pulled before it is
+  // applied anyway; else false, and nothing was pulled.
+  virtual Result<bool> pull_ahead(std::span<SparseRows> /*rows*/) { return false; }
   // The values that tests use and snapshots hold: the averages that the optimizer keeps on the
   // shards (optim/optimizer.h), or the shards' values if it keeps none.
   virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;

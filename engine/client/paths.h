@@ -16,6 +16,8 @@ class Path {
   Path& operator=(const Path&) = delete;
 
   virtual Status pull(std::span<Parameters> parameters) { return shards_.pull(parameters); }
+  // As ParameterClient::pull_ahead().
+  virtual Result<bool> pull_ahead(std::span<Parameters>) { return false; }
   // Takes a batch's gradients, and refreshes dense values if the strategy has newer ones.
   virtual Status push(const PushTotals& totals, std::span<Parameters> parameters) = 0;
   // Waits until everything pushed is applied.

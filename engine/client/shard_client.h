@@ -22,6 +22,9 @@ class ShardClient final : public ParameterClient, private SnapshotParts {
   JobProgress progress() const override { return shards_->progress(); }
   Status pull_dense(std::span<DenseParameter> parameters) override;
   Status pull_rows(std::span<SparseRows> rows) override;
+  Result<bool> pull_ahead(std::span<SparseRows> rows) override {
+    return rows_ ? rows_->pull_ahead(rows) : false;
+  }
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
               std::span<SparseRows> sparse) override;

@@ -4,6 +4,8 @@
 // With one trainer the bits do not depend on time: dense values are refreshed after a window's end
 // to those of the window send_queue_size before it, and a pull of rows goes out before the windows
 // closed since the last one.
+#include <utility>
+
 #include "base/check.h"
 #include "engine/strategy/async.h"
 #include "engine/strategy/sender.h"
@@ -52,13 +54,19 @@ class HalfAsyncRows final : public client::RowsPath {
   Status pull(std::span<client::SparseRows> rows) override {
     return sender_.ask([&] { return shards_.pull(rows); });
   }
+  // The next pull comes after this batch's push, which therefore does not wait for it.
+  Result<bool> pull_ahead(std::span<client::SparseRows> rows) override {
+    PADDLE_TRY_STATUS(pull(rows));
+    return is_ahead_ = true;
+  }
   Status push(const client::PushTotals& totals, std::span<client::SparseRows> rows) override {
-    return sender_.add(totals, {}, rows, true, nullptr);
+    return sender_.add(totals, {}, rows, !std::exchange(is_ahead_, false), nullptr);
   }
   Status settle() override { return sender_.flush(nullptr); }
 
  private:
   Sender sender_;
+  bool is_ahead_ = false;  // the rows of the next batch have been pulled
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/snapshot/retention.h"
-#include "engine/trainer/batches/pass_batches.h"
+#include "engine/trainer/batch_feed.h"
 #include "engine/trainer/model.h"
 
 namespace paddle::trainer {
@@ -71,16 +71,6 @@ Error no_record(const LoopOptions& options, std::uint32_t pass) {
           "are the files of [data] train empty, or were all of their records left out?"};
 }
 
-// Computes a batch, while its push begins, which waits for others for so long.
-Result<Score> compute(Model& model, client::ParameterClient& client, const nn::Batch& batch,
-                      std::uint64_t seed, Duration& waited) {
-  PADDLE_TRY_STATUS(model.begin(batch, seed));
-  const TimePoint begun = std::chrono::steady_clock::now();
-  PADDLE_TRY_STATUS(client.begin_push(batch.size));
-  waited = std::chrono::steady_clock::now() - begun;
-  return model.finish(batch);
-}
-
 }  // namespace
 
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
@@ -134,16 +124,18 @@ Status Loop::run_pass(std::uint32_t pass) {
   }
   PassBatches batches(options_.train_data, dictionary_, client_,
                       {options_.uneven, pass, batch_, index});
+  const std::uint64_t seed = hash_combine(hash_combine(options_.seed, pass), options_.trainer_id);
+  BatchFeed feed(batches, model_, client_, {seed, batch_, options_.train.test_period});
   for (;;) {
     const TimePoint begun = std::chrono::steady_clock::now();
-    PADDLE_TRY(const std::optional<nn::Batch> batch, batches.next());
-    bad_records_ = batches.bad_records();
-    share_read_ = batches.share_read();
-    if (!batch) {
+    PADDLE_TRY(const bool has_batch, feed.next());
+    bad_records_ = feed.bad_records();
+    share_read_ = feed.share_read();
+    if (!has_batch) {
       batches_of_pass_ = batch_;
       return {};
     }
-    PADDLE_TRY_STATUS(train_batch(pass, *batch, begun));
+    PADDLE_TRY_STATUS(train_batch(pass, feed, begun));
     report(pass, wire::ACTIVITY_TRAINING);
     // Its own wish reaches a trainer through the servers: all of a round stop after the same batch.
     is_stopped_ = client_.stop_asked();
@@ -154,16 +146,14 @@ Status Loop::run_pass(std::uint32_t pass) {
   }
 }
 
-Status Loop::train_batch(std::uint32_t pass, const nn::Batch& batch, TimePoint begun) {
-  const std::uint64_t seed =
-      hash_combine(hash_combine(hash_combine(options_.seed, pass), options_.trainer_id), batch_);
-  PADDLE_TRY_STATUS(model_.prepare(batch, seed));
+Status Loop::train_batch(std::uint32_t pass, BatchFeed& feed, TimePoint begun) {
+  PADDLE_TRY_STATUS(feed.prepare());
   const TimePoint asked = std::chrono::steady_clock::now();
-  PADDLE_TRY_STATUS(client_.pull_rows(model_.rows()));
+  PADDLE_TRY_STATUS(feed.pull());
   const TimePoint answered = std::chrono::steady_clock::now();
   if (options_.kept != nullptr) options_.kept->forget_push();
   Duration waited = {};
-  PADDLE_TRY(Score score, compute(model_, client_, batch, seed, waited));
+  PADDLE_TRY(Score score, feed.compute(waited));
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
   if (options_.train.skips_not_finite) {
     const std::string where =

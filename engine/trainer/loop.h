@@ -57,6 +57,8 @@ std::string pass_directory(const std::string& save_dir, std::uint32_t pass);
 // "<save_dir>/pass-00007-000120", after so many batches of trainer 0 (v0.10's pass-%05d-%03d)
 std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std::uint64_t batch);
 
+class BatchFeed;
+
 class Loop {
  public:
   // All must outlive the loop. The client must be ready().
@@ -87,7 +89,7 @@ class Loop {
   // Until the end of the data or a stop request.
   Status run_pass(std::uint32_t pass);
   // begun: when it began to read the batch.
-  Status train_batch(std::uint32_t pass, const nn::Batch& batch, TimePoint begun);
+  Status train_batch(std::uint32_t pass, BatchFeed& feed, TimePoint begun);
   Status meet_others();  // returns when every trainer has come here
   // Before a test or a snapshot: neither the others nor the supervisor take it for a hang.
   Status begin_long_work(std::uint32_t pass, wire::Activity activity);

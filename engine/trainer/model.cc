@@ -1,5 +1,6 @@
 #include "engine/trainer/model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -70,7 +71,7 @@ Model::Model(std::unique_ptr<nn::Network> network, BatchNotes notes,
   for (std::uint32_t index = 0; index < network_->parameters().size(); ++index) {
     const wire::ParameterSpec& spec = network_->parameters()[index];
     if (spec.sparse()) {
-      rows_.emplace_back().parameter = index;
+      inputs_.rows.emplace_back().parameter = index;
       continue;
     }
     client::DenseParameter& parameter = dense_.emplace_back();
@@ -78,56 +79,91 @@ Model::Model(std::unique_ptr<nn::Network> network, BatchNotes notes,
     parameter.value.resize(parameter::element_count(spec));
     parameter.gradient.resize(parameter.value.size(), 0.0F);
   }
-  rows_before_ = rows_;
+  inputs_.lookups.resize(inputs_.rows.size());
+  before_ = next_ = inputs_;
 }
 
 Status Model::prepare(const nn::Batch& batch, std::uint64_t seed) {
+  PADDLE_TRY_STATUS(collect(batch, seed));
+  std::swap(inputs_, before_);
+  fill(inputs_);
+  return {};
+}
+
+Status Model::prepare_next(const nn::Batch& batch, std::uint64_t seed) {
+  PADDLE_TRY_STATUS(collect(batch, seed));
+  fill(next_);
+  return {};
+}
+
+void Model::take_next() {
+  std::swap(inputs_, before_);
+  std::swap(inputs_, next_);
+}
+
+Status Model::collect(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY_STATUS(network_->check(batch));
   network_->collect_ids(batch, seed, ids_);
-  rows_.swap(rows_before_);
-  lookups_.resize(rows_.size());
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    client::SparseRows& rows = rows_[i];
+  return {};
+}
+
+void Model::fill(Inputs& inputs) {
+  for (std::size_t i = 0; i < inputs.rows.size(); ++i) {
+    client::SparseRows& rows = inputs.rows[i];
     const auto width = network_->parameters()[rows.parameter].dims(1);
     rows.ids.swap(ids_[rows.parameter]);
     rows.values.resize(rows.is_on_card() ? 0 : rows.ids.size() * width);
     rows.gradients.resize(rows.values.size());
-    lookups_[i].build(rows.ids);
+    inputs.lookups[i].build(rows.ids);
   }
-  return {};
 }
 
-void Model::put_parameters() {
+nn::Parameters Model::parameters_of(const Inputs& inputs) const {
   const std::size_t count = network_->parameters().size();
-  parameters_.dense.resize(count);
-  parameters_.sparse.resize(count);
-  parameters_.card.resize(count);
+  nn::Parameters parameters;
+  parameters.dense.resize(count);
+  parameters.sparse.resize(count);
+  parameters.card.resize(count);
   for (const client::DenseParameter& one : dense_) {
-    parameters_.dense[one.parameter] = one.values();
-    parameters_.card[one.parameter] = one.card;
+    parameters.dense[one.parameter] = one.values();
+    parameters.card[one.parameter] = one.card;
   }
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const client::SparseRows& rows = rows_[i];
-    parameters_.sparse[rows.parameter] = {rows.ids, rows.values, &lookups_[i],
-                                          rows.is_on_card() ? &rows.card : nullptr};
+  for (std::size_t i = 0; i < inputs.rows.size(); ++i) {
+    const client::SparseRows& rows = inputs.rows[i];
+    parameters.sparse[rows.parameter] = {rows.ids, rows.values, &inputs.lookups[i],
+                                         rows.is_on_card() ? &rows.card : nullptr};
   }
+  return parameters;
+}
+
+nn::Run Model::run_of(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed,
+                      const nn::Parameters& parameters) const {
+  return {.batch = batch,
+          .begin = 0,
+          .end = batch.size,
+          .parameters = parameters,
+          .mode = mode,
+          .seed = seed,
+          .cost_scale = 1.0F / static_cast<float>(batch.size),
+          .compute = compute_};
+}
+
+void Model::stage_next(const nn::Batch& batch, std::uint64_t seed, bool has_rows) {
+  const nn::Parameters parameters = parameters_of(next_);
+  const bool stays_on_card = std::ranges::all_of(
+      dense_, [](const client::DenseParameter& one) { return one.card.value != nullptr; });
+  (void)executor_->stage(run_of(batch, nn::Mode::kTrain, seed, parameters),
+                         stays_on_card && (has_rows || next_.rows.empty()));
 }
 
 Status Model::begin(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed) {
-  put_parameters();
-  return executor_->begin({.batch = batch,
-                           .begin = 0,
-                           .end = batch.size,
-                           .parameters = parameters_,
-                           .mode = mode,
-                           .seed = seed,
-                           .cost_scale = 1.0F / static_cast<float>(batch.size),
-                           .compute = compute_});
+  parameters_ = parameters_of(inputs_);
+  return executor_->begin(run_of(batch, mode, seed, parameters_));
 }
 
 void Model::put_gradients() {
   for (client::DenseParameter& one : dense_) gradients_[one.parameter] = one.gradients();
-  for (client::SparseRows& one : rows_) gradients_[one.parameter] = one.gradients;
+  for (client::SparseRows& one : inputs_.rows) gradients_[one.parameter] = one.gradients;
 }
 
 Status Model::begin(const nn::Batch& batch, std::uint64_t seed) {
@@ -137,7 +173,7 @@ Status Model::begin(const nn::Batch& batch, std::uint64_t seed) {
 Result<Score> Model::finish(const nn::Batch& batch) {
   put_gradients();
   PADDLE_TRY(const Score score, executor_->finish(gradients_));
-  notes_.write(batch, rows_);
+  notes_.write(batch, inputs_.rows);
   return score;
 }
 

@@ -39,11 +39,21 @@ class Model {
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given
   // to prepare(). Those of the batch before are left as they are: a push may still read them.
   std::vector<client::DenseParameter>& dense() { return dense_; }
-  std::vector<client::SparseRows>& rows() { return rows_; }
+  std::vector<client::SparseRows>& rows() { return inputs_.rows; }
 
   // Collects the rows that train() or test() of the batch will use with that seed. kData: the batch
   // does not fit the network.
   Status prepare(const nn::Batch& batch, std::uint64_t seed);
+  // Whether the next batch can be made ready while one is computed.
+  bool looks_ahead() const { return executor_->stages(); }
+  // As prepare(), of the next batch.
+  Status prepare_next(const nn::Batch& batch, std::uint64_t seed);
+  std::vector<client::SparseRows>& next_rows() { return next_.rows; }
+  // Gives a card what it reads of the next batch; the rows' values too, if they have been pulled.
+  // An error is left to begin().
+  void stage_next(const nn::Batch& batch, std::uint64_t seed, bool has_rows);
+  // The batch of prepare_next() is as after prepare().
+  void take_next();
   // Begins forward and backward. A card computes them until finish(), and until then the batch and
   // the parameters stay as they are. `seed` differs from batch to batch.
   Status begin(const nn::Batch& batch, std::uint64_t seed);
@@ -63,8 +73,17 @@ class Model {
  private:
   Model(std::unique_ptr<nn::Network> network, BatchNotes notes, const config::TrainConfig& train);
   Status choose_executor(std::unique_ptr<device::Device> card);
+  // Rows of sparse tables, for one batch.
+  struct Inputs {
+    std::vector<client::SparseRows> rows;
+    std::vector<nn::RowLookup> lookups;  // of them
+  };
+  Status collect(const nn::Batch& batch, std::uint64_t seed);
+  void fill(Inputs& inputs);
+  nn::Run run_of(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed,
+                 const nn::Parameters& parameters) const;
+  nn::Parameters parameters_of(const Inputs& inputs) const;
   Status begin(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed);
-  void put_parameters();
   void put_gradients();
 
   std::unique_ptr<const nn::Network> network_;
@@ -77,9 +96,9 @@ class Model {
   std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
   std::vector<std::span<float>> gradients_;      // likewise
   std::vector<client::DenseParameter> dense_;
-  std::vector<client::SparseRows> rows_;
-  std::vector<client::SparseRows> rows_before_;
-  std::vector<nn::RowLookup> lookups_;  // of rows_
+  Inputs inputs_;
+  Inputs before_;  // of the batch before
+  Inputs next_;
 };
 
 // Clips gradients by norm, before a push, where the whole gradient of a parameter is present; a

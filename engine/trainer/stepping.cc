@@ -29,6 +29,9 @@ class NotedClient final : public client::ParameterClient {
   Status pull_rows(std::span<client::SparseRows> rows) override {
     return noted([&] { return client_.pull_rows(rows); });
   }
+  Result<bool> pull_ahead(std::span<client::SparseRows> rows) override {
+    return noted([&] { return client_.pull_ahead(rows); });
+  }
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override {
     return noted([&] { return client_.pull_averages(dense, rows); });

@@ -37,8 +37,13 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::make(const Plan& plan,
 
 // Nothing that runs may use the memory that goes.
 DeviceExecutor::~DeviceExecutor() {
+  frame_.inputs().await();
   device_.record(stream_.handle(), done_.handle());
   static_cast<void>(device_.wait(done_.handle(), SteadyClock().now() + deadline_));
+}
+
+Status DeviceExecutor::stage(const Run& run, bool has_values) {
+  return as_own(frame_.stage(run, has_values, SteadyClock().now() + deadline_));
 }
 
 Status DeviceExecutor::begin(const Run& run) {

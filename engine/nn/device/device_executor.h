@@ -28,6 +28,10 @@ class DeviceExecutor {
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
+  // Makes what the card reads of the next run ready while one is computed, and sends it where the
+  // host's parameters have that run's values; another run may be begun in its place. Errors: as
+  // begin().
+  Status stage(const Run& run, bool has_values);
   // Begins forward and, in training, backward of a whole batch, of which the card is given all
   // orders. What the run refers to is the caller's again when it returns. kData: as
   // BatchInput::fill. Other errors are the card's.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "engine/kernels/device/costs.h"
 #include "engine/kernels/device/sums.h"
@@ -82,11 +83,33 @@ DeviceFrame::DeviceFrame(const Plan& plan, device::Lane compute, DeviceInputs in
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) buffers_.emplace_back(*compute.device);
 }
 
-Status DeviceFrame::begin(const Run& run, TimePoint deadline) {
+Status DeviceFrame::write(const Run& run, TimePoint deadline) {
+  staged_.reset();
   PADDLE_TRY_STATUS(inputs_.fill(run));
+  std::vector<std::size_t> rooms = table_rows_;
+  for (std::size_t p = 0; p < rooms.size(); ++p) {
+    rooms[p] = std::max(rooms[p], std::bit_ceil(run.parameters.sparse[p].ids.size()));
+  }
+  PADDLE_TRY(const bool moved, inputs_.write(run, rooms, deadline));
+  have_inputs_moved_ = have_inputs_moved_ || moved;
+  return {};
+}
+
+Status DeviceFrame::stage(const Run& run, bool has_values, TimePoint deadline) {
+  PADDLE_TRY_STATUS(write(run, deadline));
+  if (has_values) inputs_.send(run);
+  staged_ = {run.seed, run.rows(), run.mode, has_values};
+  return {};
+}
+
+Status DeviceFrame::begin(const Run& run, TimePoint deadline) {
+  const bool is_sent = is_staged(run) && staged_->is_sent;
+  if (!is_staged(run)) PADDLE_TRY_STATUS(write(run, deadline));
+  staged_.reset();
   PADDLE_TRY(const bool moved, reserve(run));
-  PADDLE_TRY(const bool inputs_moved, inputs_.send(run, table_rows_, deadline));
-  if (moved || inputs_moved) ++generation_;
+  if (!is_sent) inputs_.send(run);
+  inputs_.begin();
+  if (std::exchange(have_inputs_moved_, false) || moved) ++generation_;
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,8 +20,12 @@ class DeviceFrame {
   static Result<DeviceFrame> make(const Plan& plan, device::Device& device,
                                   device::StreamHandle compute, WantedResults wanted);
 
+  // Makes what the next run reads ready, while one is computed; another run may be begun in its
+  // place. Where the host's parameters have the values of that run (has_values), all is sent.
+  // kData: as BatchInput::fill.
+  Status stage(const Run& run, bool has_values, TimePoint deadline);
   // Gives all memory its size and sends what the run reads; the run before must have ended. kData:
-  // as BatchInput::fill.
+  // likewise.
   Status begin(const Run& run, TimePoint deadline);
   // Rises with every begin() that moved memory, or made room for more rows of a table: no order
   // from before holds.
@@ -57,6 +62,18 @@ class DeviceFrame {
 
  private:
   DeviceFrame(const Plan& plan, device::Lane compute, DeviceInputs inputs, WantedResults wanted);
+  // A run by what its inputs are made of; no two batches of a job have one seed.
+  struct Staged {
+    std::uint64_t seed;
+    std::size_t rows;
+    Mode mode;
+    bool is_sent;
+  };
+  bool is_staged(const Run& run) const {
+    return staged_ && staged_->seed == run.seed && staged_->rows == run.rows() &&
+           staged_->mode == run.mode;
+  }
+  Status write(const Run& run, TimePoint deadline);
   Result<bool> reserve(const Run& run);
 
   const Plan& plan_;
@@ -70,6 +87,8 @@ class DeviceFrame {
   device::CardMemory<float> chunks_;
   device::CardMemory<std::uint32_t> counters_;
   std::array<device::CardMemory<std::uint16_t>, 2> factors_;
+  std::optional<Staged> staged_;
+  bool have_inputs_moved_ = false;  // since the last begin()
   std::uint64_t generation_ = 0;
 };
 

@@ -1,7 +1,9 @@
 // Memory of a card for what a run of a plan reads: the arrays of its inputs, where the rows of its
-// tables occur in them, and its parameters. All goes up together for each run.
+// tables occur in them, and its parameters. All goes up together for each run, and what is known of
+// the next run may be there while one is computed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,18 +28,24 @@ class DeviceInputs {
   static Result<DeviceInputs> make(const Plan& plan, device::Device& device,
                                    device::StreamHandle compute);
 
-  // Makes the arrays of the run's examples. kData: as BatchInput::fill.
+  // Makes the arrays of the next run's examples. kData: as BatchInput::fill.
   Status fill(const Run& run);
-  // Sends them, and the run's parameters; work that the stream is given from now on may read them.
-  // `table_rows` says for each sparse parameter how many rows to have room for. True where memory
-  // moved.
-  Result<bool> send(const Run& run, std::span<const std::size_t> table_rows, TimePoint deadline);
+  // Puts them where they go up from. `table_rows` says for each sparse parameter how many rows to
+  // have room for. True where memory moved.
+  Result<bool> write(const Run& run, std::span<const std::size_t> table_rows, TimePoint deadline);
+  // Sends them, and the run's parameters.
+  void send(const Run& run);
+  // The next run, which was sent, is the current one, of which all that follows is: work that the
+  // stream is given from now on may read its arrays.
+  void begin();
+  // Work that the stream is given from now on starts when all that was sent is there.
+  void await() const { uploads_.await(); }
   // All work of the run has been given to the stream.
   void release() { uploads_.release(); }
   // Index of the arena that the last run's arrays lie in; addresses differ from one to another.
   std::size_t turn() const { return uploads_.turn(); }
 
-  const InputArrays& host(std::size_t input) const { return arrays_[input]; }
+  const InputArrays& host(std::size_t input) const { return current().arrays[input]; }
   // Arrays of an input; null: it has none.
   struct Arrays {
     const std::uint32_t* indices = nullptr;
@@ -47,14 +55,17 @@ class DeviceInputs {
     const float* scales = nullptr;
   };
   Arrays arrays(std::size_t input) const;
-  float* floats(std::size_t input) const { return arena_->card<float>(section(input, kFloats)); }
+  float* floats(std::size_t input) const {
+    return current().arena->card<float>(section(input, kFloats));
+  }
   float* parameter(std::size_t parameter) const {
-    if (values_on_card_[parameter] != nullptr) return values_on_card_[parameter];
-    return arena_->card<float>(parameters_from_ + parameter);
+    float* const on_card = current().values_on_card[parameter];
+    return on_card != nullptr ? on_card
+                              : current().arena->card<float>(parameters_from_ + parameter);
   }
   // Of the rows of a table, named by its gradient, among the indices of an input.
   kernels::device::Occurrences occurrences(std::size_t input, const Region& gradient) const;
-  const std::uint64_t* seed() const { return arena_->card<std::uint64_t>(kHead); }
+  const std::uint64_t* seed() const { return current().arena->card<std::uint64_t>(kHead); }
 
  private:
   // Occurrences that an op of the backward reads.
@@ -80,20 +91,29 @@ class DeviceInputs {
   bool has_bags(std::size_t input) const;
   std::size_t rows_of(const List& list, const Run& run) const;
 
-  void lay_out(const Run& run, std::span<const std::size_t> table_rows);
-  void write(const Run& run) const;
-  void write(const List& list, const Run& run) const;
+  // Inputs of one run.
+  struct Made {
+    std::vector<InputArrays> arrays;
+    Arena* arena = nullptr;
+    std::vector<float*> values_on_card;  // by parameter: Parameters::on_card()
+  };
+  const Made& current() const { return made_[current_]; }
+  Made& next() { return made_[1 - current_]; }
+
+  void put_places(Made& made, const Run& run) const;
+  void lay_out(const Made& made, const Run& run, std::span<const std::size_t> table_rows);
+  void write_inputs(const Made& made, const Run& run) const;
+  void write_list(const Made& made, const List& list, const Run& run) const;
   // Puts the numbers of a table's rows on the card in the place of those among the run's.
-  void renumber(const List& list, const Run& run) const;
+  void renumber(const Made& made, const List& list, const Run& run) const;
 
   const Plan* plan_;
   std::vector<List> lists_;
   std::size_t lists_from_;       // sections: two for each list
   std::size_t parameters_from_;  // one for each parameter
-  std::vector<InputArrays> arrays_;
+  std::array<Made, 2> made_;
+  std::size_t current_ = 0;
   Uploads uploads_;
-  Arena* arena_ = nullptr;              // of the last run
-  std::vector<float*> values_on_card_;  // likewise, by parameter: Parameters::on_card()
 };
 
 }  // namespace paddle::nn

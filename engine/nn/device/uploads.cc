@@ -17,8 +17,9 @@ Result<Uploads> Uploads::make(device::Device& device, std::size_t sections,
 Result<Arena*> Uploads::take(TimePoint deadline) {
   turn_ = (turn_ + 1) % kArenas;
   Turn& turn = turns_[turn_];
-  if (turn.is_lent) PADDLE_TRY_STATUS(device_->wait(turn.computed.handle(), deadline));
-  turn.is_lent = false;
+  const device::Event& last = turn.is_lent ? turn.computed : turn.sent;
+  if (turn.is_sent) PADDLE_TRY_STATUS(device_->wait(last.handle(), deadline));
+  turn.is_sent = turn.is_lent = false;
   return &turn.arena;
 }
 
@@ -26,7 +27,7 @@ void Uploads::send() {
   Turn& turn = turns_[turn_];
   turn.arena.upload(copies_.handle());
   device_->record(copies_.handle(), turn.sent.handle());
-  device_->wait_for(compute_, turn.sent.handle());
+  turn.is_sent = true;
 }
 
 void Uploads::release() {

@@ -17,13 +17,15 @@ class Uploads {
   static Result<Uploads> make(device::Device& device, std::size_t sections,
                               device::StreamHandle compute);
 
-  // The arena of the next step, once the step that had it is computed. kUnreachable: that lasts
-  // until the deadline.
+  // The arena of the next step, once the step that had it is computed. One that was sent for a step
+  // that never came is lost. kUnreachable: that lasts until the deadline.
   Result<Arena*> take(TimePoint deadline);
   // Index of the arena that was last taken.
   std::size_t turn() const { return turn_; }
-  // Sends it: what the computing stream is given from now on starts afterwards.
+  // Sends it, perhaps while the step before is computed.
   void send();
+  // Work that the computing stream is given from now on starts when it is there.
+  void await() const { device_->wait_for(compute_, turns_[turn_].sent.handle()); }
   // All work that reads it has been given to the computing stream.
   void release();
 
@@ -32,6 +34,7 @@ class Uploads {
     Arena arena;
     device::Event sent;
     device::Event computed;
+    bool is_sent = false;
     bool is_lent = false;  // to work that `computed` comes after
   };
   Uploads(device::Device& device, device::Stream copies, device::StreamHandle compute)

@@ -74,6 +74,13 @@ Status HybridClient::pull_rows(std::span<client::SparseRows> rows) {
   return first_cause(sparse_->pull_rows(rows));
 }
 
+Result<bool> HybridClient::pull_ahead(std::span<client::SparseRows> rows) {
+  PADDLE_TRY_STATUS(settle());
+  Result<bool> pulled = sparse_->pull_ahead(rows);
+  if (pulled) return pulled;
+  return first_cause(std::move(pulled).error()).error();
+}
+
 Result<bool> HybridClient::is_any(bool own) {
   PADDLE_TRY_STATUS(settle());
   return dense_->is_any(own);

@@ -22,6 +22,7 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   client::JobProgress progress() const override;
   Status pull_dense(std::span<client::DenseParameter> parameters) override;
   Status pull_rows(std::span<client::SparseRows> rows) override;
+  Result<bool> pull_ahead(std::span<client::SparseRows> rows) override;
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
   Status begin_push(std::uint64_t num_samples) override;

@@ -23,6 +23,8 @@ class PassBatches {
   // Nothing at the end of the pass. kData: a bad record, or no batch where uneven needs one of
   // every trainer.
   Result<std::optional<nn::Batch>> next();
+  // Whether next() takes part in a round of all trainers.
+  bool asks_others() const { return options_.uneven != config::Uneven::kJoin; }
   std::uint64_t bad_records() const { return bad_records_ + (repeats_ ? 0 : own_->bad_records()); }
   double share_read() const { return repeats_ ? 1 : own_->share_read(); }
 

@@ -23,6 +23,11 @@ class Executor {
 
   // Where dense parameters may stay on a card (nn::Parameters::card).
   virtual std::optional<device::Lane> lane() const { return std::nullopt; }
+  // Whether stage() does something while a run is computed.
+  virtual bool stages() const { return false; }
+  // Makes ready what a card reads of the next run, which may be begun, or another one in its place.
+  // `has_values`: the parameters have the values of that run. kData: as Network::forward.
+  virtual Status stage(const nn::Run& /*batch*/, bool /*has_values*/) { return {}; }
   // Begins the run of a whole batch, with a lookup for each sparse table. A card computes it while
   // its caller does something else; what the run refers to stays as it is until finish(). kData: as
   // Network::forward.

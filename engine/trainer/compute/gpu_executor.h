@@ -18,6 +18,10 @@ class GpuExecutor final : public Executor {
   std::optional<device::Lane> lane() const override {
     return device::Lane{device_.get(), executor_->stream()};
   }
+  bool stages() const override { return true; }
+  Status stage(const nn::Run& batch, bool has_values) override {
+    return executor_->stage(batch, has_values);
+  }
   Status begin(const nn::Run& batch) override;
   Result<Score> finish(Gradients gradients) override;
 

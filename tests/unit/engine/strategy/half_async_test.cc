@@ -69,6 +69,36 @@ TEST(HalfAsync, GoesOnWithValuesAsOldAsItsQueueWhateverTheThreadsDo) {
   }
 }
 
+TEST(HalfAsync, Trap48RowsThatArePulledAheadAreAsOldAsOthers) {
+  const auto set = test::small_set("adagrad", 1, 3, 2);
+  std::vector<std::vector<float>> seen[2];
+  for (const bool is_ahead : {false, true}) {
+    const auto client = half_async_client(set, 1, 2);
+    ASSERT_TRUE(client->ready());
+    auto dense = dense_parameters();
+    auto rows = some_rows();
+    ASSERT_TRUE(client->pull_dense(dense));
+    bool has_rows = false;
+    for (int step = 1; step <= 12; ++step) {
+      if (!has_rows) {
+        ASSERT_TRUE(client->pull_rows(rows));
+      }
+      seen[is_ahead ? 1 : 0].push_back(rows[0].values);
+      auto next = some_rows();
+      has_rows = is_ahead && step % 4 != 0 && *client->pull_ahead(next);
+      EXPECT_EQ(has_rows, is_ahead && step % 4 != 0);
+      const float gradient = 0.1F * static_cast<float>(step);
+      for (auto& one : dense) one.gradient.assign(one.value.size(), gradient);
+      rows[0].gradients.assign(rows[0].values.size(), gradient);
+      ASSERT_TRUE(client->push(4, 1, dense, rows));
+      if (has_rows) rows = next;
+    }
+    ASSERT_TRUE(client->finish_pass({}));
+    EXPECT_TRUE(client->leave());
+  }
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
 TEST(HalfAsync, MergedBatchesAreCountedAndThePassEndsThem) {
   const auto client = half_async_client(test::small_set("sgd", 1, 2, 2), 3, 1);
   ASSERT_TRUE(client->ready());

@@ -10,7 +10,7 @@ namespace paddle::trainer {
 namespace {
 
 // Norms 5, 10 and 2: a dense parameter, another, and a table's rows.
-struct Gradients {
+struct Clipped {
   std::vector<client::DenseParameter> dense = {{0, {}, {3, 0, -4}}, {1, {}, {0, 10}}};
   std::vector<client::SparseRows> rows = {{2, {7, 9}, {}, {1, -1, 1, 1, 0, 0}}};
   void clip(const wire::ParameterSet& set) {
@@ -28,40 +28,40 @@ void expect_scaled(std::span<const float> found, std::span<const float> whole, d
 
 TEST(Clip, NothingChangesWithoutALimitOrBelowIt) {
   auto set = test::small_set("sgd", 1);
-  Gradients gradients;
+  Clipped gradients;
   gradients.clip(set);
-  EXPECT_EQ(gradients.dense[0].gradient, Gradients().dense[0].gradient);
+  EXPECT_EQ(gradients.dense[0].gradient, Clipped().dense[0].gradient);
   set.mutable_optimizer()->set_clip_norm(10);
   set.mutable_optimizer()->set_clip_global_norm(12);
   gradients.clip(set);
-  EXPECT_EQ(gradients.dense[1].gradient, Gradients().dense[1].gradient);
-  EXPECT_EQ(gradients.rows[0].gradients, Gradients().rows[0].gradients);
+  EXPECT_EQ(gradients.dense[1].gradient, Clipped().dense[1].gradient);
+  EXPECT_EQ(gradients.rows[0].gradients, Clipped().rows[0].gradients);
 }
 
 TEST(Clip, ByNormIsByParameter) {
   auto set = test::small_set("sgd", 1);
   set.mutable_optimizer()->set_clip_norm(4);
   set.mutable_parameters(2)->set_clip_norm(0.5F);
-  Gradients gradients;
+  Clipped gradients;
   gradients.clip(set);
-  expect_scaled(gradients.dense[0].gradient, Gradients().dense[0].gradient, 4.0 / 5);
-  expect_scaled(gradients.dense[1].gradient, Gradients().dense[1].gradient, 4.0 / 10);
-  expect_scaled(gradients.rows[0].gradients, Gradients().rows[0].gradients, 0.5 / 2);
+  expect_scaled(gradients.dense[0].gradient, Clipped().dense[0].gradient, 4.0 / 5);
+  expect_scaled(gradients.dense[1].gradient, Clipped().dense[1].gradient, 4.0 / 10);
+  expect_scaled(gradients.rows[0].gradients, Clipped().rows[0].gradients, 0.5 / 2);
 }
 
 TEST(Clip, ByGlobalNormScalesAllAlikeAndComesAfterTheNorms) {
   auto set = test::small_set("sgd", 1);
   set.mutable_optimizer()->set_clip_global_norm(1);
-  Gradients all;
+  Clipped all;
   all.clip(set);
   const double by = 1 / std::sqrt(25.0 + 100 + 4);
-  expect_scaled(all.dense[0].gradient, Gradients().dense[0].gradient, by);
-  expect_scaled(all.dense[1].gradient, Gradients().dense[1].gradient, by);
-  expect_scaled(all.rows[0].gradients, Gradients().rows[0].gradients, by);
+  expect_scaled(all.dense[0].gradient, Clipped().dense[0].gradient, by);
+  expect_scaled(all.dense[1].gradient, Clipped().dense[1].gradient, by);
+  expect_scaled(all.rows[0].gradients, Clipped().rows[0].gradients, by);
   set.mutable_optimizer()->set_clip_norm(5);
-  Gradients both;
+  Clipped both;
   both.clip(set);
-  expect_scaled(both.dense[1].gradient, Gradients().dense[1].gradient,
+  expect_scaled(both.dense[1].gradient, Clipped().dense[1].gradient,
                 0.5 / std::sqrt(25.0 + 25 + 4));
 }
 
@@ -69,18 +69,17 @@ TEST(Clip, StaticParametersTakeNoPart) {
   auto set = test::small_set("sgd", 1);
   set.mutable_optimizer()->set_clip_global_norm(1);
   set.mutable_parameters(1)->set_is_static(true);
-  Gradients gradients;
+  Clipped gradients;
   gradients.clip(set);
-  EXPECT_EQ(gradients.dense[1].gradient, Gradients().dense[1].gradient);
-  expect_scaled(gradients.dense[0].gradient, Gradients().dense[0].gradient,
-                1 / std::sqrt(25.0 + 4));
+  EXPECT_EQ(gradients.dense[1].gradient, Clipped().dense[1].gradient);
+  expect_scaled(gradients.dense[0].gradient, Clipped().dense[0].gradient, 1 / std::sqrt(25.0 + 4));
 }
 
 TEST(Clip, WhatIsNotFiniteIsLeftToTheShard) {
   auto set = test::small_set("sgd", 1);
   set.mutable_optimizer()->set_clip_norm(1);
   set.mutable_optimizer()->set_clip_global_norm(1);
-  Gradients gradients;
+  Clipped gradients;
   gradients.dense[0].gradient[1] = NAN;
   gradients.clip(set);
   EXPECT_EQ(gradients.dense[0].gradient[0], 3.0F);

@@ -202,6 +202,43 @@ TEST(DeviceExecutor, ReplaysAGraphForEveryShapeOfABatch) {
   EXPECT_EQ(after.uploads, before.uploads + 4) << "inputs and parameters go up together";
 }
 
+// Each batch is made ready while the one before is computed, in full or without values; now and
+// then another one is, or a test comes before it.
+TEST(DeviceExecutor, Trap35And37BatchesThatAreMadeReadyEarlyHaveTheBitsOfOthers) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    TestNetwork test(random_layers(seed), kRandomSlots, seed);
+    DeviceRun plain(test, test::kLate);
+    DeviceRun run(test, seed);
+    if (seed % 2 == 1) run.keep_on_card();
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      const Batch batch = random_batch(10 * seed + i);
+      const Mode mode = i == 3 ? Mode::kTest : Mode::kTrain;
+      const auto right = plain.on_card(batch, mode, i);
+      run.meanwhile = [&] {
+        const std::uint64_t next = i == 5 ? 100 : i + 1;
+        run.stage(random_batch(10 * seed + next), next, (seed + i) % 3 != 0);
+      };
+      const auto found = run.on_card(batch, mode, i);
+      ASSERT_TRUE(right && found);
+      ASSERT_TRUE(*found == *right) << "network " << seed << ", batch " << i;
+    }
+  }
+}
+
+TEST(DeviceExecutor, TheNextBatchGoesUpWhileOneIsComputed) {
+  TestNetwork test(exact_layers(), kRandomSlots, 3);
+  DeviceRun run(test);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    const auto before = run.device().counts();
+    run.meanwhile = [&] {
+      EXPECT_EQ(run.device().counts().uploads, before.uploads + (i == 0 ? 1 : 0));
+      run.stage(random_batch(1), i + 1, true);
+      EXPECT_EQ(run.device().counts().uploads, before.uploads + (i == 0 ? 2 : 1));
+    };
+    ASSERT_TRUE(run.on_card(random_batch(1), Mode::kTrain, i));
+  }
+}
+
 TEST(DeviceExecutor, NamesABadBatchAsTheHostDoesAndGoesOn) {
   TestNetwork test({embedding("e", {"a", "b"}, 2, false), fc("out", {"e"}, 3, "identity"),
                     cost("cost", "out", "label")},

@@ -111,17 +111,11 @@ void DeviceRun::keep_on_card() {
   }
 }
 
-Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64_t seed,
-                                      kernels::Compute compute) {
+Parameters DeviceRun::parameters_of(const Batch& batch, std::uint64_t seed) {
   Parameters parameters = test_.views(batch, seed);
-  std::vector<std::size_t> sizes;
-  for (std::size_t p = 0; p < test_.values.size(); ++p) {
-    const std::size_t dense = parameters.dense[p].size();
-    sizes.push_back(dense > 0 ? dense : parameters.sparse[p].values.size());
-  }
   for (const auto& [p, memory] : kept_) {
     parameters.card.resize(std::max(parameters.card.size(), p + 1));
-    parameters.card[p] = {memory.data(), memory.data() + sizes[p]};
+    parameters.card[p] = {memory.data(), memory.data() + test_.values[p].size()};
     parameters.dense[p] = {};
   }
   for (auto& [p, table] : kept_tables_) {
@@ -131,6 +125,23 @@ Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64
     }
     parameters.sparse[p].values = {};
     parameters.sparse[p].card = &table.rows;
+  }
+  return parameters;
+}
+
+void DeviceRun::stage(const Batch& batch, std::uint64_t seed, bool has_values) {
+  const Parameters parameters = parameters_of(batch, seed);
+  ASSERT_TRUE(executor_->stage(whole(batch, parameters, Mode::kTrain, seed), has_values));
+}
+
+Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64_t seed,
+                                      kernels::Compute compute) {
+  const Parameters parameters = parameters_of(batch, seed);
+  std::vector<std::size_t> sizes;
+  for (std::size_t p = 0; p < test_.values.size(); ++p) {
+    const wire::ParameterSpec& spec = test_.network.parameters()[p];
+    sizes.push_back(spec.sparse() ? parameters.sparse[p].ids.size() * spec.dims(1)
+                                  : test_.values[p].size());
   }
   nn::Run run = whole(batch, parameters, mode, seed);
   run.compute = compute;
@@ -142,7 +153,9 @@ Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64
     for (const auto& [p, memory] : kept_) gradients[p] = {};
     for (const auto& [p, table] : kept_tables_) gradients[p] = {};
   }
-  PADDLE_TRY(results.cost, executor_->run(run, gradients));
+  PADDLE_TRY_STATUS(executor_->begin(run));
+  if (meanwhile) meanwhile();
+  PADDLE_TRY(results.cost, executor_->finish(gradients));
   for (const auto& [p, memory] : kept_) {
     if (mode == Mode::kTrain) move(results.gradients[p], memory.data() + sizes[p], true);
   }

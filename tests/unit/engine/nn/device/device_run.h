@@ -1,6 +1,7 @@
 // A plan run by a fake card beside the interpreter of the host.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -35,6 +36,11 @@ class DeviceRun {
   // With the batch whole, in float32.
   RunResults on_host(const Batch& batch, Mode mode, std::uint64_t seed);
 
+  // Called while a card computes a batch.
+  std::function<void()> meanwhile = {};
+  // Makes the batch ready on the card.
+  void stage(const Batch& batch, std::uint64_t seed, bool has_values);
+
   // From now on the card has all parameters and their gradients, in memory that is not the
   // executor's; rows of tables are in another order there.
   void keep_on_card();
@@ -57,6 +63,7 @@ class DeviceRun {
   std::map<std::size_t, KeptTable> kept_tables_;  // likewise, of the tables
   std::unique_ptr<DeviceExecutor> executor_;
 
+  Parameters parameters_of(const Batch& batch, std::uint64_t seed);
   // Copies between the card and the host.
   void move(std::span<float> host, float* card, bool is_down);
 };

@@ -36,6 +36,7 @@ void expect_steps_read_their_own(std::uint64_t seed) {
     ASSERT_TRUE(arena.settle());
     std::fill_n(arena.host<float>(0), kFloats, static_cast<float>(step));
     uploads.send();
+    uploads.await();
     read_step(device, compute.handle(), arena, kept[step]);
     uploads.release();
   }
@@ -69,12 +70,47 @@ TEST(Uploads, Trap37AStepThatNeverEndsKeepsItsArena) {
     arena.use(0, kFloats * sizeof(float), kFloats * sizeof(float));
     ASSERT_TRUE(arena.settle());
     uploads.send();
+    uploads.await();
     read_step(device, compute.handle(), arena, kept);
     uploads.release();
   }
   const auto refused = uploads.take(SteadyClock().now() + std::chrono::milliseconds(20));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kUnreachable);
+}
+
+TEST(Uploads, Trap37AnArenaThatNoStepReadsIsSentBeforeItIsFilledAnew) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    test::FakeDevice device({.seed = seed});
+    device::Stream compute = *device::Stream::open(device);
+    device::Event done = *device::Event::make(device);
+    Uploads uploads = *Uploads::make(device, 1, compute.handle());
+    std::vector<CardFloats> kept;
+    constexpr std::size_t kSteps = 6;
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      ASSERT_TRUE(kept.emplace_back(device).reserve(kFloats));
+      for (const bool is_given_up : {true, false}) {
+        Arena& arena = **uploads.take(SteadyClock().now() + kSoon);
+        arena.use(0, kFloats * sizeof(float), kFloats * sizeof(float));
+        ASSERT_TRUE(arena.settle());
+        std::fill_n(arena.host<float>(0), kFloats, is_given_up ? -1 : static_cast<float>(step));
+        uploads.send();
+        if (is_given_up) continue;
+        uploads.await();
+        read_step(device, compute.handle(), arena, kept[step]);
+        uploads.release();
+      }
+    }
+    device::PinnedMemory<float> found(device);
+    ASSERT_TRUE(found.reserve(kFloats));
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      device.download(compute.handle(), reinterpret_cast<const std::byte*>(kept[step].data()),
+                      reinterpret_cast<std::byte*>(found.data()), kFloats * sizeof(float));
+      device.record(compute.handle(), done.handle());
+      ASSERT_TRUE(device.wait(done.handle(), SteadyClock().now() + kSoon));
+      for (std::size_t i = 0; i < kFloats; ++i) ASSERT_EQ(found.data()[i], step) << seed;
+    }
+  }
 }
 
 TEST(Arena, MovesSectionsThatLieTogetherByOneCopy) {

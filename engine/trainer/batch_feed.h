@@ -1,0 +1,56 @@
+// Batches of a pass on their way through the model. While a card computes one, the next is read and
+// made ready, as far as that needs nothing of the one before.
+#pragma once
+
+#include <optional>
+
+#include "base/rng.h"
+#include "engine/trainer/batches/pass_batches.h"
+#include "engine/trainer/model.h"
+
+namespace paddle::trainer {
+
+class BatchFeed {
+ public:
+  struct Options {
+    std::uint64_t seed = 0;         // of this trainer's pass
+    std::uint64_t done = 0;         // batches that are behind the trainer
+    std::uint32_t test_period = 0;  // batches; 0: no test before the end of the pass
+  };
+  // All must outlive it.
+  BatchFeed(PassBatches& batches, Model& model, client::ParameterClient& client, Options options)
+      : batches_(batches), model_(model), client_(client), options_(options) {}
+
+  // Goes to the next batch; false at the end of the pass. Errors: as PassBatches::next().
+  Result<bool> next();
+  const nn::Batch& batch() const { return **now_.batch; }
+  std::uint64_t bad_records() const { return now_.bad_records; }  // up to this batch
+  double share_read() const { return now_.share_read; }           // likewise
+
+  // Of the batch: collects its rows, pulls them, and computes it while its push begins, which
+  // waits for others for so long.
+  Status prepare();
+  Status pull();
+  Result<Score> compute(Duration& waited);
+
+ private:
+  struct Read {
+    Result<std::optional<nn::Batch>> batch = std::optional<nn::Batch>();
+    std::uint64_t bad_records = 0;
+    double share_read = 0;
+    bool is_prepared = false;
+    bool has_rows = false;
+  };
+  Read read();
+  Status look_ahead(Duration& waited);
+  std::uint64_t seed_of(std::uint64_t batch) const { return hash_combine(options_.seed, batch); }
+
+  PassBatches& batches_;
+  Model& model_;
+  client::ParameterClient& client_;
+  Options options_;  // `done` counts on
+  Read now_;
+  std::optional<Read> next_;
+};
+
+}  // namespace paddle::trainer
