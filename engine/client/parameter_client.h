@@ -54,6 +54,7 @@ struct JobProgress {
   bool is_over = false;
   std::uint64_t passes_loaded = 0;  // of `passes`, finished before the pservers were started
   std::uint64_t pauses = 0;         // of all trainers, since the last pass
+  bool is_within_pass = false;      // of a group: some trainer has batches of the next pass
   LanePosition furthest;            // of this trainer, on any port
   // An earlier life was lost in a push that some ports have applied in a round: the others need
   // the same bits, by repeat_push().

@@ -37,6 +37,7 @@ std::string encode(const StepInfo& info) {
   message.set_out_of_data(info.out_of_data);
   message.set_failed(info.failed);
   message.set_wish(info.wish);
+  message.set_cut(info.cut);
   return message.SerializeAsString();
 }
 
@@ -51,7 +52,8 @@ std::optional<StepInfo> decode_step(std::uint64_t step, std::string_view head) {
                   .stop = message.stop(),
                   .out_of_data = message.out_of_data(),
                   .failed = message.failed(),
-                  .wish = message.wish()};
+                  .wish = message.wish(),
+                  .cut = message.cut()};
 }
 
 }  // namespace paddle::collective

@@ -21,6 +21,7 @@ struct StepInfo {
   bool out_of_data = false;   // no batch is left in this pass
   bool failed = false;        // it is about to leave with an error of its own
   std::uint32_t wish = 0;     // of the rank, in numbers of the caller's own
+  bool cut = false;           // of rank 0: all keep a cut after this step
   friend bool operator==(const StepInfo&, const StepInfo&) = default;
 };
 

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -80,7 +79,7 @@ struct TrainerProcess {
   trainer::Stepping& stepping;
   Description description;
   bool has_joined = false;     // in this session
-  bool joins_again = false;    // after the loss of a pserver
+  bool joins_again = false;    // after the loss of a pserver, or of a rank of its group
   std::string went_back = {};  // as in wire::Progress
 };
 
@@ -97,8 +96,8 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
   if (ended || ended.error().code == Errc::kResumable || ended.error().code == Errc::kInterrupted) {
     return ended;
   }
-  // Nobody waits for a trainer that will fail again. One that lost a pserver comes back, and finds
-  // out then whether the job goes on. At a stop the others have left, and do not.
+  // Nobody waits for a trainer that will fail again. One that lost another process comes back, and
+  // finds out then whether the job goes on. At a stop the others have left, and do not.
   const bool comes_back =
       ended.error().code == Errc::kUnreachable && !training.has_lost_push() && !client.stop_asked();
   if (!comes_back) {
@@ -123,7 +122,7 @@ Status run_session(TrainerProcess& process) {
   };
   auto joined = trainer::join_job(process.job, process.parameters,
                                   options_to_join(options, process.parameters, process.memory),
-                                  process.model, tell_awaited);
+                                  process.model, tell_awaited, process.memory);
   if (!joined) {
     if (!trainer::KeptPush::was_leaving(process.memory)) return std::move(joined).error();
     log_info("the job was over: {}", joined.error().message);
@@ -164,11 +163,12 @@ Status run_session(TrainerProcess& process) {
   return run_loop(process, std::move(loop), client);
 }
 
-// A process that lost a pserver joins again, with the next incarnation. When it cannot for a while,
-// its supervisor starts it anew.
+// A process that lost a pserver, or a rank of its group, joins again, with the next incarnation.
+// When it cannot for a while, its supervisor starts it anew.
 Status run_sessions(TrainerProcess& process) {
   const std::uint64_t first = std::uint64_t{process.options.incarnation} * kSessionsMax;
-  std::optional<TimePoint> lost_at;
+  process.joins_again = returns_to_group(process.options, process.parameters, process.memory);
+  TimePoint lost_at = std::chrono::steady_clock::now();
   for (std::uint32_t session = 0;; ++session) {
     process.options.incarnation = static_cast<std::uint32_t>(first + session);
     process.has_joined = false;
@@ -176,7 +176,7 @@ Status run_sessions(TrainerProcess& process) {
     if (ended || !process.joins_again || ended.error().code != Errc::kUnreachable) return ended;
     const TimePoint now = std::chrono::steady_clock::now();
     if (process.has_joined) lost_at = now;
-    if (now - *lost_at > kJoinAgainWithin || session + 1 == kSessionsMax) return ended;
+    if (now - lost_at > kJoinAgainWithin || session + 1 == kSessionsMax) return ended;
     log_warning("{}: joining the job again", ended.error().message);
     // Pservers that have begun anew too go on from the newest snapshot.
     process.options.resume = !process.options.save_dir.empty();

@@ -53,6 +53,10 @@ void handle(void (*handler)(int)) {
   ::sigaction(SIGINT, &action, nullptr);
 }
 
+bool has_group(const wire::ParameterSet& parameters) {
+  return parameters.dense_strategy() == wire::STRATEGY_COLLECTIVE;
+}
+
 }  // namespace
 
 Status prepare_save_folder(const trainer::TrainOptions& options) {
@@ -170,9 +174,15 @@ trainer::TrainOptions options_to_join(trainer::TrainOptions options,
                                       const wire::ParameterSet& parameters,
                                       const UniqueFd& memory) {
   // A group's other trainers may be on their way back, and take longer.
-  if (parameters.trainers_return() && trainer::KeptPush::was_leaving(memory))
+  if (parameters.trainers_return() && !has_group(parameters) &&
+      trainer::KeptPush::was_leaving(memory))
     options.connect_timeout = std::min(options.connect_timeout, kOverWithinSeconds);
   return options;
+}
+
+bool returns_to_group(const trainer::TrainOptions& options, const wire::ParameterSet& parameters,
+                      const UniqueFd& memory) {
+  return memory && options.incarnation > 1 && parameters.trainers_return() && has_group(parameters);
 }
 
 void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop) {
@@ -181,7 +191,9 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   loop.batches_done = progress.batches;
   loop.meetings_done = progress.pauses;
   loop.furthest = progress.furthest;
-  loop.repeats_pass_end = progress.passes > progress.passes_loaded && progress.batches == 0;
+  loop.begins_within_pass = loop.begins_within_pass || progress.is_within_pass;
+  loop.repeats_pass_end =
+      progress.passes > progress.passes_loaded && progress.batches == 0 && !progress.is_within_pass;
   if (progress.passes >= loop.train.passes) {
     log_info("all of the {} passes are done", loop.train.passes);
   } else if (progress.passes + progress.batches > 0) {

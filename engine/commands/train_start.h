@@ -35,6 +35,11 @@ wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer
 trainer::TrainOptions options_to_join(trainer::TrainOptions options,
                                       const wire::ParameterSet& parameters, const UniqueFd& memory);
 
+// A rank that was lost in a group whose trainers return: it may meet others that are on their way
+// too, and tries again.
+bool returns_to_group(const trainer::TrainOptions& options, const wire::ParameterSet& parameters,
+                      const UniqueFd& memory);
+
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
 // that is running goes on by itself. `went_back`: as in wire::Progress, left where there is no
 // news. `begins_within_pass`: as in LoopOptions.

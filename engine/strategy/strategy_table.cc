@@ -37,10 +37,17 @@ bool has_rounds(const wire::ParameterSet& set, bool is_sparse) {
   return has_ports && make_update_policy(set, is_sparse)->has_rounds();
 }
 
-// In rounds, all copies of the model must be the same. A rank has the only copy of its slice, and a
-// node's trainers make their pushes together.
+// In rounds, all copies of the model must be the same. A node's trainers make their pushes
+// together. The ranks of a group go back to a cut that they have kept, where neither a table nor a
+// copy of a rank's own belongs to it.
 bool trainers_return(const wire::ParameterSet& set) {
-  if (set.dense_strategy() == wire::STRATEGY_COLLECTIVE || set.node_groups()) return false;
+  if (set.node_groups()) return false;
+  if (set.dense_strategy() == wire::STRATEGY_COLLECTIVE) {
+    return set.num_trainers() > 1 &&
+           std::ranges::none_of(set.parameters(), [](const wire::ParameterSpec& spec) {
+             return spec.sparse() || spec.is_delta();
+           });
+  }
   const auto may = [&](bool is_sparse) {
     return !has_rounds(set, is_sparse) ||
            !pushes_moves(is_sparse ? set.sparse_strategy() : set.dense_strategy());

@@ -1,5 +1,7 @@
 #include "engine/trainer/job_connection.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -15,6 +17,7 @@
 #include "engine/strategy/card/card_client.h"
 #include "engine/strategy/collective/hybrid_client.h"
 #include "engine/strategy/collective/node_path.h"
+#include "engine/trainer/kept_push.h"
 
 namespace paddle::trainer {
 namespace {
@@ -103,11 +106,20 @@ std::string gpu_of(const Model& model) {
   return lane ? lane->device->card().uuid : "";
 }
 
-Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobConfig& job,
-                                                             const wire::ParameterSet& parameters,
-                                                             const TrainOptions& options,
-                                                             Model& model,
-                                                             const OnWaiting& on_waiting) {
+// Cuts lie behind what the lives of a trainer keep else.
+std::optional<strategy::GroupCuts::Options> cuts_of(const config::JobConfig& job,
+                                                    const wire::ParameterSet& parameters,
+                                                    const Model& model, const UniqueFd& memory) {
+  if (!memory || !parameters.trainers_return() || parameters.snapshot_seconds() == 0) return {};
+  return strategy::GroupCuts::Options{.memory = UniqueFd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)),
+                                      .offset = KeptPush::end_of_counts(model.empty_tally()),
+                                      .period = std::chrono::seconds(parameters.snapshot_seconds()),
+                                      .batches = job.train.log_period};
+}
+
+Result<std::unique_ptr<strategy::GroupClient>> connect_group(
+    const config::JobConfig& job, const wire::ParameterSet& parameters, const TrainOptions& options,
+    Model& model, const OnWaiting& on_waiting, const UniqueFd& memory) {
   std::unique_ptr<collective::Group> group;
   if (options.on_card) {
     PADDLE_TRY(group, group_of_one(options));
@@ -138,7 +150,7 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(const config::JobCo
       parameters, std::move(group), std::move(dense),
       {job.train.passes, job.train.saving_period, job.train.has_decisions(),
        static_cast<std::uint32_t>(job.uneven), job.bf16_wire && !options.on_card},
-      std::move(card));
+      std::move(card), cuts_of(job, parameters, model, memory));
 }
 
 // The trainers of one address are on one node. One that is alone there pushes as ever.
@@ -164,17 +176,15 @@ Result<std::unique_ptr<client::ParameterClient>> join_with_node(
   return client;
 }
 
-Result<std::unique_ptr<client::ParameterClient>> join_group(const config::JobConfig& job,
-                                                            const wire::ParameterSet& parameters,
-                                                            const TrainOptions& options,
-                                                            Model& model,
-                                                            const OnWaiting& on_waiting) {
+Result<std::unique_ptr<client::ParameterClient>> join_group(
+    const config::JobConfig& job, const wire::ParameterSet& parameters, const TrainOptions& options,
+    Model& model, const OnWaiting& on_waiting, const UniqueFd& memory) {
   std::unique_ptr<client::ShardClient> tables;
   if (!options.pservers.empty()) {
     PADDLE_TRY(tables, join_shards(job, parameters, options, model.team()));
   }
   PADDLE_TRY(std::unique_ptr<strategy::GroupClient> group,
-             connect_group(job, parameters, options, model, on_waiting));
+             connect_group(job, parameters, options, model, on_waiting, memory));
   std::unique_ptr<client::ParameterClient> client;
   if (tables) {
     client = std::make_unique<strategy::HybridClient>(std::move(group), std::move(tables));
@@ -237,8 +247,11 @@ Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptio
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
                                                           const wire::ParameterSet& parameters,
                                                           const TrainOptions& options, Model& model,
-                                                          const OnWaiting& on_waiting) {
-  if (joins_group(job, options)) return join_group(job, parameters, options, model, on_waiting);
+                                                          const OnWaiting& on_waiting,
+                                                          const UniqueFd& memory) {
+  if (joins_group(job, options)) {
+    return join_group(job, parameters, options, model, on_waiting, memory);
+  }
   if (joins_node(job, options))
     return join_with_node(job, parameters, options, model.team(), on_waiting);
   PADDLE_TRY(std::unique_ptr<client::ParameterClient> client,

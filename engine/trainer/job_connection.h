@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "base/fd.h"
 #include "engine/trainer/connection.h"
 #include "engine/trainer/model.h"
 
@@ -22,10 +23,12 @@ Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptio
 using OnWaiting = std::function<void(std::span<const std::uint32_t> trainers, Duration waited)>;
 
 // Connects to all pservers, and to the trainers of its group if it joins one. Errors name the one
-// that cannot be reached. on_waiting is called about once a second of waiting.
+// that cannot be reached. on_waiting is called about once a second of waiting. `memory` is that of
+// all lives of this trainer, or empty.
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
                                                           const wire::ParameterSet& parameters,
                                                           const TrainOptions& options, Model& model,
-                                                          const OnWaiting& on_waiting);
+                                                          const OnWaiting& on_waiting,
+                                                          const UniqueFd& memory);
 
 }  // namespace paddle::trainer

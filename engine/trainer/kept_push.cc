@@ -61,13 +61,13 @@ KeptPush::~KeptPush() {
   if (mapped_ != nullptr) ::munmap(mapped_, mapped_bytes_);
 }
 
-std::uint64_t KeptPush::tally_bytes() const {
-  const Tally& tally = options_.empty_tally;
-  return rounded((tally.counts.size() + tally.sums.size()) * sizeof(std::uint64_t), kPageBytes);
+std::uint64_t KeptPush::slot_offset(std::size_t slot, const Tally& tally) {
+  const std::size_t entries = tally.counts.size() + tally.sums.size();
+  return kPageBytes + slot * rounded(entries * sizeof(std::uint64_t), kPageBytes);
 }
 
-std::uint64_t KeptPush::slot_offset(std::size_t slot) const {
-  return kPageBytes + slot * tally_bytes();
+std::uint64_t KeptPush::end_of_counts(const Tally& empty_tally) {
+  return slot_offset(kSlots, empty_tally) + kIndexBytes;
 }
 
 std::uint64_t KeptPush::rows_offset() const {

@@ -77,6 +77,8 @@ class KeptPush {
   // When the first life of a trainer with this memory asked, by the clock of all processes since
   // the machine's boot; `now` without memory.
   static TimePoint first_begin(const UniqueFd& memory, TimePoint now);
+  // Where other memory of a trainer may begin that keeps no push, only counts.
+  static std::uint64_t end_of_counts(const Tally& empty_tally);
   // Whether the life before, whose memory this is, was leaving.
   static bool was_leaving(const UniqueFd& memory);
 
@@ -117,8 +119,10 @@ class KeptPush {
   Status write(ByteSpan bytes, std::uint64_t offset) const;
   Status write_header();
   Status write_rows(std::span<const client::SparseRows> rows);
-  std::uint64_t tally_bytes() const;
-  std::uint64_t slot_offset(std::size_t slot) const;
+  static std::uint64_t slot_offset(std::size_t slot, const Tally& tally);
+  std::uint64_t slot_offset(std::size_t slot) const {
+    return slot_offset(slot, options_.empty_tally);
+  }
   std::uint64_t rows_offset() const;
 
   Options options_;

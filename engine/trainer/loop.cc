@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ranges>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -237,17 +238,16 @@ Status Loop::check_divergence(double cost) {
 
 Status Loop::log_progress(std::uint32_t pass) {
   const Reading since_start = model_.read(since_start_);
-  const Reading since_log = model_.read(since_log_);
-  log_info("{}", progress_line(pass, batch_, since_start, since_log));
+  const Reading since_log = model_.read(std::exchange(since_log_, Score()));
   const TimePoint now = std::chrono::steady_clock::now();
+  const Duration took = now - std::exchange(logged_at_, now);
+  const Duration busy = busy_ - std::exchange(busy_at_log_, busy_);
+  if (batch_ < batches_counted_) return {};  // a life that came further has told it
+  log_info("{}", progress_line(pass, batch_, since_start, since_log));
   JsonObject more;
   more.add("current_cost", since_log.cost).add("first_cost", first_cost_);
-  more.add("examples_per_second", examples_per_second(since_log.samples, now - logged_at_));
-  more.add("examples_per_busy_second",
-           examples_per_second(since_log.samples, busy_ - busy_at_log_));
-  since_log_ = Score();
-  busy_at_log_ = busy_;
-  logged_at_ = now;
+  more.add("examples_per_second", examples_per_second(since_log.samples, took));
+  more.add("examples_per_busy_second", examples_per_second(since_log.samples, busy));
   more.add("pass_done", pass_done()).add("passes", options_.train.passes);
   metrics_.write("train", pass, batch_, since_start, more);
   return check_divergence(since_log.cost);

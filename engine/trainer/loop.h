@@ -31,8 +31,9 @@ struct LoopOptions {
   std::uint64_t seed = 1;
   std::uint32_t trainer_id = 0;  // trainer 0 tests and saves for all
   std::uint32_t start_pass = 0;
-  std::uint64_t batches_done = 0;   // of start_pass, by earlier runs
-  bool begins_within_pass = false;  // some trainer has done a batch of start_pass; of trainer 0
+  std::uint64_t batches_done = 0;  // of start_pass, by earlier runs
+  // Some trainer has done a batch of start_pass; of trainer 0, and of all ranks of a group.
+  bool begins_within_pass = false;
   // The pass before start_pass ended while the pservers ran, perhaps without this life of the
   // trainer, and all trainers have met so many times since.
   bool repeats_pass_end = false;

@@ -117,7 +117,7 @@ Status Loop::end_early(std::uint32_t pass) {
 Status Loop::decide_at_start() {
   if (options_.start_pass == 0 || options_.start_pass >= options_.train.passes) return {};
   const std::uint32_t pass = options_.start_pass - 1;
-  const bool is_within = options_.batches_done > 0;
+  const bool is_within = options_.batches_done > 0 || options_.begins_within_pass;
   if (options_.meetings_done > 0) return is_within ? Status() : hear_again(pass);
   if (!is_within && !early_stop_.has_test(pass)) PADDLE_TRY_STATUS(test(pass));
   return decide(pass);

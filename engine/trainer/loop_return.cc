@@ -1,4 +1,6 @@
 // A trainer that comes back in a job that is running: it takes up what its earlier life has left.
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -36,12 +38,14 @@ Status Loop::repeat_push() {
 }
 
 void Loop::restore(std::uint32_t pass) {
-  const auto last = options_.kept->last_counts(pass);
-  if (!last || last->first < batch_) return;
-  batches_counted_ = last->first;
-  since_start_ = last->second.score;
-  first_cost_ = last->second.first_cost;
-  has_first_cost_ = true;
+  auto last = options_.kept->last_counts(pass);
+  if (last && last->first >= batch_) {
+    batches_counted_ = last->first;
+    since_start_ = last->second.score;
+  } else if (pass > 0) {
+    last = options_.kept->last_counts(pass - 1);
+  }
+  if (last && !std::exchange(has_first_cost_, true)) first_cost_ = last->second.first_cost;
 }
 
 // Ports that have gone on from the meeting after a save hold what comes after it.

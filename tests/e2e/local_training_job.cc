@@ -249,7 +249,7 @@ void Job::write_clicks(int shards, int records) {
 std::vector<std::string> Job::train_arguments(const std::string& name, int trainer,
                                               const std::vector<std::string>& flags) const {
   std::vector<std::string> arguments{
-      PADDLE_PROGRAM,
+      trainer_program_,
       "train",
       "--config=" + folder_ / "job.toml",
       "--save_dir=" + save_dir(name),

@@ -39,6 +39,9 @@ std::vector<std::string> with(std::vector<std::string> flags, const std::vector<
 
 class Job {
  public:
+  explicit Job(std::string trainer_program = PADDLE_PROGRAM)
+      : trainer_program_(std::move(trainer_program)) {}
+
   struct Running {
     std::vector<Process> pservers, trainers;
   };
@@ -83,6 +86,7 @@ class Job {
                                            const std::vector<std::string>& flags) const;
 
   TemporaryFolder folder_;
+  std::string trainer_program_;
 };
 
 }  // namespace paddle::test

@@ -75,15 +75,17 @@ class Supervised {
 
 inline std::unique_ptr<Supervised> supervised_trainer(Job& job, const std::string& name,
                                                       const Shape& shape, int id, int port,
-                                                      const std::vector<std::string>& flags) {
+                                                      const std::vector<std::string>& flags,
+                                                      std::vector<std::string> environment = {}) {
+  environment.emplace_back("PATH=/usr/bin:/bin");
   const auto memory = std::make_shared<UniqueFd>(::memfd_create("lives", 0));
   return std::make_unique<Supervised>([=, &job](int life) {
     std::vector<std::string> all = flags;
     all.push_back(fmt::format("--incarnation={}", life));
     all.push_back(fmt::format("--resume={}", life > 1));
-    return job.start_trainer(
-        name, shape, id, port, all,
-        {"PATH=/usr/bin:/bin", fmt::format("PADDLECTL_MEMORY_FD={}", memory->get())});
+    std::vector<std::string> variables = environment;
+    variables.push_back(fmt::format("PADDLECTL_MEMORY_FD={}", memory->get()));
+    return job.start_trainer(name, shape, id, port, all, variables);
   });
 }
 

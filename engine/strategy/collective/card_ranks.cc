@@ -89,6 +89,7 @@ Status CardRanks::start() {
   PADDLE_TRY_STATUS(values_.reserve(elements));
   PADDLE_TRY_STATUS(gradients_.reserve(elements));
   PADDLE_TRY_STATUS(state_.reserve(elements * state_width_));
+  room_floats_ = longest;
   PADDLE_TRY_STATUS(room_.reserve(longest));
   PADDLE_TRY_STATUS(turn_->updates.reserve(updated_.size()));
   PADDLE_TRY_STATUS(turn_->on_card.reserve(updated_.size()));
@@ -157,9 +158,11 @@ CardRanks::Bucket& CardRanks::bucket_of(std::uint32_t parameter) {
 }
 
 float* CardRanks::at(std::uint32_t parameter, std::uint32_t plane) const {
-  const std::size_t offset = layout_.parameter(parameter).begin;
-  if (plane == 0) return values_.data() + offset;
-  return state_.data() + (plane - 1) * layout_.elements() + offset;
+  return this->plane(plane) + layout_.parameter(parameter).begin;
+}
+
+float* CardRanks::plane(std::uint32_t number) const {
+  return number == 0 ? values_.data() : state_.data() + (number - 1) * layout_.elements();
 }
 
 Status CardRanks::write(float* to, std::span<const float> from) {

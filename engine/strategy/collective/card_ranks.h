@@ -47,6 +47,9 @@ class CardRanks final : public DenseRanks {
                 std::span<float> into) override;
   Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                 std::span<const float> from, std::uint64_t update_count) override;
+  std::uint64_t part_floats() const override { return part(group_.rank()).size() * planes(); }
+  Status read_part(const Put& put) override;
+  Status restore_parts(const Take& take, std::span<const std::uint64_t> update_counts) override;
   void interrupt(const Error& why) override;
 
   std::uint64_t update_count(std::uint32_t parameter) const override {
@@ -81,6 +84,12 @@ class CardRanks final : public DenseRanks {
   Bucket& bucket_of(std::uint32_t parameter);
   // Gradients of the range times this rank's share.
   void weigh(device::StreamHandle stream, ElementRange range, float share);
+  std::uint64_t planes() const { return 1 + state_width_; }
+  // Of all elements, the rank's own in a cut.
+  ElementRange part(std::uint32_t rank) const;
+  float* plane(std::uint32_t number) const;
+  // use(elements) for parts of a range that the room can take.
+  Status in_turns(ElementRange range, const std::function<Status(ElementRange)>& use);
   // First float of a plane of a parameter.
   float* at(std::uint32_t parameter, std::uint32_t plane) const;
   Status write(float* to, std::span<const float> from);
@@ -100,6 +109,7 @@ class CardRanks final : public DenseRanks {
   device::CardMemory<float> gradients_;
   device::CardMemory<float> state_;   // planes of all elements
   device::PinnedMemory<float> room_;  // for what goes to the host or comes from it
+  std::uint64_t room_floats_ = 0;
   std::unique_ptr<Turn> turn_;
   std::optional<device::Event> done_;
   bool is_under_way_ = false;

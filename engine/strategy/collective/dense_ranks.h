@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -43,6 +44,16 @@ class DenseRanks {
   // Gives all ranks the root's, with the number of updates that led to it.
   virtual Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                         std::span<const float> from, std::uint64_t update_count) = 0;
+
+  // The rank's own part of the values and the optimizer's state: those of all ranks are everything.
+  // It is the same in every life of the rank. Only where is_settled(), which is alike on all.
+  using Put = std::function<Status(std::span<const float> next)>;
+  using Take = std::function<Status(std::span<float> next)>;
+  virtual std::uint64_t part_floats() const = 0;
+  virtual Status read_part(const Put& put) = 0;
+  // Every rank brings its own part, and has all that it needs afterwards.
+  virtual Status restore_parts(const Take& take, std::span<const std::uint64_t> update_counts) = 0;
+  virtual bool is_settled() const { return true; }
 
   // Ends a wait of theirs for other ranks, beside those for the group. Any thread.
   virtual void interrupt(const Error&) {}

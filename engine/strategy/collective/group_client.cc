@@ -28,55 +28,49 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
                        hash_combine(kBucketElements, group_->has_levels() ? 1 : 0)),
           hash_combine(hash_combine(flags.passes, flags.saving_period),
                        hash_combine((flags.packs ? 2 : 0) + flags.has_decisions, flags.uneven)))),
-      cursors_(group_->size()),
-      pass_batches_(group_->size()) {}
+      place_(group_->size()) {}
 
 Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
                                                          std::unique_ptr<collective::Group> group,
                                                          HostRanks::Options options,
                                                          const Flags& flags,
-                                                         std::optional<CardRanks::Options> card) {
+                                                         std::optional<CardRanks::Options> card,
+                                                         std::optional<GroupCuts::Options> cuts) {
   PADDLE_TRY_STATUS(parameter::validate(set));
   if (set.num_trainers() != group->size()) {
     return Error{Errc::kUsage, fmt::format("a group of {} ranks for {} trainers", group->size(),
                                            set.num_trainers())};
   }
   std::unique_ptr<GroupClient> client(new GroupClient(std::move(set), std::move(group), flags));
-  options.packs = flags.packs;
-  const bool is_local = LocalRounds::are_of(client->set_);
-  if (flags.packs && (is_local || client->group_->has_levels())) {
-    return client->fail({Errc::kUsage, "a wire of bf16 is neither for local_sgd nor node_groups"});
-  }
-  if (card && !is_local && !flags.packs && !client->group_->has_levels() &&
-      CardRanks::can_keep(client->set_)) {
-    auto ranks = CardRanks::create(client->set_, *client->group_, *std::move(card));
-    if (!ranks) return client->fail(std::move(ranks).error());
-    client->ranks_ = *std::move(ranks);
-    return client;
-  }
-  if (is_local) options.floats_beside = LocalRounds::floats_of_element(client->set_);
-  auto ranks = HostRanks::create(client->set_, *client->group_, std::move(options));
-  if (!ranks) return client->fail(std::move(ranks).error());
-  if (is_local) client->local_.emplace(client->set_, **ranks);
-  client->ranks_ = *std::move(ranks);
+  const std::uint64_t bytes_max = options.bytes_max;
+  const Status made = client->make_ranks(std::move(options), flags, std::move(card));
+  if (!made) return client->fail(made.error());
+  PADDLE_TRY_STATUS(client->go_back(std::move(cuts), bytes_max));
   return client;
+}
+
+Status GroupClient::make_ranks(HostRanks::Options options, const Flags& flags,
+                               std::optional<CardRanks::Options> card) {
+  options.packs = flags.packs;
+  const bool is_local = LocalRounds::are_of(set_);
+  if (flags.packs && (is_local || group_->has_levels())) {
+    return Error{Errc::kUsage, "a wire of bf16 is neither for local_sgd nor node_groups"};
+  }
+  if (card && !is_local && !flags.packs && !group_->has_levels() && CardRanks::can_keep(set_)) {
+    PADDLE_TRY(ranks_, CardRanks::create(set_, *group_, *std::move(card)));
+    return {};
+  }
+  if (is_local) options.floats_beside = LocalRounds::floats_of_element(set_);
+  PADDLE_TRY(auto ranks, HostRanks::create(set_, *group_, std::move(options)));
+  if (is_local) local_.emplace(set_, *ranks);
+  ranks_ = std::move(ranks);
+  return {};
 }
 
 Error GroupClient::fail(Error why) {
   group_->abort(why);
   if (ranks_) ranks_->interrupt(why);
   return why;
-}
-
-client::JobProgress GroupClient::progress() const {
-  client::JobProgress progress;
-  progress.samples = samples_;
-  progress.passes = passes_;
-  progress.batches = pass_batches_[group_->rank()];
-  progress.passes_loaded = passes_loaded_;
-  progress.pauses = pauses_;
-  progress.furthest = {passes_, pauses_, progress.batches};
-  return progress;
 }
 
 Status GroupClient::pull_dense(std::span<client::DenseParameter> parameters) {
@@ -96,7 +90,7 @@ Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepI
   // State is fetched in the midst of a test or a save.
   const bool ends_work = wish < Wish::kState;
   if (ends_work && std::exchange(is_busy_, false)) group_->set_activity("");
-  own.step = step_;
+  own.step = place_.step;
   own.plan_hash = plan_hash_;
   own.wish = static_cast<std::uint32_t>(wish);
   const std::span<float> carried = ranks_->carried();
@@ -125,12 +119,13 @@ Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own
     if (!root) {
       for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
         if (infos[rank].wish == static_cast<std::uint32_t>(wish)) continue;
-        return fail(Error{Errc::kFailed,
-                          fmt::format("{} and {} are at different places of the job (step {})",
-                                      group_->name(rank), group_->name(group_->rank()), step_),
-                          "this is a bug"});
+        return fail(
+            Error{Errc::kFailed,
+                  fmt::format("{} and {} are at different places of the job (step {})",
+                              group_->name(rank), group_->name(group_->rank()), place_.step),
+                  "this is a bug"});
       }
-      for (const collective::StepInfo& info : infos) pass_.cost += info.cost;
+      for (const collective::StepInfo& info : infos) place_.pass.cost += info.cost;
       return infos;
     }
     std::ranges::copy(kept_, ranks_->carried().begin());
@@ -176,16 +171,8 @@ Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
   return fetch(Wish::kAverages, sink);
 }
 
-Status GroupClient::repeat_push(std::uint64_t, std::uint64_t, double,
-                                std::span<client::DenseParameter>, std::span<client::SparseRows>) {
-  return Error{Errc::kUsage, "a rank's push cannot be repeated"};
-}
-
-void GroupClient::repeat_end(client::PassEnd) {
-  PADDLE_CHECK(false);  // progress() never asks for it
-}
-
 Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::PassEnd end) {
+  if (std::exchange(repeats_end_, false)) return place_.ended;
   const bool is_finite =
       std::ranges::all_of(tally.sums, [](double sum) { return std::isfinite(sum); });
   if (!is_finite) {
@@ -200,7 +187,8 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   bool is_over = false;
   const TimePoint begun = std::chrono::steady_clock::now();
   while (!pauses && !is_over) {
-    PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.stop = asks_to_stop_, .out_of_data = true}));
+    PADDLE_TRY(const Infos infos,
+               meet(Wish::kStep, {.stop = asks_to_stop_, .out_of_data = true, .cut = wants_cut()}));
     is_over = std::ranges::all_of(infos, &collective::StepInfo::out_of_data);
     if (is_over) break;
     tell_others_train(infos, std::chrono::steady_clock::now() - begun);
@@ -213,19 +201,11 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   // A job that goes on from a snapshot of this place begins with just this.
   PADDLE_TRY_STATUS(ranks_->settle());
   PADDLE_TRY(Tally all, group_->sum(tally));
-  client::PassTotals totals = pass_;
-  totals.tally = std::move(all);
-  totals.paused = is_paused_ = pauses;
+  is_paused_ = pauses;
   if (local_) local_->end_pass(pauses ? client::PassEnd::kPause : end);
-  if (pauses) {
-    ++pauses_;
-    return totals;
-  }
-  ++passes_;
-  begun_ = {samples_, passes_};
-  pauses_ = 0;
-  pass_ = {};
-  std::ranges::fill(pass_batches_, 0);
+  client::PassTotals totals = place_.end_pass(std::move(all), pauses);
+  // A job that is to stop goes on from a snapshot, or from the cut before.
+  if (!place_.is_within_pass()) keep_cut();
   return totals;
 }
 

@@ -7,6 +7,9 @@
 //
 // Where the set has dense parameters as deltas, ranks train copies of their own, and a round sums
 // their moves (local_rounds.h).
+//
+// Where the set says that trainers return, a rank that was lost comes back, and the others join a
+// new group with it: all go back to the newest cut that each of them has kept (group_cuts.h).
 #pragma once
 
 #include <atomic>
@@ -14,7 +17,9 @@
 #include "engine/client/parameter_client.h"
 #include "engine/client/snapshots/snapshot_parts.h"
 #include "engine/strategy/collective/card_ranks.h"
+#include "engine/strategy/collective/group_place.h"
 #include "engine/strategy/collective/local_rounds.h"
+#include "engine/strategy/group_cuts.h"
 
 namespace paddle::strategy {
 
@@ -29,14 +34,16 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
     bool packs = false;  // as in HostRanks::Options
   };
   // Dense parameters are kept on the card, if there is one and what the job does with them can be
-  // done there. kUsage, kResource.
+  // done there. kUsage, kResource. `cuts`: where this rank keeps them, if the set's trainers
+  // return.
   static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
                                                      std::unique_ptr<collective::Group> group,
                                                      HostRanks::Options options, const Flags& flags,
-                                                     std::optional<CardRanks::Options> card = {});
+                                                     std::optional<CardRanks::Options> card = {},
+                                                     std::optional<GroupCuts::Options> cuts = {});
 
   Status ready() override;
-  client::JobProgress progress() const override;
+  client::JobProgress progress() const override { return place_.progress(group_->rank()); }
   Status pull_dense(std::span<client::DenseParameter> parameters) override;
   Status pull_rows(std::span<client::SparseRows> rows) override;
   Status pull_averages(std::span<client::DenseParameter> dense,
@@ -44,7 +51,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Status begin_push(std::uint64_t num_samples) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
-  // A rank that was lost does not come back alone.
+  // No push is kept: all go back.
   Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
                      std::span<client::DenseParameter> dense,
                      std::span<client::SparseRows> sparse) override;
@@ -76,12 +83,14 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   using Infos = std::span<const collective::StepInfo>;
 
   GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Group> group, const Flags& flags);
+  Status make_ranks(HostRanks::Options options, const Flags& flags,
+                    std::optional<CardRanks::Options> card);
 
   Status load(const std::string& directory) override;
   Status resume(const snapshot::SnapshotReader& snapshot) override;
   Result<snapshot::SnapshotInfo> info() override;
   Status add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) override;
-  Result<std::uint64_t> leader_batches() override { return pass_batches_[0]; }
+  Result<std::uint64_t> leader_batches() override { return place_.pass_batches[0]; }
 
   // A failure of this rank that the others cannot do without.
   Error fail(Error why);
@@ -93,8 +102,6 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   // Of the lowest rank that wants state, if any does.
   static std::optional<std::uint32_t> first_wish(Infos infos);
   Status serve(std::uint32_t root, Wish wish, Sink* sink);
-  Status check_samples(std::uint64_t samples) const;
-  Status check_push(const client::PushTotals& totals, const std::string& above) const;
   // A round with gradients, or with the moves of copies.
   Status push_round(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
   Status push_moves();
@@ -103,11 +110,16 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   std::vector<float> shares_of(Infos infos) const;
   Status apply(Infos infos);
 
+  // group_return.cc
+  Status go_back(std::optional<GroupCuts::Options> options, std::uint64_t bytes_max);
+  Status restore(const GroupCuts::Mark& mark);
+  bool wants_cut() const;
+  void keep_cut();
+
   Status load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes);
   Status load_from_root(const wire::LoadBegin& place);
   Status spread(std::uint32_t parameter, std::span<const float> value, std::span<const float> state,
                 std::uint64_t update_count);
-  void go_to(const wire::LoadBegin& place);
   Status send_start(const wire::LoadBegin* place);
   Result<std::optional<wire::LoadBegin>> receive_start();
 
@@ -123,16 +135,10 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   bool is_busy_ = false;
   bool is_paused_ = false;
 
-  // Of all ranks alike.
-  std::uint64_t step_ = 0;
-  std::uint64_t samples_ = 0;
-  std::uint64_t passes_ = 0;
-  std::uint64_t passes_loaded_ = 0;
-  optim::Progress begun_;  // before this pass, or this part of it
-  std::uint64_t pauses_ = 0;
-  std::vector<std::uint64_t> cursors_;       // pushes ever, by rank
-  std::vector<std::uint64_t> pass_batches_;  // by rank
-  client::PassTotals pass_;
+  GroupPlace place_;
+  std::unique_ptr<GroupCuts> cuts_;  // null: this rank keeps none
+  std::uint64_t cut_number_ = 0;
+  bool repeats_end_ = false;
   std::atomic<bool> asks_to_stop_ = false;
   std::atomic<bool> stop_asked_ = false;
 };

@@ -1,4 +1,5 @@
 // Pushes to a group: rounds of all ranks, and the updates that they lead to.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -9,35 +10,39 @@
 #include "engine/strategy/collective/group_client.h"
 
 namespace paddle::strategy {
+namespace {
 
-Status GroupClient::check_push(const client::PushTotals& totals, const std::string& above) const {
-  const std::uint64_t batch = cursors_[group_->rank()] + 1;
+Status check_samples(std::uint64_t samples) {
+  if (samples <= parameter::kCounterMax) return {};
+  return Error{Errc::kUsage, fmt::format("{} samples in a batch", samples)};
+}
+
+Status check_push(std::uint32_t rank, std::uint64_t batch, const client::PushTotals& totals,
+                  const std::string& above) {
   if (!above.empty()) {
     return Error{Errc::kFailed,
                  fmt::format("trainer {} pushed a gradient of '{}' that is not finite, or would "
                              "make its values so (batch {})",
-                             group_->rank(), above, batch),
+                             rank, above, batch),
                  "lower the learning rate or look at the data of this batch"};
   }
   if (!std::isfinite(totals.cost)) {
     return Error{Errc::kFailed,
-                 fmt::format("trainer {} pushed a cost of {} (batch {})", group_->rank(),
-                             totals.cost, batch),
+                 fmt::format("trainer {} pushed a cost of {} (batch {})", rank, totals.cost, batch),
                  "lower the learning rate or look at the data of this batch"};
   }
   return check_samples(totals.samples);
 }
 
-Status GroupClient::check_samples(std::uint64_t samples) const {
-  if (samples <= parameter::kCounterMax) return {};
-  return Error{Errc::kUsage, fmt::format("{} samples in a batch", samples)};
-}
+}  // namespace
 
 // The round of the push, which tells all but the cost.
 Status GroupClient::begin_push(std::uint64_t num_samples) {
   if (local_ || !ranks_->sums_early()) return {};
   if (const Status checked = check_samples(num_samples); !checked) return fail(checked.error());
-  PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.samples = num_samples, .stop = asks_to_stop_}));
+  PADDLE_TRY(
+      const Infos infos,
+      meet(Wish::kStep, {.samples = num_samples, .stop = asks_to_stop_, .cut = wants_cut()}));
   begun_push_.assign(infos.begin(), infos.end());
   if (collective::total_samples(infos) == 0) return {};
   if (const Status begun = ranks_->begin_sum(shares_of(infos)); !begun) return fail(begun.error());
@@ -52,7 +57,7 @@ Status GroupClient::push(std::uint64_t num_samples, double cost_sum,
   }
   const client::PushTotals totals{.samples = num_samples, .cost = cost_sum};
   if (!local_) return push_round(totals, dense);
-  local_->add(totals, begun_, dense);
+  local_->add(totals, place_.begun, dense);
   if (!local_->is_round_due()) return {};
   PADDLE_TRY_STATUS(push_moves());
   local_->copy_to(dense);
@@ -67,17 +72,20 @@ Status GroupClient::push_moves() {
 Status GroupClient::push_round(const client::PushTotals& totals,
                                std::span<client::DenseParameter> dense) {
   PADDLE_TRY(const std::string above, ranks_->take(dense));
-  if (const Status checked = check_push(totals, above); !checked) return fail(checked.error());
+  const std::uint32_t rank = group_->rank();
+  const Status checked = check_push(rank, place_.cursors[rank] + 1, totals, above);
+  if (!checked) return fail(checked.error());
   if (!begun_push_.empty()) {
     const auto infos = std::exchange(begun_push_, {});
-    PADDLE_CHECK(infos[group_->rank()].samples == totals.samples);
+    PADDLE_CHECK(infos[rank].samples == totals.samples);
     cost_untold_ = totals.cost;
     return apply(infos);
   }
   PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.samples = totals.samples,
                                                    .cost = totals.cost,
                                                    .batches = totals.batches,
-                                                   .stop = asks_to_stop_}));
+                                                   .stop = asks_to_stop_,
+                                                   .cut = wants_cut()}));
   return apply(infos);
 }
 
@@ -88,28 +96,20 @@ std::vector<float> GroupClient::shares_of(Infos infos) const {
 
 // As a shard counts and applies a round of pushes.
 Status GroupClient::apply(Infos infos) {
-  for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
-    const collective::StepInfo& info = infos[rank];
-    if (info.stop) stop_asked_ = true;
-    if (info.out_of_data) continue;
-    ++cursors_[rank];
-    pass_batches_[rank] += info.batches;
-    pass_.dense.batches += info.batches;
-    ++pass_.dense.pushes;
-    pass_.samples += info.samples;
-    samples_ += info.samples;
-  }
-  pass_.dense.lags = {pass_.dense.pushes};
+  if (std::ranges::any_of(infos, &collective::StepInfo::stop)) stop_asked_ = true;
+  place_.count(infos);
   const auto shares = shares_of(infos);
   const bool has_samples = collective::total_samples(infos) > 0;
   // A move has the learning rate in it.
-  const float rate = local_ ? 1 : optim::learning_rate(set_.optimizer(), {samples_, passes_});
+  const float rate =
+      local_ ? 1 : optim::learning_rate(set_.optimizer(), {place_.samples, place_.passes});
   if (has_samples) {
     // The others wait for this rank, and are to hear its own words.
     if (const Status updated = ranks_->update(shares, rate); !updated) return fail(updated.error());
     if (local_) local_->on_round();
   }
-  ++step_;
+  ++place_.step;
+  if (infos[0].cut) keep_cut();
   return {};
 }
 

@@ -25,14 +25,12 @@ bool are_finite(std::span<const float> values) {
 Result<snapshot::SnapshotInfo> GroupClient::info() {
   snapshot::SnapshotInfo info;
   info.optimizer = set_.optimizer();
-  info.pass = passes_;
-  info.step = step_;
-  info.samples = samples_;
+  info.pass = place_.passes;
+  info.step = place_.step;
+  info.samples = place_.samples;
   info.seed = set_.seed();
-  info.trainer_cursors = cursors_;
-  const bool is_within =
-      is_paused_ && std::ranges::any_of(pass_batches_, [](std::uint64_t n) { return n > 0; });
-  if (is_within) info.pass_batches = pass_batches_;
+  info.trainer_cursors = place_.cursors;
+  if (is_paused_ && place_.is_within_pass()) info.pass_batches = place_.pass_batches;
   return info;
 }
 
@@ -59,7 +57,7 @@ Status GroupClient::load_as_root(const snapshot::SnapshotReader& snapshot, bool 
   auto place = source.place(resumes);
   if (!place) return fail(std::move(place).error());
   PADDLE_TRY_STATUS(send_start(&*place));
-  go_to(*place);
+  place_.go_to(*place);
   for (const std::uint32_t parameter : ranks_->layout().dense()) {
     auto dense = source.dense(parameter);
     if (!dense) return fail(std::move(dense).error());
@@ -74,7 +72,7 @@ Status GroupClient::load_as_root(const snapshot::SnapshotReader& snapshot, bool 
 }
 
 Status GroupClient::load_from_root(const wire::LoadBegin& place) {
-  go_to(place);
+  place_.go_to(place);
   for (const std::uint32_t parameter : ranks_->layout().dense()) {
     PADDLE_TRY_STATUS(spread(parameter, {}, {}, 0));
   }
@@ -92,18 +90,6 @@ Status GroupClient::spread(std::uint32_t parameter, std::span<const float> value
     PADDLE_TRY_STATUS(ranks_->spread(0, parameter, plane, from, update_count));
   }
   return {};
-}
-
-void GroupClient::go_to(const wire::LoadBegin& place) {
-  step_ = place.step();
-  samples_ = place.samples();
-  passes_ = passes_loaded_ = place.passes_finished();
-  begun_ = {samples_, passes_};
-  for (std::uint32_t rank = 0; rank < group_->size(); ++rank) {
-    const auto i = static_cast<int>(rank);
-    cursors_[rank] = i < place.cursors_size() ? place.cursors(i) : 0;
-    pass_batches_[rank] = i < place.pass_batches_size() ? place.pass_batches(i) : 0;
-  }
 }
 
 Status GroupClient::send_start(const wire::LoadBegin* place) {
@@ -139,12 +125,17 @@ Result<std::optional<wire::LoadBegin>> GroupClient::receive_start() {
 }
 
 Status GroupClient::ready() {
-  if (group_->rank() == 0) return send_start(nullptr);
-  for (;;) {
-    PADDLE_TRY(const std::optional<wire::LoadBegin> place, receive_start());
-    if (!place) return {};
-    PADDLE_TRY_STATUS(load_from_root(*place));
+  if (group_->rank() == 0) {
+    PADDLE_TRY_STATUS(send_start(nullptr));
+  } else {
+    for (;;) {
+      PADDLE_TRY(const std::optional<wire::LoadBegin> place, receive_start());
+      if (!place) break;
+      PADDLE_TRY_STATUS(load_from_root(*place));
+    }
   }
+  if (!place_.went_back) keep_cut();
+  return {};
 }
 
 }  // namespace paddle::strategy

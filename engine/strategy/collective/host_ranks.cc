@@ -249,4 +249,43 @@ Status HostRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint3
   return {};
 }
 
+std::uint64_t HostRanks::part_floats() const {
+  std::uint64_t elements = 0;
+  for (const Bucket& bucket : buckets_) elements += bucket.table.size();
+  return elements * (1 + state_width_);
+}
+
+Status HostRanks::read_part(const Put& put) {
+  PADDLE_CHECK(is_settled_);
+  for (const Bucket& bucket : buckets_) {
+    for (const Piece& piece : bucket.own) {
+      for (std::uint32_t plane = 0; plane <= state_width_; ++plane) {
+        PADDLE_TRY(const auto from, bucket.table.read(plane, piece.offset, piece.range.size()));
+        PADDLE_TRY_STATUS(put(from));
+      }
+    }
+  }
+  return {};
+}
+
+Status HostRanks::restore_parts(const Take& take, std::span<const std::uint64_t> update_counts) {
+  for (Bucket& bucket : buckets_) {
+    for (const Piece& piece : bucket.own) {
+      scratch_.resize(piece.range.size());
+      for (std::uint32_t plane = 0; plane <= state_width_; ++plane) {
+        PADDLE_TRY_STATUS(take(scratch_));
+        PADDLE_TRY_STATUS(
+            bucket.table.write(plane, piece.offset, scratch_, update_counts[piece.parameter]));
+      }
+    }
+  }
+  update_counts_.assign(update_counts.begin(), update_counts.end());
+  std::vector<collective::Pending> gathers;
+  for (Bucket& bucket : buckets_) {
+    copy_own_values(bucket);
+    gathers.push_back(group_.all_gather(part(values_, bucket.range)));
+  }
+  return wait_for(gathers);
+}
+
 }  // namespace paddle::strategy

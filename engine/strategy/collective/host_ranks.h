@@ -37,6 +37,11 @@ class HostRanks final : public DenseRanks {
   Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                 std::span<const float> from, std::uint64_t update_count) override;
 
+  std::uint64_t part_floats() const override;
+  Status read_part(const Put& put) override;
+  Status restore_parts(const Take& take, std::span<const std::uint64_t> update_counts) override;
+  bool is_settled() const override { return is_settled_; }
+
   std::uint64_t update_count(std::uint32_t parameter) const override {
     return update_counts_[parameter];
   }

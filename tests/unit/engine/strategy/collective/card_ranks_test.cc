@@ -119,14 +119,17 @@ using Work = std::function<void(CardTrainer&)>;
 // Runs `work` as every rank, each with a card of its own.
 void as_card_trainers(const wire::ParameterSet& set, const std::vector<std::uint64_t>& sizes,
                       const Work& work, const std::string& resumed = "",
-                      std::uint64_t first_seed = 0) {
+                      std::uint64_t first_seed = 0, const Memories* memories = nullptr) {
   collective::as_ranks(
       collective::options_of(set.num_trainers()), [&](collective::GroupOptions options) {
         const std::uint32_t rank = options.rank;
         RankCard card(rank, first_seed);
         auto group = collective::Group::join(std::move(options), collective::soon());
         ASSERT_TRUE(group) << group.error().message;
-        auto made = GroupClient::create(set, *std::move(group), {}, {}, card.options());
+        std::optional<GroupCuts::Options> cuts;
+        if (memories != nullptr) cuts = memories->of(rank);
+        auto made =
+            GroupClient::create(set, *std::move(group), {}, {}, card.options(), std::move(cuts));
         ASSERT_TRUE(made) << made.error().message;
         client::ParameterClient& client = **made;
         if (rank == 0 && !resumed.empty()) {
@@ -182,6 +185,30 @@ std::vector<std::string> method_names() {
   for (const optim::Method& method : optim::methods()) names.emplace_back(method.name);
   return names;
 }
+TEST_P(OnCards, LostTrainersComeBackToACutWithTheBitsOfAShard) {
+  const auto& [method, trainers] = GetParam();
+  const auto set = returning(set_of(method, kSliced, trainers));
+  const std::vector<std::uint64_t> batches(trainers, 4);
+  OnShard shard(set);
+  run_on_shard(shard, batches);
+  const Memories memories(trainers);
+  const auto is_lost = [](CardTrainer& rank) {
+    EXPECT_TRUE(rank.push());
+    (void)rank.push();  // others may end before it does
+  };
+  as_card_trainers(set, kSliced, is_lost, "", 0, &memories);
+  const auto comes_back = [&](CardTrainer& rank) {
+    EXPECT_TRUE(rank.client.progress().is_running);
+    rank.done = rank.client.progress().batches;
+    EXPECT_GE(rank.done, 1U);
+    rank.run_pass(4 - rank.done);
+    ASSERT_TRUE(rank.client.finish_pass({}));
+    rank.expect_values(shard);
+    EXPECT_TRUE(rank.client.leave());
+  };
+  as_card_trainers(set, kSliced, comes_back, "", 0, &memories);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Methods, OnCards, testing::Combine(testing::ValuesIn(method_names()), testing::Values(1U, 3U)),
     [](const auto& one) {

@@ -1,6 +1,9 @@
 // Trainers as ranks of a group, for which a shard tells what to expect.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "engine/strategy/collective/group_client.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/client/client_fixture.h"
@@ -15,6 +18,25 @@ inline std::vector<DenseParameter> parameters_of(const wire::ParameterSet& set) 
   for (std::uint32_t i = 0; i < all.size(); ++i) all[i].parameter = i;
   return all;
 }
+
+inline wire::ParameterSet returning(wire::ParameterSet set) {
+  set.set_trainers_return(true);
+  return set;
+}
+
+// The memory that supervisors keep for all lives of their trainers.
+struct Memories {
+  explicit Memories(std::uint32_t ranks) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) all.emplace_back(::memfd_create("cuts", 0));
+  }
+  // A cut after every step.
+  GroupCuts::Options of(std::uint32_t rank) const {
+    return {.memory = UniqueFd(::dup(all[rank].get())), .share = 0};
+  }
+  void lose(std::uint32_t rank) { all[rank] = UniqueFd(::memfd_create("cuts", 0)); }
+
+  std::vector<UniqueFd> all;
+};
 
 // A trainer in its place.
 struct Rank {

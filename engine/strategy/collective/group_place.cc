@@ -1,0 +1,127 @@
+#include "engine/strategy/collective/group_place.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace paddle::strategy {
+namespace {
+
+wire::GroupPass message_of(const client::PassTotals& totals) {
+  wire::GroupPass message;
+  message.set_samples(totals.samples);
+  message.set_cost(totals.cost);
+  message.set_pushes(totals.dense.pushes);
+  message.set_batches(totals.dense.batches);
+  return message;
+}
+
+client::PassTotals totals_of(const wire::GroupPass& message) {
+  client::PassTotals totals;
+  totals.samples = message.samples();
+  totals.cost = message.cost();
+  totals.dense.pushes = message.pushes();
+  totals.dense.batches = message.batches();
+  if (message.pushes() > 0) totals.dense.lags = {message.pushes()};
+  return totals;
+}
+
+Result<Tally> tally_of(const wire::GroupCut& cut) {
+  return decode_tally(as_bytes(cut.tally()), cut.tally_counts(), cut.tally_sums());
+}
+
+}  // namespace
+
+void GroupPlace::count(std::span<const collective::StepInfo> infos) {
+  for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
+    const collective::StepInfo& info = infos[rank];
+    if (info.out_of_data) continue;
+    ++cursors[rank];
+    pass_batches[rank] += info.batches;
+    pass.dense.batches += info.batches;
+    ++pass.dense.pushes;
+    pass.samples += info.samples;
+    samples += info.samples;
+  }
+  pass.dense.lags = {pass.dense.pushes};
+}
+
+const client::PassTotals& GroupPlace::end_pass(Tally all, bool is_pause) {
+  ended = pass;
+  ended.tally = std::move(all);
+  ended.paused = is_pause;
+  if (is_pause) {
+    ++pauses;
+    return ended;
+  }
+  ++passes;
+  begun = {samples, passes};
+  pauses = 0;
+  pass = {};
+  std::ranges::fill(pass_batches, 0);
+  return ended;
+}
+
+void GroupPlace::go_to(const wire::LoadBegin& place) {
+  step = place.step();
+  samples = place.samples();
+  passes = passes_loaded = place.passes_finished();
+  begun = {samples, passes};
+  for (std::uint32_t rank = 0; rank < cursors.size(); ++rank) {
+    const auto i = static_cast<int>(rank);
+    cursors[rank] = i < place.cursors_size() ? place.cursors(i) : 0;
+    pass_batches[rank] = i < place.pass_batches_size() ? place.pass_batches(i) : 0;
+  }
+}
+
+bool GroupPlace::is_whole(const wire::GroupCut& cut) {
+  return static_cast<bool>(tally_of(cut));
+}
+
+void GroupPlace::go_to(const wire::GroupCut& cut) {
+  go_to(cut.place());
+  passes_loaded = cut.passes_loaded();
+  pauses = cut.pauses();
+  pass = totals_of(cut.pass());
+  ended = totals_of(cut.ended());
+  ended.paused = cut.paused();
+  ended.tally = *tally_of(cut);
+  went_back = true;
+}
+
+void GroupPlace::write_to(wire::GroupCut& cut) const {
+  wire::LoadBegin& place = *cut.mutable_place();
+  place.set_step(step);
+  place.set_passes_finished(passes);
+  place.set_samples(samples);
+  for (const std::uint64_t cursor : cursors) place.add_cursors(cursor);
+  for (const std::uint64_t batches : pass_batches) place.add_pass_batches(batches);
+  cut.set_passes_loaded(passes_loaded);
+  cut.set_pauses(pauses);
+  *cut.mutable_pass() = message_of(pass);
+  if (is_within_pass()) return;
+  *cut.mutable_ended() = message_of(ended);
+  cut.set_paused(ended.paused);
+  cut.set_tally_counts(ended.tally.counts.size());
+  cut.set_tally_sums(ended.tally.sums.size());
+  const Bytes tally = encode(ended.tally);
+  cut.set_tally(tally.data(), tally.size());
+}
+
+client::JobProgress GroupPlace::progress(std::uint32_t rank) const {
+  client::JobProgress progress;
+  progress.samples = samples;
+  progress.passes = passes;
+  progress.batches = pass_batches[rank];
+  progress.is_running = went_back;
+  progress.passes_loaded = passes_loaded;
+  progress.pauses = pauses;
+  progress.is_within_pass = is_within_pass();
+  progress.furthest = {passes, pauses, progress.batches};
+  return progress;
+}
+
+bool GroupPlace::is_within_pass() const {
+  return std::ranges::any_of(pass_batches, [](std::uint64_t batches) { return batches > 0; });
+}
+
+}  // namespace paddle::strategy

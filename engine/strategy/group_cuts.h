@@ -1,0 +1,86 @@
+// Cuts of one rank: its part of the parameters at a step, in memory that outlives its process. All
+// ranks keep them at the same steps, so after a loss all can go back to one. The two newest stay: a
+// rank may be lost while it keeps the next one.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace paddle::strategy {
+
+class GroupCuts {
+ public:
+  struct Options {
+    UniqueFd memory;            // a file without a name, which other lives have too
+    std::uint64_t offset = 0;   // where cuts begin in it
+    Duration period{};          // between two within a pass
+    std::uint64_t batches = 1;  // they come at multiples of it, if that is soon enough
+    int share = 100;            // one of so many parts of the time, at most, is theirs
+  };
+  // Alike in all lives of the rank.
+  struct Shape {
+    std::uint64_t job = 0;  // a hash
+    std::uint64_t part_floats = 0;
+    std::uint64_t head_bytes_max = 0;
+  };
+  // A cut that is whole. Those of one step have one number and one hash on all ranks.
+  struct Mark {
+    std::uint64_t number = 0;  // 0: none; rises with every cut
+    std::uint64_t hash = 0;
+    friend bool operator==(const Mark&, const Mark&) = default;
+  };
+  static constexpr std::size_t kSlots = 2;
+  using Marks = std::array<Mark, kSlots>;
+  using Put = std::function<Status(std::span<const float> next)>;
+  using Take = std::function<Status(std::span<float> next)>;
+
+  GroupCuts(Options options, const Shape& shape) : options_(std::move(options)), shape_(shape) {}
+
+  Marks marks() const;
+  // The newest that every rank has; number 0: none.
+  static Mark newest_of_all(std::span<const Marks> ranks);
+  // Takes the place of the older one. Without memory for it, which is logged once, none are kept.
+  // `own` is the rank's own beside the head.
+  void keep(std::uint64_t number, const std::string& head, double own,
+            const std::function<Status(const Put&)>& read_part);
+  // Forgets all others.
+  void keep_only(const Mark& mark);
+  Result<std::string> head(const Mark& mark) const;
+  double own(const Mark& mark) const;
+  // use(take) gets the floats in the order in which they were put.
+  Status restore(const Mark& mark, const std::function<Status(const Take&)>& use) const;
+
+  // Whether it is time for the next one, after so many batches of the pass.
+  bool is_due(TimePoint now, std::uint64_t batch) const;
+
+ private:
+  struct Slot {
+    std::uint64_t magic = 0;
+    std::uint64_t job = 0;
+    Mark mark;
+    std::uint64_t head_bytes = 0;
+    double own = 0;
+  };
+  std::uint64_t offset_of(std::size_t slot) const;
+  Slot read_slot(std::size_t slot) const;
+  std::optional<std::size_t> find(const Mark& mark) const;
+  Status write(ByteSpan bytes, std::uint64_t offset) const;
+  Status forget(std::size_t slot) const;
+  Status try_keep(std::uint64_t number, const std::string& head, double own,
+                  const std::function<Status(const Put&)>& read_part);
+
+  Options options_;
+  Shape shape_;
+  bool is_given_up_ = false;
+  TimePoint kept_at_ = SteadyClock().now();
+  Duration took_{};
+};
+
+}  // namespace paddle::strategy
