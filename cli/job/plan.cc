@@ -30,6 +30,7 @@ std::string job_tag(const std::string& job) {
 
 std::vector<std::string> endpoints_of(const std::vector<remote::PortRange>& ranges) {
   std::vector<std::string> endpoints;
+  endpoints.reserve(ranges.size());
   for (const remote::PortRange& range : ranges)
     endpoints.push_back(endpoint_text(range.address, range.first));
   return endpoints;

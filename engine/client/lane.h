@@ -24,7 +24,7 @@ class ClientLane {
   // other on a reliable link. A push carries last_applied() + 1 as its sequence, any other request
   // last_applied(). Keeps a copy of the frame until its answer if it may have to be sent again.
   template <class Message>
-  Frame request(FrameType type, Message message, Bytes tail, TimePoint now) {
+  Frame request(FrameType type, Message message, Bytes&& tail, TimePoint now) {
     message.set_request(++request_);
     return open(type, message.SerializeAsString(), std::move(tail), now);
   }

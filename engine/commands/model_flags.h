@@ -10,9 +10,9 @@
 
 namespace paddle::commands {
 
-// The snapshot `directory`; `example` is the command's hint when it is "". kUsage: it is none, and
+// The snapshot `given`; `example` is the command's hint when it is "". kUsage: it is none, and
 // the snapshots in it are named.
-Result<snapshot::SnapshotReader> open_snapshot(const std::string& directory,
+Result<snapshot::SnapshotReader> open_snapshot(const std::string& given,
                                                const std::string& example);
 
 // For end_when_out_of_memory().

@@ -209,6 +209,7 @@ Status serve(const PserverOptions& options) {
   HeartbeatPtr heartbeat = pserver_heartbeat(options, ports);
   ports.front().shard->report_to_supervisor(heartbeat.get());
   std::vector<std::thread> threads;
+  threads.reserve(ports.size());
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,
                                         options.port, options.port + count - 1);

@@ -135,8 +135,7 @@ Status run_session(TrainerProcess& process) {
   process.has_joined = true;
   process.joins_again = comes_back;
   trainer::LoopOptions loop = process.loop;
-  if (const Status started =
-          start_training(options, client, process.went_back, loop.begins_within_pass);
+  if (Status started = start_training(options, client, process.went_back, loop.begins_within_pass);
       !started) {
     // The ranks of a group would hear only that this one has ended.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());

@@ -191,6 +191,7 @@ std::vector<Reply> Service::predict(std::span<const Waiting> requests,
   counters_.count(work);
   counters_.count_joined(requests.size());
   std::vector<Reply> replies;
+  replies.reserve(predictions.size());
   for (Result<std::string>& lines : predictions) {
     replies.push_back(
         lines ? Reply{.type = as_json ? kJsonLines : "text/csv", .body = *std::move(lines)}
