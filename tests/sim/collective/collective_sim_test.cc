@@ -9,10 +9,10 @@
 namespace paddle::sim {
 namespace {
 
-constexpr std::uint64_t kSeeds = 500;
+constexpr std::uint64_t kSeeds = 1000;
 // Of 64 ranks, beside those among kSeeds; `scripts/sim 1000 'CollectiveSim.*'` runs as many of
 // each.
-constexpr std::uint64_t kLargeSeeds = 50;
+constexpr std::uint64_t kLargeSeeds = 100;
 
 TEST(CollectiveSim, EveryRankHasTheSumsOfEveryStepForEverySeed) {
   for_seeds(kSeeds, [](std::uint64_t seed) {
