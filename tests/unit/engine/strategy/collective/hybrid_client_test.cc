@@ -1,6 +1,7 @@
 // Trainers with dense parameters in their group and a table on a shard.
 #include "engine/strategy/collective/hybrid_client.h"
 
+#include <barrier>
 #include <future>
 #include <thread>
 
@@ -158,6 +159,7 @@ TEST(HybridClient, APushReturnsBeforeTheAnswerOfTheTable) {
 
 TEST(HybridClient, TheNextCallTellsThatTheTableFailed) {
   const auto set = hybrid_set(wire::STRATEGY_SYNC);
+  std::barrier both(2);  // the end of one is what the other one would hear first
   collective::as_ranks(collective::options_of(2), [&](collective::GroupOptions options) {
     Traffic traffic;
     std::promise<void> returned;
@@ -173,6 +175,7 @@ TEST(HybridClient, TheNextCallTellsThatTheTableFailed) {
     ASSERT_TRUE(client->push(client::kSamples, 1, dense, rows));
     returned.set_value();
     const Status pulled = client->pull_rows(rows);
+    both.arrive_and_wait();
     ASSERT_FALSE(pulled);
     EXPECT_EQ(pulled.error().message, "pserver sparse port 0 (local): no such table");
   });
