@@ -5,20 +5,13 @@
 #include <cstring>
 #include <ranges>
 
+#include "engine/device/own_work.h"
 #include "engine/nn/device/device_ops.h"
 
 namespace paddle::nn {
 namespace {
 
 constexpr std::size_t kGraphsMax = 64;
-
-// A peer that cannot be reached is another failure, after which a trainer may join its job again.
-Status as_own(Status of_card) {
-  if (of_card || of_card.error().code != Errc::kUnreachable) return of_card;
-  Error error = std::move(of_card).error();
-  error.code = Errc::kFailed;
-  return error;
-}
 
 }  // namespace
 
@@ -38,17 +31,16 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::make(const Plan& plan,
 // Nothing that runs may use the memory that goes.
 DeviceExecutor::~DeviceExecutor() {
   frame_.inputs().await();
-  device_.record(stream_.handle(), done_.handle());
-  static_cast<void>(device_.wait(done_.handle(), SteadyClock().now() + deadline_));
+  device::drain(device_, stream_.handle(), done_.handle());
 }
 
 Status DeviceExecutor::stage(const Run& run, bool has_values) {
-  return as_own(frame_.stage(run, has_values, SteadyClock().now() + deadline_));
+  return device::as_own(frame_.stage(run, has_values, SteadyClock().now() + deadline_));
 }
 
 Status DeviceExecutor::begin(const Run& run) {
   PADDLE_CHECK(run.begin == 0 && run.end == run.batch.size);
-  return as_own(order(run));
+  return device::as_own(order(run));
 }
 
 Status DeviceExecutor::order(const Run& run) {
@@ -62,7 +54,7 @@ Status DeviceExecutor::order(const Run& run) {
 }
 
 Result<double> DeviceExecutor::finish(std::span<const std::span<float>> gradients) {
-  PADDLE_TRY_STATUS(as_own(device_.wait(done_.handle(), run_ends_by_)));
+  PADDLE_TRY_STATUS(device::as_own(device_.wait(done_.handle(), run_ends_by_)));
   read_gradients(gradients);
   double sum = 0;
   for (const double cost : results().costs_found()) sum += cost;

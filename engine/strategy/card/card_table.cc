@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
+#include "engine/device/own_work.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/table/entry_policy.h"
 #include "engine/table/lookup.h"
@@ -14,15 +14,10 @@
 namespace paddle::strategy {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(60);
 constexpr std::size_t kRowsMin = 4096;
 constexpr const char* kWayOut = "train with a pserver, which has all of that: --pservers 1";
 constexpr const char* kMoreRoom =
     "train with pservers, whose nodes have more memory: --pservers 1 or more";
-
-TimePoint soon() {
-  return SteadyClock().now() + kPatience;
-}
 
 std::size_t rows_max_of(const wire::ParameterSet& set, const wire::ParameterSpec& spec) {
   return static_cast<std::size_t>(table::RowLayout(set, spec).rows_max);
@@ -62,12 +57,14 @@ Status CardTable::check(const wire::ParameterSet& set, const wire::ParameterSpec
       kWayOut};
 }
 
-CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane)
+CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane,
+                     Duration patience)
     : set_(set),
       spec_(set.parameters(static_cast<int>(index))),
       parameter_(index),
       lane_(lane),
       device_(*lane.device),
+      patience_(patience),
       rule_(set.optimizer(), spec_),
       width_(parameter::row_width(spec_)),
       state_width_(rule_.state_width()),
@@ -83,7 +80,7 @@ CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device:
 
 // Nothing that the card still runs may use what goes.
 CardTable::~CardTable() {
-  if (done_) static_cast<void>(wait());
+  if (done_) device::drain(device_, lane_.stream, done_->handle());
 }
 
 Status CardTable::start(std::uint64_t vocabulary) {
@@ -102,14 +99,18 @@ std::size_t CardTable::bytes_per_row() const {
   return width_ * (1 + state_width_) * sizeof(float) + (counts_ ? sizeof(std::uint32_t) : 0);
 }
 
+Status CardTable::await(const device::Event& event) {
+  return device::as_own(device_.wait(event.handle(), SteadyClock().now() + patience_));
+}
+
 Status CardTable::wait() {
   device_.record(lane_.stream, done_->handle());
-  return device_.wait(done_->handle(), soon());
+  return await(*done_);
 }
 
 Status CardTable::finish() {
   if (!std::exchange(is_under_way_, false)) return {};
-  PADDLE_TRY_STATUS(device_.wait(done_->handle(), soon()));
+  PADDLE_TRY_STATUS(await(*done_));
   if (*found_.data() == 0) return {};
   return Error{Errc::kFailed,
                fmt::format("the gradients of a step made values of '{}' or their optimizer's state "
@@ -203,7 +204,7 @@ Status CardTable::reserve_batch(std::size_t rows) {
 
 Status CardTable::place_absent() {
   if (absent_.empty()) return {};
-  PADDLE_TRY_STATUS(device_.wait(sent_->handle(), soon()));
+  PADDLE_TRY_STATUS(await(*sent_));
   PADDLE_TRY_STATUS(room_.reserve(std::bit_ceil(absent_.size()) * width_));
   std::vector<optim::InitialRows::Row> wanted;
   for (const std::uint64_t id : absent_) {

@@ -21,8 +21,10 @@ class CardTable {
   // kUsage: a policy of the table, named, that only pservers have.
   static Status check(const wire::ParameterSet& set, const wire::ParameterSpec& spec);
 
-  // Parameter `index` of the set is a table that passes check(). Set and device outlive it.
-  CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane);
+  // Parameter `index` of the set is a table that passes check(). Set and device outlive it. A card
+  // that is not done with its work in that time hangs, and has failed.
+  CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane,
+            Duration patience = std::chrono::seconds(60));
   ~CardTable();
   CardTable(const CardTable&) = delete;
   CardTable& operator=(const CardTable&) = delete;
@@ -100,12 +102,14 @@ class CardTable {
                      reinterpret_cast<std::byte*>(to), count * sizeof(T));
   }
   Status wait();
+  Status await(const device::Event& event);
 
   const wire::ParameterSet& set_;
   const wire::ParameterSpec& spec_;
   const std::uint32_t parameter_;
   const device::Lane lane_;
   device::Device& device_;
+  const Duration patience_;
   const optim::UpdateRule rule_;
   const std::size_t width_;
   const std::size_t state_width_;

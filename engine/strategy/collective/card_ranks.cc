@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "engine/device/own_work.h"
 #include "engine/optim/initial.h"
 
 namespace paddle::strategy {
@@ -62,8 +63,7 @@ CardRanks::~CardRanks() {
     device_.record(sums_->stream.handle(), sums_->done.handle());
     device_.wait_for(options_.lane.stream, sums_->done.handle());
   }
-  device_.record(options_.lane.stream, done_->handle());
-  (void)device_.wait(done_->handle(), clock_now() + kPatience);
+  device::drain(device_, options_.lane.stream, done_->handle());
 }
 
 Result<std::unique_ptr<CardRanks>> CardRanks::create(const wire::ParameterSet& set,
@@ -263,7 +263,7 @@ Status CardRanks::wait() {
   is_under_way_ = false;
   device_.record(options_.lane.stream, done_->handle());
   const TimePoint deadline = clock_now() + kPatience;
-  if (cards_ == nullptr) return device_.wait(done_->handle(), deadline);
+  if (cards_ == nullptr) return device::as_own(device_.wait(done_->handle(), deadline));
   return cards_->wait(done_->handle(), deadline,
                       [this] { return group_.watch(clock_now() + kWatch); });
 }

@@ -255,6 +255,23 @@ TEST(CardTable, AGradientThatIsNotFiniteEndsTheJobNamingTheTable) {
   EXPECT_NE(finished.error().message.find("'table'"), std::string::npos);
 }
 
+TEST(CardTable, ACardThatHangsHasFailed) {
+  const wire::ParameterSet set = table_set("sgd", false);
+  test::FakeDevice device;
+  const auto stream = *device::Stream::open(device);
+  CardTable table(set, 0, {&device, stream.handle()}, std::chrono::milliseconds(20));
+  ASSERT_TRUE(table.start(0));
+  client::SparseRows rows;
+  rows.ids = row_ids(1, 20);
+  ASSERT_TRUE(table.find(rows, CardTable::Reads::kValues));
+  device.hang_order(2);
+  ASSERT_TRUE(table.update(rows, 0.1F));
+  const Status hung = table.finish();
+  ASSERT_FALSE(hung);
+  EXPECT_EQ(hung.error().code, Errc::kFailed) << "no peer that is lost, for whom a job waits";
+  EXPECT_NE(hung.error().message.find("0 (Fake)"), std::string::npos) << hung.error().message;
+}
+
 TEST(CardTable, Trap33ATableThatDoesNotFitIsNamedWithWhatItNeedsAndWhatIsLeft) {
   wire::ParameterSet set = table_set("adam");
   set.mutable_parameters(0)->mutable_table()->set_bytes_max(3ULL << 30U);
