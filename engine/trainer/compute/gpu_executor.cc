@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace paddle::trainer {
 namespace {
 
@@ -32,7 +34,14 @@ Result<std::unique_ptr<GpuExecutor>> GpuExecutor::make(const nn::Network& networ
 
 Status GpuExecutor::begin(const nn::Run& batch) {
   batch_.emplace(batch);
-  return executor_->begin(batch);
+  Status begun = executor_->begin(batch);
+  if (begun || begun.error().code != Errc::kResource) return begun;
+  Error full = std::move(begun).error().with(
+      fmt::format("a batch of {} examples does not fit its GPU", batch.rows()));
+  full.hint = batch.mode == nn::Mode::kTrain
+                  ? "lower train.batch_size, or use a GPU with more memory"
+                  : "use a GPU with more memory";
+  return full;
 }
 
 Result<Score> GpuExecutor::finish(Gradients gradients) {

@@ -7,7 +7,10 @@
 namespace paddle::trainer {
 
 struct FakeCards {
-  explicit FakeCards(std::uint32_t count) : driver(count) { device::set_driver(&driver); }
+  explicit FakeCards(std::uint32_t count, std::size_t memory_bytes = std::size_t{1} << 30U)
+      : driver(count, memory_bytes) {
+    device::set_driver(&driver);
+  }
   ~FakeCards() { device::set_driver(nullptr); }
   FakeCards(const FakeCards&) = delete;
   FakeCards& operator=(const FakeCards&) = delete;

@@ -149,6 +149,24 @@ TEST(GpuExecutor, Bfloat16IsNoMatterOfTheCpu) {
   EXPECT_NEAR(right.cost, exact.cost, 0.02 * exact.cost);
 }
 
+TEST(GpuExecutor, ABatchThatDoesNotFitIsToldWithItsSizeAndAWayOut) {
+  const FakeCards cards(1, 64U << 10U);
+  Model gpu = build(job("gpu"));
+  const nn::Batch examples = batch(4096, 1);
+  const auto expect_refused = [](const Result<Score>& refused, const std::string& way_out) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::kResource);
+    EXPECT_NE(refused.error().message.find("4096 examples"), std::string::npos)
+        << refused.error().message;
+    EXPECT_NE(refused.error().message.find("0 (Fake) has"), std::string::npos)
+        << refused.error().message;
+    EXPECT_NE(refused.error().hint.find(way_out), std::string::npos) << refused.error().hint;
+  };
+  ASSERT_TRUE(gpu.prepare(examples, 1));
+  expect_refused(gpu.train(examples, 1), "lower train.batch_size");
+  expect_refused(gpu.test(examples, 1), "more memory");
+}
+
 TEST(GpuExecutor, ABrokenCardEndsTheStepWithItsName) {
   FakeCards cards(2);
   test::FakeDevice* device = nullptr;
