@@ -26,9 +26,17 @@ Result<bool> Arena::settle() {
     section.offset = bytes;
     bytes += aligned(section.capacity);
   }
+  if (Status reserved = reserve(bytes); !reserved) {
+    for (Section& section : sections_) section.capacity = 0;
+    return std::move(reserved).error();
+  }
+  return true;
+}
+
+Status Arena::reserve(std::size_t bytes) {
   PADDLE_TRY_STATUS(card_.reserve(bytes));
   PADDLE_TRY_STATUS(host_.reserve(bytes));
-  return true;
+  return {};
 }
 
 template <class Copy>

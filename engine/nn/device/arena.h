@@ -43,6 +43,7 @@ class Arena {
     std::size_t wanted = 0;
     std::size_t capacity = 0;
   };
+  Status reserve(std::size_t bytes);
   // Calls copy(offset, bytes) for runs of sections with little between them.
   template <class Copy>
   void for_runs(Copy copy) const;

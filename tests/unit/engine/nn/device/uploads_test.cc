@@ -113,6 +113,23 @@ TEST(Uploads, Trap37AnArenaThatNoStepReadsIsSentBeforeItIsFilledAnew) {
   }
 }
 
+// A run is staged, and begun although that failed: it hears why.
+TEST(Arena, WhatDoesNotFitIsRefusedAgain) {
+  test::FakeDevice device({.card = {0, "Fake", "GPU-fake-0", std::size_t{1} << 20U}});
+  Arena arena(device, 2);
+  arena.use(1, 1000, 1000);
+  for (int i = 0; i < 2; ++i) {
+    arena.use(0, 2U << 20U, 2U << 20U);
+    const auto refused = arena.settle();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::kResource);
+  }
+  arena.use(0, 1000, 1000);
+  const auto moved = arena.settle();
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_TRUE(*moved);
+}
+
 TEST(Arena, MovesSectionsThatLieTogetherByOneCopy) {
   test::FakeDevice device({.seed = test::kAtOnce});
   device::Stream stream = *device::Stream::open(device);
