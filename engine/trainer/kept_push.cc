@@ -177,6 +177,19 @@ void KeptPush::forget_push() {
 
 void KeptPush::mark_told(std::uint64_t pass) {
   header_.passes_told = pass + 1;
+  note_header();
+}
+
+bool KeptPush::is_new(KeptPush* kept, Line line, BatchNumber at) {
+  if (kept == nullptr) return true;
+  BatchNumber& told = kept->header_.told[static_cast<std::size_t>(line)];
+  if (at <= told) return false;
+  told = at;
+  kept->note_header();
+  return true;
+}
+
+void KeptPush::note_header() {
   if (is_given_up_) return;
   if (const Status written = write_header(); !written) give_up(written.error());
 }

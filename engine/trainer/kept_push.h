@@ -5,6 +5,7 @@
 // mark in it, written last, says that a push is whole. Dense gradients are computed in place.
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,7 +21,7 @@ namespace paddle::trainer {
 struct BatchNumber {
   std::uint64_t pass = 0;
   std::uint64_t batch = 0;
-  friend bool operator==(const BatchNumber&, const BatchNumber&) = default;
+  friend auto operator<=>(const BatchNumber&, const BatchNumber&) = default;
 };
 
 // Counts of a trainer in a pass, up to and with a batch.
@@ -67,7 +68,11 @@ class KeptPush {
   // Before the batch is pushed. `counts` is null for one that was counted by an earlier life.
   void keep(BatchNumber number, const Score& batch, const PassCounts* counts,
             std::span<const client::SparseRows> rows);
-  // After the log and the metrics have the totals of a pass.
+  enum class Line : std::uint32_t { kBatch, kTest };
+  // Before a line of the log and the metrics: whether no life has told it, or one after it. Always,
+  // without `kept`.
+  static bool is_new(KeptPush* kept, Line line, BatchNumber at);
+  // After they have the totals of a pass.
   void mark_told(std::uint64_t pass);
   bool is_told(std::uint64_t pass) const { return pass < header_.passes_told; }
   // Before the trainer leaves a job that is over.
@@ -99,6 +104,7 @@ class KeptPush {
     std::uint64_t generations = 0;
     std::uint64_t is_leaving = 0;
     std::uint64_t passes_told = 0;
+    BatchNumber told[2];  // by Line: the last one
     std::uint64_t is_whole = 0;
     BatchNumber push;
     std::uint64_t samples = 0;
@@ -118,6 +124,7 @@ class KeptPush {
   std::optional<PassCounts> read_slot(std::size_t index) const;
   Status write(ByteSpan bytes, std::uint64_t offset) const;
   Status write_header();
+  void note_header();
   Status write_rows(std::span<const client::SparseRows> rows);
   static std::uint64_t slot_offset(std::size_t slot, const Tally& tally);
   std::uint64_t slot_offset(std::size_t slot) const {

@@ -143,7 +143,7 @@ Status Loop::run_pass(std::uint32_t pass) {
     if (is_stopped_) return {};
     if (batch_ % options_.train.log_period == 0) PADDLE_TRY_STATUS(log_progress(pass));
     const std::uint32_t test_period = options_.train.test_period;
-    if (test_period > 0 && batch_ % test_period == 0) PADDLE_TRY_STATUS(test(pass));
+    if (test_period > 0 && batch_ % test_period == 0) PADDLE_TRY_STATUS(test(pass, batch_));
   }
 }
 
@@ -243,6 +243,7 @@ Status Loop::log_progress(std::uint32_t pass) {
   const Duration took = now - std::exchange(logged_at_, now);
   const Duration busy = busy_ - std::exchange(busy_at_log_, busy_);
   if (batch_ < batches_counted_) return {};  // a life that came further has told it
+  if (!KeptPush::is_new(options_.kept, KeptPush::Line::kBatch, {pass, batch_})) return {};
   log_info("{}", progress_line(pass, batch_, since_start, since_log));
   JsonObject more;
   more.add("current_cost", since_log.cost).add("first_cost", first_cost_);

@@ -101,7 +101,7 @@ class Loop {
   Status save_or_copy(std::uint32_t pass);
   Status begin_next(std::uint32_t pass);  // after `pass`
   Status stop(std::uint32_t pass);
-  Status test(std::uint32_t pass);
+  Status test(std::uint32_t pass, std::uint64_t batch = UINT64_MAX);  // by default at its end
   bool is_time_over() const;
   bool wants_stop() const;
   bool keeps_snapshots() const;  // its own, or copies

@@ -11,7 +11,7 @@
 
 namespace paddle::trainer {
 
-Status Loop::test(std::uint32_t pass) {
+Status Loop::test(std::uint32_t pass, std::uint64_t batch) {
   if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
   const TimePoint begun = std::chrono::steady_clock::now();
   PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_TESTING));
@@ -26,12 +26,13 @@ Status Loop::test(std::uint32_t pass) {
   if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   const Reading reading = model_.read(score);
   tested_ = figures_of(reading);
-  log_info("{}", test_line(reading));
   const TimePoint now = std::chrono::steady_clock::now();
-  JsonObject more;
-  more.add("examples_per_second", examples_per_second(score.samples, now - begun));
   logged_at_ += now - begun;
   begun_at_ += now - begun;
+  if (!KeptPush::is_new(options_.kept, KeptPush::Line::kTest, {pass, batch})) return {};
+  log_info("{}", test_line(reading));
+  JsonObject more;
+  more.add("examples_per_second", examples_per_second(score.samples, now - begun));
   metrics_.write("test", pass, batch_, reading, more);
   return {};
 }
