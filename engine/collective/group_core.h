@@ -86,6 +86,9 @@ class GroupCore {
   Verdict judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
   std::span<std::byte> place(std::uint32_t peer, const FrameHeader& header, std::size_t tail_bytes);
   void received(TimePoint now, std::uint32_t peer, Frame&& frame);
+  // Where the tail of the peer's next frame will go, if it is the segment that it owes. Empty if
+  // that is memory of an operation, which only that segment may be written to.
+  std::span<std::byte> likely_place(std::uint32_t peer);
   void heard(TimePoint now, std::uint32_t peer) { peers_[peer].word.heard = now; }
 
   // The connection has ended. A rank that has left the group is no loss.
@@ -142,6 +145,9 @@ class GroupCore {
   };
 
   Range range(const Open& operation, std::uint32_t from, std::uint32_t to) const;
+  Range range_owed(std::uint32_t peer, const Open& operation) const;
+  std::span<std::byte> window_place(std::uint32_t peer, std::size_t tail_bytes);
+  bool has_room(std::uint32_t peer) const;
   Outgoing frame_of(std::uint32_t peer, const Open& operation) const;
   std::size_t frames(const Open& operation, std::uint32_t from, std::uint32_t to) const;
   void prepare_sum(Open& operation) const;

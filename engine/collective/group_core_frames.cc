@@ -203,8 +203,7 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
   if (what.type != FrameType::kSegment) {
     return broken(now, peer, frame, text_of(what));
   }
-  const Range part =
-      segment_of(range(*operation, peer, rank()), one.receiving.done, operation->segment_bytes);
+  const Range part = range_owed(peer, *operation);
   const std::size_t bytes = on_wire(what, part.begin, part.size()).size();
   if (frame.header.flags != static_cast<std::uint16_t>(what.shape.pattern) ||
       frame.head_bytes != 0 || frame.header.step != part.begin || frame.tail_bytes != bytes) {
@@ -213,9 +212,34 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
         fmt::format("{} of {} bytes: {} from byte {} on", text_of(what.type, what.shape.pattern),
                     what.shape.bytes, bytes, part.begin));
   }
-  const bool has_room =
-      !reduces(what.shape.pattern) || one.segments - one.segments_added < kWindowSegments;
-  return has_room ? Verdict::kTake : Verdict::kLater;
+  return !reduces(what.shape.pattern) || has_room(peer) ? Verdict::kTake : Verdict::kLater;
+}
+
+// Of the segment that the peer's next frame has to bring.
+Range GroupCore::range_owed(std::uint32_t peer, const Open& operation) const {
+  return segment_of(range(operation, peer, rank()), peers_[peer].receiving.done,
+                    operation.segment_bytes);
+}
+
+bool GroupCore::has_room(std::uint32_t peer) const {
+  return peers_[peer].segments - peers_[peer].segments_added < kWindowSegments;
+}
+
+std::span<std::byte> GroupCore::window_place(std::uint32_t peer, std::size_t tail_bytes) {
+  Bytes& segment = peers_[peer].window[peers_[peer].segments % kWindowSegments];
+  if (segment.size() < tail_bytes) segment.resize(tail_bytes);
+  return std::span(segment).first(tail_bytes);
+}
+
+std::span<std::byte> GroupCore::likely_place(std::uint32_t peer) {
+  const Open* const operation = open_.find(peers_[peer].receiving.operation);
+  if (operation == nullptr || failure_ || peers_[peer].is_drained) return {};
+  const Operation& what = operation->what;
+  if (what.type != FrameType::kSegment || !reduces(what.shape.pattern) || !has_room(peer)) {
+    return {};
+  }
+  const Range part = range_owed(peer, *operation);
+  return window_place(peer, on_wire(what, part.begin, part.size()).size());
 }
 
 GroupCore::Verdict GroupCore::broken(TimePoint now, std::uint32_t peer, const DecodedHeader& frame,
@@ -242,9 +266,7 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
   if (!reduces(what.shape.pattern)) {
     return on_wire(what, header.step, what.data.size() - header.step).first(tail_bytes);
   }
-  Bytes& segment = one.window[one.segments % kWindowSegments];
-  if (segment.size() < tail_bytes) segment.resize(tail_bytes);
-  return std::span(segment).first(tail_bytes);
+  return window_place(peer, tail_bytes);
 }
 
 void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {

@@ -46,7 +46,21 @@ std::span<std::byte> FrameReader::space() {
   return std::span(buffer_).subspan(end_);
 }
 
+std::array<std::span<std::byte>, 2> FrameReader::space(std::span<std::byte> likely) {
+  likely_ = {};
+  if (decoded_ || buffered() > 0 || likely.size() < kPlaceReadBytesMin) return {space(), {}};
+  begin_ = end_ = 0;
+  likely_ = likely.first(std::min(likely.size(), kTailReadBytesMax));
+  return {std::span(buffer_).first(kFrameHeaderBytes), likely_};
+}
+
 void FrameReader::commit(std::size_t count) {
+  const auto likely = std::exchange(likely_, {});
+  if (!likely.empty() && count > kFrameHeaderBytes) {
+    PADDLE_CHECK(count - kFrameHeaderBytes <= likely.size());
+    ahead_ = likely.first(count - kFrameHeaderBytes);
+    count = kFrameHeaderBytes;
+  }
   if (reads_in_place()) {
     PADDLE_CHECK(count <= places_[place_].size() - place_filled_);
     take_tail(count);
@@ -73,6 +87,14 @@ void FrameReader::take_tail(std::size_t count) {
   place_filled_ = 0;
 }
 
+// In the buffer, behind what is there: it is no tail, or its memory is needed.
+void FrameReader::keep_ahead() {
+  const ByteSpan ahead = std::exchange(ahead_, {});
+  if (buffer_.size() < end_ + ahead.size()) buffer_.resize(end_ + ahead.size());
+  std::ranges::copy(ahead, buffer_.begin() + static_cast<std::ptrdiff_t>(end_));
+  end_ += ahead.size();
+}
+
 Status FrameReader::start_frame() {
   const auto from =
       std::span<const std::byte, kFrameHeaderBytes>(&buffer_[begin_], kFrameHeaderBytes);
@@ -83,6 +105,7 @@ Status FrameReader::start_frame() {
   frame_.head.resize(decoded.head_bytes);
   head_filled_ = 0;
   is_in_tail_ = false;
+  if (decoded.head_bytes > 0 || decoded.tail_bytes < ahead_.size()) keep_ahead();
   return {};
 }
 
@@ -104,9 +127,22 @@ void FrameReader::start_tail(const TailPlace& place) {
   std::size_t placed = 0;
   for (const auto one : places_) placed += one.size();
   PADDLE_CHECK(placed == tail_bytes);
+  place_ahead();
+}
+
+// As the begin of the tail. It is there already, unless that goes elsewhere.
+void FrameReader::place_ahead() {
+  for (ByteSpan ahead = std::exchange(ahead_, {}); !ahead.empty();) {
+    const auto left = places_[place_].subspan(place_filled_);
+    const std::size_t count = std::min(left.size(), ahead.size());
+    if (left.data() != ahead.data()) std::memmove(left.data(), ahead.data(), count);
+    take_tail(count);
+    ahead = ahead.subspan(count);
+  }
 }
 
 void FrameReader::let_go() {
+  keep_ahead();
   if (!std::exchange(is_placed_, false)) return;
   std::size_t left = 0;
   for (std::size_t i = place_; i < places_.size(); ++i) left += places_[i].size();

@@ -1,6 +1,7 @@
 // Non-blocking frame reader and writer of a byte stream, without copies of large tails.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <optional>
 
@@ -24,6 +25,10 @@ class FrameReader {
 
   // Space for the next bytes, to be followed by commit(). Not empty once next() has no frame.
   std::span<std::byte> space();
+  // The same in two parts where a frame begins: one for its header, and `likely`, where the tail
+  // will go if it is the frame that the caller expects. Whatever frame it is, nothing is lost, but
+  // `likely` may be written to; it must stay until next() has a frame, or let_go() is called.
+  std::array<std::span<std::byte>, 2> space(std::span<std::byte> likely);
   void commit(std::size_t count);
   // The next whole frame, or nothing until more bytes are committed. Errors (decode_header, a wrong
   // payload CRC) are final. A frame whose tail was placed elsewhere has an empty tail.
@@ -42,6 +47,8 @@ class FrameReader {
 
  private:
   Status start_frame();
+  void keep_ahead();
+  void place_ahead();
   void start_tail(const TailPlace& place);
   bool reads_in_place() const;
   bool has_tail_left() const { return place_ < places_.size(); }
@@ -61,6 +68,8 @@ class FrameReader {
   std::size_t place_ = 0;                     // the one being filled
   std::size_t place_filled_ = 0;
   std::uint32_t payload_crc_ = 0;
+  std::span<std::byte> likely_;  // the second part of the space that was given last
+  ByteSpan ahead_;               // what was read into it, until the frame's tail is known
 };
 
 // Frames waiting to be written, gathered into as few writes as the stream takes.

@@ -38,13 +38,14 @@ class SocketStream final : public Stream {
 
   Result<std::size_t> read_some(std::span<std::byte> into) override {
     PADDLE_CHECK(!into.empty());
-    for (;;) {
-      const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
-      if (got > 0) return static_cast<std::size_t>(got);
-      if (got == 0) return Error{Errc::kUnreachable, "closed by peer"};
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
-      if (errno != EINTR) return system_error(Errc::kUnreachable, "receive");
-    }
+    return receive([&] { return ::recv(fd_, into.data(), into.size(), 0); });
+  }
+
+  Result<std::size_t> read_parts(std::span<const std::span<std::byte>> parts) override {
+    std::array<iovec, kScatterPartsMax> vectors;
+    PADDLE_CHECK(!parts.front().empty() && parts.size() <= vectors.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) vectors[i] = {parts[i].data(), parts[i].size()};
+    return receive([&] { return ::readv(fd_, vectors.data(), static_cast<int>(parts.size())); });
   }
 
   Result<std::size_t> write_some(std::span<const ByteSpan> parts) override {
@@ -75,6 +76,17 @@ class SocketStream final : public Stream {
   }
 
  private:
+  template <class Call>
+  static Result<std::size_t> receive(Call&& call) {
+    for (;;) {
+      const ssize_t got = call();
+      if (got > 0) return static_cast<std::size_t>(got);
+      if (got == 0) return Error{Errc::kUnreachable, "closed by peer"};
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+      if (errno != EINTR) return system_error(Errc::kUnreachable, "receive");
+    }
+  }
+
   int fd_;
 };
 

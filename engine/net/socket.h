@@ -12,6 +12,7 @@
 namespace paddle::net {
 
 constexpr std::size_t kGatherPartsMax = 192;           // of one write
+constexpr std::size_t kScatterPartsMax = 2;            // of one read
 constexpr std::size_t kReadBufferBytes = 256U << 10U;  // per proven connection
 
 // Time to poll for more before sleeping: a sleeping core takes some 50 us to wake.
@@ -26,6 +27,10 @@ class Stream {
   virtual ~Stream() = default;
   // Bytes read or written; 0 when it would block. kUnreachable: closed or failed for good.
   virtual Result<std::size_t> read_some(std::span<std::byte> into) = 0;
+  // The same into one part after the other. It may end with the first one.
+  virtual Result<std::size_t> read_parts(std::span<const std::span<std::byte>> parts) {
+    return read_some(parts.front());
+  }
   virtual Result<std::size_t> write_some(std::span<const ByteSpan> parts) = 0;
   // Blocks until a read or write can make progress. kUnreachable when the deadline passed.
   virtual Status wait(Direction direction, TimePoint deadline) = 0;

@@ -92,8 +92,10 @@ Result<bool> Connection::flush() {
   return true;
 }
 
-Result<std::size_t> Connection::read() {
-  PADDLE_TRY(const std::size_t count, stream_->read_some(reader_.space()));
+Result<std::size_t> Connection::read(std::span<std::byte> likely) {
+  const auto parts = reader_.space(likely);
+  PADDLE_TRY(const std::size_t count,
+             parts.back().empty() ? stream_->read_some(parts.front()) : stream_->read_parts(parts));
   reader_.commit(count);
   return count;
 }

@@ -49,8 +49,8 @@ class Connection {
   Result<bool> flush();
 
   // Receiving: bytes that were read, 0 when it would block. Not while peek() shows a frame that the
-  // caller does not want yet.
-  Result<std::size_t> read();
+  // caller does not want yet. `likely`: where the tail of the next frame is expected to go.
+  Result<std::size_t> read(std::span<std::byte> likely = {});
   // The header of the frame that next() will return, or null before it is there. kAuth unless it
   // carries the proven identity.
   Result<const DecodedHeader*> peek();

@@ -119,15 +119,17 @@ class Connection {
   ClientSession client_ = fresh_client_;
 };
 
-// Frames whose tails a client reads straight into its own memory, in pieces. A whole frame must
-// have the tail that was sent.
+// Frames whose tails a client reads straight into its own memory, in pieces, or along with their
+// headers. A whole frame must have the tail that was sent.
 class PlacedTails {
+  static constexpr std::size_t kLongestTail = 20'000;
+
  public:
   explicit PlacedTails(fuzz::Input& input) : input_(input), cut_(1U + input.byte() * 8U) {}
 
   void run() {
     while (open_ && !input_.empty()) {
-      constexpr std::array<std::size_t, 6> kTails = {0, 1, 31, 256, 1000, 5000};
+      constexpr std::array<std::size_t, 7> kTails = {0, 1, 31, 256, 1000, 5000, kLongestTail};
       Frame frame;
       frame.head = input_.text(input_.below(64));
       sent_.assign(input_.choice(kTails), std::byte{input_.byte()});
@@ -142,21 +144,24 @@ class PlacedTails {
 
  private:
   void receive(ByteSpan& bytes) {
-    const std::span<std::byte> space = reader_.space();
-    const std::size_t count = std::min({space.size(), bytes.size(), cut_});
-    std::copy_n(bytes.begin(), count, space.begin());
-    reader_.commit(count);
-    bytes = bytes.subspan(count);
+    const auto spaces = reader_.space(std::span(likely_).first(input_.flag() ? kLongestTail : 0));
+    std::size_t read = 0;
+    for (const std::span<std::byte> space : spaces) {
+      const std::size_t count = std::min({space.size(), bytes.size(), cut_ - read});
+      std::copy_n(bytes.begin(), count, space.begin());
+      bytes = bytes.subspan(count);
+      read += count;
+    }
+    reader_.commit(read);
     const auto frame = reader_.next([this](const FrameHeader&, std::string_view, std::size_t tail) {
-      placed_.assign(tail, std::byte{0});
       const std::size_t first = input_.byte() % (tail + 1);
-      const std::span<std::byte> memory = placed_;
-      return input_.flag() ? std::vector{memory.first(first), memory.subspan(first)}
+      placed_ = std::span(input_.flag() ? likely_ : elsewhere_).first(tail);
+      return input_.flag() ? std::vector{placed_.first(first), placed_.subspan(first)}
                            : std::vector<std::span<std::byte>>();
     });
     open_ = bool(frame);
     if (!frame || !*frame || !is_intact_) return;
-    if ((*frame)->tail != sent_ && placed_ != sent_) std::abort();
+    if ((*frame)->tail != sent_ && !std::ranges::equal(placed_, sent_)) std::abort();
   }
 
   fuzz::Input& input_;
@@ -164,7 +169,9 @@ class PlacedTails {
   bool open_ = true;
   bool is_intact_ = true;
   Bytes sent_;
-  Bytes placed_;
+  Bytes likely_ = Bytes(kLongestTail);
+  Bytes elsewhere_ = Bytes(kLongestTail);
+  std::span<std::byte> placed_;
   FrameReader reader_{512, 1U << 20U};
 };
 

@@ -77,6 +77,33 @@ TEST_F(TwoCores, EventsOfFramesHaveTheirPlaceInTheBucketOnBothSides) {
   EXPECT_EQ(sent, offsets(cores_[1], EventKind::kReceived));
 }
 
+// What it names is written to before the frame is known, so it is never memory of an operation.
+TEST_F(TwoCores, TheLikelyPlaceOfATailIsTheWindowAsLongAsItHasRoom) {
+  std::vector<float> a(100'000, 1);
+  std::vector<float> b(100'000, 2);
+  GroupCore& core = cores_[0];
+  EXPECT_TRUE(core.likely_place(1).empty()) << "nothing is posted";
+  core.post(kNow, sum_of(a));
+  cores_[1].post(kNow, sum_of(b));
+  const auto likely = core.likely_place(1);
+  EXPECT_EQ(likely.size(), 64U << 10U);
+  const auto out = cores_[1].next(0);
+  ASSERT_TRUE(out);
+  const auto place = core.place(1, out->header, out->tail.size());
+  EXPECT_EQ(place.data(), likely.data());
+  EXPECT_EQ(place.size(), likely.size());
+  take(1, *out);
+  EXPECT_NE(core.likely_place(1).data(), likely.data()) << "the next segment's";
+  core.abort(kNow, Error{Errc::kFailed, "enough"});
+  EXPECT_TRUE(core.likely_place(1).empty());
+
+  GroupCore gathering = core_of(0);
+  Operation gather = sum_of(a);
+  gather.shape.pattern = Pattern::kGather;
+  gathering.post(kNow, std::move(gather));
+  EXPECT_TRUE(gathering.likely_place(1).empty());
+}
+
 // Facts are taken before this rank has posted its own, so their memory must have a limit.
 TEST_F(TwoCores, FactsMayBringAsMuchAsASmallGradientHas) {
   DecodedHeader step;
