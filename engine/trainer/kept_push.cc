@@ -182,9 +182,8 @@ void KeptPush::mark_told(std::uint64_t pass) {
 
 bool KeptPush::is_new(KeptPush* kept, Line line, BatchNumber at) {
   if (kept == nullptr) return true;
-  BatchNumber& told = kept->header_.told[static_cast<std::size_t>(line)];
-  if (at <= told) return false;
-  told = at;
+  if (kept->is_told(line, at)) return false;
+  kept->header_.told[slot_of(line)] = at;
   kept->note_header();
   return true;
 }

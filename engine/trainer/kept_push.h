@@ -72,6 +72,7 @@ class KeptPush {
   // Before a line of the log and the metrics: whether no life has told it, or one after it. Always,
   // without `kept`.
   static bool is_new(KeptPush* kept, Line line, BatchNumber at);
+  bool is_told(Line line, BatchNumber at) const { return at <= header_.told[slot_of(line)]; }
   // After they have the totals of a pass.
   void mark_told(std::uint64_t pass);
   bool is_told(std::uint64_t pass) const { return pass < header_.passes_told; }
@@ -88,6 +89,7 @@ class KeptPush {
   static bool was_leaving(const UniqueFd& memory);
 
  private:
+  static std::size_t slot_of(Line line) { return static_cast<std::size_t>(line); }
   // A batch's counts never overwrite those before it, nor the last ones of the pass before.
   static constexpr std::size_t kSlots = 3;
   static constexpr std::size_t kIndexBytes = 2U << 20U;  // of some 5 GB of text

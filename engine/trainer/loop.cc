@@ -123,6 +123,7 @@ Status Loop::run_pass(std::uint32_t pass) {
     restore(pass);
     index = options_.kept->pass_index();
   }
+  PADDLE_TRY_STATUS(repeat_test(pass));
   PassBatches batches(options_.train_data, dictionary_, client_,
                       {options_.uneven, pass, batch_, index});
   const std::uint64_t seed = hash_combine(hash_combine(options_.seed, pass), options_.trainer_id);
