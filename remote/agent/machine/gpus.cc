@@ -31,6 +31,20 @@ std::vector<std::string> files_of(const std::string& pattern) {
   return files;
 }
 
+// The version of a library that pip has installed: PACKAGES/nvidia/nccl/lib/libnccl.so.2 came with
+// PACKAGES/nvidia_nccl_cu13-2.27.7.dist-info.
+std::string package_version(const std::filesystem::path& file) {
+  const auto package = file.parent_path().parent_path();
+  const auto packages = package.parent_path();
+  if (packages.filename() != "nvidia") return "";
+  const std::string infos = packages.string() + "_" + package.filename().string() + "*.dist-info";
+  for (const std::string& info : files_of(infos)) {
+    const std::string name = std::filesystem::path(info).stem().string();
+    return name.substr(name.rfind('-') + 1);
+  }
+  return "";
+}
+
 // The version stands in the name of the file to which a link such as "libcuda.so.1" leads:
 // "libcuda.so.535.104.05". Returns "" where no folder has the link. A file that is no link has its
 // major version alone in its name, which is enough where `major` says so.
@@ -44,13 +58,38 @@ std::string library_version(const std::vector<std::string>& folders, const std::
       const std::string name = file.filename().string();
       const auto mark = name.find(".so.");
       const std::string version = mark == std::string::npos ? "" : name.substr(mark + 4);
-      if (version.find('.') != std::string::npos || (major && !version.empty())) return version;
+      if (version.find('.') != std::string::npos) return version;
+      if (std::string of_package = package_version(file); !of_package.empty()) return of_package;
+      if (major && !version.empty()) return version;
     }
   }
   return "";
 }
 
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT: nobody sets variables
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
+
+std::vector<std::string> library_folders(const std::string& home) {
+  std::vector<std::string> folders{"/usr/lib/x86_64-linux-gnu",
+                                   "/usr/lib64",
+                                   "/usr/lib",
+                                   "/usr/local/nvidia/lib64",
+                                   "/usr/local/cuda/lib64",
+                                   "/usr/local/cuda-*/lib64"};
+  for (const std::string& prefix :
+       {home + "/.local", std::string("/usr/local"), std::string("/usr")}) {
+    folders.push_back(prefix + "/lib/python3*/*-packages/nvidia/*/lib");
+  }
+  return folders;
+}
+
+GpuPlaces gpu_places() {
+  return {"/proc/driver/nvidia", library_folders(variable("HOME"))};
+}
 
 void add_gpu_facts(const GpuPlaces& places, wire::agent::Facts& facts) {
   const std::string folder = places.driver + "/gpus";
@@ -69,8 +108,7 @@ void add_gpu_facts(const GpuPlaces& places, wire::agent::Facts& facts) {
   facts.set_cuda_library(library_version(places.libraries, "libcuda.so.1"));
   facts.set_nccl_library(library_version(places.libraries, "libnccl.so.2"));
   facts.set_cublas_library(library_version(places.libraries, "libcublasLt.so.13", true));
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (visible != nullptr) facts.set_visible_gpus(visible);
+  facts.set_visible_gpus(variable("CUDA_VISIBLE_DEVICES"));
 }
 
 }  // namespace paddle::agent

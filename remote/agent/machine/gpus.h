@@ -8,18 +8,15 @@
 
 namespace paddle::agent {
 
+// Folders, or patterns of glob(3) for them: where paddle-gpu looks for libraries by itself, of a
+// user with this home.
+std::vector<std::string> library_folders(const std::string& home);
+
 struct GpuPlaces {
-  std::string driver = "/proc/driver/nvidia";
-  // Folders, or patterns of glob(3) for them: where paddle-gpu looks for libraries by itself.
-  std::vector<std::string> libraries = {"/usr/lib/x86_64-linux-gnu",
-                                        "/usr/lib64",
-                                        "/usr/lib",
-                                        "/usr/local/nvidia/lib64",
-                                        "/usr/local/cuda/lib64",
-                                        "/usr/local/cuda-*/lib64",
-                                        "/usr/lib/python3*/*-packages/nvidia/*/lib",
-                                        "/usr/local/lib/python3*/*-packages/nvidia/*/lib"};
+  std::string driver;
+  std::vector<std::string> libraries;
 };
+GpuPlaces gpu_places();  // of this machine
 
 // GPUs in the order of their PCI addresses, which is that of nvidia-smi's numbers. Those that the
 // driver leaves out are left out.

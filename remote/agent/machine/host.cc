@@ -161,7 +161,7 @@ wire::agent::Facts host_facts(const Root& root) {
   if (::fstatvfs(root.fd.get(), &disk) == 0) {
     facts.set_disk_free_bytes(std::uint64_t{disk.f_bavail} * disk.f_frsize);
   }
-  add_gpu_facts({}, facts);
+  add_gpu_facts(gpu_places(), facts);
   facts.set_address(own_address());
   for (const Interface& one : interfaces()) {
     auto* const told = facts.add_interfaces();

@@ -52,6 +52,21 @@ TEST_F(GpuFacts, TellTheVersionsOfDriverAndLibraries) {
   EXPECT_EQ(found.nccl_library(), "2.18.5");
 }
 
+// pip installs plain files, whose names have the major version alone.
+TEST_F(GpuFacts, KnowLibrariesThatPipHasInstalledForTheUser) {
+  const std::string packages = ".local/lib/python3.11/site-packages/";
+  folder_.write(packages + "nvidia/nccl/lib/libnccl.so.2", "");
+  folder_.write(packages + "nvidia_nccl_cu13-2.27.7.dist-info/METADATA", "");
+  folder_.write(packages + "nvidia/cu13/lib/libcublasLt.so.13", "");
+  GpuPlaces places{folder_ / "driver", library_folders(folder_.path())};
+  std::erase_if(places.libraries,
+                [&](const std::string& one) { return !one.starts_with(folder_.path()); });
+  wire::agent::Facts found;
+  add_gpu_facts(places, found);
+  EXPECT_EQ(found.nccl_library(), "2.27.7");
+  EXPECT_EQ(found.cublas_library(), "13");
+}
+
 TEST_F(GpuFacts, OfAMachineWithoutAnyAreEmpty) {
   folder_.write("lib/libnccl.so.2", "a file that tells no version");
   const auto found = facts();
