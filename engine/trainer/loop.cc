@@ -59,6 +59,15 @@ bool had_records_before(const LoopOptions& options, const client::ParameterClien
   return options.begins_within_pass && pass == options.start_pass;
 }
 
+// An earlier life was lost in the test that followed its last batch.
+bool has_lost_test(const LoopOptions& options, BatchNumber at) {
+  const std::uint32_t period = options.train.test_period;
+  if (options.kept == nullptr || at.batch == 0 || period == 0 || at.batch % period != 0)
+    return false;
+  const bool is_first_life = !options.kept->last_counts(at.pass);
+  return !is_first_life && !options.kept->is_told(KeptPush::Line::kTest, at);
+}
+
 Error no_record(const LoopOptions& options, std::uint32_t pass) {
   constexpr std::size_t kShownMax = 3;
   std::vector<std::string> files = options.train_data.share.files;
@@ -123,7 +132,7 @@ Status Loop::run_pass(std::uint32_t pass) {
     restore(pass);
     index = options_.kept->pass_index();
   }
-  PADDLE_TRY_STATUS(repeat_test(pass));
+  if (has_lost_test(options_, {pass, batch_})) PADDLE_TRY_STATUS(test(pass, batch_));
   PassBatches batches(options_.train_data, dictionary_, client_,
                       {options_.uneven, pass, batch_, index});
   const std::uint64_t seed = hash_combine(hash_combine(options_.seed, pass), options_.trainer_id);

@@ -82,7 +82,6 @@ class Loop {
   // Takes up what an earlier life has left: its last push, or the end of its last pass.
   Status come_back();
   Status repeat_push();
-  Status repeat_test(std::uint32_t pass);
   Status repeat_pass_end(std::uint32_t pass);
   // Counts what earlier lives have trained of the pass, perhaps further than this one begins.
   void restore(std::uint32_t pass);

@@ -37,16 +37,6 @@ Status Loop::repeat_push() {
                "all of the job goes back to its last snapshot"};
 }
 
-// An earlier life may have been lost in the test that followed its last batch.
-Status Loop::repeat_test(std::uint32_t pass) {
-  const KeptPush* const kept = options_.kept;
-  if (kept == nullptr || batch_ == 0 || !kept->last_counts(pass)) return {};
-  const std::uint32_t period = options_.train.test_period;
-  const bool is_due = period > 0 && batch_ % period == 0;
-  if (!is_due || kept->is_told(KeptPush::Line::kTest, {pass, batch_})) return {};
-  return test(pass, batch_);
-}
-
 void Loop::restore(std::uint32_t pass) {
   auto last = options_.kept->last_counts(pass);
   if (last && last->first >= batch_) {
