@@ -126,12 +126,14 @@ bool GroupCore::add_segment(TimePoint now, std::uint64_t number, Open& operation
   // All of a whole bucket is sent, so the sum may take its place only then.
   if (what.shape.bytes <= whole_bytes_max(size()) && operation.sends_left > 0) return false;
   for (const std::uint32_t peer : operation.addends) {
-    if (peer != rank() && peers_[peer].segments <= peers_[peer].segments_added) return false;
+    if (peer != rank() && peers_[peer].window.empty()) return false;
   }
   const Range own = part_of(what.shape, rank());
   const Range part = segment_of(own, operation.added, operation.segment_bytes);
   sum(operation, part);
-  for (const std::uint32_t peer : operation.addends) ++peers_[peer].segments_added;
+  for (const std::uint32_t peer : operation.addends) {
+    if (peer != rank()) peers_[peer].window.pop();
+  }
   ++operation.added;
   note(now, EventKind::kAdded, rank(), number, part.begin);
   return true;
@@ -146,10 +148,10 @@ void GroupCore::sum(const Open& operation, const Range& part) {
   weights_.clear();
   packed_terms_.clear();
   for (const std::uint32_t peer : operation.addends) {
-    const Bytes& segment = peers_[peer].window[peers_[peer].segments_added % kWindowSegments];
-    terms_.push_back(peer == rank() ? sum : reinterpret_cast<const float*>(segment.data()));
+    const std::byte* const segment = peers_[peer].window.front();
+    terms_.push_back(peer == rank() ? sum : reinterpret_cast<const float*>(segment));
     weights_.push_back(what.weights[peer]);
-    packed_terms_.push_back(reinterpret_cast<const kernels::Bf16*>(segment.data()));
+    packed_terms_.push_back(reinterpret_cast<const kernels::Bf16*>(segment));
   }
   if (what.packed.empty()) {
     kernels::weighted_sum(count, terms_, weights_, sum);

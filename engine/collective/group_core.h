@@ -10,6 +10,7 @@
 #include "engine/collective/pulse.h"
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
+#include "engine/collective/window.h"
 #include "engine/kernels/bf16.h"
 #include "proto/frame.h"
 
@@ -131,9 +132,7 @@ class GroupCore {
   struct Peer {
     Progress sending;
     Progress receiving;
-    std::uint64_t segments = 0;                 // of reductions, ever received
-    std::uint64_t segments_added = 0;           // of those
-    std::array<Bytes, kWindowSegments> window;  // the segments that are not added yet
+    Window window;  // of reductions
     Facts facts;
     LastWord word;
     bool pulse_is_due = false;
@@ -146,8 +145,6 @@ class GroupCore {
 
   Range range(const Open& operation, std::uint32_t from, std::uint32_t to) const;
   Range range_owed(std::uint32_t peer, const Open& operation) const;
-  std::span<std::byte> window_place(std::uint32_t peer, std::size_t tail_bytes);
-  bool has_room(std::uint32_t peer) const;
   Outgoing frame_of(std::uint32_t peer, const Open& operation) const;
   std::size_t frames(const Open& operation, std::uint32_t from, std::uint32_t to) const;
   void prepare_sum(Open& operation) const;

@@ -212,7 +212,8 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
         fmt::format("{} of {} bytes: {} from byte {} on", text_of(what.type, what.shape.pattern),
                     what.shape.bytes, bytes, part.begin));
   }
-  return !reduces(what.shape.pattern) || has_room(peer) ? Verdict::kTake : Verdict::kLater;
+  const bool has_room = !reduces(what.shape.pattern) || one.window.has_room();
+  return has_room ? Verdict::kTake : Verdict::kLater;
 }
 
 // Of the segment that the peer's next frame has to bring.
@@ -221,25 +222,14 @@ Range GroupCore::range_owed(std::uint32_t peer, const Open& operation) const {
                     operation.segment_bytes);
 }
 
-bool GroupCore::has_room(std::uint32_t peer) const {
-  return peers_[peer].segments - peers_[peer].segments_added < kWindowSegments;
-}
-
-std::span<std::byte> GroupCore::window_place(std::uint32_t peer, std::size_t tail_bytes) {
-  Bytes& segment = peers_[peer].window[peers_[peer].segments % kWindowSegments];
-  if (segment.size() < tail_bytes) segment.resize(tail_bytes);
-  return std::span(segment).first(tail_bytes);
-}
-
 std::span<std::byte> GroupCore::likely_place(std::uint32_t peer) {
-  const Open* const operation = open_.find(peers_[peer].receiving.operation);
-  if (operation == nullptr || failure_ || peers_[peer].is_drained) return {};
+  Peer& one = peers_[peer];
+  const Open* const operation = open_.find(one.receiving.operation);
+  if (operation == nullptr || failure_ || one.is_drained || !one.window.has_room()) return {};
   const Operation& what = operation->what;
-  if (what.type != FrameType::kSegment || !reduces(what.shape.pattern) || !has_room(peer)) {
-    return {};
-  }
+  if (what.type != FrameType::kSegment || !reduces(what.shape.pattern)) return {};
   const Range part = range_owed(peer, *operation);
-  return window_place(peer, on_wire(what, part.begin, part.size()).size());
+  return one.window.place(on_wire(what, part.begin, part.size()).size());
 }
 
 GroupCore::Verdict GroupCore::broken(TimePoint now, std::uint32_t peer, const DecodedHeader& frame,
@@ -266,7 +256,7 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
   if (!reduces(what.shape.pattern)) {
     return on_wire(what, header.step, what.data.size() - header.step).first(tail_bytes);
   }
-  return window_place(peer, tail_bytes);
+  return one.window.place(tail_bytes);
 }
 
 void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
@@ -290,7 +280,7 @@ void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
     return work(now);
   }
   Open& operation = *open_.find(one.receiving.operation);
-  if (reduces(operation.what.shape.pattern)) ++one.segments;
+  if (reduces(operation.what.shape.pattern)) one.window.push();
   count_received(peer, operation);
   work(now);
 }

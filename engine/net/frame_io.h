@@ -69,7 +69,7 @@ class FrameReader {
   std::size_t place_filled_ = 0;
   std::uint32_t payload_crc_ = 0;
   std::span<std::byte> likely_;  // the second part of the space that was given last
-  ByteSpan ahead_;               // what was read into it, until the frame's tail is known
+  ByteSpan ahead_;               // of it: bytes behind a header, until their frame is known
 };
 
 // Frames waiting to be written, gathered into as few writes as the stream takes.

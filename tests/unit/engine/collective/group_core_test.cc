@@ -77,7 +77,7 @@ TEST_F(TwoCores, EventsOfFramesHaveTheirPlaceInTheBucketOnBothSides) {
   EXPECT_EQ(sent, offsets(cores_[1], EventKind::kReceived));
 }
 
-// What it names is written to before the frame is known, so it is never memory of an operation.
+// It is written to before the frame is known, so it is never memory of an operation.
 TEST_F(TwoCores, TheLikelyPlaceOfATailIsTheWindowAsLongAsItHasRoom) {
   std::vector<float> a(100'000, 1);
   std::vector<float> b(100'000, 2);
