@@ -1,0 +1,119 @@
+// train: mistakes that are named before anything starts.
+#include "base/version.h"
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, AnEngineOfAnotherReleaseIsNamedWithBothVersions) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("paddle", "#!/bin/sh\necho 'paddlectl engine 0.0.7, compiled with'\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(train(), 3);
+  EXPECT_TRUE(err_has(std::string("paddle is 0.0.7, paddlectl is ") + kProgramVersion))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: put both of one release into one folder: " + folder_ + "/paddle"));
+  EXPECT_TRUE(nodes_[0].processes.empty());
+}
+
+TEST_F(CommandsTest, ADryRunRefusesTrainersWithoutDataAsTrainDoes) {
+  write("paddle", "#!/bin/sh\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "2", "w"}), 0);
+  EXPECT_EQ(run({"train", "--dry-run", "--trainers", "4", "w"}), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but there are 4 trainers")) << err_.str();
+  fs::remove(folder_ + "/w/data/test.txt");
+  EXPECT_EQ(run({"train", "--dry-run", "w"}), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
+}
+
+TEST_F(CommandsTest, ANetworkThatCannotBeBuiltIsNamedBeforeAnythingIsPushed) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  write("paddle", "#!/bin/sh\necho \"paddle: job.toml:9: layer 'x': no\" >&2\nexit 2\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(train(), 2);
+  EXPECT_TRUE(err_has("job.toml:9: layer 'x': no")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  // A program that is not for this machine may be for the nodes.
+  write("paddle", "engine of another machine");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_read);
+  EXPECT_EQ(train(), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("w/data/test.txt", "");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("every file that matches 'data/test.txt' in ")) << err_.str();
+  fs::remove(folder_ + "/w/data/test.txt");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("no file matches 'data/test.txt' in ")) << err_.str();
+  EXPECT_TRUE(err_has("or correct [data] test\n")) << err_.str();
+  write("w/data/test.txt", "1\ta\n");
+  write("w/data/train-00000", "");
+  write("w/data/train-00001", "");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("every file that matches 'data/train-*' in ")) << err_.str();
+}
+
+TEST_F(CommandsTest, FewerDataFilesThanTrainersAreRefusedBeforeThePush) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but there are 3 trainers\n")) << err_.str();
+  EXPECT_TRUE(err_has("hint: --trainers 2, or make 3 files\n")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  // Enough of them, but each trainer takes those of its number.
+  fs::rename(folder_ + "/w/data/train-00001", folder_ + "/w/data/train-00002");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("2 files match data/train-*, but 1 of 2 trainers gets none of them\n"))
+      << err_.str();
+  EXPECT_TRUE(err_has("hint: a file goes to trainer number mod 2: number them 0, 1, 2, ...\n"))
+      << err_.str();
+  // Files without numbers are read by all trainers, line by line in turn.
+  for (const char* number : {"0", "2"}) fs::remove(folder_ + "/w/data/train-0000" + number);
+  write("w/data/train-all", "1\ta\n0\tb\n");
+  EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--output", "c.toml", "w"}), 7);
+  EXPECT_TRUE(err_has("hint: choose another --output")) << err_.str();
+  EXPECT_TRUE(nodes_[0].processes.empty());
+}
+
+TEST_F(CommandsTest, ALimitForHangsNeedsRestartsAndThreeSeconds) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--name", "job1", "--stall-restarts-after", "9", "w"}), 2);
+  EXPECT_TRUE(
+      err_has("error: --stall-restarts-after does nothing without --restarts\n"
+              "hint: add --restarts N: "))
+      << err_.str();
+  for (const char* const dry : {"", "--dry-run"}) {
+    std::vector<std::string> few{"train", "--restarts", "1", "--stall-restarts-after", "2", "w"};
+    if (*dry != '\0') few.emplace_back(dry);
+    EXPECT_EQ(run(few), 2);
+    EXPECT_TRUE(
+        err_has("error: --stall-restarts-after 2: a process gives a sign of life each "
+                "second, and a busy machine may delay it\n"
+                "hint: give 3 or more, or 0 for never\n"))
+        << err_.str();
+  }
+  EXPECT_TRUE(nodes_[0].processes.empty());
+  for (const char* const good : {"0", "3"}) {
+    ASSERT_EQ(run({"train", "--detach", "--restarts", "1", "--stall-restarts-after", good, "--name",
+                   std::string("s") + good, "w"}),
+              0)
+        << err_.str();
+    EXPECT_EQ(nodes_[0].specs["trainer-0"].hang_ms, 1000U * (*good - '0'));
+    ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+  }
+  EXPECT_EQ(run({"train", "--stall-restarts-after", "0", "--name", "never", "w"}), 0) << err_.str();
+}
+
+}  // namespace
+}  // namespace paddle::cli
