@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,8 +23,8 @@ constexpr double kCostMin = 1e-6;  // a first batch may cost nothing
 // " dense: pushes=12 merged=36 lags=3,9", lags as in PushCounts; "" for a kind without a port, and
 // in rounds, where no push lags behind another.
 std::string pushes_text(std::string_view kind, const client::PushCounts& counts) {
-  const bool lags =
-      std::ranges::any_of(counts.lags | std::views::drop(1), [](auto n) { return n > 0; });
+  const auto behind = std::span(counts.lags).subspan(std::min<std::size_t>(1, counts.lags.size()));
+  const bool lags = std::ranges::any_of(behind, [](auto n) { return n > 0; });
   if (!lags && counts.batches <= counts.pushes) return "";
   return fmt::format(" {}: pushes={} merged={} lags={}", kind, counts.pushes,
                      counts.batches - counts.pushes, fmt::join(counts.lags, ","));

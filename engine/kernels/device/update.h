@@ -39,15 +39,15 @@ struct UpdatedElement {
     template <class Of>
     PADDLE_HD_INLINE void operator()(const Of& rule) const {
       constexpr auto kPlanes = static_cast<int>(Of::kPlanes);
-      optim::State state{};
+      optim::State planes{};
       for (int p = 0; p < kPlanes; ++p)
-        state[p] = of.state[static_cast<std::size_t>(p) * of.plane_stride];
-      const float value = optim::updated(step.k, rule, *of.value, of.gradient, state);
-      *of.value = value;
-      largest.raise(value);
+        planes[p] = of.state[static_cast<std::size_t>(p) * of.plane_stride];
+      const float moved = optim::updated(step.k, rule, *of.value, of.gradient, planes);
+      *of.value = moved;
+      largest.raise(moved);
       for (int p = 0; p < kPlanes; ++p) {
-        of.state[static_cast<std::size_t>(p) * of.plane_stride] = state[p];
-        largest.raise(state[p]);
+        of.state[static_cast<std::size_t>(p) * of.plane_stride] = planes[p];
+        largest.raise(planes[p]);
       }
     }
   };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <ranges>
 
 #include "engine/device/own_work.h"
 #include "engine/nn/device/device_ops.h"
@@ -88,6 +87,8 @@ DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run, const Cuts& cuts)
     has.push_back(!arrays.weights.empty());
     has.push_back(!arrays.scales.empty());
   }
+  std::vector<std::size_t> ends;
+  for (const auto& [end, events] : cuts) ends.push_back(end);
   return {run.rows(),
           frame_.inputs().turn(),
           run.mode,
@@ -95,14 +96,14 @@ DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run, const Cuts& cuts)
           std::bit_cast<std::uint32_t>(run.cost_scale),
           std::move(on_card),
           std::move(has),
-          {std::views::keys(cuts).begin(), std::views::keys(cuts).end()}};
+          std::move(ends)};
 }
 
 Result<std::vector<device::Graph>> DeviceExecutor::capture(const Run& run, const Cuts& cuts) {
   std::vector<device::Graph> graphs;
   DeviceOps ops(frame_, run, device_, stream_.handle());
   std::size_t from = 0;
-  for (const std::size_t end : std::views::keys(cuts)) {
+  for (const auto& [end, events] : cuts) {
     device_.begin_capture(stream_.handle());
     if (graphs.empty())
       std::ranges::for_each(plan_.forward, [&](const Op& op) { ops.execute(op); });
@@ -125,7 +126,7 @@ Status DeviceExecutor::replay(const Run& run) {
     found = graphs_.emplace(std::move(shape), std::move(graphs)).first;
   }
   auto graph = found->second.begin();
-  for (const auto& events : std::views::values(cuts)) {
+  for (const auto& [end, events] : cuts) {
     device_.replay(stream_.handle(), (graph++)->handle());
     for (const device::EventHandle event : events) device_.record(stream_.handle(), event);
   }

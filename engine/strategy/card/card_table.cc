@@ -153,7 +153,7 @@ Status CardTable::reserve(std::size_t count) {
                  "raise bytes_max"};
   }
   const std::size_t more = std::min(rows_max_, std::max(count, rows_.capacity / 2 * 3));
-  const Status moved = move_to(more);
+  Status moved = move_to(more);
   if (moved || moved.error().code != Errc::kResource || more == count) return moved;
   return move_to(count);
 }

@@ -89,7 +89,7 @@ class CardRanks final : public DenseRanks {
   ElementRange part(std::uint32_t rank) const;
   float* plane(std::uint32_t number) const;
   // use(elements) for parts of a range that the room can take.
-  Status in_turns(ElementRange range, const std::function<Status(ElementRange)>& use);
+  Status in_turns(ElementRange range, const std::function<Status(ElementRange)>& use) const;
   // First float of a plane of a parameter.
   float* at(std::uint32_t parameter, std::uint32_t plane) const;
   Status write(float* to, std::span<const float> from);

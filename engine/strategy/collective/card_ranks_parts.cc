@@ -10,7 +10,8 @@ ElementRange CardRanks::part(std::uint32_t rank) const {
   return {elements * rank / group_.size(), elements * (rank + 1) / group_.size()};
 }
 
-Status CardRanks::in_turns(ElementRange range, const std::function<Status(ElementRange)>& use) {
+Status CardRanks::in_turns(ElementRange range,
+                           const std::function<Status(ElementRange)>& use) const {
   for (std::uint64_t at = range.begin; at < range.end; at += room_floats_) {
     PADDLE_TRY_STATUS(use({at, std::min(range.end, at + room_floats_)}));
   }
