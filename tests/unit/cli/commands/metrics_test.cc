@@ -1,0 +1,43 @@
+// metrics, in both formats.
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, MetricsAreJsonLinesOrPrometheusText) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] =
+      "{\"kind\":\"train\",\"pass\":1,\"batch\":5,\"cost\":0.5,\"auc\":0.7,\"unix_ms\":2000}"
+      "\ngarbage\n";
+  nodes_[1].files["jobs/job1/node_1/metrics.jsonl"] =
+      "{\"kind\":\"train\",\"pass\":1,\"batch\":4,\"cost\":0.25,\"unix_ms\":1000}\n";
+  nodes_[0].files["jobs/job1/node_0/server-metrics.jsonl"] =
+      "{\"kind\":\"pserver\",\"port\":7164,\"rows\":3,\"bytes\":48,\"pushes\":6,\"lags\":[1,2,3],"
+      "\"unix_ms\":3000}\n";
+  ASSERT_EQ(run({"metrics"}), 0) << err_.str();
+  EXPECT_EQ(
+      out_.str(),
+      "{\"node\":\"n-1\",\"role\":\"trainer-1\",\"kind\":\"train\",\"pass\":1,\"batch\":4,"
+      "\"cost\":0.25,\"unix_ms\":1000}\n"
+      "{\"node\":\"n-0\",\"role\":\"trainer-0\",\"kind\":\"train\",\"pass\":1,\"batch\":5,"
+      "\"cost\":0.5,\"auc\":0.7,\"unix_ms\":2000}\n"
+      "{\"node\":\"n-0\",\"role\":\"pserver-0\",\"kind\":\"pserver\",\"port\":7164,\"rows\":3,"
+      "\"bytes\":48,\"pushes\":6,\"lags\":[1,2,3],\"unix_ms\":3000}\n");
+  ASSERT_EQ(run({"metrics", "--format", "prometheus"}), 0) << err_.str();
+  EXPECT_TRUE(
+      out_has("# HELP paddle_trainer_cost mean cost since the pass began\n"
+              "# TYPE paddle_trainer_cost gauge\n"
+              "paddle_trainer_cost{job=\"job1\",node=\"n-0\",role=\"trainer-0\"} 0.5\n"
+              "paddle_trainer_cost{job=\"job1\",node=\"n-1\",role=\"trainer-1\"} 0.25\n"))
+      << out_.str();
+  EXPECT_TRUE(out_has("role=\"trainer-0\",evaluator=\"auc\"} 0.6999")) << out_.str();
+  EXPECT_TRUE(
+      out_has("paddle_pserver_lag_bucket{job=\"job1\",node=\"n-0\",role=\"pserver-0\","
+              "port=\"7164\",le=\"3\"} 6\n"))
+      << out_.str();
+  EXPECT_EQ(run({"metrics", "--format", "xml"}), 2);
+}
+
+}  // namespace
+}  // namespace paddle::cli

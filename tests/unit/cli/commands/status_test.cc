@@ -1,0 +1,246 @@
+// status: rows of processes, warnings, and its watch.
+#include <fmt/format.h>
+
+#include "tests/unit/cli/commands/commands_fixture.h"
+
+namespace paddle::cli {
+namespace {
+
+TEST_F(CommandsTest, AMistypedJobNamesTheLatestOnes) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (int i = 1; i <= 8; ++i) {
+    ASSERT_EQ(run({"train", "--detach", "--name", fmt::format("k{}", i), "w"}), 0) << err_.str();
+    ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+  }
+  EXPECT_EQ(run({"status", "k9"}), 2);
+  EXPECT_TRUE(
+      err_has("hint: the latest jobs here: k4, k5, k6, k7, k8; paddlectl jobs shows them all\n"))
+      << err_.str();
+}
+
+TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  const auto metrics = [](int rate) {
+    return "{\"kind\":\"train\",\"pass\":2,\"batch\":7,\"cost\":0.25,\"examples_per_second\":" +
+           std::to_string(rate) + ",\"unix_ms\":997000}\n";
+  };
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] = metrics(1000);
+  nodes_[1].files["jobs/job1/node_1/metrics.jsonl"] = metrics(250);
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.started_unix_ms = 900'000;
+      status.usage = remote::Usage{200'000'000, 50'000, 3'000'000, 40'000, 999'000};
+    }
+  }
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(
+      out_has("node  role       state    pass  done  batch  cost  examples/s  received   sent  "
+              "memory  cores  last report  pid\n"))
+      << out_.str();
+  EXPECT_TRUE(
+      out_has("n-0   trainer-0  running     3     -      7  0.25        1000    3.0 MB  40 kB  "
+              "200 MB    0.5         1.0s  101\n"))
+      << out_.str();
+  EXPECT_TRUE(
+      out_has("trainer-1 on n-1 is slow: 250 examples/s, 25 % of the others' median 1000\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(
+      out_has(R"("received_bytes": 3000000, "sent_bytes": 40000, "received_per_second": null)"))
+      << out_.str();
+  EXPECT_TRUE(
+      out_has(R"("slow": [{"node": "n-1", "role": "trainer-1", "examples_per_second": 250, )"))
+      << out_.str();
+}
+
+TEST_F(CommandsTest, Trap45StatusTellsWhatTrainersGotOfGpusAndWhoSetIt) {
+  using remote::VariableSource;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  const auto give = [&](const std::vector<remote::Variable>& variables) {
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& status : node.processes) {
+        status.gpu_variables = variables;
+        if (variables.size() < 2 || !status.name.starts_with("trainer-")) continue;
+        status.gpu_variables.push_back({"FLAGS_selected_gpus", status.name.substr(8)});
+      }
+    }
+  };
+  give({{"NCCL_HOSTID", "10.0.0.1"}});
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_FALSE(out_has("NCCL_HOSTID")) << "a job without GPUs\n" << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has("\"gpu_variables\": []")) << out_.str();
+
+  give({{"CUDA_VISIBLE_DEVICES", "0,1", VariableSource::kClusterFile},
+        {"NCCL_DEBUG", "\033[31mINFO", VariableSource::kCommandLine},
+        {"NCCL_HOSTID", "10.0.0.1"},
+        {"NCCL_SOCKET_IFNAME", "ib0", VariableSource::kNode}});
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(
+      out_has("\n"
+              "variable              value         set by             trainers\n"
+              "CUDA_VISIBLE_DEVICES  0,1           cluster file       trainer-[0-1]\n"
+              "FLAGS_selected_gpus   0             paddlectl          trainer-0\n"
+              "FLAGS_selected_gpus   1             paddlectl          trainer-1\n"
+              "NCCL_DEBUG            \\x1b[31mINFO  --env              trainer-[0-1]\n"
+              "NCCL_HOSTID           10.0.0.1      paddlectl          trainer-[0-1]\n"
+              "NCCL_SOCKET_IFNAME    ib0           login environment  trainer-[0-1]\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"({"name": "FLAGS_selected_gpus", "value": "1", "set_by": "paddlectl", )"
+                      R"("trainers": ["trainer-1"]})"))
+      << out_.str();
+}
+
+TEST_F(CommandsTest, StatusTellsHowFarTheJobIsAndWhoWaitsForWhom) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.reports = true;
+      status.progress.emplace();
+      status.progress->unix_ms = node.usage.unix_ms - (status.name == "pserver-0" ? 0 : 20'000);
+      if (status.name == "pserver-0") status.progress->awaited = {"trainer-1"};
+      if (status.name.starts_with("pserver-")) continue;
+      status.progress->pass = 1;
+      status.progress->passes = 10;
+      status.progress->pass_done = 0.41;
+      status.progress->batch = 7;
+      status.progress->cost = 6.1;
+      status.progress->examples_per_second = 5031;
+    }
+  }
+  for (ProcessStatus& status : nodes_[1].processes) {
+    if (status.name == "pserver-1") status.progress->unix_ms = nodes_[1].usage.unix_ms;
+  }
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_.str().starts_with("pass 2/10  41 %  0/s  cost 6.1\n")) << out_.str();
+  EXPECT_TRUE(out_has("trainer-0  waits for trainer-1  2/10  41 %      7   6.1           0 "))
+      << out_.str();
+  EXPECT_TRUE(out_has("trainer-1  stalled 20s          2/10 ")) << out_.str();
+  EXPECT_TRUE(
+      out_has("trainer-1 on n-1 is stalled: no progress for 20s\n"
+              "trainer-0 waits for trainer-1 (20s)\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("progress": {"pass": 1, "passes": 10, "pass_done": 0.41, )"))
+      << out_.str();
+  EXPECT_TRUE(out_has(R"("state": "running", "activity": "waiting", "silent_ms": 20000, )"
+                      R"("waits_for": ["trainer-1"])"))
+      << out_.str();
+}
+
+TEST_F(CommandsTest, StatusTellsOfASnapshotThatCouldNotBeSaved) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  const auto set_failure = [&](const std::string& failure) {
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& status : node.processes) {
+        status.progress.emplace();
+        if (status.name == "trainer-0") status.progress->save_failure = failure;
+      }
+    }
+  };
+  set_failure("");
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("save_failure": null)")) << out_.str();
+  EXPECT_FALSE(out_has(R"("save_failure": ")")) << out_.str();
+  set_failure("saving pass-00003: No space left");
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("warning: trainer-0 on n-")) << out_.str();
+  EXPECT_TRUE(out_has("saving pass-00003: No space left")) << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("save_failure": "saving pass-00003: No space left")")) << out_.str();
+}
+
+TEST_F(CommandsTest, StatusTellsOfADamagedSnapshotThatWasPassedOver) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.progress.emplace();
+      if (status.name == "trainer-0")
+        status.progress->went_back = "pass-1, since pass-2 is damaged";
+    }
+  }
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("went on from pass-1, since pass-2 is damaged")) << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("went_back": null)")) << out_.str();
+  EXPECT_TRUE(out_has(R"("went_back": "pass-1, since pass-2 is damaged")")) << out_.str();
+}
+
+TEST_F(CommandsTest, StatusAsJsonSaysWhenLivesEndedAndHow) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  nodes_[0].processes.front().restarts = {{0, 9, 500, 1}, {4, 0, 900, 0}};
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("restarts": [{"ended_unix_ms": 500, "exit_code": null, "signal": 9, )"
+                      R"("failures": 1}, {"ended_unix_ms": 900, "exit_code": 4, "signal": null, )"
+                      R"("failures": 0}])"))
+      << out_.str();
+}
+
+TEST_F(CommandsTest, StatusOfAKilledJobFitsANarrowTerminal) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.state = ProcessState::kKilled;
+      status.signal = 9;
+      status.progress.emplace();
+      status.progress->pass = 109;
+      status.progress->passes = 3000;
+      status.progress->pass_done = 0.41;
+      status.progress->cost = 0.375421;
+    }
+  }
+  for (const std::size_t columns : {80U, 60U}) {
+    console_options_.columns = columns;
+    ASSERT_EQ(run({"status"}), 0);
+    EXPECT_TRUE(out_has("killed by signal 9 (Killed)")) << out_.str();
+    EXPECT_TRUE(out_has("110/3000")) << out_.str();
+    std::istringstream lines(out_.str());
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(display_width(line), columns) << line;
+  }
+}
+
+TEST_F(CommandsTest, WatchingShowsRatesAndEndsWithTheJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& status : node.processes) {
+      status.usage = remote::Usage{1000, 0, 0, 0, 0};
+    }
+  }
+  int pauses = 0;
+  on_pause_ = [&] {
+    for (FakeNode& node : nodes_) {
+      node.usage.unix_ms += 2000;
+      for (ProcessStatus& status : node.processes) {
+        status.usage->received_bytes = 10'000;
+        status.usage->cpu_ms = 3000;
+        if (pauses == 1) status.state = ProcessState::kExited;
+      }
+    }
+    ++pauses;
+  };
+  ASSERT_EQ(run({"status", "--watch"}), 0) << err_.str();
+  EXPECT_EQ(pauses, 2);
+  EXPECT_TRUE(out_has("5.0 kB ")) << out_.str();
+  EXPECT_TRUE(out_has(" 1.5 ")) << out_.str();
+}
+
+}  // namespace
+}  // namespace paddle::cli
