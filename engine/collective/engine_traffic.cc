@@ -109,8 +109,7 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
     // Nobody waits for more: it is for the next turn to ask the kernel.
     if (goes_on && core_.is_idle()) return true;
     if (!peer.is_ready && !peer.connection->has_read_ahead()) return goes_on;
-    const auto count =
-        peer.connection->read(peer.is_taking ? std::span<std::byte>() : core_.likely_place(rank));
+    const auto count = peer.connection->read(core_.likely_place(rank));
     if (!count) {
       lose(now, rank, count.error());
       return true;

@@ -87,8 +87,8 @@ class GroupCore {
   Verdict judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
   std::span<std::byte> place(std::uint32_t peer, const FrameHeader& header, std::size_t tail_bytes);
   void received(TimePoint now, std::uint32_t peer, Frame&& frame);
-  // Where the tail of the peer's next frame will go, if it is the segment that it owes. Empty if
-  // that is memory of an operation, which only that segment may be written to.
+  // Room for the tail of the segment that the peer owes, which may be written to before its frame
+  // is known: memory of the core, never an operation's. Empty where no such segment is taken now.
   std::span<std::byte> likely_place(std::uint32_t peer);
   void heard(TimePoint now, std::uint32_t peer) { peers_[peer].word.heard = now; }
 

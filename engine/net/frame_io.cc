@@ -22,13 +22,14 @@ void gather(std::vector<ByteSpan>& parts, ByteSpan part, std::size_t& skip) {
 }  // namespace
 
 FrameReader::FrameReader(std::size_t buffer_bytes, std::size_t payload_bytes_max)
-    : buffer_(buffer_bytes), payload_bytes_max_(payload_bytes_max) {
+    : buffer_bytes_(buffer_bytes), buffer_(buffer_bytes), payload_bytes_max_(payload_bytes_max) {
   PADDLE_CHECK(buffer_bytes >= kFrameHeaderBytes);
 }
 
 void FrameReader::set_limits(std::size_t buffer_bytes, std::size_t payload_bytes_max) {
-  PADDLE_CHECK(buffer_bytes >= buffer_.size());
-  buffer_.resize(buffer_bytes);
+  PADDLE_CHECK(buffer_bytes >= buffer_bytes_);
+  buffer_bytes_ = buffer_bytes;
+  buffer_.resize(std::max(buffer_.size(), buffer_bytes));
   payload_bytes_max_ = payload_bytes_max;
 }
 
@@ -43,22 +44,23 @@ std::span<std::byte> FrameReader::space() {
     end_ -= begin_;
     begin_ = 0;
   }
-  return std::span(buffer_).subspan(end_);
+  if (end_ == 0 && buffer_.size() > buffer_bytes_) buffer_ = Bytes(buffer_bytes_);
+  return std::span(buffer_).subspan(end_, std::max(buffer_bytes_, end_) - end_);
 }
 
 std::array<std::span<std::byte>, 2> FrameReader::space(std::span<std::byte> likely) {
   likely_ = {};
-  if (decoded_ || buffered() > 0 || likely.size() < kPlaceReadBytesMin) return {space(), {}};
-  begin_ = end_ = 0;
+  const std::span<std::byte> one = space();
+  if (decoded_ || buffered() > 0 || likely.size() < kPlaceReadBytesMin) return {one, {}};
   likely_ = likely.first(std::min(likely.size(), kTailReadBytesMax));
-  return {std::span(buffer_).first(kFrameHeaderBytes), likely_};
+  return {one.first(kFrameHeaderBytes), likely_};
 }
 
 void FrameReader::commit(std::size_t count) {
   const auto likely = std::exchange(likely_, {});
   if (!likely.empty() && count > kFrameHeaderBytes) {
     PADDLE_CHECK(count - kFrameHeaderBytes <= likely.size());
-    ahead_ = likely.first(count - kFrameHeaderBytes);
+    early_ = likely.first(count - kFrameHeaderBytes);
     count = kFrameHeaderBytes;
   }
   if (reads_in_place()) {
@@ -87,12 +89,12 @@ void FrameReader::take_tail(std::size_t count) {
   place_filled_ = 0;
 }
 
-// In the buffer, behind what is there: it is no tail, or its memory is needed.
-void FrameReader::keep_ahead() {
-  const ByteSpan ahead = std::exchange(ahead_, {});
-  if (buffer_.size() < end_ + ahead.size()) buffer_.resize(end_ + ahead.size());
-  std::ranges::copy(ahead, buffer_.begin() + static_cast<std::ptrdiff_t>(end_));
-  end_ += ahead.size();
+// Moves early bytes to the buffer, since they are no tail, or their memory is its owner's again.
+void FrameReader::buffer_early() {
+  const ByteSpan early = std::exchange(early_, {});
+  if (buffer_.size() < end_ + early.size()) buffer_.resize(end_ + early.size());
+  std::ranges::copy(early, buffer_.begin() + static_cast<std::ptrdiff_t>(end_));
+  end_ += early.size();
 }
 
 Status FrameReader::start_frame() {
@@ -105,7 +107,7 @@ Status FrameReader::start_frame() {
   frame_.head.resize(decoded.head_bytes);
   head_filled_ = 0;
   is_in_tail_ = false;
-  if (decoded.head_bytes > 0 || decoded.tail_bytes < ahead_.size()) keep_ahead();
+  if (decoded.head_bytes > 0 || decoded.tail_bytes < early_.size()) buffer_early();
   return {};
 }
 
@@ -127,22 +129,22 @@ void FrameReader::start_tail(const TailPlace& place) {
   std::size_t placed = 0;
   for (const auto one : places_) placed += one.size();
   PADDLE_CHECK(placed == tail_bytes);
-  place_ahead();
+  place_early();
 }
 
-// As the begin of the tail. It is there already, unless that goes elsewhere.
-void FrameReader::place_ahead() {
-  for (ByteSpan ahead = std::exchange(ahead_, {}); !ahead.empty();) {
+// Makes early bytes the begin of the tail, and moves them only if its place is another one.
+void FrameReader::place_early() {
+  for (ByteSpan early = std::exchange(early_, {}); !early.empty();) {
     const auto left = places_[place_].subspan(place_filled_);
-    const std::size_t count = std::min(left.size(), ahead.size());
-    if (left.data() != ahead.data()) std::memmove(left.data(), ahead.data(), count);
+    const std::size_t count = std::min(left.size(), early.size());
+    if (left.data() != early.data()) std::memmove(left.data(), early.data(), count);
     take_tail(count);
-    ahead = ahead.subspan(count);
+    early = early.subspan(count);
   }
 }
 
 void FrameReader::let_go() {
-  keep_ahead();
+  buffer_early();
   if (!std::exchange(is_placed_, false)) return;
   std::size_t left = 0;
   for (std::size_t i = place_; i < places_.size(); ++i) left += places_[i].size();

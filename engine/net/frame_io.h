@@ -26,8 +26,9 @@ class FrameReader {
   // Space for the next bytes, to be followed by commit(). Not empty once next() has no frame.
   std::span<std::byte> space();
   // The same in two parts where a frame begins: one for its header, and `likely`, where the tail
-  // will go if it is the frame that the caller expects. Whatever frame it is, nothing is lost, but
-  // `likely` may be written to; it must stay until next() has a frame, or let_go() is called.
+  // will go if it is the frame that the caller expects. Another frame is not lost, but `likely` may
+  // be written to. It must stay until next() has a frame, or let_go() is called; and the place of a
+  // tail either begins where `likely` does, or is apart from it.
   std::array<std::span<std::byte>, 2> space(std::span<std::byte> likely);
   void commit(std::size_t count);
   // The next whole frame, or nothing until more bytes are committed. Errors (decode_header, a wrong
@@ -36,25 +37,26 @@ class FrameReader {
   // The header of the frame that next() will return, once it is there; null before. Until next() is
   // called, a small frame's bytes stay in the buffer, and so may those of frames behind it.
   Result<const DecodedHeader*> peek();
-  // Committed bytes that no frame has taken yet.
+  // Committed bytes that no frame has taken yet, beside those in `likely`.
   std::size_t buffered() const { return end_ - begin_; }
   // All committed bytes belong to frames that next() has returned.
   bool is_idle() const { return !decoded_ && buffered() == 0; }
   // Bytes yet to come go to memory that a TailPlace named.
   bool is_placing() const { return is_placed_; }
-  // Writes no more to that memory: the frame's own tail takes the rest.
+  // Writes no more to that memory, nor to `likely`: the frame's own tail takes the rest.
   void let_go();
 
  private:
   Status start_frame();
-  void keep_ahead();
-  void place_ahead();
+  void buffer_early();
+  void place_early();
   void start_tail(const TailPlace& place);
   bool reads_in_place() const;
   bool has_tail_left() const { return place_ < places_.size(); }
   void take_tail(std::size_t count);  // `count` bytes of the current place were filled
 
-  Bytes buffer_;
+  std::size_t buffer_bytes_;  // of reads
+  Bytes buffer_;              // larger for a while when other frames came than the likely one
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t payload_bytes_max_;
@@ -69,7 +71,7 @@ class FrameReader {
   std::size_t place_filled_ = 0;
   std::uint32_t payload_crc_ = 0;
   std::span<std::byte> likely_;  // the second part of the space that was given last
-  ByteSpan ahead_;               // of it: bytes behind a header, until their frame is known
+  ByteSpan early_;               // bytes in it, whose frame is not known yet
 };
 
 // Frames waiting to be written, gathered into as few writes as the stream takes.

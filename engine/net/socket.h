@@ -27,7 +27,7 @@ class Stream {
   virtual ~Stream() = default;
   // Bytes read or written; 0 when it would block. kUnreachable: closed or failed for good.
   virtual Result<std::size_t> read_some(std::span<std::byte> into) = 0;
-  // The same into one part after the other. It may end with the first one.
+  // The same into one part after the other, of a socket; other streams fill the first one only.
   virtual Result<std::size_t> read_parts(std::span<const std::span<std::byte>> parts) {
     return read_some(parts.front());
   }

@@ -132,8 +132,11 @@ class PlacedTails {
       constexpr std::array<std::size_t, 7> kTails = {0, 1, 31, 256, 1000, 5000, kLongestTail};
       Frame frame;
       frame.head = input_.text(input_.below(64));
-      sent_.assign(input_.choice(kTails), std::byte{input_.byte()});
+      sent_.resize(input_.choice(kTails));
+      std::uint32_t value = input_.byte();
+      for (std::byte& byte : sent_) byte = static_cast<std::byte>((value += 7) >> 1U);
       frame.tail = sent_;
+      placed_ = {};
       Bytes bytes;
       append_frame(bytes, frame);
       is_intact_ = !input_.rarely(32);
@@ -156,12 +159,15 @@ class PlacedTails {
     const auto frame = reader_.next([this](const FrameHeader&, std::string_view, std::size_t tail) {
       const std::size_t first = input_.byte() % (tail + 1);
       placed_ = std::span(input_.flag() ? likely_ : elsewhere_).first(tail);
-      return input_.flag() ? std::vector{placed_.first(first), placed_.subspan(first)}
-                           : std::vector<std::span<std::byte>>();
+      if (input_.flag()) return std::vector{placed_.first(first), placed_.subspan(first)};
+      placed_ = {};
+      return std::vector<std::span<std::byte>>();
     });
     open_ = bool(frame);
-    if (!frame || !*frame || !is_intact_) return;
-    if ((*frame)->tail != sent_ && !std::ranges::equal(placed_, sent_)) std::abort();
+    if (!open_ && is_intact_) std::abort();
+    if (!open_ || !*frame || !is_intact_) return;
+    const ByteSpan tail = placed_.empty() ? ByteSpan((*frame)->tail) : placed_;
+    if (!std::ranges::equal(tail, sent_)) std::abort();
   }
 
   fuzz::Input& input_;

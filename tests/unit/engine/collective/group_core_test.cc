@@ -10,10 +10,11 @@ const TimePoint kNow = TimePoint(std::chrono::hours(1));
 
 class TwoCores : public ::testing::Test {
  protected:
-  static GroupCore core_of(std::uint32_t rank) {
+  static GroupCore core_of(std::uint32_t rank, std::uint32_t size = 2) {
+    const std::vector<std::string> names{"rank 0 (a)", "rank 1 (b)", "rank 2 (c)"};
     return GroupCore({.rank = rank,
-                      .size = 2,
-                      .names = {"rank 0 (a)", "rank 1 (b)"},
+                      .size = size,
+                      .names = {names.begin(), names.begin() + size},
                       .segment_bytes = 64U << 10U});
   }
   static Operation sum_of(std::vector<float>& bucket) {
@@ -27,11 +28,10 @@ class TwoCores : public ::testing::Test {
   void move(std::uint32_t from) {
     auto out = cores_[from].next(1 - from);
     ASSERT_TRUE(out);
-    take(from, *out);
+    take(cores_[1 - from], from, *out);
     cores_[from].sent(kNow, 1 - from);
   }
-  void take(std::uint32_t from, const GroupCore::Outgoing& out) {
-    GroupCore& to = cores_[1 - from];
+  static void take(GroupCore& to, std::uint32_t from, const GroupCore::Outgoing& out) {
     DecodedHeader header;
     header.header = out.header;
     header.head_bytes = static_cast<std::uint32_t>(out.head.size());
@@ -92,16 +92,38 @@ TEST_F(TwoCores, TheLikelyPlaceOfATailIsTheWindowAsLongAsItHasRoom) {
   const auto place = core.place(1, out->header, out->tail.size());
   EXPECT_EQ(place.data(), likely.data());
   EXPECT_EQ(place.size(), likely.size());
-  take(1, *out);
+  take(core, 1, *out);
   EXPECT_NE(core.likely_place(1).data(), likely.data()) << "the next segment's";
-  core.abort(kNow, Error{Errc::kFailed, "enough"});
-  EXPECT_TRUE(core.likely_place(1).empty());
+
+  GroupCore drained = core_of(0);
+  drained.post(kNow, sum_of(a));
+  drained.drain(1);
+  EXPECT_TRUE(drained.likely_place(1).empty());
 
   GroupCore gathering = core_of(0);
   Operation gather = sum_of(a);
   gather.shape.pattern = Pattern::kGather;
   gathering.post(kNow, std::move(gather));
   EXPECT_TRUE(gathering.likely_place(1).empty());
+}
+
+// Rank 2 is late, so nothing of what rank 1 has sent can be added up.
+TEST_F(TwoCores, ThereIsNoLikelyPlaceInAFullWindow) {
+  std::array<GroupCore, 2> cores{core_of(0, 3), core_of(1, 3)};
+  std::vector<float> bucket(300'000);
+  for (GroupCore& core : cores) {
+    Operation operation = sum_of(bucket);
+    operation.weights = {1, 1, 1};
+    core.post(kNow, std::move(operation));
+  }
+  for (std::size_t i = 0; i < kWindowSegments; ++i) {
+    EXPECT_FALSE(cores[0].likely_place(1).empty());
+    const auto out = cores[1].next(0);
+    ASSERT_TRUE(out);
+    take(cores[0], 1, *out);
+    cores[1].sent(kNow, 0);
+  }
+  EXPECT_TRUE(cores[0].likely_place(1).empty());
 }
 
 // Facts are taken before this rank has posted its own, so their memory must have a limit.

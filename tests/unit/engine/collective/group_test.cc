@@ -72,6 +72,32 @@ TEST_P(GroupOverWay, ManyBucketsMayBeUnderWay) {
   });
 }
 
+// A segment's tail is read along with its header, and what comes may be a pulse.
+TEST_P(GroupOverWay, PulsesAmongSegmentsChangeNoSum) {
+  constexpr std::uint32_t kSize = 3;
+  const std::vector<float> shares(kSize, 0.5F);
+  as_groups(options_of(kSize, GetParam()), [&](Group& group) {
+    std::atomic<bool> has_ended = false;
+    std::thread pulses([&] {
+      for (Rng rng(group.rank()); !has_ended;) {
+        group.set_activity(std::string(rng.below(60), 'a'));
+        std::this_thread::sleep_for(std::chrono::microseconds(rng.below(200)));
+      }
+    });
+    for (std::uint64_t step = 0; step < 40; ++step) {
+      for (const std::size_t count : {std::size_t{9'000}, std::size_t{40'000}}) {
+        auto bucket = gradient_of(group.rank(), count, step);
+        const bool is_there =
+            group.reduce_scatter(bucket, shares).wait() &&
+            (count * 4 <= whole_bytes_max(kSize) || group.all_gather(bucket).wait());
+        EXPECT_TRUE(is_there && same_bits(bucket, merged(kSize, count, shares, step))) << step;
+      }
+    }
+    has_ended = true;
+    pulses.join();
+  });
+}
+
 TEST_P(GroupOverWay, Trap12BothSidesSendAtOnceWithoutADeadlock) {
   const std::vector<float> shares{0.5F, 0.5F};
   as_groups(options_of(2, GetParam()), [&](Group& group) {
