@@ -1,0 +1,100 @@
+// Processes that a real agent starts again, and leftovers of the life before.
+#include "tests/unit/remote/agent_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+// Each life tells its number, and kills itself until the number is $2.
+constexpr const char* kMortal = "echo life $1 again $3; [ $1 -ge $2 ] || kill -9 $$\n";
+
+TEST_F(AgentTest, OneThatEndedIsStartedAgainWhileItsLeftoversAreBeingEnded) {
+  const auto agent = connect_agent();
+  push_script(*agent, "parent",
+              "(trap '' TERM; echo left; exec sleep 60) & "
+              "while ! grep -q left \"$1\"; do :; done; exit 3");
+  ProcessSpec spec = script("parent", "p");
+  spec.arguments = {"{root}/" + spec.log};
+  ASSERT_TRUE(agent->start(spec));
+  EXPECT_EQ(wait_end(*agent, "job-1", "p").exit_code, 3);
+  const Status again = agent->restart("job-1", {"p"});
+  ASSERT_TRUE(again) << again.error().message;
+  const ProcessStatus second = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(second.life, 2U);
+  EXPECT_EQ(second.exit_code, 3);
+}
+
+class AgentLeftovers : public AgentTest {
+ protected:
+  // The first life puts a program into the background, which writes its pid to the file `left`, and
+  // is killed; the second one ends with 5 if that program still runs.
+  void expect_ended(const std::string& program) {
+    const auto agent = connect_agent();
+    push_script(*agent, "parent",
+                "if [ $1 = 2 ]; then kill -0 \"$(cat left)\" && exit 5; exit 0; fi\n" + program +
+                    " &\nwhile ! [ -e left ]; do :; done; kill -9 $$\n");
+    ProcessSpec spec = script("parent", "p");
+    spec.arguments = {"{life}"};
+    spec.restarts = 1;
+    ASSERT_TRUE(agent->start(spec));
+    const ProcessStatus ended = wait_end(*agent, "job-1", "p");
+    EXPECT_EQ(ended.life, 2U);
+    EXPECT_EQ(ended.exit_code, 0);
+  }
+};
+
+// As a trainer does with the programs that fetch its data.
+TEST_F(AgentLeftovers, InAGroupOfTheirOwnEndBeforeTheNextLife) {
+  expect_ended(
+      "perl -e 'setpgrp; open F, q(>), q(left.new); print F $$; close F;"
+      " rename q(left.new), q(left); exec q(sleep), 1000'");
+}
+
+// As a program does that such a program puts into the background with setsid(1).
+TEST_F(AgentLeftovers, InASessionOfTheirOwnEndBeforeTheNextLife) {
+  expect_ended("setsid sh -c 'echo $$ >left.new; mv left.new left; exec sleep 1000'");
+}
+
+TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
+  const auto agent = connect_agent();
+  push_script(*agent, "mortal", kMortal);
+  ProcessSpec spec = script("mortal", "p");
+  spec.arguments = {"{life}", "3", "{again}"};
+  spec.restarts = 2;
+  ASSERT_TRUE(agent->start(spec));
+  const ProcessStatus good = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(good.state, ProcessState::kExited);
+  EXPECT_EQ(good.exit_code, 0);
+  EXPECT_EQ(good.life, 3U);
+  const std::string log = wait_log(*agent, spec.log, "life 3 again true\n");
+  EXPECT_NE(log.find("life 1 again false\n"), std::string::npos) << log;
+  EXPECT_NE(log.find("paddlectl: killed by signal 9; it is started again\n"), std::string::npos);
+
+  // Its lives are counted on when it is started anew; now it may not fail as often as it does.
+  spec.arguments[1] = "9";
+  ASSERT_TRUE(agent->start(spec));
+  const ProcessStatus bad = wait_end(*agent, "job-1", "p");
+  EXPECT_EQ(bad.state, ProcessState::kKilled);
+  EXPECT_EQ(bad.signal, 9);
+  EXPECT_EQ(bad.life, 6U);
+  ASSERT_TRUE(agent->restart("job-1", {"p"}));
+  EXPECT_EQ(wait_end(*agent, "job-1", "p").life, 9U);
+  EXPECT_FALSE(agent->restart("job-1", {"q"}));
+}
+
+TEST_F(AgentTest, AStopEndsThePauseBeforeAnotherLife) {
+  const auto agent = connect_agent();
+  push_script(*agent, "mortal", kMortal);
+  ProcessSpec spec = script("mortal", "p");
+  spec.arguments = {"{life}", "999", "{again}"};
+  spec.restarts = 1000;
+  ASSERT_TRUE(agent->start(spec));
+  // The pauses double: in the third there is time.
+  wait_log(*agent, spec.log, "life 3 ");
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
+  const ProcessStatus status = wait_end(*agent, "job-1", "p");
+  EXPECT_TRUE(status.stopped);
+  EXPECT_LT(status.life, 6U);
+}
+
+}  // namespace
+}  // namespace paddle::remote
