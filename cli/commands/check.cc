@@ -149,7 +149,7 @@ Status run(Context& context, const NodeTarget& options) {
   }
   std::vector<std::size_t> bad;
   for (const Fault& fault : faults) bad.push_back(fault.node);
-  bad.erase(std::ranges::unique(bad).begin(), bad.end());
+  bad.erase(std::unique(bad.begin(), bad.end()), bad.end());
   error.message += fmt::format("{} on {} of {} nodes", counted(faults.size(), "fault"), bad.size(),
                                nodes.size());
   return error;

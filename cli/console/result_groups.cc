@@ -53,18 +53,17 @@ struct Family {
 };
 
 std::string fold(Family family) {
-  std::ranges::sort(family.numbers);
-  const auto [last_equal, end] = std::ranges::unique(family.numbers);
-  family.numbers.erase(last_equal, end);
+  std::vector<std::uint64_t>& numbers = family.numbers;
+  std::ranges::sort(numbers);
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   const Numbered& like = family.like;
-  if (family.numbers.size() == 1) return like.head + digits_of(like, family.numbers[0]) + like.tail;
+  if (numbers.size() == 1) return like.head + digits_of(like, numbers[0]) + like.tail;
   std::vector<std::string> ranges;
-  for (std::size_t i = 0; i < family.numbers.size();) {
+  for (std::size_t i = 0; i < numbers.size();) {
     std::size_t last = i;
-    while (last + 1 < family.numbers.size() && family.numbers[last + 1] == family.numbers[last] + 1)
-      ++last;
-    std::string range = digits_of(like, family.numbers[i]);
-    if (last > i) range += "-" + digits_of(like, family.numbers[last]);
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    std::string range = digits_of(like, numbers[i]);
+    if (last > i) range += "-" + digits_of(like, numbers[last]);
     ranges.push_back(std::move(range));
     i = last + 1;
   }

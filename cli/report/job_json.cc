@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <set>
 
 #include "base/safe_path.h"
@@ -87,12 +86,12 @@ Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators) {
 // Where the leader is, by its newest line that tells; null where none does.
 Json progress_json(const ProcessRecord* leader) {
   if (leader == nullptr) return {};
-  for (const MetricsLine& line : leader->metrics | std::views::reverse) {
-    const auto passes = line.number("passes");
+  for (auto line = leader->metrics.rbegin(); line != leader->metrics.rend(); ++line) {
+    const auto passes = line->number("passes");
     if (!passes) continue;
-    return Json::object({{"pass", line.pass},
+    return Json::object({{"pass", line->pass},
                          {"passes", Json::number(*passes)},
-                         {"pass_done", Json::number(line.number("pass_done").value_or(0))}});
+                         {"pass_done", Json::number(line->number("pass_done").value_or(0))}});
   }
   return {};
 }
@@ -152,8 +151,8 @@ void add_passes(const ProcessRecord* leader, const std::vector<EvaluatorCurves>&
   }
   const std::size_t total = passes.size();
   std::set<std::uint64_t> kept;
-  for (const auto& [pass, lines] : passes | std::views::reverse | std::views::take(kPassesMax))
-    kept.insert(pass);
+  for (auto last = passes.rbegin(); last != passes.rend() && kept.size() < kPassesMax; ++last)
+    kept.insert(last->first);
   for (const EvaluatorCurves& one : evaluators) {
     if (one.best) kept.insert(one.best->pass);
   }
@@ -205,14 +204,14 @@ void add_events(const std::vector<JobEvent>& events, Json::Fields& job) {
   std::size_t room_of_faults = std::min(faults, kEventsMax);
   std::size_t room_of_others = kEventsMax - room_of_faults;
   std::vector<Json> list;
-  for (const JobEvent& event : events | std::views::reverse) {
-    std::size_t& room = event.is_bad ? room_of_faults : room_of_others;
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    std::size_t& room = event->is_bad ? room_of_faults : room_of_others;
     if (room == 0) continue;
     --room;
-    list.push_back(Json::object({{"unix_ms", event.unix_ms},
-                                 {"role", event.role},
-                                 {"text", event.text.substr(0, kEventBytesMax)},
-                                 {"is_bad", event.is_bad}}));
+    list.push_back(Json::object({{"unix_ms", event->unix_ms},
+                                 {"role", event->role},
+                                 {"text", event->text.substr(0, kEventBytesMax)},
+                                 {"is_bad", event->is_bad}}));
   }
   std::ranges::reverse(list);
   job.emplace_back("events_total", events.size());

@@ -55,7 +55,7 @@ struct Tile {
 };
 
 template <std::size_t kRows, std::size_t kVectors, bool kHasEpilogue>
-PADDLE_AVX512 [[gnu::always_inline]] inline void store(const Tile& tile,
+[[gnu::always_inline]] PADDLE_AVX512 inline void store(const Tile& tile,
                                                        const __m512 (&sums)[kRows][kVectors]) {
 #pragma GCC unroll 2
   for (std::size_t v = 0; v < kVectors; ++v) {

@@ -64,7 +64,7 @@ Status SparseTable::restore_removed(const CutPart& part) {
     if (rows_.index().find(part.id(i)) != RowIndex::kNone) ids.push_back(part.id(i));
   }
   std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (rows_.layout().cuts) cut_.before_remove(rows_, ids);
   PADDLE_TRY_STATUS(rows_.remove(ids));
   rows_.cuts().forget_removed();

@@ -1,7 +1,6 @@
 #include "engine/strategy/collective/card_ranks.h"
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -141,8 +140,9 @@ Status CardRanks::make_buckets() {
   PADDLE_TRY(device::Event done, device::Event::make(device_));
   sums_ = Sums{std::move(stream), std::move(done)};
   std::uint64_t end = layout_.elements();
-  for (const std::uint32_t parameter : layout_.dense() | std::views::reverse) {
-    const std::uint64_t begin = layout_.parameter(parameter).begin;
+  const std::span<const std::uint32_t> dense = layout_.dense();
+  for (auto parameter = dense.rbegin(); parameter != dense.rend(); ++parameter) {
+    const std::uint64_t begin = layout_.parameter(*parameter).begin;
     if (end - begin < options_.bucket_elements && begin > 0) continue;
     PADDLE_TRY(device::Event written, device::Event::make(device_));
     buckets_.push_back({{begin, end}, std::move(written)});
