@@ -207,7 +207,7 @@ Status run(Context& context, const ExecOptions& options) {
     const std::size_t index = session.index_of(member);
     return run_on(context, options, command, index, member, runs[index]);
   });
-  const Status result = verdict(session.members(), runs, arguments.front());
+  Status result = verdict(session.members(), runs, arguments.front());
   if (context.console.json()) {
     show_json(context, session.members(), runs);
   } else {

@@ -34,7 +34,7 @@ Status run_fetch(Context& context, const FetchOptions& options) {
   auto& [cluster, session, job] = found;
   // Results of the reachable nodes are fetched even when another node is down, and the command
   // fails.
-  const Status reached = session.all_well();
+  Status reached = session.all_well();
   const std::filesystem::path base = std::filesystem::path(context.directory) / options.output;
   auto fetched = fetch_results(context, session, job, base.string(), passes);
   if (!fetched) return std::move(fetched).error();

@@ -130,7 +130,7 @@ void LogFollow::set_time(const Log& log, LogLine& line) const {
   if (line.unix_ms != 0) line.unix_ms -= log.skew_ms;
 }
 
-Result<std::vector<LogLine>> LogFollow::read_some(remote::AgentClient& client, Log& log) {
+Result<std::vector<LogLine>> LogFollow::read_some(remote::AgentClient& client, Log& log) const {
   if (log.begun) return log.reader.poll(client);
   Result<std::vector<LogLine>> lines = std::vector<LogLine>();
   if (!options_.since.empty()) {
@@ -179,7 +179,7 @@ Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool 
 Status LogFollow::read(bool follow) {
   const ClusterLook look = session_.look(context_.clock, job_);
   find_logs(look);
-  const Status read = session_.each([&](Member& member) -> Status {
+  Status read = session_.each([&](Member& member) -> Status {
     for (std::size_t i = 0; i < logs_.size(); ++i) {
       const bool is_here = &session_.members()[logs_[i].source.member] == &member;
       if (is_here && !merge_.is_closed(i)) PADDLE_TRY_STATUS(read_log(*member.client, i, follow));

@@ -103,7 +103,7 @@ class LogFollow {
   void set_time(const Log& log, LogLine& line) const;
   static void keep_previous_life(Log& log, std::vector<LogLine>& lines);
   Status read_log(remote::AgentClient& client, std::size_t index, bool follow);
-  Result<std::vector<LogLine>> read_some(remote::AgentClient& client, Log& log);
+  Result<std::vector<LogLine>> read_some(remote::AgentClient& client, Log& log) const;
 
   Context& context_;
   ClusterSession& session_;

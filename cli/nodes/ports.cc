@@ -121,8 +121,7 @@ std::string job_on_port(const remote::PortStatus& port,
 std::string next_free_ports(const ClusterSpec& cluster, Member& member, const std::string& address,
                             std::uint16_t first) {
   constexpr std::uint16_t kLookedAt = 256;
-  const std::string end_it =
-      "end that program, or set another `port` for this node in the cluster file";
+  std::string end_it = "end that program, or set another `port` for this node in the cluster file";
   const std::uint16_t block = cluster.block();
   const auto count = static_cast<std::uint16_t>(std::min<int>(kLookedAt, 65536 - first));
   const auto ports = member.client->check_ports(address, first, count);

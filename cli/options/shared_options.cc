@@ -39,7 +39,7 @@ std::vector<std::string> leave_out_as_up_did(Context& context, ClusterSession& s
                                              const ClusterSpec& cluster, const NodeTarget& target) {
   if (!target.on.empty()) return {};
   const std::vector<std::string> before = left_out_of(context.directory, cluster);
-  const std::vector<std::string> names = session.leave_out_unreachable(&before);
+  std::vector<std::string> names = session.leave_out_unreachable(&before);
   if (!names.empty()) {
     context.console.note(fmt::format("still unreachable and left out, as in `up --any`: {}",
                                      fmt::join(names, ", ")));

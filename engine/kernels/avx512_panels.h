@@ -5,7 +5,9 @@
 #pragma once
 
 // gcc 12's own header triggers this warning.
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 
 #include <algorithm>

@@ -85,7 +85,7 @@ class Builder {
   // Value of the key 'activation'; identity when absent.
   Result<const kernels::Activation*> activation() const;
   // Configuration of a layer; without a name for a data slot.
-  const config::LayerConfig& config_of(const std::string& layer) const;
+  const config::LayerConfig& config_of(const std::string& name) const;
   Status check_input_count(std::size_t at_least, std::size_t at_most) const;
   // A given `size` must be the width that follows from the inputs.
   Status check_size(std::size_t width) const;

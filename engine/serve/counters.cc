@@ -53,7 +53,7 @@ std::string Counters::text(const Model& model) const {
   }
   head(text, "request_seconds", "histogram", "From the whole request to its reply.");
   for (const auto& [path, times] : times_) {
-    const auto line = [&](std::string_view bound, std::uint64_t count) {
+    const auto line = [&, &path = path](std::string_view bound, std::uint64_t count) {
       text += fmt::format("{}request_seconds_bucket{{path=\"{}\",le=\"{}\"}} {}\n", kPrefix, path,
                           bound, count);
     };

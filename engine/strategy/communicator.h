@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <utility>
 
 #include "engine/client/batch_parameters.h"
 #include "engine/parameter/row_notes.h"
@@ -28,7 +29,7 @@ class Communicator {
     wire::Merge merge = wire::MERGE_MEAN;
     std::vector<parameter::RowNotes> notes = {};  // of the tables, in the order of a batch's rows
   };
-  explicit Communicator(Options options) : options_(options) {}
+  explicit Communicator(Options options) : options_(std::move(options)) {}
 
   // Merges a batch into the open window, and closes it when it has max_merge batches. Every batch
   // has the same parameters in the same order; ids differ.

@@ -304,9 +304,9 @@ Status FilePush::move_all(const std::vector<PushItem>& items, const std::string&
     source_.fan_out().leave(*seat_);
     seat_.reset();
   }
-  const Status sent = seat_ ? share_packs() : send_packs();
+  Status sent = seat_ ? share_packs() : send_packs();
   // Outstanding replies are read even after an error, so that the next call finds its own.
-  const Status rest = acknowledge(0);
+  Status rest = acknowledge(0);
   if (!sent) return sent;
   if (!rest) return rest;
   PlaceRequest place;

@@ -45,6 +45,7 @@ std::string key_of(std::span<const Blob> blobs) {
   std::string key;
   key.reserve(blobs.size() * 12);
   for (const Blob& blob : blobs) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): the address is meant
     key.append(reinterpret_cast<const char*>(&blob.file), sizeof blob.file);
     key.append(reinterpret_cast<const char*>(&blob.chunk), sizeof blob.chunk);
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/cluster/cluster_file.h"
 #include "cli/cluster/context.h"
 #include "remote/push/source.h"
 

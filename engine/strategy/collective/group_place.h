@@ -19,7 +19,7 @@ struct GroupPlace {
   // As a shard counts a round of pushes, but for costs, which a later round may tell.
   void count(std::span<const collective::StepInfo> infos);
   // The end of the pass, or a pause: what it tells all trainers.
-  const client::PassTotals& end_pass(Tally all, bool pauses);
+  const client::PassTotals& end_pass(Tally all, bool is_pause);
   // Of a snapshot, and of a cut.
   void go_to(const wire::LoadBegin& place);
   void go_to(const wire::GroupCut& cut);

@@ -29,7 +29,8 @@ bool has_room(const DenseRanks& ranks, std::uint64_t bytes_max) {
 
 GroupCuts::Shape shape_of(const collective::Group& group, const DenseRanks& ranks,
                           const wire::ParameterSet& set, std::uint64_t plan_hash) {
-  const std::uint64_t numbers = 2ULL * group.size() + set.parameters_size();
+  const std::uint64_t numbers =
+      2ULL * group.size() + static_cast<std::uint64_t>(set.parameters_size());
   return {.job = hash_combine(plan_hash, place_hash(group)),
           .part_floats = ranks.part_floats(),
           .head_bytes_max =

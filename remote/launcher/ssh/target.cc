@@ -79,7 +79,7 @@ std::vector<std::string> files_of(const std::string& value) {
 
 // The socket that IdentityAgent stands for; "" for no agent.
 std::string agent_socket(const OpensshConfig& config) {
-  const std::string value = config.value("identityagent");
+  std::string value = config.value("identityagent");
   if (value == "none") return "";
   if (!value.empty() && value != "SSH_AUTH_SOCK" && !value.starts_with('$')) return value;
   const char* const socket =
