@@ -115,7 +115,7 @@ FrameHeaderBytes encode_header(const FrameHeader& header, std::size_t head_bytes
                                std::size_t tail_bytes, std::uint32_t payload_crc);
 // kData: bad magic, version, CRC or length over payload_bytes_max. kVersion: another protocol
 // version.
-Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes> bytes,
+Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes> from,
                                     std::size_t payload_bytes_max = kFramePayloadBytesMax);
 // kData when the payload's CRC32C differs from the header's.
 Status check_payload(const DecodedHeader& header, ByteSpan head, ByteSpan tail);

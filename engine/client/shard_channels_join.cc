@@ -93,7 +93,7 @@ Status ShardChannels::go_back(const std::vector<std::optional<std::uint64_t>>& c
     return lanes.parse(i, frame, position);
   };
   for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) lanes->set_deadline(kWayBackMax);
-  const Status done = on_all(ask, take);
+  Status done = on_all(ask, take);
   for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
     lanes->set_deadline(options_.deadline);
   }

@@ -79,7 +79,7 @@ class SnapshotSave {
   Status save_dense(std::uint32_t parameter);
   Status save_table(std::uint32_t parameter);
   // One shard's rows or candidates, as the request asks.
-  Status save_rows(std::size_t shard, wire::ExportRows ask);
+  Status save_rows(std::size_t shard, const wire::ExportRows& ask);
   Status save_removed(std::size_t shard, wire::ExportRows ask);
   // Calls use(exported, tail) for each answer until the shard has no more; rows of row_bytes each.
   template <class Use>
@@ -178,7 +178,7 @@ Status SnapshotSave::export_all(std::size_t shard, wire::ExportRows ask, std::ui
   }
 }
 
-Status SnapshotSave::save_rows(std::size_t shard, wire::ExportRows ask) {
+Status SnapshotSave::save_rows(std::size_t shard, const wire::ExportRows& ask) {
   const auto& spec = set_.parameters(static_cast<int>(ask.parameter()));
   return export_all(shard, ask, bytes_per_row(spec),
                     [&](const wire::ExportedRows& exported, ByteSpan tail) -> Status {

@@ -18,7 +18,7 @@ constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;
 constexpr std::int64_t kThreadsMax = 64;
 constexpr std::int64_t kFilesAtOnceMax = 64;
-constexpr std::int64_t kPipeTimeoutMax = 7 * 24 * 3600;  // seconds
+constexpr std::int64_t kPipeTimeoutMax = std::int64_t{7} * 24 * 3600;  // seconds
 constexpr std::array<std::string_view, 2> kBadRecords{"fail", "skip"};
 
 constexpr std::int64_t kNgramMax = 64;

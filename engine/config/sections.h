@@ -29,7 +29,7 @@ void require(TomlTable& table, std::string_view key, std::string_view where);
 std::vector<std::string> read_program(TomlTable table, std::string_view key);
 
 // Relative file names are below `folder`, the workspace.
-DataConfig read_data(TomlTable table, const std::string& folder);
+DataConfig read_data(TomlTable data, const std::string& folder);
 std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
                                      const std::string& folder);
 // The data and the layers of the job must have been read.

@@ -38,11 +38,10 @@ std::string package_version(const std::filesystem::path& file) {
   const auto packages = package.parent_path();
   if (packages.filename() != "nvidia") return "";
   const std::string infos = packages.string() + "_" + package.filename().string() + "*.dist-info";
-  for (const std::string& info : files_of(infos)) {
-    const std::string name = std::filesystem::path(info).stem().string();
-    return name.substr(name.rfind('-') + 1);
-  }
-  return "";
+  const std::vector<std::string> found = files_of(infos);
+  if (found.empty()) return "";
+  const std::string name = std::filesystem::path(found.front()).stem().string();
+  return name.substr(name.rfind('-') + 1);
 }
 
 // The version stands in the name of the file to which a link such as "libcuda.so.1" leads:
@@ -57,7 +56,7 @@ std::string library_version(const std::vector<std::string>& folders, const std::
       if (error) continue;
       const std::string name = file.filename().string();
       const auto mark = name.find(".so.");
-      const std::string version = mark == std::string::npos ? "" : name.substr(mark + 4);
+      std::string version = mark == std::string::npos ? "" : name.substr(mark + 4);
       if (version.find('.') != std::string::npos) return version;
       if (std::string of_package = package_version(file); !of_package.empty()) return of_package;
       if (major && !version.empty()) return version;

@@ -35,9 +35,9 @@ void hang_up(const PeerConnection& connection) {
 
 }  // namespace
 
-Answerer::Answerer(int listener, Secret token, PeerService service)
+Answerer::Answerer(int listener, const Secret& token, PeerService service)
     : listener_(listener),
-      token_(std::move(token)),
+      token_(token),
       service_(std::move(service)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 

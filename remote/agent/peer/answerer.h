@@ -25,7 +25,7 @@ struct PeerService {
 // oldest goes first.
 class Answerer {
  public:
-  Answerer(int listener, Secret token, PeerService service);
+  Answerer(int listener, const Secret& token, PeerService service);
   void run(TimePoint end);
 
  private:

@@ -112,8 +112,10 @@ void IncomingFile::keep_what_stayed() {
   }
   const auto most = std::ranges::max_element(bytes, {}, [](const auto& one) { return one.second; });
   if (most == bytes.end()) return;
-  const auto rest = std::ranges::stable_partition(
-      known_, [&](const Known& one) { return one.location.object != most->first || !stayed(one); });
+  const auto first = std::stable_partition(known_.begin(), known_.end(), [&](const Known& one) {
+    return one.location.object != most->first || !stayed(one);
+  });
+  const std::span<const Known> rest(first, known_.end());
   if (share(rest.front().object)) {
     for (const Known& one : rest) here_[one.chunk] = true;
     left_ -= rest.size();
@@ -124,7 +126,7 @@ void IncomingFile::keep_what_stayed() {
   } else {
     return;
   }
-  known_.erase(rest.begin(), rest.end());
+  known_.erase(first, known_.end());
 }
 
 bool IncomingFile::share(const std::string& object) const {

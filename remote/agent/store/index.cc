@@ -97,7 +97,7 @@ void StoreIndex::record(const ObjectKey& key, const FileStamp& stamp) {
 
 Status StoreIndex::save() {
   if (pending_.empty()) return {};
-  const Status written = write_all(log_.get(), pending_, TimePoint::max());
+  Status written = write_all(log_.get(), pending_, TimePoint::max());
   pending_.clear();
   return written;
 }

@@ -45,7 +45,7 @@ class SshChannel {
 
  private:
   enum class Stage { kNew, kOpening, kRequesting, kRunning, kDone };
-  static constexpr std::size_t kChunkBytes = 32 * 1024;
+  static constexpr std::size_t kChunkBytes = 32U << 10U;
 
   bool step_open(ssh_session session, TimePoint now);
   int advance_open(ssh_session session);

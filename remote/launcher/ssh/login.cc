@@ -228,11 +228,14 @@ Result<Attempt> try_password(ssh_session session, const Person& person, TimePoin
 // "publickey, password"; "" when the server has not said.
 std::string describe_methods(int methods) {
   std::vector<const char*> names;
-  if ((methods & SSH_AUTH_METHOD_PUBLICKEY) != 0) names.push_back("publickey");
-  if ((methods & SSH_AUTH_METHOD_PASSWORD) != 0) names.push_back("password");
-  if ((methods & SSH_AUTH_METHOD_INTERACTIVE) != 0) names.push_back("keyboard-interactive");
-  if ((methods & SSH_AUTH_METHOD_HOSTBASED) != 0) names.push_back("hostbased");
-  if ((methods & SSH_AUTH_METHOD_GSSAPI_MIC) != 0) names.push_back("gssapi-with-mic");
+  const auto has = [methods](unsigned method) {
+    return (static_cast<unsigned>(methods) & method) != 0;
+  };
+  if (has(SSH_AUTH_METHOD_PUBLICKEY)) names.push_back("publickey");
+  if (has(SSH_AUTH_METHOD_PASSWORD)) names.push_back("password");
+  if (has(SSH_AUTH_METHOD_INTERACTIVE)) names.push_back("keyboard-interactive");
+  if (has(SSH_AUTH_METHOD_HOSTBASED)) names.push_back("hostbased");
+  if (has(SSH_AUTH_METHOD_GSSAPI_MIC)) names.push_back("gssapi-with-mic");
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

@@ -255,7 +255,7 @@ std::string OpensshConfig::location(const std::string& option, const std::string
       ++number;
       const auto [name, rest] = split_line(line);
       if (lower_case(name) != option) continue;
-      const std::string here = fmt::format("{}:{}", file, number);
+      std::string here = fmt::format("{}:{}", file, number);
       if (rest == value || (option == "match" && rest.find(value) != rest.npos)) return here;
       if (place.empty()) place = here;
     }
