@@ -87,8 +87,7 @@ class PipeSource final : public ByteSource {
       if (count == 0) break;
       if (errno != EINTR) return system_error(Errc::kData, name_ + ": read");
     }
-    PADDLE_TRY(const bool has_ended, wait_for(pidfd_.get(), "has closed its output and not ended"));
-    PADDLE_CHECK(has_ended);
+    PADDLE_TRY_STATUS(wait_for(pidfd_.get(), "has closed its output and not ended"));
     const int status = end();
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::size_t{0};
     return Error{Errc::kData,
@@ -100,11 +99,13 @@ class PipeSource final : public ByteSource {
   std::uint64_t position() const override { return position_of(file_); }
 
  private:
-  // False: the program has failed instead, though a child of it may hold its output.
+  // False: the program has failed instead, though a child of it may hold its output. Never for the
+  // end of the program itself.
   Result<bool> wait_for(int fd, std::string_view without) {
     const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
     for (;;) {
-      const int program = has_succeeded_ ? -1 : pidfd_.get();
+      const bool is_watched = !has_succeeded_ && fd != pidfd_.get();
+      const int program = is_watched ? pidfd_.get() : -1;
       std::array<pollfd, 3> waiting{{{fd, POLLIN, 0}, {stop_fd_, POLLIN, 0}, {program, POLLIN, 0}}};
       const int ready = ::poll(waiting.data(), waiting.size(), milliseconds_until(deadline));
       if (ready < 0 && errno == EINTR) continue;
