@@ -20,10 +20,10 @@ struct PlatformRank {
 // A variable's value; null when it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// The platform is "kubernetes" (JOB_COMPLETION_INDEX), "slurm" (SLURM_PROCID, SLURM_STEP_NUM_TASKS)
+// `name` is "kubernetes" (JOB_COMPLETION_INDEX), "slurm" (SLURM_PROCID, SLURM_STEP_NUM_TASKS)
 // or "openmpi" (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE). kUsage: another platform, or a
 // variable that is missing or no number.
-Result<PlatformRank> platform_rank(std::string_view platform, const Environment& environment);
+Result<PlatformRank> platform_rank(std::string_view name, const Environment& environment);
 
 // The id of this pserver or trainer in a job of `pservers` pservers. kUsage: the rank has the other
 // role.

@@ -25,7 +25,7 @@ Status Loop::save_with_others(std::uint32_t pass) {
 
 Status Loop::save_pass(std::uint32_t pass) {
   const std::string path = pass_directory(options_.save_dir, pass);
-  const Status saved = save(pass);
+  Status saved = save(pass);
   if (saved) {
     save_failure_.clear();
     metrics_.write("save", pass, batch_, model_.read(since_start_), JsonObject().add("path", path));
