@@ -1,7 +1,8 @@
-// The segments of a peer that are there and not added up yet, so many that both know the limit.
+// Segments that a peer has sent and that are not added up yet, at most kWindowSegments.
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "base/bytes.h"
 #include "engine/collective/schedule.h"

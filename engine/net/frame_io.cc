@@ -34,6 +34,7 @@ void FrameReader::set_limits(std::size_t buffer_bytes, std::size_t payload_bytes
 }
 
 std::span<std::byte> FrameReader::space() {
+  likely_ = {};
   if (reads_in_place()) {
     const std::size_t left = places_[place_].size() - place_filled_;
     return places_[place_].subspan(place_filled_, std::min(left, kTailReadBytesMax));
@@ -49,7 +50,6 @@ std::span<std::byte> FrameReader::space() {
 }
 
 std::array<std::span<std::byte>, 2> FrameReader::space(std::span<std::byte> likely) {
-  likely_ = {};
   const std::span<std::byte> one = space();
   if (decoded_ || buffered() > 0 || likely.size() < kPlaceReadBytesMin) return {one, {}};
   likely_ = likely.first(std::min(likely.size(), kTailReadBytesMax));
