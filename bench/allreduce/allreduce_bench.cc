@@ -88,10 +88,16 @@ int main(int argc, char** argv) {
        .listener = std::move(listeners[self])},
       deadline()));
   const std::vector<float> ones(ranks, 1.0F);
-  bench::measure("ours-" + way, static_cast<int>(self), static_cast<int>(ranks),
-                 [&](float* values, std::size_t count) {
-                   all_reduce(*group, ones, bucket_floats, {values, count});
-                 });
+  collective::BucketMemory memory;
+  bench::measure(
+      "ours-" + way, static_cast<int>(self), static_cast<int>(ranks),
+      [&](float* values, std::size_t count) {
+        all_reduce(*group, ones, bucket_floats, {values, count});
+      },
+      [&](std::size_t count) {
+        memory = group->allocate(count);  // as a trainer has its gradients and values
+        return memory.floats();
+      });
   must(group->leave(deadline()));
   if (self != 0) return 0;
   int failed = 0;

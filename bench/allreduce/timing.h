@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ constexpr Size kSizes[] = {{std::size_t{4} << 10U, 500, 11},
 // Sums `count` floats over all ranks, in place.
 using AllReduce = std::function<void(float* values, std::size_t count)>;
 
-inline void check(int rank, int ranks, const AllReduce& all_reduce, std::vector<float>& values) {
+inline void check(int rank, int ranks, const AllReduce& all_reduce, std::span<float> values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(rank + 1) + static_cast<float>(i % 5);
   }
@@ -53,15 +54,19 @@ inline void keep_to_a_core(int rank, int ranks) {
   (void)::sched_setaffinity(0, sizeof own, &own);
 }
 
+// Memory for so many floats, until the next call.
+using Allocate = std::function<std::span<float>(std::size_t count)>;
+
 // Rank 0 prints a line a size: the name, the bytes, and the median time of one sum in microseconds.
-inline void measure(const std::string& name, int rank, int ranks, const AllReduce& all_reduce) {
+inline void measure(const std::string& name, int rank, int ranks, const AllReduce& all_reduce,
+                    const Allocate& allocate) {
   using Clock = std::chrono::steady_clock;
   keep_to_a_core(rank, ranks);
   const bool checks_only = std::getenv("ALLREDUCE_CHECK") != nullptr;
   const char* const only = std::getenv("ALLREDUCE_BYTES");  // this size only, for a profiler
   for (const Size& size : kSizes) {
     if (only != nullptr && std::to_string(size.bytes) != only) continue;
-    std::vector<float> values(size.bytes / sizeof(float));
+    const std::span<float> values = allocate(size.bytes / sizeof(float));
     check(rank, ranks, all_reduce, values);
     if (checks_only) continue;
     std::fill(values.begin(), values.end(), 0.0F);  // sums of zeros stay finite
@@ -79,6 +84,14 @@ inline void measure(const std::string& name, int rank, int ranks, const AllReduc
                 times[static_cast<std::size_t>(size.blocks / 2)]);
     std::fflush(stdout);
   }
+}
+
+inline void measure(const std::string& name, int rank, int ranks, const AllReduce& all_reduce) {
+  std::vector<float> values;
+  measure(name, rank, ranks, all_reduce, [&](std::size_t count) {
+    values = std::vector<float>(count);
+    return std::span(values);
+  });
 }
 
 }  // namespace paddle::bench

@@ -205,6 +205,27 @@ void Engine::tell_waiting(std::span<const std::uint32_t> ranks, Duration waited)
   tell_awaited(clock_now(), ranks, waited);
 }
 
+BucketMemory Engine::allocate(std::size_t floats) {
+  const Turn turn(*this);
+  const auto is_memory = [](const Peer& peer) {
+    return peer.connection != nullptr && peer.connection->is_memory();
+  };
+  const bool may_lend = floats > 0 && arrays_ < net::peer::kArraysOfPeerMax;
+  if (may_lend && std::ranges::any_of(peers_, is_memory)) {
+    if (auto created = net::peer::LentArray::create(floats * sizeof(float))) {
+      const auto array = std::make_shared<net::peer::LentArray>(*std::move(created));
+      ++arrays_;
+      for (Peer& peer : peers_) {
+        if (is_memory(peer)) peer.connection->lend(array);
+      }
+      return BucketMemory(array);
+    } else {
+      log_info("buckets are copied between the ranks of this host: {}", created.error().message);
+    }
+  }
+  return BucketMemory(LargeArray<float>(floats, 0.0F));
+}
+
 std::vector<GroupCore::Facts> Engine::take_facts() {
   const Turn turn(*this);
   std::vector<GroupCore::Facts> facts;

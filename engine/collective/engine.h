@@ -9,6 +9,7 @@
 #include <span>
 #include <thread>
 
+#include "engine/collective/bucket_memory.h"
 #include "engine/collective/group_core.h"
 #include "engine/net/peer/connection.h"
 
@@ -45,6 +46,7 @@ class Engine {
   // Serves the group until the operation is done. The first cause, once the group has failed;
   // kUnreachable at the deadline.
   Status wait(std::uint64_t number, TimePoint deadline = TimePoint::max());
+  BucketMemory allocate(std::size_t floats);  // as Group does
   // The facts that the ranks have sent in an operation that is done, by rank.
   std::vector<GroupCore::Facts> take_facts();
   void abort(Error why);
@@ -91,6 +93,7 @@ class Engine {
   GroupCore core_;
   Options options_;
   std::vector<Peer> peers_;  // by rank
+  std::size_t arrays_ = 0;   // lent ones
   TimePoint ticked_{};
   TimePoint told_{};
   bool is_reported_ = false;

@@ -49,22 +49,27 @@ bool Engine::write(TimePoint now, std::uint32_t rank) {
   if (connection == nullptr || peers_[rank].deaf) return false;
   bool goes_on = false;
   for (int frames = 0; frames < kFramesPerTurn; ++frames) {
-    if (!connection->is_writing()) {
+    if (connection->can_begin()) {
       auto frame = core_.next(rank);
-      if (!frame) return goes_on;
-      connection->begin(frame->header, std::move(frame->head), frame->tail);
+      if (!frame && !connection->is_writing()) return goes_on;
+      if (frame) connection->begin(frame->header, std::move(frame->head), frame->tail);
     }
     const std::size_t left = connection->left();
-    const auto is_written = connection->flush();
-    if (!is_written) {
-      peers_[rank].deaf = is_written.error();
+    const auto finished = connection->flush();
+    if (!finished && finished.error().code == Errc::kData) {
+      lose(now, rank, finished.error());
+      return true;
+    }
+    if (!finished) {
+      peers_[rank].deaf = finished.error();
       peers_[rank].is_ready = true;
       return true;
     }
-    goes_on = goes_on || connection->left() < left;
-    if (!*is_written) return goes_on;
-    core_.sent(now, rank);
-    has_changed_ = true;
+    const bool has_moved = *finished > 0 || connection->left() < left;
+    for (std::size_t i = 0; i < *finished; ++i) core_.sent(now, rank);
+    has_changed_ = has_changed_ || *finished > 0;
+    goes_on = goes_on || has_moved;
+    if (!has_moved || connection->left() > 0) return goes_on;
   }
   return goes_on;
 }
@@ -94,6 +99,12 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
             const auto place = core_.place(rank, of, tail_bytes);
             return place.empty() ? std::vector<std::span<std::byte>>() : std::vector{place};
           });
+      if (!frame && frame.error().code == Errc::kResource) {  // this rank's own limit
+        core_.abort(now, frame.error());
+        core_.drain(rank);
+        peer.is_taking = false;
+        return true;
+      }
       if (!frame) {
         lose(now, rank, frame.error());
         return true;
@@ -103,6 +114,11 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
         core_.received(now, rank, std::move(**frame));
         has_changed_ = true;
         goes_on = true;
+        continue;
+      }
+      peer.is_taking = peer.connection->is_in_frame();
+      if (!peer.is_taking) {  // it was dropped, and so is all behind it but the reason
+        core_.drain(rank);
         continue;
       }
     }
@@ -128,6 +144,7 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
 
 void Engine::lose(TimePoint now, std::uint32_t rank, const Error& why) {
   core_.closed(now, rank, why);
+  peers_[rank].connection->let_go();  // it may be reading what was lent to it
   peers_[rank].connection.reset();
 }
 

@@ -13,7 +13,7 @@ constexpr std::size_t kEventsMax = 4096;
 
 enum class EventKind : std::uint8_t {
   kPosted,    // an operation, by this rank
-  kSent,      // a frame of it, to a rank
+  kSent,      // a frame of it, to a rank, which has read it if its tail was lent
   kReceived,  // a frame of it, from a rank
   kAdded,     // a segment, from all ranks
   kDone,      // an operation

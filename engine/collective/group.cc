@@ -66,6 +66,10 @@ std::uint32_t Group::owners() const {
   return levels_ ? levels_->count() * levels_->places() : size();
 }
 
+BucketMemory Group::allocate(std::size_t floats) {
+  return engine_->allocate(floats);
+}
+
 Operation Group::on_level(Pattern pattern, std::span<std::byte> data) const {
   Operation operation = bucket_operation(pattern, data);
   operation.shape.hosts = levels_;

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/tally.h"
+#include "engine/collective/bucket_memory.h"
 #include "engine/collective/events.h"
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
@@ -104,6 +105,11 @@ class Group {
   // Whether long buckets are added up on each host first: as asked for, where it makes a
   // difference.
   bool has_levels() const { return levels_ != nullptr; }
+
+  // Memory for buckets, zeros. Other ranks of this host read long parts of it in place, of the
+  // first net::peer::kArraysOfPeerMax such arrays, which the group keeps until it ends. It may
+  // outlive the group.
+  BucketMemory allocate(std::size_t floats);
 
   // Every rank's facts, in the order of ranks, until the next call. Their plans and steps are
   // equal, or it is kUsage naming two ranks. A small gradient of at most whole_bytes_max may be

@@ -29,13 +29,9 @@ GroupCore::GroupCore(Options options) : options_(std::move(options)), peers_(opt
   PADDLE_CHECK(options_.segment_bytes % sizeof(float) == 0);
 }
 
-Range GroupCore::range(const Open& operation, std::uint32_t from, std::uint32_t to) const {
-  return range_sent(operation.what.shape, from, to);
-}
-
 std::size_t GroupCore::frames(const Open& operation, std::uint32_t from, std::uint32_t to) const {
   if (operation.what.type != FrameType::kSegment) return from == to ? 0 : 1;
-  return segment_count(range(operation, from, to), operation.segment_bytes);
+  return segment_count(range_sent(operation.what.shape, from, to), operation.segment_bytes);
 }
 
 std::uint64_t GroupCore::post(TimePoint now, Operation&& operation) {
@@ -53,16 +49,18 @@ std::uint64_t GroupCore::post(TimePoint now, Operation&& operation) {
     PADDLE_CHECK(opened.what.tail.size() <= whole_bytes_max(size()));
   }
   is_leaving_ = is_leaving_ || opened.what.type == FrameType::kLeaveGroup;
-  const auto begin = [&](Progress& way, std::uint32_t from, std::uint32_t to, std::size_t& left) {
+  const auto begin = [&](Progress& way, std::uint32_t from, std::uint32_t to) {
     const std::size_t count = frames(opened, from, to);
-    if (count > 0) ++left;
     if (way.operation != number) return;  // one before it is not over
     way.count = count;
     if (count == 0) ++way.operation;
   };
   for (std::uint32_t peer = 0; peer < size(); ++peer) {
-    begin(peers_[peer].sending, rank(), peer, opened.sends_left);
-    begin(peers_[peer].receiving, peer, rank(), opened.receives_left);
+    if (frames(opened, rank(), peer) > 0) ++opened.sends_left;
+    if (frames(opened, peer, rank()) > 0) ++opened.receives_left;
+    begin(peers_[peer].giving, rank(), peer);
+    begin(peers_[peer].sending, rank(), peer);
+    begin(peers_[peer].receiving, peer, rank());
   }
   note(now, EventKind::kPosted, rank(), number, opened.what.shape.bytes);
   for (std::uint32_t peer = 0; peer < size(); ++peer) absorb_facts(now, peer);

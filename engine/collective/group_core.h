@@ -3,6 +3,7 @@
 // in that order too, each way, so both know which comes next, and memory is bounded.
 #pragma once
 
+#include <deque>
 #include <functional>
 
 #include "engine/collective/events.h"
@@ -78,7 +79,8 @@ class GroupCore {
   // Ends the group, on every rank.
   void abort(TimePoint now, Error why);
 
-  // Sending: the next frame for a peer. sent() follows once its bytes have left.
+  // Sending: the next frame for a peer. sent() follows for each, in their order, once nobody reads
+  // its bytes any more; others may be taken before that.
   std::optional<Outgoing> next(std::uint32_t peer);
   void sent(TimePoint now, std::uint32_t peer);
 
@@ -130,6 +132,7 @@ class GroupCore {
     std::size_t count = 0;        // all of them, once it is posted; none only if it is not
   };
   struct Peer {
+    Progress giving;  // to the connection
     Progress sending;
     Progress receiving;
     Window window;  // of reductions
@@ -140,10 +143,9 @@ class GroupCore {
     bool is_drained = false;
     bool has_left = false;
     bool is_closed = false;
-    FrameHeader given;  // of the frame that next() gave last
+    std::deque<FrameHeader> given;  // of frames that are not sent
   };
 
-  Range range(const Open& operation, std::uint32_t from, std::uint32_t to) const;
   Range range_owed(std::uint32_t peer, const Open& operation) const;
   Outgoing frame_of(std::uint32_t peer, const Open& operation) const;
   std::size_t frames(const Open& operation, std::uint32_t from, std::uint32_t to) const;

@@ -98,27 +98,28 @@ std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
   if (one.is_closed || peer == rank()) return std::nullopt;
   Outgoing out;
   if (failure_) {
-    if (!one.abort_is_due) return std::nullopt;
+    if (!std::exchange(one.abort_is_due, false)) return std::nullopt;
     out = {header_of(FrameType::kAbort), abort_head_};
-  } else if (one.pulse_is_due) {
+  } else if (std::exchange(one.pulse_is_due, false)) {
     out = {header_of(FrameType::kPulse), encode(pulse_)};
   } else {
-    const Open* const operation = open_.find(one.sending.operation);
-    if (operation == nullptr || !may_send(one.sending.operation)) return std::nullopt;
+    const Open* const operation = open_.find(one.giving.operation);
+    if (operation == nullptr || !may_send(one.giving.operation)) return std::nullopt;
     out = frame_of(peer, *operation);
+    if (++one.giving.done == one.giving.count) go_on(one.giving, rank(), peer);
   }
-  one.given = out.header;
+  one.given.push_back(out.header);
   return out;
 }
 
 GroupCore::Outgoing GroupCore::frame_of(std::uint32_t peer, const Open& operation) const {
   const Operation& what = operation.what;
-  const Progress& way = peers_[peer].sending;
+  const Progress& way = peers_[peer].giving;
   Outgoing out{header_of(what.type)};
   out.header.sequence = way.operation;
   if (what.type == FrameType::kSegment) {
     const Range part =
-        segment_of(range(operation, rank(), peer), way.done, operation.segment_bytes);
+        segment_of(range_sent(what.shape, rank(), peer), way.done, operation.segment_bytes);
     out.header.flags = static_cast<std::uint16_t>(what.shape.pattern);
     out.header.step = part.begin;
     out.tail = on_wire(what, part.begin, part.size());
@@ -132,17 +133,17 @@ GroupCore::Outgoing GroupCore::frame_of(std::uint32_t peer, const Open& operatio
 
 void GroupCore::sent(TimePoint now, std::uint32_t peer) {
   Peer& one = peers_[peer];
-  if (one.given.type == static_cast<std::uint8_t>(FrameType::kPulse)) {
-    one.pulse_is_due = false;
-  } else if (one.given.type == static_cast<std::uint8_t>(FrameType::kAbort)) {
-    one.abort_is_due = false;
-  } else if (Open* const operation = open_.find(one.sending.operation)) {
-    note(now, EventKind::kSent, peer, one.given.sequence, one.given.step);
-    if (++one.sending.done < one.sending.count) return;
-    --operation->sends_left;
-    go_on(one.sending, rank(), peer);
-    work(now);
-  }
+  const FrameHeader given = one.given.front();
+  one.given.pop_front();
+  const auto type = static_cast<FrameType>(given.type);
+  if (failure_ || type == FrameType::kPulse || type == FrameType::kAbort) return;
+  Open* const operation = open_.find(one.sending.operation);
+  if (operation == nullptr) return;
+  note(now, EventKind::kSent, peer, given.sequence, given.step);
+  if (++one.sending.done < one.sending.count) return;
+  --operation->sends_left;
+  go_on(one.sending, rank(), peer);
+  work(now);
 }
 
 GroupCore::Verdict GroupCore::judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame) {
@@ -218,7 +219,7 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
 
 // Of the segment that the peer's next frame has to bring.
 Range GroupCore::range_owed(std::uint32_t peer, const Open& operation) const {
-  return segment_of(range(operation, peer, rank()), peers_[peer].receiving.done,
+  return segment_of(range_sent(operation.what.shape, peer, rank()), peers_[peer].receiving.done,
                     operation.segment_bytes);
 }
 

@@ -39,6 +39,8 @@ class FrameReader {
   Result<const DecodedHeader*> peek();
   // Committed bytes that no frame has taken yet, beside those in `likely`.
   std::size_t buffered() const { return end_ - begin_; }
+  // The header of a frame is known that next() has not returned.
+  bool is_in_frame() const { return decoded_.has_value(); }
   // All committed bytes belong to frames that next() has returned.
   bool is_idle() const { return !decoded_ && buffered() == 0; }
   // Bytes yet to come go to memory that a TailPlace named.

@@ -88,6 +88,28 @@ Result<std::size_t> RingStream::write_some(std::span<const ByteSpan> parts) {
   return total;
 }
 
+Result<std::size_t> RingStream::newly_taken() {
+  const std::uint64_t taken = out_.counters->taken.load(std::memory_order_acquire);
+  if (taken < taken_ || taken > lent_) return broken();
+  if (taken == taken_ && taken != lent_ && is_closed_) return closed();
+  return static_cast<std::size_t>(taken - std::exchange(taken_, taken));
+}
+
+void RingStream::take() {
+  in_.counters->taken.store(++taking_, std::memory_order_seq_cst);
+  ring_bell(kWantsTaken);
+}
+
+void RingStream::revoke() {
+  out_.counters->revoked.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before any change
+}
+
+bool RingStream::is_revoked() const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return in_.counters->revoked.load(std::memory_order_seq_cst) != 0;
+}
+
 // This side stores its counter, then loads the peer's flag; a peer going to sleep stores its flag,
 // then loads the counter. All are sequentially consistent, so at least one side sees the other.
 void RingStream::ring_bell(std::uint32_t flag) {
@@ -106,7 +128,9 @@ bool RingStream::prepare_sleep(std::uint32_t flags) {
   const bool has_room =
       (flags & kWantsRoom) != 0 &&
       out_.mine - out_.counters->read.load(std::memory_order_seq_cst) != kRingBytes;
-  if (!has_data && !has_room && !is_closed_) return true;
+  const bool has_taken =
+      (flags & kWantsTaken) != 0 && out_.counters->taken.load(std::memory_order_seq_cst) != taken_;
+  if (!has_data && !has_room && !has_taken && !is_closed_) return true;
   stay_awake();
   return false;
 }

@@ -17,6 +17,17 @@ class RingStream final : public Stream {
   Result<std::size_t> write_some(std::span<const ByteSpan> parts) override;
   Status wait(Direction direction, TimePoint deadline) override;
 
+  // Lending: the bytes of this stream may tell the peer of memory that it reads where it is.
+  // lend() counts a piece that it is told of, take() one of the peer's that was read.
+  void lend() { ++lent_; }
+  void take();
+  // Pieces that the peer has read since the last call. Errors as of write_some().
+  Result<std::size_t> newly_taken();
+  // From now on lent memory may change, so whoever still reads it must not use it.
+  void revoke();
+  // To be asked after a read, and before take().
+  bool is_revoked() const;
+
   // Whether a read, or a write, would make progress or fail now.
   bool can_read() const;
   bool can_write() const;
@@ -40,6 +51,9 @@ class RingStream final : public Stream {
   std::atomic<std::uint32_t>* own_flags_;
   std::atomic<std::uint32_t>* peer_flags_;
   int socket_;
+  std::uint64_t lent_ = 0;    // to the peer
+  std::uint64_t taken_ = 0;   // of those, as far as newly_taken() has told
+  std::uint64_t taking_ = 0;  // of the peer's
   bool is_closed_ = false;
 };
 

@@ -9,17 +9,39 @@
 
 namespace paddle::net {
 
+// Files without a name (memfd_create), whose size is sealed: whoever maps one reads no pages that
+// are taken away.
+// Offers of a file: its process, u32, and its descriptor there, u32.
+constexpr std::size_t kFileOfferBytes = 4 + 4;
+
+// A new file of zeros, whose pages are there. kResource.
+Result<UniqueFd> create_shared_file(const char* name, std::size_t bytes);
+// Nobody can seal it further. With `is_mine` only mappings that are there already may be written.
+Status seal(const UniqueFd& file, bool is_mine);
+Bytes offer_of(const UniqueFd& file);
+
+struct SharedFile {
+  UniqueFd fd;
+  std::size_t bytes = 0;
+};
+// The file that a peer offers. kAuth unless it is regular, belongs to this user and is sealed
+// against shrinking and growing; kUnreachable: the peer has gone; kResource. `flags`: O_RDWR or
+// O_RDONLY.
+Result<SharedFile> open_shared_file(ByteSpan offer, int flags);
+
 constexpr std::size_t kRingBytes = 512U << 10U;  // each way; a power of two
 
 // One direction. Each counter has one writer and only grows; its reader does not trust it.
 struct RingCounters {
   alignas(64) std::atomic<std::uint64_t> written;  // bytes ever, by the producer
+  std::atomic<std::uint64_t> revoked;              // not 0: what it has lent may change, likewise
   alignas(64) std::atomic<std::uint64_t> read;     // bytes ever, by the consumer
+  std::atomic<std::uint64_t> taken;                // of lent things, likewise
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // Reasons to wake a sleeping side.
-enum WakeFlag : std::uint32_t { kWantsData = 1, kWantsRoom = 2 };
+enum WakeFlag : std::uint32_t { kWantsData = 1, kWantsRoom = 2, kWantsTaken = 4 };
 
 struct SharedLayout {
   std::array<std::byte, kNonceBytes> token;

@@ -65,18 +65,26 @@ void Connection::widen(std::vector<Lane> others) {
 }
 
 void Connection::begin(FrameHeader header, std::string head, ByteSpan tail) {
-  PADDLE_CHECK(left_ == 0);
+  PADDLE_CHECK(can_begin());
   header.job_tag = ends_.job_tag;
   header.sender = ends_.self;
   header.incarnation = ends_.incarnation;
   head_ = std::move(head);
   tail_ = tail;
+  const auto array =
+      std::ranges::find_if(lent_, [&](const auto& one) { return one->contains(tail); });
+  is_lent_ = tail.size() >= kLentTailBytesMin && array != lent_.end() && head_.empty();
+  if (is_lent_) {
+    header.flags |= kTailIsLent;
+    head_ = lent_head(**array, std::exchange(tail_, {}));
+    ring_->lend();
+  }
   const std::uint32_t crc = trusts_payloads_ ? 0 : crc32c(tail_, crc32c(as_bytes(head_)));
   header_ = encode_header(header, head_.size(), tail_.size(), crc);
   left_ = header_.size() + head_.size() + tail_.size();
 }
 
-Result<bool> Connection::flush() {
+Result<std::size_t> Connection::flush() {
   while (left_ > 0) {
     std::array<ByteSpan, 3> parts;
     std::size_t count = 0;
@@ -85,11 +93,32 @@ Result<bool> Connection::flush() {
       if (skip < part.size()) parts[count++] = part.subspan(skip);
       skip -= std::min(skip, part.size());
     }
-    PADDLE_TRY(const std::size_t written, stream_->write_some(std::span(parts).first(count)));
-    if (written == 0) return false;
-    left_ -= written;
+    const auto written = stream_->write_some(std::span(parts).first(count));
+    if (!written) {
+      auto finished = finish();  // a peer that has left had read all
+      if (finished && *finished > 0) return finished;
+      return written.error();
+    }
+    if (*written == 0) break;
+    left_ -= *written;
+    if (left_ == 0) unfinished_.push_back(is_lent_);
   }
-  return true;
+  return finish();
+}
+
+Result<std::size_t> Connection::finish() {
+  std::size_t finished = 0;
+  for (; !unfinished_.empty(); ++finished) {
+    if (unfinished_.front() && !is_revoked_) {
+      if (taken_ == 0) {
+        PADDLE_TRY(taken_, ring_->newly_taken());
+      }
+      if (taken_ == 0) break;
+      --taken_;
+    }
+    unfinished_.pop_front();
+  }
+  return finished;
 }
 
 Result<std::size_t> Connection::read(std::span<std::byte> likely) {
@@ -101,6 +130,7 @@ Result<std::size_t> Connection::read(std::span<std::byte> likely) {
 }
 
 Result<const DecodedHeader*> Connection::peek() {
+  if (taking_) return &taking_->decoded;
   PADDLE_TRY(const DecodedHeader* const decoded, reader_.peek());
   if (decoded == nullptr) return decoded;
   const FrameHeader& header = decoded->header;
@@ -108,11 +138,62 @@ Result<const DecodedHeader*> Connection::peek() {
       header.sender != ends_.peer || header.incarnation != ends_.peer_incarnation) {
     return Error{Errc::kAuth, "frame with another identity than the proven one"};
   }
-  return decoded;
+  if (ring_ == nullptr || (header.flags & kTailIsLent) == 0) return decoded;
+  return begin_taking(*decoded);
+}
+
+Result<const DecodedHeader*> Connection::begin_taking(const DecodedHeader& decoded) {
+  if (decoded.head_bytes != kLentHeadBytes || decoded.tail_bytes != 0) {
+    return Error{Errc::kData, "a frame with a lent tail is malformed"};
+  }
+  Taking taking{.decoded = decoded, .tail = ByteSpan()};
+  PADDLE_TRY(const std::optional<Frame> frame, reader_.next());
+  if (!frame) return nullptr;
+  const std::uint64_t bytes = lent_bytes(frame->head);
+  if (bytes == 0 || bytes > kFramePayloadBytesMax) {
+    return Error{Errc::kData, "a lent tail has an unlawful size"};
+  }
+  taking.tail = arrays_.find(frame->head);
+  taking.decoded.header.flags &= static_cast<std::uint16_t>(~kTailIsLent);
+  taking.decoded.head_bytes = 0;
+  taking.decoded.tail_bytes = static_cast<std::uint32_t>(bytes);
+  taking_ = std::move(taking);
+  return &taking_->decoded;
+}
+
+Result<std::optional<Frame>> Connection::next(const TailPlace& place) {
+  if (!taking_) return reader_.next(place);
+  const Taking taking = *std::exchange(taking_, {});
+  if (!taking.tail) {
+    const bool has_gone = taking.tail.error().code == Errc::kUnreachable || is_closed();
+    if (has_gone || ring_->is_revoked()) return std::optional<Frame>();
+    return taking.tail.error();
+  }
+  const auto& decoded = taking.decoded;
+  const ByteSpan tail = *taking.tail;
+  Frame frame{.header = decoded.header, .head = {}, .tail = {}};
+  auto places =
+      place ? place(frame.header, frame.head, tail.size()) : std::vector<std::span<std::byte>>();
+  if (places.empty()) {
+    frame.tail.resize(tail.size());
+    places.emplace_back(frame.tail);
+  }
+  std::size_t begin = 0;
+  for (const std::span<std::byte> part : places) {
+    PADDLE_CHECK(part.size() <= tail.size() - begin);
+    std::memcpy(part.data(), tail.data() + begin, part.size());
+    begin += part.size();
+  }
+  PADDLE_CHECK(begin == tail.size());
+  if (ring_->is_revoked()) return std::optional<Frame>();
+  ring_->take();
+  return std::optional<Frame>(std::move(frame));
 }
 
 void Connection::let_go() {
+  if (std::exchange(is_revoked_, true)) return;
   reader_.let_go();
+  if (ring_ != nullptr) ring_->revoke();
   if (left_ == 0) return;
   kept_.assign(tail_.begin(), tail_.end());
   tail_ = kept_;
@@ -120,7 +201,8 @@ void Connection::let_go() {
 
 bool Connection::prepare_sleep(bool wants_data) {
   if (ring_ == nullptr) return !wants_data || !has_read_ahead();
-  return ring_->prepare_sleep((wants_data ? kWantsData : 0U) | (is_writing() ? kWantsRoom : 0U));
+  return ring_->prepare_sleep((wants_data ? kWantsData : 0U) | (left_ > 0 ? kWantsRoom : 0U) |
+                              (unfinished_.empty() ? 0U : kWantsTaken));
 }
 
 void Connection::wake() {

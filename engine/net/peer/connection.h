@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/net/frame_io.h"
+#include "engine/net/peer/lent_tail.h"
 #include "engine/net/peer/striped_stream.h"
 #include "engine/net/ring_stream.h"
 
@@ -41,12 +42,19 @@ class Connection {
   int reads_from() const { return descriptor(striped_ == nullptr ? 0 : striped_->reads_from()); }
   int writes_to() const { return descriptor(striped_ == nullptr ? 0 : striped_->writes_to()); }
 
-  // Sending: one frame at a time. `tail` must stay until it is written, or let_go() is called.
-  bool is_writing() const { return left_ > 0; }
+  // From now on long tails within the array are read by the peer where they are. Shared memory
+  // only.
+  void lend(std::shared_ptr<const LentArray> array) { lent_.push_back(std::move(array)); }
+
+  // Sending: one frame is written at a time. A frame is finished when it is written, and its tail
+  // read by the peer if it is lent, or let_go() was called; frames finish in order. `tail` must
+  // stay until then.
+  bool can_begin() const { return left_ == 0 && unfinished_.size() < kUnfinishedMax; }
+  bool is_writing() const { return left_ > 0 || !unfinished_.empty(); }
   std::size_t left() const { return left_; }  // bytes of the frame being written
   void begin(FrameHeader header, std::string head, ByteSpan tail);
-  // Writes what the stream takes now; true when the frame is written.
-  Result<bool> flush();
+  // Writes what the stream takes now. How many frames have finished since the last call.
+  Result<std::size_t> flush();
 
   // Receiving: bytes that were read, 0 when it would block. Not while peek() shows a frame that the
   // caller does not want yet. `likely`: where the tail of the next frame is expected to go.
@@ -54,10 +62,13 @@ class Connection {
   // The header of the frame that next() will return, or null before it is there. kAuth unless it
   // carries the proven identity.
   Result<const DecodedHeader*> peek();
-  Result<std::optional<Frame>> next(const TailPlace& place) { return reader_.next(place); }
+  Result<std::optional<Frame>> next(const TailPlace& place);
+  // peek() has shown a frame that next() has not returned. A frame is dropped, and of those behind
+  // it only an abort counts, if the peer wants its lent tail back or is gone before it was found.
+  bool is_in_frame() const { return taking_.has_value() || reader_.is_in_frame(); }
 
   // Neither reads nor writes memory of the caller any more: what is left of frames under way is
-  // kept here.
+  // kept here, and a peer that reads a lent tail drops it.
   void let_go();
 
   // Waiting: before a sleep until a descriptor is ready, and after it. False: no need to sleep.
@@ -79,6 +90,15 @@ class Connection {
   Duration unacknowledged(TimePoint now);
 
  private:
+  // A frame with a lent tail.
+  struct Taking {
+    DecodedHeader decoded;
+    Result<ByteSpan> tail;
+  };
+  static constexpr std::size_t kUnfinishedMax = 4;
+  Result<const DecodedHeader*> begin_taking(const DecodedHeader& decoded);
+  Result<std::size_t> finish();
+
   struct Socket {
     UniqueFd fd;
     std::optional<TimePoint> unacknowledged_since = {};
@@ -97,6 +117,14 @@ class Connection {
   ByteSpan tail_;
   Bytes kept_;            // the tail, once let_go() is called
   std::size_t left_ = 0;  // bytes
+  bool is_lent_ = false;
+  // Frames that are written, oldest first: whether the tail is lent.
+  std::deque<bool> unfinished_;
+  std::size_t taken_ = 0;  // of the lent tails of these, read by the peer
+  std::vector<std::shared_ptr<const LentArray>> lent_;
+  bool is_revoked_ = false;  // nothing is lent any more
+  ArraysOfPeer arrays_;
+  std::optional<Taking> taking_;
 };
 
 }  // namespace paddle::net::peer

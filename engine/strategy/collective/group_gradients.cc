@@ -9,9 +9,8 @@
 
 namespace paddle::strategy {
 
-void GroupGradients::allocate() {
-  all_.resize(layout_.elements());
-  std::ranges::fill(all_, 0.0F);  // the room between parameters is sent too
+void GroupGradients::allocate(collective::Group& group) {
+  all_ = group.allocate(layout_.elements());
 }
 
 Result<ElementRange> GroupGradients::range_of(const client::DenseParameter& parameter) const {
@@ -60,7 +59,7 @@ Result<std::string> GroupGradients::take(std::span<client::DenseParameter> param
 
 std::span<float> GroupGradients::carried() {
   const bool is_small = layout_.buckets() == 1 && layout_.is_everyones(0);
-  return is_small ? std::span<float>(all_) : std::span<float>();
+  return is_small ? all_.floats() : std::span<float>();
 }
 
 }  // namespace paddle::strategy

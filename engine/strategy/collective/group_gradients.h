@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "engine/client/batch_parameters.h"
+#include "engine/collective/group.h"
 #include "engine/strategy/collective/group_layout.h"
 
 namespace paddle::strategy {
@@ -16,7 +17,7 @@ class GroupGradients {
       : set_(set), layout_(set, ranks) {}
 
   const GroupLayout& layout() const { return layout_; }
-  void allocate();
+  void allocate(collective::Group& group);
   // Gives the gradients their places in the array. kUsage: no such dense parameter.
   Status place(std::span<client::DenseParameter> parameters);
   // Puts gradients in their places that are elsewhere, zeros where there are none. Returns the name
@@ -24,7 +25,7 @@ class GroupGradients {
   Result<std::string> take(std::span<client::DenseParameter> parameters);
 
   std::span<float> part(ElementRange range) {
-    return std::span(all_).subspan(range.begin, range.size());
+    return all_.floats().subspan(range.begin, range.size());
   }
   std::span<float> bucket(std::size_t number) { return part(layout_.bucket(number)); }
   // All of them, which begin_step() of the group carries because they are small; else none.
@@ -35,7 +36,7 @@ class GroupGradients {
 
   const wire::ParameterSet& set_;
   GroupLayout layout_;
-  LargeArray<float> all_;
+  collective::BucketMemory all_;
 };
 
 }  // namespace paddle::strategy

@@ -33,12 +33,10 @@ Result<std::unique_ptr<HostRanks>> HostRanks::create(const wire::ParameterSet& s
   ranks->state_width_ = static_cast<std::uint32_t>(optim::state_width(set.optimizer()));
   PADDLE_TRY_STATUS(ranks->check_memory(options));
   ranks->update_counts_.resize(static_cast<std::size_t>(set.parameters_size()));
-  ranks->gradients_.allocate();
-  ranks->values_.resize(ranks->layout().elements());
-  // The room between parameters is sent too.
-  std::ranges::fill(ranks->values_, 0.0F);
+  ranks->gradients_.allocate(group);
+  ranks->values_ = group.allocate(ranks->layout().elements());
   for (const std::uint32_t parameter : ranks->layout().dense()) {
-    optim::fill_initial(ranks->part(ranks->values_, ranks->layout().parameter(parameter)),
+    optim::fill_initial(ranks->part(ranks->layout().parameter(parameter)),
                         set.parameters(static_cast<int>(parameter)), set.seed(), 0);
   }
   for (std::size_t i = 0; i < ranks->layout().buckets(); ++i) {
@@ -88,7 +86,7 @@ Result<HostRanks::Bucket> HostRanks::make_bucket(std::size_t number, const Optio
 Status HostRanks::lend(std::span<client::DenseParameter> parameters) {
   PADDLE_TRY_STATUS(gradients_.place(parameters));
   for (client::DenseParameter& one : parameters) {
-    one.lent = part(values_, layout().parameter(one.parameter));
+    one.lent = part(layout().parameter(one.parameter));
   }
   return {};
 }
@@ -131,11 +129,11 @@ Status HostRanks::update(std::span<const float> shares, float learning_rate) {
 }
 
 collective::Pending HostRanks::post_gather(Bucket& bucket) {
-  const auto values = part(values_, bucket.range);
+  const auto values = part(bucket.range);
   if (!bucket.is_packed) return group_.all_gather(values);
   for (const Piece& piece : bucket.own) {
     packed_.pack_move(piece.range, bucket.table.values().subspan(piece.offset, piece.range.size()),
-                      part(values_, piece.range));
+                      part(piece.range));
   }
   return group_.all_gather(values, packed_.bucket(bucket.range));
 }
@@ -146,7 +144,7 @@ Status HostRanks::finish_gathers(std::vector<collective::Pending>& gathers) {
     const Bucket& bucket = buckets_[i];
     if (!bucket.is_packed) continue;
     PADDLE_TRY_STATUS(gathers[i].wait());  // an error has ended all of them
-    packed_.apply_moves(bucket.range, bucket.slice, part(values_, bucket.range));
+    packed_.apply_moves(bucket.range, bucket.slice, part(bucket.range));
   }
   return wait_for(gathers);
 }
@@ -157,7 +155,7 @@ Status HostRanks::settle() {
   for (Bucket& bucket : buckets_) {
     if (!bucket.is_packed) continue;
     copy_own_values(bucket);
-    gathers.push_back(group_.all_gather(part(values_, bucket.range)));
+    gathers.push_back(group_.all_gather(part(bucket.range)));
   }
   packed_.forget();
   is_settled_ = true;
@@ -181,13 +179,13 @@ Status HostRanks::apply(Bucket& bucket, float learning_rate) {
 void HostRanks::copy_own_values(Bucket& bucket) {
   for (const Piece& piece : bucket.own) {
     const auto from = bucket.table.values().subspan(piece.offset, piece.range.size());
-    std::ranges::copy(from, part(values_, piece.range).begin());
+    std::ranges::copy(from, part(piece.range).begin());
   }
 }
 
 std::span<const float> HostRanks::values(std::uint32_t parameter) const {
   const ElementRange range = layout().parameter(parameter);
-  return std::span<const float>(values_).subspan(range.begin, range.size());
+  return values_.floats().subspan(range.begin, range.size());
 }
 
 Status HostRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
@@ -238,7 +236,7 @@ Status HostRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint3
       std::ranges::copy(from.subspan(range.begin - all.begin, range.size()), scratch_.begin());
     }
     PADDLE_TRY_STATUS(group_.broadcast(root, std::as_writable_bytes(std::span(scratch_))).wait());
-    if (plane == 0) std::ranges::copy(scratch_, part(values_, range).begin());
+    if (plane == 0) std::ranges::copy(scratch_, part(range).begin());
     for (const Piece& piece : bucket.own) {
       if (piece.parameter != parameter) continue;
       const auto own = std::span<const float>(scratch_).subspan(piece.range.begin - range.begin,
@@ -283,7 +281,7 @@ Status HostRanks::restore_parts(const Take& take, std::span<const std::uint64_t>
   std::vector<collective::Pending> gathers;
   for (Bucket& bucket : buckets_) {
     copy_own_values(bucket);
-    gathers.push_back(group_.all_gather(part(values_, bucket.range)));
+    gathers.push_back(group_.all_gather(part(bucket.range)));
   }
   return wait_for(gathers);
 }

@@ -68,8 +68,9 @@ class HostRanks final : public DenseRanks {
       : set_(set), group_(group), gradients_(set, group.size()) {}
   Status check_memory(const Options& options) const;
   Result<Bucket> make_bucket(std::size_t number, const Options& options) const;
-  std::span<float> part(LargeArray<float>& array, ElementRange range) {
-    return std::span(array).subspan(range.begin, range.size());
+  // Of the values.
+  std::span<float> part(ElementRange range) {
+    return values_.floats().subspan(range.begin, range.size());
   }
   // The elements of a bucket that a rank owns.
   ElementRange slice(std::size_t bucket, std::uint32_t rank) const {
@@ -83,7 +84,7 @@ class HostRanks final : public DenseRanks {
   const wire::ParameterSet& set_;
   collective::Group& group_;
   std::uint32_t state_width_ = 0;
-  LargeArray<float> values_;
+  collective::BucketMemory values_;
   GroupGradients gradients_;
   std::vector<Bucket> buckets_;
   PackedBuckets packed_;

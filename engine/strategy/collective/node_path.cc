@@ -24,7 +24,7 @@ NodePath::NodePath(client::ShardChannels& shards, std::unique_ptr<collective::Gr
       gradients_(shards.parameters(), group->size()),
       group_(std::move(group)),
       plan_hash_(stable_hash(shards.parameters().SerializeAsString())) {
-  gradients_.allocate();
+  gradients_.allocate(*group_);
 }
 
 Status NodePath::pull(std::span<client::DenseParameter> parameters) {

@@ -140,11 +140,12 @@ class OtherProcess {
 
 // Runs step after step until the group ends; the reason.
 inline Error train(Group& group, std::size_t floats, std::atomic<std::uint64_t>* steps = nullptr) {
-  std::vector<float> bucket(floats);
+  const BucketMemory memory = group.allocate(floats);
+  const std::span<float> bucket = memory.floats();
   for (std::uint64_t step = 1;; ++step) {
     const auto infos = group.begin_step({.step = step, .samples = 1});
     if (!infos) return infos.error();
-    std::fill(bucket.begin(), bucket.end(), 1.0F);
+    std::ranges::fill(bucket, 1.0F);
     const auto reduced = group.reduce_scatter(bucket, sum_shares(*infos)).wait();
     if (!reduced) return reduced.error();
     const auto gathered = group.all_gather(bucket).wait();

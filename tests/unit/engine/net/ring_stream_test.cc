@@ -118,6 +118,10 @@ TEST(RingStream, RefusesImpossibleCountersOfThePeer) {
     const auto written = ends.server->write_some(parts);
     ASSERT_FALSE(written);
     EXPECT_EQ(written.error().code, Errc::kData);
+    ends.layout->counters[1].taken = lie;
+    const auto taken = ends.server->newly_taken();
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code, Errc::kData);
   }
 }
 
