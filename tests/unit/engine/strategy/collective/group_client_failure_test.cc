@@ -84,7 +84,7 @@ TEST(GroupClientFailure, ARankSavesUntilItTakesItsNextStep) {
     if (watcher.joinable()) watcher.join();
   });
   const std::string log = testing::internal::GetCapturedStderr();
-  const std::size_t last = log.rfind("for rank 0 (node-0)");
+  const std::size_t last = log.rfind(" s for rank 0 (node-0)");
   ASSERT_NE(last, std::string::npos) << log;
   EXPECT_NE(log.find(", saving]", last), std::string::npos) << log;
 }
