@@ -112,7 +112,10 @@ TEST(GroupLentTest, AnAbortInTheMiddleOfABucketMakesNoWrongSum) {
   for (std::uint64_t round = 0; round < 15; ++round) {
     as_ranks(options_of(3, memory()), [&](GroupOptions options) {
       auto group = Group::join(std::move(options), soon());
-      ASSERT_TRUE(group) << group.error().message;
+      if (!group) {  // the abort came while this rank still joined
+        EXPECT_EQ(group.error().code, Errc::kInterrupted) << group.error().message;
+        return;
+      }
       const BucketMemory lent = (*group)->allocate(kCount);
       const auto bucket = lent.floats();
       Rng rng(hash_combine(round, (*group)->rank()));
