@@ -100,7 +100,7 @@ void RingStream::take() {
   ring_bell(kWantsTaken);
 }
 
-void RingStream::revoke() {
+void RingStream::revoke() const {
   out_.counters->revoked.store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before any change
 }
@@ -156,7 +156,7 @@ Status RingStream::wait(Direction direction, TimePoint deadline) {
     spin_once();
   } while (SteadyClock().now() < spin_until);
   if (!prepare_sleep(reads ? kWantsData : kWantsRoom)) return {};
-  const Status ready = wait_ready(socket_, POLLIN, deadline);
+  Status ready = wait_ready(socket_, POLLIN, deadline);
   wake();
   return ready;
 }

@@ -24,7 +24,7 @@ class RingStream final : public Stream {
   // Pieces that the peer has read since the last call. Errors as of write_some().
   Result<std::size_t> newly_taken();
   // From now on lent memory may change, so whoever still reads it must not use it.
-  void revoke();
+  void revoke() const;
   // To be asked after a read, and before take().
   bool is_revoked() const;
 
