@@ -64,7 +64,7 @@ Result<UniqueFd> create_shared_file(const char* name, std::size_t bytes) {
   return fd;
 }
 
-Status seal(const UniqueFd& file, bool is_mine) {
+Status seal_file(const UniqueFd& file, bool is_mine) {
   constexpr int kFutureWrite = 0x0010;  // F_SEAL_FUTURE_WRITE of Linux 5.1
   if (is_mine) (void)::fcntl(file.get(), F_ADD_SEALS, kFutureWrite);
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL) == 0) return {};
@@ -112,7 +112,7 @@ Status SharedSegment::map(int flags) {
 Result<SharedSegment> SharedSegment::create() {
   SharedSegment segment;
   PADDLE_TRY(segment.fd_, create_shared_file("paddle-link", sizeof(SharedLayout)));
-  PADDLE_TRY_STATUS(seal(segment.fd_, false));
+  PADDLE_TRY_STATUS(seal_file(segment.fd_, false));
   PADDLE_TRY_STATUS(segment.map(MAP_POPULATE));  // new pages are zeros: every counter and flag
   PADDLE_TRY(segment.layout_->token, random_nonce());
   return segment;

@@ -9,16 +9,14 @@
 
 namespace paddle::net {
 
-// Files without a name (memfd_create), whose size is sealed: whoever maps one reads no pages that
-// are taken away.
-// Offers of a file: its process, u32, and its descriptor there, u32.
-constexpr std::size_t kFileOfferBytes = 4 + 4;
-
-// A new file of zeros, whose pages are there. kResource.
+// A new file of zeros without a name (memfd_create), whose pages are there and whose size is
+// sealed: whoever maps it reads no pages that are taken away. kResource.
 Result<UniqueFd> create_shared_file(const char* name, std::size_t bytes);
 // Nobody can seal it further. With `is_mine` only mappings that are there already may be written.
-Status seal(const UniqueFd& file, bool is_mine);
+Status seal_file(const UniqueFd& file, bool is_mine);
+// Its process, u32, and its descriptor there, u32.
 Bytes offer_of(const UniqueFd& file);
+constexpr std::size_t kFileOfferBytes = 4 + 4;
 
 struct SharedFile {
   UniqueFd fd;
@@ -34,9 +32,9 @@ constexpr std::size_t kRingBytes = 512U << 10U;  // each way; a power of two
 // One direction. Each counter has one writer and only grows; its reader does not trust it.
 struct RingCounters {
   alignas(64) std::atomic<std::uint64_t> written;  // bytes ever, by the producer
-  std::atomic<std::uint64_t> revoked;              // not 0: what it has lent may change, likewise
+  std::atomic<std::uint64_t> revoked;              // not 0: tails it has lent may change, likewise
   alignas(64) std::atomic<std::uint64_t> read;     // bytes ever, by the consumer
-  std::atomic<std::uint64_t> taken;                // of lent things, likewise
+  std::atomic<std::uint64_t> taken;                // lent tails ever, likewise
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -24,7 +24,7 @@ Result<LentArray> LentArray::create(std::size_t bytes) {
   LentArray array;
   PADDLE_TRY(array.fd_, create_shared_file("paddle-array", kPageBytes + bytes));
   PADDLE_TRY_STATUS(array.map(kPageBytes + bytes, PROT_READ | PROT_WRITE));
-  PADDLE_TRY_STATUS(seal(array.fd_, true));
+  PADDLE_TRY_STATUS(seal_file(array.fd_, true));
   PADDLE_TRY(const auto token, random_nonce());
   std::ranges::copy(token, array.file_.begin());
   return array;
