@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <ostream>
 #include <thread>
@@ -114,6 +115,28 @@ inline std::vector<float> gradient_of(std::uint32_t rank, std::size_t count,
 }
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
+}
+
+// Gathers buckets whose reductions are pending, as soon as each is there.
+inline void gather_all(Group& group, std::span<const std::span<float>> buckets,
+                       std::vector<Pending>& pending) {
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    ASSERT_TRUE(pending[i].wait());
+    pending[i] = group.all_gather(buckets[i]);
+  }
+  group.serve_in_background();
+  for (const Pending& one : pending) ASSERT_TRUE(one.wait());
+}
+
+// Arrays of other ranks that this process may read where they are.
+inline std::size_t arrays_of_others() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    const bool is_array = line.find("paddle-array") != std::string::npos;
+    if (is_array && line.find(" r--s ") != std::string::npos) ++count;
+  }
+  return count;
 }
 
 // A rank in a process of its own, which a test may kill or stop; the others are threads.

@@ -1,5 +1,7 @@
 // Groups whose ranks share a host and read each other's buckets in place.
-#include <fstream>
+#include <sys/resource.h>
+
+#include <latch>
 
 #include "engine/net/peer/lent_tail.h"
 #include "tests/unit/engine/collective/group_fixture.h"
@@ -25,17 +27,6 @@ bool is_sum(std::span<const float> bucket, std::uint32_t size, std::uint64_t ste
     if (bucket[i] != sum) return false;
   }
   return true;
-}
-
-// Mappings of arrays of a process that may only be read: those of others.
-std::size_t arrays_of_others() {
-  std::ifstream maps("/proc/self/maps");
-  std::size_t count = 0;
-  for (std::string line; std::getline(maps, line);) {
-    const bool is_array = line.find("paddle-array") != std::string::npos;
-    if (is_array && line.find(" r--s ") != std::string::npos) ++count;
-  }
-  return count;
 }
 
 TEST(GroupLentTest, SumsAreRightAndReadInPlace) {
@@ -80,13 +71,8 @@ TEST(GroupLentTest, BucketsUnderWayMayBeLentOrNot) {
       fill(buckets[i], group.rank(), i);
       pending.push_back(group.reduce_scatter(buckets[i], shares));
     }
+    gather_all(group, buckets, pending);
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      ASSERT_TRUE(pending[i].wait());
-      pending[i] = group.all_gather(buckets[i]);
-    }
-    group.serve_in_background();
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      ASSERT_TRUE(pending[i].wait());
       EXPECT_TRUE(is_sum(buckets[i], kSize, i));
     }
   });
@@ -164,6 +150,9 @@ TEST(GroupLentTest, AnAbortBehindSegmentsThatNobodyHasReadIsTheCause) {
       const Pending pending = (*group)->reduce_scatter(lent.floats(), std::vector<float>{1, 1});
       (*group)->abort({Errc::kInterrupted, "enough"});
       EXPECT_FALSE(pending.wait());
+      for (const Event& event : (*group)->events()) {  // of the sum, after the join
+        EXPECT_FALSE(event.kind == EventKind::kSent && event.operation > 1) << "nobody has read it";
+      }
       has_aborted = true;
       return;
     }
@@ -203,16 +192,23 @@ TEST(GroupLentTest, ARankThatIsKilledBeforeItsArrayIsOpenedIsLost) {
   ::close(told[1]);
 }
 
-// A frame of the peer's may be due when it wakes and finds that the other one has left.
-TEST(GroupLentTest, AGatheringThatNobodyWaitsForDoesNotHoldUpALeave) {
-  for (int round = 0; round < 20; ++round) {
-    as_groups(options_of(2, memory()), [&](Group& group) {
-      const BucketMemory lent = group.allocate(400'000);
-      const Pending unwaited = group.all_gather(lent.floats());
-      if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(round % 4));
-      group.set_activity("leaving");
-    });
-  }
+TEST(GroupLentTest, ARankWithoutDescriptorsNamesItself) {
+  std::latch both_are_there(2);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  as_ranks(options_of(2, memory()), [&](GroupOptions options) {
+    auto group = Group::join(std::move(options), soon());
+    EXPECT_TRUE(group);
+    const BucketMemory lent = (*group)->allocate(1'000'000);
+    both_are_there.arrive_and_wait();
+    const rlimit none_left{0, before.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    const Status done = (*group)->reduce_scatter(lent.floats(), std::vector<float>{1, 1}).wait();
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Errc::kResource) << done.error().message;
+    EXPECT_TRUE(done.error().message.starts_with("rank ")) << done.error().message;
+  });
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(GroupLentTest, MoreArraysThanAPeerOpensAreCopied) {

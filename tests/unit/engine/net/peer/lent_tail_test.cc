@@ -59,6 +59,25 @@ struct Pair {
   std::unique_ptr<Connection> to;
 };
 
+// The same, with an array that one end has lent to the other.
+struct Lending : Pair {
+  Lending() { from->lend(array); }
+  // All of it, which is not read yet.
+  void send_lent() {
+    send(array->bytes());
+    EXPECT_EQ(*from->flush(), 0U);
+  }
+  // Reads the next frame, with a tail of so many bytes.
+  void take_next(std::size_t bytes = kBytes) {
+    Bytes into(bytes);
+    ASSERT_TRUE(peek());
+    const auto frame = take(into);
+    ASSERT_TRUE(frame && *frame);
+  }
+
+  std::shared_ptr<LentArray> array = array_of(kBytes, 1);
+};
+
 TEST(LentTail, IsReadInPlaceAndFinishesItsFrameOnlyThen) {
   Pair pair;
   const auto array = array_of(2 * kBytes, 5);
@@ -85,51 +104,51 @@ TEST(LentTail, IsReadInPlaceAndFinishesItsFrameOnlyThen) {
 }
 
 TEST(LentTail, FramesFinishInOrder) {
-  Pair pair;
-  const auto array = array_of(kBytes, 1);
-  pair.from->lend(array);
-  pair.send(array->bytes());
-  EXPECT_EQ(*pair.from->flush(), 0U);
+  Lending pair;
+  pair.send_lent();
   pair.send({});
   EXPECT_EQ(*pair.from->flush(), 0U) << "it waits for the one before it";
-  pair.send(array->bytes().first(kLentTailBytesMin));
+  pair.send(pair.array->bytes().first(kLentTailBytesMin));
   EXPECT_EQ(*pair.from->flush(), 0U);
-  Bytes into(kBytes);
-  ASSERT_TRUE(pair.peek());
-  ASSERT_TRUE(*pair.take(into));
+  pair.take_next();
   EXPECT_EQ(*pair.from->flush(), 2U);
-  ASSERT_TRUE(pair.peek());
-  ASSERT_TRUE(*pair.take({}));
-  ASSERT_TRUE(pair.peek());
-  ASSERT_TRUE(*pair.take(std::span(into).first(kLentTailBytesMin)));
+  pair.take_next(0);
+  pair.take_next(kLentTailBytesMin);
   EXPECT_EQ(*pair.from->flush(), 1U);
 }
 
 TEST(LentTail, OnlyAFewAreUnderWayAtATime) {
-  Pair pair;
-  const auto array = array_of(kBytes, 1);
-  pair.from->lend(array);
+  Lending pair;
   std::size_t sent = 0;
   for (; pair.from->can_begin(); ++sent) {
-    pair.send(array->bytes());
-    ASSERT_TRUE(pair.from->flush());
+    pair.send_lent();
     ASSERT_LT(sent, 100U);
   }
   EXPECT_GE(sent, 2U);
-  Bytes into(kBytes);
-  ASSERT_TRUE(pair.peek());
-  ASSERT_TRUE(*pair.take(into));
+  pair.take_next();
   EXPECT_EQ(*pair.from->flush(), 1U);
   EXPECT_TRUE(pair.from->can_begin());
 }
 
+// A peer may have read all, and left, before the next frame is written.
+TEST(LentTail, ThatWasReadFinishesThoughThePeerHasGone) {
+  Lending pair;
+  pair.send_lent();
+  pair.take_next();
+  pair.to.reset();
+  pair.from->wake();  // sees the end
+  pair.send({});
+  const auto finished = pair.from->flush();
+  ASSERT_TRUE(finished) << finished.error().message;
+  EXPECT_EQ(*finished, 1U);
+  EXPECT_FALSE(pair.from->flush());
+}
+
 TEST(LentTail, ShortTailsAndThoseOfOtherMemoryAreCopied) {
-  Pair pair;
-  const auto array = array_of(kBytes, 1);
-  pair.from->lend(array);
+  Lending pair;
+  const ByteSpan lent = pair.array->bytes();
   const Bytes other(kBytes, std::byte{2});
-  for (const ByteSpan tail : {ByteSpan(array->bytes()).first(kLentTailBytesMin - 1),
-                              ByteSpan(other), ByteSpan(array->bytes()).first(0)}) {
+  for (const ByteSpan tail : {lent.first(kLentTailBytesMin - 1), ByteSpan(other), lent.first(0)}) {
     pair.send(tail);
     EXPECT_EQ(*pair.from->flush(), 1U);
     ASSERT_TRUE(pair.peek());
@@ -147,16 +166,13 @@ TEST(LentTail, ShortTailsAndThoseOfOtherMemoryAreCopied) {
 // The owner may write again to what it had lent, so whoever was about to read it must not use it.
 TEST(LentTail, IsDroppedOnceItsOwnerHasLetItGo) {
   for (const bool is_seen : {false, true}) {
-    Pair pair;
-    const auto array = array_of(kBytes, 1);
-    pair.from->lend(array);
-    pair.send(array->bytes());
-    EXPECT_EQ(*pair.from->flush(), 0U);
+    Lending pair;
+    pair.send_lent();
     if (is_seen) {
       ASSERT_TRUE(pair.peek());
     }
     pair.from->let_go();
-    std::ranges::fill(array->bytes(), std::byte{8});
+    std::ranges::fill(pair.array->bytes(), std::byte{8});
     EXPECT_EQ(*pair.from->flush(), 1U);
     pair.send({}, FrameType::kAbort);
     EXPECT_EQ(*pair.from->flush(), 1U);
@@ -173,26 +189,16 @@ TEST(LentTail, IsDroppedOnceItsOwnerHasLetItGo) {
 }
 
 TEST(LentTail, ASleeperWakesWhenItsTailIsRead) {
-  Pair pair;
-  const auto array = array_of(kBytes, 1);
-  pair.from->lend(array);
-  pair.send(array->bytes());
-  EXPECT_EQ(*pair.from->flush(), 0U);
+  Lending pair;
+  pair.send_lent();
   ASSERT_TRUE(pair.from->prepare_sleep(false));
-  std::thread reader([&] {
-    Bytes into(kBytes);
-    EXPECT_TRUE(pair.peek());
-    EXPECT_TRUE(*pair.take(into));
-  });
+  std::thread reader([&] { pair.take_next(); });
   EXPECT_TRUE(wait_ready(pair.from->reads_from(), POLLIN, soon()));
   reader.join();
   pair.from->wake();
   EXPECT_EQ(*pair.from->flush(), 1U);
-  pair.send(array->bytes());
-  EXPECT_EQ(*pair.from->flush(), 0U);
-  Bytes into(kBytes);
-  ASSERT_TRUE(pair.peek());
-  ASSERT_TRUE(*pair.take(into));
+  pair.send_lent();
+  pair.take_next();
   EXPECT_FALSE(pair.from->prepare_sleep(false)) << "it is read already";
 }
 
@@ -294,11 +300,8 @@ TEST(LentTail, ThatIsNowhereToBeFoundIsDropped) {
 }
 
 TEST(LentTail, AReaderWithoutDescriptorsSaysSo) {
-  Pair pair;
-  const auto array = array_of(kBytes, 1);
-  pair.from->lend(array);
-  pair.send(array->bytes());
-  ASSERT_TRUE(pair.from->flush());
+  Lending pair;
+  pair.send_lent();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none_left{0, before.rlim_max};

@@ -77,6 +77,15 @@ INSTANTIATE_TEST_SUITE_P(Methods, SameBits, testing::ValuesIn(cases()), [](const
          std::to_string(one.param.sizes[0]) + "No" + std::to_string(one.index);
 });
 
+TEST(GroupClient, RanksOfAHostReadGradientsAndValuesInPlace) {
+  const auto set = set_of("sgd", kManyBuckets, 2);
+  as_trainers(set, collective::options_of(2, collective::ways()[1]), [](Rank& rank) {
+    rank.run_pass(2);
+    EXPECT_GE(collective::arrays_of_others(), 4U);  // both ranks, two each
+    rank.meet();
+  });
+}
+
 TEST(GroupClient, SumsWhereTheJobSaysSo) {
   auto set = set_of("sgd", kSliced, 2);
   set.set_merge(wire::MERGE_SUM);
