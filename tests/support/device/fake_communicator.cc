@@ -57,9 +57,7 @@ FakeCommunicator::FakeCommunicator(FakeDevice& device, std::shared_ptr<FakeRank>
     while (!stop.stop_requested()) {
       std::this_thread::sleep_for(1ms);
       const std::lock_guard lock(device_.mutex_);
-      if (rank_->last == nullptr || device_.error_) continue;
-      const FakeDevice::Running running(device_);
-      device_.streams_.run_until(*rank_->last);
+      if (!stop.stop_requested()) run_sums();
     }
   });
 }
@@ -133,6 +131,13 @@ void FakeCommunicator::abort() {
     lock.lock();
   }
   rank_->is_aborted = true;
+  run_sums();  // their memory may be released from now on
+}
+
+void FakeCommunicator::run_sums() {
+  if (rank_->last == nullptr || device_.error_) return;
+  const FakeDevice::Running running(device_);
+  device_.streams_.run_until(*rank_->last);
 }
 
 }  // namespace paddle::test
