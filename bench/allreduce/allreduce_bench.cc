@@ -99,6 +99,7 @@ int main(int argc, char** argv) {
         return memory.floats();
       });
   must(group->leave(deadline()));
+  group.reset();
   if (self != 0) return 0;
   int failed = 0;
   for (int status = 0; ::wait(&status) > 0;) failed |= status;
