@@ -152,6 +152,9 @@ struct Place {
   std::string name;
   std::function<void(Surroundings&, const std::string& text)> use;
 };
+void PrintTo(const Place& place, std::ostream* out) {
+  *out << place.name;
+}
 
 Place in_cluster(const std::string& name, const std::string& key, bool is_of_node,
                  const std::string& format = "{}") {

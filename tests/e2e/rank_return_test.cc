@@ -52,6 +52,9 @@ struct Case {
   std::vector<std::string> flags = {};
   bool has_gpus = false;
 };
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.name;
+}
 
 class RankReturn : public testing::TestWithParam<Case> {
  protected:

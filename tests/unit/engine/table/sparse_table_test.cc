@@ -80,7 +80,8 @@ void on_two_threads(std::size_t count, const std::function<void(std::size_t)>& w
 
 class SparseTableTogether : public testing::TestWithParam<Parallel> {};
 INSTANTIATE_TEST_SUITE_P(Help, SparseTableTogether,
-                         testing::Values(Parallel(), Parallel(on_two_threads)));
+                         testing::Values(Parallel(), Parallel(on_two_threads)),
+                         [](const auto& help) { return help.param ? "two_threads" : "none"; });
 
 TEST_P(SparseTableTogether, ABatchEqualsItsRowsOneByOne) {
   const auto set = test::small_set("adagrad", 1);

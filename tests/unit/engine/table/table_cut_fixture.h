@@ -90,6 +90,9 @@ struct CutCase {
     return table;
   }
 };
+inline void PrintTo(const CutCase& one, std::ostream* out) {
+  *out << one.name;
+}
 
 struct Push {
   std::vector<std::uint64_t> ids;

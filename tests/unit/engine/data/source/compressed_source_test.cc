@@ -11,6 +11,9 @@ struct Codec {
   std::string (*pack)(const std::string&);
   const char* ending;
 };
+void PrintTo(const Codec& codec, std::ostream* out) {
+  *out << codec.name;
+}
 
 class CompressedTest : public DataTest, public testing::WithParamInterface<Codec> {
  protected:

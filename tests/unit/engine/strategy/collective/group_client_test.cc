@@ -13,6 +13,9 @@ struct Case {
   std::vector<std::uint64_t> sizes;
   std::vector<std::uint64_t> batches = {3, 0, 5, 1};
 };
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.method << ", " << one.trainers << " trainers";
+}
 
 class SameBits : public testing::TestWithParam<Case> {};
 

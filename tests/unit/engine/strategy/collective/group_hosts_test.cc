@@ -26,6 +26,9 @@ struct HostCase {
     return {batches.begin(), batches.begin() + trainers()};
   }
 };
+void PrintTo(const HostCase& one, std::ostream* out) {
+  *out << one.name;
+}
 
 // The job on one shard, which gets the gradients of long buckets summed by hosts.
 class OnHosts final : public OnShard {

@@ -8,6 +8,9 @@ struct KilledCase {
   std::string method;
   std::uint32_t trainers;
 };
+void PrintTo(const KilledCase& one, std::ostream* out) {
+  *out << one.method << ", " << one.trainers << " trainers";
+}
 
 class KilledGroup : public testing::TestWithParam<KilledCase> {};
 

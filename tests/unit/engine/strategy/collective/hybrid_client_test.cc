@@ -93,9 +93,13 @@ std::vector<DenseParameter> dense_of(HybridClient& client) {
 }
 
 struct Tables {
+  const char* name;
   wire::Strategy strategy;
   std::optional<std::uint32_t> staleness_max;
 };
+void PrintTo(const Tables& tables, std::ostream* out) {
+  *out << tables.name;
+}
 
 class HybridRows : public testing::TestWithParam<Tables> {};
 
@@ -130,9 +134,10 @@ TEST_P(HybridRows, Trap48ABatchSeesTheRowsThatTheOneBeforeItMade) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tables, HybridRows,
-                         testing::Values(Tables{wire::STRATEGY_SYNC, {}},
-                                         Tables{wire::STRATEGY_ASYNC, {}},
-                                         Tables{wire::STRATEGY_ASYNC, 1}));
+                         testing::Values(Tables{"sync", wire::STRATEGY_SYNC, {}},
+                                         Tables{"async", wire::STRATEGY_ASYNC, {}},
+                                         Tables{"bounded_async", wire::STRATEGY_ASYNC, 1}),
+                         [](const auto& tables) { return tables.param.name; });
 
 // A batch is prepared while a pserver adds up the rows of the one before.
 TEST(HybridClient, APushReturnsBeforeTheAnswerOfTheTable) {

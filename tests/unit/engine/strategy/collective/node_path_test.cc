@@ -19,6 +19,9 @@ struct NodeCase {
     return static_cast<std::uint32_t>(count);
   }
 };
+void PrintTo(const NodeCase& one, std::ostream* out) {
+  *out << one.name;
+}
 
 class NodeSums : public testing::TestWithParam<NodeCase> {};
 

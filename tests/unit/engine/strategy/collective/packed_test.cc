@@ -56,6 +56,9 @@ struct PackedCase {
   std::string method;
   std::uint32_t trainers;
 };
+void PrintTo(const PackedCase& one, std::ostream* out) {
+  *out << one.method << ", " << one.trainers << " trainers";
+}
 
 class PackedReplicas : public testing::TestWithParam<PackedCase> {};
 
