@@ -216,15 +216,15 @@ def damage_snapshot(job, rng):
                        if os.path.exists(f"{one}/MANIFEST"))
     if len(snapshots) < 2:
         return Wound(roles, "kill -9 of all; there was no snapshot to damage", may_end_job=True, fault="power lost")
-    names = sorted(name for name in os.listdir(snapshots[-1]) if name != "done" and os.path.getsize(f"{snapshots[-1]}/{name}") > 0)
-    path = f"{snapshots[-1]}/{rng.choice(names)}"
+    files = sorted(f"{folder}/{name}" for folder, _, names in os.walk(snapshots[-1]) for name in names if name != "done")
+    path = rng.choice([one for one in files if os.path.getsize(one) > 0])
     at = rng.randrange(os.path.getsize(path))
     with open(path, "r+b") as file:
         file.seek(at)
         byte = file.read(1)[0]
         file.seek(at)
         file.write(bytes([byte ^ 1 << rng.randrange(8)]))
-    name = "/".join(path.split("/")[-2:])
+    name = os.path.relpath(path, os.path.dirname(snapshots[-1]))
     return Wound(roles, f"kill -9 of all, and a bit of {name} turned over", may_end_job=True)
 
 
