@@ -1,4 +1,4 @@
-// Rooms: which may include which, how many files one holds, and where outside libraries live.
+// Rooms: which may include which, and where outside libraries live.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -15,8 +15,6 @@
 
 namespace paddle::tidy {
 namespace {
-
-constexpr std::size_t kRoomFilesMax = 30;
 
 struct Room {
   std::string name;
@@ -216,12 +214,6 @@ TEST(Rooms, TheTableHasNoEdgeThatNobodyUses) {
       EXPECT_TRUE(found[room.name].contains(target)) << room.name << " -> " << target;
     }
   }
-}
-
-TEST(Rooms, HoldAtMostThirtyFiles) {
-  std::map<std::string, std::size_t> files;
-  for (const Source& source : product_sources()) ++files[room_of(source.path)];
-  for (const auto& [room, count] : files) EXPECT_LE(count, kRoomFilesMax) << room;
 }
 
 TEST(Rooms, StandInTheFolderTableOfTheReadme) {
