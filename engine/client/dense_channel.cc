@@ -9,7 +9,7 @@
 namespace paddle::client {
 namespace {
 
-Error misuse(std::string message) {
+Error dense_misuse(std::string message) {
   return Error{Errc::kUsage, std::move(message)};
 }
 
@@ -41,12 +41,12 @@ Result<std::vector<DenseParameter*>> DenseChannel::by_index(
   for (DenseParameter& parameter : parameters) {
     if (parameter.parameter >= result.size() ||
         set_.parameters(static_cast<int>(parameter.parameter)).sparse()) {
-      return misuse(fmt::format("parameter {} is not dense", parameter.parameter));
+      return dense_misuse(fmt::format("parameter {} is not dense", parameter.parameter));
     }
     const auto& spec = set_.parameters(static_cast<int>(parameter.parameter));
     const std::uint64_t elements = parameter::element_count(spec);
     if (!parameter.gradients().empty() && parameter.gradients().size() != elements) {
-      return misuse(fmt::format("the gradient of '{}' has {} elements, expected {}", spec.name(),
+      return dense_misuse(fmt::format("the gradient of '{}' has {} elements, expected {}", spec.name(),
                                 parameter.gradients().size(), elements));
     }
     parameter.value.resize(elements);

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kPullsInFlight = 3;
 constexpr std::uint64_t kPullBytesMax = 1U << 20U;  // ids and values of one
 
-Error misuse(std::string message) {
+Error sparse_misuse(std::string message) {
   return Error{Errc::kUsage, std::move(message)};
 }
 
@@ -33,17 +33,17 @@ Status SparseChannel::check(std::span<const SparseRows> rows, bool has_gradients
     const SparseRows& table = rows[i];
     if (table.parameter >= static_cast<std::uint32_t>(set_.parameters_size()) ||
         !set_.parameters(static_cast<int>(table.parameter)).sparse()) {
-      return misuse(fmt::format("parameter {} is no sparse table", table.parameter));
+      return sparse_misuse(fmt::format("parameter {} is no sparse table", table.parameter));
     }
     if (i > 0 && table.parameter <= rows[i - 1].parameter) {
-      return misuse("sparse tables must be in ascending order of parameter");
+      return sparse_misuse("sparse tables must be in ascending order of parameter");
     }
     const bool ascends = std::adjacent_find(table.ids.begin(), table.ids.end(),
                                             std::greater_equal<>()) == table.ids.end();
     if (!ascends || (has_gradients &&
                      (table.gradients.size() != table.ids.size() * width(table.parameter) ||
                       table.notes.size() != table.ids.size() * notes_width(table.parameter)))) {
-      return misuse(
+      return sparse_misuse(
           fmt::format("ids of table {} are not sorted and unique, or its gradients are "
                       "not ids x width, or its notes missing",
                       table.parameter));

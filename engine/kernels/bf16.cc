@@ -12,7 +12,7 @@
 namespace paddle::kernels {
 namespace {
 
-constexpr std::size_t kBlock = 2048;  // floats; the partial sums stay in the first-level cache
+constexpr std::size_t kBf16Block = 2048;  // floats; the partial sums stay in the first-level cache
 
 PADDLE_MULTIVERSION
 void round_sums(std::size_t count, const float* __restrict x, float weight,
@@ -70,9 +70,9 @@ void add_bf16(std::size_t count, const Bf16* q, float* y) {
 void sum_bf16(std::size_t count, std::span<const Bf16* const> x, std::size_t own, float weight,
               float* y) {
   PADDLE_CHECK(own < x.size());
-  std::array<float, kBlock> sum;
-  for (std::size_t at = 0; at < count; at += kBlock) {
-    const std::size_t part = std::min(kBlock, count - at);
+  std::array<float, kBf16Block> sum;
+  for (std::size_t at = 0; at < count; at += kBf16Block) {
+    const std::size_t part = std::min(kBf16Block, count - at);
     std::fill_n(sum.data(), part, 0.0F);
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (i != own) {

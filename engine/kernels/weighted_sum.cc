@@ -10,7 +10,7 @@
 namespace paddle::kernels {
 namespace {
 
-constexpr std::size_t kBlock = 2048;  // floats; the partial sums stay in the first-level cache
+constexpr std::size_t kSumBlock = 2048;  // floats; the partial sums stay in the first-level cache
 
 PADDLE_MULTIVERSION
 void sum_of_two(std::size_t count, const float* a, float a_weight, const float* b, float b_weight,
@@ -51,9 +51,9 @@ void weighted_sum(std::size_t count, std::span<const float* const> x,
   } else if (taking_part == 2) {
     sum_of_two(count, x[first[0]], weights[first[0]], x[first[1]], weights[first[1]], y);
   } else {
-    std::array<float, kBlock> sum;
-    for (std::size_t at = 0; at < count; at += kBlock) {
-      const std::size_t part = std::min(kBlock, count - at);
+    std::array<float, kSumBlock> sum;
+    for (std::size_t at = 0; at < count; at += kSumBlock) {
+      const std::size_t part = std::min(kSumBlock, count - at);
       for (std::size_t i = first[0]; i < x.size(); ++i) {
         if (weights[i] == 0.0F) continue;
         const auto add = i == first[0] ? &begin_sum : &continue_sum;

@@ -12,7 +12,7 @@
 namespace paddle::net {
 namespace {
 
-constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr Duration kAcceptTick = std::chrono::milliseconds(100);
 constexpr Duration kPauseWithoutDescriptors = std::chrono::seconds(1);
 constexpr Duration kPauseWhileManyWait = std::chrono::milliseconds(10);
 constexpr std::size_t kSourcesMax = 4096;  // of one tick
@@ -38,7 +38,7 @@ asio::ip::address source_of(const asio::ip::address& address) {
 bool AcceptLimiter::allows(const asio::ip::address& from, TimePoint now) {
   const asio::ip::address source = source_of(from);
   if (now >= tick_end_) {
-    tick_end_ = now + kTick;
+    tick_end_ = now + kAcceptTick;
     accepted_ = 0;
     by_source_.clear();
   }

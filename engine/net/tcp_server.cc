@@ -15,7 +15,7 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr Duration kTick = std::chrono::milliseconds(100);
+constexpr Duration kTimerTick = std::chrono::milliseconds(100);
 constexpr Duration kStopDeadline = std::chrono::seconds(1);  // to send pending replies after stop()
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
 constexpr std::size_t kConnectionsMax = 8448;  // two of each of 4,096 trainers, and the unproven
@@ -74,7 +74,7 @@ void TcpServerImpl::run() {
       settle();
     });
   });
-  timer_.expires_after(kTick);
+  timer_.expires_after(kTimerTick);
   timer_.async_wait([this](asio::error_code code) {
     if (!code) tick();
   });
@@ -177,7 +177,7 @@ void TcpServerImpl::tick() {
   }
   settle();
   if (stopping_ && now >= stop_deadline_) io_.stop();
-  timer_.expires_after(kTick);
+  timer_.expires_after(kTimerTick);
   timer_.async_wait([this](asio::error_code code) {
     if (!code) tick();
   });

@@ -12,7 +12,7 @@ namespace paddle::device {
 namespace {
 
 // "GPU-" and 16 bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6.
-std::string text_of(const cudaUUID_t& uuid) {
+std::string uuid_text(const cudaUUID_t& uuid) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string text = "GPU";
   for (int i = 0; i < 16; ++i) {
@@ -78,7 +78,7 @@ Result<std::vector<Card>> CudaDriver::cards() {
     if (const cudaError_t error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess) {
       return refused(error);
     }
-    cards.push_back({static_cast<std::uint32_t>(i), properties.name, text_of(properties.uuid),
+    cards.push_back({static_cast<std::uint32_t>(i), properties.name, uuid_text(properties.uuid),
                      properties.totalGlobalMem});
   }
   return cards;

@@ -11,7 +11,7 @@ namespace paddle::strategy {
 namespace {
 
 // In which the others, which have come to the end too, close their connections.
-constexpr Duration kLeaveMax = std::chrono::seconds(30);
+constexpr Duration kPathLeaveMax = std::chrono::seconds(30);
 // Buckets whose sums are under way while an earlier one is spread.
 constexpr std::size_t kSumsAhead = 2;
 
@@ -138,7 +138,7 @@ void NodePath::announce_busy(std::string_view activity) {
 // to judge.
 Status NodePath::leave() {
   Status left = group_->barrier();
-  if (left) left = group_->leave(std::chrono::steady_clock::now() + kLeaveMax);
+  if (left) left = group_->leave(std::chrono::steady_clock::now() + kPathLeaveMax);
   if (left || left.error().code != Errc::kUnreachable) return left;
   log_info("the job is over: {}", left.error().message);
   return {};

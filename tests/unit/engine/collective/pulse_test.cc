@@ -5,7 +5,7 @@
 namespace paddle::collective {
 namespace {
 
-constexpr TimePoint kNow{std::chrono::hours(1)};
+constexpr TimePoint kPulseNow{std::chrono::hours(1)};
 const std::vector<std::string> kNames{"rank 0 (a)", "rank 1 (b)", "rank 2 (c)"};
 
 TEST(PulseTest, WhatOthersSayIsBounded) {
@@ -23,14 +23,14 @@ TEST(PulseTest, WhatOthersSayIsBounded) {
 
 TEST(PulseTest, TheLastWordTellsWhatARankDoesAndForWhomItWaits) {
   LastWord word;
-  EXPECT_EQ(word.text(kNow, kNames), "never heard");
-  word = {.heard = kNow, .pulse = {.activity = "testing", .waits_for = {2, 0}}};
-  EXPECT_TRUE(word.waits(kNow));
-  EXPECT_EQ(word.text(kNow, kNames, " by rank 1"),
+  EXPECT_EQ(word.text(kPulseNow, kNames), "never heard");
+  word = {.heard = kPulseNow, .pulse = {.activity = "testing", .waits_for = {2, 0}}};
+  EXPECT_TRUE(word.waits(kPulseNow));
+  EXPECT_EQ(word.text(kPulseNow, kNames, " by rank 1"),
             "last heard 0.0 s ago by rank 1, testing, waits for rank 2 (c) and others");
   // A rank that has said nothing since may be what the others wait for.
-  EXPECT_FALSE(word.waits(kNow + std::chrono::seconds(2)));
-  EXPECT_EQ(word.text(kNow + std::chrono::seconds(2), kNames), "last heard 2.0 s ago, testing");
+  EXPECT_FALSE(word.waits(kPulseNow + std::chrono::seconds(2)));
+  EXPECT_EQ(word.text(kPulseNow + std::chrono::seconds(2), kNames), "last heard 2.0 s ago, testing");
 }
 
 }  // namespace

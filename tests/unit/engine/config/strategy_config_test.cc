@@ -9,7 +9,7 @@
 namespace paddle::config {
 namespace {
 
-const std::string kJob = std::string(R"([data]
+const std::string kStrategyJob = std::string(R"([data]
 train = "a.csv"
 format = "csv"
 columns = ["area", "price"]
@@ -19,7 +19,7 @@ columns = ["area", "price"]
 class StrategyConfigTest : public testing::Test {
  protected:
   Result<JobConfig> read(const std::string& keys) {
-    return read_job(folder_.write("job.toml", kJob + keys));
+    return read_job(folder_.write("job.toml", kStrategyJob + keys));
   }
   // "job.toml:22:8: 'uneven' ..."
   std::string mistake(const std::string& keys) {

@@ -9,7 +9,7 @@ namespace paddle::config {
 namespace {
 
 constexpr const char* kTest = "test = \"test.csv\"\n";
-const std::string kJob = std::string(test::kPriceNetwork) + "[train]\npasses = 9\n";
+const std::string kTrainJob = std::string(test::kPriceNetwork) + "[train]\npasses = 9\n";
 
 class TrainConfigTest : public testing::Test {
  protected:
@@ -18,7 +18,7 @@ class TrainConfigTest : public testing::Test {
     return read_job(folder_.write("job.toml",
                                   "[data]\ntrain = \"a.csv\"\nformat = \"csv\"\n"
                                   "columns = [\"area\", \"price\"]\n" +
-                                      test + kJob + keys),
+                                      test + kTrainJob + keys),
                     overrides);
   }
   // "job.toml:26:8: 'best' ..., then the hint"

@@ -84,12 +84,12 @@ TEST(WeightedSum, Trap13TheOrderIsThatOfRanks) {
 }
 
 TEST(WeightedSum, Trap14SpecialValuesPassAsInAMerge) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kTiny = std::numeric_limits<float>::denorm_min();
-  const std::vector<std::vector<float>> buffers{{-0.0F, kTiny, kInfinity, kInfinity},
-                                                {-0.0F, kTiny, 1, -kInfinity}};
+  const std::vector<std::vector<float>> buffers{{-0.0F, kTiny, kInf, kInf},
+                                                {-0.0F, kTiny, 1, -kInf}};
   const auto sum = sum_of(buffers, {1, 1});
-  EXPECT_EQ(bits({sum[0], sum[1], sum[2]}), bits({0.0F, 2 * kTiny, kInfinity}));
+  EXPECT_EQ(bits({sum[0], sum[1], sum[2]}), bits({0.0F, 2 * kTiny, kInf}));
   EXPECT_TRUE(std::isnan(sum[3]));
 }
 
