@@ -278,8 +278,8 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     } else if (!node.spec.is_local()) {
       node.spec.host = hosts[i];
     }
-    node.spec.root = fmt::format("{}/{}", workdir, cluster.name);
-    if (node.spec.host.empty()) node.spec.root += "/" + node.spec.name;  // may share a machine
+    // Nodes may share a machine, or a home on a file server: each has a folder of its own.
+    node.spec.root = fmt::format("{}/{}/{}", workdir, cluster.name, node.spec.name);
     node.address = addresses.empty() ? (node.spec.is_local() ? "127.0.0.1" : "")
                                      : addresses[addresses.size() == 1 ? 0 : i];
     node.spec.address = node.address;

@@ -134,6 +134,28 @@ TEST_F(SshClusterTest, TheCommandsTrainAModelAndLeaveNothing) {
   expect_clean_nodes();
 }
 
+// As with homes on a file server, or a machine that is named twice.
+TEST_F(SshClusterTest, NodesThatShareAWorkdirTrainEachInAFolderOfItsOwn) {
+  std::string text = TemporaryFolder::read(user_file("cluster.toml"));
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    const auto at = text.find(workdir(i));
+    ASSERT_NE(at, text.npos);
+    text.replace(at, workdir(i).size(), workdir(0));
+  }
+  write_user_file("cluster.toml", text);
+  const Outcome up = run({"up", "cluster.toml"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  const Outcome trained = run(train("first"));
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    const std::string logs = workdir(0) + "/lab/" + kNodes[i] + "/jobs/first/node_";
+    EXPECT_TRUE(fs::exists(fmt::format("{}{}/train.log", logs, i))) << kNodes[i];
+  }
+  const Outcome torn_down = run({"teardown", "--yes", "--discard"});
+  EXPECT_EQ(torn_down.code, 0) << torn_down.output;
+  expect_clean_nodes();
+}
+
 TEST_F(SshClusterTest, AChangedHostKeyIsRefusedByNameAndFingerprint) {
   const std::string other = user_file("other_key");
   ASSERT_TRUE(make_key(other));
@@ -219,7 +241,8 @@ TEST_F(SshClusterTest, ATakenPortIsNamedAndNothingIsStarted) {
                              ::getpid()));
     expect_no_process();
   }
-  EXPECT_FALSE(fs::exists(workdir(0) + "/lab/jobs/first")) << "refused before anything was pushed";
+  EXPECT_FALSE(fs::exists(workdir(0) + "/lab/" + kNodes[0] + "/jobs/first"))
+      << "refused before anything was pushed";
 }
 
 TEST_F(SshClusterLongJobTest, APserverThatIsKilledEndsTheJobAndIsNamed) {

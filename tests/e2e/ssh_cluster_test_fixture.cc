@@ -181,7 +181,7 @@ Outcome SshClusterTest::run(const std::vector<std::string>& arguments) {
 
 std::string SshClusterTest::job_file(std::size_t node, const std::string& job,
                                      const std::string& name) const {
-  return fmt::format("{}/lab/jobs/{}/node_{}/{}", workdir(node), job, node, name);
+  return fmt::format("{}/lab/{}/jobs/{}/node_{}/{}", workdir(node), kNodes[node], job, node, name);
 }
 
 std::vector<NodeProcess> SshClusterTest::processes() const {

@@ -66,14 +66,14 @@ workdir = "~/x"
   EXPECT_EQ(second.spec.user, "train");
   EXPECT_EQ(second.spec.ssh_port, 2222);
   EXPECT_EQ(second.spec.jump, "bastion");
-  EXPECT_EQ(second.spec.root, "/data/p/lab");
+  EXPECT_EQ(second.spec.root, "/data/p/lab/" + second.spec.name);
   EXPECT_EQ(second.port, 8000);
   EXPECT_TRUE(second.runs_pserver);
   const ClusterNode& gpu = cluster->nodes[2];
   EXPECT_EQ(gpu.spec.user, "root");
   EXPECT_EQ(gpu.spec.jump, "");
   EXPECT_EQ(gpu.spec.ssh_port, 22);
-  EXPECT_EQ(gpu.spec.root, "~/x/lab");
+  EXPECT_EQ(gpu.spec.root, "~/x/lab/" + gpu.spec.name);
   EXPECT_EQ(gpu.port, 9000);
   EXPECT_FALSE(gpu.runs_pserver);
   EXPECT_EQ(gpu.address, "");
