@@ -2,6 +2,8 @@
 // PADDLE_CHECKs.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +26,15 @@ enum class Errc : int {
   kResumable = 75,    // stopped cleanly and can be resumed
   kInterrupted = 130  // Ctrl-C
 };
+
+// The code that a peer, a node or an exit names by its number; kFailed for 0 and any other number.
+constexpr Errc errc_of(std::uint32_t number) {
+  for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
+                          Errc::kData, Errc::kResource, Errc::kResumable, Errc::kInterrupted}) {
+    if (static_cast<std::uint32_t>(code) == number) return code;
+  }
+  return Errc::kFailed;
+}
 
 // `message` says what went wrong, outermost context first; `hint` is the user's next step.
 struct Error {

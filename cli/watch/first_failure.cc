@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -26,10 +27,23 @@ bool was_stopped(const remote::ProcessStatus& status) {
           status.exit_code == static_cast<int>(Errc::kInterrupted));
 }
 
-// A pserver that a trainer has told why it fails ends as well, perhaps before that trainer does.
+// A trainer tells pservers and trainers why it fails, and they end as well, perhaps before it does:
+// "trainer 0: write w: No space left on device", "pserver dense port 0: trainer 0: write w: ...".
 bool was_told(const remote::ProcessStatus& status) {
-  return is_pserver(status) && status.exit_code == static_cast<int>(Errc::kFailed) &&
-         status.failure && status.failure->message.starts_with("trainer ");
+  if (!status.failure || status.state != remote::ProcessState::kExited) return false;
+  constexpr std::string_view kTrainer = "trainer ";
+  const std::string_view text = status.failure->message;
+  for (std::size_t at = 0; (at = text.find(kTrainer, at)) != text.npos;) {
+    const bool begins = at == 0 || text.substr(0, at).ends_with(": ");
+    at += kTrainer.size();
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    const std::string_view number = text.substr(at, end - at);
+    if (begins && !number.empty() && text.substr(end).starts_with(": ") &&
+        status.name != fmt::format("trainer-{}", number)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Sorts causes before consequences. A process's own failure comes before an order to stop and a

@@ -149,7 +149,9 @@ Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) 
     refused_ = request_;
     awaited_ = request_ + 1;
     copy_.reset();
-    return Error{exit_code(refused.code()), refused.message(), refused.hint()};
+    const bool is_given_up = refused.code() == wire::REFUSAL_ABANDONED;
+    const Errc code = is_given_up ? errc_of(refused.exit_code()) : exit_code(refused.code());
+    return Error{code, refused.message(), refused.hint()};
   }
   std::uint64_t request = 0;
   PADDLE_TRY_STATUS(take(frame, request));

@@ -88,6 +88,7 @@ void ShardChannels::abandon(const Error& why) {
   message.set_reason(why.message.substr(0, kReasonBytesMax));
   message.set_hint(why.hint.substr(0, kReasonBytesMax));
   message.set_is_unreachable(why.code == Errc::kUnreachable);
+  message.set_exit_code(static_cast<std::uint32_t>(why.code));
   dense_.lanes().abandon(message);
   sparse_.lanes().abandon(message);
 }

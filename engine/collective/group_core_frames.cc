@@ -48,16 +48,6 @@ std::string text_of(const Operation& what) {
                      is_segment ? what.shape.bytes : what.tail.size(), what.step);
 }
 
-Errc code_of(std::uint32_t number) {
-  constexpr std::array kKnown{Errc::kUsage,     Errc::kVersion,    Errc::kUnreachable,
-                              Errc::kAuth,      Errc::kData,       Errc::kResource,
-                              Errc::kResumable, Errc::kInterrupted};
-  for (const Errc code : kKnown) {
-    if (static_cast<std::uint32_t>(code) == number) return code;
-  }
-  return Errc::kFailed;
-}
-
 // A part of a bucket as it goes between ranks.
 std::span<std::byte> on_wire(const Operation& what, std::size_t begin, std::size_t size) {
   if (what.packed.empty()) return what.data.subspan(begin, size);
@@ -290,7 +280,7 @@ void GroupCore::take_abort(TimePoint now, std::uint32_t peer, const Frame& frame
   wire::Abort message;
   Error why{Errc::kFailed, name(peer) + " has ended the group"};
   if (message.ParseFromString(frame.head)) {
-    why.code = code_of(message.code());
+    why.code = errc_of(message.code());
     why.message = escape_control(message.message().substr(0, kTextBytesMax));
     why.hint = escape_control(message.hint().substr(0, kTextBytesMax));
   }

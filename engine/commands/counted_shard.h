@@ -32,7 +32,7 @@ class CountedShard final : public net::FrameHandler {
   // See Shard; any thread may ask.
   bool takes_back_trainers() const { return takes_back_trainers_; }
   std::string failure() const { return shard_.failure(); }
-  bool is_given_up() const { return shard_.is_given_up(); }
+  Errc exit_code() const { return shard_.exit_code(); }
   bool is_lonely() const { return is_lonely_; }
 
  private:

@@ -18,6 +18,7 @@ struct Refusal {
   wire::RefusalCode code = wire::REFUSAL_PROTOCOL;
   std::string message;
   std::string hint = {};
+  Errc exit_code = Errc::kFailed;  // of a process that ends for it
 };
 using Refused = std::optional<Refusal>;
 template <class... Args>

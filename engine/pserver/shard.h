@@ -30,6 +30,9 @@ class Shard final : public net::FrameHandler {
   std::string failure() const { return failure_ ? failure_->message : ""; }
   // A trainer ended with an error of its own, which no restart mends.
   bool is_given_up() const { return failure_ && failure_->code == wire::REFUSAL_ABANDONED; }
+  // With which the pserver ends: that of the trainer which gave the job up, so that the job ends
+  // with it whoever is seen to end first.
+  Errc exit_code() const { return is_given_up() ? failure_->exit_code : Errc::kUnreachable; }
   bool ready() const { return state_.progress.ready; }
   // The place of a lost trainer is kept for its next life, once the job runs.
   bool takes_back_trainers() const {

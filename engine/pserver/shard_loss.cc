@@ -24,10 +24,13 @@ void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
       !message.ParseFromString(frame.head)) {
     return;
   }
+  // An order to end that one trainer got is no order to the others.
+  Errc code = errc_of(message.exit_code());
+  if (code == Errc::kInterrupted || code == Errc::kResumable) code = Errc::kFailed;
   // The others of an asynchronous job go on, as they do without one that was killed.
   if (state_.progress.ready && !needs_all_trainers()) return on_lost(now, trainer, out);
   fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
-        fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint()},
+        fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint(), code},
        out);
 }
 

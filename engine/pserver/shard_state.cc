@@ -29,6 +29,8 @@ void Replies::refuse(net::PeerId to, std::uint64_t request, const Refusal& refus
   // It may quote the peer. A character that is cut becomes its bytes' escapes.
   message.set_message(escape_control(refusal.message.substr(0, kRefusalBytesMax)));
   message.set_hint(refusal.hint);
+  if (refusal.code == wire::REFUSAL_ABANDONED)
+    message.set_exit_code(static_cast<std::uint32_t>(refusal.exit_code));
   add(to, FrameType::kRefused, out).frame.head = message.SerializeAsString();
 }
 

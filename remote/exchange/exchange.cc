@@ -16,13 +16,10 @@ TimePoint after(Duration duration) {
   return TimePoint(std::chrono::steady_clock::now()) + duration;
 }
 
-// Only known codes: paddlectl exits with them, and a node must not choose 0.
+// Only known codes: paddlectl exits with them, and a node must not choose 0, nor Ctrl-C.
 Errc known_code(int code) {
-  for (const Errc known : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
-                           Errc::kData, Errc::kResource, Errc::kResumable}) {
-    if (code == static_cast<int>(known)) return known;
-  }
-  return Errc::kFailed;
+  const Errc known = errc_of(static_cast<std::uint32_t>(code));
+  return known == Errc::kInterrupted ? Errc::kFailed : known;
 }
 
 }  // namespace

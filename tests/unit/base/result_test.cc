@@ -60,6 +60,13 @@ TEST(Result, TheExitCodesAreTheDocumentedOnes) {
   EXPECT_EQ(static_cast<int>(Errc::kInterrupted), 130);
 }
 
+TEST(Result, ANumberThatIsNoExitCodeOfOursIsAFailure) {
+  EXPECT_EQ(errc_of(7), Errc::kResource);
+  EXPECT_EQ(errc_of(130), Errc::kInterrupted);
+  for (const std::uint32_t number : {0U, 1U, 8U, 139U, 0xffffffffU})
+    EXPECT_EQ(errc_of(number), Errc::kFailed) << number;
+}
+
 TEST(ResultDeathTest, ReadingTheOtherAlternativeIsABug) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(static_cast<void>(*parse(false)), "state_.index");

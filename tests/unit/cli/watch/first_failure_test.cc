@@ -91,6 +91,23 @@ TEST(FirstFailure, ATrainersFailureComesBeforeThatOfAPserverWhichItTold) {
   EXPECT_EQ(first_failure(all)->status.name, "pserver-0") << "nobody else knows the cause";
 }
 
+TEST(FirstFailure, ATrainersFailureComesBeforeThoseOfTrainersThatHeardOfIt) {
+  std::vector<ProcessOnNode> all{process("trainer-1", kExited, 7, 40),
+                                 process("trainer-0", kExited, 7, 50)};
+  const std::string full = "write w: No space left on device";
+  all[1].status.failure = Error{Errc::kResource, full, ""};
+  for (const char* const way : {"trainer 0: ", "pserver dense port 0: trainer 0: ",
+                                "pserver 1: sparse port 2: trainer 0: "}) {
+    all[0].status.failure = Error{Errc::kResource, way + full, ""};
+    EXPECT_EQ(first_failure(all)->status.name, "trainer-0") << way;
+  }
+  for (const char* const way :
+       {"", "trainer 1: ", "trainer 0 lost: ", "the trainer 0: ", "trainer : "}) {
+    all[0].status.failure = Error{Errc::kResource, way + full, ""};
+    EXPECT_EQ(first_failure(all)->status.name, "trainer-1") << way;
+  }
+}
+
 TEST(FirstFailure, ATrainerThatIsDoneIsNone) {
   EXPECT_EQ(
       first_failure({process("trainer-0", kExited, 0, 9), process("trainer-1", kRunning, 0, 0),

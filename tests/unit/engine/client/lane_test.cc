@@ -104,6 +104,18 @@ TEST(ClientLane, AShardThatWentBackIsLost) {
   }
 }
 
+TEST(ClientLane, OfAJobThatATrainerGaveUpTheCodeIsThatTrainers) {
+  for (const Errc code : {Errc::kResource, Errc::kData, Errc::kFailed}) {
+    wire::Refused refused;
+    refused.set_code(wire::REFUSAL_ABANDONED);
+    refused.set_exit_code(static_cast<std::uint32_t>(code));
+    ClientLane lane = asked();
+    const auto taken = lane.on_frame(answer(FrameType::kRefused, 1, refused), kNow);
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code, code);
+  }
+}
+
 TEST(ClientLane, AWaitingThatCarriesValuesIsNone) {
   Frame waiting = answer<wire::Waiting>(FrameType::kWaiting, 1);
   EXPECT_EQ(error_of(asked().on_frame(Frame(waiting), kNow)), "none");

@@ -42,11 +42,13 @@ class ShardReturn : public testing::Test {
     }
   }
   // From trainer 1's first life.
-  std::vector<net::Outgoing> abandon(OneShard& one, bool is_unreachable = false) {
+  std::vector<net::Outgoing> abandon(OneShard& one, bool is_unreachable = false,
+                                     Errc code = Errc::kData) {
     wire::Abandon message;
     message.set_reason("data/train.txt:7: no number");
     message.set_hint("mend it");
     message.set_is_unreachable(is_unreachable);
+    message.set_exit_code(static_cast<std::uint32_t>(code));
     Frame frame;
     frame.header = {.type = static_cast<std::uint8_t>(FrameType::kAbandon),
                     .job_tag = 11,
@@ -249,9 +251,26 @@ TEST_F(ShardReturn, AnAbandonedJobFailsWithTheReasonWhateverIsOpen) {
     expect_refused(out, is_unreachable ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
                    "trainer 1: data/train.txt:7: no number");
     EXPECT_EQ(one.shard.is_given_up(), !is_unreachable);
+    EXPECT_EQ(one.shard.exit_code(), is_unreachable ? Errc::kUnreachable : Errc::kData);
     out = one.push(0, 1, 1);
     ASSERT_TRUE(is(out, FrameType::kRefused));
     EXPECT_EQ(parse<wire::Refused>(out[0]).hint(), "mend it");
+  }
+}
+
+TEST_F(ShardReturn, AllEndWithTheCodeOfTheTrainerThatGaveTheJobUp) {
+  for (const auto& [said, heard] :
+       {std::pair(Errc::kResource, Errc::kResource), std::pair(Errc::kData, Errc::kData),
+        std::pair(Errc::kUsage, Errc::kUsage), std::pair(Errc::kInterrupted, Errc::kFailed),
+        std::pair(static_cast<Errc>(77), Errc::kFailed)}) {
+    OneShard one(test::small_set("sgd", 2), false, kGrace);
+    one.start();
+    EXPECT_TRUE(one.push(1, 1, 1).empty());
+    abandon(one, false, said);
+    EXPECT_EQ(one.shard.exit_code(), heard);
+    const auto out = one.push(0, 1, 1);
+    ASSERT_TRUE(is(out, FrameType::kRefused));
+    EXPECT_EQ(parse<wire::Refused>(out[0]).exit_code(), static_cast<std::uint32_t>(heard));
   }
 }
 
