@@ -63,8 +63,24 @@ void UniqueFd::reset() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
+bool is_lack(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EROFS:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Error system_error(Errc code, const std::string& what) {
-  return Error{code, what + ": " + std::strerror(errno), ""};
+  const int error = errno;
+  return Error{is_lack(error) ? Errc::kResource : code, what + ": " + std::strerror(error), ""};
 }
 
 void raise_descriptor_limit() {

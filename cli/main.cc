@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/limits.h"
 #include "base/text.h"
 #include "cli/cluster/journal.h"
 #include "cli/command_line.h"
@@ -176,7 +177,10 @@ void protect_process() {
 int main(int argc, char** argv) {
   open_standard_files();
   protect_process();
-  paddle::raise_descriptor_limit();
+  if (const paddle::Status limits = paddle::prepare_limits("paddlectl"); !limits) {
+    std::cerr << "error: " << limits.error().message << "\nhint: " << limits.error().hint << '\n';
+    return static_cast<int>(limits.error().code);
+  }
   if (!handle_signals()) return static_cast<int>(paddle::Errc::kResource);
   std::error_code error;
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -240,6 +244,11 @@ int main(int argc, char** argv) {
                    std::chrono::system_clock::now().time_since_epoch())
             .count();
       }};
+  context.folders_beside = [&](const paddle::remote::NodeSpec& node) {
+    return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
+      return paddle::remote::folders_beside(node, {agent, kConnectDeadline, false, &login});
+    });
+  };
   context.ssh_library = paddle::remote::ssh_library();
   return code_after_output(console, paddle::cli::run_app(context, {argv + 1, argv + argc}));
 }

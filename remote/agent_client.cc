@@ -71,6 +71,7 @@ class FramedAgentClient final : public AgentClient {
       out.interfaces.emplace(escape_control(one.address()), escape_control(one.name()));
     return out;
   }
+  void set_patience(Duration patience) override { patience_ = patience; }
   using AgentClient::push;
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
                          const PushProgress& progress, const std::string& keep_only) override {
@@ -298,6 +299,17 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
   if (!channel->fd) return std::unique_ptr<AgentClient>();
   return std::unique_ptr<AgentClient>(
       std::make_unique<FramedAgentClient>(node, std::move(*launcher), *std::move(channel)));
+}
+
+Result<std::vector<std::string>> folders_beside(const NodeSpec& node,
+                                                const ConnectOptions& options) {
+  const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) +
+                             (node.timeout > Duration() ? node.timeout : options.deadline);
+  auto launcher = make_launcher(node, deadline, options.login);
+  if (!launcher) return named(node, std::move(launcher).error());
+  auto names = list_folders_beside(**launcher, node, deadline);
+  if (!names) return named(node, std::move(names).error());
+  return names;
 }
 
 }  // namespace paddle::remote

@@ -227,6 +227,8 @@ class AgentClient {
  public:
   virtual ~AgentClient() = default;
   virtual const NodeSpec& node() const = 0;
+  // For each answer from now on, where requests have no time of their own.
+  virtual void set_patience(Duration) {}
   virtual Result<HostFacts> facts() = 0;
 
   // Sends only what the node's store lacks: whole small files, chunks of larger ones. Files appear
@@ -318,5 +320,11 @@ struct ConnectOptions {
 // sentinel. Null when our folder is absent and `create` is false. kVersion when the node's
 // architecture differs; nothing is pushed then.
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options);
+
+// The names of other nodes of the cluster whose folders are on the node's machine, which tell a
+// node that was renamed, or removed from the cluster file. "." is a folder of an earlier release,
+// which had one for a machine.
+Result<std::vector<std::string>> folders_beside(const NodeSpec& node,
+                                                const ConnectOptions& options);
 
 }  // namespace paddle::remote

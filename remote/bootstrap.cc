@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -28,7 +30,8 @@ constexpr std::size_t kHashCharacters = 16;                     // in the agent'
 constexpr const char* kProbe =
     "exec /bin/sh -c 'echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
-constexpr std::string_view kBegin = "exec /bin/sh -c 'echo; umask 077; p=-p; r=\"R\"; f=\"F\"; ";
+constexpr std::string_view kBegin =
+    "exec /bin/sh -c 'echo; umask 077; LC_ALL=C; export LC_ALL; p=-p; r=\"R\"; f=\"F\"; ";
 
 // Leaves a node without root as it is (ConnectOptions::create), also where a teardown removes root
 // meanwhile. Nothing is known of one below a folder that this user may not enter.
@@ -58,13 +61,18 @@ constexpr std::string_view kTrust =
     "[ \"$b\" = $# ] || { b=\"${b%/.} can be written by someone else\"; return 1; }; }; ";
 
 // Makes root (0700; folders made above it get a mark, so that teardown can remove them). Refuses
-// one that holds foreign files, because teardown removes all of it: without an agent there can only
-// be an upload that was cut off, and the output which a teardown was told to keep. Repeats mkdir,
-// because the teardown of a killed paddlectl may still be removing folders. R, F and N are the only
-// holes, filled with checked paths and a number.
+// one that holds foreign files, because teardown removes all of it. It is ours (o) if it has our
+// mark, or any of what only we make there: somebody may have removed the agent or the mark alone.
+// Else there can only be an upload that was cut off, and the output which a teardown was told to
+// keep. Repeats mkdir, because the teardown of a killed paddlectl may still be removing folders. R,
+// F and N are the only holes, filled with checked paths and a number.
 constexpr std::string_view kPrepare =
     "n=; m() { [ -d \"$r/bin\" ] || mkdir $p \"$r/bin\"; }; "
-    "if [ -d \"$r\" ] && ! ls \"$r\"/bin/paddlectl-agent-* >/dev/null 2>&1; then k=1; "
+    "h=[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]; "
+    "o() { for e in \"$r/.paddlectl-node\" \"$r\"/bin/paddlectl-agent-* \"$r\"/bin/paddle-$h* "
+    "\"$r/store/objects\" \"$r\"/jobs/*/proc \"$r\"/jobs/*/workspace.pushed; do "
+    "[ ! -e \"$e\" ] || return 0; done; return 1; }; "
+    "if [ -d \"$r\" ] && ! o; then k=1; "
     "for e in $(ls -A \"$r\"); do case $e in bin|jobs) ;; *) k=;; esac; done; "
     "for e in $(ls -A \"$r/bin\" 2>/dev/null); do case $e in .upload-*) ;; *) k=;; esac; done; "
     "for e in \"$r\"/jobs/*; do "
@@ -76,7 +84,7 @@ constexpr std::string_view kPrepare =
     "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do "
     "[ -n \"$n\" ] && [ ${#n} -lt ${#d} ] || n=$d; d=${d%/*}; done; "
     "m 2>/dev/null && break; done; "
-    "m || { echo PADDLECTL-REFUSED cannot make $r; exit 1; }; "
+    "e=$(m 2>&1) || { echo PADDLECTL-REFUSED cannot make $r: $e; exit 1; }; "
     "m=0; d=${r%/*}; [ -z \"$n\" ] || "
     "while [ ${#d} -ge ${#n} ]; do m=$((m+1)); d=${d%/*}; done; "
     "for d in \"$r\" \"$r/bin\"; do "
@@ -85,6 +93,7 @@ constexpr std::string_view kPrepare =
     "case $(ls -ld \"$d\") in ?????w*|????????w*) "
     "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; "
     "t || { echo PADDLECTL-REFUSED $b; exit 1; }; set -C; d=${r%/*}; "
+    "true 2>/dev/null > \"$r/.paddlectl-node\"; "
     "while [ $m -gt 0 ]; do true 2>/dev/null > \"$d/.paddlectl-made\"; d=${d%/*}; m=$((m-1)); "
     "done; ";
 
@@ -95,16 +104,29 @@ constexpr std::string_view kUpload =
     "head -c N > \"$u\" && [ $(wc -c < \"$u\") -eq N ] && chmod 700 \"$u\" && "
     "mv \"$u\" \"$f\" || rm -f \"$u\"; ";
 
-// The end of both: reports the file at $f, by its SHA-256 where the node has sha256sum.
+// The end of both: reports the file at $f, by its SHA-256 where the node has sha256sum. Where it
+// cannot run, it is removed, and so are root and the folders above that hold nothing but our marks.
 constexpr std::string_view kTell =
     "if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; exit; fi; chmod 700 \"$f\"; "
-    "if ! [ -x \"$f\" ]; then "
+    "if ! [ -x \"$f\" ]; then rm -f \"$f\"; rmdir \"$r/bin\" 2>/dev/null; "
+    "e() { [ \"$(ls -A \"$1\" 2>/dev/null)\" = $2 ] && rm -f \"$1/$2\" && rmdir \"$1\"; }; "
+    "if e \"$r\" .paddlectl-node; then d=${r%/*}; "
+    "while e \"$d\" .paddlectl-made; do d=${d%/*}; done; fi; "
     "echo PADDLECTL-REFUSED no program can run from $r, which may be mounted noexec; "
     "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
     "else echo PADDLECTL-AGENT-IS unhashed; fi'";
 
 constexpr std::string_view kShow =
     "exec /bin/sh -c 'echo; echo PADDLECTL-CONTENT $(wc -c < \"F\"); exec cat \"F\"'";
+
+// The folders beside root that have an agent, each a node's: "PADDLECTL-BESIDE n1 n2". "." is the
+// folder above, as releases before folders of nodes had it.
+constexpr std::string_view kBeside =
+    "exec /bin/sh -c 'echo; r=\"R\"; d=${r%/*}; o=; "
+    "for e in \"$d\"/bin/paddlectl-agent-* \"$d\"/*/bin/paddlectl-agent-*; do "
+    "[ -f \"$e\" ] || continue; e=${e%/bin/*}; "
+    "if [ \"$e\" = \"$d\" ]; then o=\"$o .\"; elif [ \"$e\" != \"$r\" ]; then "
+    "o=\"$o ${e##*/}\"; fi; done; echo PADDLECTL-BESIDE$o'";
 
 // The only command of most connections. Nothing is run before it is known that nobody else can have
 // put it there; the agent itself checks that it is whole.
@@ -246,12 +268,18 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
       channel);
 }
 
+// As the node's own shell reads it, in double quotes.
+std::string in_shell(const std::string& path) {
+  std::string root = path.starts_with("~/") ? "$HOME" + path.substr(1) : path;
+  while (root.ends_with('/')) root.pop_back();
+  return root;
+}
+
 // Without a channel when the agent must be prepared first or anything is wrong, which the longer
 // way then reports.
 Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
                            TimePoint deadline) {
-  std::string root = node.root.starts_with("~/") ? "$HOME" + node.root.substr(1) : node.root;
-  while (root.ends_with('/')) root.pop_back();
+  const std::string root = in_shell(node.root);
   PADDLE_TRY(Channel channel,
              launcher.run(serve(agent_file(root, agent.hash), root, agent.hash), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
@@ -273,6 +301,18 @@ Status check_shell_path(const std::string& path) {
   if (good) return {};
   return Error{Errc::kUsage, "unsafe folder '" + escape_control(path.substr(0, 200)) + "'",
                "use letters, digits, '.', '_', '-' and '/' only"};
+}
+
+Result<std::vector<std::string>> list_folders_beside(Launcher& launcher, const NodeSpec& node,
+                                                     TimePoint deadline) {
+  PADDLE_TRY_STATUS(check_shell_path(node.root));
+  PADDLE_TRY(const std::string line,
+             answer_of(launcher, fill_holes(kBeside, in_shell(node.root), {}), "PADDLECTL-BESIDE",
+                       deadline));
+  std::set<std::string> names;  // a node may have several agents
+  std::istringstream words(line);
+  for (std::string word; words >> word;) names.insert(escape_control(word));
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const ConnectOptions& options,

@@ -13,4 +13,8 @@ Status check_shell_path(const std::string& path);
 Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const ConnectOptions& options,
                           TimePoint deadline);
 
+// As folders_beside() of agent_client.h.
+Result<std::vector<std::string>> list_folders_beside(Launcher& launcher, const NodeSpec& node,
+                                                     TimePoint deadline);
+
 }  // namespace paddle::remote

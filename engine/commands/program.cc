@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/limits.h"
 #include "base/text.h"
 #include "engine/commands/command.h"
 #include "engine/commands/notice.h"
@@ -90,6 +91,7 @@ int exit_code(const Status& status) {
 
 int run_program(const std::vector<std::string>& arguments, const char* const* environment) {
   open_notices();
+  if (const Status limits = prepare_limits("paddle"); !limits) return exit_code(limits);
   if (arguments.empty()) {
     std::cerr << program_help();
     return static_cast<int>(Errc::kUsage);

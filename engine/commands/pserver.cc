@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/pool.h"
 #include "base/secret.h"
@@ -196,7 +197,6 @@ Status serve(const PserverOptions& options) {
     return Error{Errc::kUsage, fmt::format("{} ports from {} on do not exist", count, options.port),
                  "see --port, --ports_num and --ports_num_for_sparse"};
   }
-  raise_descriptor_limit();
   const sigset_t signals = block_stop_signals();
   std::atomic<std::uint32_t> unfinished = count;
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
@@ -213,8 +213,12 @@ Status serve(const PserverOptions& options) {
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,
                                         options.port, options.port + count - 1);
-  Status outcome =
-      write_all(1, as_bytes(ready), std::chrono::steady_clock::now() + kReadyWriteDeadline);
+  // Without them trainers would wait for it, and nobody would say for what.
+  Status outcome = need_descriptors(
+      std::size_t{options.num_gradient_servers} * count,
+      fmt::format("{} connections of trainers", std::size_t{options.num_gradient_servers} * count));
+  if (outcome)
+    outcome = write_all(1, as_bytes(ready), std::chrono::steady_clock::now() + kReadyWriteDeadline);
   if (outcome) {
     notify_ready();
     log_info("serving on {} ports", count);
@@ -237,7 +241,7 @@ Status serve(const PserverOptions& options) {
   for (const Port& port : ports) {
     const std::string failure = port.shard->failure();
     if (!outcome || failure.empty()) continue;
-    outcome = Error{port.shard->is_given_up() ? Errc::kFailed : Errc::kUnreachable, failure};
+    outcome = Error{port.shard->exit_code(), failure};
   }
   heartbeat.reset();  // its thread drops connections of the ports
   ports.clear();

@@ -21,9 +21,12 @@ namespace fs = std::filesystem;
 
 // The error of a system call that changes something.
 Error change_error(const std::string& what) {
-  const bool is_full = errno == ENOSPC || errno == EDQUOT;
+  const int reason = errno;
   Error error = system_error(Errc::kResource, what);
-  if (is_full) error.hint = "make room there; the snapshots that were saved before are whole";
+  if (reason == ENOSPC || reason == EDQUOT)
+    error.hint = "make room there; earlier snapshots, if there are any, stay whole";
+  if (reason == EROFS) error.hint = "see how that is mounted, and whether its disk has failed";
+  if (reason == EFBIG) error.hint = "allow larger files: ulimit -f";
   return error;
 }
 

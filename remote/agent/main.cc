@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/secret.h"
@@ -109,6 +110,7 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
   set_log_name("agent");
+  if (const Status limits = prepare_limits("paddlectl-agent"); !limits) return fail(limits.error());
   if (command == "serve" && argc == 4) {
     ::signal(SIGCHLD, SIG_IGN);  // supervisors are reaped by the kernel
     return serve_root(argv[2], argv[3]);

@@ -1,6 +1,7 @@
 #include "remote/agent/session.h"
 
 #include <algorithm>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -165,9 +166,20 @@ Status Session::handle(const Frame& request) {
       "use one release of paddlectl and paddlectl-agent"};
 }
 
+// A request that needs more memory than there is fails; the session, and what it holds, goes on.
+Status Session::handle_within_memory(const Frame& request) {
+  try {
+    return handle(request);
+  } catch (const std::bad_alloc&) {
+    return Error{Errc::kResource, "the agent is out of memory", ""};
+  }
+}
+
 Status Session::on_frame(const Frame& request) {
-  Status done = handle(request);
+  Status done = handle_within_memory(request);
   if (done || channel_lost_) return done;
+  // What it copies to lies elsewhere.
+  if (request.header.type != AGENT_COPY) done = with_room(root_, std::move(done).error());
   ErrorReply reply;
   reply.set_code(static_cast<int>(done.error().code));
   reply.set_message(done.error().message);

@@ -45,6 +45,7 @@ class Session {
   static Status pass(Session& session, const Frame& request);
 
   Status handle(const Frame& request);
+  Status handle_within_memory(const Frame& request);
   Status manifest(const Frame& request);
   Status chunks(const Frame& request);
   Status list(const Frame& request);

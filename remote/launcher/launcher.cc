@@ -18,6 +18,18 @@ constexpr auto kKinds = std::to_array<LauncherKind>({
     {"command", make_command_launcher},
 });
 
+// The node's shell tells why it cannot use the folder, in the words of its own programs.
+Error refused(std::string why) {
+  constexpr auto kLacks = std::to_array<std::string_view>(
+      {"No space left on device", "Disk quota exceeded", "Read-only file system", "File too large",
+       "Too many open files", "Cannot allocate memory"});
+  const bool lacks_room = std::ranges::any_of(
+      kLacks, [&](std::string_view text) { return why.find(text) != why.npos; });
+  if (!lacks_room) return {Errc::kAuth, std::move(why), "choose another workdir"};
+  return {Errc::kResource, std::move(why),
+          "make room there, or set another `workdir` in the cluster file"};
+}
+
 }  // namespace
 
 std::span<const LauncherKind> launcher_kinds() {
@@ -57,7 +69,7 @@ Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint de
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.starts_with(prefix)) return line.substr(prefix.size());
     if (line.starts_with("PADDLECTL-REFUSED ")) {
-      return Error{Errc::kAuth, escape_control(line.substr(18)), "choose another workdir"};
+      return refused(escape_control(line.substr(18)));
     }
     last = std::exchange(line, {});
   }

@@ -44,7 +44,7 @@ void complain(const char* what) {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(error, STDERR_FILENO);
   ::close_range(3, ~0U, 0);
-  for (const int signal : {SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
+  for (const int signal : {SIGPIPE, SIGCHLD, SIGXFSZ}) ::signal(signal, SIG_DFL);
   ::umask(022);
   const char* const home = ::getenv("HOME");
   if (home != nullptr && ::chdir(home) != 0) complain(home);

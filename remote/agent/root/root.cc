@@ -3,11 +3,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
+
+#include "base/text.h"
 
 namespace paddle::agent {
 namespace {
@@ -113,6 +117,23 @@ Result<std::string> read_below(const Root& root, const SafePath& path, std::size
   PADDLE_TRY_STATUS(
       read_exact(fd.get(), std::as_writable_bytes(std::span(content)), TimePoint::max()));
   return content;
+}
+
+Error with_room(const Root& root, Error error) {
+  const auto ends_with = [&](int reason) {
+    return error.message.find(std::strerror(reason)) != std::string::npos;
+  };
+  struct statvfs disk {};
+  const bool is_full = ends_with(ENOSPC) || ends_with(EDQUOT);
+  if (error.code != Errc::kResource || !is_full || ::fstatvfs(root.fd.get(), &disk) != 0)
+    return error;
+  const std::uint64_t block = disk.f_frsize;
+  error.message += " (" + human_bytes(block * disk.f_bavail) + " of " +
+                   human_bytes(block * disk.f_blocks) + " and " + std::to_string(disk.f_favail) +
+                   " files are free where " + root.path + " lies)";
+  if (error.hint.empty())
+    error.hint = "make room there: paddlectl jobs, paddlectl rm --ended; or set another `workdir`";
+  return error;
 }
 
 Result<std::vector<std::string>> names_in(const Root& root, const std::string& folder) {

@@ -43,6 +43,9 @@ Status replace_below(const Root& root, const SafePath& path, ByteSpan content,
                      Keep keep = Keep::kDurably);
 Result<std::string> read_below(const Root& root, const SafePath& path, std::size_t max_bytes);
 
+// `error`, with what is free where root lies if it came from a disk or a quota that is full.
+Error with_room(const Root& root, Error error);
+
 // Names in a folder, sorted; none when it does not exist.
 Result<std::vector<std::string>> names_in(const Root& root, const std::string& folder);
 

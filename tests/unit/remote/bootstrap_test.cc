@@ -287,6 +287,116 @@ TEST_F(AgentTest, AFolderWithFilesOfOthersIsRefusedWhateverTheirNames) {
   EXPECT_TRUE(connect(node_, options_));
 }
 
+// Cleaners of old files, and people, remove a program and leave the rest.
+TEST_F(AgentTest, AFolderOfOursIsOursWhateverOfItIsMissing) {
+  const auto remove_agents = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
+      if (entry.path().filename().string().starts_with("paddlectl-agent-"))
+        std::filesystem::remove(entry.path());
+    }
+  };
+  const std::vector<std::pair<std::string, std::function<void()>>> losses{
+      {"the agent", remove_agents},
+      {"bin", [&] { std::filesystem::remove_all(node_.root + "/bin"); }},
+      {"all but what was pushed",
+       [&] {
+         std::filesystem::remove_all(node_.root + "/bin");
+         std::filesystem::remove(node_.root + "/.paddlectl-node");
+       }},
+      {"all but a job's records",
+       [&] {
+         for (const char* const gone : {"bin", "store", ".paddlectl-node"})
+           std::filesystem::remove_all(node_.root + "/" + gone);
+         std::filesystem::create_directories(node_.root + "/jobs/j/proc/trainer-0");
+       }},
+      {"all but the engine", [&] {
+         write_file(node_.root + "/bin/paddle-0123456789abcdef", "engine");
+         remove_agents();
+         for (const char* const gone : {"jobs", "store", ".paddlectl-node"})
+           std::filesystem::remove_all(node_.root + "/" + gone);
+       }}};
+  for (const bool create : {true, false}) {
+    for (const auto& [what, lose] : losses) {
+      options_.create = true;
+      auto agent = connect_agent();
+      push_script(*agent, "tool", "true");
+      agent.reset();
+      write_file(node_.root + "/notes", "mine");
+      lose();
+      options_.create = create;
+      const auto again = connect(node_, options_);
+      ASSERT_TRUE(again) << what << ": " << again.error().message;
+      ASSERT_TRUE(*again) << what;
+      ASSERT_TRUE((*again)->teardown(false)) << what;
+      EXPECT_FALSE(std::filesystem::exists(node_.root)) << what;
+    }
+  }
+  options_.create = true;
+}
+
+// The folders of nodes that share a machine, or a home on a file server.
+TEST_F(AgentTest, OtherNodesOfTheClusterOnThisMachineAreNamed) {
+  const std::string cluster = node_.root;
+  node_.root = cluster + "/n-0";
+  auto beside = folders_beside(node_, options_);
+  ASSERT_TRUE(beside) << beside.error().message;
+  EXPECT_TRUE(beside->empty()) << "nothing is there";
+  connect_agent();
+  NodeSpec other = node_;
+  other.root = cluster + "/n-1";
+  ASSERT_TRUE(connect(other, options_));
+  std::filesystem::create_directories(cluster + "/thesis/bin");
+  beside = folders_beside(node_, options_);
+  ASSERT_TRUE(beside) << beside.error().message;
+  EXPECT_EQ(*beside, std::vector<std::string>{"n-1"});
+  node_.root = cluster + "/renamed";
+  EXPECT_EQ(*folders_beside(node_, options_), (std::vector<std::string>{"n-0", "n-1"}));
+  std::filesystem::create_directories(cluster + "/bin");
+  write_file(cluster + "/bin/paddlectl-agent-0123456789abcdef", "of an earlier release");
+  EXPECT_EQ(*folders_beside(node_, options_), (std::vector<std::string>{".", "n-0", "n-1"}));
+  std::filesystem::remove_all(cluster);
+}
+
+// A tool of the node takes the permission away, as a mount without exec does.
+TEST_F(AgentTest, WhereNoProgramCanRunNothingStays) {
+  const std::string tools = folder_ + "/tools";
+  std::filesystem::create_directory(tools);
+  const std::string chmod =
+      write_file(tools + "/chmod", "#!/bin/sh\nshift\nexec /bin/chmod 600 \"$@\"\n");
+  std::filesystem::permissions(chmod, std::filesystem::perms::owner_all);
+  PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+  node_.root = folder_ + "/nodes/a/lab";
+  const auto refused = bootstrap(launcher, node_, options_, soon());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("no program can run from"), std::string::npos)
+      << refused.error().message;
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/nodes"));
+  std::filesystem::create_directories(node_.root + "/jobs/j/output");
+  write_file(node_.root + "/jobs/j/output/model", "kept by a teardown");
+  ASSERT_FALSE(bootstrap(launcher, node_, options_, soon()));
+  EXPECT_FALSE(std::filesystem::exists(node_.root + "/bin"));
+  EXPECT_EQ(file_content(node_.root + "/jobs/j/output/model"), "kept by a teardown");
+  std::filesystem::remove_all(folder_ + "/nodes");
+}
+
+TEST_F(AgentTest, ANodeWithoutRoomForItsFolderIsShortOfRoomAndNotStrange) {
+  const std::string tools = folder_ + "/tools";
+  std::filesystem::create_directory(tools);
+  for (const char* const why :
+       {"No space left on device", "Disk quota exceeded", "Read-only file system"}) {
+    const std::string mkdir =
+        write_file(tools + "/mkdir",
+                   fmt::format("#!/bin/sh\necho 'mkdir: cannot create: {}' >&2\nexit 1\n", why));
+    std::filesystem::permissions(mkdir, std::filesystem::perms::owner_all);
+    PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+    const auto refused = bootstrap(launcher, node_, options_, soon());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::kResource) << refused.error().message;
+    EXPECT_NE(refused.error().message.find(why), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().hint.find("workdir"), std::string::npos);
+  }
+}
+
 // The marks of folders that we made are no way to empty a file of ours.
 TEST_F(AgentTest, AMarkThatIsALinkLeavesItsFileAsItIs) {
   const std::string tools = folder_ + "/tools", file = folder_ + "/precious";

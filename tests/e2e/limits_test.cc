@@ -1,0 +1,43 @@
+// paddlectl and what it starts on nodes where ulimit allows little: no signal, no abort.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+
+namespace paddle::test {
+namespace {
+
+class ULimits : public testing::Test {
+ protected:
+  // Local nodes have the limits of paddlectl.
+  Outcome run(const std::string& limits, const std::string& command) {
+    const std::string said = cluster.folder() / fmt::format("said-{}", ++runs_);
+    Process process({"/bin/sh", "-c",
+                     fmt::format("cd {} && {} && exec {} {}", cluster.folder().path(), limits,
+                                 PADDLECTL_PROGRAM, command)},
+                    said);
+    return {process.wait().value_or(-1), process.output()};
+  }
+
+  LocalCluster cluster{2};
+  int runs_ = 0;
+};
+
+TEST_F(ULimits, AFileThatMayNotGrowIsNamed) {
+  const Outcome up = run("ulimit -f 1", "up cluster.toml");
+  EXPECT_EQ(up.code, 7) << up.output;
+  EXPECT_TRUE(up.says("File too large") || up.says("did not arrive whole")) << up.output;
+  EXPECT_FALSE(up.says("check that `ssh`")) << up.output;
+}
+
+TEST_F(ULimits, ALittleStackOrMemoryEndsNoProgramWithoutAWord) {
+  for (const char* const limits : {"ulimit -s 64", "ulimit -s 400", "ulimit -v 60000",
+                                   "ulimit -v 150000", "ulimit -n 8", "ulimit -n 20"}) {
+    const Outcome up = run(limits, "up cluster.toml");
+    EXPECT_TRUE(up.code == 0 || up.code == 7) << limits << " " << up.code << up.output;
+    if (up.code == 7) EXPECT_TRUE(up.says("hint: ")) << limits << up.output;
+  }
+}
+
+}  // namespace
+}  // namespace paddle::test
