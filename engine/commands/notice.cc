@@ -65,7 +65,12 @@ void notify_stopping() {
 void notify_failed(const Error& error) {
   send([&error](wire::Notice& notice) {
     notice.set_phase(wire::PHASE_FAILED);
-    notice.clear_progress();
+    if (notice.has_progress()) {  // its numbers tell that it has trained; the rest needs room
+      notice.mutable_progress()->clear_awaited_trainers();
+      notice.mutable_progress()->clear_silent();
+      notice.mutable_progress()->clear_save_failure();
+      notice.mutable_progress()->clear_went_back();
+    }
     notice.mutable_failure()->set_code(static_cast<int>(error.code));
     notice.mutable_failure()->set_message(error.message.substr(0, kTextBytesMax));
     notice.mutable_failure()->set_hint(error.hint.substr(0, kTextBytesMax));

@@ -66,7 +66,7 @@ void be_ended_first_without_memory() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before the call above
   be_ended_first_without_memory();
-  ::signal(SIGPIPE, SIG_DFL);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -268,8 +268,13 @@ void Notices::note(const wire::Progress& progress) {
   // Each notice repeats the report before it, which may be old.
   if (progress.unix_ms() != reported_unix_ms_) reported_steady_ms_ = steady_ms();
   reported_unix_ms_ = progress.unix_ms();
-  has_progressed_ = has_progressed_.value_or(false) || progress.pass() != first_->pass() ||
-                    progress.batch() != first_->batch() || progress.updates() != first_->updates();
+  const auto differs = [&](const wire::Progress& before) {
+    return progress.pass() != before.pass() || progress.batch() != before.batch() ||
+           progress.updates() != before.updates();
+  };
+  has_progressed_ = has_progressed_.value_or(false) || differs(*first_);
+  if (last_ && differs(*last_)) progressed_at_ = std::chrono::steady_clock::now();
+  last_ = progress;
 }
 
 }  // namespace paddle::agent

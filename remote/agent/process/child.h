@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "proto/agent.pb.h"
@@ -60,6 +61,8 @@ class Notices {
   void take(const Root& root, const SafePath& folder, PulseWatch& watch);
   // Whether training went on since open(); nothing for a process that reports nothing.
   std::optional<bool> has_progressed() const { return has_progressed_; }
+  // When it last did.
+  std::optional<TimePoint> progressed_at() const { return progressed_at_; }
 
  private:
   void note(const wire::Progress& progress);
@@ -67,7 +70,9 @@ class Notices {
   UniqueFd pipe_;
   std::string pending_;
   std::optional<wire::Progress> first_;
+  std::optional<wire::Progress> last_;
   std::optional<bool> has_progressed_;
+  std::optional<TimePoint> progressed_at_;
   std::optional<std::int64_t> reported_unix_ms_;  // of the latest report, which this tells apart
   std::int64_t reported_steady_ms_ = 0;           // when it was read
 };

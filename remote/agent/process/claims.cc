@@ -89,7 +89,7 @@ Status Claims::job(const std::string& name, bool again, Duration wait) {
         Errc::kUsage, "a job named '" + name + "' already exists",
         again ? "follow it: paddlectl attach; or end it: paddlectl stop" : "choose another --name"};
   }
-  wipe_key_files(root_, name);  // of a supervisor that was killed
+  wipe_key_files(root_, name, Wipe::kKeys);  // of a supervisor that was killed
   return {};
 }
 
@@ -128,7 +128,7 @@ void Claims::release_job() {
   if (all && ::fstat(job_.get(), &held) == 0 &&
       ::fstatat(all->get(), (folder + kLock).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       held.st_ino == there.st_ino && held.st_dev == there.st_dev) {
-    if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root_, name_);
+    if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root_, name_, Wipe::kKeys);
     ::unlinkat(all->get(), (folder + kLock).c_str(), 0);
     if (records && records->empty()) ::unlinkat(all->get(), name_.c_str(), AT_REMOVEDIR);
   }

@@ -4,11 +4,15 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "base/fd.h"
 
@@ -42,6 +46,24 @@ UniqueFd open_private(const std::string& path) {
   return *std::move(folder);
 }
 
+// In a folder in memory: the root and the job whose keys are there.
+constexpr const char* kOwner = ".of";
+constexpr std::size_t kOwnerBytesMax = 8192;
+
+std::string owner_of(const Root& root, const std::string& job) {
+  return root.path + "\n" + job + "\n";
+}
+
+Status write_file(int folder, const std::string& name, ByteSpan content) {
+  ::unlinkat(folder, name.c_str(), 0);
+  const UniqueFd file(
+      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return system_error(Errc::kResource, "create");
+  Status written = write_all(file.get(), content, TimePoint::max());
+  if (!written) ::unlinkat(folder, name.c_str(), 0);
+  return written;
+}
+
 // The folder for a job's key files, made where there is none.
 Result<UniqueFd> keys_folder(const Root& root, const std::string& job, const std::string& memory) {
   PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + job + "/" + kKeys));
@@ -52,17 +74,29 @@ Result<UniqueFd> keys_folder(const Root& root, const std::string& job, const std
   std::string made = memory + "/paddlectl-XXXXXX";
   if (!memory.empty() && ::mkdtemp(made.data()) != nullptr) {
     UniqueFd there = open_private(made);
-    if (there && ::symlinkat(made.c_str(), entry.folder.get(), kKeys) == 0) return there;
+    const std::string owner = owner_of(root, job);
+    if (there && write_file(there.get(), kOwner, as_bytes(owner)) &&
+        ::symlinkat(made.c_str(), entry.folder.get(), kKeys) == 0) {
+      return there;
+    }
+    if (there) ::unlinkat(there.get(), kOwner, 0);
     ::rmdir(made.c_str());
   }
   PADDLE_TRY_STATUS(path.make_directories(root.fd.get()));
   return path.open_directory(root.fd.get());
 }
 
-void wipe_files(int folder) {
+bool is_record(const std::string& name) {
+  return name.starts_with(kMemoryRecord);
+}
+
+// False: records stay.
+bool wipe_files(int folder, Wipe wipe) {
   const auto names = names_of(folder);
-  if (!names) return;
+  if (!names) return true;
+  const bool keeps = wipe == Wipe::kKeys && std::ranges::any_of(*names, is_record);
   for (const std::string& name : *names) {
+    if (keeps && (is_record(name) || name == kOwner)) continue;
     const UniqueFd file(
         ::openat(folder, name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat info {};
@@ -74,6 +108,33 @@ void wipe_files(int folder) {
     }
     ::unlinkat(folder, name.c_str(), 0);
   }
+  return !keeps;
+}
+
+// Moves the key files of a job from memory, which is full, to the disk.
+Status move_to_disk(const Root& root, const std::string& job, const UniqueFd& memory) {
+  PADDLE_TRY(const std::vector<std::string> names, names_of(memory.get()));
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const std::string& name : names) {
+    if (!check_name(name)) continue;
+    const UniqueFd file(::openat(memory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {};
+    if (!file || ::fstat(file.get(), &info) != 0 || info.st_size > kFileBytesMax)
+      return system_error(Errc::kResource, "read the key file of " + name);
+    std::string content(static_cast<std::size_t>(info.st_size), '\0');
+    PADDLE_TRY_STATUS(
+        read_exact(file.get(), std::as_writable_bytes(std::span(content)), TimePoint::max()));
+    files.emplace_back(name, std::move(content));
+  }
+  wipe_key_files(root, job);
+  PADDLE_TRY(const UniqueFd disk, keys_folder(root, job, ""));
+  Status moved;
+  for (auto& [name, content] : files) {
+    if (moved)
+      moved = write_file(disk.get(), name, as_bytes(content)).with("the key file of " + name);
+    ::explicit_bzero(content.data(), content.size());
+  }
+  return moved;
 }
 
 }  // namespace
@@ -94,27 +155,59 @@ Status write_key_file(const Root& root, const std::string& job, const std::strin
                       ByteSpan keys, const std::string& memory) {
   PADDLE_TRY_STATUS(check_name(job));
   PADDLE_TRY_STATUS(check_name(process));
+  const std::string what = "the key file of " + process + " in jobs/" + job + "/" + kKeys;
   PADDLE_TRY(const UniqueFd folder, keys_folder(root, job, memory));
-  ::unlinkat(folder.get(), process.c_str(), 0);
-  const UniqueFd file(::openat(folder.get(), process.c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return system_error(Errc::kResource, "create the key file of " + process);
-  return write_all(file.get(), keys, TimePoint::max());
+  Status written = write_file(folder.get(), process, keys);
+  const UniqueFd in_memory = memory_folder_of(root, job);
+  if (written || !in_memory) return std::move(written).with(what);
+  PADDLE_TRY_STATUS(move_to_disk(root, job, in_memory));
+  PADDLE_TRY(const UniqueFd disk, keys_folder(root, job, ""));
+  return write_file(disk.get(), process, keys).with(what);
 }
 
-void wipe_key_files(const Root& root, const std::string& job) {
+UniqueFd memory_folder_of(const Root& root, const std::string& job) {
+  const auto folder =
+      check_name(job) ? open_folder(root, "jobs/" + job) : Result<UniqueFd>(UniqueFd());
+  if (!folder || !*folder) return {};
+  return open_private(target_in(folder->get()));
+}
+
+void wipe_key_files(const Root& root, const std::string& job, Wipe wipe) {
   if (!check_name(job)) return;
   const auto folder = open_folder(root, "jobs/" + job);
   if (!folder) return;
   const std::string target = target_in(folder->get());
   if (const UniqueFd there = open_private(target)) {
-    wipe_files(there.get());
+    if (!wipe_files(there.get(), wipe)) return;
     ::rmdir(target.c_str());
   }
   if (!target.empty()) ::unlinkat(folder->get(), kKeys, 0);
   if (const auto here = open_folder(root, "jobs/" + job + "/" + kKeys)) {
-    wipe_files(here->get());
+    wipe_files(here->get(), Wipe::kAll);
     ::unlinkat(folder->get(), kKeys, AT_REMOVEDIR);
+  }
+}
+
+void wipe_stray_key_files(const Root& root, const std::string& memory) {
+  const UniqueFd all(memory.empty() ? -1
+                                    : ::open(memory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto names =
+      all ? names_of(all.get()) : Result<std::vector<std::string>>(std::vector<std::string>());
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (!name.starts_with("paddlectl-")) continue;
+    const std::string path = memory + "/" + name;
+    const UniqueFd folder = open_private(path);
+    if (!folder) continue;
+    const auto owner = read_file(path + "/" + kOwner, kOwnerBytesMax);
+    if (!owner || !owner->starts_with(root.path + "\n")) continue;
+    const std::string job =
+        owner->substr(root.path.size() + 1, owner->size() - root.path.size() - 2);
+    const auto known =
+        check_name(job) ? open_folder(root, "jobs/" + job) : Result<UniqueFd>(UniqueFd());
+    if (known && *known && target_in(known->get()) == path) continue;
+    wipe_files(folder.get(), Wipe::kAll);
+    ::rmdir(path.c_str());
   }
 }
 

@@ -283,6 +283,7 @@ Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
   if (const auto jobs = names_in(root, "jobs")) {
     for (const std::string& job : *jobs) wipe_key_files(root, job);
   }
+  wipe_stray_key_files(root);
   RemoveReport report;
   PADDLE_TRY(const std::vector<std::string> names, names_of(root.fd.get()));
   for (const std::string& name : names) {

@@ -2,12 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <set>
+#include <span>
+#include <string_view>
+
+#include "remote/agent/process/key_files.h"
 
 namespace paddle::agent {
 namespace {
@@ -23,6 +28,46 @@ constexpr const char* kNotice = "notice";
 constexpr const char* kGpus = "gpus";
 constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", kNotice};
 constexpr std::size_t kRoomBytes = 4096;
+// What a process that was started is known by. That it can be started is for the disk to say.
+constexpr std::array<const char*, 6> kKeptInMemory{"life",  "pid",  "exit",
+                                                   kNotice, "stop", "restarts"};
+
+// jobs/<job>/proc/<process>
+struct ProcessPlace {
+  std::string job, process;
+};
+std::optional<ProcessPlace> place_of(const SafePath& folder) {
+  constexpr std::string_view kJobs = "jobs/";
+  constexpr std::string_view kProc = "/proc/";
+  const std::string& path = folder.str();
+  const auto proc = path.find(kProc);
+  if (!path.starts_with(kJobs) || proc == std::string::npos) return std::nullopt;
+  return ProcessPlace{path.substr(kJobs.size(), proc - kJobs.size()),
+                      path.substr(proc + kProc.size())};
+}
+
+// Its name there, and the folder; without one where there is none.
+struct MemoryRecord {
+  UniqueFd folder;
+  std::string name;
+};
+MemoryRecord memory_record(const Root& root, const SafePath& folder, std::string_view file) {
+  const auto place = place_of(folder);
+  if (!place || std::ranges::find(kKeptInMemory, file) == kKeptInMemory.end()) return {};
+  return {memory_folder_of(root, place->job),
+          std::string(kMemoryRecord) + place->process + "-" + std::string(file)};
+}
+
+bool write_in_memory(const MemoryRecord& record, ByteSpan bytes) {
+  const std::string made = record.name + ".new";
+  const UniqueFd file(::openat(record.folder.get(), made.c_str(),
+                               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file && write_all(file.get(), bytes, TimePoint::max()) &&
+      ::renameat(record.folder.get(), made.c_str(), record.folder.get(), record.name.c_str()) == 0)
+    return true;
+  ::unlinkat(record.folder.get(), made.c_str(), 0);
+  return false;
+}
 
 std::string room_of(std::string_view file) {
   return std::string(file) + ".room";
@@ -62,12 +107,31 @@ std::uint64_t age_of(const wire::agent::Restart& restart) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_ms() - restart.ended_unix_ms()));
 }
 
+std::optional<std::string> read_memory_record(const Root& root, const SafePath& folder,
+                                              const char* file) {
+  const MemoryRecord record = memory_record(root, folder, file);
+  if (!record.folder) return std::nullopt;
+  const UniqueFd fd(
+      ::openat(record.folder.get(), record.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return std::nullopt;
+  std::string text(std::min<std::size_t>(static_cast<std::size_t>(info.st_size), kRecordBytesMax),
+                   '\0');
+  const auto bytes = std::as_writable_bytes(std::span(text));
+  if (!read_exact(fd.get(), bytes, TimePoint::max())) return std::nullopt;
+  return text;
+}
+
 template <class Message>
 std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
   if (!path) return std::nullopt;
-  const auto text = read_below(root, *path, kRecordBytesMax);
   Message message;
+  // A record in memory is newer than that on disk, if there is one.
+  if (const auto text = read_memory_record(root, folder, file);
+      text && message.ParseFromString(*text))
+    return message;
+  const auto text = read_below(root, *path, kRecordBytesMax);
   if (!text || !message.ParseFromString(*text)) return std::nullopt;
   return message;
 }
@@ -86,8 +150,15 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
   // them must not wait for a disk: a process whose notices are not read looks dead.
   const Keep keep = std::string_view(file) == kNotice ? Keep::kLazily : Keep::kDurably;
   Status written = replace_below(root, path, as_bytes(text), keep);
-  if (written || text.size() > kRoomBytes) return written;
-  return write_into_room(root, folder, file, as_bytes(text), keep) ? Status() : written;
+  if (!written && text.size() <= kRoomBytes &&
+      write_into_room(root, folder, file, as_bytes(text), keep)) {
+    written = Status();
+  }
+  const MemoryRecord memory = memory_record(root, folder, file);
+  if (!memory.folder) return written;
+  if (!written) return write_in_memory(memory, as_bytes(text)) ? Status() : written;
+  ::unlinkat(memory.folder.get(), memory.name.c_str(), 0);  // it is older now
+  return written;
 }
 
 void reserve_records(const Root& root, const SafePath& folder) {
@@ -106,6 +177,8 @@ void reserve_records(const Root& root, const SafePath& folder) {
 void remove_record(const Root& root, const SafePath& folder, const char* file) {
   const auto directory = folder.open_directory(root.fd.get());
   if (directory) ::unlinkat(directory->get(), file, 0);
+  const MemoryRecord memory = memory_record(root, folder, file);
+  if (memory.folder) ::unlinkat(memory.folder.get(), memory.name.c_str(), 0);
 }
 
 void forget_notice(const Root& root, const SafePath& folder) {
@@ -116,7 +189,8 @@ void forget_notice(const Root& root, const SafePath& folder) {
 
 bool has_record(const Root& root, const SafePath& folder, const char* file) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
-  return path && path->open_read(root.fd.get());
+  if (path && path->open_read(root.fd.get())) return true;
+  return read_memory_record(root, folder, file).has_value();
 }
 
 StopWish stop_wish(const Root& root, const SafePath& folder) {

@@ -31,7 +31,8 @@ std::optional<Duration> RestartPolicy::next(const Run& run) {
 
 std::optional<Duration> RestartPolicy::after_lost_peer(const Run& run) {
   const bool has_progressed = run.has_progressed.value_or(run.ended - run.started >= kLongLife);
-  if (has_progressed || !peers_lost_from_) peers_lost_from_ = run.ended;
+  if (has_progressed) peers_lost_from_ = run.progressed_at.value_or(run.ended);
+  if (!peers_lost_from_) peers_lost_from_ = run.ended;
   if (run.ended - *peers_lost_from_ >= kPeersAwaitedFor) return {};
   return kPauseMin;
 }

@@ -16,6 +16,8 @@ struct Run {
   TimePoint started;
   TimePoint ended;
   std::optional<bool> has_progressed;  // nothing: it does not say
+  // When it last did: a run that waited for a lost peer afterwards has waited since then.
+  std::optional<TimePoint> progressed_at = {};
 };
 
 class RestartPolicy {

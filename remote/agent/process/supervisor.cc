@@ -161,6 +161,7 @@ void Supervisor::wait_for_end() {
     }
     if (ended) continue;
     kill_if_it_hangs();
+    mend_records();
     oom_.look(child_, now());
   }
   if (output_) drain();
@@ -196,6 +197,17 @@ void Supervisor::kill_if_it_hangs() {
   ::kill(-child_, SIGKILL);
 }
 
+void Supervisor::mend_records() {
+  if (has_record(root_, folder_, "pid") && has_record(root_, folder_, "spec")) return;
+  // The folder of all jobs is there: a teardown ends this process first.
+  if (!folder_.make_directories(root_.fd.get())) return;
+  if (write_record(root_, folder_, "spec", spec_) && write_life(root_, folder_, life_) &&
+      write_pid(root_, folder_, child_, life_, guard_)) {
+    say("its records were removed, and are written anew");
+    reserve_records(root_, folder_);
+  }
+}
+
 void Supervisor::take_signals() {
   signalfd_siginfo info{};
   while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
@@ -214,7 +226,8 @@ std::string Supervisor::end_of_life() const {
 bool Supervisor::starts_again() {
   if (wish() == StopWish::kOrdered || (wish() == StopWish::kAsked && !has_to_save())) return false;
   const int end = wish() == StopWish::kAsked && is_interrupted() ? SIGTERM : wait_status_;
-  const auto pause = restarts_.next({end, started_at_, now(), notices_.has_progressed()});
+  const auto pause = restarts_.next(
+      {end, started_at_, now(), notices_.has_progressed(), notices_.progressed_at()});
   if (!pause) return false;
   say(end_of_life() + "; it is started again");
   wire::agent::Restart why;

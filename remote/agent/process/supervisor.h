@@ -55,6 +55,8 @@ class Supervisor {
   void wait_for_end();
   void poll_until(TimePoint until);
   void kill_if_it_hangs();
+  // Writes the records anew if somebody removed them: without them nobody could stop the process.
+  void mend_records();
   // Notes how this life ended, once the process has been waited for.
   void note_end();
   // True after the pause before another start; a stop request cuts the pause short.

@@ -137,6 +137,25 @@ TEST_F(NoticeTest, AFailureThatIsTooLongIsCutToOneWrite) {
   EXPECT_LT(notices[0].failure().message().size(), 4096U);
 }
 
+TEST_F(NoticeTest, AFailureKeepsTheNumbersOfTheLastReportAndFitsOneWrite) {
+  wire::Progress progress;
+  progress.set_pass(3);
+  progress.set_batch(7);
+  progress.set_updates(9);
+  progress.set_save_failure(std::string(1500, 'x'));
+  progress.set_went_back(std::string(1500, 'x'));
+  for (std::uint32_t i = 0; i < 100; ++i) progress.add_awaited_trainers(1'000'000 + i);
+  notify_progress(progress);
+  (void)received();
+  notify_failed(Error{Errc::kResource, std::string(1500, 'y'), std::string(1500, 'z')});
+  const auto notices = received();
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_EQ(notices[0].progress().pass(), 3U);
+  EXPECT_EQ(notices[0].progress().batch(), 7U);
+  EXPECT_EQ(notices[0].progress().updates(), 9U);
+  EXPECT_LT(notices[0].ByteSizeLong(), 4000U);
+}
+
 TEST_F(NoticeTest, ChildrenOfTheProgramGetNeitherDescriptorNorVariable) {
   EXPECT_EQ(std::getenv("PADDLECTL_NOTICE_FD"), nullptr);
   EXPECT_EQ(::fcntl(write_, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);

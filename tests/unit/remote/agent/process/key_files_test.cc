@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/secret.h"
+#include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/remote/agent_fixture.h"
 
@@ -89,6 +90,49 @@ TEST_F(KeyFilesTest, AFolderOrLinkThatIsNotOursIsNeitherUsedNorWiped) {
   fs::create_symlink(other, keys_);
   wipe_key_files(root_, "job");
   EXPECT_EQ(test::TemporaryFolder::read(other + "/file"), "mine") << "another user's";
+}
+
+TEST_F(KeyFilesTest, MoveToDiskWhereMemoryIsFull) {
+  const auto work = [&] {
+    ASSERT_TRUE(write("trainer-0", memory_));
+    ASSERT_TRUE(fs::is_symlink(keys_));
+    test::fill(memory_ + "/full");
+    for (const char* const name : {"trainer-1", "pserver-0"}) {
+      const Status written = write(name, memory_);
+      ASSERT_TRUE(written) << written.error().message;
+    }
+    EXPECT_FALSE(fs::is_symlink(keys_));
+    for (const char* const name : {"trainer-0", "trainer-1", "pserver-0"}) {
+      EXPECT_EQ(mode(keys_ + "/" + name), 0600U);
+      EXPECT_EQ(test::TemporaryFolder::read(keys_ + "/" + name), "secret") << name;
+    }
+    fs::remove(memory_ + "/full");
+    EXPECT_TRUE(fs::is_empty(memory_));
+    wipe_key_files(root_, "job");
+    EXPECT_FALSE(fs::exists(keys_));
+    test::fill(memory_ + "/full");
+    ASSERT_TRUE(write("trainer-0", memory_)) << "full from the start";
+    EXPECT_EQ(mode(keys_), 0700U);
+    wipe_key_files(root_, "job");
+  };
+  if (!test::on_small_disk(memory_, "64k", work)) GTEST_SKIP() << "nothing can be mounted here";
+}
+
+TEST_F(KeyFilesTest, ThoseOfAJobWhoseFolderIsGoneAreWiped) {
+  ASSERT_TRUE(write("trainer-0", memory_));
+  ASSERT_TRUE(write_key_file(root_, "other", "trainer-0", as_bytes("secret"), memory_));
+  const Root strange = *open_root(folder_.make("strange"));
+  ASSERT_TRUE(write_key_file(strange, "job", "trainer-0", as_bytes("secret"), memory_));
+  fs::create_directory(memory_ + "/paddlectl-nobodys");
+  fs::permissions(memory_ + "/paddlectl-nobodys", fs::perms::owner_all);
+  fs::remove_all(folder_.path() + "/root/jobs/job");
+  wipe_stray_key_files(root_, memory_);
+  EXPECT_TRUE(fs::exists(folder_.path() + "/root/jobs/other/keys/trainer-0"));
+  EXPECT_TRUE(fs::exists(folder_.path() + "/strange/jobs/job/keys/trainer-0"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(memory_), fs::directory_iterator()), 3);
+  wipe_key_files(root_, "other");
+  wipe_key_files(strange, "job");
+  EXPECT_EQ(std::distance(fs::directory_iterator(memory_), fs::directory_iterator()), 1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "remote/agent/process/key_files.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
 
@@ -31,6 +32,48 @@ wire::agent::PidRecord life(std::uint32_t number) {
 }
 
 using test::fill;
+
+// A disk that can only be read, or fails, also takes no file that is ready for it.
+TEST(RecordTest, WhereTheDiskTakesNothingRecordsGoToMemoryUntilItDoes) {
+  const test::TemporaryFolder folder, memory;
+  const auto work = [&] {
+    const auto root = open_root(folder.path());
+    ASSERT_TRUE(root) << root.error().message;
+    const SafePath place = *process_folder("job", "trainer-0");
+    ASSERT_TRUE(place.make_directories(root->fd.get()));
+    ASSERT_TRUE(write_key_file(*root, "job", "trainer-0", as_bytes("secret"), memory.path()));
+    ASSERT_TRUE(write_record(*root, place, "life", life(1)));
+    ASSERT_TRUE(write_record(*root, place, "notice", life(1)));
+    reserve_records(*root, place);
+    const auto mounted = [&](unsigned long flags) {
+      return ::mount("none", folder.path().c_str(), "tmpfs", MS_REMOUNT | flags, nullptr) == 0;
+    };
+    ASSERT_TRUE(mounted(MS_RDONLY));
+    for (const char* const file : {"life", "notice", "exit", "stop", "pid", "restarts"}) {
+      for (const std::uint32_t number : {2U, 3U}) {
+        const Status written = write_record(*root, place, file, life(number));
+        EXPECT_TRUE(written) << written.error().message;
+      }
+      EXPECT_TRUE(has_record(*root, place, file)) << file;
+    }
+    EXPECT_EQ(lives_of(*root, place), 3U);
+    EXPECT_FALSE(write_record(*root, place, "spec", life(2))) << "nothing can be started there";
+    remove_record(*root, place, "stop");
+    EXPECT_FALSE(has_record(*root, place, "stop"));
+    wipe_key_files(*root, "job", Wipe::kKeys);
+    EXPECT_FALSE(memory_folder_of(*root, "job").get() < 0) << "the records are there still";
+    ASSERT_TRUE(mounted(0));
+    EXPECT_EQ(lives_of(*root, place), 3U) << "what is in memory is newer";
+    ASSERT_TRUE(write_record(*root, place, "life", life(4)));
+    EXPECT_EQ(lives_of(*root, place), 4U);
+    EXPECT_TRUE(has_record(*root, place, "exit"));
+    wipe_key_files(*root, "job");
+    EXPECT_FALSE(has_record(*root, place, "exit"));
+    EXPECT_EQ(lives_of(*root, place), 4U) << "this one is on disk";
+  };
+  if (!test::on_small_disk(folder.path(), "256k", work))
+    GTEST_SKIP() << "nothing can be mounted here";
+}
 
 TEST(RecordTest, AFullDiskLosesNeitherAnEndNorAnotherStart) {
   const test::TemporaryFolder folder;

@@ -28,9 +28,12 @@ RestartPolicy policy(std::uint32_t restarts, bool any_exit = false) {
 // Runs that follow each other without a pause.
 struct Runs {
   std::optional<Duration> next(int wait_status, Duration lived,
-                               std::optional<bool> has_progressed = {}) {
+                               std::optional<bool> has_progressed = {},
+                               std::optional<Duration> stood_still = {}) {
     const TimePoint started = std::exchange(now, now + lived);
-    return restarts.next({wait_status, started, now, has_progressed});
+    Run run{wait_status, started, now, has_progressed};
+    if (stood_still) run.progressed_at = now - *stood_still;
+    return restarts.next(run);
   }
   RestartPolicy restarts;
   TimePoint now{};
@@ -101,6 +104,19 @@ TEST(RestartPolicy, ARunThatOnlyWaitedForItsPeersIsNoProgressHoweverLong) {
   EXPECT_FALSE(runs.next(kLostPeer, minutes(10), false));
   Runs silent{policy(5)};
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(silent.next(kLostPeer, minutes(10))) << "who knows";
+}
+
+// As a pserver whose trainers are gone with their node.
+TEST(RestartPolicy, ARunThatHasWaitedForItsPeersForTenMinutesIsNotStartedAgain) {
+  Runs waited{policy(5)};
+  EXPECT_FALSE(waited.next(kLostPeer, minutes(60), true, minutes(10)));
+  Runs half{policy(5)};
+  EXPECT_TRUE(half.next(kLostPeer, minutes(60), true, minutes(6)));
+  EXPECT_TRUE(half.next(kLostPeer, minutes(3), false));
+  EXPECT_FALSE(half.next(kLostPeer, minutes(1), false)) << "ten minutes since the last progress";
+  Runs back{policy(5)};
+  EXPECT_TRUE(back.next(kLostPeer, minutes(60), true, minutes(9)));
+  EXPECT_TRUE(back.next(kLostPeer, minutes(60), true, seconds(20))) << "it went on meanwhile";
 }
 
 TEST(RestartPolicy, ExitCodesAreFailuresOnlyWhereAskedForAndNeverDoneOrResumable) {
