@@ -100,6 +100,52 @@ void keep_whole(Member& member, const std::string& remote, const fs::path& folde
   }
 }
 
+std::set<std::string> snapshots_wanted(const std::string& remote,
+                                       const std::vector<remote::FetchItem>& files) {
+  std::set<std::string> names;
+  for (const remote::FetchItem& file : files) {
+    if (!file.remote_path.starts_with(remote + "/")) continue;
+    const std::string name = snapshot_of(file.remote_path.substr(remote.size() + 1));
+    if (!name.empty()) names.insert(name);
+  }
+  return names;
+}
+
+bool is_of_engine(const std::string& manifest) {
+  return manifest.starts_with("snapshot ") || manifest.find("\nsha256 ") != manifest.npos;
+}
+
+// "pass-00002 of node n-0 is damaged there: _w0" for each snapshot whose files, by their hashes on
+// the node, are not what its MANIFEST says.
+void note_damaged(Member& member, const std::string& remote, const std::set<std::string>& snapshots,
+                  const Listed& listed, std::string& damaged) {
+  for (const std::string& snapshot : snapshots) {
+    const std::string there = remote + "/" + snapshot;
+    const std::string manifest = manifest_on_node(*member.client, there);
+    if (!is_of_engine(manifest) || manifest.starts_with("snapshot format=1\n")) continue;
+    const std::string file = damaged_file(manifest, [&](const NamedFile& named) {
+      const auto found = listed.find(there + "/" + named.name);
+      if (found == listed.end()) return false;
+      const std::string& sha256 = found->second.sha256;
+      return found->second.size == named.size && (sha256.empty() || sha256 == named.sha256);
+    });
+    if (file.empty()) continue;
+    damaged += fmt::format("{}{} of node {} is damaged there: {}", damaged.empty() ? "" : "\n",
+                           snapshot, member.spec.name, file);
+  }
+}
+
+// After the rest was fetched.
+Error damage_error(const std::vector<std::string>& damaged) {
+  std::string text;
+  for (const std::string& of_node : damaged) {
+    if (!of_node.empty()) text += (text.empty() ? "" : "\n") + of_node;
+  }
+  return {Errc::kData, text + "; it was fetched as it is",
+          "another pass may be whole: paddlectl fetch --pass all, then paddle verify; paddlectl "
+          "train --resume takes the newest that is"};
+}
+
 // `prefix` stands before the names of the files, below `folder`.
 Status add_wanted(Member& member, const std::string& remote, const fs::path& folder,
                   const std::string& prefix, const std::vector<remote::FileEntry>& entries,
@@ -290,7 +336,7 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
   }
   found.of_member.resize(session.members().size());
   std::vector<std::vector<remote::FetchItem>> wanted(session.members().size());
-  std::vector<std::string> kept(session.members().size());
+  std::vector<std::string> kept(session.members().size()), damaged(session.members().size());
   std::atomic<std::size_t> files = 0;
   Status prepared = session.each([&](Member& member) -> Status {
     const std::size_t index = session.index_of(member);
@@ -302,8 +348,11 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
         add_wanted(member, output_folder(job), folder, "", found.of_member[index], wanted[index]));
     files += wanted[index].size();
     Listed on_node;
+    const auto snapshots = snapshots_wanted(output_folder(job), wanted[index]);
     PADDLE_TRY_STATUS(settle_wanted(member, wanted[index], on_node));
     keep_whole(member, output_folder(job), folder, on_node, wanted[index], kept[index]);
+    if (kept[index].empty())
+      note_damaged(member, output_folder(job), snapshots, on_node, damaged[index]);
     return {};
   });
   for (const std::string& text : kept) {
@@ -322,6 +371,8 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
   for (const Status& status : {listed, prepared, fetched}) {
     if (!status) return status.error();
   }
+  if (std::ranges::any_of(damaged, [](const std::string& text) { return !text.empty(); }))
+    return damage_error(damaged);
   if (passes) record_fetched(context, session, job, processes, found, folder);
   return stats;
 }

@@ -310,7 +310,11 @@ class Chooser {
     if (!keeps_folder) fs::remove(folder_, ignored);
     return Error{Errc::kUsage,
                  fmt::format("job {} has no snapshot, on its nodes or in {}", resumed_.job, where),
-                 "paddlectl jobs lists the jobs; start it again, without --resume"};
+                 processes_.empty()
+                     ? "paddlectl jobs lists the jobs; start it again, without --resume"
+                     : fmt::format("to begin anew: paddlectl rm {0}, then paddlectl train --name "
+                                   "{0} <workspace>",
+                                   resumed_.job)};
   }
 
   void note_other_node() {

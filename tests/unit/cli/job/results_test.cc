@@ -64,6 +64,45 @@ TEST(FetchResults, ADamagedSnapshotReplacesNoneThatIsWhole) {
   EXPECT_EQ(fetch_over(signed_manifest("snapshot format=3\n")), "evil") << "a whole one";
 }
 
+TEST(FetchResults, ADamagedSnapshotIsFetchedAndSaid) {
+  const auto sum_of = [](const std::string& text) {
+    Sha256 sum;
+    sum.update(as_bytes(text));
+    return to_hex(sum.finish());
+  };
+  const std::string whole =
+      signed_manifest("snapshot format=3\nfile size=4 sha256=" + sum_of("good") +
+                      " name=w\nmodel size=2 sha256=" + sum_of("{}") + " name=model/slots.json\n");
+  const std::string turned = "\x13" + whole.substr(1);
+  struct Case {
+    std::string manifest, w, model, said;
+  };
+  for (const Case& one :
+       {Case{whole, "good", "{}", ""}, Case{whole, "goop", "{}", "w"},
+        Case{whole, "goo", "{}", "w"}, Case{whole, "good", "[]", "model/slots.json"},
+        Case{turned, "good", "{}", "MANIFEST"}, Case{whole.substr(0, 40), "good", "{}", "MANIFEST"},
+        Case{"written by a program of one's own", "goop", "[]", ""}}) {
+    FakeCluster fake(1);
+    ClusterSession session = fake.session();
+    fake.node(0).hashes = true;
+    const std::string there = "jobs/j/output/pass-00002/";
+    fake.node(0).files[there + "MANIFEST"] = one.manifest;
+    fake.node(0).files[there + "w"] = one.w;
+    fake.node(0).files[there + "model/slots.json"] = one.model;
+    const test::TemporaryFolder folder;
+    for (const int time : {1, 2}) {
+      const auto stats = fetch_results(fake.context, session, "j", folder.path(), PassChoice{});
+      EXPECT_EQ(test::TemporaryFolder::read(folder / "j/pass-00002/w"), one.w);
+      ASSERT_EQ(static_cast<bool>(stats), one.said.empty()) << one.said << time;
+      if (stats) continue;
+      EXPECT_EQ(stats.error().code, Errc::kData);
+      EXPECT_EQ(stats.error().message, "pass-00002 of node n-0 is damaged there: " + one.said +
+                                           "; it was fetched as it is")
+          << time;
+    }
+  }
+}
+
 TEST(FetchResults, EachNodesLogsHaveAFolderAndTheirIndexStaysThere) {
   FakeCluster fake(2);
   ClusterSession session = fake.session();
@@ -403,7 +442,8 @@ TEST_F(FetchPasses, TheCopiesOfAnotherNodeAreNamed) {
   save(0, "pass-00002/MANIFEST", "snapshot format=1\nprogress pass=1\n");
   fake_.node(1).files.clear();
   ASSERT_TRUE(fetch("last"));
-  EXPECT_TRUE(said("snapshots are taken from node n-0: that of trainer 0, n-1, has no whole one so new"))
+  EXPECT_TRUE(
+      said("snapshots are taken from node n-0: that of trainer 0, n-1, has no whole one so new"))
       << fake_.err.str();
   fake_.node(1).processes.clear();
   ASSERT_TRUE(fetch("last"));
