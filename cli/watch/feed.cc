@@ -87,6 +87,7 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   if (process.status.name != "trainer-0") return;
   if (progress && progress->passes > 0) summary_.passes = progress->passes;
   if (line.kind == "pass") summary_.last_pass = line;
+  if (line.kind == "save") saved_pass_ = line.pass;
   if (line.kind == "test") {
     summary_.last_test = line;
     if (tests_to_skip_ > 0) {
@@ -172,10 +173,10 @@ void JobFeed::tell_snapshot_failures(const std::vector<ProcessOnNode>& processes
     const std::string way_back = describe_way_back(status, node);
     const std::string way_before = std::exchange(ways_back_[status.name], way_back);
     if (!way_back.empty() && way_back != way_before) context_.console.note("warning: " + way_back);
-    // Once until a save succeeds: `status` has the newest.
+    // Once for each snapshot that is lost.
     const std::string failure = describe_save_failure(status, node);
-    const bool was_told = std::exchange(save_failures_told_[status.name], !failure.empty());
-    if (!failure.empty() && !was_told) context_.console.note("warning: " + failure);
+    const std::string told = std::exchange(save_failures_[status.name], failure);
+    if (!failure.empty() && failure != told) context_.console.note("warning: " + failure);
   }
 }
 
@@ -237,6 +238,8 @@ std::string JobFeed::line_of(const JobProgress& progress, const Paces& paces) co
       busy = describe(pace);
   }
   parts.push_back(busy);
+  if (std::ranges::any_of(save_failures_, [](const auto& one) { return !one.second.empty(); }))
+    parts.push_back(saved_text(saved_pass_));
   if (const auto left = left_.left_ms(static_cast<double>(progress.passes));
       left && progress.passes > 0 && hanging_.empty()) {
     parts.push_back(left_text(*left));

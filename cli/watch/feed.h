@@ -23,6 +23,7 @@ struct JobSummary {
   std::optional<double> first_cost;                 // of the first batch, where the metrics tell it
   std::optional<double> diverged_to;                // not finite, or far above the first cost
   std::size_t tests_told = 0;                       // in its metrics: shown, or of an earlier run
+  bool stands_still = false;                        // a node is silent, and nothing goes on without
 };
 
 class JobFeed {
@@ -57,7 +58,8 @@ class JobFeed {
   std::map<std::string, LogReader> readers_;  // of metrics, by process
   std::map<std::string, remote::Progress> from_metrics_;
   std::map<std::string, std::uint32_t> restarts_told_;  // the life that the last one ended
-  std::map<std::string, bool> save_failures_told_;      // by process
+  std::map<std::string, std::string> save_failures_;    // by process, as told
+  std::optional<std::uint64_t> saved_pass_;             // the newest, from 0
   std::map<std::string, std::string> ways_back_;        // by process, as told
   std::vector<std::string> tests_;                      // still to be shown
   std::size_t tests_to_skip_;

@@ -141,6 +141,10 @@ std::string rate_text(double per_second) {
   return text + "/s";
 }
 
+std::string saved_text(std::optional<std::uint64_t> pass) {
+  return pass ? fmt::format("last saved: pass {}", *pass + 1) : "no pass saved";
+}
+
 std::string left_text(std::int64_t ms) {
   const std::int64_t seconds = std::max<std::int64_t>(1, (ms + 999) / 1000);
   if (seconds < 100) return fmt::format("{} s left", seconds);

@@ -64,5 +64,8 @@ std::string pass_text(std::uint64_t pass, std::uint64_t passes);  // pass from 0
 std::string share_text(double share);
 std::string rate_text(double per_second);
 std::string left_text(std::int64_t ms);
+// "last saved: pass 3" of the newest pass that has a snapshot, from 0, in a job whose latest one
+// could not be saved.
+std::string saved_text(std::optional<std::uint64_t> pass);
 
 }  // namespace paddle::cli

@@ -126,11 +126,25 @@ TEST_F(Feed, TellsOfSnapshotsThatCouldNotBeSavedOnceUntilOneIs) {
       << told;
   EXPECT_EQ(look().find("pass-00003"), std::string::npos) << "once";
   fail("pass-00004");
-  EXPECT_EQ(look().find("snapshot"), std::string::npos) << "the disk is full still";
+  EXPECT_NE(look().find("saving pass-00004"), std::string::npos) << "another one is lost";
+  EXPECT_EQ(look().find("saving pass-00004"), std::string::npos) << "once";
   trainer(0).progress->save_failure = "";
   EXPECT_EQ(look().find("snapshot"), std::string::npos);
   fail("pass-00006");
   EXPECT_NE(look().find("saving pass-00006"), std::string::npos) << "one was saved in between";
+}
+
+TEST_F(Feed, TheProgressLineHasTheLastPassThatIsSavedWhileTheLatestIsNot) {
+  report(6.1);
+  EXPECT_EQ(look(), "pass 2/4  50 %  1,200/s  cost 6.1\n");
+  trainer(0).progress->save_failure = "saving pass-00001: No space left on device";
+  EXPECT_NE(look().find("pass 2/4  50 %  1,200/s  no pass saved  cost 6.1\n"), std::string::npos);
+  fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"save","pass":2,"batch":3,"cost":6.1,"path":"jobs/j/output/pass-00002"})"
+      "\n";
+  EXPECT_EQ(look(), "pass 2/4  50 %  1,200/s  last saved: pass 3  cost 6.1\n");
+  trainer(0).progress->save_failure = "";
+  EXPECT_EQ(look(), "pass 2/4  50 %  1,200/s  cost 6.1\n");
 }
 
 TEST_F(Feed, TellsOnceThatADamagedSnapshotWasPassedOver) {
