@@ -110,6 +110,12 @@ void ClusterSession::connect(Context& context, bool create) {
       at_once_);
 }
 
+void ClusterSession::set_patience(Duration patience) {
+  for (Member& member : members_) {
+    if (member.client) member.client->set_patience(patience);
+  }
+}
+
 Member* ClusterSession::find_node(std::size_t node) {
   const auto found = std::ranges::find(members_, node, &Member::node);
   return found == members_.end() ? nullptr : &*found;

@@ -53,6 +53,7 @@ class ClusterSession {
   Status visit(Context& context, const std::function<Status(Member&)>& work);
 
   std::vector<Member>& members() { return members_; }
+  const std::vector<Member>& members() const { return members_; }
   std::size_t index_of(const Member& member) const {
     return static_cast<std::size_t>(&member - members_.data());
   }
@@ -82,6 +83,8 @@ class ClusterSession {
   ClusterLook look(const Clock& clock, const std::string& job);
   // Connects those without a client again, and prepares none.
   void reconnect(Context& context) { connect(context, false); }
+  // As AgentClient::set_patience, of all that are connected.
+  void set_patience(Duration patience);
 
  private:
   void connect(Context& context, bool create);

@@ -40,6 +40,7 @@ class JournalledClient final : public AgentClient {
       : client_(std::move(client)), journal_(journal) {}
 
   const NodeSpec& node() const override { return client_->node(); }
+  void set_patience(Duration patience) override { client_->set_patience(patience); }
   Result<HostFacts> facts() override { return client_->facts(); }
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
                          const PushProgress& progress, const std::string& keep_only) override {

@@ -16,6 +16,7 @@
 #include "cli/report/surroundings.h"
 #include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/past.h"
 #include "cli/watch/process_state.h"
 
@@ -137,16 +138,18 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   return Status(finish_ended_job(context, session, job, to, summary, error));
 }
 
-// How a job goes on whose start was broken off, or that lost a process to a signal or with its
-// machine; none for any other failure.
+// How a job goes on whose start was broken off, or that lost a node, or a process to a signal or
+// with its machine; none for any other failure.
 std::vector<std::string> ways_on(const Context& context, ClusterSession& session,
                                  const std::string& job, const std::string& output) {
   const auto processes = session.processes(job);
   const ProcessOnNode* const first = first_failure(processes);
   const bool is_lost = first != nullptr && (first->status.state == remote::ProcessState::kKilled ||
                                             first->status.state == remote::ProcessState::kLost);
-  const bool is_broken_off = first == nullptr && broken_start(session, processes);
-  if (!is_lost && !is_broken_off) return {};
+  const auto broken = first == nullptr ? broken_start(session, processes) : std::nullopt;
+  const bool is_broken_off = broken && !has_trained(session, job);
+  const bool lacks_node = !missing_processes(processes).empty();
+  if (!is_lost && !is_broken_off && !lacks_node) return {};
   ResultFiles found;
   (void)list_results(session, job, processes, found);  // of the nodes that answer
   const bool is_saved = std::ranges::any_of(found.of_member, [](const auto& files) {
@@ -160,9 +163,30 @@ std::vector<std::string> ways_on(const Context& context, ClusterSession& session
   } else if (is_broken_off) {
     ways.push_back(fmt::format("start it again: paddlectl train --name {} <workspace>", job));
   }
-  if (is_lost && first->status.restarts_allowed == 0)
+  if (is_lost && !lacks_node && first->status.restarts_allowed == 0)
     ways.emplace_back("next time, --restarts N starts it again by itself");
   return ways;
+}
+
+// Ends a job that makes no progress without a silent node, as far as nodes answer. `error` has the
+// node.
+Error end_without_silent(Context& context, ClusterSession& session, const std::string& job,
+                         const Destination& to, Error error) {
+  context.console.end_progress();
+  context.console.note("stopping the rest of the job");
+  (void)session.leave_out_unreachable();
+  const std::vector<std::string> ways = ways_on(context, session, job, to.output);
+  if (const Status stopped = stop_job(session, job); !stopped) {
+    error.message += "\nand not everything could be stopped: " + stopped.error().message;
+    return error;
+  }
+  error.message += "; the rest of it was stopped";
+  for (const std::string& way : ways) error.hint += "; " + way;
+  if (bring_home(context, session, job, to)) {
+    add_report(context, session, job, to.output);
+    context.console.note("logs are in " + shown_path(context, to.output + "/" + job));
+  }
+  return error;
 }
 
 OptionList attach_options(ResultsOptions& options) {
@@ -184,6 +208,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
     error.message = fmt::format("detached from {}; it keeps running", job);
     return error;
   }
+  if (summary.stands_still) return end_without_silent(context, session, job, to, std::move(error));
   if (session.unreachable() > 0) return error;
   return stop_after(context, session, job, to.output, std::move(error));
 }
@@ -230,6 +255,7 @@ Status follow_to_end(Context& context, ClusterSession& session, const std::strin
     followed = follow_to_stop(context, session, job, summary);
   if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;
   Error error = std::move(followed).error();
+  if (summary.stands_still) return end_without_silent(context, session, job, to, std::move(error));
   const bool job_goes_on = session.unreachable() > 0 && error.code == Errc::kUnreachable;
   if (job_goes_on) return error;
   error = stop_after(context, session, job, to.output, std::move(error));

@@ -7,11 +7,13 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/job_size.h"
 #include "cli/cluster/selection.h"
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/console/time_text.h"
 #include "cli/job/folders.h"
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/first_failure.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/progress.h"
@@ -181,6 +183,22 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
   context.console.table(table);
 }
 
+// Names jobs that run, and of which no node has some processes, and nodes that are not in the file.
+Status check_complete(Context& context, ClusterSession& session, const ClusterSpec& cluster,
+                      const Jobs& jobs) {
+  std::string lines;
+  for (const auto& [name, job] : jobs) {
+    if (std::ranges::none_of(job.processes, is_running, &ProcessOnNode::status)) continue;
+    const auto lost = find_lost_nodes(session, name, job.processes);
+    if (lost) lines += (lines.empty() ? "" : "\n") + lost->error.message;
+  }
+  const bool any_absent = std::ranges::any_of(session.members(), &Member::absent);
+  if (lines.empty() && !any_absent) return {};
+  Error error = with_unknown_nodes(context, session, cluster, {Errc::kUnreachable, lines, ""});
+  if (error.message.empty()) return {};
+  return error;
+}
+
 Status run_jobs(Context& context, const NodeTarget& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
@@ -210,6 +228,8 @@ Status run_jobs(Context& context, const NodeTarget& options) {
     return job.second.age_ms.value_or(INT64_MAX);  // the newest last
   });
   show(context, jobs);
+  if (reached && asked == cluster.nodes.size())
+    PADDLE_TRY_STATUS(check_complete(context, session, cluster, all));
   if (reached) return {};
   Error error = std::move(reached).error();
   error.message = "jobs and files on these nodes are not in the list:\n" + error.message;

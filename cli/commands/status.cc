@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/console/result_groups.h"
 #include "cli/console/time_text.h"
 #include "cli/console/wrap.h"
@@ -72,6 +73,11 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   text += "  " + rate_text(progress->examples_per_second);
   if (const auto left = view.left_ms(); left && view.stalls().empty())
     text += "  " + left_text(*left);
+  for (const ProcessView& process : view.processes()) {
+    const bool lacks_latest = process.saved_pass && process.status.progress &&
+                              !process.status.progress->save_failure.empty();
+    if (lacks_latest) text += "  " + saved_text(process.saved_pass);
+  }
   if (progress->cost && std::isfinite(*progress->cost)) {
     text += "  cost " + cost_text(*progress->cost);
     if (console.columns > 0) text += " " + view.trail().sparkline(console.utf8);
@@ -116,6 +122,7 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
   if (view.broken_start())
     text +=
         wrapped(escape_lines(describe(*view.broken_start(), view.job())), console.columns) + "\n";
+  if (view.loss()) text += wrapped(escape_lines(view.loss()->message), console.columns) + "\n";
   if (view.diverged_to())
     text += wrapped("warning: " + divergence_text(*view.diverged_to()), console.columns) + "\n";
   for (const ProcessView& process : view.processes()) {
@@ -242,13 +249,16 @@ Json to_json(const JobView& view) {
                                  {"while_not_waiting", one.busy}}));
   }
   const std::vector<std::string> stalls = view.stalls();
-  const std::vector<std::string> missing =
-      view.broken_start() ? view.broken_start()->missing : std::vector<std::string>();
+  std::vector<std::string> missing, lost;
+  if (const auto& broken = view.broken_start())
+    (broken->has_trained ? lost : missing) = broken->missing;
+  if (view.loss()) lost = view.missing();
   return Json::object({{"job", view.job()},
                        {"progress", progress_json(view)},
                        {"processes", Json::list(processes)},
                        {"diverged", view.diverged_to().has_value()},
                        {"never_started", Json::list({missing.begin(), missing.end()})},
+                       {"lost", Json::list({lost.begin(), lost.end()})},
                        {"stalls", Json::list({stalls.begin(), stalls.end()})},
                        {"slow", Json::list(slow)},
                        {"gpu_variables", gpu_json(view)}});
@@ -282,7 +292,9 @@ Status run(Context& context, const StatusOptions& options) {
     if (context.interrupted()) return {};
     session.reconnect(context);
   }
-  return session.all_well();
+  PADDLE_TRY_STATUS(session.all_well());
+  if (!view.loss() || !view.any_running()) return {};
+  return with_unknown_nodes(context, session, found.cluster, *view.loss());
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/job/end_of_job.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {
@@ -31,6 +33,7 @@ Status run_stop(Context& context, const StopOptions& options) {
   const auto before = session.processes(job);
   if (const auto broken = find_broken_start(context, session, job))
     context.console.note(describe(*broken, job));
+  const auto lost = find_lost_nodes(session, job, before);
   if (!options.now) {
     // stop_job reports unreachable nodes; their trainers learn of the stop from the others.
     (void)ask_job_to_stop(session, job);
@@ -54,6 +57,8 @@ Status run_stop(Context& context, const StopOptions& options) {
   context.console.result(Json::object({{"job", job}, {"stopped", stopped}}),
                          fmt::format("{}: {} stopped; logs and snapshots stay on the nodes", job,
                                      counted(stopped, "process")));
+  if (reached && lost && stopped > 0)
+    return with_unknown_nodes(context, session, cluster, lost->error);
   return reached;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/job/removal.h"
 #include "cli/options/shared_options.h"
 
@@ -80,6 +81,10 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   }
   context.console.table(table);
   PADDLE_TRY_STATUS(done);
+  const std::string unknown =
+      describe_unknown_nodes(context, session, cluster, AskedMachines::kFew);
+  if (nodes.size() == cluster.nodes.size() && !unknown.empty())
+    return Error{Errc::kUsage, unknown, hint_of_unknown_nodes(cluster)};
   if (!left_out.empty()) {
     context.console.note(fmt::format(
         "files from before may be on them; once they answer: paddlectl teardown --cluster {} "

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/job/engines.h"
 #include "cli/job/results.h"
+#include "cli/nodes/check.h"
 #include "cli/nodes/gpus.h"
 #include "cli/nodes/ports.h"
 #include "cli/options/shared_options.h"
@@ -167,6 +170,24 @@ void note_old_nodes(Context& context, const ClusterSpec& cluster, ClusterSession
   }
 }
 
+// What a job will need, and nodes of which this file does not know. They are ready all the same.
+void note_lacks(Context& context, const ClusterSpec& cluster, ClusterSession& session,
+                const std::vector<NodeReport>& reports) {
+  for (const Member& member : session.members()) {
+    const remote::HostFacts& facts = reports[member.node].facts;
+    if (member.error || facts.disk_free_bytes >= kDiskFreeBytesMin) continue;
+    context.console.note(fmt::format(
+        "warning: node {}: {} free where {} lies; a job needs at least {}", member.spec.name,
+        human_bytes(facts.disk_free_bytes), facts.root, human_bytes(kDiskFreeBytesMin)));
+  }
+  const std::string unknown =
+      describe_unknown_nodes(context, session, cluster, AskedMachines::kFew);
+  if (!unknown.empty()) {
+    context.console.note("warning: " + unknown);
+    context.console.note(hint_of_unknown_nodes(cluster));
+  }
+}
+
 Status run_up(Context& context, const UpOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   const std::vector<std::string> left_out = left_out_of(context.directory, cluster);
@@ -203,6 +224,7 @@ Status run_up(Context& context, const UpOptions& options) {
   context.console.table(table);
   if (check_gpu_engine(context)) note_old_nodes(context, cluster, session, reports);
   if (cluster.is_clear()) context.console.note(kClearTransport);
+  note_lacks(context, cluster, session, reports);
   const auto used_here = hides_default(context, options, cluster.file);
   const std::string train =
       used_here ? "paddlectl train --cluster " + options.cluster : "paddlectl train";

@@ -1,6 +1,7 @@
 #include "cli/job/end_of_job.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
 
@@ -22,7 +24,21 @@ constexpr auto kPollPeriod = std::chrono::milliseconds(500);
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
 // Longer than a job has no running process while `restart` starts it again.
 constexpr auto kRestartPause = std::chrono::seconds(3);
-constexpr auto kNodeSilenceMax = std::chrono::seconds(30);
+constexpr auto kNodeSilenceMax = std::chrono::seconds(22);
+// For an answer, and for a connection, of a node of a job that is followed, where --timeout does
+// not say it: three such waits are within kNodeSilenceMax and its pause, so that a lost node is
+// named within 30 seconds.
+constexpr auto kFollowPatience = std::chrono::seconds(8);
+constexpr auto kUsualPatience = std::chrono::seconds(30);
+// A teardown by another terminal takes about so long at most from its first node to its last.
+constexpr auto kLossPause = std::chrono::seconds(12);
+// A supervisor writes records anew that somebody removed.
+constexpr auto kGonePause = std::chrono::seconds(3);
+// A job without progress for so long, when a node has been silent, does not go on without it.
+constexpr auto kStandstill = std::chrono::seconds(10);
+// What tells that a process has lost another one holds for so long.
+constexpr auto kLostPeerHolds = std::chrono::seconds(60);
+constexpr std::int64_t kMissedMs = 3'000;
 // Processes notice the same silence after about as long, and then end.
 constexpr auto kPeersEndPause = std::chrono::seconds(3);
 constexpr std::size_t kNamesMax = 4;
@@ -147,15 +163,168 @@ const ProcessOnNode* failure_seen(const std::vector<ProcessOnNode>& processes) {
   return &*failed;
 }
 
+// Whether a process has lost another one: it ended for that, maybe to be started again, or hears no
+// heartbeat. A long test or save is none of these.
+bool has_lost_peer(const remote::ProcessStatus& status) {
+  const auto code = static_cast<int>(Errc::kUnreachable);
+  if (status.state == remote::ProcessState::kExited && status.exit_code == code) return true;
+  const std::int64_t holds_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(kLostPeerHolds).count();
+  const bool came_back = std::ranges::any_of(status.restarts, [&](const remote::Restart& restart) {
+    return restart.failures == 0 && restart.age_ms < holds_ms;
+  });
+  if (came_back || !status.progress) return came_back;
+  return std::ranges::any_of(status.progress->missed_ms,
+                             [](const auto& missed) { return missed.second >= kMissedMs; });
+}
+
+// Whether a followed job has lost a node, or makes no progress without one that is silent.
+class LossWatch {
+ public:
+  LossWatch(Context& context, std::string job)
+      : context_(context), job_(std::move(job)), moved_at_(context.clock.now()) {}
+
+  void look(ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
+    const TimePoint now = context_.clock.now();
+    loss_ = find_lost_nodes(session, job_, processes, places_);
+    places_.note(processes);
+    note_since(loss_ && loss_->were_seen, now, lost_since_);
+    note_since(loss_ && loss_->is_absent, now, absent_since_);
+    tell_incomplete();
+    note_since(processes.empty() && session.unreachable() == 0, now, gone_since_);
+    note_progress(processes, now);
+    tell_silent(session);
+  }
+  // A node seems lost, which may also be a teardown by another terminal that is not done yet.
+  bool suspects() const { return lost_since_.has_value(); }
+  std::optional<Error> verdict() const {
+    const TimePoint now = context_.clock.now();
+    const bool is_lost = lost_since_ && now - *lost_since_ >= kLossPause;
+    const bool is_held_up = absent_since_ && now - *absent_since_ >= kLossPause && stands_still();
+    return is_lost || is_held_up ? std::optional(loss_->error) : std::nullopt;
+  }
+  // What others tell is its consequence, where a node is lost that was never seen from here.
+  Error with_loss(Error error) const {
+    if (!loss_) return error;
+    error.message = loss_->error.message + "\n" + error.message;
+    error.hint = loss_->error.hint;
+    return error;
+  }
+  // No node has shown anything of the job for a while.
+  bool is_gone() const {
+    return gone_since_ && !lost_since_ && context_.clock.now() - *gone_since_ >= kGonePause;
+  }
+  bool stands_still() const {
+    return lost_peer_ && reports_ && context_.clock.now() - moved_at_ >= kStandstill;
+  }
+
+ private:
+  static void note_since(bool is, TimePoint now, std::optional<TimePoint>& since) {
+    if (!is) since.reset();
+    if (is && !since) since = now;
+  }
+
+  // A process that is started again begins behind where it was: only what is new is progress.
+  void note_progress(const std::vector<ProcessOnNode>& processes, TimePoint now) {
+    lost_peer_ = false;
+    for (const auto& [member, status] : processes) {
+      lost_peer_ = lost_peer_ || has_lost_peer(status);
+      if (!is_running(status)) continue;
+      reports_ = reports_ || status.reports;
+      if (is_pserver(status)) continue;
+      if (!status.reports) moved_at_ = now;  // a program of the user's own tells nothing
+      if (!status.progress) continue;
+      const std::pair<std::uint64_t, std::uint64_t> at{status.progress->pass,
+                                                       status.progress->batch};
+      const auto [best, is_first] = furthest_.try_emplace(status.name, at);
+      if (!is_first && at > best->second) moved_at_ = now;
+      best->second = std::max(best->second, at);
+    }
+  }
+
+  // Once: the job goes on, maybe.
+  void tell_incomplete() {
+    if (!loss_ || loss_->were_seen || loss_->error.message == told_) return;
+    told_ = loss_->error.message;
+    context_.console.note(told_);
+  }
+
+  // Once for each silence.
+  void tell_silent(const ClusterSession& session) {
+    std::set<std::string> silent;
+    for (const Member& member : session.members()) {
+      if (member.client || member.absent) continue;
+      silent.insert(member.spec.name);
+      if (silent_.contains(member.spec.name)) continue;
+      std::vector<std::string> names;
+      for (const auto& [name, place] : places_.of_process()) {
+        if (place == session.index_of(member)) names.push_back(name);
+      }
+      context_.console.note(fmt::format(
+          "node {} does not answer{}: {}", member.spec.name,
+          names.empty() ? "" : fmt::format(", where {} of {} ran", fmt::join(names, ", "), job_),
+          member.error ? member.error->message : "no connection"));
+    }
+    silent_ = std::move(silent);
+  }
+
+  Context& context_;
+  std::string job_;
+  ProcessPlaces places_;
+  std::optional<LostNodes> loss_;
+  std::optional<TimePoint> lost_since_, absent_since_, gone_since_;
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> furthest_;  // pass and batch
+  bool reports_ = false;    // a process is one of ours
+  bool lost_peer_ = false;  // a process has, at the last look
+  TimePoint moved_at_;
+  std::set<std::string> silent_;  // nodes, as told
+  std::string told_;              // of an incomplete job
+};
+
+// While it lives, the nodes that were reached have kFollowPatience for each answer.
+class ShortPatience {
+ public:
+  ShortPatience(Context& context, ClusterSession& session)
+      : session_(session), is_wanted_(context.limits.timeout == Duration()) {}
+  ~ShortPatience() {
+    if (is_wanted_) session_.set_patience(kUsualPatience);
+  }
+  ShortPatience(const ShortPatience&) = delete;
+  ShortPatience& operator=(const ShortPatience&) = delete;
+  void apply() {
+    if (is_wanted_) session_.set_patience(kFollowPatience);
+  }
+
+ private:
+  ClusterSession& session_;
+  bool is_wanted_;
+};
+
+// With less patience for a node than commands that only ask: others of the job may be waiting.
+void reconnect_soon(Context& context, ClusterSession& session) {
+  const Duration asked = context.limits.timeout;
+  if (asked == Duration()) context.limits.timeout = kFollowPatience;
+  session.reconnect(context);
+  context.limits.timeout = asked;
+}
+
 // Tells of the job what the nodes that answer know, and no more.
 Error silence_error(ClusterSession& session, const std::string& job,
-                    const std::vector<ProcessOnNode>& processes) {
+                    const std::vector<ProcessOnNode>& processes, bool stands_still) {
   auto silent = session.all_well();
   Error error =
       silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
   error.code = Errc::kUnreachable;
   const auto running = static_cast<std::size_t>(
       std::ranges::count_if(processes, is_running, &ProcessOnNode::status));
+  if (running > 0 && stands_still) {
+    error.message += fmt::format("\n{} makes no progress without it", job);
+    error.hint = fmt::format(
+        "once the node answers, paddlectl stop --now --job {} ends what runs there; a node that is "
+        "gone for good: take it out of the cluster file",
+        job);
+    return error;
+  }
   if (running > 0) {
     error.message += fmt::format("\n{} of {} still {} on the nodes that answer",
                                  counted(running, "process"), job, running == 1 ? "runs" : "run");
@@ -187,18 +356,20 @@ Error stopped_unbegun(const std::string& job) {
   return {Errc::kInterrupted, job + " was stopped before all its trainers had begun", ""};
 }
 
-// A stop, teardown or rm from another terminal; or a stop that was asked for here, and came early.
-std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string& job,
-                                     const std::vector<ProcessOnNode>& processes, bool is_asked) {
-  const bool is_removed = std::ranges::any_of(session.members(), &Member::absent);
-  if ((processes.empty() && session.unreachable() == 0) ||
-      (is_removed && is_consequence(first_failure(processes)))) {
-    return Error{Errc::kInterrupted,
-                 fmt::format("job '{}' was removed from its nodes, by paddlectl teardown or rm "
-                             "at another terminal",
-                             job),
-                 ""};
-  }
+// Of a job that no node knows any more.
+Error gone_error(const ClusterSession& session, const std::string& job) {
+  const bool is_torn_down = std::ranges::all_of(session.members(), &Member::absent);
+  return {Errc::kInterrupted,
+          fmt::format("job '{}' is no longer on its nodes{}, as after paddlectl {} at another "
+                      "terminal",
+                      job, is_torn_down ? ": nothing of the cluster is there" : "",
+                      is_torn_down ? "teardown" : "rm"),
+          ""};
+}
+
+// A stop from another terminal; or one that was asked for here, and came early.
+std::optional<Error> stopped_elsewhere(const std::string& job,
+                                       const std::vector<ProcessOnNode>& processes, bool is_asked) {
   const bool is_stopped = std::ranges::any_of(
       processes, [](const ProcessOnNode& process) { return process.status.stopped; });
   if (!is_stopped || !is_consequence(first_failure(processes))) return std::nullopt;
@@ -208,17 +379,32 @@ std::optional<Error> ended_elsewhere(ClusterSession& session, const std::string&
                fmt::format("{} was stopped by paddlectl stop --now at another terminal", job), ""};
 }
 
-// The end that the job has come to; nothing while it goes on.
+// A start that was broken off; or a job that has trained, of which more is lost than was ever seen
+// from here.
+Error incomplete_error(ClusterSession& session, const std::string& job, BrokenStart broken) {
+  broken.has_trained = has_trained(session, job);
+  return {broken.has_trained ? Errc::kUnreachable : Errc::kFailed, describe(broken, job), ""};
+}
+
+// The end that the job has come to; nothing while it goes on, or while a node seems lost: what the
+// others tell then is its consequence.
 std::optional<Status> end_of(ClusterSession& session, const std::string& job,
-                             const std::vector<ProcessOnNode>& processes, bool is_asked) {
-  if (auto elsewhere = ended_elsewhere(session, job, processes, is_asked))
-    return *std::move(elsewhere);
+                             const std::vector<ProcessOnNode>& processes, bool is_asked,
+                             const LossWatch& loss) {
+  if (auto lost = loss.verdict()) return *std::move(lost);
+  if (loss.is_gone()) return gone_error(session, job);
+  const ProcessOnNode* const first = first_failure(processes);
+  if (first != nullptr && !is_consequence(first)) return failure_error(session, *first);
+  if (loss.suspects()) return std::nullopt;
+  if (auto elsewhere = stopped_elsewhere(job, processes, is_asked)) return *std::move(elsewhere);
   if (waits_in_vain(processes)) return stopped_unbegun(job);
-  if (const ProcessOnNode* first = first_failure(processes)) return failure_error(session, *first);
+  // A node that is silent may have the cause.
+  if (session.unreachable() > 0) return std::nullopt;
+  if (first != nullptr) return loss.with_loss(failure_error(session, *first));
   if (const auto broken = broken_start(session, processes))
-    return Error{Errc::kFailed, describe(*broken, job), ""};
+    return incomplete_error(session, job, *broken);
   const std::optional<bool> finished = ended(processes);
-  if (!finished || session.unreachable() > 0) return std::nullopt;
+  if (!finished) return std::nullopt;
   if (*finished) return Status();
   return Error{Errc::kResumable, job + " stopped before its end", ""};
 }
@@ -228,33 +414,40 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
                     StopWait* stop_wait, JobSummary& summary, std::size_t past_tests = SIZE_MAX) {
   const InterruptsAnswered answered(context);
   JobFeed feed(context, session, summary, past_tests);
+  LossWatch loss(context, job);
+  ShortPatience patience(context, session);
+  const bool is_asked = stop_wait != nullptr;
   TimePoint heard = context.clock.now();
   bool looked_again = false;
   for (;;) {
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
+    patience.apply();
     auto processes = session.processes(job);
     const auto now = context.clock.now();
     if (session.unreachable() == 0) {
       heard = now;
     } else if (now - heard > kNodeSilenceMax) {
+      summary.stands_still = loss.stands_still();
       context.pause(kPeersEndPause);
-      return silence_error(session, job, session.processes(job));
+      return silence_error(session, job, session.processes(job), summary.stands_still);
     } else {
-      session.reconnect(context);
+      reconnect_soon(context, session);
       processes = session.processes(job);  // with those of a node that answers again
     }
+    loss.look(session, processes);
     feed.poll(processes);
     if (stop_wait != nullptr) PADDLE_TRY_STATUS(stop_wait->look(session, processes));
-    auto end = end_of(session, job, processes, stop_wait != nullptr);
+    auto end = end_of(session, job, processes, is_asked, loss);
     const bool is_resumable = end && !*end && end->error().code == Errc::kResumable;
-    if (end && !*end && (!is_resumable || (stop_wait == nullptr && !looked_again))) {
+    if (end && !*end && (!is_resumable || (!is_asked && !looked_again))) {
       // The node of the first cause may have answered before it died: all are asked once more.
       // `restart` stops a job too, and starts it again at once.
       context.pause(is_resumable ? Duration(kRestartPause) : Duration(kSettlePause));
       looked_again = true;
-      session.reconnect(context);
+      reconnect_soon(context, session);
       processes = session.processes(job);
-      end = end_of(session, job, processes, stop_wait != nullptr);
+      loss.look(session, processes);
+      end = end_of(session, job, processes, is_asked, loss);
     }
     if (end) {
       feed.poll(processes);

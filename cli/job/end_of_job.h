@@ -26,7 +26,8 @@ Status stop_job(ClusterSession& session, const std::string& job);
 // Returns when all trainers ended well. Errors: the first cause of a failure; kResumable when the
 // trainers stopped as asked; kInterrupted after Ctrl-C, when a stop came before all trainers had
 // begun, and when another terminal ended the job at once or removed it; kUnreachable when a node
-// stays silent: whether the job goes on there is not known. Stops nothing. past_tests: as of
+// is lost; or stays silent: whether the job goes on there is not known, and
+// JobSummary::stands_still tells whether it does elsewhere. Stops nothing. past_tests: as of
 // JobFeed.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
                   JobSummary& summary, std::size_t past_tests = SIZE_MAX);

@@ -5,6 +5,7 @@
 
 #include "cli/cluster/job_size.h"
 #include "cli/cluster/selection.h"
+#include "cli/cluster/unknown_nodes.h"
 
 namespace paddle::cli {
 
@@ -76,7 +77,10 @@ Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing mis
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   if (missing == Missing::kRefusedUnlessAbsent) session.forgive_absent();
-  PADDLE_TRY(std::string job, choose_job(session, target.job));
+  auto chosen = choose_job(session, target.job);
+  if (!chosen && session.unreachable() == 0)
+    return with_unknown_nodes(context, session, cluster, std::move(chosen).error());
+  PADDLE_TRY(std::string job, std::move(chosen));
   const bool may_leave_out = target.on.empty() && session.unreachable() > 0;
   if (may_leave_out && size_of_job(session.look(context.clock, job).processes).all_seen) {
     const std::vector<std::string> names = session.leave_out_unreachable();

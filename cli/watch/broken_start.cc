@@ -1,6 +1,7 @@
 #include "cli/watch/broken_start.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 
 #include <fmt/format.h>
@@ -14,12 +15,6 @@ namespace {
 constexpr auto kSecondLook = std::chrono::milliseconds(300);
 constexpr std::size_t kProcessesNamed = 4;
 
-bool has_worked(const remote::ProcessStatus& status) {
-  const auto& progress = status.progress;
-  if (progress && (progress->pass > 0 || progress->batch > 0 || progress->updates > 0)) return true;
-  return !is_pserver(status) && (ended_well(status) || is_resumable(status));
-}
-
 std::string list_of(const std::vector<std::string>& names) {
   if (names.size() > kProcessesNamed)
     return fmt::format("{} and {} more", names.front(), names.size() - 1);
@@ -27,6 +22,28 @@ std::string list_of(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+// Snapshots, and lines of metrics that trainers write, a program of the user's own too.
+bool has_trained(ClusterSession& session, const std::string& job) {
+  std::atomic<bool> has = false;
+  (void)session.each([&](Member& member) -> Status {
+    PADDLE_TRY(const auto files, member.client->list_sizes("jobs/" + job));
+    for (const remote::FileEntry& file : files) {
+      const std::string name = file.path.substr(file.path.rfind('/') + 1);
+      const bool is_metrics =
+          file.path.starts_with("node_") && name.starts_with("metrics") && name.ends_with(".jsonl");
+      if (file.size > 0 && (is_metrics || file.path.starts_with("output/pass-"))) has = true;
+    }
+    return {};
+  });
+  return has;
+}
+
+bool has_worked(const remote::ProcessStatus& status) {
+  const auto& progress = status.progress;
+  if (progress && (progress->pass > 0 || progress->batch > 0 || progress->updates > 0)) return true;
+  return !is_pserver(status) && (ended_well(status) || is_resumable(status));
+}
 
 std::optional<BrokenStart> broken_start(const ClusterSession& session,
                                         const std::vector<ProcessOnNode>& processes) {
@@ -58,15 +75,18 @@ std::optional<BrokenStart> find_broken_start(Context& context, ClusterSession& s
                                              const std::string& job) {
   if (!broken_start(session, session.processes(job))) return std::nullopt;
   context.pause(kSecondLook);
-  return broken_start(session, session.processes(job));
+  auto broken = broken_start(session, session.processes(job));
+  if (broken) broken->has_trained = has_trained(session, job);
+  return broken;
 }
 
 std::string describe(const BrokenStart& broken, const std::string& job) {
   const std::string missing = list_of(broken.missing);
   const std::string what =
-      broken.is_first_start ? fmt::format("the start of {} was broken off: {} {} never started",
-                                          job, missing, broken.missing.size() == 1 ? "was" : "were")
-                            : fmt::format("{} is incomplete: no node has {}", job, missing);
+      broken.is_first_start && !broken.has_trained
+          ? fmt::format("the start of {} was broken off: {} {} never started", job, missing,
+                        broken.missing.size() == 1 ? "was" : "were")
+          : fmt::format("{} is incomplete: no node has {}", job, missing);
   if (broken.running.empty()) return what + "; nothing of it runs";
   return fmt::format("{}; {} {}", what, list_of(broken.running),
                      broken.running.size() == 1 ? "runs" : "run");

@@ -39,6 +39,7 @@ std::optional<double> usual(const std::vector<MetricsLine>& lines, std::string_v
 void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
   for (const MetricsLine& line : lines) {
     if (line.kind == "test") view.last_test = line;
+    if (line.kind == "save") view.saved_pass = line.pass;
     if (line.kind == "pserver") {
       const double port = line.number("port").value_or(0);
       if (port >= 0 && port < 65536) view.ports[static_cast<std::uint64_t>(port)] = line;
@@ -211,6 +212,11 @@ void JobView::look(Context& context, ClusterSession& session) {
   });
   broken_start_ = cli::broken_start(session, look.processes);
   if (broken_start_) broken_start_ = find_broken_start(context, session, job_);
+  loss_.reset();
+  if (auto lost = find_lost_nodes(session, job_, look.processes, places_); lost && !broken_start_)
+    loss_ = std::move(lost->error);
+  missing_ = missing_processes(look.processes, places_);
+  places_.note(look.processes);
   const Paces paces = paces_of(look.processes);
   processes_.clear();
   trail_ = CostTrail();

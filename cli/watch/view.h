@@ -11,6 +11,7 @@
 #include "cli/cluster/context.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/watch/broken_start.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"
 
@@ -45,6 +46,7 @@ struct ProcessView {
   remote::ProcessStatus status;
   std::optional<MetricsLine> last;  // of a trainer: the newest log point or end of a pass
   std::optional<MetricsLine> last_test;
+  std::optional<std::uint64_t> saved_pass;     // the newest among its last lines, from 0
   std::map<std::uint64_t, MetricsLine> ports;  // of a pserver: the newest line of each port
   std::optional<double> examples_per_second;   // at its last log point
   // By the wall clock, and while not waiting for others: as it reports every second, or else the
@@ -86,6 +88,9 @@ class JobView {
   // The newest cost of trainer 0, where that diverges.
   std::optional<double> diverged_to() const { return diverged_to_; }
   const std::optional<BrokenStart>& broken_start() const { return broken_start_; }
+  // Nodes that the job has lost, or its processes that no node of the cluster file has.
+  const std::optional<Error>& loss() const { return loss_; }
+  const std::vector<std::string>& missing() const { return missing_; }
 
  private:
   struct LastLook {
@@ -101,6 +106,9 @@ class JobView {
   std::string job_;
   std::vector<ProcessView> processes_;
   std::optional<BrokenStart> broken_start_;
+  std::optional<Error> loss_;
+  std::vector<std::string> missing_;  // processes, with loss_
+  ProcessPlaces places_;              // from look to look
   std::optional<double> diverged_to_;
   CostTrail trail_;  // of the newest metrics of trainer 0
   TimeLeft left_;    // likewise, from look to look

@@ -140,6 +140,9 @@ class CommandsTest : public testing::Test {
         folder_ + "/paddle",
         folder_};
     context.ask = ask_;
+    context.folders_beside = [this](const remote::NodeSpec&) {
+      return Result<std::vector<std::string>>(beside_);
+    };
     context.take_interrupt = [this] { interrupted_ = false; };
     return run_app(context, std::move(arguments));
   }
@@ -169,6 +172,7 @@ class CommandsTest : public testing::Test {
   std::function<void()> on_pause_;
   std::function<std::optional<std::string>(std::string_view, bool)> ask_;
   ConsoleOptions console_options_;
+  std::vector<std::string> beside_;  // folders of nodes on this machine, with those of the cluster
   std::ostringstream out_, err_;
 };
 

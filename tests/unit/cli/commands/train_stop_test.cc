@@ -63,7 +63,9 @@ TEST_F(CommandsTest, ATeardownElsewhereEndsTrainAtOnce) {
   ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
   for (FakeNode& node : nodes_) node.torn_down_after = 2;
   EXPECT_EQ(run({"attach"}), 130);
-  EXPECT_TRUE(err_has("job 'job1' was removed from its nodes, by paddlectl teardown or rm"))
+  EXPECT_TRUE(
+      err_has("job 'job1' is no longer on its nodes: nothing of the cluster is there, as "
+              "after paddlectl teardown at another terminal"))
       << err_.str();
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
 }

@@ -1,5 +1,9 @@
 #include "cli/job/end_of_job.h"
 
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/fake_cluster.h"
@@ -106,7 +110,7 @@ class SilentNodeTest : public testing::Test {
 
 TEST_F(SilentNodeTest, ProcessesThatNoticeItJustAfterwardsAreToldToHaveEnded) {
   const Error error = give_up([&](std::chrono::seconds passed) {
-    if (passed < std::chrono::seconds(31)) return;
+    if (passed < std::chrono::seconds(23)) return;
     pserver().state = remote::ProcessState::kExited;
     pserver().exit_code = static_cast<int>(Errc::kUnreachable);
   });
@@ -130,6 +134,231 @@ TEST_F(SilentNodeTest, NothingIsClaimedWhenNoNodeAnswers) {
   EXPECT_EQ(error.hint,
             "once a node answers, paddlectl status --job j shows what became of it, paddlectl "
             "attach --job j follows it");
+}
+
+TEST_F(SilentNodeTest, ItIsNamedWithWhatRanThereWellBeforeItCounts) {
+  Error error = give_up([](std::chrono::seconds) {});
+  EXPECT_EQ(fake_.err.str(), "node n-1 does not answer: node n-1: silent\n") << "once";
+}
+
+// A long test is no standstill, wherever a node is silent meanwhile.
+TEST_F(SilentNodeTest, AJobThatTestsIsNotSaidToStandStill) {
+  pserver().reports = true;
+  remote::ProcessStatus trainer = pserver();
+  trainer.name = "trainer-1";
+  trainer.progress.emplace();
+  trainer.progress->activity = remote::Activity::kTesting;
+  fake_.node(0).processes.push_back(trainer);
+  const Error error = give_up([](std::chrono::seconds) {});
+  EXPECT_EQ(error.message.find("no progress"), std::string::npos) << error.message;
+  EXPECT_NE(error.hint.find("nothing was stopped"), std::string::npos) << error.hint;
+}
+
+// Training goes on elsewhere, or stands still without the silent node.
+TEST_F(SilentNodeTest, WhetherTheJobGoesOnWithoutItIsTold) {
+  for (const bool goes_on : {true, false}) {
+    fake_.clock.time = {};
+    remote::ProcessStatus trainer;
+    trainer.job = "j";
+    trainer.name = "trainer-1";
+    trainer.state = remote::ProcessState::kRunning;
+    trainer.reports = true;
+    trainer.progress.emplace();
+    trainer.progress->batch = 7;
+    trainer.restarts.push_back({4, 0, 990'000, 0});  // it lost a peer
+    fake_.node(0).processes = {trainer};
+    fake_.context.pause = [&](Duration pause) {
+      fake_.clock.time += pause;
+      remote::ProcessStatus& status = fake_.node(0).processes.front();
+      if (goes_on) ++status.progress->batch;
+      // Each life begins behind where the one before was.
+      if (!goes_on) status.progress->batch = 7 - status.progress->batch;
+    };
+    ClusterSession session = fake_.session();
+    JobSummary summary;
+    const Status followed = follow_job(fake_.context, session, "j", summary);
+    ASSERT_FALSE(followed);
+    EXPECT_EQ(summary.stands_still, !goes_on);
+    EXPECT_EQ(followed.error().message.find("j makes no progress without it") != std::string::npos,
+              !goes_on)
+        << followed.error().message;
+  }
+}
+
+// A job of three trainers and two pservers on three of four nodes.
+class LostNodeTest : public testing::Test {
+ protected:
+  LostNodeTest() {
+    for (std::size_t node = 0; node < 3; ++node) {
+      add(node, fmt::format("trainer-{}", node));
+      if (node < 2) add(node, fmt::format("pserver-{}", node));
+    }
+    fake_.context.connect = [this, connect = fake_.context.connect](const remote::NodeSpec& spec,
+                                                                    bool create) {
+      if (gone_.contains(spec.name))
+        return Result<std::unique_ptr<remote::AgentClient>>(std::unique_ptr<remote::AgentClient>());
+      return connect(spec, create);
+    };
+  }
+  void add(std::size_t node, const std::string& name) {
+    remote::ProcessStatus status;
+    status.job = "j";
+    status.name = name;
+    status.log = "log";
+    status.state = remote::ProcessState::kRunning;
+    status.reports = true;
+    status.trainers = 3;
+    status.pservers = 2;
+    status.progress.emplace();
+    (name.starts_with("trainer") ? status.progress->batch : status.progress->updates) = 5;
+    fake_.node(node).processes.push_back(status);
+  }
+  // With its folder, its processes and its agents.
+  void lose(std::size_t node) {
+    fake_.node(node).torn_down = true;
+    gone_.insert(fmt::format("n-{}", node));
+  }
+  void end(std::size_t node, int code, const std::string& why) {
+    for (remote::ProcessStatus& status : fake_.node(node).processes) {
+      status.state = remote::ProcessState::kExited;
+      status.exit_code = code;
+      status.ended_unix_ms = 50;
+      status.failure = Error{static_cast<Errc>(code), why, ""};
+    }
+  }
+  // Follows a job to its end, in which `on_second` is called each second.
+  Error follow(const std::function<void(int)>& on_second, std::size_t nodes = 4) {
+    fake_.context.pause = [&](Duration pause) {
+      const auto before = fake_.clock.time;
+      fake_.clock.time += pause;
+      const auto seconds = [](TimePoint at) {
+        return static_cast<int>(
+            std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count());
+      };
+      for (int at = seconds(before) + 1; at <= seconds(fake_.clock.time); ++at) on_second(at);
+    };
+    std::vector<std::size_t> members(nodes);
+    std::iota(members.begin(), members.end(), 0);
+    ClusterSession session = ClusterSession::find(fake_.context, fake_.cluster, members);
+    JobSummary summary;
+    const Status followed = follow_job(fake_.context, session, "j", summary);
+    EXPECT_FALSE(followed);
+    return followed ? Error() : followed.error();
+  }
+  int seconds() const {
+    return static_cast<int>(
+        std::chrono::duration_cast<std::chrono::seconds>(fake_.clock.time.time_since_epoch())
+            .count());
+  }
+
+  std::set<std::string> gone_;
+  FakeCluster fake_{4};
+};
+
+constexpr const char* kLostOne =
+    "node n-0 is lost: nothing of the cluster is there any more; pserver-0, trainer-0 of j ran "
+    "there";
+
+TEST_F(LostNodeTest, IsTheFirstCauseWhateverTheOthersSay) {
+  for (const bool ends : {true, false}) {  // without --restarts, and with them
+    fake_.clock.time = {};
+    const Error error = follow([&](int second) {
+      if (second == 3) lose(0);
+      if (second == 4 && ends) end(1, 4, "pserver 0: closed by peer");
+      if (second == 4 && ends) end(2, 4, "trainer 0 lost at step 1404");
+    });
+    EXPECT_EQ(error.code, Errc::kUnreachable);
+    EXPECT_EQ(error.message, kLostOne);
+    EXPECT_LT(seconds(), 30);
+    gone_.clear();
+    fake_.node(0).torn_down = false;
+    for (const std::size_t node : {1, 2}) {
+      for (remote::ProcessStatus& status : fake_.node(node).processes)
+        status.state = remote::ProcessState::kRunning;
+    }
+  }
+}
+
+TEST_F(LostNodeTest, IsAlsoOneThatAnswersAndKnowsNothingOfTheJob) {
+  const Error error = follow([&](int second) {
+    if (second == 3) fake_.node(2).processes.clear();
+  });
+  EXPECT_EQ(error.code, Errc::kUnreachable);
+  EXPECT_EQ(error.message,
+            "node n-2 has lost the job: nothing of it is there any more; trainer-2 of j ran there");
+}
+
+TEST_F(LostNodeTest, IsNotBlamedForWhatAProcessDidItself) {
+  const Error error = follow([&](int second) {
+    if (second == 3) lose(0);
+    if (second == 3) end(2, 6, "data/train.txt:7: no number");
+  });
+  EXPECT_EQ(error.code, Errc::kData);
+  EXPECT_TRUE(error.message.starts_with("trainer-2 on n-2 exited with code 6")) << error.message;
+}
+
+TEST_F(LostNodeTest, IsNoneWhileATeardownGoesFromNodeToNode) {
+  const Error error = follow([&](int second) {
+    if (second >= 3 && second < 7) lose(static_cast<std::size_t>(second - 3));
+    for (std::size_t node = 0; second == 3 && node < 3; ++node) end(node, 130, "asked to end");
+  });
+  EXPECT_EQ(error.code, Errc::kInterrupted);
+  EXPECT_EQ(error.message,
+            "job 'j' is no longer on its nodes: nothing of the cluster is there, as after "
+            "paddlectl teardown at another terminal");
+}
+
+TEST_F(LostNodeTest, AreAllOfTheJobsNodesWhereAnotherIsThereStill) {
+  const Error error = follow([&](int second) {
+    for (std::size_t node = 0; second == 3 && node < 3; ++node) lose(node);
+  });
+  EXPECT_EQ(error.code, Errc::kUnreachable);
+  EXPECT_NE(error.message.find("node n-2 is lost"), std::string::npos) << error.message;
+}
+
+TEST_F(LostNodeTest, RecordsThatComeBackAreNoLoss) {
+  const auto processes = fake_.node(1).processes;
+  const Error error = follow([&](int second) {
+    if (second == 3) fake_.node(1).processes.clear();
+    if (second == 5) fake_.node(1).processes = processes;
+    if (second == 20) end(2, 6, "data/train.txt:7: no number");
+  });
+  EXPECT_EQ(error.code, Errc::kData) << error.message;
+}
+
+TEST_F(LostNodeTest, AJobThatWasRemovedIsNotLost) {
+  const Error error = follow([&](int second) {
+    for (std::size_t node = 0; second == 3 && node < 3; ++node) fake_.node(node).processes.clear();
+  });
+  EXPECT_EQ(error.code, Errc::kInterrupted);
+  EXPECT_EQ(error.message,
+            "job 'j' is no longer on its nodes, as after paddlectl rm at another terminal");
+}
+
+// As attach does it, which never saw the node.
+TEST_F(LostNodeTest, ThatWasNeverSeenCountsOnceTheJobStandsStill) {
+  lose(0);
+  fake_.node(1).processes.back().progress->missed_ms = {{0, 4000}};
+  const Error error = follow([](int) {});
+  EXPECT_EQ(error.code, Errc::kUnreachable);
+  EXPECT_EQ(error.message,
+            "j is incomplete: no node has pserver-0, trainer-0\n"
+            "node n-0: nothing of the cluster is there");
+  EXPECT_NE(fake_.err.str().find("j is incomplete"), std::string::npos);
+  EXPECT_LT(seconds(), 30);
+}
+
+// One that was taken out of the cluster file: its processes go on.
+TEST_F(LostNodeTest, IsNoneThatIsNotInTheFile) {
+  fake_.cluster.nodes.resize(2);
+  const Error error = follow(
+      [&](int second) {
+        if (second == 60) end(0, 6, "data/train.txt:7: no number");
+      },
+      2);
+  EXPECT_EQ(error.code, Errc::kData) << error.message;
+  EXPECT_NE(fake_.err.str().find("j is incomplete: no node has trainer-2\n"), std::string::npos)
+      << fake_.err.str();
 }
 
 class StopWaitTest : public FollowTest {

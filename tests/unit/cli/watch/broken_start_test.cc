@@ -51,6 +51,19 @@ TEST_F(BrokenStartLooks, AJobWhoseTrainerWasOnANodeThatIsLostIsIncomplete) {
   EXPECT_EQ(found(), "j is incomplete: no node has trainer-0; pserver-0 runs");
 }
 
+TEST_F(BrokenStartLooks, AJobWhoseFilesTellThatItTrainedIsIncomplete) {
+  for (const char* const file : {"jobs/j/node_0/metrics.jsonl", "jobs/j/node_1/metrics-1.jsonl",
+                                 "jobs/j/output/pass-00005/MANIFEST"}) {
+    fake_.node(1).files = {{file, "{}"}};
+    EXPECT_EQ(found(), "j is incomplete: no node has trainer-0, trainer-1; pserver-0 runs") << file;
+  }
+  for (const char* const file :
+       {"jobs/j/node_0/server.jsonl", "jobs/j/workspace/metrics.jsonl", "jobs/j/keys/trainer-0"}) {
+    fake_.node(1).files = {{file, "{}"}};
+    EXPECT_TRUE(found().starts_with("the start of j was broken off")) << file;
+  }
+}
+
 TEST_F(BrokenStartLooks, AStartThatGoesOnIsNoneAndNeitherIsItsEnd) {
   fake_.node(0).starting = {"j"};
   EXPECT_EQ(found(), "");
