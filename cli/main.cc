@@ -172,16 +172,27 @@ void protect_process() {
   ::umask(::umask(0) | S_IWGRP | S_IWOTH);
 }
 
+bool has_room_to_run() {
+  const paddle::Status limits = paddle::prepare_limits("paddlectl");
+  if (!limits)
+    std::cerr << "error: " << limits.error().message << "\nhint: " << limits.error().hint << '\n';
+  return static_cast<bool>(limits);
+}
+
+paddle::Result<std::vector<std::string>> look_beside(paddle::remote::LoginAnswers& answers,
+                                                     const std::string& agent,
+                                                     const paddle::remote::NodeSpec& node) {
+  return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
+    return paddle::remote::folders_beside(node, {agent, kConnectDeadline, false, &login});
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   open_standard_files();
   protect_process();
-  if (const paddle::Status limits = paddle::prepare_limits("paddlectl"); !limits) {
-    std::cerr << "error: " << limits.error().message << "\nhint: " << limits.error().hint << '\n';
-    return static_cast<int>(limits.error().code);
-  }
-  if (!handle_signals()) return static_cast<int>(paddle::Errc::kResource);
+  if (!has_room_to_run() || !handle_signals()) return static_cast<int>(paddle::Errc::kResource);
   std::error_code error;
   const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const bool err_terminal = ::isatty(STDERR_FILENO) == 1;
@@ -244,11 +255,7 @@ int main(int argc, char** argv) {
                    std::chrono::system_clock::now().time_since_epoch())
             .count();
       }};
-  context.folders_beside = [&](const paddle::remote::NodeSpec& node) {
-    return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
-      return paddle::remote::folders_beside(node, {agent, kConnectDeadline, false, &login});
-    });
-  };
+  context.folders_beside = [&](const auto& node) { return look_beside(answers, agent, node); };
   context.ssh_library = paddle::remote::ssh_library();
   return code_after_output(console, paddle::cli::run_app(context, {argv + 1, argv + argc}));
 }

@@ -46,8 +46,8 @@ Result<std::vector<DenseParameter*>> DenseChannel::by_index(
     const auto& spec = set_.parameters(static_cast<int>(parameter.parameter));
     const std::uint64_t elements = parameter::element_count(spec);
     if (!parameter.gradients().empty() && parameter.gradients().size() != elements) {
-      return dense_misuse(fmt::format("the gradient of '{}' has {} elements, expected {}", spec.name(),
-                                parameter.gradients().size(), elements));
+      return dense_misuse(fmt::format("the gradient of '{}' has {} elements, expected {}",
+                                      spec.name(), parameter.gradients().size(), elements));
     }
     parameter.value.resize(elements);
     result[parameter.parameter] = &parameter;
