@@ -16,7 +16,7 @@ enum class AskedMachines { kAll, kFew };
 // "folders of n-2, n-3, which are not in c.toml, are on the machines of this cluster", or "".
 std::string describe_unknown_nodes(Context& context, ClusterSession& session,
                                    const ClusterSpec& cluster, AskedMachines asked);
-// What to do about them.
+// The next step where there are any.
 std::string hint_of_unknown_nodes(const ClusterSpec& cluster);
 
 // `error`, with the unknown nodes where there are any.

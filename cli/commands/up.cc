@@ -170,7 +170,8 @@ void note_old_nodes(Context& context, const ClusterSpec& cluster, ClusterSession
   }
 }
 
-// What a job will need, and nodes of which this file does not know. They are ready all the same.
+// Warns of too little disk for a job, and of nodes that are not in the file. The nodes are ready
+// all the same.
 void note_lacks(Context& context, const ClusterSpec& cluster, ClusterSession& session,
                 const std::vector<NodeReport>& reports) {
   for (const Member& member : session.members()) {

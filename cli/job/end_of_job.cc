@@ -36,7 +36,7 @@ constexpr auto kLossPause = std::chrono::seconds(12);
 constexpr auto kGonePause = std::chrono::seconds(3);
 // A job without progress for so long, when a node has been silent, does not go on without it.
 constexpr auto kStandstill = std::chrono::seconds(10);
-// What tells that a process has lost another one holds for so long.
+// A sign that a process has lost another one holds for so long.
 constexpr auto kLostPeerHolds = std::chrono::seconds(60);
 constexpr std::int64_t kMissedMs = 3'000;
 // Processes notice the same silence after about as long, and then end.
@@ -203,7 +203,7 @@ class LossWatch {
     const bool is_held_up = absent_since_ && now - *absent_since_ >= kLossPause && stands_still();
     return is_lost || is_held_up ? std::optional(loss_->error) : std::nullopt;
   }
-  // What others tell is its consequence, where a node is lost that was never seen from here.
+  // Puts the lost node before the failure of another one, which is its consequence.
   Error with_loss(Error error) const {
     if (!loss_) return error;
     error.message = loss_->error.message + "\n" + error.message;

@@ -178,7 +178,7 @@ Status Session::handle_within_memory(const Frame& request) {
 Status Session::on_frame(const Frame& request) {
   Status done = handle_within_memory(request);
   if (done || channel_lost_) return done;
-  // What it copies to lies elsewhere.
+  // A copy goes to another place on the node, of which the room here says nothing.
   if (request.header.type != AGENT_COPY) done = with_room(root_, std::move(done).error());
   ErrorReply reply;
   reply.set_code(static_cast<int>(done.error().code));

@@ -28,7 +28,8 @@ constexpr const char* kNotice = "notice";
 constexpr const char* kGpus = "gpus";
 constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", kNotice};
 constexpr std::size_t kRoomBytes = 4096;
-// What a process that was started is known by. That it can be started is for the disk to say.
+// A process that was started is known by these. Its specification is not among them: nothing is
+// started where the disk takes no file.
 constexpr std::array<const char*, 6> kKeptInMemory{"life",  "pid",  "exit",
                                                    kNotice, "stop", "restarts"};
 

@@ -19,7 +19,7 @@ class UnknownNodesTest : public CommandsTest {
     }
     beside_ = {"n-0", "n-1"};
   }
-  // What there is of the cluster is n-0 and n-1.
+  // The folders stay those of n-0 and n-1.
   void edit(const std::string& name, int count) {
     write("c.toml", fmt::format("name = \"t\"\n[[node]]\nname = \"{}\"\nlauncher = \"local\"\n"
                                 "count = {}\n",
