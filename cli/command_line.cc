@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
 #include "cli/console/console.h"
@@ -53,13 +54,15 @@ std::string upper_case(std::string text) {
   return text;
 }
 
-// An argument shows its own name, in capitals, where an option shows that of its value.
+// The name by which CLI11 knows an option. An argument has it in capitals, as help shows it: CLI11
+// from 2.4 on refuses an argument "cluster" beside an option "--cluster".
+std::string name_in_parser(std::string_view name) {
+  return name.starts_with('-') ? std::string(name) : upper_case(std::string(name));
+}
+
+// An argument shows its own name where an option shows that of its value.
 class HelpText : public CLI::Formatter {
  public:
-  std::string make_option_name(const CLI::Option* option, bool is_argument) const override {
-    const std::string name = CLI::Formatter::make_option_name(option, is_argument);
-    return is_argument ? upper_case(name) : name;
-  }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_positional() || option->get_items_expected_max() == 0) return "";
     return " " + option->get_type_name();
@@ -87,7 +90,7 @@ void add_options(CLI::App& app, const OptionList& options) {
   for (const Option& option : options) {
     CLI::Option* const added = std::visit(
         [&](auto* target) {
-          return add(app, std::string(option.name), target, std::string(option.help));
+          return add(app, name_in_parser(option.name), target, std::string(option.help));
         },
         option.target);
     added->type_name(option.choices.empty()
@@ -97,7 +100,9 @@ void add_options(CLI::App& app, const OptionList& options) {
     if (!option.choices.empty()) added->check(one_of(option.choices));
     if (option.value_name == kDuration) added->transform(duration());
     if (option.is_number()) added->check(whole_number(option.min, option.max));
-    for (const std::string& other : option.excludes) added->excludes(app.get_option(other));
+    for (const std::string& other : option.excludes) {
+      added->excludes(app.get_option(name_in_parser(other)));
+    }
   }
 }
 
@@ -240,7 +245,7 @@ class Parser {
         list->insert(list->end(), word, words.end());
         return {};
       }
-      if (sub.count(std::string(option.name)) == 0) PADDLE_TRY_STATUS(set(option, *word++, sub));
+      if (sub.count(name_in_parser(option.name)) == 0) PADDLE_TRY_STATUS(set(option, *word++, sub));
     }
     if (word == words.end()) return {};
     return Error{Errc::kUsage,
@@ -251,12 +256,14 @@ class Parser {
 
   static Status set(const Option& argument, const std::string& word, const CLI::App& sub) {
     for (const std::string& other : argument.excludes) {
-      if (sub.count(other) > 0)
-        return Error{Errc::kUsage, fmt::format("{} excludes {}", argument.name, other)};
+      if (sub.count(name_in_parser(other)) > 0) {
+        return Error{Errc::kUsage,
+                     fmt::format("{} excludes {}", name_in_parser(argument.name), other)};
+      }
     }
     if (!argument.choices.empty()) {
       if (const std::string wrong = one_of(argument.choices)(word); !wrong.empty())
-        return Error{Errc::kUsage, fmt::format("{}: {}", argument.name, wrong)};
+        return Error{Errc::kUsage, fmt::format("{}: {}", name_in_parser(argument.name), wrong)};
     }
     *std::get<std::string*>(argument.target) = word;
     return {};

@@ -22,6 +22,7 @@ if(PADDLE_CUDA STREQUAL "AUTO" OR PADDLE_CUDA)
 endif()
 
 if(PADDLE_HAS_CUDA)
+  set_property(TARGET CUDA::cudart_static PROPERTY PADDLE_PACKAGE "cuda-cudart ${CUDAToolkit_VERSION}")
   # Cards from the A100 on; later ones than Hopper compile the last one's PTX when they load it.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)

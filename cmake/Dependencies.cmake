@@ -1,3 +1,5 @@
+include(${CMAKE_CURRENT_LIST_DIR}/LinkedLibraries.cmake)
+
 # Everything here is a package of Debian's main archive; scripts/deps installs them.
 find_package(Threads REQUIRED)
 find_package(fmt 9 CONFIG REQUIRED)
@@ -6,14 +8,10 @@ find_package(tomlplusplus 3 CONFIG REQUIRED)
 find_package(libssh 0.10 CONFIG REQUIRED)
 find_package(nlohmann_json 3.11 CONFIG REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
-find_package(OpenSSL 3 REQUIRED)
+find_package(PkgConfig REQUIRED)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 find_path(BOOST_INCLUDE_DIR boost/beast.hpp REQUIRED)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)
-find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)
-find_path(MINIZIP_INCLUDE_DIR minizip/unzip.h REQUIRED)
-find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
-find_path(SODIUM_INCLUDE_DIR sodium.h REQUIRED)
 # Debian's OpenBLAS for serial programs gives two threads one buffer, so that now and then a product of theirs is wrong.
 # The archive in every program: the shared library starts threads of its own before anybody can forbid it.
 find_library(OPENBLAS_ARCHIVE libopenblas.a PATH_SUFFIXES openblas-pthread REQUIRED)
@@ -27,36 +25,46 @@ if(NOT OPENBLAS_COMPILES OR OPENBLAS_IS_SERIAL)
   message(FATAL_ERROR "${OPENBLAS_ARCHIVE} is built for programs of one thread. Install libopenblas-pthread-dev: scripts/deps")
 endif()
 
-# Linked by name, so that -static picks the archive and a dynamic link the shared library, but for a program with the
-# property PADDLE_ARCHIVES, which is dynamic for the sake of glibc alone.
-foreach(name crypto ssl sodium z)
-  set(${name}_name $<IF:$<BOOL:$<TARGET_PROPERTY:PADDLE_ARCHIVES>>,-l:lib${name}.a,-l${name}>)
-endforeach()
-add_library(crypto_library INTERFACE)
-target_link_libraries(crypto_library INTERFACE ${crypto_name})
-add_library(tls_library INTERFACE)
-target_link_libraries(tls_library INTERFACE ${ssl_name} crypto_library)
-add_library(sodium_library INTERFACE)
-target_link_libraries(sodium_library INTERFACE ${sodium_name})
+# paddle_package(NAME PACKAGE VERSION [CARRIED]): an interface library of a package that pkg-config knows. pkg-config alone
+# says which libraries it takes: the libcrypto.a of one release needs nothing else, that of the next one zlib and zstd.
+#   - A program with the property PADDLE_ARCHIVES takes archives, also those that the package needs in turn: one that is
+#     static, or dynamic for the sake of glibc alone.
+#   - Any other takes shared libraries, but the archive of a package that is CARRIED.
+function(paddle_package name package version)
+  cmake_parse_arguments(ARG "CARRIED" "" "" ${ARGN})
+  pkg_check_modules(${name} REQUIRED QUIET ${package}>=${version})
+  set(archives "")
+  foreach(library ${${name}_STATIC_LIBRARIES})
+    if(NOT library MATCHES "^(dl|m|pthread|rt)$")  # glibc's own
+      list(APPEND archives -l:lib${library}.a)
+    endif()
+  endforeach()
+  set(shared ${${name}_LINK_LIBRARIES})
+  if(ARG_CARRIED AND PADDLE_STATIC)
+    set(shared ${archives})
+  endif()
+  add_library(${name} INTERFACE)
+  target_link_libraries(${name} INTERFACE "$<IF:$<BOOL:$<TARGET_PROPERTY:PADDLE_ARCHIVES>>,${archives},${shared}>" Threads::Threads)
+  target_include_directories(${name} SYSTEM INTERFACE ${${name}_INCLUDE_DIRS})
+endfunction()
+
 # paddlectl is linked dynamically, so that it finds users and host names as its machine does, and takes part in updates of
-# libssh and OpenSSL. These two it carries: protobuf's library has another name in every release.
-if(PADDLE_STATIC)
-  set(protobuf_name -l:libprotobuf-lite.a)
-  set(zstd_name -l:libzstd.a)
-  set(minizip_name -l:libminizip.a)
-else()
-  set(protobuf_name -lprotobuf-lite)
-  set(zstd_name -lzstd)
-  set(minizip_name -lminizip)
-endif()
-add_library(protobuf_lite INTERFACE)
-target_link_libraries(protobuf_lite INTERFACE ${protobuf_name} Threads::Threads)
-target_include_directories(protobuf_lite SYSTEM INTERFACE ${Protobuf_INCLUDE_DIRS})
+# libssh and OpenSSL. It carries protobuf, whose library has another name in every release, and what unpacks files.
+paddle_package(crypto_library libcrypto 3)
+paddle_package(tls_library libssl 3)
+paddle_package(sodium_library libsodium 1.0.18)
+paddle_package(protobuf_lite protobuf-lite 3.21 CARRIED)
+paddle_package(minizip_library minizip 1.2 CARRIED)
+paddle_package(zlib_library zlib 1.2 CARRIED)
+paddle_package(zstd_library libzstd 1.5 CARRIED)
 add_library(decompression INTERFACE)
-target_link_libraries(decompression INTERFACE ${minizip_name} ${z_name} ${zstd_name})
+target_link_libraries(decompression INTERFACE minizip_library zlib_library zstd_library)
 add_library(openblas INTERFACE)
 target_link_libraries(openblas INTERFACE ${OPENBLAS_ARCHIVE} -lm Threads::Threads)
 target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_HEADERS})
+
+add_library(ssh_library INTERFACE)
+target_link_libraries(ssh_library INTERFACE ssh)
 
 # Debian's fmt and toml++ come as shared libraries only, which a static program cannot carry. fmt is compiled
 # once (header-only would compile its core in every file, and double the build); toml++ has one user.
@@ -90,3 +98,26 @@ target_compile_definitions(asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILAT
                            ASIO_HAS_STD_ALIGNED_ALLOC=1
                            $<$<BOOL:${PADDLE_TSAN}>:ASIO_DISABLE_FENCED_BLOCK>)
 target_link_libraries(asio INTERFACE Threads::Threads)
+
+add_library(standard_library INTERFACE)
+
+# The packages that all these come from.
+from_package(Threads::Threads libc6-dev)
+from_package(crypto_library libssl-dev)
+from_package(tls_library libssl-dev)
+from_package(sodium_library libsodium-dev)
+from_package(protobuf_lite libprotobuf-dev)
+from_package(minizip_library libminizip-dev)
+from_package(zlib_library zlib1g-dev)
+from_package(zstd_library libzstd-dev)
+from_package(openblas libopenblas-pthread-dev)
+from_package(fmt_library libfmt-dev)
+from_package(toml_header libtomlplusplus-dev)
+from_package(boost_headers libboost-dev)
+from_package(rapidjson_headers rapidjson-dev)
+from_package(asio libasio-dev)
+from_package(ssh_library libssh-dev)
+from_package(CLI11::CLI11 libcli11-dev)
+from_package(nlohmann_json::nlohmann_json nlohmann-json3-dev)
+string(REGEX MATCH "^[0-9]+" gcc_version ${CMAKE_CXX_COMPILER_VERSION})
+from_package(standard_library libstdc++-${gcc_version}-dev)

@@ -22,8 +22,11 @@ include(CPack)
 # The licences of all that is linked statically stand beside ours.
 set(copyright ${PROJECT_BINARY_DIR}/copyright)
 configure_file(LICENSE ${copyright} COPYONLY)
-foreach(package libasio-dev libboost-dev libc6-dev libcli11-dev libfmt-dev libminizip-dev libopenblas-pthread-dev libprotobuf-dev libsodium-dev libssl-dev
-        libtomlplusplus-dev libzstd-dev nlohmann-json3-dev rapidjson-dev zlib1g-dev)
+get_property(packages GLOBAL PROPERTY PADDLE_PACKAGES)
+list(TRANSFORM packages REPLACE " .*" "")
+list(REMOVE_DUPLICATES packages)
+list(SORT packages)
+foreach(package ${packages})
   if(EXISTS /usr/share/doc/${package}/copyright)
     file(READ /usr/share/doc/${package}/copyright licence)
     file(APPEND ${copyright} "\n\n==== ${package} ====\n\n${licence}")

@@ -18,6 +18,7 @@ endfunction()
 # A library is a folder: paddle_library(name LINK ...) takes every .cc in and below it but main.cc, and
 # but the folder EXCEPT, which is a library of its own.
 add_library(paddle_options INTERFACE)
+target_link_libraries(paddle_options INTERFACE standard_library)
 if(PADDLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Of sources compiled as one it takes all but the first for headers.
   target_compile_options(paddle_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
@@ -48,6 +49,7 @@ function(paddle_node_program name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK})
   if(PADDLE_STATIC)
+    set_target_properties(${name} PROPERTIES PADDLE_ARCHIVES ON)
     target_link_options(${name} PRIVATE $<IF:$<BOOL:${PADDLE_HARDENED}>,-static-pie,-static>)
   endif()
 endfunction()

@@ -1,6 +1,8 @@
 // completion, man and version: what paddlectl says of itself.
 #include "cli/manual/manual.h"
 
+#include <sstream>
+
 #include <fmt/format.h>
 
 #include "base/version.h"
@@ -50,7 +52,23 @@ Status run_man(Context& context) {
   return {};
 }
 
-Status run_version(Context& context) {
+struct VersionOptions {
+  bool libraries = false;
+};
+
+OptionList version_options(VersionOptions& options) {
+  return {{"--libraries", "print each library that is linked into it, and its version",
+           &options.libraries}};
+}
+
+Status run_version(Context& context, const VersionOptions& options) {
+  if (options.libraries) {
+    std::vector<Json> libraries;
+    std::istringstream lines(linked_libraries());
+    for (std::string line; std::getline(lines, line);) libraries.emplace_back(line);
+    context.console.raw(Json::object({{"libraries", Json::list(libraries)}}), linked_libraries());
+    return {};
+  }
   context.console.result(
       Json::object({{"version", kProgramVersion}, {"ssh_library", context.ssh_library}}),
       fmt::format("paddlectl {} ({})", kProgramVersion, context.ssh_library));
@@ -81,8 +99,10 @@ Command man_command() {
 }
 
 Command version_command() {
-  return {"version", "print the version of paddlectl and of its SSH library", "  paddlectl version",
-          [] { return invocation(run_version); }};
+  return {"version", "print the version of paddlectl and of its SSH library",
+          "  paddlectl version\n"
+          "  paddlectl version --libraries",
+          [] { return invocation(version_options, run_version); }};
 }
 
 }  // namespace paddle::cli

@@ -4,6 +4,7 @@
 #include <cblas.h>
 
 #include <iostream>
+#include <memory>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -60,9 +61,12 @@ std::string gpu_lines() {
   return text;
 }
 
-std::function<Status()> declare(FlagSet&) {
-  return []() -> Status {
-    std::cout << build_options() << gpu_lines();
+std::function<Status()> declare(FlagSet& flags) {
+  const auto libraries = std::make_shared<bool>(false);
+  flags.boolean("libraries", "print each library that is linked into it, and its version",
+                *libraries);
+  return [libraries]() -> Status {
+    std::cout << (*libraries ? linked_libraries() : build_options() + gpu_lines());
     return {};
   };
 }
@@ -70,6 +74,6 @@ std::function<Status()> declare(FlagSet&) {
 }  // namespace
 
 const Command kVersionCommand{"version", "this program's version and how it was built",
-                              "usage: paddle version\n", declare};
+                              "usage: paddle version [--libraries]\n", declare};
 
 }  // namespace paddle::commands

@@ -119,6 +119,10 @@ int main(int argc, char** argv) {
     for (const int fd : {kSpecFd, kStatusFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     return supervise(argv[2], kSpecFd, kStatusFd, node_environment());
   }
+  if (command == "version" && argc == 3 && std::string_view(argv[2]) == "--libraries") {
+    std::fputs(linked_libraries(), stdout);
+    return 0;
+  }
   std::fprintf(stderr, "paddlectl-agent %s: started by paddlectl, not by hand\n", kProgramVersion);
   return command == "version" ? 0 : static_cast<int>(Errc::kUsage);
 }

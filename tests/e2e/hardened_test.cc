@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -86,6 +88,38 @@ TEST_P(Hardened, ChecksItsStackAndItsCopies) {
   // Where a call may arrive: one at every function whose address is taken.
   EXPECT_GT(program.count("\xf3\x0f\x1e\xfa"), 1000u) << "built without -fcf-protection";
 #endif
+}
+
+// What an advisory is compared with: the packages, and in the bytes the version that OpenSSL says.
+TEST_P(Hardened, NamesTheLibrariesThatItIsLinkedWith) {
+  const TemporaryFolder folder;
+  Process asked({GetParam(), "version", "--libraries"}, folder / "libraries");
+  ASSERT_EQ(asked.wait(), 0) << asked.output();
+  const std::string text = asked.output();
+  const std::string_view path = GetParam();
+  std::vector<std::string> packages{"libc6-dev",       "libssl-dev",  "libfmt-dev",
+                                    "libprotobuf-dev", "libzstd-dev", "zlib1g-dev"};
+  if (path.ends_with("paddle")) {
+    for (const char* own : {"libboost-dev", "rapidjson-dev", "libasio-dev", "libtomlplusplus-dev",
+                            "libopenblas-pthread-dev", "libminizip-dev"}) {
+      packages.emplace_back(own);
+    }
+  }
+  if (path.ends_with("agent")) packages.emplace_back("libsodium-dev");
+  if (path.ends_with("ctl")) {
+    packages.emplace_back("libssh-dev");
+    packages.emplace_back("nlohmann-json3-dev");
+  }
+  for (const std::string& package : packages) {
+    EXPECT_NE(("\n" + text).find("\n" + package + " "), std::string::npos) << package << "\n"
+                                                                           << text;
+  }
+  EXPECT_FALSE(text.find("libboost-dev") != std::string::npos && !path.ends_with("paddle"));
+  const auto at = text.find("libssl-dev ");
+  const std::string version = text.substr(at + 11, text.find_first_of("-~\n", at + 11) - at - 11);
+  if (std::isdigit(static_cast<unsigned char>(version[0])) && !path.ends_with("ctl")) {
+    EXPECT_GT(Program(GetParam()).count("OpenSSL " + version), 0u) << version;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Hardened,

@@ -139,12 +139,12 @@ TEST(CommandLine, WordsAfterTwoDashesAreTheArgumentsThatAreNotGivenYet) {
   EXPECT_EQ(workspace({"jobs", "--", "--json"}),
             "The following argument was not expected: --json | see paddlectl jobs --help");
   EXPECT_EQ(workspace({"render", "--", "lsf"}),
-            "platform: 'lsf' is not one of kubernetes, slurm, openmpi | see paddlectl render "
+            "PLATFORM: 'lsf' is not one of kubernetes, slurm, openmpi | see paddlectl render "
             "--help");
   EXPECT_EQ(workspace({"put", "--"}), "put needs FILES | see paddlectl put --help");
   EXPECT_EQ(workspace({"render", "--"}), "render needs PLATFORM | see paddlectl render --help");
   EXPECT_EQ(workspace({"logs", "--job", "a", "--", "b"}),
-            "job excludes --job | see paddlectl logs --help");
+            "JOB excludes --job | see paddlectl logs --help");
 }
 
 TEST(CommandLine, RefusesValuesOutOfTheirRangeAndOptionsThatExcludeEachOther) {

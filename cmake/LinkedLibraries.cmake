@@ -1,0 +1,52 @@
+# Each program can name the libraries that it carries or uses, with the version of each, for whoever reads an advisory. They are found by
+# following what its targets link, so the list is never older than the program.
+
+# from_package(TARGET PACKAGE): this library is that of a package, whose version dpkg knows here; elsewhere, it is not known.
+function(from_package target package)
+  execute_process(COMMAND dpkg-query -W -f "\${Version}" ${package} OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed)
+    set(version "of an unknown version")
+  endif()
+  set_property(TARGET ${target} PROPERTY PADDLE_PACKAGE "${package} ${version}")
+endfunction()
+
+# All targets that a target links, itself included, into the list `found`.
+function(collect_linked target found)
+  set(all ${${found}})
+  list(APPEND all ${target})
+  set(linked)
+  foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
+    get_target_property(value ${target} ${property})
+    if(value)
+      list(APPEND linked ${value})
+    endif()
+  endforeach()
+  foreach(item ${linked})
+    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" item "${item}")
+    if(TARGET ${item} AND NOT item IN_LIST all)
+      collect_linked(${item} all)
+    endif()
+  endforeach()
+  set(${found} ${all} PARENT_SCOPE)
+endfunction()
+
+# name_libraries(PROGRAM): adds the source with its list, which base/version.h declares. Call it when all targets are complete.
+function(name_libraries program)
+  set(targets)
+  collect_linked(${program} targets)
+  set(packages)
+  foreach(target ${targets})
+    get_target_property(package ${target} PADDLE_PACKAGE)
+    if(package)
+      list(APPEND packages ${package})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES packages)
+  list(SORT packages)
+  list(JOIN packages "\\n" text)
+  set(source ${PROJECT_BINARY_DIR}/libraries/${program}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT
+       "#include \"base/version.h\"\n\nextern \"C\" const char paddle_linked_libraries[] = \"@text@\\n\";\n" @ONLY)
+  target_sources(${program} PRIVATE ${source})
+  set_property(GLOBAL APPEND PROPERTY PADDLE_PACKAGES ${packages})
+endfunction()
