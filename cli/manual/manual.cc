@@ -1,6 +1,7 @@
 #include "cli/manual/manual.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/version.h"
 #include "cli/options/command.h"

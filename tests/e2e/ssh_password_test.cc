@@ -160,8 +160,8 @@ TEST_F(SshPasswordTest, AnUnknownHostIsToldNoPassword) {
   ASSERT_TRUE(replace_file(sshd(0).known_hosts(), as_bytes("")));
   const Outcome up = run({"up", "cluster.toml", "--password-file", password_file_});
   EXPECT_EQ(up.code, kAuthentication) << up.output;
-  const std::string log = sshd(0).log_with("[preauth]");
-  EXPECT_PRED2(contains, log, "[preauth]");
+  const std::string log = sshd(0).log_with("Connection closed by");
+  EXPECT_PRED2(contains, log, "Connection closed by");
   EXPECT_FALSE(contains(log, "password"));
 }
 
