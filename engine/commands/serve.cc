@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/secret.h"
+#include "base/text_file.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
 #include "engine/memory/allocator.h"
@@ -40,6 +41,8 @@ Result<Bytes> read_token(const std::string& path) {
   PADDLE_TRY(Bytes token, read_secret_file(path, kTokenBytesMax));
   while (!token.empty() && (token.back() == std::byte{'\n'} || token.back() == std::byte{'\r'}))
     token.pop_back();
+  const std::size_t mark = token.size() - without_byte_order_mark(as_text(token)).size();
+  token.erase(token.begin(), token.begin() + static_cast<std::ptrdiff_t>(mark));
   if (token.size() >= kTokenBytesMin) return token;
   return Error{Errc::kUsage,
                fmt::format("the token in {} has fewer than {} bytes", path, kTokenBytesMin),

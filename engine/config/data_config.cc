@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/named_rows.h"
+#include "base/text_file.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
@@ -193,10 +194,10 @@ constexpr std::array<DataFormat, 8> kFormats{{{"ngram", read_ngram, ngram_slots}
                                               {"npz", read_npz, declared_slots}}};
 
 Result<std::uint64_t> count_lines(const std::string& path) {
-  auto text = read_file(path, kDictionaryBytesMax);
-  if (!text) return std::move(text).error();
-  const auto ends = std::ranges::count(*text, '\n');
-  const bool open_end = !text->empty() && text->back() != '\n';
+  PADDLE_TRY(std::string bytes, read_file(path, kDictionaryBytesMax));
+  const std::string text = text_of_lines(std::move(bytes));
+  const auto ends = std::ranges::count(text, '\n');
+  const bool open_end = !text.empty() && text.back() != '\n';
   return static_cast<std::uint64_t>(ends) + (open_end ? 1 : 0);
 }
 

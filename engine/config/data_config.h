@@ -75,10 +75,10 @@ struct SlotConfig {
 std::vector<SlotConfig> data_slots(const DataConfig& data);
 
 // The data files of one trainer, sorted by name, each "<workspace>/<name>". When all names end in
-// -<number>, before .npz, .gz or .zst, a file belongs to trainer number mod trainers. Otherwise,
-// and with DataConfig::global_shuffle, all belong to every trainer, and `records_split` tells it to
-// take its part of the lines only. No match is an empty share: a node holds the files of its own
-// trainer.
+// -<number>, before .npz, .gz, .zst, .bz2 or .xz, a file belongs to trainer number mod trainers.
+// Otherwise, and with DataConfig::global_shuffle, all belong to every trainer, and `records_split`
+// tells it to take its part of the lines only. No match is an empty share: a node holds the files
+// of its own trainer.
 struct DataShare {
   std::vector<std::string> files;
   bool records_split = false;

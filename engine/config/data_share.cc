@@ -52,9 +52,9 @@ bool leads_up(std::string_view pattern) {
   return fmt::format("/{}/", pattern).find("/../") != std::string::npos;
 }
 
-// Returns N of "train.txt-N", "train.txt-N.gz", "train.txt-N.zst" or "train-N.npz".
+// Returns N of "train.txt-N", "train.txt-N.gz" (.zst, .bz2, .xz) or "train-N.npz".
 std::optional<std::uint64_t> number_of(std::string_view file) {
-  for (const std::string_view ending : {".gz", ".zst", ".npz"}) {
+  for (const std::string_view ending : {".gz", ".zst", ".bz2", ".xz", ".npz"}) {
     if (file.ends_with(ending)) file.remove_suffix(ending.size());
   }
   const std::size_t dash = file.rfind('-');

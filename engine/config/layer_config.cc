@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/named_rows.h"
+#include "base/text_file.h"
 #include "engine/config/layer_keys.h"
 #include "engine/config/sections.h"
 
@@ -33,13 +34,15 @@ constexpr std::array<std::string_view, 15> kReservedNames{
 
 // Reads the last word of each line, a whole number; a dictionary with counts qualifies.
 Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
-  PADDLE_TRY(const std::string text, read_file(path, kCountsBytesMax));
+  PADDLE_TRY(std::string bytes, read_file(path, kCountsBytesMax));
+  const std::string text = text_of_lines(std::move(bytes));
   std::vector<std::uint64_t> counts;
   std::string_view left = text;
   while (!left.empty()) {
     const std::size_t end = std::min(left.find('\n'), left.size());
-    const std::string_view line = left.substr(0, end);
+    std::string_view line = left.substr(0, end);
     left.remove_prefix(std::min(end + 1, left.size()));
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
     const std::size_t space = line.find_last_of(" \t");
     const std::string_view word = line.substr(space == std::string_view::npos ? 0 : space + 1);
     const auto [at, error] =

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "base/text_file.h"
+#include "engine/data/source/file_kind.h"
+
 namespace paddle::data {
 namespace {
 
@@ -26,13 +29,30 @@ bool is_readable(int fd) {
 Status ChunkReader::open() {
   if (source_) return {};
   PADDLE_TRY(source_, open_source(path_, options_));
+  return read_head();
+}
+
+// The head of a file tells what it is, and how its lines end.
+Status ChunkReader::read_head() {
+  PADDLE_TRY_STATUS(fill(rest_, kChunkBytes));
+  const std::string_view head = as_text(rest_);
+  if (Status good = check_is_text(head); !good) {
+    const bool is_file = options_.pipe_command.empty();
+    return std::move(good).error().with(is_file ? path_ : path_ + ": what pipe_command prints");
+  }
+  ends_in_cr_ = head.find('\n') == head.npos && head.find('\r') != head.npos;
+  if (ends_in_cr_) std::ranges::replace(rest_, std::byte{'\r'}, kLineEnd);
+  const std::size_t mark = head.size() - without_byte_order_mark(head).size();
+  rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(mark));
+  end_.offset = mark;
   return {};
 }
 
 Status ChunkReader::go_to(const ChunkPlace& place) {
   if (place.offset < end_.offset) return Error{Errc::kData, path_ + ": the lines have changed"};
   PADDLE_TRY_STATUS(open());
-  const std::uint64_t count = place.offset - end_.offset;
+  // The beginning of a file may be behind its byte order mark.
+  const std::uint64_t count = place.offset - std::min(place.offset, end_.offset);
   if (count <= rest_.size()) {
     rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));
   } else {
@@ -62,7 +82,8 @@ Status ChunkReader::pass_over(std::uint64_t count) {
 
 // Reads until `text` has `size` bytes or the file ends.
 Status ChunkReader::fill(Bytes& text, std::size_t size) {
-  std::size_t held = text.size();
+  const std::size_t before = text.size();
+  std::size_t held = before;
   text.resize(size);
   while (held < size && !at_end_) {
     PADDLE_TRY(const std::size_t count, source_->read(std::span(text).subspan(held)));
@@ -71,6 +92,7 @@ Status ChunkReader::fill(Bytes& text, std::size_t size) {
     read_ += count;
   }
   text.resize(held);
+  if (ends_in_cr_) std::ranges::replace(std::span(text).subspan(before), std::byte{'\r'}, kLineEnd);
   return {};
 }
 

@@ -1,5 +1,6 @@
 // Reader of a data file in chunks of whole lines. The cuts depend on the bytes alone, not on the
-// sizes of the reads.
+// sizes of the reads. A byte order mark at its head is left out. Where the first 256 KiB have '\r'
+// and no '\n', as files of old Macs do, each '\r' becomes a '\n'.
 #pragma once
 
 #include <optional>
@@ -23,6 +24,7 @@ class ChunkReader final : public ChunkSource {
 
  private:
   Status open();
+  Status read_head();
   Status pass_over(std::uint64_t count);
   Result<std::optional<std::size_t>> last_line_end(Bytes& text);
   Status fill(Bytes& text, std::size_t size);
@@ -32,9 +34,10 @@ class ChunkReader final : public ChunkSource {
   SourceOptions options_;
   std::unique_ptr<ByteSource> source_;
   bool at_end_ = false;
-  ChunkPlace end_;          // of the last chunk
-  std::uint64_t read_ = 0;  // bytes of the source
-  Bytes rest_;              // bytes read behind the last chunk
+  bool ends_in_cr_ = false;  // '\r' alone ends its lines
+  ChunkPlace end_;           // of the last chunk
+  std::uint64_t read_ = 0;   // bytes of the source
+  Bytes rest_;               // bytes read behind the last chunk
 };
 
 }  // namespace paddle::data

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "engine/data/records/lines.h"
 #include "engine/data/source/byte_source.h"
 
@@ -59,7 +60,7 @@ Result<std::vector<std::string>> names_of(const std::string& text) {
   if (!text.empty() && text.back() != '\n')
     return Error{Errc::kData, "the last name has no line end, so that it may be cut off"};
   std::vector<std::string> names;
-  Lines lines(text);
+  Lines lines(without_byte_order_mark(text));
   while (const auto line = lines.next()) {
     if (line->empty()) continue;
     if (Status good = check_name(*line); !good)

@@ -7,13 +7,15 @@
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace paddle::exporting {
 namespace {
 
 constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
 
-std::vector<std::string> words_in(std::string_view text) {
+std::vector<std::string> words_in(std::string bytes) {
+  const std::string text = text_of_lines(std::move(bytes));
   std::vector<std::string> words;
   for (std::string_view left = text; !left.empty();) {
     const std::size_t end = std::min(left.find('\n'), left.size());
@@ -34,8 +36,9 @@ Result<std::vector<std::string>> words_of(const snapshot::SnapshotReader& snapsh
   const bool has_rows = parameter.sparse() || parameter.dims_size() == 2;
   PADDLE_TRY(const auto hash, snapshot.read_model_file("model/dictionary.txt.sha256"));
   if (!given.empty()) {
-    PADDLE_TRY(const std::string text, read_file(given, kDictionaryBytesMax));
-    if (!hash || hash->starts_with(to_hex(sha256_of(as_bytes(text))))) return words_in(text);
+    PADDLE_TRY(std::string text, read_file(given, kDictionaryBytesMax));
+    if (!hash || hash->starts_with(to_hex(sha256_of(as_bytes(text)))))
+      return words_in(std::move(text));
     return Error{Errc::kData,
                  fmt::format("{} is not the dictionary that {} was trained with", given,
                              snapshot.directory()),
@@ -47,9 +50,9 @@ Result<std::vector<std::string>> words_of(const snapshot::SnapshotReader& snapsh
                              snapshot.directory()),
                  "name the file: --dictionary=PATH; --format=text has ids and no words"};
   }
-  PADDLE_TRY(const auto own, snapshot.read_model_file("model/dictionary.txt"));
+  PADDLE_TRY(auto own, snapshot.read_model_file("model/dictionary.txt"));
   if (!own) return std::vector<std::string>();
-  std::vector<std::string> words = words_in(*own);
+  std::vector<std::string> words = words_in(*std::move(own));
   const bool is_of_words = parameter.sparse() || (has_rows && parameter.dims(0) == words.size());
   return is_of_words ? std::move(words) : std::vector<std::string>();
 }

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/json.h"
+#include "base/text_file.h"
 #include "engine/serve/row_request.h"
 
 namespace paddle::serve {
@@ -113,6 +114,7 @@ Status Model::read(std::string_view records, RecordFormat format, Scratch& scrat
   const std::size_t request = scratch.answers.size() - 1;
   Scratch::Answer& answer = scratch.answers.back();
   std::uint64_t line = 0;
+  records = without_byte_order_mark(records);
   while (!records.empty() && !answer.is_refused) {
     const std::size_t end = std::min(records.find('\n'), records.size());
     std::string_view text = records.substr(0, end);

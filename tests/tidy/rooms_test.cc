@@ -51,7 +51,7 @@ const std::vector<Room> kRooms = {
     {"engine/nn/costs", {"base", "engine/kernels", "engine/nn", "engine/nn/plan"}},
     {"engine/nn/evaluators", {"engine/kernels", "engine/nn"}},
     {"engine/nn/network", {"base", "proto", "engine/config", "engine/nn", "engine/nn/plan"}},
-    {"engine/data/source", {"base"}},
+    {"engine/data/source", {"base", "engine/memory"}},
     {"engine/data/records", {"base", "engine/config", "engine/nn"}},
     {"engine/data/npz", {"base", "engine/config", "engine/data/records", "engine/data/source"}},
     {"engine/data",
@@ -249,6 +249,8 @@ TEST(Rooms, EachOutsideLibraryHasOneHome) {
       {"#include <boost/", {"engine/serve/"}},
       {"#include <cblas", {"engine/"}},
       {"#include <minizip/", {"engine/data/source/"}},
+      {"#include <bzlib.h", {"engine/data/source/"}},
+      {"#include <lzma.h", {"engine/data/source/"}},
       {"sleep_for(", {"engine/net/"}},  // the backoff between connection attempts
   };
   for (const auto& [text, rooms] : homes) {

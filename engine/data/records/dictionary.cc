@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "engine/data/records/lines.h"
 
 namespace paddle::data {
@@ -12,7 +13,8 @@ constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
 
 Result<Dictionary> Dictionary::read(const std::string& path) {
   Dictionary dictionary;
-  PADDLE_TRY(const std::string text, read_file(path, kDictionaryBytesMax));
+  PADDLE_TRY(std::string bytes, read_file(path, kDictionaryBytesMax));
+  const std::string text = text_of_lines(std::move(bytes));
   Lines lines(text);
   std::string last;
   while (const auto line = lines.next()) {

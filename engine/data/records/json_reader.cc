@@ -6,10 +6,11 @@
 #include <fmt/format.h>
 #include <rapidjson/reader.h>
 
+#include "base/text_file.h"
+
 namespace paddle::data {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 // Zero bytes behind the text: the parser looks at the three after one that begins a character.
 constexpr std::size_t kPadding = 8;
 // Memory that is kept for the next text.
@@ -131,7 +132,7 @@ JsonReader::JsonReader(std::vector<std::string> keys) : keys_(std::move(keys)) {
 }
 
 Status JsonReader::read(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = without_byte_order_mark(text);
   std::optional<std::size_t> too_large;
   Status read = parse(text, too_large);
   if (!too_large) return read;

@@ -80,9 +80,7 @@ Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
     if (!options.pipe_command.empty()) return open_pipe(std::move(fd), path, options);
     file = std::make_unique<FileSource>(std::move(fd), path);
   }
-  if (path.ends_with(".gz")) return open_gzip(std::move(file), path);
-  if (path.ends_with(".zst")) return open_zstd(std::move(file), path);
-  return file;
+  return decompressed(std::move(file), path, decoder_memory_max());
 }
 
 }  // namespace paddle::data

@@ -46,16 +46,21 @@ std::uint64_t position_of(const UniqueFd& file);
 // Path that stands for the standard input, from where that is now.
 inline const std::string kStandardInput = "/dev/stdin";
 
-// Decompresses .gz (RFC 1952, any number of members) and .zst (RFC 8878, any number of frames);
-// other files are plain. A pipe_command gets the file itself as its standard input. A command
-// prints the bytes of an object, which are decompressed likewise.
+// Decompresses .gz (RFC 1952, any number of members), .zst (RFC 8878, any number of frames), .bz2
+// and .xz (any number of streams); other files are plain. A pipe_command gets the file itself as
+// its standard input. A command prints the bytes of an object, which are decompressed likewise.
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
                                                 const SourceOptions& options);
 
-// Its parts. Decompresses the bytes of another source; `path` is for messages. kData: the file ends
-// inside a member or frame, or its checksum is wrong. An empty file has no bytes.
-Result<std::unique_ptr<ByteSource>> open_gzip(std::unique_ptr<ByteSource> from, std::string path);
-Result<std::unique_ptr<ByteSource>> open_zstd(std::unique_ptr<ByteSource> from, std::string path);
+// Its parts. Decompresses the bytes of another source as the ending of `path` says, which is also
+// for messages; a plain source is returned as it is. Zero bytes behind a member are padding, and an
+// empty file has no bytes. kData: the file ends inside a member or frame, its checksum is wrong, or
+// something else follows its end. kResource: a window of more than 128 MiB (zstd --long) would
+// bring the memory of all decoders above `memory_max`.
+Result<std::unique_ptr<ByteSource>> decompressed(std::unique_ptr<ByteSource> from,
+                                                 const std::string& path, std::uint64_t memory_max);
+// Half of the memory that this process may use.
+std::uint64_t decoder_memory_max();
 // Starts options.pipe_command in options.folder with `file` as its standard input, without a shell,
 // in a process group of its own. The source ends with its output, once it has exited with 0. kData:
 // another code, a signal, or silence for longer than options.pipe_timeout. The program does not

@@ -29,6 +29,16 @@ TEST_F(JobConfigTest, ReadsTheCountsOfASampledCost) {
   EXPECT_TRUE(job->layers[2].has_bias);
   EXPECT_EQ(mistake(before, layer), "job.toml:20:1: cost has no 'counts'");
   EXPECT_EQ(mistake(before, "type = \"nce\"\n"), "job.toml:20:1: cost has no 'vocabulary'");
+  // As editors of other systems write it.
+  for (const char* const text : {"\xef\xbb\xbf"
+                                 "900\n3\n0\n",
+                                 "the 900\r\ncat\t3\r\n<unk> 0\r\n", "the 900\rcat\t3\r<unk> 0\r",
+                                 "the 900 \ncat 3\t\n<unk> 0  "}) {
+    folder_.write("counts.txt", text);
+    const auto same = read_job(edited(before, layer + "counts = \"counts.txt\"\n"));
+    ASSERT_TRUE(same) << same.error().message;
+    EXPECT_EQ(same->layers[2].counts, job->layers[2].counts) << text;
+  }
   folder_.write("counts.txt", "the 900\ncat\n");
   const auto wrong = read_job(edited(before, layer + "counts = \"counts.txt\"\n"));
   ASSERT_FALSE(wrong);

@@ -233,6 +233,14 @@ TEST_F(DatasetTest, DictionariesAreChecked) {
   EXPECT_EQ(dictionary_.id("b"), 3U);
   EXPECT_EQ(dictionary_.id("anything"), 5U);
   const std::string twice = folder_.write("twice", "a\nb\na\n<unk>\n");
+  for (const char* const text : {"\xef\xbb\xbfgood\nfilm\n<unk>\n", "good\r\nfilm\r\n<unk>\r\n",
+                                 "\xef\xbb\xbfgood\rfilm\r<unk>"}) {
+    const auto words = Dictionary::read(folder_.write("foreign", text));
+    ASSERT_TRUE(words) << words.error().message;
+    EXPECT_EQ(words->size(), 3U);
+    EXPECT_EQ(words->id("good"), 0U);
+    EXPECT_EQ(words->id("film"), 1U);
+  }
   EXPECT_EQ(Dictionary::read(twice).error().message, twice + ":3: 'a' is already on line 1");
   const std::string open_ended = folder_.write("open", "a\nb\n");
   EXPECT_EQ(Dictionary::read(open_ended).error().message,

@@ -51,6 +51,8 @@ TEST_F(ObjectsTest, TheirListIsSortedAndHasAHash) {
   EXPECT_EQ(find(1, 2)->names_hash, hash);
   script("printf 'part-2\\n\\npart-0\\r\\npart-1\\n'");
   EXPECT_EQ(find()->names_hash, hash);
+  script("printf '\\357\\273\\277part-2\\npart-0\\npart-1\\n'");
+  EXPECT_EQ(find()->names_hash, hash);
   script("printf 'part-2\\npart-1\\n'");
   EXPECT_NE(find()->names_hash, hash);
   options_.data.command.clear();

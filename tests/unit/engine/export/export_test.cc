@@ -197,6 +197,8 @@ TEST_F(ExportTest, WordsAreTheDictionarys) {
   overwrite(root_ + "/words.txt", "a\nb\n");
   const std::string given = root_ + "/words.txt";
   EXPECT_EQ(*words_of(*reader, sparse_spec(), given), (std::vector<std::string>{"a", "b"}));
+  overwrite(root_ + "/words.txt", "\xef\xbb\xbfword\r\nb\r\n");
+  EXPECT_EQ(*words_of(*reader, sparse_spec(), given), (std::vector<std::string>{"word", "b"}));
   EXPECT_EQ(words_of(*reader, sparse_spec(), root_ + "/none.txt").error().code, Errc::kData);
   // Rows of a dense parameter have them where it has one for each.
   auto embedding = dense_spec();

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "base/rng.h"
 #include "engine/data/chunk_reader.h"
 #include "tests/unit/engine/data/data_fixture.h"
@@ -55,6 +57,36 @@ TEST_P(CompressedTest, ReadsWhatTheDecoderHoldsAtTheEndOfTheFile) {
   EXPECT_EQ(read_all().size(), 1 + (text.size() - 8) / 6);
 }
 
+TEST_P(CompressedTest, ZeroBytesBehindAPartArePadding) {
+  const auto pack = GetParam().pack;
+  const std::string text = "1\ta b\n2\tc\n";
+  for (const std::size_t zeros : {std::size_t{1}, std::size_t{512}, std::size_t{300000}}) {
+    const std::string padding(zeros, '\0');
+    options_.share.files = {write(pack(text) + padding)};
+    EXPECT_EQ(read_all().size(), 2U) << zeros;
+    options_.share.files = {write(pack(text) + padding + pack(text) + padding)};
+    EXPECT_EQ(read_all().size(), 4U) << zeros;
+    EXPECT_TRUE(outcome_of(pack(text) + padding + "x").ends_with("follows its end")) << zeros;
+  }
+  EXPECT_NE(outcome_of(std::string(512, '\0') + pack(text)), "none");
+}
+
+TEST_P(CompressedTest, ACompressedFileOfAnotherNameIsNamed) {
+  const std::string packed = GetParam().pack(text_);
+  EXPECT_EQ(mistake(packed), fmt::format("bad.txt: it is compressed by {}, and its name does not "
+                                         "say so",
+                                         GetParam().name));
+  EXPECT_EQ(hint_of(GetParam().pack("")),
+            "a file whose name ends in .gz, .zst, .bz2 or .xz is decompressed");
+  const bool is_gzip = GetParam().pack == gzip;
+  const std::string other = is_gzip ? xz(text_) : gzip(text_);
+  EXPECT_TRUE(outcome_of(other).ends_with(fmt::format(
+      "damaged: it begins as {} does, whatever its name says", is_gzip ? "xz" : "gzip")))
+      << outcome_of(other);
+  EXPECT_TRUE(outcome_of(text_).ends_with(
+      fmt::format("damaged: it does not begin as {} does", GetParam().name)));
+}
+
 TEST_P(CompressedTest, AnEmptyFileHasNoRecords) {
   EXPECT_EQ(outcome_of(""), "none");
   EXPECT_EQ(outcome_of(GetParam().pack("")), "none");
@@ -86,8 +118,64 @@ TEST_P(CompressedTest, ADamagedFileIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CompressedTest,
-                         testing::Values(Codec{"gzip", gzip, ".gz"}, Codec{"zstd", zstd, ".zst"}),
+                         testing::Values(Codec{"gzip", gzip, ".gz"}, Codec{"zstd", zstd, ".zst"},
+                                         Codec{"bzip2", bzip2, ".bz2"}, Codec{"xz", xz, ".xz"}),
                          [](const auto& codec) { return codec.param.name; });
+
+using WindowTest = DataTest;
+
+TEST_F(WindowTest, LongWindowsOfZstdAreRead) {
+  for (const unsigned log : {20U, 27U, 28U, 30U, 31U}) {
+    const std::string content =
+        zstd_with_window("1\ta b\n2\tc\n", log) + zstd_with_window("3\ta\n", 28);
+    const auto source =
+        *decompressed(*open_source(folder_.write("long", content), {}), "long.zst", 4ULL << 30U);
+    std::array<std::byte, 64> some{};
+    std::string text;
+    for (;;) {
+      const auto count = source->read(some);
+      ASSERT_TRUE(count) << count.error().message;
+      if (*count == 0) break;
+      text += as_text(std::span(some).first(*count));
+    }
+    EXPECT_EQ(text, "1\ta b\n2\tc\n3\ta\n") << log;
+  }
+  options_.share.files = {folder_.write("long.zst", zstd_with_window("1\ta b\n2\tc\n", 28))};
+  EXPECT_EQ(read_all().size(), 2U);
+}
+
+TEST_F(WindowTest, AWindowLargerThanTheMemoryIsNamed) {
+  const auto open = [&](unsigned log, std::uint64_t memory_max) {
+    const std::string path = folder_.write("long", zstd_with_window("1\ta\n", log));
+    return *decompressed(*open_source(path, {}), "long.zst", memory_max);
+  };
+  std::array<std::byte, 16> some{};
+  constexpr std::uint64_t kMiB = 1U << 20U;
+  const auto first = open(29, 600 * kMiB);
+  EXPECT_TRUE(first->read(some));
+  // The memory is that of all files together.
+  const auto refused = open(28, 600 * kMiB)->read(some);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kResource);
+  EXPECT_EQ(refused.error().message,
+            "long.zst: to decompress it takes a window of 268 MB (--long), and all files that are "
+            "read at once may take 629 MB on this machine");
+  EXPECT_NE(refused.error().hint.find("without --long"), std::string::npos);
+  EXPECT_TRUE(open(27, 600 * kMiB)->read(some));
+  EXPECT_FALSE(open(31, kMiB)->read(some));
+}
+
+TEST_F(WindowTest, AFrameOfOneSegmentTakesItsOwnSize) {
+  std::string frame("\x28\xb5\x2f\xfd\xa0", 5);
+  frame += std::string("\x00\x00\x00\x40", 4);  // 1 GiB
+  frame += std::string(20, '\0');
+  const std::string path = folder_.write("long", frame);
+  const auto source = *decompressed(*open_source(path, {}), "long.zst", 600U << 20U);
+  std::array<std::byte, 16> some{};
+  const auto refused = source->read(some);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("a window of 1.1 GB"), std::string::npos);
+}
 
 }  // namespace
 }  // namespace paddle::data

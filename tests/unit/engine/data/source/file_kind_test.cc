@@ -1,0 +1,59 @@
+#include "engine/data/source/file_kind.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace paddle::data {
+namespace {
+
+std::string kind_of(std::string_view head) {
+  const Status text = check_is_text(head);
+  return text ? "text" : text.error().message;
+}
+
+TEST(FileKind, TextIsText) {
+  for (const char* const text :
+       {"", "1", "1 2:3\n", "BZhang is a name", "BZh9 1:2", "ORCHESTRA\n", "PAR1,x\n", "ARROW1\n",
+        "PK\n", "\xef\xbb\xbfname,age\n", "\xff", "{\"a\": 1}\n"}) {
+    EXPECT_EQ(kind_of(text), "text") << text;
+  }
+  EXPECT_EQ(kind_of(std::string_view("a b\0 b\n", 7)), "text");
+}
+
+TEST(FileKind, TextOfSixteenBitsIsNamed) {
+  for (const std::string_view head :
+       {std::string_view("\xff\xfe"
+                         "1\0,\0",
+                         6),
+        std::string_view("\xfe\xff\0"
+                         "1\0,",
+                         6),
+        std::string_view("1\0,\0", 4), std::string_view("\0001\0,", 4)}) {
+    EXPECT_EQ(kind_of(head), "it is UTF-16 text");
+  }
+  EXPECT_NE(check_is_text("\xff\xfe").error().hint.find("iconv -f UTF-16 -t UTF-8"),
+            std::string::npos);
+}
+
+TEST(FileKind, FilesOfOtherProgramsAreNamed) {
+  EXPECT_EQ(kind_of(std::string_view("PK\x03\x04\x14\0\0\0", 8)),
+            "it is a zip archive, as .xlsx and .npz files are, not lines of text");
+  EXPECT_EQ(kind_of(std::string_view("PAR1\x15\0\x15", 7)),
+            "it is a Parquet file, not lines of text");
+  EXPECT_EQ(kind_of(std::string_view("\x93NUMPY\x01\0v\0", 10)),
+            "it is an array of numpy's, not lines of text");
+  EXPECT_EQ(kind_of(std::string_view("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", 10)),
+            "it is a spreadsheet of old Excel, not lines of text");
+  EXPECT_EQ(kind_of("\x04\x22\x4d\x18 and more"), "it is compressed by lz4, not lines of text");
+  EXPECT_EQ(kind_of("\x1f\x9d\x90"), "it is compressed by compress, not lines of text");
+  std::string tar("train.csv");
+  tar.resize(257, '\0');
+  EXPECT_EQ(kind_of(tar + "ustar  "), "it is a tar archive, not lines of text");
+  EXPECT_EQ(kind_of(std::string(257, 'x') + "ustar"), "text");
+  EXPECT_EQ(kind_of(std::string_view("SQLite format 3\0", 16)),
+            "it is a database of SQLite, not lines of text");
+}
+
+}  // namespace
+}  // namespace paddle::data
