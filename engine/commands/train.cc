@@ -201,6 +201,7 @@ Status train(trainer::TrainOptions options) {
   PADDLE_TRY_STATUS(check_figures(job, model));
   PADDLE_TRY_STATUS(trainer::keep_on_card(job, model, options));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
+  loop.train_data.rules = loop.test_data.rules = model.rules();
   const TimePoint begun = trainer::KeptPush::first_begin(memory, SteadyClock().now());
   if (job.train.time_max) loop.ends_at = begun + *job.train.time_max;
   PADDLE_TRY_STATUS(prepare_save_folder(options));

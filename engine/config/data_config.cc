@@ -23,6 +23,7 @@ constexpr std::int64_t kPipeTimeoutMax = std::int64_t{7} * 24 * 3600;  // second
 constexpr std::array<std::string_view, 2> kBadRecords{"fail", "skip"};
 
 constexpr std::int64_t kNgramMax = 64;
+constexpr std::size_t kLabelsMax = 1U << 16U;
 constexpr std::int64_t kSlotWidthMax = 1 << 16;  // floats
 constexpr std::array<std::string_view, 2> kLabels{"id", "float"};
 constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};  // npz's too
@@ -37,6 +38,21 @@ char read_character(TomlTable& table, std::string_view key, char fallback) {
   if (good && text[0] != 0) return text[0];
   table.fail(key, fmt::format("'{}' must be one character, not a quote or a line end", key));
   return fallback;
+}
+
+// Names of classes, each once.
+std::vector<std::string> read_labels(TomlTable& table) {
+  std::vector<std::string> labels = table.words("labels");
+  std::set<std::string> seen;
+  for (const std::string& label : labels) {
+    if (label.empty()) table.fail("labels", "a label is empty");
+    if (!seen.insert(label).second)
+      table.fail("labels", fmt::format("the label '{}' is there twice", label));
+  }
+  if (table.has("labels") && labels.empty()) table.fail("labels", "'labels' is empty");
+  if (labels.size() > kLabelsMax)
+    table.fail("labels", fmt::format("there are {} labels, at most {}", labels.size(), kLabelsMax));
+  return labels;
 }
 
 SlotType slot_type(std::string_view word) {
@@ -87,6 +103,11 @@ void read_slots(TomlTable& data, DataConfig& config) {
       }
       if (config.format == "multislot") slot.used = table.boolean("used", true);
     }
+    slot.labels = read_labels(table);
+    if (!slot.labels.empty() && slot.type != SlotType::kId && slot.type != SlotType::kIds) {
+      table.fail("labels", "'labels' number the values of a slot of ids",
+                 "with type = \"id\" each of them is a class");
+    }
     if (!slot.name.empty() && !names.insert(slot.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", slot.name));
     }
@@ -108,13 +129,14 @@ std::vector<SlotConfig> declared_slots(const DataConfig& data) {
     if (!slot.used) continue;
     slots.push_back({.name = slot.name,
                      .width = slot.type == SlotType::kFloat ? slot.width : 0,
-                     .many = slot.has_many_ids()});
+                     .many = slot.has_many_ids(),
+                     .labels = slot.labels});
   }
   return slots;
 }
 
 SlotConfig label_slot(const DataConfig& data) {
-  return {.name = "label", .width = data.float_label ? 1U : 0U};
+  return {.name = "label", .width = data.float_label ? 1U : 0U, .labels = data.labels};
 }
 
 void read_ngram(TomlTable& data, DataConfig& config) {
@@ -131,16 +153,21 @@ std::vector<SlotConfig> ngram_slots(const DataConfig& data) {
   return slots;
 }
 
-void read_bow(TomlTable& data, DataConfig& /*config*/) {
+void read_bow(TomlTable& data, DataConfig& config) {
   require(data, "dictionary", "format 'bow'");
+  config.labels = read_labels(data);
 }
 
-std::vector<SlotConfig> bow_slots(const DataConfig& /*data*/) {
-  return {{.name = "words", .many = true}, {.name = "label"}};
+std::vector<SlotConfig> bow_slots(const DataConfig& data) {
+  return {{.name = "words", .many = true}, label_slot(data)};
 }
 
 void read_libsvm(TomlTable& data, DataConfig& config) {
   config.float_label = data.choice("label", "id", kLabels) == "float";
+  config.labels = read_labels(data);
+  if (config.float_label && !config.labels.empty())
+    data.fail("labels", "'labels' do not go with label = \"float\"",
+              "the label is a class or a number");
   read_buckets(data, config);
 }
 
@@ -161,6 +188,7 @@ void read_csv(TomlTable& data, DataConfig& config) {
   config.columns = data.strings("columns");
   config.delimiter = read_character(data, "delimiter", config.delimiter);
   config.has_header = data.boolean("header", false);
+  config.trim = data.boolean("trim", config.trim);
   std::set<std::string> names;
   for (const std::string& name : config.columns) {
     if (!names.insert(name).second) {

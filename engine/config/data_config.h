@@ -29,6 +29,8 @@ struct DataSlotConfig {
   bool used = true;                         // multislot: false drops its values
   std::vector<std::uint32_t> columns = {};  // csv: indexes into DataConfig::columns
   char separator = 0;  // csv: between the ids of one field; 0: a field is one id
+  // kId, kIds: names that stand in the data for the ids 0, 1, ...; empty: the ids themselves.
+  std::vector<std::string> labels = {};
 
   bool is_hashed() const { return type == SlotType::kHash || type == SlotType::kHashes; }
   bool has_many_ids() const {
@@ -49,7 +51,9 @@ struct DataConfig {
   std::vector<std::string> columns;   // csv: every column in the order of the file
   char delimiter = ',';               // csv
   bool has_header = false;            // csv: the first line of each file names the columns
+  bool trim = true;                   // csv: blanks around a field are not part of it
   bool float_label = false;           // libsvm, criteo: the label is a float, else an id
+  std::vector<std::string> labels;    // bow, libsvm, criteo: of the slot "label", as of a slot
   std::uint64_t buckets = 0;  // libsvm, csv, jsonl, criteo: modulus of indexes and hashes; 0: none
 
   std::vector<std::string> command;        // lists and reads objects, which are then the data files
@@ -69,6 +73,7 @@ struct SlotConfig {
   std::uint32_t width = 0;  // floats of each example; 0: ids, one or any number of them
   bool many = false;        // any number of ids
   bool weighted = false;    // each id has a weight
+  std::vector<std::string> labels = {};  // names of the ids 0, 1, ...; empty: they have none
 };
 
 // The slots that layers can read, in the order of nn::Batch.

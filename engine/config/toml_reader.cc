@@ -127,6 +127,23 @@ std::vector<std::string> TomlTable::strings(std::string_view key) {
   return values;
 }
 
+std::vector<std::string> TomlTable::words(std::string_view key) {
+  constexpr std::string_view kWanted = "an array of strings and whole numbers";
+  std::vector<std::string> values;
+  const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
+  if (array == nullptr) return values;
+  for (const toml::node& element : *array) {
+    if (const auto* const text = element.as_string()) {
+      values.push_back(text->get());
+    } else if (const auto* const number = element.as_integer()) {
+      values.push_back(fmt::format("{}", number->get()));
+    } else {
+      document_->add_wrong_type(element, key, kWanted);
+    }
+  }
+  return values;
+}
+
 TomlTable TomlTable::table(std::string_view key) {
   auto* const below = look_up_as<toml::table>(*document_, index_, key, "a table");
   const OpenTable& opened = document_->open[index_];

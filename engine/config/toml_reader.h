@@ -48,6 +48,8 @@ class TomlTable {
                 double max = std::numeric_limits<double>::max());
   bool boolean(std::string_view key, bool fallback);
   std::vector<std::string> strings(std::string_view key);
+  // The same of an array in which whole numbers stand for their digits: ["no", 1].
+  std::vector<std::string> words(std::string_view key);
   TomlTable table(std::string_view key);                // empty when absent
   std::vector<TomlTable> tables(std::string_view key);  // [[key]]; empty when absent
 

@@ -12,9 +12,13 @@ ChunkParser::ChunkParser(const DatasetOptions& options, const Dictionary& dictio
                          std::uint32_t pass)
     : options_(options),
       has_lines_(options.data.format != "npz"),
+      rules_(options.data, options.rules),
       format_(has_lines_ ? make_format(options.data, dictionary) : nullptr),
       trainers_(options.share.records_split ? options.num_trainers : 1),
-      stream_(hash_combine(hash_combine(options.seed, stable_hash("global shuffle")), pass)) {}
+      stream_(hash_combine(hash_combine(options.seed, stable_hash("global shuffle")), pass)) {
+  for (const config::DataSlotConfig& slot : options.data.slots)
+    class_names_.emplace_back(slot.labels);
+}
 
 void ChunkParser::parse(const Chunk& chunk, RecordBlock& block) {
   block.clear();
@@ -51,6 +55,17 @@ std::string ChunkParser::hint(std::uint64_t number, const std::string& of_field)
          "[data] on_bad_record = \"skip\" leaves such records out and counts them";
 }
 
+Status ChunkParser::check_records(std::size_t first, RecordBlock& block) const {
+  if (rules_.empty()) return {};
+  for (const RecordBlock::Extent& record : std::span(block.records).subspan(first)) {
+    if (Status good = rules_.check(block.view(record)); !good) {
+      block.records.resize(first);
+      return good;
+    }
+  }
+  return {};
+}
+
 Status ChunkParser::bad_record(const Chunk& chunk, std::uint64_t number,
                                const RecordBlock::Extent& begin, Error error,
                                RecordBlock& block) const {
@@ -76,10 +91,12 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
     }
     if (!takes(chunk.begin.file, number)) continue;
     const RecordBlock::Extent begin = block.end();
+    const std::size_t first = block.records.size();
     Status parsed =
         chunk.is_too_long
             ? Status(Error{Errc::kData, fmt::format("a line of over {} bytes", kLineBytesMax), ""})
             : format_->parse(*line, block);
+    if (parsed) parsed = check_records(first, block);
     if (parsed) continue;
     PADDLE_TRY_STATUS(bad_record(chunk, number, begin, std::move(parsed).error(), block));
   }
@@ -91,7 +108,9 @@ Status ChunkParser::parse_numbers(const Chunk& chunk, RecordBlock& block) const 
     const std::uint64_t number = chunk.begin.line + record;
     if (!takes(chunk.begin.file, number)) continue;
     const RecordBlock::Extent begin = block.end();
-    Status parsed = append_numbers(options_.data, chunk, record, block);
+    const std::size_t first = block.records.size();
+    Status parsed = append_numbers(options_.data, class_names_, chunk, record, block);
+    if (parsed) parsed = check_records(first, block);
     if (parsed) continue;
     PADDLE_TRY_STATUS(bad_record(chunk, number, begin, std::move(parsed).error(), block));
   }

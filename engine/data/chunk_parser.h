@@ -5,6 +5,7 @@
 
 #include "engine/data/chunk_reader.h"
 #include "engine/data/dataset.h"
+#include "engine/data/record_rules.h"
 #include "engine/data/records/format.h"
 
 namespace paddle::data {
@@ -22,6 +23,8 @@ class ChunkParser {
   bool takes(std::uint64_t file, std::uint64_t number) const;
   Error at(const Chunk& chunk, std::uint64_t number, Error error) const;
   std::string hint(std::uint64_t number, const std::string& of_field) const;
+  // Whether the records since `first` keep the rules.
+  Status check_records(std::size_t first, RecordBlock& block) const;
   Status bad_record(const Chunk& chunk, std::uint64_t number, const RecordBlock::Extent& begin,
                     Error error, RecordBlock& block) const;
   Status parse_lines(const Chunk& chunk, RecordBlock& block);
@@ -29,7 +32,9 @@ class ChunkParser {
 
   const DatasetOptions& options_;
   const bool has_lines_;
-  std::unique_ptr<Format> format_;  // of lines
+  const RecordRules rules_;
+  std::unique_ptr<Format> format_;       // of lines
+  std::vector<ClassNames> class_names_;  // by slot, of arrays
   std::uint64_t trainers_;
   std::uint64_t stream_;
 };

@@ -13,6 +13,7 @@
 #include "engine/data/record_cache.h"
 #include "engine/data/records/dictionary.h"
 #include "engine/nn/batch.h"
+#include "engine/nn/slot_rule.h"
 
 namespace paddle::data {
 
@@ -29,6 +30,8 @@ struct DatasetOptions {
   // Of these data alone, and not with data.global_shuffle. Filled by the first stream that reads a
   // whole pass; later ones read no file. None: every pass parses.
   std::shared_ptr<RecordCache> cache = {};
+  // A record that does not keep them is a bad one.
+  std::vector<nn::SlotRule> rules = {};
 };
 
 class BatchStream {

@@ -38,7 +38,7 @@ class KeyHash {
 void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) {
   hash.add(slots.size());
   for (const config::DataSlotConfig& slot : slots) {
-    const auto& [name, type, width, used, columns, separator] = slot;
+    const auto& [name, type, width, used, columns, separator, labels] = slot;
     hash.add(name);
     hash.add(static_cast<std::uint64_t>(type));
     hash.add(width);
@@ -46,6 +46,7 @@ void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) 
     hash.add(columns.size());
     for (const std::uint32_t column : columns) hash.add(column);
     hash.add(static_cast<std::uint64_t>(separator));
+    hash.add(labels);
   }
 }
 
@@ -53,8 +54,9 @@ void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) 
 // purpose.
 void add_data(const config::DataConfig& data, KeyHash& hash) {
   const auto& [train, test, format, dictionary, dictionary_size, ngram, slots, columns, delimiter,
-               has_header, float_label, buckets, command, pipe_command, pipe_timeout, threads,
-               files_at_once, global_shuffle, cache, cache_bytes_max, skip_bad_records] = data;
+               has_header, trim, float_label, labels, buckets, command, pipe_command, pipe_timeout,
+               threads, files_at_once, global_shuffle, cache, cache_bytes_max, skip_bad_records] =
+      data;
   hash.add(format);
   hash.add(dictionary);
   hash.add(dictionary_size);
@@ -63,13 +65,25 @@ void add_data(const config::DataConfig& data, KeyHash& hash) {
   hash.add(columns);
   hash.add(static_cast<std::uint64_t>(delimiter));
   hash.add(std::uint64_t{has_header});
+  hash.add(std::uint64_t{trim});
   hash.add(std::uint64_t{float_label});
+  hash.add(labels);
   hash.add(buckets);
   hash.add(command);
   hash.add(pipe_command);
   hash.add(files_at_once);
   hash.add(std::uint64_t{global_shuffle});
   hash.add(std::uint64_t{skip_bad_records});
+}
+
+void add_rules(const std::vector<nn::SlotRule>& rules, KeyHash& hash) {
+  hash.add(rules.size());
+  for (const nn::SlotRule& rule : rules) {
+    hash.add(rule.slot);
+    hash.add(rule.below);
+    hash.add(rule.except.value_or(rule.below));
+    hash.add(std::uint64_t{rule.is_single} + 2 * std::uint64_t{rule.is_binary});
+  }
 }
 
 // An object has only its name.
@@ -88,6 +102,7 @@ std::uint64_t pass_key(const DatasetOptions& options, std::uint32_t pass) {
   KeyHash hash;
   hash.add(pass);
   add_data(options.data, hash);
+  add_rules(options.rules, hash);
   hash.add(options.share.files.size());
   for (const std::string& file : options.share.files)
     add_file(file, !options.data.command.empty(), hash);

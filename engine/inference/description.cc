@@ -137,7 +137,8 @@ Status check_program(const snapshot::SnapshotReader& snapshot, const config::Job
 }  // namespace
 
 // {"format":"criteo","slots":[{"name":"label","type":"id"},{"name":"dense","type":"float",
-//  "width":13},{"name":"words","type":"ids"}]}; "weighted_ids" have a weight each.
+//  "width":13},{"name":"words","type":"ids"}]}; "weighted_ids" have a weight each, and "labels" are
+// the names of the ids 0, 1, ...
 JsonObject slots_json(const config::DataConfig& data) {
   JsonArray slots;
   for (const config::SlotConfig& slot : config::data_slots(data)) {
@@ -149,6 +150,9 @@ JsonObject slots_json(const config::DataConfig& data) {
                                                   : "id";
     fields.add("type", type);
     if (slot.width > 0) fields.add("width", slot.width);
+    JsonArray labels;
+    for (const std::string& label : slot.labels) labels.add(label);
+    if (!slot.labels.empty()) fields.add("labels", labels);
     slots.add(fields);
   }
   return JsonObject().add("format", data.format).add("slots", slots);

@@ -102,6 +102,7 @@ Result<PredictResult> predict_records(const snapshot::SnapshotReader& snapshot,
   data.data.global_shuffle = false;
   PADDLE_TRY(const Predictor predictor,
              Predictor::build(description.job, options.layer, options.format));
+  data.rules = predictor.rules();
   PADDLE_TRY(const Parameters parameters, Parameters::load(snapshot, predictor.parameters()));
   const auto stream = data::open_pass(data, description.dictionary, 0);
   OrderedWork all(*stream, write);

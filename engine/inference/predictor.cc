@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/json.h"
 #include "base/named_rows.h"
 #include "engine/config/layer_keys.h"
 #include "engine/kernels/cross_entropy.h"
@@ -36,9 +37,33 @@ void add_values(fmt::memory_buffer& to, std::span<const T> values, LineFormat fo
   if (in_brackets) to.push_back(']');
 }
 
-// Of several labels of one record: "1 7" in csv, [1,7] in JSON.
-void add_label(fmt::memory_buffer& to, const nn::Slot& slot, std::size_t width, std::size_t record,
-               LineFormat format) {
+// A text as a field of csv, in quotes if it needs them, or as a JSON string.
+void add_text(fmt::memory_buffer& to, const std::string& text, LineFormat format) {
+  if (format == LineFormat::kJson) return add(to, json_text(text));
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return add(to, text);
+  to.push_back('"');
+  for (const char c : text) {
+    if (c == '"') to.push_back('"');
+    to.push_back(c);
+  }
+  to.push_back('"');
+}
+
+// Names of classes as a line has them, as add_values() has numbers.
+void add_names(fmt::memory_buffer& to, std::span<const std::uint64_t> ids,
+               const std::vector<std::string>& names, LineFormat format, bool is_list) {
+  const bool in_brackets = format == LineFormat::kJson && is_list;
+  if (in_brackets) to.push_back('[');
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) to.push_back(format == LineFormat::kJson ? ',' : ' ');
+    add_text(to, ids[i] < names.size() ? names[ids[i]] : fmt::format("{}", ids[i]), format);
+  }
+  if (in_brackets) to.push_back(']');
+}
+
+// Several labels of one record are "1 7" in csv, [1,7] in JSON.
+void add_label(fmt::memory_buffer& to, const nn::Slot& slot, std::size_t width,
+               const std::vector<std::string>& names, std::size_t record, LineFormat format) {
   const char separator = format == LineFormat::kJson ? ',' : ' ';
   if (width > 0) {
     const auto values = std::span(slot.values).subspan(record * width, width);
@@ -47,8 +72,9 @@ void add_label(fmt::memory_buffer& to, const nn::Slot& slot, std::size_t width, 
   const bool is_list = !slot.offsets.empty();
   const std::size_t first = is_list ? slot.offsets[record] : record;
   const std::size_t count = is_list ? slot.offsets[record + 1] - first : 1;
-  add_values<std::uint64_t>(to, std::span(slot.ids).subspan(first, count), format, separator,
-                            is_list);
+  const std::span<const std::uint64_t> ids = std::span(slot.ids).subspan(first, count);
+  if (!names.empty()) return add_names(to, ids, names, format, is_list);
+  add_values<std::uint64_t>(to, ids, format, separator, is_list);
 }
 
 }  // namespace
@@ -97,6 +123,7 @@ Result<Predictor> Predictor::build(const config::JobConfig& job, const std::stri
   if (label != slots.end()) {
     predictor.label_slot_ = label - slots.begin();
     predictor.label_width_ = label->width;
+    predictor.class_names_ = label->labels;
   }
   return predictor;
 }
@@ -159,7 +186,8 @@ void Predictor::add_line(const nn::Batch& batch, std::size_t record, Scratch& sc
   if (is_json) lines.push_back('{');
   if (with_labels_) {
     add(lines, is_json ? "\"label\":" : "");
-    if (label_slot_) add_label(lines, batch.slots[*label_slot_], label_width_, record, format_);
+    if (label_slot_)
+      add_label(lines, batch.slots[*label_slot_], label_width_, class_names_, record, format_);
     lines.push_back(',');
   }
   scratch.scores.assign(outputs.begin(), outputs.end());
@@ -171,10 +199,17 @@ void Predictor::add_line(const nn::Batch& batch, std::size_t record, Scratch& sc
     if (scores.size() == 2) {
       scores = {kernels::sigmoid(scores[1] - scores[0])};  // as the evaluator auc has it
     } else {
-      const auto likeliest = std::ranges::max_element(outputs) - outputs.begin();
+      const auto likeliest =
+          static_cast<std::uint64_t>(std::ranges::max_element(outputs) - outputs.begin());
       kernels::softmax_rows(1, scores.size(), scores.data());
-      fmt::format_to(std::back_inserter(lines), "{}{},", is_json ? "\"class\":" : "", likeliest);
-      scores = {scores[static_cast<std::size_t>(likeliest)]};
+      add(lines, is_json ? "\"class\":" : "");
+      if (class_names_.empty()) {
+        fmt::format_to(std::back_inserter(lines), "{}", likeliest);
+      } else {
+        add_names(lines, {&likeliest, 1}, class_names_, format_, false);
+      }
+      lines.push_back(',');
+      scores = {scores[likeliest]};
     }
     name = "score";
   }

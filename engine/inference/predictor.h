@@ -7,7 +7,8 @@
 //   jsonl    {"label":1,"score":0.25}, {"label":[1,7],"scores":[0.5,0.25]},
 //            {"label":3,"class":7,"score":0.5}, {"label":1,"values":[0.5,-2]}
 //
-// Numbers are the shortest that read back as the same float32.
+// Numbers are the shortest that read back as the same float32. Where the label's slot names its
+// classes, labels and classes are those names.
 #pragma once
 
 #include <optional>
@@ -39,6 +40,9 @@ class Predictor {
                                  LineFormat format, bool with_labels = true);
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_.parameters(); }
+
+  // The conditions of the layers that run on records.
+  const std::vector<nn::SlotRule>& rules() const { return network_.rules(); }
 
   // Memory of one thread, kept from batch to batch.
   struct Scratch {
@@ -81,6 +85,7 @@ class Predictor {
   bool with_labels_ = true;
   std::optional<std::size_t> label_slot_;  // of the first cost
   std::size_t label_width_ = 0;            // in floats; 0: ids
+  std::vector<std::string> class_names_;   // of the label slot's classes; empty: numbers
   kernels::Compute compute_ = kernels::Compute::kFloat32;
 };
 

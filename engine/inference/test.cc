@@ -12,10 +12,11 @@ namespace paddle::inference {
 Result<TestResult> test_snapshot(const snapshot::SnapshotReader& snapshot,
                                  const ModelDescription& description, const std::string& folder,
                                  const std::string& glob) {
-  PADDLE_TRY(const data::DatasetOptions data, records_of(description.job, folder, glob));
+  PADDLE_TRY(data::DatasetOptions data, records_of(description.job, folder, glob));
   config::JobConfig job = description.job;
   job.train.device = config::TrainDevice::kCpu;  // wherever it was trained
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
+  data.rules = model.rules();
   PADDLE_TRY(const Parameters parameters, Parameters::load(snapshot, model.parameters()));
   for (client::DenseParameter& one : model.dense())
     std::ranges::copy(parameters.dense(one.parameter), one.value.begin());

@@ -15,6 +15,7 @@
 #include "engine/config/job_config.h"
 #include "engine/kernels/activation.h"
 #include "engine/nn/layer.h"
+#include "engine/nn/slot_rule.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::nn {
@@ -82,6 +83,8 @@ class Builder {
   const config::SlotConfig& slot_config(std::size_t slot) const { return slots_[slot]; }
   // Index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
+  // Of the layer being built.
+  void add_rule(SlotRule rule) { rules_.push_back(std::move(rule)); }
   // Value of the key 'activation'; identity when absent.
   Result<const kernels::Activation*> activation() const;
   // Configuration of a layer; without a name for a data slot.
@@ -101,6 +104,7 @@ class Builder {
   std::vector<std::unique_ptr<Layer>> take_layers() { return std::move(layers_); }
   std::vector<wire::ParameterSpec> take_parameters() { return parameters_.take(); }
   std::vector<std::uint64_t> take_vocabularies() { return parameters_.take_vocabularies(); }
+  std::vector<SlotRule> take_rules() { return std::move(rules_); }
 
  protected:
   const std::vector<config::LayerConfig>& configs_;
@@ -112,6 +116,7 @@ class Builder {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<std::uint32_t> consumers_;
   ParameterList parameters_;
+  std::vector<SlotRule> rules_;
 };
 
 // ", did you mean 'x'?", or "" when no candidate is near.

@@ -15,6 +15,7 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
   }
   Labels labels;
   labels.owner_ = builder.subject();
+  labels.layer_ = config.name;
   labels.name_ = config.label;
   labels.width_ = width;
   PADDLE_TRY(labels.slot_, builder.slot(config.label, "label", only_ids));
@@ -25,6 +26,43 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
         fmt::format("label '{}' has {} floats, the input {} outputs", config.label, floats, width));
   }
   return labels;
+}
+
+Status Labels::check_names(const Builder& builder, std::size_t classes) const {
+  const std::size_t names = builder.slot_config(slot_).labels.size();
+  if (names <= classes) return {};
+  return builder.error(
+      fmt::format("slot '{}' has {} labels, and the input has outputs for {}", name_, names,
+                  classes),
+      fmt::format("give the layer '{}' size = {}", builder.config().inputs.front(), names));
+}
+
+Result<SlotRule> Labels::class_rule(const Builder& builder) const {
+  PADDLE_TRY_STATUS(check_names(builder, width_));
+  SlotRule rule = number_rule();
+  rule.below = width_;
+  return rule;
+}
+
+Result<SlotRule> Labels::binary_rule(const Builder& builder) const {
+  SlotRule rule = number_rule();
+  rule.is_binary = are_floats_;
+  rule.is_single = !are_floats_ && width_ == 1;
+  rule.below = are_floats_ ? 0 : std::max<std::size_t>(width_, 2);
+  if (!are_floats_) PADDLE_TRY_STATUS(check_names(builder, rule.below));
+  return rule;
+}
+
+SlotRule Labels::number_rule() const {
+  return {.layer = layer_,
+          .subject = owner_,
+          .slot_name = name_,
+          .slot = slot_,
+          .is_label = true,
+          .is_single = !are_floats_,
+          .below = 0,
+          .except = {},
+          .is_binary = false};
 }
 
 Error Labels::error(std::string message, std::string hint) const {

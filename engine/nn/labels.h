@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "engine/nn/run.h"
+#include "engine/nn/slot_rule.h"
 
 namespace paddle::nn {
 
@@ -17,6 +18,12 @@ class Labels {
   // The key 'label' of the layer or evaluator being built, for an input of `width`. kUsage: it is
   // missing, a float slot of another width, or a float slot despite `only_ids`.
   static Result<Labels> make(const Builder& builder, std::size_t width, bool only_ids = false);
+
+  // Conditions on the slot for class_of(), binary() and numbers(), which check them again.
+  // kUsage: the slot has more names of classes than the input has outputs.
+  Result<SlotRule> class_rule(const Builder& builder) const;
+  Result<SlotRule> binary_rule(const Builder& builder) const;
+  SlotRule number_rule() const;
 
   bool are_floats() const { return are_floats_; }
   // Class of an example: the only id of a slot of ids. kData: there is not one, or it is not below
@@ -29,10 +36,11 @@ class Labels {
   Status numbers(const Run& run, std::size_t example, float* out) const;
 
  private:
+  Status check_names(const Builder& builder, std::size_t classes) const;
   Error error(std::string message, std::string hint = "") const;
   Result<std::uint64_t> only_id(const Run& run, std::size_t example) const;
 
-  std::string owner_;  // for messages
+  std::string owner_, layer_;  // for messages
   std::string name_;
   std::size_t slot_ = 0;
   std::size_t width_ = 0;

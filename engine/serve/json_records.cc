@@ -42,6 +42,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
     slot.is_read = std::ranges::any_of(job.layers, [&](const config::LayerConfig& layer) {
       return std::ranges::find(layer.inputs, config.name) != layer.inputs.end();
     });
+    slot.classes = data::ClassNames(config.labels);
     if (is_hashed(job.data, config.name)) slot.hash.emplace(config.name, job.data.buckets);
     slots_.push_back(std::move(slot));
   }
@@ -107,6 +108,11 @@ Status JsonRecords::add_ids(const Slot& slot, const JsonValue* value,
 
 Status JsonRecords::add_id(const Slot& slot, const JsonValue& value,
                            data::RecordBlock& block) const {
+  if (!slot.classes.empty() && (value.is_text() || value.is_number() || value.is_bool())) {
+    const std::string other = value.is_text() ? "" : value.shown();
+    return slot.classes.parse(value.is_text() ? value.text() : other,
+                              fmt::format("'{}':", slot.config.name), block.ids.emplace_back());
+  }
   if (const auto id = value.whole()) {
     block.ids.push_back(index_buckets_ > 0 && slot.config.weighted ? *id % index_buckets_ : *id);
     return {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/config/job_config.h"
+#include "engine/data/records/class_names.h"
 #include "engine/data/records/dictionary.h"
 #include "engine/data/records/fields.h"
 #include "engine/data/records/json_reader.h"
@@ -31,6 +32,7 @@ class JsonRecords {
     config::SlotConfig config;
     bool is_read = false;                     // by a layer, but for its label
     std::optional<data::SlotHash> hash = {};  // of texts that the format hashes
+    data::ClassNames classes = {};            // of the ids, where they have names
   };
 
   Status add_record(data::RecordBlock& block) const;

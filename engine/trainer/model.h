@@ -35,6 +35,8 @@ class Model {
   std::optional<device::Lane> lane() const { return executor_->lane(); }
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
+  // The conditions of the network on records.
+  const std::vector<nn::SlotRule>& rules() const { return network_->rules(); }
   std::span<const std::uint64_t> vocabularies() const { return network_->vocabularies(); }
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given
   // to prepare(). Those of the batch before are left as they are: a push may still read them.

@@ -95,6 +95,7 @@ class Literal {
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
       if (error != std::errc()) return {};
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+      take('L');  // as Python 2 wrote a long one
       shape.push_back(size);
       if (!take(',') && !rest_.starts_with(')')) return {};
     }

@@ -121,8 +121,6 @@ Status NpzReader::open_slot(const config::DataSlotConfig& config) {
   Slot slot;
   PADDLE_TRY(slot.values, open_array(config.name));
   const Array& values = slot.values;
-  if (config.type != config::SlotType::kFloat && !is_whole_number(values.header.type))
-    return at(values, {Errc::kData, "it is of floats, and ids are whole numbers"});
   const std::string offsets = config.name + std::string(kOffsets);
   std::uint64_t rows = values.rows;
   if (config.has_many_ids() && archive_->members().contains(offsets + std::string(kSuffix))) {

@@ -1,4 +1,5 @@
-#include <charconv>
+#include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -16,7 +17,7 @@ constexpr std::size_t kFields = 1 + config::kCriteoIntegers + config::kCriteoCat
 // missing one 0; "missing" is a category of its own.
 class Criteo final : public Format {
  public:
-  explicit Criteo(const config::DataConfig& data) : float_label_(data.float_label) {
+  explicit Criteo(const config::DataConfig& data) : label_(data) {
     for (std::uint32_t i = 1; i <= config::kCriteoCategories; ++i) {
       hashes_.emplace_back(fmt::format("C{}", i), data.buckets);
     }
@@ -25,11 +26,9 @@ class Criteo final : public Format {
   Status parse(std::string_view line, RecordBlock& block) override {
     if (line.empty()) return {};
     const auto tabs = static_cast<std::size_t>(std::count(line.begin(), line.end(), '\t'));
-    if (tabs + 1 != kFields) {
-      return Error{Errc::kData, fmt::format("{} fields, not {}", tabs + 1, kFields)};
-    }
+    if (tabs + 1 != kFields) return wrong_count(tabs + 1);
     const RecordBlock::Extent begin = block.end();
-    PADDLE_TRY_STATUS(append_label(take_field(line, '\t'), float_label_, block));
+    PADDLE_TRY_STATUS(label_.append_signed(take_field(line, '\t'), block));
     for (std::uint32_t i = 1; i <= config::kCriteoIntegers; ++i) {
       PADDLE_TRY_STATUS(append_integer(take_field(line, '\t'), i, block));
     }
@@ -39,18 +38,27 @@ class Criteo final : public Format {
   }
 
  private:
-  static Status append_integer(std::string_view text, std::uint32_t number, RecordBlock& block) {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [at, error] = std::from_chars(text.data(), end, value);
-    if (!text.empty() && (error != std::errc() || at != end)) {
-      return wrong_field(fmt::format("I{}", number), text, "a whole number");
+  static Error wrong_count(std::size_t fields) {
+    Error wrong{Errc::kData, fmt::format("{} fields, not {}", fields, kFields)};
+    if (fields + 1 == kFields) {
+      wrong.message += ": the label is missing, as in the challenge's test.txt";
+      wrong.hint = "any label will do for predictions: sed 's/^/0\\t/' OLD >NEW";
     }
-    block.values.push_back(value <= 0 ? 0.0F : logarithm(static_cast<std::uint64_t>(value) + 1));
+    return wrong;
+  }
+
+  static Status append_integer(std::string_view text, std::uint32_t number, RecordBlock& block) {
+    // The largest one is as it was for whole numbers with a sign.
+    constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+    const bool is_negative = text.starts_with('-');
+    std::uint64_t size = 0;
+    if (!text.empty() && (!read_whole(text.substr(is_negative ? 1 : 0), size) || size > kMax))
+      return wrong_field(fmt::format("I{}", number), text, "a whole number");
+    block.values.push_back(is_negative || size == 0 ? 0.0F : logarithm(size + 1));
     return {};
   }
 
-  bool float_label_;
+  LabelReader label_;
   std::vector<SlotHash> hashes_;
 };
 

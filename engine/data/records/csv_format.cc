@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "engine/data/records/class_names.h"
 #include "engine/data/records/fields.h"
 #include "engine/data/records/format.h"
 
@@ -55,13 +56,18 @@ void for_each_match(std::string_view text, char wanted, const Use& use) {
   }
 }
 
-// Lines of named columns. Fields may be quoted as in RFC 4180, but hold no line end. An empty float
-// is 0; an empty text has a hash of its own.
+// Lines of named columns. Fields may be quoted as in RFC 4180, but hold no line end. Blanks around
+// a field are no part of it, unless DataConfig::trim is false; in quotes they stay. Numbers may
+// have blanks around them in any case. An empty float is 0; an empty text has a hash of its own.
 class Csv final : public Format {
  public:
   explicit Csv(const config::DataConfig& data) : data_(data) {
     for (const config::DataSlotConfig& slot : data.slots) {
       hashes_.emplace_back(slot.name, data.buckets);
+      class_names_.emplace_back(slot.labels);
+    }
+    for (const char blank : {' ', '\t'}) {
+      if (blank != data.delimiter) blanks_ += blank;
     }
     for (const std::string& column : data.columns) {
       names_.push_back(fmt::format("column '{}':", column));
@@ -69,7 +75,7 @@ class Csv final : public Format {
   }
 
   Status parse(std::string_view line, RecordBlock& block) override {
-    if (line.empty()) return {};
+    if (is_blank_line(line)) return {};
     PADDLE_TRY_STATUS(split(line));
     const RecordBlock::Extent begin = block.end();
     for (std::size_t i = 0; i < data_.slots.size(); ++i) {
@@ -92,23 +98,63 @@ class Csv final : public Format {
  private:
   static constexpr std::size_t kHeaderShownBytes = 200;
   static constexpr std::string_view kIdHint =
-      "a label is a whole number (0 or 1), a text needs type = \"hash\"";
+      "an id, such as a label, is a whole number (0 or 1); classes with names, or not from 0 on, "
+      "need labels = [\"no\", \"yes\"] in their slot; other texts need type = \"hash\"";
+  static constexpr std::string_view kNumberHint =
+      "an empty field is read as 0; a text needs type = \"hash\"";
+
+  bool is_blank_line(std::string_view line) const {
+    return line.empty() || (data_.trim && line.find_first_not_of(blanks_) == line.npos);
+  }
+
+  std::string_view without_blanks(std::string_view field) const {
+    const std::size_t begin = std::min(field.find_first_not_of(blanks_), field.size());
+    return field.substr(begin, field.find_last_not_of(blanks_) + 1 - begin);
+  }
+  std::string_view trimmed(std::string_view field) const {
+    const auto may_be_blank = [](char c) { return c == ' ' || c == '\t'; };
+    if (!data_.trim || field.empty()) return field;
+    return may_be_blank(field.front()) || may_be_blank(field.back()) ? without_blanks(field)
+                                                                     : field;
+  }
 
   Status split(std::string_view line) {
     fields_.clear();
     if (line.find('"') == std::string_view::npos) {
       std::size_t begin = 0;
       for_each_match(line, data_.delimiter, [&](std::size_t end) {
-        fields_.push_back(line.substr(begin, end - begin));
+        fields_.push_back(trimmed(line.substr(begin, end - begin)));
         begin = end + 1;
       });
-      fields_.push_back(line.substr(begin));
+      fields_.push_back(trimmed(line.substr(begin)));
     } else {
       PADDLE_TRY_STATUS(split_quoted(line));
     }
-    if (fields_.size() == data_.columns.size()) return {};
-    return Error{Errc::kData,
-                 fmt::format("{} fields, not {}", fields_.size(), data_.columns.size())};
+    return fields_.size() == data_.columns.size() ? Status() : wrong_count(line);
+  }
+
+  // The likeliest mistakes: another delimiter, a table without its label, a delimiter at the end.
+  Error wrong_count(std::string_view line) const {
+    const std::size_t expected = data_.columns.size();
+    Error wrong{Errc::kData, fmt::format("{} fields, not {}", fields_.size(), expected)};
+    for (const char other : {',', ';', '\t', '|', ' '}) {
+      const auto count = static_cast<std::size_t>(std::ranges::count(line, other)) + 1;
+      if (other == data_.delimiter || expected == 1 || count != expected) continue;
+      wrong.message += fmt::format("; between '{}' there are {}",
+                                   other == '\t' ? "\\t" : std::string(1, other), count);
+      wrong.hint = fmt::format("set [data] delimiter = \"{}\"",
+                               other == '\t' ? "\\t" : std::string(1, other));
+      return wrong;
+    }
+    if (fields_.size() == expected + 1 && fields_.back().empty()) {
+      wrong.hint =
+          "the last field is empty: where a delimiter ends the lines, name one column more";
+    } else if (fields_.size() + 1 == expected) {
+      wrong.hint =
+          "[data] columns names every column; data for predictions has the label's too, with any "
+          "label";
+    }
+    return wrong;
   }
 
   // Appends each field without its quotes to unquoted_.
@@ -117,29 +163,42 @@ class Csv final : public Format {
     unquoted_.reserve(line.size());  // fields_ point into it
     for (std::size_t at = 0;;) {
       const std::size_t begin = unquoted_.size();
-      if (at < line.size() && line[at] == '"') {
-        for (++at;; ++at) {
-          if (at >= line.size()) return Error{Errc::kData, "a quote is not closed"};
-          if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
-          unquoted_ += line[at];
-        }
-        if (at < line.size() && line[at] != data_.delimiter) {
-          return Error{Errc::kData, "text follows a closing quote"};
-        }
+      const std::size_t mark =
+          data_.trim ? std::min(line.find_first_not_of(blanks_, at), line.size()) : at;
+      if (mark < line.size() && line[mark] == '"') {
+        at = mark;
+        PADDLE_TRY_STATUS(take_quoted(line, at));
+        fields_.push_back(std::string_view(unquoted_).substr(begin));
       } else {
         for (; at < line.size() && line[at] != data_.delimiter; ++at) unquoted_ += line[at];
+        fields_.push_back(trimmed(std::string_view(unquoted_).substr(begin)));
       }
-      fields_.push_back(std::string_view(unquoted_).substr(begin));
       if (at++ >= line.size()) return {};
     }
+  }
+
+  // Appends what is between the quotes to unquoted_, and goes on to the delimiter.
+  Status take_quoted(std::string_view line, std::size_t& at) {
+    for (++at;; ++at) {
+      if (at >= line.size()) {
+        return Error{Errc::kData,
+                     "a quote is not closed in this line, and a field has no line end inside",
+                     "replace line ends in fields by blanks, and a single quote by two"};
+      }
+      if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
+      unquoted_ += line[at];
+    }
+    if (data_.trim) at = std::min(line.find_first_not_of(blanks_, at), line.size());
+    if (at >= line.size() || line[at] == data_.delimiter) return {};
+    return Error{Errc::kData, "text follows a closing quote"};
   }
 
   Status parse_slot(std::size_t index, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
     const std::size_t first = block.ids.size();
+    const bool is_id = slot.type == SlotType::kId && slot.labels.empty();
     for (const std::uint32_t column : slot.columns) {
       std::string_view field = fields_[column];
-      const bool is_id = slot.type == SlotType::kId || slot.type == SlotType::kIds;
       std::uint64_t id = 0;
       if (is_id && read_short_id(field, id)) {
         block.ids.push_back(id);
@@ -155,7 +214,8 @@ class Csv final : public Format {
         continue;
       }
       while (!field.empty()) {
-        PADDLE_TRY_STATUS(parse_value(index, column, take_field(field, slot.separator), block));
+        const std::string_view part = trimmed(take_field(field, slot.separator));
+        PADDLE_TRY_STATUS(parse_value(index, column, part, block));
       }
     }
     if (slot.has_many_ids()) {
@@ -166,27 +226,27 @@ class Csv final : public Format {
 
   Status parse_value(std::size_t index, std::uint32_t column, std::string_view text,
                      RecordBlock& block) {
-    switch (data_.slots[index].type) {
-      case SlotType::kFloat:
-        if (text.empty()) {
-          block.values.push_back(0);
-          return {};
-        }
-        return parse_float(text, names_[column], block.values.emplace_back());
-      case SlotType::kHash:
-      case SlotType::kHashes:
-        block.ids.push_back(hashes_[index](text));
-        return {};
-      case SlotType::kId:
-      case SlotType::kIds:
-        break;
+    if (data_.slots[index].is_hashed()) {
+      block.ids.push_back(hashes_[index](text));
+      return {};
     }
+    text = without_blanks(text);
+    if (data_.slots[index].type == SlotType::kFloat) {
+      if (!text.empty())
+        return parse_float(text, names_[column], block.values.emplace_back(), kNumberHint);
+      block.values.push_back(0);
+      return {};
+    }
+    if (!class_names_[index].empty())
+      return class_names_[index].parse(text, names_[column], block.ids.emplace_back());
     return parse_id(text, names_[column], block.ids.emplace_back(), kIdHint);
   }
 
   const config::DataConfig& data_;
-  std::vector<SlotHash> hashes_;    // by slot
-  std::vector<std::string> names_;  // by column, for messages
+  std::vector<SlotHash> hashes_;         // by slot
+  std::vector<ClassNames> class_names_;  // likewise
+  std::vector<std::string> names_;       // by column, for messages
+  std::string blanks_;                   // those that are not the delimiter
   std::vector<std::string_view> fields_;
   std::string unquoted_;
 };

@@ -1,15 +1,56 @@
 #include "engine/data/records/fields.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 
 namespace paddle::data {
+namespace {
 
-constexpr std::size_t kShownBytes = 40;  // of a wrong field in a message
+constexpr std::size_t kShownBytes = 40;           // of a wrong field in a message
+constexpr double kExactMax = 9007199254740992.0;  // 2^53: a double has all whole numbers below
+constexpr std::array<std::string_view, 16> kMissing{
+    // as pandas reads them, and UCI's "?"
+    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN", "nan",     "-nan",
+    "null", "NULL", "None", "none", "nil",  "?",   "missing", "\\N"};
+
+// The reason why a text is no number: ": it stands for a missing value", or "".
+std::string_view oddity_of(std::string_view text) {
+  if (is_missing_value(text)) return ": it stands for a missing value";
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const std::string_view digits = text.substr(sign);
+  if (digits.starts_with("0x") || digits.starts_with("0X")) return ": it is hexadecimal";
+  const bool has_digits = text.find_first_of("0123456789") != text.npos;
+  if (has_digits && text.find_first_not_of("+-.,0123456789") == text.npos &&
+      text.find(',') != text.npos) {
+    return ": numbers are written with a point and without commas, as 1234.5";
+  }
+  return "";
+}
+
+// The digits of a whole number, from a point on: "3.000", or "3.000e+00" as numpy writes it.
+bool read_with_point(std::string_view text, std::size_t point, std::uint64_t digits,
+                     std::uint64_t& number) {
+  if (text.find_first_not_of('0', point + 1) == text.npos) {
+    number = digits;
+    return true;
+  }
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || at != end || !(value >= 0 && value <= kExactMax)) return false;
+  number = static_cast<std::uint64_t>(value);
+  return static_cast<double>(number) == value;
+}
+
+}  // namespace
 
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected) {
   const bool is_long = text.size() > kShownBytes;
@@ -18,26 +59,57 @@ Error wrong_field(std::string_view what, std::string_view text, std::string_view
                            is_long ? "..." : "", expected)};
 }
 
+bool is_missing_value(std::string_view text) {
+  return std::ranges::find(kMissing, text) != kMissing.end();
+}
+
+// A number with an exponent but no point is none: it is rather a text of hexadecimal digits.
+bool read_whole(std::string_view text, std::uint64_t& number) {
+  if (text.starts_with('-')) {
+    return text.size() > 1 && text[1] >= '0' && text[1] <= '9' &&
+           read_whole(text.substr(1), number) && number == 0;
+  }
+  if (text.starts_with('+')) text.remove_prefix(1);
+  std::uint64_t digits = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, digits);
+  if (error != std::errc()) return false;
+  if (at == end) {
+    number = digits;
+    return true;
+  }
+  return *at == '.' &&
+         read_with_point(text, static_cast<std::size_t>(at - text.data()), digits, number);
+}
+
 Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id,
                 std::string_view hint) {
-  if (read_short_id(text, id)) return {};
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, id);
-  if (error == std::errc() && at == end) return {};
+  if (read_short_id(text, id) || read_whole(text, id)) return {};
   Error wrong = wrong_field(what, text, "a whole number from 0 to 2^64-1");
+  wrong.message += oddity_of(text);
   wrong.hint = hint;
   return wrong;
 }
 
-Status parse_float(std::string_view text, std::string_view what, float& value) {
+Status parse_float(std::string_view text, std::string_view what, float& value,
+                   std::string_view hint) {
   if (read_short_float(text, value)) return {};
   const char* const end = text.data() + text.size();
   // from_chars() refuses a leading plus.
   const char* const begin =
       text.starts_with('+') && !text.starts_with("+-") ? text.data() + 1 : text.data();
   const auto [at, error] = std::from_chars(begin, end, value);
-  if (error == std::errc() && at == end && std::isfinite(value)) return {};
-  return wrong_field(what, text, "a finite number");
+  std::string_view why = oddity_of(text);
+  if (at == end && (error == std::errc() || error == std::errc::result_out_of_range)) {
+    // A number that is too small for a float32 is 0, or the nearest of the smallest.
+    if (error != std::errc()) value = std::strtof(std::string(begin, end).c_str(), nullptr);
+    if (std::isfinite(value)) return {};
+    if (why.empty() && error != std::errc()) why = ": a float32 has at most 3.4e38";
+  }
+  Error wrong = wrong_field(what, text, "a finite number");
+  wrong.message += why;
+  wrong.hint = hint;
+  return wrong;
 }
 
 }  // namespace paddle::data

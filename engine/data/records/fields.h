@@ -38,7 +38,10 @@ inline bool is_blank(std::string_view line) {
   return line.find_first_not_of(kBlanks) == std::string_view::npos;
 }
 
-constexpr std::string_view kLabelHint = "a label is a whole number (0 or 1)";
+constexpr std::string_view kLabelHint =
+    "a label is a whole number (0 or 1); classes with names, or not from 0 on, need [data] labels "
+    "= "
+    "[\"no\", \"yes\"]";
 
 // The error "the label '-1x' is not <expected>", shortened and safe to print.
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected);
@@ -104,12 +107,20 @@ inline bool read_short_float(std::string_view text, float& value) {
   return true;
 }
 
-// Parse a whole number from 0 to 2^64-1, or any finite float32, without blanks around it. `what`
-// names the field in a kData message.
-// `hint` says what the field should be.
+// Reads a whole number from 0 to 2^64-1, which may be written as a float: "7", "+7", "7.0",
+// "7.000e+00", "-0".
+bool read_whole(std::string_view text, std::uint64_t& number);
+
+// Parse such a number, or any finite float32, without blanks around it. What is too small for a
+// float32 is 0; what is too large is refused. `what` names the field in a kData message. `hint`
+// says what the field should be.
 Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id,
                 std::string_view hint = "");
-Status parse_float(std::string_view text, std::string_view what, float& value);
+Status parse_float(std::string_view text, std::string_view what, float& value,
+                   std::string_view hint = "");
+
+// Whether the text is one of those that stand for a value that is not known: "NA", "nan", "?".
+bool is_missing_value(std::string_view text);
 
 // Hash of texts to ids that is stable across builds and machines. The same text in two slots makes
 // two ids, so that slots can share a table. Ids are taken modulo `buckets` unless that is 0.

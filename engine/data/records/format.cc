@@ -29,12 +29,20 @@ std::unique_ptr<Format> make_format(const config::DataConfig& data, const Dictio
   return parser->make(data, dictionary);
 }
 
-Status append_label(std::string_view text, bool as_float, RecordBlock& block) {
-  if (as_float) return parse_float(text, "the label", block.values.emplace_back());
+Status LabelReader::append(std::string_view text, RecordBlock& block) const {
+  if (as_float_) return parse_float(text, "the label", block.values.emplace_back());
   std::uint64_t& label = block.ids.emplace_back(0);
-  if (text == "-1") return {};
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (!names_.empty()) return names_.parse(text, "the label", label);
   return parse_id(text, "the label", label, kLabelHint);
+}
+
+Status LabelReader::append_signed(std::string_view text, RecordBlock& block) const {
+  std::uint64_t size = 0;
+  const bool is_minus_one = !as_float_ && names_.empty() && text.starts_with('-') &&
+                            read_whole(text.substr(1), size) && size == 1;
+  if (!is_minus_one) return append(text, block);
+  block.ids.push_back(0);
+  return {};
 }
 
 }  // namespace paddle::data

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "engine/data/records/class_names.h"
 #include "engine/data/records/dictionary.h"
 #include "engine/data/records/record_block.h"
 
@@ -34,8 +35,19 @@ std::unique_ptr<Format> make_csv(const config::DataConfig& data, const Dictionar
 std::unique_ptr<Format> make_criteo(const config::DataConfig& data, const Dictionary& dictionary);
 std::unique_ptr<Format> make_jsonl(const config::DataConfig& data, const Dictionary& dictionary);
 
-// For libsvm and Criteo lines. Appends a float, or a class: a whole number from 0, where "+1" is 1
-// and "-1" is 0.
-Status append_label(std::string_view text, bool as_float, RecordBlock& block);
+// Reader of the label of a line of bow, libsvm or Criteo: a class, whose name `data.labels` has, or
+// a whole number from 0; or a float.
+class LabelReader {
+ public:
+  explicit LabelReader(const config::DataConfig& data)
+      : as_float_(data.float_label), names_(data.labels) {}
+  Status append(std::string_view text, RecordBlock& block) const;
+  // The same where "-1" is the class 0 of two, as it is for libsvm.
+  Status append_signed(std::string_view text, RecordBlock& block) const;
+
+ private:
+  bool as_float_;
+  ClassNames names_;
+};
 
 }  // namespace paddle::data

@@ -55,6 +55,25 @@ bool shorten_exponents_of_zero(std::string& text) {
   return is_shorter;
 }
 
+// The reason why the parser gave up at this place: ": NaN is not JSON, null is", or "".
+std::string_view oddity_at(std::string_view text, std::size_t place) {
+  const std::string_view blanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == text.npos) return "";
+  if (text[first] == '[') return ": records are an object a line, without [ ] around them";
+  if (text[first] != '{') return "";
+  const std::string_view rest = text.substr(std::min(place, text.size()));
+  if (rest.find_first_not_of(blanks) == rest.npos)
+    return ": it ends inside, and an object is one line";
+  for (const std::string_view number : {"NaN", "nan", "Infinity", "inf"}) {
+    if (rest.starts_with(number)) return ": NaN and Infinity are not JSON, null is";
+  }
+  for (const std::string_view word : {"'", "True", "False", "None"}) {
+    if (rest.starts_with(word)) return ": it is written as Python does; json.dumps() makes JSON";
+  }
+  return "";
+}
+
 bool append_number(const JsonValue& value, RecordBlock& block) {
   if (!value.is_number() && !value.is_bool()) return false;
   block.values.push_back(value.is_bool() ? static_cast<float>(value.truth()) : value.number());
@@ -163,9 +182,10 @@ Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_
   // The parser takes a zero byte for the end.
   const bool is_json = !parsed.IsError() && text.find('\0') == std::string_view::npos;
   if (is_json && values_.front().is_object()) return {};
-  return Error{Errc::kData, events.is_too_deep()
-                                ? fmt::format("it is nested more than {} deep", kJsonDepthMax)
-                                : "it is no JSON object"};
+  if (events.is_too_deep())
+    return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
+  const std::size_t place = parsed.IsError() ? parsed.Offset() : 0;
+  return Error{Errc::kData, fmt::format("it is no JSON object{}", oddity_at(text, place))};
 }
 
 void JsonReader::trim() {
@@ -200,7 +220,8 @@ Status append_json_floats(std::string_view slot, const JsonValue& value, std::ui
   if (is_right) return {};
   return Error{Errc::kData,
                fmt::format("'{}' must be {}", slot,
-                           width == 1 ? "a number" : fmt::format("a list of {} numbers", width))};
+                           width == 1 ? "a number" : fmt::format("a list of {} numbers", width)),
+               value.is_text() ? "a number has no quotes, and null is a missing one" : ""};
 }
 
 }  // namespace paddle::data

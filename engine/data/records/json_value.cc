@@ -39,7 +39,7 @@ std::string shortest(double number) {
 
 std::optional<std::uint64_t> JsonValue::long_whole() const {
   std::uint64_t value = 0;
-  if (!is_number() || !convert(text(), value)) return {};
+  if (!is_number() || !read_whole(text(), value)) return {};
   return value;
 }
 

@@ -16,6 +16,7 @@ class JsonLines final : public Format {
   explicit JsonLines(const config::DataConfig& data) : data_(data), reader_(slot_names(data)) {
     for (const config::DataSlotConfig& slot : data.slots) {
       hashes_.emplace_back(slot.name, data.buckets);
+      class_names_.emplace_back(slot.labels);
     }
   }
 
@@ -74,9 +75,23 @@ class JsonLines final : public Format {
       block.ids.push_back(hashes_[index](value.is_text() ? value.text() : other));
       return {};
     }
+    if (value.is_null() && !slot.has_many_ids()) {
+      return Error{
+          Errc::kData, fmt::format("'{}' is missing", slot.name),
+          "a record has all its ids, such as its label; for predictions any label will do"};
+    }
+    if (!slot.labels.empty() && !value.is_list() && !value.is_object()) {
+      const std::string other = value.is_text() ? "" : value.shown();
+      return class_names_[index].parse(value.is_text() ? value.text() : other,
+                                       fmt::format("'{}':", slot.name), block.ids.emplace_back());
+    }
     const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : value.whole();
-    if (!id)
-      return wrong(slot, "a whole number from 0", "a text needs type = \"hash\" or \"hashes\"");
+    if (!id) {
+      return wrong(
+          slot, "a whole number from 0",
+          "classes with names need labels = [\"no\", \"yes\"] in their slot; other texts need "
+          "type = \"hash\" or \"hashes\"");
+    }
     block.ids.push_back(*id);
     return {};
   }
@@ -88,8 +103,9 @@ class JsonLines final : public Format {
 
   const config::DataConfig& data_;
   const JsonValue nothing_;
-  std::vector<SlotHash> hashes_;  // by slot
-  JsonReader reader_;             // its keys are the slots
+  std::vector<SlotHash> hashes_;         // by slot
+  std::vector<ClassNames> class_names_;  // likewise
+  JsonReader reader_;                    // its keys are the slots
 };
 
 }  // namespace

@@ -7,26 +7,27 @@ namespace {
 // Lines "label index:value ... # comment"; "qid:n" is ignored.
 class LibSvm final : public Format {
  public:
-  explicit LibSvm(const config::DataConfig& data)
-      : float_label_(data.float_label), buckets_(data.buckets) {}
+  explicit LibSvm(const config::DataConfig& data) : label_(data), buckets_(data.buckets) {}
 
   Status parse(std::string_view line, RecordBlock& block) override {
     line = line.substr(0, line.find('#'));
     std::string_view word = take_word(line);
     if (word.empty()) return {};
     const RecordBlock::Extent begin = block.end();
-    PADDLE_TRY_STATUS(append_label(word, float_label_, block));
+    if (Status good = label_.append_signed(word, block); !good)
+      return no_label(word, std::move(good).error());
     std::uint32_t count = 0;
     for (word = take_word(line); !word.empty(); word = take_word(line)) {
       const std::size_t colon = word.find(':');
-      if (colon == std::string_view::npos) return wrong_field("the feature", word, "index:value");
+      if (colon == std::string_view::npos) return no_feature(word);
       const std::string_view index = word.substr(0, colon);
       if (index == "qid") continue;
       std::uint64_t& id = block.ids.emplace_back();
       PADDLE_TRY_STATUS(parse_id(index, "the index", id));
       if (buckets_ > 0) id %= buckets_;
-      PADDLE_TRY_STATUS(
-          parse_float(word.substr(colon + 1), "the value", block.values.emplace_back()));
+      const std::string_view value = word.substr(colon + 1);
+      if (Status good = parse_float(value, "the value", block.values.emplace_back()); !good)
+        return value.find(':') == value.npos ? std::move(good).error() : of_fields(word);
       ++count;
     }
     block.counts.push_back(count);
@@ -35,7 +36,36 @@ class LibSvm final : public Format {
   }
 
  private:
-  bool float_label_;
+  static Error no_label(std::string_view word, Error error) {
+    if (word.find(':') != std::string_view::npos) {
+      error = wrong_field("the label", word,
+                          "a number: it is index:value, so that there is no label, "
+                          "or a label with a weight as XGBoost has them");
+      error.hint =
+          "put a label first, any one for predictions: sed 's/^/0 /' OLD >NEW; weights: "
+          "sed -E 's/^([^ :]+):[^ ]+/\\1/' OLD >NEW";
+    } else if (word.find(',') != std::string_view::npos) {
+      error.hint = "lines with commas are format = \"csv\"";
+    }
+    return error;
+  }
+  static Error no_feature(std::string_view word) {
+    Error error = wrong_field("the feature", word, "index:value");
+    if (word.starts_with('|')) {
+      error.message += ": the file is Vowpal Wabbit's";
+    } else if (float value = 0; parse_float(word, "", value)) {
+      error.hint = "numbers between blanks are format = \"csv\" with delimiter = \" \"";
+    }
+    return error;
+  }
+  static Error of_fields(std::string_view word) {
+    Error error = wrong_field("the feature", word,
+                              "index:value: it is field:index:value, as in files of libffm");
+    error.hint = "leave the fields out: sed -E 's/ [0-9]+:([0-9]+:)/ \\1/g' OLD >NEW";
+    return error;
+  }
+
+  LabelReader label_;
   std::uint64_t buckets_;
 };
 

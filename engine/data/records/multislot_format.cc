@@ -15,7 +15,8 @@ class MultiSlot final : public Format {
  public:
   explicit MultiSlot(const config::DataConfig& data) {
     for (const config::DataSlotConfig& slot : data.slots) {
-      slots_.push_back({&slot, fmt::format("slot '{}': the number of values", slot.name),
+      slots_.push_back({&slot, ClassNames(slot.labels),
+                        fmt::format("slot '{}': the number of values", slot.name),
                         fmt::format("slot '{}': the value", slot.name)});
     }
   }
@@ -38,6 +39,7 @@ class MultiSlot final : public Format {
  private:
   struct Slot {
     const config::DataSlotConfig* config;
+    ClassNames classes;
     std::string count_name, value_name;  // for messages
   };
 
@@ -61,6 +63,8 @@ class MultiSlot final : public Format {
       const std::string_view word = take_word(line);
       if (is_float) {
         PADDLE_TRY_STATUS(parse_float(word, slot.value_name, block.values.emplace_back()));
+      } else if (!slot.classes.empty()) {
+        PADDLE_TRY_STATUS(slot.classes.parse(word, slot.value_name, block.ids.emplace_back()));
       } else {
         PADDLE_TRY_STATUS(parse_id(word, slot.value_name, block.ids.emplace_back()));
       }

@@ -12,6 +12,9 @@ namespace {
 
 using Kind = NumberType::Kind;
 
+// 2^53, below which a float64 has all whole numbers.
+constexpr double kWholeMax = 9007199254740992.0;
+
 struct Half {
   std::uint16_t bits;
 };
@@ -83,15 +86,27 @@ Status append_floats(const std::string& name, const SlotNumbers& slot, std::uint
   });
 }
 
-Status append_ids(const std::string& name, const SlotNumbers& slot, std::uint64_t record,
-                  RecordBlock& block) {
-  return each(slot, record, [&](auto number) {
-    if constexpr (std::is_signed_v<decltype(number)>) {
-      if (!(number >= 0)) {
-        return Status(Error{
-            Errc::kData,
-            fmt::format("array '{}' has {}, and an id is a whole number from 0", name, number)});
+Status append_ids(const config::DataSlotConfig& slot, const ClassNames& classes,
+                  const SlotNumbers& numbers, std::uint64_t record, RecordBlock& block) {
+  return each(numbers, record, [&](auto number) {
+    if (!classes.empty()) {
+      const auto found = classes.find(static_cast<double>(number));
+      if (!found) {
+        return Status(
+            Error{Errc::kData, fmt::format("array '{}' has {}, which is none of the slot's labels",
+                                           slot.name, number)});
       }
+      block.ids.push_back(*found);
+      return Status();
+    }
+    bool is_whole = true;
+    if constexpr (std::is_signed_v<decltype(number)>) is_whole = number >= 0;
+    if constexpr (std::is_floating_point_v<decltype(number)>)
+      is_whole = is_whole && number <= kWholeMax && std::floor(number) == number;
+    if (!is_whole) {
+      return Status(Error{
+          Errc::kData,
+          fmt::format("array '{}' has {}, and an id is a whole number from 0", slot.name, number)});
     }
     block.ids.push_back(static_cast<std::uint64_t>(number));
     return Status();
@@ -112,8 +127,8 @@ float half_to_float(std::uint16_t bits) {
   return sign == 0 ? small : -small;
 }
 
-Status append_numbers(const config::DataConfig& data, const Chunk& chunk, std::uint64_t record,
-                      RecordBlock& block) {
+Status append_numbers(const config::DataConfig& data, std::span<const ClassNames> classes,
+                      const Chunk& chunk, std::uint64_t record, RecordBlock& block) {
   const RecordBlock::Extent begin = block.end();
   for (std::size_t i = 0; i < data.slots.size(); ++i) {
     const config::DataSlotConfig& slot = data.slots[i];
@@ -122,7 +137,7 @@ Status append_numbers(const config::DataConfig& data, const Chunk& chunk, std::u
       PADDLE_TRY_STATUS(append_floats(slot.name, numbers, record, block));
       continue;
     }
-    PADDLE_TRY_STATUS(append_ids(slot.name, numbers, record, block));
+    PADDLE_TRY_STATUS(append_ids(slot, classes[i], numbers, record, block));
     if (slot.has_many_ids()) {
       block.counts.push_back(
           static_cast<std::uint32_t>(numbers.end_of(record) - numbers.begin_of(record)));

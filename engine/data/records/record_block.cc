@@ -1,7 +1,5 @@
 #include "engine/data/records/record_block.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace paddle::data {
@@ -77,7 +75,8 @@ void clear(const std::vector<config::SlotConfig>& slots, nn::Batch& batch) {
     slot.ids.clear();
     slot.weights.clear();
     slot.values.clear();
-    slot.offsets.resize(std::min<std::size_t>(slot.offsets.size(), 1));  // the first is 0
+    if (!slot.offsets.empty())
+      slot.offsets.erase(slot.offsets.begin() + 1, slot.offsets.end());  // the first is 0
   }
 }
 

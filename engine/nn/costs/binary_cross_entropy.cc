@@ -48,6 +48,8 @@ class BinaryCrossEntropy final : public Cost {
 LayerResult make_binary_cross_entropy(Builder& builder) {
   PADDLE_TRY(const LayerInput input, logits_input(builder));
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
+  PADDLE_TRY(SlotRule rule, labels.binary_rule(builder));
+  builder.add_rule(std::move(rule));
   return LayerResult(std::make_unique<BinaryCrossEntropy>(builder, input, std::move(labels)));
 }
 

@@ -192,6 +192,8 @@ LayerResult make_sampled(Builder& builder, bool corrected) {
   PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
   if (config.vocabulary == 0) return builder.error("key 'vocabulary' is missing: the classes");
   PADDLE_TRY(Labels labels, Labels::make(builder, config.vocabulary, true));
+  PADDLE_TRY(SlotRule rule, labels.class_rule(builder));
+  builder.add_rule(std::move(rule));
   PADDLE_TRY(Sampler sampler, make_sampler(builder));
   SampledCost::Options options;
   options.input = input;

@@ -47,6 +47,8 @@ class SoftmaxCrossEntropy final : public Cost {
 LayerResult make_softmax_cross_entropy(Builder& builder) {
   PADDLE_TRY(const LayerInput input, logits_input(builder));
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width, true));
+  PADDLE_TRY(SlotRule rule, labels.class_rule(builder));
+  builder.add_rule(std::move(rule));
   return LayerResult(std::make_unique<SoftmaxCrossEntropy>(builder, input, std::move(labels)));
 }
 

@@ -53,6 +53,7 @@ LayerResult make_squared_error(Builder& builder) {
                     "input has {} outputs",
                     input.width));
   }
+  builder.add_rule(labels.number_rule());
   return LayerResult(std::make_unique<SquaredError>(builder, input, std::move(labels)));
 }
 

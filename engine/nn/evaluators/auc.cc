@@ -80,6 +80,9 @@ EvaluatorResult make_auc(Builder& builder) {
         "its input has {} outputs, AUC is of one probability or of two classes", input.width));
   }
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width, input.width == 2));
+  PADDLE_TRY(SlotRule rule,
+             input.width == 1 ? labels.binary_rule(builder) : labels.class_rule(builder));
+  builder.add_rule(std::move(rule));
   return EvaluatorResult(std::make_unique<Auc>(builder, input, std::move(labels)));
 }
 

@@ -50,6 +50,9 @@ class ClassificationError final : public Evaluator {
 EvaluatorResult make_classification_error(Builder& builder) {
   PADDLE_TRY(const EvaluatorInput input, evaluator_input(builder));
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width, input.width > 1));
+  PADDLE_TRY(SlotRule rule,
+             input.width == 1 ? labels.binary_rule(builder) : labels.class_rule(builder));
+  builder.add_rule(std::move(rule));
   return EvaluatorResult(std::make_unique<ClassificationError>(builder, input, std::move(labels)));
 }
 

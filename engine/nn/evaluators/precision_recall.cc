@@ -87,6 +87,9 @@ EvaluatorResult make_precision_recall(Builder& builder) {
                                      input.width, kClassesMax));
   }
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
+  PADDLE_TRY(SlotRule rule, input.width > 1 && !labels.are_floats() ? labels.class_rule(builder)
+                                                                    : labels.binary_rule(builder));
+  builder.add_rule(std::move(rule));
   return EvaluatorResult(std::make_unique<PrecisionRecall>(builder, input, std::move(labels)));
 }
 

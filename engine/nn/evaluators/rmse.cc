@@ -43,6 +43,7 @@ class Rmse final : public Evaluator {
 EvaluatorResult make_rmse(Builder& builder) {
   PADDLE_TRY(const EvaluatorInput input, evaluator_input(builder));
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
+  builder.add_rule(labels.number_rule());
   if (!labels.are_floats() && input.width != 1) {
     return builder.error(
         "its label is a slot of ids, which is one number, and its input has several");

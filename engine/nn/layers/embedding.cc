@@ -176,6 +176,16 @@ LayerResult make_embedding(Builder& builder) {
     PADDLE_TRY(const std::size_t slot, builder.slot(input, "input", true));
     options.slots.push_back(slot);
     options.slot_names.push_back(input);
+    if (config.vocabulary == 0) continue;
+    builder.add_rule({.layer = config.name,
+                      .subject = builder.subject(),
+                      .slot_name = input,
+                      .slot = slot,
+                      .is_label = false,
+                      .is_single = false,
+                      .below = config.vocabulary,
+                      .except = config.padding_id,
+                      .is_binary = false});
   }
   PADDLE_TRY(options.pooling, parse_pooling(builder));
   if (options.pooling == Pooling::kConcat) {

@@ -20,6 +20,7 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   PADDLE_TRY_STATUS(builder.build_evaluators(evaluators));
   Network network;
   network.layers_ = builder.take_layers();
+  network.rules_ = builder.take_rules();
   if (output.empty()) {
     network.use_all();
     network.evaluators_ = builder.take_evaluators();
@@ -62,6 +63,9 @@ void Network::use_for(const std::vector<config::LayerConfig>& configs, const std
     if (config != configs.end()) names.insert(config->inputs.begin(), config->inputs.end());
   }
   std::ranges::reverse(used_);
+  std::erase_if(rules_, [&](const SlotRule& rule) {
+    return rule.is_label || std::ranges::find(used_, rule.layer, &Layer::name) == used_.end();
+  });
 }
 
 std::span<const float> Network::output(const Workspace& workspace) const {

@@ -14,6 +14,7 @@
 #include "engine/nn/layer.h"
 #include "engine/nn/plan/plan.h"
 #include "engine/nn/run.h"
+#include "engine/nn/slot_rule.h"
 #include "engine/nn/workspace.h"
 #include "proto/parameters.pb.h"
 
@@ -43,6 +44,9 @@ class Network {
   const std::vector<wire::ParameterSpec>& parameters() const { return parameters_; }
   // Of each parameter: all ids of a table are below it; 0: they are any.
   std::span<const std::uint64_t> vocabularies() const { return vocabularies_; }
+
+  // Conditions of its layers on records; forward() refuses others.
+  const std::vector<SlotRule>& rules() const { return rules_; }
 
   // kData: a slot is missing, or the number of its ids, weights or values does not follow from its
   // offsets, its width and the batch's size.
@@ -94,6 +98,7 @@ class Network {
   std::vector<wire::ParameterSpec> parameters_;
   std::vector<std::uint64_t> vocabularies_;
   std::vector<config::SlotConfig> slots_;
+  std::vector<SlotRule> rules_;
 };
 
 }  // namespace paddle::nn

@@ -1,5 +1,6 @@
 // Lines of a data file in each format: a byte for the format, two for its options, the text.
 #include "engine/config/sections.h"
+#include "engine/data/record_rules.h"
 #include "engine/data/records/format.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/temporary_folder.h"
@@ -29,6 +30,8 @@ config::DataConfig configuration(fuzz::Input& input) {
   made.float_label = (options & 8U) != 0;
   made.buckets = (options & 16U) != 0 ? 1000 : options >> 7U;
   made.dictionary_size = dictionary().size();
+  made.trim = (options & 32U) == 0;
+  if ((options & 64U) != 0) made.labels = {"no", "1", "-1.5"};
   if (made.format == "csv") {
     made.columns = {"a", "b", "c", "d"};
     made.has_header = (more & 1U) != 0;
@@ -51,6 +54,9 @@ config::DataConfig configuration(fuzz::Input& input) {
                   {.name = "b", .type = (more & 2U) != 0 ? SlotType::kHashes : SlotType::kIds},
                   {.name = "c", .type = SlotType::kFloat, .width = 1U + (more >> 7U)}};
   }
+  for (config::DataSlotConfig& slot : made.slots) {
+    if (slot.type == SlotType::kId || slot.type == SlotType::kIds) slot.labels = made.labels;
+  }
   return made;
 }
 
@@ -61,11 +67,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const config::DataConfig config = configuration(input);
   const auto format = data::make_format(config, dictionary());
   if (format->has_header()) static_cast<void>(format->check_header(input.text_until('\n')));
+  const nn::SlotRule rule{.layer = "cost", .slot_name = "", .below = 2};
+  const data::RecordRules rules(config, {&rule, 1});
   data::RecordBlock block;
   while (!input.empty()) {
     const data::RecordBlock::Extent end = block.end();
     if (!format->parse(input.text_until('\n'), block)) block.drop_since(end);
   }
+  for (const auto& record : block.records) static_cast<void>(rules.check(block.view(record)));
   const auto slots = config::data_slots(config);
   nn::Batch batch = data::empty_batch(slots, kBatch);
   for (const auto& record : block.records) {

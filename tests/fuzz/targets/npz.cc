@@ -43,6 +43,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   config.slots = {{.name = "a"},
                   {.name = "b", .type = (options & 1U) != 0 ? SlotType::kId : SlotType::kIds},
                   {.name = "c", .type = SlotType::kFloat, .width = 1U + (options >> 7U)}};
+  if ((options & 2U) != 0) config.slots[0].labels = {"1", "2", "-0.5"};
+  std::vector<data::ClassNames> classes;
+  for (const config::DataSlotConfig& slot : config.slots) classes.emplace_back(slot.labels);
   data::NpzReader reader(write_file(input), 0, config, {});
   data::Chunk chunk;
   data::RecordBlock block;
@@ -54,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     block.clear();
     for (std::uint64_t record = 0; record < chunk.records; ++record) {
       const auto begin = block.end();
-      if (!data::append_numbers(config, chunk, record, block)) block.drop_since(begin);
+      if (!data::append_numbers(config, classes, chunk, record, block)) block.drop_since(begin);
     }
   }
   return 0;

@@ -1,5 +1,7 @@
 #include "engine/config/data_config.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "engine/config/job_config.h"
@@ -139,6 +141,13 @@ TEST_F(DataConfigTest, ADictionaryMayBeAnywhereButNotEmpty) {
   const std::string path = elsewhere.write("words", "a\nb\n<unk>\n");
   EXPECT_EQ(read("format = 'bow'\ndictionary = '" + path + "'").dictionary_size, 3U);
   EXPECT_EQ(mistake_, "none");
+  for (const char* const text : {"\xef\xbb\xbf", "\xef\xbb\xbfword\n<unk>", "word\r<unk>\r"}) {
+    const std::string foreign = elsewhere.write("foreign", text);
+    const bool is_empty = std::string_view(text).size() == 3;
+    EXPECT_EQ(read("format = 'bow'\ndictionary = '" + foreign + "'").dictionary_size,
+              is_empty ? 0U : 2U);
+    EXPECT_EQ(mistake_ == "none", !is_empty);
+  }
   folder_.write("words", "");
   EXPECT_EQ(mistake("format = 'bow'\ndictionary = 'words'"),
             "job.toml:4:14: " + (folder_ / "words") + " is empty");
@@ -226,6 +235,48 @@ TEST_F(DataConfigTest, NamesMistakes) {
             "job.toml:4:43: the name 'a' is already taken");
   EXPECT_EQ(mistake("format = 'libsvm'\npipe_command = []"),
             "job.toml:4:16: 'pipe_command' names no program");
+}
+
+TEST_F(DataConfigTest, LabelsNameTheClassesOfASlot) {
+  const std::string csv = "format = 'csv'\ncolumns = ['y']\n[[data.slot]]\nname = 'y'\n";
+  EXPECT_EQ(read(csv + "type = 'id'\nlabels = ['setosa', 'virginica']").slots.at(0).labels,
+            (std::vector<std::string>{"setosa", "virginica"}));
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_EQ(data_slots(read(csv + "type = 'id'\nlabels = [1, 2, 'three']")).at(0).labels,
+            (std::vector<std::string>{"1", "2", "three"}));
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_EQ(mistake(csv + "type = 'id'\nlabels = []"), "job.toml:8:10: 'labels' is empty");
+  EXPECT_EQ(mistake(csv + "type = 'id'\nlabels = ['a', 'b', 'a']"),
+            "job.toml:8:10: the label 'a' is there twice");
+  EXPECT_EQ(mistake(csv + "type = 'id'\nlabels = ['a', '']"), "job.toml:8:10: a label is empty");
+  EXPECT_NE(mistake(csv + "type = 'id'\nlabels = ['a', 1.5]").find("strings and whole numbers"),
+            std::string::npos);
+  EXPECT_EQ(mistake(csv + "type = 'hash'\nlabels = ['a', 'b']"),
+            "job.toml:8:10: 'labels' number the values of a slot of ids");
+}
+
+TEST_F(DataConfigTest, FormatsWithALabelOfTheirOwnHaveLabelsToo) {
+  folder_.write("words", "a\n<unk>\n");
+  for (const char* const format :
+       {"format = 'libsvm'\n", "format = 'criteo'\n", "format = 'bow'\ndictionary = 'words'\n"}) {
+    const auto slots = data_slots(read(std::string(format) + "labels = ['no', 'yes']"));
+    EXPECT_EQ(mistake_, "none");
+    const auto label = std::ranges::find(slots, "label", &SlotConfig::name);
+    ASSERT_NE(label, slots.end());
+    EXPECT_EQ(label->labels, (std::vector<std::string>{"no", "yes"}));
+  }
+  EXPECT_EQ(mistake("format = 'libsvm'\nlabel = 'float'\nlabels = ['a']"),
+            "job.toml:5:10: 'labels' do not go with label = \"float\"");
+  EXPECT_NE(mistake("format = 'ngram'\ndictionary = 'words'\nlabels = ['a']").find("unknown key"),
+            std::string::npos);
+}
+
+TEST_F(DataConfigTest, OnlyCsvTrims) {
+  const std::string csv = "format = 'csv'\ncolumns = ['y']\nslot = [{name = 'y', type = 'id'}]\n";
+  EXPECT_TRUE(read(csv).trim);
+  EXPECT_FALSE(read(csv + "trim = false").trim);
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_NE(mistake("format = 'libsvm'\ntrim = false").find("unknown key"), std::string::npos);
 }
 
 }  // namespace

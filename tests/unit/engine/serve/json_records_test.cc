@@ -62,8 +62,8 @@ TEST_F(JsonRecordsTest, AreThoseOfTheFormat) {
 }
 
 TEST_F(JsonRecordsTest, SayWhatTheyMiss) {
-  EXPECT_EQ(mistake("[]"), "it is no JSON object");
-  EXPECT_EQ(mistake(R"({"age":1)"), "it is no JSON object");
+  EXPECT_TRUE(mistake("[]").starts_with("it is no JSON object: records are an object a line"));
+  EXPECT_TRUE(mistake(R"({"age":1)").starts_with("it is no JSON object: it ends inside"));
   EXPECT_EQ(mistake(std::string(100'000, '[')), "it is nested more than 64 deep");
   EXPECT_EQ(mistake(R"({"label":1})"), "'age' is missing");
   EXPECT_EQ(mistake(R"({"age":-1})"), "'age' must be a whole number from 0");
@@ -97,7 +97,8 @@ TEST_F(JsonRecordsTest, AreTakenWhateverTheirOrderAndSpelling) {
     const std::string line = R"({"age":5,"body":[1,2],"town":"x","tags":)";
     EXPECT_EQ(mistake(line + empty + "}"), "none") << empty;
   }
-  for (const char* wrong : {"1e2", "-0", "1.0", "true", "null", "\"5\"", "18446744073709551616"}) {
+  for (const char* wrong :
+       {"1e2", "-1.0", "1.5", "true", "null", "\"5\"", "18446744073709551616"}) {
     EXPECT_EQ(mistake(fmt::format(R"({{"age":{},{}}})", wrong, rest)),
               "'age' must be a whole number from 0");
   }

@@ -81,6 +81,30 @@ TEST_F(NpzTest, TypesAreConverted) {
   EXPECT_EQ(floats(npy_of<std::uint32_t>(">u4", {0x01000000, 0x02010000})),
             (std::vector<std::string>{"1", "258"}));
   EXPECT_EQ(floats(npy_of<std::uint16_t>("<u2", {65535}, 1)), std::vector<std::string>{"65535"});
+  // Labels are often floats.
+  EXPECT_EQ(floats(npy_of<double>("<f8", {0, 3})), (std::vector<std::string>{"0", "3"}));
+  EXPECT_EQ(floats(npy_of<float>("<f4", {-0.0F, 1})), (std::vector<std::string>{"0", "1"}));
+}
+
+TEST_F(NpzTest, LabelsThatDoNotCountFromZeroHaveAList) {
+  options_.data.slots = {{.name = "y", .labels = {"1", "2", "-1"}}};
+  const auto read = [&](const std::string& array) { return read_file({{"y.npy", array}}); };
+  const std::vector<std::string> classes{"0", "2", "1"};
+  EXPECT_EQ(read(npy_of<std::int8_t>("|i1", {1, -1, 2})), classes);
+  EXPECT_EQ(read(npy_of<double>("<f8", {1, -1, 2})), classes);
+  EXPECT_EQ(mistake_of(write({{"y.npy", npy_of<std::int8_t>("|i1", {1, 0})}})),
+            "a.npz: record 2: array 'y' has 0, which is none of the slot's labels");
+}
+
+TEST_F(NpzTest, ShapesOfPython2MayBeLongNumbers) {
+  options_.data.slots = {{.name = "x", .type = SlotType::kFloat, .width = 2}};
+  const std::string numbers = bytes_of_numbers<float>({1, 2, 3, 4, 5, 6});
+  const std::vector<std::string> rows{"(1 2)", "(3 4)", "(5 6)"};
+  for (const char* const shape : {"(3, 2)", "(3L, 2L)", "(3L, 2)", "(3L, 2L,)"})
+    EXPECT_EQ(read_file({{"x.npy", npy("'<f4'", shape, numbers)}}), rows) << shape;
+  options_.data.slots = {{.name = "x"}};
+  EXPECT_EQ(read_file({{"x.npy", npy("'|u1'", "(3L,)", "\1\2\3")}}),
+            (std::vector<std::string>{"1", "2", "3"}));
 }
 
 TEST_F(NpzTest, RefusesWhatIsNoNumberByItsArray) {
@@ -90,8 +114,12 @@ TEST_F(NpzTest, RefusesWhatIsNoNumberByItsArray) {
             "a.npz: array 'label': it is of the type '<U5', not of numbers");
   EXPECT_EQ(mistake_with("label", npy("[('a', '<i4')]", "(3,)", std::string(12, 'x'))),
             "a.npz: array 'label': it is of records, not of numbers");
-  EXPECT_EQ(mistake_with("label", npy_of<float>("<f4", {1, 2, 3})),
-            "a.npz: array 'label': it is of floats, and ids are whole numbers");
+  EXPECT_EQ(mistake_with("label", npy_of<float>("<f4", {1, 2.5, 3})),
+            "a.npz: record 2: array 'label' has 2.5, and an id is a whole number from 0");
+  EXPECT_EQ(mistake_with("label", npy_of<double>("<f8", {1, 2, -3})),
+            "a.npz: record 3: array 'label' has -3, and an id is a whole number from 0");
+  EXPECT_EQ(mistake_with("label", npy_of<double>("<f8", {1, 1e20, 3})),
+            "a.npz: record 2: array 'label' has 1e+20, and an id is a whole number from 0");
   EXPECT_EQ(mistake_with("price", npy("'<f4'", "(3, 2)", std::string(24, 'x'), "True")),
             "a.npz: array 'price': it is in Fortran's order, a column after the other");
 }

@@ -1,6 +1,9 @@
 #include "engine/data/records/fields.h"
 
+#include <algorithm>
 #include <charconv>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,10 +13,13 @@
 namespace paddle::data {
 namespace {
 
-// Reference for parse_id().
+// Reference for parse_id() of a text without exponent: digits behind a plus, a point and zeros.
 bool is_number(std::string_view text, std::uint64_t& id) {
-  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  return error == std::errc() && at == text.data() + text.size();
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, id);
+  return error == std::errc() &&
+         (at == end || (*at == '.' && std::all_of(at + 1, end, [](char c) { return c == '0'; })));
 }
 
 TEST(Fields, IdsOfAnyLength) {
@@ -32,7 +38,7 @@ TEST(Fields, IdsOfAnyLength) {
   }
 }
 
-TEST(Fields, AnIdIsDigitsOnly) {
+TEST(Fields, AnIdIsAWholeNumber) {
   for (std::size_t length = 1; length <= 9; ++length) {
     for (std::size_t at = 0; at < length; ++at) {
       for (int c = 0; c < 256; ++c) {
@@ -46,7 +52,25 @@ TEST(Fields, AnIdIsDigitsOnly) {
     }
   }
   std::uint64_t id = 0;
-  EXPECT_FALSE(parse_id("", "an id", id));
+  for (const char* const wrong :
+       {"", "+", "-", ".", ".0", "-1", "-1.0", "+-1", "1.5", "1e3", "1.0e", "1.5e0", "1.0e-1",
+        "1.0e30", "1.0x", "1.0 ", " 1", "0x1", "nan"}) {
+    EXPECT_FALSE(parse_id(wrong, "an id", id)) << wrong;
+  }
+  const std::vector<std::pair<std::string_view, std::uint64_t>> right{
+      {"-0", 0},
+      {"-0.0", 0},
+      {"+7", 7},
+      {"7.", 7},
+      {"7.5e1", 75},
+      {"7.000e+00", 7},
+      {"12.0E0", 12},
+      {"18446744073709551615.0", UINT64_MAX},
+      {"9.007199254740992e15", 9007199254740992}};
+  for (const auto& [text, expected] : right) {
+    ASSERT_TRUE(parse_id(text, "an id", id)) << text;
+    EXPECT_EQ(id, expected) << text;
+  }
 }
 
 TEST(Fields, FloatsAreTheNearest) {

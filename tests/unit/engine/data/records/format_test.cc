@@ -104,8 +104,10 @@ TEST_F(FormatTest, MultiSlotTakesSlotsInTheirOrder) {
   EXPECT_EQ(mistake("1 1 1 18446744073709551616\n"),
             "bad.txt:1: slot 'passed': the value '18446744073709551616' is not a whole number from "
             "0 to 2^64-1");
-  EXPECT_EQ(mistake("1 1 1 7 2 1 nan 1 4\n"),
-            "bad.txt:1: slot 'price': the value 'nan' is not a finite number");
+  EXPECT_EQ(
+      mistake("1 1 1 7 2 1 nan 1 4\n"),
+      "bad.txt:1: slot 'price': the value 'nan' is not a finite number: it stands for a missing "
+      "value");
   EXPECT_EQ(mistake("1 1 1 7 2 1 1 3 4 5\n"),
             "bad.txt:1: slot 'ads': the value '' is not a whole number from 0 to 2^64-1");
   EXPECT_EQ(mistake("1 1 1 7 2 1 1 1 4 9\n"),
@@ -124,7 +126,8 @@ TEST_F(FormatTest, LibSvmFeaturesHaveWeights) {
   EXPECT_EQ(mistake("1 3\n"), "bad.txt:1: the feature '3' is not index:value");
   EXPECT_EQ(mistake("1 x:1\n"), "bad.txt:1: the index 'x' is not a whole number from 0 to 2^64-1");
   EXPECT_EQ(mistake("1 3:\n"), "bad.txt:1: the value '' is not a finite number");
-  EXPECT_EQ(mistake("1 3:1e999\n"), "bad.txt:1: the value '1e999' is not a finite number");
+  EXPECT_EQ(mistake("1 3:1e999\n"),
+            "bad.txt:1: the value '1e999' is not a finite number: a float32 has at most 3.4e38");
   EXPECT_EQ(mistake("inf 3:1\n"), "bad.txt:1: the label 'inf' is not a finite number");
   EXPECT_EQ(mistake(std::string("1 3:1\0\n", 7)),
             "bad.txt:1: the value '1\\x00' is not a finite number");
@@ -138,11 +141,13 @@ TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
                      fmt::format("0|(0 0)|{}|", site("x"))}));
   EXPECT_NE(site("x"), SlotHash("page", 0)("x"));
   EXPECT_EQ(mistake("1,2,3\n"), "bad.txt:1: 3 fields, not 5");
+  EXPECT_EQ(mistake("1,1,\"a\nb\",4,5\n").substr(0, 26), "bad.txt:1: a quote is not ");
   EXPECT_EQ(mistake("1,2,3,4,5,6\n"), "bad.txt:1: 6 fields, not 5");
   EXPECT_EQ(mistake("1,x,3,4,5\n"), "bad.txt:1: column 'age': 'x' is not a finite number");
   EXPECT_EQ(mistake(",1,3,4,5\n"),
             "bad.txt:1: column 'click': '' is not a whole number from 0 to 2^64-1");
-  EXPECT_EQ(mistake("1,1,\"3,4,5\n"), "bad.txt:1: a quote is not closed");
+  EXPECT_EQ(mistake("1,1,\"3,4,5\n"),
+            "bad.txt:1: a quote is not closed in this line, and a field has no line end inside");
   EXPECT_EQ(mistake("1,1,\"3\"x,4,5\n"), "bad.txt:1: text follows a closing quote");
 }
 
@@ -165,10 +170,22 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
             Records{fmt::format("77|(0 0)|(0)|{}||", SlotHash("site", 10)("a"))});
   const std::string id = "' must be a whole number from 0";
   const std::vector<std::pair<std::string, std::string>> wrong{
-      {"[1]", "it is no JSON object"},
-      {R"({"click": 1)", "it is no JSON object"},
+      {"1", "it is no JSON object"},
+      {"[1]", "it is no JSON object: records are an object a line, without [ ] around them"},
+      {"[", "it is no JSON object: records are an object a line, without [ ] around them"},
+      {"{", "it is no JSON object: it ends inside, and an object is one line"},
+      {R"({"click": 1)", "it is no JSON object: it ends inside, and an object is one line"},
       {R"({"click": 1} {})", "it is no JSON object"},
-      {"{}", "'click" + id},
+      {R"({"click": 1, "age": NaN})",
+       "it is no JSON object: NaN and Infinity are not JSON, null is"},
+      {R"({"click": 1, "numbers": [-Infinity, 1]})",
+       "it is no JSON object: NaN and Infinity are not JSON, null is"},
+      {"{'click': 1}",
+       "it is no JSON object: it is written as Python does; json.dumps() makes JSON"},
+      {R"({"click": True})",
+       "it is no JSON object: it is written as Python does; json.dumps() makes JSON"},
+      {"{}", "'click' is missing"},
+      {R"({"click": null})", "'click' is missing"},
       {R"({"click": -1})", "'click" + id},
       {R"({"click": 1.5})", "'click" + id},
       {R"({"click": "1"})", "'click" + id},
@@ -179,7 +196,8 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
       {R"({"click": 1, "age": "30"})", "'age' must be a number"},
       {R"({"click": 1, "age": 1e999})", "the number 1e999 is beyond 1.8e308"},
       {R"({"click": 1, "unknown": )" + std::string(64, '['), "it is nested more than 64 deep"},
-      {R"({"click": 1, "unknown": )" + std::string(63, '['), "it is no JSON object"},
+      {R"({"click": 1, "unknown": )" + std::string(63, '['),
+       "it is no JSON object: it ends inside, and an object is one line"},
       {R"({"click": 1, "age": 1e300})", "'age' must be a number"},
       {R"({"click": 1, "site": ["a"]})", "'site' must be a text"},
       {R"({"click": 1, "seen": 5})", "'seen' must be a list"},
@@ -239,18 +257,204 @@ TEST_F(FormatTest, CsvHeadersMustNameTheColumns) {
 
 TEST_F(FormatTest, TheHintOfABadRecordFitsItsPlace) {
   const std::string skip = "on_bad_record = \"skip\" leaves such records out and counts them";
-  const std::string label = "a label is a whole number (0 or 1)";
+  const std::string label =
+      "an id, such as a label, is a whole number (0 or 1); classes with names, or not from 0 on, "
+      "need "
+      "labels = [\"no\", \"yes\"] in their slot; other texts need type = \"hash\"";
   use_csv();
   EXPECT_EQ(hint_of("click,age,site,tags,fee\n1,2,x,3,4\n"),
             "is line 1 a header? remove it, or set [data] header = true; " + label +
-                ", a text needs type = \"hash\"; or [data] " + skip);
-  EXPECT_EQ(hint_of("1,2,x,3,4\nyes,2,x,3,4\n"),
-            label + ", a text needs type = \"hash\"; or [data] " + skip);
-  EXPECT_EQ(hint_of("1,2,x,3,4\n1,2,x,3\n"), "[data] " + skip);
+                "; or [data] " + skip);
+  EXPECT_EQ(hint_of("1,2,x,3,4\nyes,2,x,3,4\n"), label + "; or [data] " + skip);
+  EXPECT_EQ(hint_of("1,2,x,3,4\n1,2,x\n"), "[data] " + skip);
   use("libsvm");
+  const std::string of_line(kLabelHint);
   EXPECT_EQ(hint_of("label features\n"),
-            "is line 1 a header? remove it; " + label + "; or [data] " + skip);
-  EXPECT_EQ(hint_of("1 3:1\nyes 3:1\n"), label + "; or [data] " + skip);
+            "is line 1 a header? remove it; " + of_line + "; or [data] " + skip);
+  EXPECT_EQ(hint_of("1 3:1\nyes 3:1\n"), of_line + "; or [data] " + skip);
+}
+
+TEST_F(FormatTest, NumbersThatAreTooSmallAreZeroInEveryFormat) {
+  use("libsvm");
+  EXPECT_EQ(parse("1 1:1e-46 2:2.2250738585072014e-308 3:4.9e-324 4:1e-400 5:-1e-46\n"),
+            (Records{"1|1:0 2:0 3:0 4:0 5:-0"}));
+  EXPECT_EQ(parse("1 1:1e-40 2:1.17549435e-38\n"), (Records{"1|1:1e-40 2:1.1754944e-38"}));
+  const std::string zeros(400, '0');
+  EXPECT_EQ(parse("1 1:0." + zeros + "1 2:" + zeros + "1\n"), (Records{"1|1:0 2:1"}));
+  for (const char* const large : {"3.5e38", "-1e39", "1e400", "-1e4000"}) {
+    EXPECT_EQ(mistake(fmt::format("1 1:{}\n", large)),
+              fmt::format("bad.txt:1: the value '{}' is not a finite number: a float32 has at most "
+                          "3.4e38",
+                          large));
+  }
+  use_multislot();
+  EXPECT_EQ(parse("1 1 1 7 2 1e-46 1e-400 1 4\n"), (Records{"1|(0 0)|4"}));
+  use_csv();
+  EXPECT_EQ(parse("1,1e-46,x,,\"1e-400\"\n").at(0).substr(0, 7), "1|(0 0)");
+  use_jsonl();
+  EXPECT_EQ(
+      parse(R"({"click": 1, "age": 1e-46, "numbers": [1e-400, 4.9e-324]})").at(0).substr(0, 11),
+      "1|(0 0)|(0)");
+}
+
+TEST_F(FormatTest, WholeNumbersMayBeWrittenAsFloats) {
+  use("libsvm");
+  EXPECT_EQ(parse("1.0 1:26\n0.0 1.0:5\n-1.0 1:1\n+1.0 3:2\n-1 2:2\n+1 2:2\n"),
+            (Records{"1|1:26", "0|1:5", "0|1:1", "1|3:2", "0|2:2", "1|2:2"}));
+  EXPECT_EQ(parse("1.000000000000000000e+00 1:1\n2. 1:1\n-0.0 1:1\n1.2e1 1:1\n"),
+            (Records{"1|1:1", "2|1:1", "0|1:1", "12|1:1"}));
+  EXPECT_EQ(mistake("1.5 1:1\n"),
+            "bad.txt:1: the label '1.5' is not a whole number from 0 to 2^64-1");
+  EXPECT_EQ(mistake("-2 1:1\n"),
+            "bad.txt:1: the label '-2' is not a whole number from 0 to 2^64-1");
+  EXPECT_EQ(mistake("-1.5 1:1\n"),
+            "bad.txt:1: the label '-1.5' is not a whole number from 0 to 2^64-1");
+  // A hexadecimal id is no number with an exponent.
+  EXPECT_EQ(mistake("1 7e2:1\n"),
+            "bad.txt:1: the index '7e2' is not a whole number from 0 to 2^64-1");
+  use_csv();
+  EXPECT_EQ(parse("1.0,30,x,5.0|6,2\n").at(0).substr(0, 8), "1|(2 30)");
+  use_multislot();
+  EXPECT_EQ(parse("1 1.0 1 7 2 0 0 2 4.0 18446744073709551615.0\n"),
+            (Records{"1|(0 0)|4 18446744073709551615"}));
+  use("bow");
+  EXPECT_EQ(parse("1.0\ta\n"), (Records{"2|1"}));
+  use_jsonl();
+  EXPECT_EQ(parse(R"({"click": 1.0, "seen": [2.0, 3]})").at(0),
+            parse(R"({"click": 1, "seen": [2, 3]})").at(0));
+}
+
+TEST_F(FormatTest, BlanksAroundCsvFieldsAreNoPartOfThem) {
+  use_csv();
+  const auto plain = parse("1,77516,State-gov,5|6,0.5\n");
+  EXPECT_EQ(parse("1, 77516, State-gov, 5|6, 0.5\n"), plain);
+  EXPECT_EQ(parse(" 1 ,\t77516 ,State-gov\t, 5 | 6 ,0.5 \r\n"), plain);
+  EXPECT_EQ(parse("1, \"77516\" , \"State-gov\", \" 5|6\",\" 0.5 \"\n"), plain);
+  EXPECT_EQ(parse("1,2,x,,3\n   \n\t\n"), parse("1,2,x,,3\n"));
+  EXPECT_EQ(parse("1, ,x,  ,\t\n"), parse("1,,x,,\n"));
+  // In quotes they stay.
+  EXPECT_NE(parse("1,77516,\" State-gov\",5|6,0.5\n"), plain);
+  EXPECT_EQ(parse("1,77516, \" State-gov\" ,5|6,0.5\n"), parse("1,77516,\" State-gov\",5|6,0.5\n"));
+  EXPECT_EQ(mistake("1,2, \"x\" y,4,5\n"), "bad.txt:1: text follows a closing quote");
+  EXPECT_EQ(mistake("1, 7 7,x,4,5\n"), "bad.txt:1: column 'age': '7 7' is not a finite number");
+  // A header may have them too.
+  options_.data.has_header = true;
+  EXPECT_EQ(parse("click, age, site,tags , \"fee\"\n1,77516,State-gov,5|6,0.5\n"), plain);
+}
+
+TEST_F(FormatTest, WithoutTrimTextsKeepTheirBlanksAndNumbersStillHaveNone) {
+  use_csv();
+  const auto plain = parse("1,77516,State-gov,5|6,0.5\n");
+  options_.data.trim = false;
+  EXPECT_EQ(parse("1 , 77516,State-gov, 5|6 , 0.5\n"), plain);
+  EXPECT_NE(parse("1,77516, State-gov,5|6,0.5\n"), plain);
+  EXPECT_EQ(parse("1,77516, State-gov,5|6,0.5\n"), parse("1,77516,\" State-gov\",5|6,0.5\n"));
+  EXPECT_EQ(mistake("1,2, \"x\",4,5,6\n"), "bad.txt:1: 6 fields, not 5");
+  EXPECT_EQ(mistake("   \n"), "bad.txt:1: 1 fields, not 5");
+}
+
+TEST_F(FormatTest, ADelimiterThatIsABlankIsNoBlank) {
+  use_csv();
+  options_.data.delimiter = '\t';
+  EXPECT_EQ(parse("1\t 2\t\t\t3 \n").at(0).substr(0, 7), "1|(3 2)");
+  EXPECT_EQ(mistake("\t\t\n"), "bad.txt:1: 3 fields, not 5");
+  options_.data.delimiter = ' ';
+  EXPECT_EQ(parse("1 \t2   3\n").at(0).substr(0, 7), "1|(3 2)");
+}
+
+TEST_F(FormatTest, MissingValuesAndForeignNumbersAreNamed) {
+  use_csv();
+  const std::string missing = "is not a finite number: it stands for a missing value";
+  for (const char* const text : {"NA", "N/A", "?", "nan", "NaN", "null", "None", "<NA>"}) {
+    EXPECT_EQ(mistake(fmt::format("1,{},x,4,5\n", text)),
+              fmt::format("bad.txt:1: column 'age': '{}' {}", text, missing));
+  }
+  EXPECT_TRUE(hint_of("1,2,x,3,4\n1,NA,x,4,5\n").starts_with("an empty field is read as 0"));
+  EXPECT_EQ(
+      mistake("NA,1,x,4,5\n"),
+      "bad.txt:1: column 'click': 'NA' is not a whole number from 0 to 2^64-1: it stands for a "
+      "missing value");
+  const std::string commas = ": numbers are written with a point and without commas, as 1234.5";
+  EXPECT_EQ(mistake("1,\"1,234\",x,4,5\n"),
+            "bad.txt:1: column 'age': '1,234' is not a finite number" + commas);
+  EXPECT_EQ(mistake("1,\"-7,8\",x,4,5\n"),
+            "bad.txt:1: column 'age': '-7,8' is not a finite number" + commas);
+  EXPECT_EQ(mistake("1,0x10,x,4,5\n"),
+            "bad.txt:1: column 'age': '0x10' is not a finite number: it is hexadecimal");
+  EXPECT_EQ(mistake("1,inf,x,4,5\n"), "bad.txt:1: column 'age': 'inf' is not a finite number");
+}
+
+TEST_F(FormatTest, FilesOfOtherProgramsAreNamedByTheirLines) {
+  use("libsvm");
+  EXPECT_EQ(
+      mistake("1 0:3:1 1:5:0.5\n"),
+      "bad.txt:1: the feature '0:3:1' is not index:value: it is field:index:value, as in files "
+      "of libffm");
+  EXPECT_EQ(mistake("1:0.5 3:1\n"),
+            "bad.txt:1: the label '1:0.5' is not a number: it is index:value, so that there is no "
+            "label, or a label with a weight as XGBoost has them");
+  EXPECT_EQ(mistake("1 | a b\n"),
+            "bad.txt:1: the feature '|' is not index:value: the file is Vowpal Wabbit's");
+  EXPECT_NE(hint_of("1 3:1\n5.1,3.5,0\n").find("format = \"csv\""), std::string::npos);
+  EXPECT_NE(hint_of("1 3:1\n1 2 3\n").find("delimiter = \" \""), std::string::npos);
+  use_csv();
+  EXPECT_EQ(mistake("1;2;x;4;5\n"), "bad.txt:1: 1 fields, not 5; between ';' there are 5");
+  EXPECT_NE(hint_of("1,2,x,4,5\n1\t2\tx\t4\t5\n").find("delimiter = \"\\t\""), std::string::npos);
+  EXPECT_NE(hint_of("1,2,x,4,5\n2,x,4,5\n").find("any label"), std::string::npos);
+  EXPECT_NE(hint_of("1,2,x,4,5\n1,2,x,4,5,\n").find("name one column more"), std::string::npos);
+  use("bow");
+  EXPECT_NE(hint_of("1\ta\na b\n").find("any one"), std::string::npos);
+}
+
+class LabelNamesTest : public FormatTest {
+ protected:
+  const std::vector<std::string> kNames{"setosa", "versicolor", "virginica"};
+};
+
+TEST_F(LabelNamesTest, ClassesAreNumberedInTheirOrder) {
+  use_csv();
+  options_.data.slots = {{.name = "site", .columns = {2}, .labels = kNames}};
+  EXPECT_EQ(parse("1,2,virginica,4,5\n1,2, setosa ,4,5\n1,2,\"versicolor\",4,5\n"),
+            (Records{"2", "0", "1"}));
+  EXPECT_EQ(mistake("1,2,setosa,4,5\n1,2,virginca,4,5\n"),
+            "bad.txt:2: column 'site': 'virginca' is not one of the labels setosa, versicolor, "
+            "virginica");
+  EXPECT_TRUE(
+      hint_of("1,2,setosa,4,5\n1,2,virginca,4,5\n").starts_with("did you mean 'virginica'?"));
+  options_.data.skip_bad_records = true;
+  EXPECT_EQ(parse("1,2,setosa,4,5\n1,2,,4,5\n1,2,Setosa,4,5\n"), (Records{"0"}));
+  use_jsonl();
+  options_.data.slots = {{.name = "kind", .labels = kNames},
+                         {.name = "tags", .type = SlotType::kIds, .labels = {"a", "b"}}};
+  EXPECT_EQ(parse(R"({"kind": "versicolor", "tags": ["b", "a"]})"), (Records{"1|1 0"}));
+  EXPECT_EQ(mistake(R"({"kind": 1})"),
+            "bad.txt:1: 'kind': '1' is not one of the labels setosa, versicolor, virginica");
+  EXPECT_EQ(mistake("{}"), "bad.txt:1: 'kind' is missing");
+  use_multislot();
+  options_.data.slots = {{.name = "kind", .labels = kNames}};
+  EXPECT_EQ(parse("1 virginica\n"), (Records{"2"}));
+  for (const char* const format : {"bow", "libsvm"}) {
+    use(format);
+    options_.data.labels = kNames;
+    const std::string rest = format == std::string("bow") ? "\ta\n" : " 1:2\n";
+    EXPECT_EQ(parse("versicolor" + rest).size(), 1U);
+    EXPECT_NE(parse("versicolor" + rest).at(0).find('1'), std::string::npos);
+    EXPECT_EQ(mistake("none" + rest),
+              "bad.txt:1: the label 'none' is not one of the labels setosa, versicolor, virginica");
+  }
+}
+
+TEST_F(LabelNamesTest, NumbersAreFoundHoweverTheyAreWritten) {
+  use("libsvm");
+  options_.data.labels = {"1", "2", "3"};
+  EXPECT_EQ(parse("1 1:1\n3.0 1:1\n+2 1:1\n2.000e+00 1:1\n"),
+            (Records{"0|1:1", "2|1:1", "1|1:1", "1|1:1"}));
+  EXPECT_EQ(mistake("0 1:1\n"), "bad.txt:1: the label '0' is not one of the labels 1, 2, 3");
+  options_.data.labels = {"-1", "1"};
+  EXPECT_EQ(parse("-1.0 1:1\n+1 1:1\n"), (Records{"0|1:1", "1|1:1"}));
+  use_jsonl();
+  options_.data.slots = {{.name = "y", .labels = {"1", "true"}}};
+  EXPECT_EQ(parse("{\"y\": 1.0}\n{\"y\": true}\n{\"y\": \"1\"}\n"), (Records{"0", "1", "0"}));
 }
 
 TEST_F(FormatTest, TabSeparatedRatings) {
@@ -283,8 +487,14 @@ TEST_F(FormatTest, CriteoLines) {
   EXPECT_TRUE(folded.starts_with("(1)|(")) << folded;
   EXPECT_TRUE(folded.ends_with(fmt::format("|{}", SlotHash("C26", 1000)("68fd1e64")))) << folded;
   EXPECT_EQ(mistake(line + "\tx\n"), "bad.txt:1: 41 fields, not 40");
-  EXPECT_EQ(mistake(line.substr(2) + "\n"), "bad.txt:1: 39 fields, not 40");
+  EXPECT_EQ(mistake(line.substr(2) + "\n"),
+            "bad.txt:1: 39 fields, not 40: the label is missing, as in the challenge's test.txt");
   EXPECT_EQ(mistake("1\t1.5" + line.substr(3)), "bad.txt:1: I1 '1.5' is not a whole number");
+  // As pandas writes a column of whole numbers in which some are missing.
+  EXPECT_EQ(parse("1.0\t1.0\t-1.0" + line.substr(6) + "\n"), Records{folded});
+  EXPECT_EQ(parse("+1\t+1\t-1" + line.substr(6) + "\n"), Records{folded});
+  EXPECT_EQ(mistake("1\t9223372036854775808" + line.substr(3)),
+            "bad.txt:1: I1 '9223372036854775808' is not a whole number");
 }
 
 // These ids must not change, because snapshots hold their rows.

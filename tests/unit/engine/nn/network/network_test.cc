@@ -251,5 +251,39 @@ TEST(Network, WrongDataIsNamed) {
                     "layer 'e': id 7 in slot 'w' is not below the vocabulary of 7");
 }
 
+TEST(Network, SaysWhatItAsksOfRecords) {
+  const TestNetwork dense({embedding("e", {"w"}, 3, false), cost("cost", "e", "y")}, {"w", "y"});
+  ASSERT_EQ(dense.network.rules().size(), 3U) << "the cost has an evaluator";
+  const SlotRule& rows = dense.network.rules()[0];
+  EXPECT_EQ(rows.layer + rows.slot_name, "ew");
+  EXPECT_FALSE(rows.is_label);
+  EXPECT_EQ(rows.below, kTestVocabulary);
+  const SlotRule& label = dense.network.rules()[1];
+  EXPECT_EQ(label.layer + label.slot_name, "costy");
+  EXPECT_TRUE(label.is_label && label.is_single);
+  EXPECT_EQ(label.below, 3U);
+  EXPECT_EQ(label.slot, 1U);
+  // Predictions do not look at labels.
+  const auto asked = Network::build(dense.layers, parse_slots(dense.slots), {}, "e");
+  ASSERT_TRUE(asked);
+  ASSERT_EQ(asked->rules().size(), 1U);
+  EXPECT_EQ(asked->rules()[0].slot_name, "w");
+}
+
+TEST(Network, ASlotHasAtMostAsManyLabelsAsThereAreClasses) {
+  std::vector<config::SlotConfig> slots = parse_slots({"w", "y"});
+  const std::vector<config::LayerConfig> layers{embedding("e", {"w"}, 3, true),
+                                                cost("cost", "e", "y")};
+  slots[1].labels = {"a", "b", "c"};
+  EXPECT_TRUE(Network::build(layers, slots));
+  slots[1].labels.emplace_back("d");
+  const auto built = Network::build(layers, slots);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, Errc::kUsage);
+  EXPECT_EQ(built.error().message,
+            "layer 'cost': slot 'y' has 4 labels, and the input has outputs for 3");
+  EXPECT_EQ(built.error().hint, "give the layer 'e' size = 4");
+}
+
 }  // namespace
 }  // namespace paddle::nn

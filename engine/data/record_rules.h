@@ -1,0 +1,38 @@
+// Check of a record against what the network asks of its slots.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/config/data_config.h"
+#include "engine/data/records/record_block.h"
+#include "engine/nn/slot_rule.h"
+
+namespace paddle::data {
+
+class RecordRules {
+ public:
+  // Rules that every record of `data` keeps, such as one for the words of the dictionary, are left
+  // out.
+  RecordRules(const config::DataConfig& data, std::span<const nn::SlotRule> rules);
+
+  bool empty() const { return last_ == 0; }
+  // kData: the record does not keep a rule.
+  Status check(const RecordView& record) const;
+
+ private:
+  struct Slot {
+    config::SlotConfig config;
+    std::vector<nn::SlotRule> rules;
+  };
+
+  Status check(const nn::SlotRule& rule, std::span<const std::uint64_t> ids,
+               std::span<const float> values) const;
+
+  std::vector<Slot> slots_;
+  std::size_t last_ = 0;  // slots up to the last one that has rules
+  std::string labels_key_;
+};
+
+}  // namespace paddle::data
