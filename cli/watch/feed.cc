@@ -86,6 +86,7 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   if (progress) from_metrics_[process.status.name] = *progress;
   if (process.status.name != "trainer-0") return;
   if (progress && progress->passes > 0) summary_.passes = progress->passes;
+  if (line.kind == "warning") return take_warning(process, line);
   if (line.kind == "pass") summary_.last_pass = line;
   if (line.kind == "save") saved_pass_ = line.pass;
   if (line.kind == "test") {
@@ -115,7 +116,16 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   if (cost || process.status.reports) watch_cost(cost.value_or(std::nan("")));
 }
 
+void JobFeed::take_warning(const ProcessOnNode& process, const MetricsLine& line) {
+  if (line.unix_ms < process.status.started_unix_ms) return;  // of a run before this one
+  const auto message =
+      std::ranges::find(line.texts, "message", &std::pair<std::string, std::string>::first);
+  if (message != line.texts.end())
+    warnings_.push_back("warning: " + escape_control(message->second));
+}
+
 void JobFeed::show_tests() {
+  for (const std::string& warning : std::exchange(warnings_, {})) context_.console.note(warning);
   const std::vector<std::string> tests = std::exchange(tests_, {});
   if (context_.console.json()) return;
   const std::size_t hidden = has_looked_ ? 0 : tests.size() - std::min(tests.size(), past_tests_);

@@ -42,6 +42,7 @@ class JobFeed {
  private:
   void read_metrics(const std::vector<ProcessOnNode>& processes);
   void take(const ProcessOnNode& process, const MetricsLine& line);
+  void take_warning(const ProcessOnNode& process, const MetricsLine& line);
   void show_tests();
   void watch_cost(double cost);
   void tell_restarts(const std::vector<ProcessOnNode>& processes);
@@ -62,6 +63,7 @@ class JobFeed {
   std::optional<std::uint64_t> saved_pass_;             // the newest, from 0
   std::map<std::string, std::string> ways_back_;        // by process, as told
   std::vector<std::string> tests_;                      // still to be shown
+  std::vector<std::string> warnings_;                   // likewise
   std::size_t tests_to_skip_;
   std::size_t past_tests_;
   bool has_looked_ = false;

@@ -207,6 +207,12 @@ Status train(trainer::TrainOptions options) {
   PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(Description description, describe_saved(options));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
+  if (options.trainer_id == 0) {
+    loop.train_data.warn = [&metrics](const std::string& warning) {
+      log_warning("{}", warning);
+      metrics.write("warning", JsonObject().add("message", warning));
+    };
+  }
   const wire::ParameterSet parameters = agreed_parameters(job, model, options, loop);
   loop.stop_requested = [] {
     if (is_stop_requested()) notify_stopping();

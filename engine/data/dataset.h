@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,9 @@ struct DatasetOptions {
   std::shared_ptr<RecordCache> cache = {};
   // A record that does not keep them is a bad one.
   std::vector<nn::SlotRule> rules = {};
+  // Told of columns of unlike sizes and of empty fields among the first records, by a thread of the
+  // stream, at most twice. None: nobody looks.
+  std::function<void(const std::string& warning)> warn = {};
 };
 
 class BatchStream {

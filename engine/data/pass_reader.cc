@@ -33,6 +33,7 @@ PassReader::PassReader(const DatasetOptions& options, const Dictionary& dictiona
       start_(reads_cache() ? std::nullopt : find_start(options, skip, index_, shuffler_)),
       dropped_(start_ ? start_->dropped : skip * options.batch_size) {
   if (reads_cache()) return;
+  if (options.warn && pass == 0 && !start_) notes_.emplace(options.data, options.rules);
   fills_cache_ = cache_ && !start_;
   if (fills_cache_) cache_->begin();
   blocks_ = new_blocks();
@@ -119,12 +120,20 @@ void PassReader::begin_anew() {
   blocks_ = new_blocks();
 }
 
+void PassReader::tell_notes() {
+  if (!notes_) return;
+  for (const std::string& warning : notes_->warnings()) options_.warn(warning);
+  notes_.reset();
+}
+
 void PassReader::count(const RecordBlock& block) {
   file_bytes_ += block.file_bytes();
   if (block.bad_records > 0) {
     if (bad_blocks_++ < kBadRecordsShownMax) log_warning("left out: {}", block.first_bad_record);
     bad_records_ += block.bad_records;
   }
+  if (notes_) notes_->add(block);
+  if (notes_ && notes_->is_done()) tell_notes();
   if (!block.outcome) return;
   const std::uint64_t end = record_ + block.records.size();
   index_.add(chunk_, {block.chunk_begin, block.chunk_end, record_, end, bad_records_, file_bytes_});

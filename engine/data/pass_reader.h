@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/data/block_reader.h"
+#include "engine/data/number_notes.h"
 #include "engine/data/pass_index.h"
 #include "engine/data/pass_start.h"
 #include "engine/data/shuffler.h"
@@ -42,6 +43,7 @@ class PassReader {
       if (fills_cache_) PADDLE_TRY_STATUS(cache_->add(*block));
     }
     finish_cache();
+    tell_notes();
     return shuffler_.drain(leave);
   }
   // Ends the pass early.
@@ -60,6 +62,7 @@ class PassReader {
   void begin_anew();
   bool reads_cache() const { return cache_ && !fills_cache_ && cache_->is_whole(); }
   void count(const RecordBlock& block);
+  void tell_notes();
 
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
@@ -74,6 +77,7 @@ class PassReader {
   std::uint64_t chunk_ = 0;         // number of the next chunk
   std::uint64_t record_ = 0;        // number of the next record to come to the shuffler
   std::uint64_t bad_blocks_ = 0;
+  std::optional<NumberNotes> notes_;  // until they are told
 
   std::atomic<std::uint64_t> bad_records_ = 0;
   std::atomic<std::uint64_t> records_parsed_ = 0;

@@ -93,5 +93,19 @@ TEST_F(ForeignFiles, ALabelThatFitsNoClassIsNamedByItsLine) {
         "labels = [\"no\", \"yes\"]");
 }
 
+TEST_F(ForeignFiles, RawNumbersAndEmptyFieldsAreWarnedOf) {
+  write_job(std::string(kCsv) + kSlots);
+  folder_.write("train.csv", "length,width,species\n1,30000,1\n,20000,2\n0,10000,0\n");
+  const Ran ran = shell(kTrain + " --num_passes=3 --set=optimizer.learning_rate=0");
+  EXPECT_EQ(ran.code, 0) << ran.error;
+  const std::string& log = ran.error;
+  const std::size_t large = log.find("the numbers of width (about 20000) are large");
+  EXPECT_NE(large, std::string::npos) << log;
+  EXPECT_EQ(log.find("are large", large + 50), std::string::npos) << "it is said once";
+  EXPECT_NE(log.find("empty fields were read as 0, in the first 3 records those of length (1)"),
+            std::string::npos)
+      << log;
+}
+
 }  // namespace
 }  // namespace paddle::test

@@ -235,6 +235,7 @@ class Csv final : public Format {
       if (!text.empty())
         return parse_float(text, names_[column], block.values.emplace_back(), kNumberHint);
       block.values.push_back(0);
+      block.count_empty(column);
       return {};
     }
     if (!class_names_[index].empty())

@@ -47,7 +47,7 @@ class JsonLines final : public Format {
 
   Status parse_slot(std::size_t index, const JsonValue& value, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
-    if (slot.type == SlotType::kFloat) return parse_floats(slot, value, block);
+    if (slot.type == SlotType::kFloat) return parse_floats(index, value, block);
     if (!slot.has_many_ids()) return parse_id(index, value, block);
     if (!value.is_list() && !value.is_null()) return wrong(slot, "a list");
     const JsonValue* item = value.items();
@@ -57,10 +57,11 @@ class JsonLines final : public Format {
     return {};
   }
 
-  static Status parse_floats(const config::DataSlotConfig& slot, const JsonValue& value,
-                             RecordBlock& block) {
+  Status parse_floats(std::size_t index, const JsonValue& value, RecordBlock& block) const {
+    const config::DataSlotConfig& slot = data_.slots[index];
     if (value.is_null()) {
       block.values.insert(block.values.end(), slot.width, 0);
+      block.count_empty(index);
       return {};
     }
     return append_json_floats(slot.name, value, slot.width, block);

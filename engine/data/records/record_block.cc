@@ -28,6 +28,7 @@ void RecordBlock::clear() {
   chunk_begin = chunk_end = {};
   bad_records = 0;
   first_bad_record.clear();
+  empty_fields.clear();
   outcome = Status();
 }
 

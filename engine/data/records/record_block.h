@@ -35,9 +35,15 @@ struct RecordBlock {
   ChunkPlace chunk_begin, chunk_end;
   std::uint64_t bad_records = 0;  // lines that were left out
   std::string first_bad_record;   // its error message
-  Status outcome;                 // the error after the last record, if one ended the block
+  // By column of csv, or slot of jsonl: fields of floats without a number, read as 0.
+  std::vector<std::uint32_t> empty_fields;
+  Status outcome;  // the error after the last record, if one ended the block
 
   void clear();
+  void count_empty(std::size_t field) {
+    if (empty_fields.size() <= field) empty_fields.resize(field + 1);
+    ++empty_fields[field];
+  }
   // Bytes of the file that were read for this block; those of a compressed one are fewer.
   std::uint64_t file_bytes() const { return chunk_end.position - chunk_begin.position; }
   // An extent that begins at the sizes of the arrays.

@@ -1,5 +1,6 @@
 // Lines of a data file in each format: a byte for the format, two for its options, the text.
 #include "engine/config/sections.h"
+#include "engine/data/number_notes.h"
 #include "engine/data/record_rules.h"
 #include "engine/data/records/format.h"
 #include "tests/fuzz/input.h"
@@ -75,6 +76,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     if (!format->parse(input.text_until('\n'), block)) block.drop_since(end);
   }
   for (const auto& record : block.records) static_cast<void>(rules.check(block.view(record)));
+  data::NumberNotes notes(config, {});
+  notes.add(block);
+  static_cast<void>(notes.warnings());
   const auto slots = config::data_slots(config);
   nn::Batch batch = data::empty_batch(slots, kBatch);
   for (const auto& record : block.records) {

@@ -97,6 +97,23 @@ TEST_F(Feed, SaysWhyAJobEndsBeforeItsLastPass) {
   EXPECT_EQ(fake_.out.str(), "training ends with pass 3: auc is\\x0ahigh\n");
 }
 
+TEST_F(Feed, SaysOnceWhatTrainer0WarnsOf) {
+  const auto write = [&](const std::string& message, std::int64_t unix_ms) {
+    fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] +=
+        fmt::format(R"({{"kind":"warning","message":"{}","unix_ms":{}}})", message, unix_ms) + "\n";
+  };
+  report(1);
+  trainer(0).started_unix_ms = 500'000;
+  write("of a run before", 499'000);
+  EXPECT_EQ(look().find("warning"), std::string::npos);
+  write("the numbers of income\\n are large", 501'000);
+  EXPECT_NE(look().find("warning: the numbers of income\\x0a are large\n"), std::string::npos);
+  write("empty fields were read as 0", 502'000);
+  const std::string told = look();
+  EXPECT_NE(told.find("warning: empty fields were read as 0\n"), std::string::npos) << told;
+  EXPECT_EQ(told.find("income"), std::string::npos) << told;
+}
+
 TEST_F(Feed, TellsOfAProcessThatGivesNoSignOfLife) {
   report(1);
   trainer(0).unheard_ms = 0;
