@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -60,6 +61,8 @@ struct JobProgress {
   // the same bits, by repeat_push().
   bool is_split = false;
   std::uint64_t generations = 0;  // a hash of those of all pservers
+  // Where this trainer was in its data, for a job that went on within a pass.
+  std::optional<wire::PassOrigin> origin = {};
 };
 
 enum class PassEnd {

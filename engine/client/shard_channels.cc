@@ -49,6 +49,7 @@ JobProgress ShardChannels::progress() const {
   progress.is_running = is_running_;
   progress.is_over = is_over_;
   progress.furthest = furthest_;
+  progress.origin = origin_;
   CatchUp all = dense_.lanes().catch_up();
   all.add(sparse_.lanes().catch_up());
   progress.is_split = all.is_split();

@@ -77,15 +77,16 @@ class ShardChannels {
   // Whether the last pass that ended was paused.
   bool is_paused() const { return is_paused_; }
 
-  // Sends a message on every lane, then calls use(lanes, lane, answer) for each.
+  // Sends a message, with this tail, on every lane, then calls use(lanes, lane, answer) for each.
   template <class Message, class Use>
-  Status ask_all(FrameType type, const Message& message, FrameType answer, const Use& use) {
-    return on_all(
-        [&](ClientLanes& lanes, std::size_t i) { return lanes.send(i, type, message, {}); },
-        [&](ClientLanes& lanes, std::size_t i) -> Status {
-          PADDLE_TRY(const Frame frame, lanes.receive(i, answer));
-          return use(lanes, i, frame);
-        });
+  Status ask_all(FrameType type, const Message& message, FrameType answer, const Use& use,
+                 const Bytes& tail = {}) {
+    return on_all([&](ClientLanes& lanes,
+                      std::size_t i) { return lanes.send(i, type, message, Bytes(tail)); },
+                  [&](ClientLanes& lanes, std::size_t i) -> Status {
+                    PADDLE_TRY(const Frame frame, lanes.receive(i, answer));
+                    return use(lanes, i, frame);
+                  });
   }
   template <class Message>
   Status ask_all(FrameType type, const Message& message, FrameType answer) {
@@ -132,6 +133,7 @@ class ShardChannels {
   std::uint64_t passes_loaded_ = 0;           // finished before the shards' processes began
   LanePosition position_;                     // at ready(), or the end of the last pass or pause
   LanePosition furthest_;                     // of the shards, at ready()
+  std::optional<wire::PassOrigin> origin_;    // as JobProgress has it
   std::vector<const ClientLane*> in_rounds_;  // lanes, at ready()
   // Two threads may push while a third asks.
   std::atomic<bool> asks_to_stop_ = false;

@@ -119,6 +119,7 @@ Status ShardChannels::ready() {
     wire::Position position;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
     loaded = position.passes_loaded();
+    if (position.has_origin()) origin_ = position.origin();
     const bool is_dense = &lanes == &dense_.lanes();
     (is_dense ? dense : sparse)
         .add(position_of(position, options_.lane.trainer_id), position.has_rounds());

@@ -68,7 +68,12 @@ class SnapshotLoad {
 Status SnapshotLoad::run(bool resumes) {
   PADDLE_TRY_STATUS(source_.check());
   PADDLE_TRY(const wire::LoadBegin place, source_.place(resumes));
-  PADDLE_TRY_STATUS(shards_.ask_all(FrameType::kLoadBegin, place, FrameType::kPosition));
+  const wire::PassOrigins origins = source_.origins(resumes);
+  Bytes tail;
+  append_bytes(tail, std::span<const char>(origins.SerializeAsString()));
+  PADDLE_TRY_STATUS(shards_.ask_all(
+      FrameType::kLoadBegin, place, FrameType::kPosition,
+      [](ClientLanes&, std::size_t, const Frame&) { return Status(); }, tail));
   for (int i = 0; i < set_.parameters_size(); ++i) {
     const auto parameter = static_cast<std::uint32_t>(i);
     PADDLE_TRY_STATUS(set_.parameters(i).sparse() ? load_rows(parameter) : load_dense(parameter));

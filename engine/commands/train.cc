@@ -135,8 +135,7 @@ Status run_session(TrainerProcess& process) {
   process.has_joined = true;
   process.joins_again = comes_back;
   trainer::LoopOptions loop = process.loop;
-  if (Status started = start_training(options, client, process.went_back, loop.begins_within_pass);
-      !started) {
+  if (Status started = start_training(options, client, process.went_back, loop); !started) {
     // The ranks of a group would hear only that this one has ended.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());
     return started;
@@ -144,6 +143,10 @@ Status run_session(TrainerProcess& process) {
   loop.went_back = process.went_back;
   loop.gradient_limit = parameter::gradient_limit(process.parameters);
   continue_from_servers(client, loop);
+  if (Status same = check_data(client, loop); !same) {
+    client.abandon(same.error());
+    return same;
+  }
   const auto heartbeat = start_heartbeat(options, client, comes_back);
   const auto kept = open_kept(memory_of(process), process.parameters, client, process.model);
   if (!kept) log_warning("{}", kept.error().message);  // the job would go back to its last snapshot

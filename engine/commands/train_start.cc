@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/data/content_hash.h"
 #include "engine/data/objects.h"
 #include "engine/inference/description.h"
 #include "engine/optim/optimizer.h"
@@ -51,6 +52,77 @@ void handle(void (*handler)(int)) {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGTERM, &action, nullptr);
   ::sigaction(SIGINT, &action, nullptr);
+}
+
+const char* uneven_name(config::Uneven uneven) {
+  switch (uneven) {
+    case config::Uneven::kDrop:
+      return "drop";
+    case config::Uneven::kPad:
+      return "pad";
+    case config::Uneven::kJoin:
+      break;
+  }
+  return "join";
+}
+
+snapshot::DataOrder order_of(const config::JobConfig& job) {
+  return {.batch_size = job.train.batch_size,
+          .shuffle_records = job.train.shuffle_records,
+          .files_at_once = job.data.files_at_once,
+          .global_shuffle = job.data.global_shuffle,
+          .uneven = uneven_name(job.uneven),
+          .reader = data::reader_key(job.data)};
+}
+
+// The first setting with which a snapshot's pass cannot be gone on with: "key=value", as it was,
+// and as it is. A batch may have another size, but where a trainer repeats whole batches.
+std::optional<std::pair<std::string, std::string>> changed_order(const snapshot::SnapshotInfo& info,
+                                                                 const trainer::LoopOptions& loop) {
+  const snapshot::DataOrder& was = info.place->order;
+  const snapshot::DataOrder& is = loop.order;
+  const auto setting = [](const char* key, const auto& before, const auto& now) {
+    return std::pair(fmt::format("{}={}", key, before), fmt::format("{}", now));
+  };
+  if (info.seed != loop.seed) return setting("seed", info.seed, loop.seed);
+  if (was.shuffle_records != is.shuffle_records)
+    return setting("train.shuffle_records", was.shuffle_records, is.shuffle_records);
+  if (was.files_at_once != is.files_at_once)
+    return setting("data.files_at_once", was.files_at_once, is.files_at_once);
+  if (was.global_shuffle != is.global_shuffle)
+    return setting("data.global_shuffle", was.global_shuffle, is.global_shuffle);
+  const bool repeats = was.uneven == "pad" || is.uneven == "pad";
+  if (repeats && was.uneven != is.uneven) return setting("strategy.uneven", was.uneven, is.uneven);
+  if (repeats && was.batch_size != is.batch_size)
+    return setting("train.batch_size", was.batch_size, is.batch_size);
+  return {};
+}
+
+Status check_order(const snapshot::SnapshotReader& snapshot, const trainer::LoopOptions& loop) {
+  const snapshot::SnapshotInfo& info = snapshot.info();
+  if (info.pass_batches.empty() || !info.place) return {};
+  const std::string from =
+      fmt::format("snapshot {} is from the middle of pass {}", snapshot.directory(), info.pass);
+  if (const auto changed = changed_order(info, loop)) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("{}, which began with {}, not {}: records would be left out, or "
+                    "trained twice",
+                    from, changed->first, changed->second),
+        fmt::format("go on with --set {}, and change it between two passes", changed->first)};
+  }
+  if (info.place->order.reader != loop.order.reader) {
+    return Error{Errc::kUsage,
+                 fmt::format("{}, which began with another [data] section: records would be left "
+                             "out, or trained twice",
+                             from),
+                 "go on with the one in its model/job.toml, and change it between two passes"};
+  }
+  if (info.place->order.batch_size != loop.order.batch_size) {
+    log_info("pass {} goes on with batches of {} records, after those of {}", info.pass,
+             loop.order.batch_size, info.place->order.batch_size);
+  }
+  return {};
 }
 
 bool has_group(const wire::ParameterSet& parameters) {
@@ -103,6 +175,7 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   loop.start_pass = options.start_pass;
   loop.save_dir = options.save_dir;
   loop.saves_copy = options.saves_copy;
+  loop.order = order_of(job);
   loop.train_data = {.data = job.data,
                      .share = {},
                      .folder = folder,
@@ -126,6 +199,11 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
     log_warning("no file of '{}' is for trainer {}: it only takes part", job.data.train,
                 options.trainer_id);
   }
+  std::vector<std::string> files = loop.train_data.share.files;
+  if (!job.data.dictionary.empty()) files.push_back(config::in_folder(folder, job.data.dictionary));
+  const auto content =
+      std::make_shared<data::ContentHash>(std::move(files), loop.train_data.share.names_hash);
+  loop.data_hash = [content] { return content->value(); };
   if (job.data.test.empty() || options.trainer_id != 0) return loop;
   auto held_out = trainer::held_out_data(job, folder, job.data.test);
   if (!held_out) {
@@ -144,7 +222,7 @@ wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer
 }
 
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
-                      std::string& went_back, bool& begins_within_pass) {
+                      std::string& went_back, trainer::LoopOptions& loop) {
   if (options.trainer_id != 0 || client.progress().is_running) return client.ready();
   std::string snapshot = options.init_model_path;
   if (snapshot.empty() && options.start_pass > 0) {
@@ -160,9 +238,10 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
     PADDLE_TRY(newest, snapshot::SnapshotReader::open(snapshot));
   }
   if (newest) {
+    PADDLE_TRY_STATUS(check_order(*newest, loop));
     log_info("Loading parameters from {}", newest->directory());
     PADDLE_TRY_STATUS(client.snapshots().resume(*newest));
-    begins_within_pass = !newest->info().pass_batches.empty();
+    loop.begins_within_pass = !newest->info().pass_batches.empty();
   } else if (!snapshot.empty()) {
     log_info("Loading parameters from {}", snapshot);
     PADDLE_TRY_STATUS(client.snapshots().load(snapshot));
@@ -192,6 +271,10 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   loop.meetings_done = progress.pauses;
   loop.furthest = progress.furthest;
   loop.begins_within_pass = loop.begins_within_pass || progress.is_within_pass;
+  if (const auto& origin = progress.origin) {
+    loop.train_data.origin = data::PassOrigin{static_cast<std::uint32_t>(origin->pass()),
+                                              origin->batches(), origin->records()};
+  }
   loop.repeats_pass_end =
       progress.passes > progress.passes_loaded && progress.batches == 0 && !progress.is_within_pass;
   if (progress.passes >= loop.train.passes) {
@@ -199,6 +282,25 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   } else if (progress.passes + progress.batches > 0) {
     log_info("going on in pass {} after batch {}", progress.passes, progress.batches);
   }
+}
+
+Status check_data(const client::ParameterClient& client, const trainer::LoopOptions& loop) {
+  const client::JobProgress progress = client.progress();
+  const auto& origin = progress.origin;
+  const bool is_in_pass = origin && progress.passes == origin->pass() && progress.batches > 0;
+  if (!is_in_pass || !loop.data_hash) return {};
+  const std::uint64_t was = origin->data();
+  const std::uint64_t now = loop.data_hash();
+  if (was == 0 || now == 0 || was == now) return {};
+  const std::vector<std::string>& files = loop.train_data.share.files;
+  return Error{
+      Errc::kData,
+      fmt::format("trainer {}: the content of {}{} is not what pass {} began with: records "
+                  "would be left out, or trained twice",
+                  loop.trainer_id, files.empty() ? "its data" : files.front(),
+                  files.size() < 2 ? "" : fmt::format(" and {} more files", files.size() - 1),
+                  progress.passes),
+      "bring the former files back to end the pass, and change them between two passes"};
 }
 
 Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,

@@ -42,12 +42,15 @@ bool returns_to_group(const trainer::TrainOptions& options, const wire::Paramete
 
 // Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
 // that is running goes on by itself. `went_back`: as in wire::Progress, left where there is no
-// news. `begins_within_pass`: as in LoopOptions.
+// news. Sets `loop.begins_within_pass`. kUsage: the snapshot is from the middle of a pass, which
+// began with another order of records.
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
-                      std::string& went_back, bool& begins_within_pass);
+                      std::string& went_back, trainer::LoopOptions& loop);
 
 // Every trainer continues where the servers are.
 void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop);
+// kData: it goes on within a pass that this trainer began with data of another content.
+Status check_data(const client::ParameterClient& client, const trainer::LoopOptions& loop);
 
 // Opens what the lives of this trainer hand on; null where nobody keeps the memory for them.
 Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,

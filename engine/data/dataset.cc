@@ -111,6 +111,13 @@ class ThreadedStream final : public BatchStream {
 
 }  // namespace
 
+std::uint64_t records_before(const DatasetOptions& options, std::uint32_t pass,
+                             std::uint64_t batch) {
+  const auto& origin = options.origin;
+  if (!origin || origin->pass != pass || batch < origin->batches) return batch * options.batch_size;
+  return origin->records + (batch - origin->batches) * options.batch_size;
+}
+
 std::unique_ptr<BatchStream> open_pass(const DatasetOptions& options, const Dictionary& dictionary,
                                        std::uint32_t pass, std::uint64_t skip,
                                        std::span<std::byte> index) {

@@ -18,6 +18,14 @@
 
 namespace paddle::data {
 
+// A place within a pass from which batches are counted on: those before it may have had another
+// size.
+struct PassOrigin {
+  std::uint32_t pass = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t records = 0;  // in them, of this trainer
+};
+
 // A batch has the slots of config::data_slots(data).
 struct DatasetOptions {
   config::DataConfig data;
@@ -36,7 +44,16 @@ struct DatasetOptions {
   // Told of columns of unlike sizes and of empty fields among the first records, by a thread of the
   // stream, at most twice. None: nobody looks.
   std::function<void(const std::string& warning)> warn = {};
+  std::optional<PassOrigin> origin = {};  // nothing: all batches have batch_size
 };
+
+// The records of the pass that come before batch `batch`, counted from 0. At the end of the data
+// they may be fewer.
+std::uint64_t records_before(const DatasetOptions& options, std::uint32_t pass,
+                             std::uint64_t batch);
+// A hash of the members of `data` by which records, and their order, depend on the files; of no
+// path.
+std::uint64_t reader_key(const config::DataConfig& data);
 
 class BatchStream {
  public:

@@ -86,6 +86,16 @@ void add_rules(const std::vector<nn::SlotRule>& rules, KeyHash& hash) {
   }
 }
 
+}  // namespace
+
+std::uint64_t reader_key(const config::DataConfig& data) {
+  KeyHash hash;
+  add_data(data, hash);
+  return hash.value();
+}
+
+namespace {
+
 // An object has only its name.
 void add_file(const std::string& path, bool is_object, KeyHash& hash) {
   struct stat status {};

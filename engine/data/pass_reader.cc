@@ -26,12 +26,12 @@ PassReader::PassReader(const DatasetOptions& options, const Dictionary& dictiona
     : options_(options),
       dictionary_(dictionary),
       pass_(pass),
-      skip_(skip),
+      skip_(records_before(options, pass, skip)),
       cache_(hold(options.cache)),
       index_(index, index.empty() ? 0 : pass_key(options, pass)),
       shuffler_(new_shuffler()),
-      start_(reads_cache() ? std::nullopt : find_start(options, skip, index_, shuffler_)),
-      dropped_(start_ ? start_->dropped : skip * options.batch_size) {
+      start_(reads_cache() ? std::nullopt : find_start(options, skip_, index_, shuffler_)),
+      dropped_(start_ ? start_->dropped : skip_) {
   if (reads_cache()) return;
   if (options.warn && pass == 0 && !start_) notes_.emplace(options.data, options.rules);
   fills_cache_ = cache_ && !start_;
@@ -115,7 +115,7 @@ void PassReader::begin_anew() {
   log_warning("the data files have changed since pass {} began; it is parsed from its begin",
               pass_);
   index_.clear();
-  dropped_ = skip_ * options_.batch_size;
+  dropped_ = skip_;
   chunk_ = record_ = bad_records_ = file_bytes_ = 0;
   blocks_ = new_blocks();
 }

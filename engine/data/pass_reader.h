@@ -67,7 +67,7 @@ class PassReader {
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
   const std::uint32_t pass_;
-  const std::uint64_t skip_;
+  const std::uint64_t skip_;                  // records
   const std::shared_ptr<RecordCache> cache_;  // held by this reader; may be none
   PassIndex index_;
   Shuffler shuffler_;

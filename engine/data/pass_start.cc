@@ -11,7 +11,7 @@ std::optional<PassStart> find_start(const DatasetOptions& options, std::uint64_t
   if (skip == 0 || indexed.empty()) return {};
   PassStart start;
   // The window fills up before the first record leaves it.
-  const std::uint64_t leaving = skip * options.batch_size;
+  const std::uint64_t leaving = skip;
   const std::uint64_t window = options.shuffle_records > 1 ? options.shuffle_records : 0;
   start.seen = std::min(leaving + window, indexed.back().end_record);
   start.dropped = leaving - (start.seen - std::min(start.seen, window));

@@ -23,9 +23,9 @@ struct PassStart {
   std::uint64_t dropped = 0;        // records that leave it before those of the first batch
 };
 
-// Moves a new shuffler to the last record that it has seen before batch `skip`, or to the end of
-// the index if that is earlier. Nothing, and the shuffler stays, where the index does not tell
-// which chunks hold its records.
+// Moves a new shuffler to the last record that it has seen before `skip` records have left it, or
+// to the end of the index if that is earlier. Nothing, and the shuffler stays, where the index does
+// not tell which chunks hold its records.
 std::optional<PassStart> find_start(const DatasetOptions& options, std::uint64_t skip,
                                     const PassIndex& index, Shuffler& shuffler);
 

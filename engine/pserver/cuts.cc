@@ -233,6 +233,7 @@ wire::CutState Cuts::state() const {
   cut.set_pauses(progress.pauses);
   cut.set_samples(progress.samples);
   *cut.mutable_pass() = progress.pass;
+  if (progress.origins.batches_size() > 0) *cut.mutable_origins() = progress.origins;
   for (const Trainer& trainer : state_.membership.trainers()) {
     wire::CutTrainer& to = *cut.add_trainers();
     to.set_last_applied(trainer.last_applied);
@@ -310,6 +311,11 @@ Status Cuts::restore_state(const wire::CutState& cut) {
   if (static_cast<std::size_t>(cut.trainers_size()) != trainers.size()) {
     return Error{Errc::kData, fmt::format("a cut of {} trainers", cut.trainers_size())};
   }
+  const wire::PassOrigins& origins = cut.origins();
+  for (const int places : {origins.batches_size(), origins.records_size(), origins.data_size()}) {
+    if (places == 0 || static_cast<std::size_t>(places) == trainers.size()) continue;
+    return Error{Errc::kData, fmt::format("a cut with origins of {} trainers", places)};
+  }
   PADDLE_TRY_STATUS(pass_end_.restore(cut));
   ShardProgress& progress = state_.progress;
   progress = ShardProgress{.generation = progress.generation + kWayBack,
@@ -322,7 +328,8 @@ Status Cuts::restore_state(const wire::CutState& cut) {
                            .passes_loaded = cut.passes_loaded(),
                            .pauses = cut.pauses(),
                            .samples = cut.samples(),
-                           .pass = cut.pass()};
+                           .pass = cut.pass(),
+                           .origins = cut.origins()};
   for (Trainer& trainer : trainers) {
     const wire::CutTrainer& from = cut.trainers(static_cast<int>(trainer.id));
     trainer.last_applied = from.last_applied();

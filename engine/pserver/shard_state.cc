@@ -52,6 +52,14 @@ void Replies::position(Trainer& trainer, std::uint64_t request, const Membership
     message.add_cursors(each.last_applied);
     message.add_pass_batches(each.clock);
   }
+  const wire::PassOrigins& origins = progress_.origins;
+  if (const auto id = static_cast<int>(trainer.id); id < origins.batches_size()) {
+    wire::PassOrigin& origin = *message.mutable_origin();
+    origin.set_pass(origins.pass());
+    origin.set_batches(origins.batches(id));
+    origin.set_records(origins.records(id));
+    origin.set_data(origins.data(id));
+  }
   trainer.seen_updates = progress_.updates;
   send(trainer, FrameType::kPosition, message, {}, out);
 }

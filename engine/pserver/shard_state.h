@@ -20,6 +20,7 @@ struct ShardProgress {
   std::uint64_t pauses = 0;         // ended since the last end of a pass
   std::uint64_t samples = 0;        // of the whole job
   wire::PassFinished pass;          // totals of the current pass
+  wire::PassOrigins origins = {};   // of the snapshot that the job goes on from
 };
 
 // Cuts, as trainers and shards tell each other of them. In rounds the first shard announces a cut

@@ -53,10 +53,21 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
     return protocol_error("{} places in a pass for {} trainers", message.pass_batches_size(),
                           trainers.size());
   }
+  wire::PassOrigins origins;
+  const ByteSpan tail = request.frame.tail;
+  const bool is_origins = tail.size() <= kTransferBytesMax &&
+                          origins.ParseFromArray(tail.data(), static_cast<int>(tail.size()));
+  if (!is_origins) return protocol_error("{} bytes that are no origins", tail.size());
+  for (const int places : {origins.batches_size(), origins.records_size(), origins.data_size()}) {
+    if (tail.empty() || static_cast<std::size_t>(places) == trainers.size()) continue;
+    return protocol_error("origins of {} trainers, not {}", places, trainers.size());
+  }
   const auto is_beyond = [](std::uint64_t count) { return count > parameter::kCounterMax; };
   if (is_beyond(message.step()) || is_beyond(message.passes_finished()) ||
       is_beyond(message.samples()) || std::ranges::any_of(message.cursors(), is_beyond) ||
-      std::ranges::any_of(message.pass_batches(), is_beyond)) {
+      std::ranges::any_of(message.pass_batches(), is_beyond) ||
+      std::ranges::any_of(origins.batches(), is_beyond) ||
+      std::ranges::any_of(origins.records(), is_beyond)) {
     return protocol_error("it would go on from a count over {}", parameter::kCounterMax);
   }
   for (Trainer& trainer : trainers) {
@@ -67,6 +78,7 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
   state_.progress.step = message.step();
   state_.progress.passes_finished = message.passes_finished();
   state_.progress.samples = message.samples();
+  state_.progress.origins = std::move(origins);
   state_.send_position(request.trainer, request.id, request.out);
   return {};
 }

@@ -19,6 +19,26 @@ struct BaseSnapshot {
   std::uint32_t crc = 0;               // CRC32C of its MANIFEST, in format 1
 };
 
+// The order in which records come to their trainers, and how they become batches: what a place in
+// the middle of a pass rests on, beside seed and trainers.
+struct DataOrder {
+  std::uint64_t batch_size = 0;  // which may change: places are counted in records
+  std::uint64_t shuffle_records = 0;
+  std::uint64_t files_at_once = 1;
+  bool global_shuffle = false;
+  std::string uneven = "join";  // [strategy] uneven
+  std::uint64_t reader = 0;     // a hash of all else in [data] that records depend on
+
+  bool operator==(const DataOrder&) const = default;
+};
+
+// The place of a job in the middle of a pass, beside the batches that its trainers have done.
+struct PassPlace {
+  DataOrder order;
+  std::vector<std::uint64_t> records;  // in these batches, by trainer
+  std::vector<std::uint64_t> data;     // a hash of the content of each trainer's data; 0: not known
+};
+
 struct SnapshotInfo {
   wire::Optimizer optimizer;
   std::uint64_t pass = 0;
@@ -28,6 +48,7 @@ struct SnapshotInfo {
   std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
   // Batches of the current pass that each trainer has done; empty between two passes.
   std::vector<std::uint64_t> pass_batches;
+  std::optional<PassPlace> place;    // none between two passes, or of a format before 4
   std::optional<BaseSnapshot> base;  // of a delta
 };
 

@@ -24,7 +24,8 @@ Error malformed(std::string_view line) {
 
 constexpr std::uint64_t kPassesMax = UINT32_MAX;  // train.passes is a u32
 constexpr std::uint32_t kFirstFormat = 1;
-constexpr std::uint32_t kBareFormat = 2;  // without a description of the model
+constexpr std::uint32_t kBareFormat = 2;   // without a description of the model
+constexpr std::uint32_t kModelFormat = 3;  // with one
 constexpr std::string_view kModelFolder = "model/";
 constexpr std::string_view kFirstFormatLine = "snapshot format=1 ";
 
@@ -71,6 +72,14 @@ std::string encode_parameter(const ManifestParameter& parameter, bool is_delta) 
   return text;
 }
 
+std::string encode_order(const DataOrder& order) {
+  return fmt::format(
+      "order batch_size={} shuffle_records={} files_at_once={} global_shuffle={} uneven={} "
+      "reader={}\n",
+      order.batch_size, order.shuffle_records, order.files_at_once, order.global_shuffle ? 1 : 0,
+      order.uneven, order.reader);
+}
+
 std::string encode_info(const SnapshotInfo& info) {
   std::string text = fmt::format("progress pass={} step={} seed={} samples={}\n", info.pass,
                                  info.step, info.seed, info.samples);
@@ -78,9 +87,13 @@ std::string encode_info(const SnapshotInfo& info) {
     text += fmt::format("base sha256={} name={}\n", to_hex(*info.base->sha256), info.base->name);
   }
   text += encode_optimizer(info.optimizer);
+  const auto& place = info.place;
+  if (place) text += encode_order(place->order);
   for (std::size_t i = 0; i < info.trainer_cursors.size(); ++i) {
     text += fmt::format("trainer id={} cursor={}", i, info.trainer_cursors[i]);
     if (i < info.pass_batches.size()) text += fmt::format(" batches={}", info.pass_batches[i]);
+    if (place && i < place->records.size()) text += fmt::format(" records={}", place->records[i]);
+    if (place && i < place->data.size()) text += fmt::format(" data={}", place->data[i]);
     text += "\n";
   }
   return text;
@@ -96,7 +109,7 @@ class Decoder {
     const auto version = format.number<std::uint32_t>("format");
     format.text("engine");
     is_first_format_ = version == kFirstFormat;
-    has_description_ = version == kSnapshotFormat;
+    has_description_ = version >= kModelFormat;
     if (version < kFirstFormat || version > kSnapshotFormat) {
       return Error{Errc::kVersion, fmt::format("MANIFEST: format {}, this program reads {} to {}",
                                                version, kFirstFormat, kSnapshotFormat)};
@@ -146,6 +159,7 @@ class Decoder {
       }
     }
     PADDLE_TRY_STATUS(decode_optimizer(info.optimizer));
+    if (rest_.starts_with("order ")) PADDLE_TRY_STATUS(decode_order(info.place.emplace().order));
     while (rest_.starts_with("trainer ")) {
       FieldParser trainer(line(), "trainer");
       const auto id = trainer.number<std::uint64_t>("id");
@@ -154,9 +168,34 @@ class Decoder {
         info.pass_batches.resize(info.trainer_cursors.size());
         info.pass_batches.push_back(trainer.count("batches"));
       }
+      if (info.place && trainer.has("records")) {
+        info.place->records.resize(info.trainer_cursors.size());
+        info.place->records.push_back(trainer.count("records"));
+      }
+      if (info.place && trainer.has("data")) {
+        info.place->data.resize(info.trainer_cursors.size());
+        info.place->data.push_back(trainer.number<std::uint64_t>("data"));
+      }
       if (!trainer.complete() || id != info.trainer_cursors.size()) return malformed(line_);
       info.trainer_cursors.push_back(cursor);
     }
+    const std::size_t trainers = info.pass_batches.size();
+    if (info.place &&
+        (info.place->records.size() != trainers || info.place->data.size() != trainers))
+      return malformed("order without a place of every trainer");
+    return {};
+  }
+
+  Status decode_order(DataOrder& order) {
+    FieldParser fields(line(), "order");
+    order.batch_size = fields.count("batch_size");
+    order.shuffle_records = fields.count("shuffle_records");
+    order.files_at_once = fields.count("files_at_once");
+    order.global_shuffle = fields.number<std::uint32_t>("global_shuffle") != 0;
+    order.uneven = std::string(fields.text("uneven"));
+    order.reader = fields.number<std::uint64_t>("reader");
+    const bool is_known = order.uneven == "join" || order.uneven == "drop" || order.uneven == "pad";
+    if (!fields.complete() || !is_known || order.batch_size == 0) return malformed(line_);
     return {};
   }
 
@@ -309,7 +348,9 @@ BlockHeader block_header(const std::optional<SnapshotId>& snapshot,
 }
 
 std::string encode_manifest(const Manifest& manifest) {
-  const std::uint32_t format = manifest.model.empty() ? kBareFormat : kSnapshotFormat;
+  const std::uint32_t format = manifest.info.place      ? kSnapshotFormat
+                               : manifest.model.empty() ? kBareFormat
+                                                        : kModelFormat;
   std::string text = fmt::format("snapshot format={} engine={} id={}\n", format, kProgramVersion,
                                  to_hex(*manifest.id));
   text += encode_info(manifest.info);

@@ -2,8 +2,9 @@
 // It binds the snapshot together: its id is in every block file, and it has every file's SHA-256.
 //
 // Format 3 is format 2 with the files that describe the model; a snapshot without them is written
-// in format 2. Format 1, of releases up to 0.1, is read too: it has CRC32C where the others have
-// SHA-256, and no id.
+// in format 2. Format 4 is of those in the middle of a pass: it has the order of the data, and each
+// trainer's place in records. Format 1, of releases up to 0.1, is read too: it has CRC32C where the
+// others have SHA-256, and no id.
 #pragma once
 
 #include "engine/snapshot/block_file.h"
@@ -13,7 +14,7 @@ namespace paddle::snapshot {
 
 constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;  // then come the next rows in another
 constexpr std::size_t kManifestBytesMax = 64U << 20U;
-constexpr std::uint32_t kSnapshotFormat = 3;
+constexpr std::uint32_t kSnapshotFormat = 4;
 constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for each value
 
 struct ManifestParameter {

@@ -268,9 +268,10 @@ Status Loop::end_pass(std::uint32_t pass) {
                                           TimePoint(std::chrono::steady_clock::now()) - begun_at_);
   if (wants_stop()) client_.ask_to_stop();
   since_start_.tally.add(model_.empty_tally());  // gives a pass without a batch the others' shape
-  PADDLE_TRY(const client::PassTotals totals, is_stopped_
-                                                  ? client_.pause_pass(since_start_.tally)
-                                                  : client_.finish_pass(since_start_.tally));
+  const Tally own = tally_to_send(pass);
+  PADDLE_TRY(client::PassTotals totals,
+             is_stopped_ ? client_.pause_pass(own) : client_.finish_pass(own));
+  take_places(totals.tally);
   if (totals.paused) return stop(pass);
   if (totals.samples == 0 && batch_ == 0 && !had_records_before(options_, client_, pass))
     return no_record(options_, pass);
@@ -286,6 +287,29 @@ Status Loop::end_pass(std::uint32_t pass) {
   PADDLE_TRY_STATUS(begin_next(pass));
   PADDLE_TRY_STATUS(decide(pass));
   return end_early(pass);
+}
+
+Tally Loop::tally_to_send(std::uint32_t pass) const {
+  Tally tally = since_start_.tally;
+  const std::size_t trainers = options_.train_data.num_trainers;
+  const std::size_t own = tally.counts.size();
+  if (own + tally.sums.size() + 2 * trainers > kTallyEntriesMax) return tally;
+  tally.counts.resize(own + 2 * trainers);
+  const std::size_t at = own + options_.trainer_id;
+  tally.counts[at] = data::records_before(options_.train_data, pass, batch_);
+  if (options_.data_hash) tally.counts[at + trainers] = options_.data_hash();
+  return tally;
+}
+
+void Loop::take_places(Tally& tally) {
+  const auto trainers = static_cast<std::ptrdiff_t>(options_.train_data.num_trainers);
+  const std::size_t own = since_start_.tally.counts.size();
+  place_ = {.order = options_.order, .records = {}, .data = {}};
+  if (tally.counts.size() != own + 2 * options_.train_data.num_trainers) return;
+  const auto records = tally.counts.begin() + static_cast<std::ptrdiff_t>(own);
+  place_.records.assign(records, records + trainers);
+  place_.data.assign(records + trainers, tally.counts.end());
+  tally.counts.resize(own);
 }
 
 void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const Reading& all,
@@ -321,6 +345,10 @@ Status Loop::stop(std::uint32_t pass) {
       fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
   const bool is_late = is_time_over();
   const char* const why = is_late ? "stopped because train.time_max is over" : "stopped as asked";
+  // What this run has trained of the pass; the next one counts from 0.
+  JsonObject counts;
+  counts.add("first_cost", first_cost_).add("passes", options_.train.passes);
+  if (batch_ > 0) metrics_.write("train", pass, batch_, own, counts.add("pass_done", pass_done()));
   if (is_late) {
     metrics_.write("stop", pass, batch_, own, JsonObject().add("why", "train.time_max is over"));
   }
@@ -329,6 +357,7 @@ Status Loop::stop(std::uint32_t pass) {
     return Error{Errc::kInterrupted, fmt::format("{} {}; nothing was saved", why, place),
                  "with --save_dir it could go on from there"};
   }
+  client_.snapshots().describe_place(place_);
   if (options_.trainer_id == 0) {
     PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
     const std::string directory = stop_directory(options_.save_dir, pass, batch_);

@@ -10,6 +10,7 @@
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dataset.h"
+#include "engine/snapshot/info.h"
 #include "engine/trainer/early_stop.h"
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/metrics.h"
@@ -45,8 +46,10 @@ struct LoopOptions {
   std::optional<TimePoint> ends_at = {};  // train.time_max, which trainer 0 observes for all
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
-  bool saves_copy = false;     // of trainer 0's snapshots, by another trainer
-  std::string went_back = {};  // as in wire::Progress
+  bool saves_copy = false;                        // of trainer 0's snapshots, by another trainer
+  std::string went_back = {};                     // as in wire::Progress
+  snapshot::DataOrder order = {};                 // of train_data, for snapshots within a pass
+  std::function<std::uint64_t()> data_hash = {};  // of its content; empty: not known
   data::DatasetOptions train_data;
   data::DatasetOptions test_data;  // without files: no tests
 };
@@ -95,6 +98,10 @@ class Loop {
   // Before a test or a snapshot: neither the others nor the supervisor take it for a hang.
   Status begin_long_work(std::uint32_t pass, wire::Activity activity);
   Status end_pass(std::uint32_t pass);
+  // The counters of the pass, and behind them, for each trainer, its records of the pass and the
+  // hash of its data: the sum of all trainers' has them all.
+  Tally tally_to_send(std::uint32_t pass) const;
+  void take_places(Tally& tally);
   void tell_pass(std::uint32_t pass, const client::PassTotals& totals, const Reading& all,
                  double rate);
   Status save_with_others(std::uint32_t pass);
@@ -164,6 +171,7 @@ class Loop {
   bool is_diverging_ = false;
   NotFinite not_finite_{options_.gradient_limit};
 
+  snapshot::PassPlace place_;  // of all trainers, once a pass has ended or was paused
   bool has_met_at_end_ = false;
   bool has_lost_push_ = false;
 

@@ -17,8 +17,9 @@ constexpr int kRows = kLedger.trainers * kLedger.records;
 class ExactlyOnce : public testing::TestWithParam<const char*> {
  protected:
   // Trains until `line` is in trainer 0's output, sends everyone the signal, and goes on from the
-  // newest snapshot.
-  void interrupt(const std::string& line, int signal) {
+  // newest snapshot, with `changed` flags.
+  void interrupt(const std::string& line, int signal,
+                 const std::vector<std::string>& changed = {}) {
     Job job;
     write_ledger(job, kLedger);
     const int port = free_ports(4);
@@ -34,6 +35,7 @@ class ExactlyOnce : public testing::TestWithParam<const char*> {
     for (Process& process : processes) process.wait();
     std::vector<std::string> more = flags;
     more.emplace_back("--resume");
+    more.insert(more.end(), changed.begin(), changed.end());
     ASSERT_TRUE(job.run("job", shape, more));
     const std::string last = fmt::format("{}/pass-{:05}", job.save_dir("job"), kLedger.passes - 1);
     EXPECT_EQ(shows(last), (std::map<float, int>{{kLedger.passes, kRows}}));
@@ -67,6 +69,15 @@ TEST_P(ExactlyOnce, AJobThatWasKilledWhileItSavedGoesOnFromTheSnapshotBefore) {
 
 TEST_P(ExactlyOnce, AJobThatWasStoppedInAPassGoesOnThere) {
   interrupt("Pass=2 Batch=100 ", SIGTERM);
+}
+
+// A place in the data is a number of records, not of batches.
+TEST_P(ExactlyOnce, AJobThatWasStoppedInAPassGoesOnWithSmallerBatches) {
+  interrupt("Pass=2 Batch=100 ", SIGTERM, {"--set=train.batch_size=9"});
+}
+
+TEST_P(ExactlyOnce, AJobThatWasStoppedInAPassGoesOnWithLargerBatches) {
+  interrupt("Pass=2 Batch=100 ", SIGTERM, {"--set=train.batch_size=50"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, ExactlyOnce,

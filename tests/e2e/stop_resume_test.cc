@@ -1,4 +1,6 @@
 // A job stopped in the middle of a pass and resumed later, with the same bits.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -134,6 +136,52 @@ TEST(StopResume, TheMiddleOfAPassIsForAsManyTrainers) {
                                 "hint: go on with 2 trainers"),
             std::string::npos)
       << alone.output();
+}
+
+// The place in the data would be that of other records.
+TEST(StopResume, WhatMayNotChangeWithinAPassIsRefusedByNameAndTheOldSettingsGoOn) {
+  Job job;
+  job.write_ngram(1, 8000);
+  const std::vector<std::string> flags{"--num_passes=2", "--set=train.log_period=1",
+                                       "--set=train.shuffle_records=50"};
+  Process first = job.start_local("job", flags);
+  ASSERT_TRUE(first.prints("Pass=0 Batch=10 ")) << first.output();
+  first.signal(SIGTERM);
+  ASSERT_EQ(first.wait(), kResumable) << first.output();
+  const auto resume = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = flags;
+    all.emplace_back("--resume");
+    all.insert(all.end(), more.begin(), more.end());
+    Process process = job.start_local("job", all);
+    return std::pair(process.wait(std::chrono::seconds(60)), process.output());
+  };
+  const std::vector<std::array<std::string, 3>> changes{
+      {"--set=seed=2", "seed=1, not 2", "--set seed=1"},
+      {"--set=train.shuffle_records=0", "train.shuffle_records=50, not 0",
+       "--set train.shuffle_records=50"},
+      {"--set=data.files_at_once=2", "data.files_at_once=1, not 2", "--set data.files_at_once=1"},
+      {"--set=data.skip_bad_records=true", "another [data] section", "model/job.toml"}};
+  for (const auto& [flag, named, hint] : changes) {
+    const auto [code, output] = resume({flag});
+    EXPECT_EQ(code, static_cast<int>(Errc::kUsage)) << output;
+    EXPECT_NE(output.find("from the middle of pass 0, which began with " + named),
+              std::string::npos)
+        << output;
+    EXPECT_NE(output.find(hint), std::string::npos) << output;
+  }
+  const std::string data = job.folder() / "data/train.txt-00000";
+  const std::string before = TemporaryFolder::read(data);
+  std::string turned = before;
+  std::reverse(turned.begin(), turned.end() - 1);
+  std::ofstream(data, std::ios::binary | std::ios::trunc) << turned;
+  const auto [code, output] = resume({});
+  EXPECT_EQ(code, static_cast<int>(Errc::kData)) << output;
+  EXPECT_NE(output.find("data/train.txt-00000 is not what pass 0 began with"), std::string::npos)
+      << output;
+  std::ofstream(data, std::ios::binary | std::ios::trunc) << before;
+  const auto [done, text] = resume({"--set=train.batch_size=7"});
+  EXPECT_EQ(done, 0) << text;
+  EXPECT_NE(text.find("goes on with batches of 7 records, after those of"), std::string::npos);
 }
 
 TEST(StopResume, WithoutAFolderForSnapshotsNothingCouldGoOn) {

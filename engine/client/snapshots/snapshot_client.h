@@ -10,6 +10,7 @@
 namespace paddle::snapshot {
 class SnapshotReader;
 struct ModelFile;
+struct PassPlace;
 }  // namespace paddle::snapshot
 
 namespace paddle::client {
@@ -20,6 +21,9 @@ class SnapshotClient {
   virtual ~SnapshotClient() = default;
   // Files that every snapshot saved from now on has, so that it describes its model.
   virtual void describe(std::shared_ptr<const std::vector<snapshot::ModelFile>> model) = 0;
+  // Before the save of a pause: where the trainers are in their data. Without it the snapshot
+  // cannot tell what may not change within the pass.
+  virtual void describe_place(const snapshot::PassPlace& /*place*/) {}
   // Between join and ready: replaces initial values and optimizer state.
   virtual Status load(const std::string& directory) = 0;
   // load(), and the job continues where the snapshot was taken, be it in the middle of a pass.

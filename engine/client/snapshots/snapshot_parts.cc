@@ -4,8 +4,13 @@
 
 namespace paddle::client {
 
-Status SnapshotParts::save_to(const std::string& directory, const snapshot::SnapshotInfo& info,
+Status SnapshotParts::save_to(const std::string& directory, snapshot::SnapshotInfo info,
                               SavedRows rows) {
+  const std::size_t trainers = info.pass_batches.size();
+  if (place_ && trainers > 0 && place_->records.size() == trainers &&
+      place_->data.size() == trainers) {
+    info.place = place_;
+  }
   PADDLE_TRY(auto writer, snapshot::SnapshotWriter::create(directory, info));
   if (model_) {
     for (const snapshot::ModelFile& file : *model_) PADDLE_TRY_STATUS(writer.add_model_file(file));

@@ -19,14 +19,16 @@ class SnapshotParts : public SnapshotClient {
   void describe(std::shared_ptr<const std::vector<snapshot::ModelFile>> model) override {
     model_ = std::move(model);
   }
+  void describe_place(const snapshot::PassPlace& place) override { place_ = place; }
   Status save(const std::string& directory) override;
   Status save_delta(const std::string& directory, const std::string& base) override;
   Status save_copy(const std::string& directory) override;
 
  private:
-  Status save_to(const std::string& directory, const snapshot::SnapshotInfo& info, SavedRows rows);
+  Status save_to(const std::string& directory, snapshot::SnapshotInfo info, SavedRows rows);
 
   std::shared_ptr<const std::vector<snapshot::ModelFile>> model_;  // null: not described
+  std::optional<snapshot::PassPlace> place_;                       // nothing: not described
 };
 
 }  // namespace paddle::client

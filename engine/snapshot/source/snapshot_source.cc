@@ -73,6 +73,19 @@ Result<wire::LoadBegin> SnapshotSource::place(bool resumes) const {
   return begin;
 }
 
+wire::PassOrigins SnapshotSource::origins(bool resumes) const {
+  const SnapshotInfo& info = reader_.info();
+  wire::PassOrigins origins;
+  if (!resumes || !info.place) return origins;
+  origins.set_pass(info.pass);
+  for (std::size_t i = 0; i < info.pass_batches.size(); ++i) {
+    origins.add_batches(info.pass_batches[i]);
+    origins.add_records(info.place->records[i]);
+    origins.add_data(info.place->data[i]);
+  }
+  return origins;
+}
+
 void SnapshotSource::convert(const wire::ParameterSpec& spec, std::span<float> value,
                              std::span<float> state) const {
   const wire::Optimizer& optimizer = set_.optimizer();

@@ -20,6 +20,8 @@ class SnapshotSource {
   // Where the job goes on; one that only starts with the parameters counts its own passes. kUsage:
   // it is from the middle of a pass, with another number of trainers.
   Result<wire::LoadBegin> place(bool resumes) const;
+  // Where the trainers were within a pass; empty where they are to begin one.
+  wire::PassOrigins origins(bool resumes) const;
   struct Dense {
     std::vector<float> value;
     std::vector<float> state;  // planes

@@ -117,11 +117,11 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   void keep_cut();
 
   Status load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes);
-  Status load_from_root(const wire::LoadBegin& place);
+  Status load_from_root(const wire::GroupStart& start);
   Status spread(std::uint32_t parameter, std::span<const float> value, std::span<const float> state,
                 std::uint64_t update_count);
-  Status send_start(const wire::LoadBegin* place);
-  Result<std::optional<wire::LoadBegin>> receive_start();
+  Status send_start(const wire::LoadBegin* place, const wire::PassOrigins& origins);
+  Result<std::optional<wire::GroupStart>> receive_start();
 
   wire::ParameterSet set_;
   // The group reads and writes memory of the ranks until it has ended: it goes first.

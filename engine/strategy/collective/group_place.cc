@@ -61,11 +61,12 @@ const client::PassTotals& GroupPlace::end_pass(Tally all, bool is_pause) {
   return ended;
 }
 
-void GroupPlace::go_to(const wire::LoadBegin& place) {
+void GroupPlace::go_to(const wire::LoadBegin& place, const wire::PassOrigins& from) {
   step = place.step();
   samples = place.samples();
   passes = passes_loaded = place.passes_finished();
   begun = {samples, passes};
+  origins = from;
   for (std::uint32_t rank = 0; rank < cursors.size(); ++rank) {
     const auto i = static_cast<int>(rank);
     cursors[rank] = i < place.cursors_size() ? place.cursors(i) : 0;
@@ -78,7 +79,7 @@ bool GroupPlace::is_whole(const wire::GroupCut& cut) {
 }
 
 void GroupPlace::go_to(const wire::GroupCut& cut) {
-  go_to(cut.place());
+  go_to(cut.place(), cut.origins());
   passes_loaded = cut.passes_loaded();
   pauses = cut.pauses();
   pass = totals_of(cut.pass());
@@ -95,6 +96,7 @@ void GroupPlace::write_to(wire::GroupCut& cut) const {
   place.set_samples(samples);
   for (const std::uint64_t cursor : cursors) place.add_cursors(cursor);
   for (const std::uint64_t batches : pass_batches) place.add_pass_batches(batches);
+  if (origins.batches_size() > 0) *cut.mutable_origins() = origins;
   cut.set_passes_loaded(passes_loaded);
   cut.set_pauses(pauses);
   *cut.mutable_pass() = message_of(pass);
@@ -117,6 +119,14 @@ client::JobProgress GroupPlace::progress(std::uint32_t rank) const {
   progress.pauses = pauses;
   progress.is_within_pass = is_within_pass();
   progress.furthest = {passes, pauses, progress.batches};
+  const auto id = static_cast<int>(rank);
+  if (id < std::min({origins.batches_size(), origins.records_size(), origins.data_size()})) {
+    wire::PassOrigin& own = progress.origin.emplace();
+    own.set_pass(origins.pass());
+    own.set_batches(origins.batches(id));
+    own.set_records(origins.records(id));
+    own.set_data(origins.data(id));
+  }
   return progress;
 }
 

@@ -21,7 +21,7 @@ struct GroupPlace {
   // The end of the pass, or a pause: what it tells all trainers.
   const client::PassTotals& end_pass(Tally all, bool is_pause);
   // Of a snapshot, and of a cut.
-  void go_to(const wire::LoadBegin& place);
+  void go_to(const wire::LoadBegin& place, const wire::PassOrigins& from);
   void go_to(const wire::GroupCut& cut);
   // Fills in all that go_to() reads.
   void write_to(wire::GroupCut& cut) const;
@@ -39,8 +39,9 @@ struct GroupPlace {
   std::vector<std::uint64_t> cursors;       // pushes ever, by rank
   std::vector<std::uint64_t> pass_batches;  // by rank
   client::PassTotals pass;
-  client::PassTotals ended;  // as the last end or pause has told them
-  bool went_back = false;    // to a cut
+  client::PassTotals ended;   // as the last end or pause has told them
+  bool went_back = false;     // to a cut
+  wire::PassOrigins origins;  // of the snapshot that the job goes on from
 };
 
 }  // namespace paddle::strategy

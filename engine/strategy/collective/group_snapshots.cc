@@ -56,8 +56,9 @@ Status GroupClient::load_as_root(const snapshot::SnapshotReader& snapshot, bool 
   if (const Status checked = source.check(); !checked) return fail(checked.error());
   auto place = source.place(resumes);
   if (!place) return fail(std::move(place).error());
-  PADDLE_TRY_STATUS(send_start(&*place));
-  place_.go_to(*place);
+  const wire::PassOrigins origins = source.origins(resumes);
+  PADDLE_TRY_STATUS(send_start(&*place, origins));
+  place_.go_to(*place, origins);
   for (const std::uint32_t parameter : ranks_->layout().dense()) {
     auto dense = source.dense(parameter);
     if (!dense) return fail(std::move(dense).error());
@@ -71,8 +72,8 @@ Status GroupClient::load_as_root(const snapshot::SnapshotReader& snapshot, bool 
   return {};
 }
 
-Status GroupClient::load_from_root(const wire::LoadBegin& place) {
-  place_.go_to(place);
+Status GroupClient::load_from_root(const wire::GroupStart& start) {
+  place_.go_to(start.load(), start.origins());
   for (const std::uint32_t parameter : ranks_->layout().dense()) {
     PADDLE_TRY_STATUS(spread(parameter, {}, {}, 0));
   }
@@ -92,17 +93,18 @@ Status GroupClient::spread(std::uint32_t parameter, std::span<const float> value
   return {};
 }
 
-Status GroupClient::send_start(const wire::LoadBegin* place) {
+Status GroupClient::send_start(const wire::LoadBegin* place, const wire::PassOrigins& origins) {
   wire::GroupStart message;
   message.set_parameters(set_.SerializeAsString());
   if (place != nullptr) *message.mutable_load() = *place;
+  if (origins.batches_size() > 0) *message.mutable_origins() = origins;
   std::string bytes = message.SerializeAsString();
   std::uint64_t size = bytes.size();
   PADDLE_TRY_STATUS(group_->broadcast(0, std::as_writable_bytes(std::span(&size, 1))).wait());
   return group_->broadcast(0, std::as_writable_bytes(std::span(bytes))).wait();
 }
 
-Result<std::optional<wire::LoadBegin>> GroupClient::receive_start() {
+Result<std::optional<wire::GroupStart>> GroupClient::receive_start() {
   std::uint64_t size = 0;
   PADDLE_TRY_STATUS(group_->broadcast(0, std::as_writable_bytes(std::span(&size, 1))).wait());
   if (size > kStartBytesMax) return fail(Error{Errc::kData, "rank 0's start is too long"});
@@ -120,18 +122,18 @@ Result<std::optional<wire::LoadBegin>> GroupClient::receive_start() {
                                   group_->name(group_->rank()), difference),
                       "give all trainers the same job.toml and the same flags"});
   }
-  if (!message.has_load()) return std::optional<wire::LoadBegin>();
-  return std::optional<wire::LoadBegin>(message.load());
+  if (!message.has_load()) return std::optional<wire::GroupStart>();
+  return std::optional<wire::GroupStart>(std::move(message));
 }
 
 Status GroupClient::ready() {
   if (group_->rank() == 0) {
-    PADDLE_TRY_STATUS(send_start(nullptr));
+    PADDLE_TRY_STATUS(send_start(nullptr, {}));
   } else {
     for (;;) {
-      PADDLE_TRY(const std::optional<wire::LoadBegin> place, receive_start());
-      if (!place) break;
-      PADDLE_TRY_STATUS(load_from_root(*place));
+      PADDLE_TRY(const std::optional<wire::GroupStart> start, receive_start());
+      if (!start) break;
+      PADDLE_TRY_STATUS(load_from_root(*start));
     }
   }
   if (!place_.went_back) keep_cut();

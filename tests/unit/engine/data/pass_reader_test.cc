@@ -31,6 +31,56 @@ TEST_F(PassReaderTest, ResumesAShuffle) {
   }
 }
 
+// As a job that was stopped in a pass goes on with batches of another size.
+TEST_F(PassReaderTest, BatchesOfAnotherSizeGoOnWithTheNextRecord) {
+  write_libsvm();
+  options_.shuffle_records = kWindow;
+  const auto records_from = [&](std::uint64_t skip, std::uint64_t batches, Memory& index) {
+    std::vector<float> records;
+    const auto stream = open_pass(options_, dictionary_, 1, skip, index);
+    for (std::uint64_t i = 0; i < batches; ++i) {
+      const auto batch = stream->next();
+      EXPECT_TRUE(batch) << batch.error().message;
+      if (!batch || !*batch) break;
+      const auto& weights = (*batch)->slots.front().weights;
+      const auto& offsets = (*batch)->slots.front().offsets;
+      for (std::size_t at = 0; at + 1 < offsets.size(); ++at)
+        records.push_back(weights[offsets[at]]);
+    }
+    return records;
+  };
+  constexpr auto kAll = std::numeric_limits<std::uint64_t>::max();
+  Memory none;
+  const auto whole = records_from(0, kAll, none);
+  ASSERT_GT(whole.size(), 2000U);
+  const auto first = records_from(0, 13, none);
+  ASSERT_EQ(first.size(), 13U * 50U);
+  for (const std::uint32_t size : {7U, 50U, 64U, 1000U, 100'000U}) {
+    options_.batch_size = size;
+    options_.origin = PassOrigin{1, 13, 13 * 50};
+    EXPECT_EQ(records_before(options_, 1, 13), 13U * 50U);
+    EXPECT_EQ(records_before(options_, 1, 14), 13U * 50U + size);
+    EXPECT_EQ(records_before(options_, 2, 14), 14U * size) << "the next pass knows no other size";
+    Memory index(kIndexBytes);
+    std::vector<float> all = first;
+    const auto rest = records_from(13, kAll, index);
+    all.insert(all.end(), rest.begin(), rest.end());
+    EXPECT_EQ(all, whole) << size;
+    // A trainer that comes back in the pass finds its place by the index.
+    const auto after = records_from(14, kAll, index);
+    const auto later = std::min<std::size_t>(rest.size(), size);
+    EXPECT_EQ(after,
+              std::vector<float>(rest.begin() + static_cast<std::ptrdiff_t>(later), rest.end()))
+        << size;
+  }
+}
+
+TEST_F(PassReaderTest, APlaceBehindTheDataHasNoRecord) {
+  write_libsvm();
+  options_.origin = PassOrigin{1, 13, 1'000'000};
+  EXPECT_TRUE(read_from(13, {}).batches.empty());
+}
+
 TEST_F(PassReaderTest, ResumesAShuffleOfAllRecords) {
   write_libsvm();
   options_.shuffle_records = 1'000'000;

@@ -45,6 +45,31 @@ TEST_F(GoBack, ValuesAndTheirStateAreThoseOfTheCut) {
   }
 }
 
+TEST_F(GoBack, ThePlaceOfTheSnapshotIsNotForgotten) {
+  OneShard one(cut_set(2), options());
+  one.join(0);
+  one.join(1);
+  wire::PassOrigins origins;
+  for (const std::uint64_t number : {7, 8}) {
+    origins.add_batches(number);
+    origins.add_records(10 * number);
+    origins.add_data(100 * number);
+  }
+  wire::LoadBegin begin;
+  for (const std::uint64_t batches : origins.batches()) begin.add_pass_batches(batches);
+  Bytes tail;
+  append_bytes(tail, std::span<const char>(origins.SerializeAsString()));
+  one.send(0, FrameType::kLoadBegin, begin, std::move(tail));
+  one.send(0, FrameType::kReady, wire::Ready());
+  cut_round(one, 1, 1);
+  const std::uint64_t cut = cuts_of(join_again(one)).back();
+  OneShard next(cut_set(2), options(false, 0, 2));
+  join_again(next);
+  const auto out = go_back(next, cut);
+  ASSERT_TRUE(is(out, FrameType::kPosition));
+  EXPECT_EQ(parse<wire::Position>(out[0]).origin().records(), 70U) << "in another life too";
+}
+
 TEST_F(GoBack, CountersAndCursorsAreThoseOfTheCut) {
   OneShard one(cut_set(2), options());
   one.start();

@@ -50,6 +50,57 @@ TEST(ShardAnswers, FitIntoAFrameForAllTrainersAndAllTables) {
   expect_refused(over.join_with(0, tables), wire::REFUSAL_PARAMETERS, "at most 2048");
 }
 
+Bytes bytes_of(const wire::PassOrigins& origins) {
+  Bytes tail;
+  append_bytes(tail, std::span<const char>(origins.SerializeAsString()));
+  return tail;
+}
+
+TEST(ShardOrigins, AreKeptForEachTrainerAsTheSnapshotHadThem) {
+  OneShard one(test::small_set("sgd", 2));
+  one.join(0);
+  one.join(1);
+  wire::PassOrigins origins;
+  origins.set_pass(3);
+  for (const std::uint64_t number : {7, 8}) {
+    origins.add_batches(number);
+    origins.add_records(10 * number);
+    origins.add_data(100 * number);
+  }
+  wire::LoadBegin begin;
+  begin.set_passes_finished(3);
+  for (const std::uint64_t batches : origins.batches()) begin.add_pass_batches(batches);
+  EXPECT_FALSE(parse<wire::Position>(one.send(0, FrameType::kLoadBegin, begin)[0]).has_origin());
+  const auto out = one.send(0, FrameType::kLoadBegin, begin, bytes_of(origins));
+  EXPECT_EQ(parse<wire::Position>(out[0]).origin().records(), 70U);
+  const auto ready = one.send(0, FrameType::kReady, wire::Ready());
+  ASSERT_FALSE(ready.empty());
+  one.incarnation = 1;
+  const auto position = parse<wire::Position>(one.join(1)[0]);
+  EXPECT_EQ(position.origin().pass(), 3U);
+  EXPECT_EQ(position.origin().batches(), 8U);
+  EXPECT_EQ(position.origin().records(), 80U);
+  EXPECT_EQ(position.origin().data(), 800U);
+}
+
+TEST(ShardOrigins, OfAnotherNumberOfTrainersAreRefused) {
+  OneShard one(test::small_set("sgd", 2));
+  one.join(0);
+  wire::PassOrigins origins;
+  origins.add_batches(1);
+  origins.add_records(1);
+  origins.add_data(1);
+  expect_refused(one.send(0, FrameType::kLoadBegin, wire::LoadBegin(), bytes_of(origins)),
+                 wire::REFUSAL_PROTOCOL, "origins of 1 trainers");
+  expect_refused(one.send(0, FrameType::kLoadBegin, wire::LoadBegin(), Bytes(3, std::byte{255})),
+                 wire::REFUSAL_PROTOCOL, "no origins");
+  origins.add_batches(parameter::kCounterMax + 1);
+  origins.add_records(1);
+  origins.add_data(1);
+  expect_refused(one.send(0, FrameType::kLoadBegin, wire::LoadBegin(), bytes_of(origins)),
+                 wire::REFUSAL_PROTOCOL, "count over");
+}
+
 std::uint64_t resident_bytes() {
   std::uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages >> pages;

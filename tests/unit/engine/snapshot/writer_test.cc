@@ -47,6 +47,49 @@ TEST_F(SnapshotTest, RoundTrip) {
   EXPECT_FALSE(std::filesystem::exists(directory_ + ".tmp"));
 }
 
+TEST_F(SnapshotTest, AManifestOfAPassHasTheOrderOfTheDataAndTheRecordsOfEachTrainer) {
+  SnapshotInfo facts = info();
+  facts.base.reset();
+  facts.place = PassPlace{{.batch_size = 8,
+                           .shuffle_records = 200,
+                           .files_at_once = 3,
+                           .global_shuffle = true,
+                           .uneven = "drop",
+                           .reader = ~0ULL},
+                          {24, 0, 31},
+                          {~0ULL, 0, 5}};
+  Manifest manifest{.id = snapshot_id(facts), .info = facts, .model = {}, .parameters = {}};
+  const std::string text = encode_manifest(manifest);
+  EXPECT_TRUE(text.starts_with("snapshot format=4 ")) << text;
+  const auto read = decode_manifest(text);
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_TRUE(read->info.place);
+  EXPECT_EQ(read->info.place->order, facts.place->order);
+  EXPECT_EQ(read->info.place->records, facts.place->records);
+  EXPECT_EQ(read->info.place->data, facts.place->data);
+  EXPECT_EQ(read->info.pass_batches, facts.pass_batches);
+  facts.place->order.shuffle_records = 201;
+  EXPECT_NE(snapshot_id(facts), snapshot_id(manifest.info)) << "what it rests on is bound to it";
+  facts.place.reset();
+  manifest.info = facts;
+  EXPECT_TRUE(encode_manifest(manifest).starts_with("snapshot format=2 "));
+  EXPECT_FALSE(decode_manifest(encode_manifest(manifest))->info.place);
+}
+
+TEST_F(SnapshotTest, AManifestOfAPassIsRefusedWithoutThePlaceOfATrainer) {
+  SnapshotInfo facts = info();
+  facts.base.reset();
+  for (const std::vector<std::uint64_t>& records :
+       {std::vector<std::uint64_t>{}, std::vector<std::uint64_t>{1, 2}}) {
+    facts.place = PassPlace{{.batch_size = 8}, records, {1, 2, 3}};
+    const Manifest manifest{.id = snapshot_id(facts), .info = facts, .model = {}, .parameters = {}};
+    EXPECT_FALSE(decode_manifest(encode_manifest(manifest))) << records.size();
+  }
+  facts.place = PassPlace{{.batch_size = 0}, {1, 2, 3}, {1, 2, 3}};
+  EXPECT_FALSE(decode_manifest(
+      encode_manifest({.id = snapshot_id(facts), .info = facts, .model = {}, .parameters = {}})));
+}
+
 // The 24 bytes of a two-element bias as v0.10 wrote them.
 TEST_F(SnapshotTest, DenseFileIsV010ByteForByte) {
   write();

@@ -31,6 +31,7 @@ columns = ["area", "price"]
 class EmptySnapshots final : public client::SnapshotClient {
  public:
   void describe(std::shared_ptr<const std::vector<snapshot::ModelFile>>) override {}
+  void describe_place(const snapshot::PassPlace& given) override { place = given; }
   Status load(const std::string&) override { std::abort(); }
   Status resume(const snapshot::SnapshotReader&) override { std::abort(); }
   Status save(const std::string& directory) override { return write("full", directory); }
@@ -43,6 +44,7 @@ class EmptySnapshots final : public client::SnapshotClient {
   std::vector<std::string> saved;                              // "full pass-00000"
   std::function<Status(const std::string& name)> finish = {};  // called after each save
   std::map<std::string, Error> failures;                       // by name
+  std::optional<snapshot::PassPlace> place;
 
  private:
   static std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }

@@ -73,6 +73,34 @@ TEST_F(LoopTest, CostsOfOthersAreNoDivergenceToATrainerWithoutARecord) {
   EXPECT_FALSE(run());
 }
 
+// A snapshot of it says what may not change until the pass is over.
+TEST_F(LoopTest, AStopInAPassTellsTheRecordsAndTheDataOfAllTrainers) {
+  options_.save_dir = folder_ / "save";
+  options_.order = {.batch_size = 1, .shuffle_records = 7};
+  options_.data_hash = [] { return std::uint64_t{99}; };
+  options_.train_data.num_trainers = 2;
+  options_.train_data.share.records_split = false;
+  client_.on_push = [&] { client_.is_stop_asked = client_.pushed.size() == 1; };
+  const Status stopped = run();
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, Errc::kResumable) << stopped.error().message;
+  ASSERT_TRUE(client_.empty_snapshots.place);
+  EXPECT_EQ(client_.empty_snapshots.place->order, options_.order);
+  EXPECT_EQ(client_.empty_snapshots.place->records, (std::vector<std::uint64_t>{2, 0}));
+  EXPECT_EQ(client_.empty_snapshots.place->data, (std::vector<std::uint64_t>{99, 0}));
+}
+
+TEST_F(LoopTest, RecordsAreCountedOnFromThoseOfBatchesOfAnotherSize) {
+  options_.save_dir = folder_ / "save";
+  options_.batches_done = 5;
+  options_.begins_within_pass = true;
+  options_.train_data.origin = data::PassOrigin{0, 5, 1};
+  client_.on_push = [&] { client_.is_stop_asked = true; };
+  ASSERT_FALSE(run());
+  ASSERT_TRUE(client_.empty_snapshots.place);
+  EXPECT_EQ(client_.empty_snapshots.place->records, std::vector<std::uint64_t>{2});
+}
+
 // A life that is soon killed has told that it trained.
 TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
