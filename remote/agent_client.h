@@ -127,6 +127,7 @@ struct Restart {
   std::uint64_t out_of_memory_bytes = 0;  // as in a ProcessStatus
   std::uint32_t life = 0;                 // which ended; rises with each restart
   std::int64_t age_ms = 0;                // since its end, whatever the node's clock was set to
+  bool ordered = false;                   // by `paddlectl restart`; no failure
 };
 struct ProcessStatus {
   std::string job, name, log;

@@ -125,7 +125,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
     status.restarts.push_back(
         {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures(),
          escape_control(restart.hang().substr(0, kNameBytesMax)), restart.out_of_memory_bytes(),
-         restart.life(), age_of(restart.age_ms())});
+         restart.life(), age_of(restart.age_ms()), restart.ordered()});
   }
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();

@@ -67,7 +67,15 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
         step + job};
   }
   PADDLE_TRY_STATUS(member.client->restart(job, {name}));
-  context.console.note(fmt::format("{} on {} is started again", name, member.spec.name));
+  const bool is_own = !found->status.reports;
+  context.console.result(
+      Json::object({{"job", job}, {"process", name}, {"state", "running"}}),
+      fmt::format("{} on {} is started again and {}, while the others go on or wait for it; it "
+                  "counts as none of --restarts",
+                  name, member.spec.name,
+                  is_own                      ? "loads what it has saved"
+                  : is_pserver(found->status) ? "goes back to its copy of some seconds ago"
+                                              : "comes back at its batch"));
   return {};
 }
 
@@ -96,13 +104,12 @@ Status run_restart(Context& context, const RestartOptions& asked) {
                              job)};
   }
   if (!options.process.empty()) {
-    PADDLE_TRY_STATUS(restart_process(context, session, job, options.process));
-  } else {
-    PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
-    PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
-    PADDLE_TRY_STATUS(stop_job(session, job));
-    PADDLE_TRY_STATUS(restart_job(context, session, job));
+    return restart_process(context, session, job, options.process);
   }
+  PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
+  PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  PADDLE_TRY_STATUS(restart_job(context, session, job));
   context.console.result(
       Json::object({{"job", job}, {"state", "running"}}),
       fmt::format("{} resumes from its last snapshot; follow it: paddlectl attach", job));

@@ -148,7 +148,8 @@ void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
       if (restart.life <= told) continue;
       told = restart.life;
       // Of those that lost a peer, the peer is the news; the first look tells no old news.
-      if (restart.failures == 0 || !has_looked_) continue;
+      const bool is_news = restart.failures > 0 || restart.ordered;
+      if (!is_news || !has_looked_) continue;
       context_.console.note(fmt::format("{} on {} {}", status.name,
                                         session_.members()[process.member].spec.name,
                                         describe(restart, status.restarts_allowed)));

@@ -30,7 +30,8 @@ void tell_restarts(Context& context, ClusterSession& session,
   std::vector<Told> all;
   for (const auto& [member, status] : processes) {
     for (const remote::Restart& restart : status.restarts) {
-      if (restart.failures == 0) continue;  // of those that lost a peer, the peer is the news
+      if (restart.failures == 0 && !restart.ordered)
+        continue;  // of those that lost a peer, the peer is the news
       all.push_back({restart.age_ms,
                      fmt::format("{} on {} {}", status.name, session.members()[member].spec.name,
                                  describe(restart, status.restarts_allowed))});

@@ -56,6 +56,7 @@ std::string describe_state(const remote::ProcessStatus& status) {
 }
 
 std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
+  if (restart.ordered) return "was started again by paddlectl restart";
   remote::ProcessStatus end;
   end.state = restart.signal != 0 ? remote::ProcessState::kKilled : remote::ProcessState::kExited;
   end.signal = restart.signal;

@@ -256,6 +256,8 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
       return Error{Errc::kUsage, name + " runs, and its end would be the end of the job",
                    "start jobs with --restarts, or restart all of it: paddlectl restart"};
     }
+    PADDLE_TRY(const SafePath folder, process_folder(request.job(), name));
+    PADDLE_TRY_STATUS(write_restart_order(root, folder, record->pid.life()));
     send_signal(process_of(*record), SIGKILL);
   }
   return {};

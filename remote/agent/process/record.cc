@@ -26,6 +26,7 @@ constexpr int kRestartsKept = 32;
 // Without these a process looks lost or hung, ends without a cause, or cannot be started again.
 constexpr const char* kNotice = "notice";
 constexpr const char* kGpus = "gpus";
+constexpr const char* kRestartOrder = "restart";
 constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", kNotice};
 constexpr std::size_t kRoomBytes = 4096;
 // A process that was started is known by these. Its specification is not among them: nothing is
@@ -205,6 +206,17 @@ Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish) 
   wire::agent::StopRequest record;
   record.set_ask(wish == StopWish::kAsked);
   return write_record(root, folder, "stop", record);
+}
+
+Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t life) {
+  wire::agent::PidRecord order;
+  order.set_life(life);
+  return write_record(root, folder, kRestartOrder, order);
+}
+
+bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t life) {
+  const auto order = read_message<wire::agent::PidRecord>(root, folder, kRestartOrder);
+  return order && order->life() == life;
 }
 
 Status write_life(const Root& root, const SafePath& folder, std::uint32_t life) {

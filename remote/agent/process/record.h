@@ -56,6 +56,10 @@ bool has_record(const Root& root, const SafePath& folder, const char* file);
 enum class StopWish { kNone, kAsked, kOrdered };
 StopWish stop_wish(const Root& root, const SafePath& folder);
 Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish);
+// The order of `paddlectl restart`: that life of the process ends, and the next one begins. It is
+// no failure of its own.
+Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t life);
+bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t life);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
 // Before another life. The file stays, as the room of the next notice.
 void forget_notice(const Root& root, const SafePath& folder);

@@ -226,13 +226,17 @@ std::string Supervisor::end_of_life() const {
 bool Supervisor::starts_again() {
   if (wish() == StopWish::kOrdered || (wish() == StopWish::kAsked && !has_to_save())) return false;
   const int end = wish() == StopWish::kAsked && is_interrupted() ? SIGTERM : wait_status_;
-  const auto pause = restarts_.next(
-      {end, started_at_, now(), notices_.has_progressed(), notices_.progressed_at()});
+  const bool is_ordered = WIFSIGNALED(wait_status_) && is_restart_ordered(root_, folder_, life_);
+  const auto pause = is_ordered
+                         ? std::optional(Duration::zero())
+                         : restarts_.next({end, started_at_, now(), notices_.has_progressed(),
+                                           notices_.progressed_at()});
   if (!pause) return false;
-  say(end_of_life() + "; it is started again");
+  say((is_ordered ? "ended by paddlectl restart" : end_of_life()) + "; it is started again");
   wire::agent::Restart why;
   why.set_life(life_);
-  why.set_failures(restarts_.failures());
+  why.set_failures(is_ordered ? 0 : restarts_.failures());
+  why.set_ordered(is_ordered);
   why.set_hang(hang_);
   why.set_out_of_memory_bytes(out_of_memory_bytes_);
   (void)add_restart(root_, folder_, wait_status_, std::move(why));  // the log tells it too

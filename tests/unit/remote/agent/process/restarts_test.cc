@@ -81,6 +81,33 @@ TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
   EXPECT_FALSE(agent->restart("job-1", {"q"}));
 }
 
+TEST_F(AgentTest, ARestartByHandIsNoFailureOfTheProcess) {
+  const auto agent = connect_agent();
+  push_script(*agent, "waits", "#!/bin/sh\necho \"life $1\"\nexec sleep 100\n");
+  ProcessSpec spec = script("waits", "p");
+  spec.arguments = {"{life}"};
+  spec.restarts = 1;
+  ASSERT_TRUE(agent->start(spec));
+  for (int life = 1; life <= 3; ++life) {
+    wait_log(*agent, spec.log, "life " + std::to_string(life) + "\n");
+    ASSERT_TRUE(agent->restart("job-1", {"p"}));
+  }
+  const std::string log = wait_log(*agent, spec.log, "life 4\n");
+  EXPECT_NE(log.find("paddlectl: ended by paddlectl restart; it is started again\n"),
+            std::string::npos)
+      << log;
+  const auto statuses = agent->processes("job-1");
+  ASSERT_TRUE(statuses);
+  const ProcessStatus& status = statuses->front();
+  EXPECT_EQ(status.state, ProcessState::kRunning);
+  ASSERT_EQ(status.restarts.size(), 3U);
+  for (const Restart& restart : status.restarts) {
+    EXPECT_TRUE(restart.ordered);
+    EXPECT_EQ(restart.failures, 0U);
+  }
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
+}
+
 TEST_F(AgentTest, AStopEndsThePauseBeforeAnotherLife) {
   const auto agent = connect_agent();
   push_script(*agent, "mortal", kMortal);
