@@ -9,6 +9,7 @@
 
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
+#include "cli/job/passes.h"
 #include "cli/job/result_files.h"
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
@@ -77,12 +78,24 @@ Status finish_job(Context& context, ClusterSession& session, const std::string& 
   return {};
 }
 
-bool has_snapshot(const std::string& folder) {
+bool has_checkpoint_here(const std::string& folder) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().starts_with("pass-")) return true;
+  std::filesystem::recursive_directory_iterator at(folder, error);
+  for (; !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error)) {
+    if (!checkpoint_of(at->path().lexically_relative(folder).string()).empty()) return true;
   }
   return false;
+}
+
+// On the nodes that answer, or here.
+bool has_checkpoint(ClusterSession& session, const std::string& job, const std::string& output) {
+  ResultFiles found;
+  (void)list_results(session, job, session.processes(job), found);
+  const bool is_on_node = std::ranges::any_of(found.of_member, [](const auto& files) {
+    return std::ranges::any_of(
+        files, [](const remote::FileEntry& file) { return !checkpoint_of(file.path).empty(); });
+  });
+  return is_on_node || has_checkpoint_here((std::filesystem::path(output) / job).string());
 }
 
 // As it was typed here; elsewhere as far as its nodes tell.
@@ -115,10 +128,8 @@ Error finish_ended_job(Context& context, ClusterSession& session, const std::str
                        const Destination& to, const JobSummary& summary, Error error) {
   const bool is_removed = session.processes(job).empty();
   if (is_removed || !finish_job(context, session, job, to, summary, "stopped")) return error;
-  if (!has_snapshot((std::filesystem::path(to.output) / job).string())) return error;
-  error.code = Errc::kResumable;
-  error.hint =
-      way_to_resume(context, session, job, to.output).after("resume from its last snapshot with");
+  if (has_checkpoint(session, job, to.output)) error.code = Errc::kResumable;
+  error.hint = next_step(context, session, job, to.output, "resume from its last snapshot with");
   return error;
 }
 
@@ -130,7 +141,7 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   if (followed) return finish_job(context, session, job, to, summary);
   Error error = followed.error();
   if (error.code == Errc::kResumable) {
-    error.hint = way_to_resume(context, session, job, to.output).after("resume with");
+    error.hint = next_step(context, session, job, to.output, "resume with");
     const Status finished = finish_job(context, session, job, to, summary, "stopped");
     return finished ? Status(error) : finished;
   }
@@ -138,8 +149,17 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   return Status(finish_ended_job(context, session, job, to, summary, error));
 }
 
-// How a job goes on whose start was broken off, or that lost a node, or a process to a signal or
-// with its machine; none for any other failure.
+// Whether the job's trainers are a program of the user's own.
+bool has_own_program(const Context& context, ClusterSession& session, const std::string& job) {
+  for (const auto& [member, status] : session.look(context.clock, job).processes) {
+    if (!is_pserver(status) && !status.arguments.empty())
+      return status.arguments.front() != "train";
+  }
+  return false;
+}
+
+// How a job goes on whose start was broken off, that lost a node, or a process to a signal or with
+// its machine, or whose own program failed; none for any other failure.
 std::vector<std::string> ways_on(const Context& context, ClusterSession& session,
                                  const std::string& job, const std::string& output) {
   const auto processes = session.processes(job);
@@ -147,21 +167,15 @@ std::vector<std::string> ways_on(const Context& context, ClusterSession& session
   const bool is_lost = first != nullptr && (first->status.state == remote::ProcessState::kKilled ||
                                             first->status.state == remote::ProcessState::kLost);
   const auto broken = first == nullptr ? broken_start(session, processes) : std::nullopt;
-  const bool is_broken_off = broken && !has_trained(session, job);
   const bool lacks_node = !missing_processes(processes).empty();
-  if (!is_lost && !is_broken_off && !lacks_node) return {};
-  ResultFiles found;
-  (void)list_results(session, job, processes, found);  // of the nodes that answer
-  const bool is_saved = std::ranges::any_of(found.of_member, [](const auto& files) {
-    return std::ranges::any_of(
-        files, [](const remote::FileEntry& file) { return file.path.ends_with("/MANIFEST"); });
-  });
-  std::vector<std::string> ways;
-  if (is_saved) {
+  const bool is_own_program =
+      first != nullptr && !is_pserver(first->status) && has_own_program(context, session, job);
+  if (!is_lost && !broken && !lacks_node && !is_own_program) return {};
+  std::vector<std::string> ways{
+      next_step(context, session, job, output, "go on from its last snapshot")};
+  if (is_own_program && !lacks_node && has_checkpoint(session, job, output)) {
     ways.push_back(
-        way_to_resume(context, session, job, output).after("go on from its last snapshot"));
-  } else if (is_broken_off) {
-    ways.push_back(fmt::format("start it again: paddlectl train --name {} <workspace>", job));
+        fmt::format("or, with the files that its nodes have: paddlectl restart {}", job));
   }
   if (is_lost && !lacks_node && first->status.restarts_allowed == 0)
     ways.emplace_back("next time, --restarts N starts it again by itself");
@@ -213,7 +227,33 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   return stop_after(context, session, job, to.output, std::move(error));
 }
 
+// How a job begins anew that has saved nothing.
+std::string way_to_begin(ClusterSession& session, const std::string& job) {
+  const auto processes = session.processes(job);
+  const bool is_begun = broken_start(session, processes) && !has_trained(session, job);
+  if (processes.empty() || is_begun) {
+    return fmt::format(
+        "nothing of it was saved; start it again: paddlectl train --name {} <workspace>", job);
+  }
+  if (!missing_processes(processes).empty()) {
+    return fmt::format(
+        "nothing of it was saved; to begin anew: paddlectl rm {0}, then paddlectl train --name {0} "
+        "<workspace>",
+        job);
+  }
+  return fmt::format(
+      "nothing of it was saved; start it again from its beginning: paddlectl restart "
+      "{0}; or remove it: paddlectl rm {0}",
+      job);
+}
+
 }  // namespace
+
+std::string next_step(const Context& context, ClusterSession& session, const std::string& job,
+                      const std::string& output, std::string_view lead) {
+  if (!has_checkpoint(session, job, output)) return way_to_begin(session, job);
+  return way_to_resume(context, session, job, output).after(lead);
+}
 
 Result<Destination> destination(const Context& context, const ResultsOptions& options) {
   PADDLE_TRY(const PassChoice passes, parse_pass_choice(options.passes));

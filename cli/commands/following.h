@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
@@ -17,6 +18,11 @@ struct Destination {
 };
 // kUsage: no such choice of passes.
 Result<Destination> destination(const Context& context, const ResultsOptions& options);
+
+// What goes on with a job that has ended, for a hint or a note: "resume with: paddlectl train
+// --resume ...", `lead` before the colon; or, where nothing of it was saved, how it begins anew.
+std::string next_step(const Context& context, ClusterSession& session, const std::string& job,
+                      const std::string& output, std::string_view lead);
 
 // Stops the rest of a job that failed with `error`, and returns that error with whatever could not
 // be stopped added to it. `output`: the folder of results.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/cluster/unknown_nodes.h"
+#include "cli/commands/following.h"
 #include "cli/job/end_of_job.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/broken_start.h"
@@ -57,6 +58,12 @@ Status run_stop(Context& context, const StopOptions& options) {
   context.console.result(Json::object({{"job", job}, {"stopped", stopped}}),
                          fmt::format("{}: {} stopped; logs and snapshots stay on the nodes", job,
                                      counted(stopped, "process")));
+  const bool is_done = std::ranges::all_of(after, [](const ProcessOnNode& process) {
+    return is_pserver(process.status) || ended_well(process.status);
+  });
+  if (!is_done)
+    context.console.note(
+        next_step(context, session, job, context.directory + "/output", "resume with"));
   if (reached && lost && stopped > 0)
     return with_unknown_nodes(context, session, cluster, lost->error);
   return reached;

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "base/fd.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/cluster/selection.h"
@@ -20,13 +23,17 @@
 #include "cli/job/folders.h"
 #include "cli/job/plan.h"
 #include "cli/job/resume/resume.h"
+#include "cli/job/settings.h"
 #include "cli/job/setup.h"
 #include "cli/job/start.h"
 #include "cli/job/warm_start.h"
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/surroundings.h"
+#include "cli/watch/process_state.h"
 #include "cli/workspace/trainer_environment.h"
+#include "engine/config/toml_reader.h"
+#include "remote/push/source.h"
 
 namespace paddle::cli {
 namespace {
@@ -130,7 +137,7 @@ struct TrainOptions {
   ResultsOptions results;
   std::vector<std::string> environment;
   std::string environment_file;
-  std::uint32_t restarts = 0;
+  std::optional<std::uint32_t> restarts;
   std::optional<std::uint32_t> stall_restarts_after;
   bool dry_run = false;
   std::string from;
@@ -156,7 +163,9 @@ OptionList train_options(TrainOptions& options) {
         "with --restarts: seconds after which a process that hangs is killed, which is a failure; "
         "0: never, else 3 or more; default: 60",
         &options.stall_restarts_after, "SECONDS", 0, kStallSecondsMax},
-       {"--resume", "continue a job from its last snapshot: the latest, or the one of --name",
+       {"--resume",
+        "continue a job from its last snapshot: the latest, or the one of --name; with the "
+        "workspace, options and --set of its last run where this command line has no other",
         &options.resume},
        {"--from",
         "start with the parameters of a snapshot, passes counted from 0: its folder here, or JOB "
@@ -201,9 +210,20 @@ Status check_output(const std::string& folder) {
                "choose another --output"};
 }
 
+// `unset`: where given, takes the names of "--env KEY" that are not set here, which are no error.
 Result<std::map<std::string, std::string>> read_environment(const Context& context,
-                                                            const TrainOptions& options) {
-  PADDLE_TRY(auto variables, parse_environment(options.environment));
+                                                            const TrainOptions& options,
+                                                            std::vector<std::string>* unset) {
+  std::vector<std::string> items = options.environment;
+  if (unset != nullptr) {
+    std::erase_if(items, [&](const std::string& item) {
+      const bool is_unset =
+          item.find('=') == std::string::npos && ::getenv(item.c_str()) == nullptr;
+      if (is_unset) unset->push_back(item);
+      return is_unset;
+    });
+  }
+  PADDLE_TRY(auto variables, parse_environment(items));
   if (options.environment_file.empty()) return variables;
   const auto file = std::filesystem::path(context.directory) / options.environment_file;
   PADDLE_TRY(auto of_file, read_environment_file(file.string()));
@@ -223,22 +243,29 @@ Status say_detached(Context& context, const std::string& job) {
   return {};
 }
 
+// Refused because of a job that has ended, or runs: what to do about that one.
+Error name_taken(const Context& context, ClusterSession& session, const std::string& name,
+                 const std::string& output, Error error) {
+  const auto processes = session.processes(name);
+  if (processes.empty()) return error;
+  const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
+  error.hint = runs ? fmt::format("follow it: paddlectl attach {}; or choose another --name", name)
+                    : fmt::format("{}; or remove it: paddlectl rm {}; or choose another --name",
+                                  next_step(context, session, name, output, "go on with it"), name);
+  return error;
+}
+
 // As claim_new_name; a name that was asked for, and not "", is also free if only a broken start
 // took it.
 Result<std::string> claim_fresh(Context& context, ClusterSession& session,
                                 const ClusterSpec& cluster, const std::string& asked,
-                                const std::string& name) {
+                                const std::string& name, const std::string& output) {
   auto claimed = claim_new_name(session, name, !asked.empty());
   if (claimed || asked.empty() || claimed.error().code != Errc::kUsage) return claimed;
   PADDLE_TRY_STATUS(end_claims(session));
   PADDLE_TRY(const bool is_free, forget_broken_start(context, cluster, name));
-  return is_free ? claim_new_name(session, name, true) : claimed;
-}
-
-// Before any process runs: a start that is broken off is then the last one known too.
-void keep_command(const Context& context, const std::string& output, const std::string& job) {
-  if (const Status kept = add_command(context, output, job); !kept)
-    context.console.note("the report will not show this command: " + kept.error().message);
+  if (is_free) return claim_new_name(session, name, true);
+  return name_taken(context, session, name, output, std::move(claimed).error());
 }
 
 JobRequest request_of(const TrainOptions& options, const JobEngines& engines) {
@@ -248,83 +275,230 @@ JobRequest request_of(const TrainOptions& options, const JobEngines& engines) {
   if (engines.gpu_engine) request.gpu_engine = engines.gpu_engine->remote_path;
   request.overrides = options.plan.source.overrides;
   request.resume = options.resume;
-  request.restarts = options.restarts;
+  request.restarts = options.restarts.value_or(0);
   request.stall_restarts_after =
       options.stall_restarts_after.value_or(request.stall_restarts_after);
   return request;
 }
 
-Status train(Context& context, const TrainOptions& asked) {
-  PADDLE_TRY(auto environment, read_environment(context, asked));
-  if (asked.dry_run) return show_plan(context, asked.plan, environment);
-  TrainOptions options = asked;
-  PADDLE_TRY(const JobNodes nodes, choose_nodes(context, options.plan.target));
-  const ClusterSpec& cluster = nodes.cluster;
-  if (options.resume) {
-    PADDLE_TRY(const PreviousRun previous,
-               find_previous_run(context, cluster, nodes.chosen, options.job));
-    options.job = previous.job;
-    if (options.plan.trainers == 0) options.plan.trainers = previous.trainers;
-    if (!options.plan.pservers) options.plan.pservers = previous.pservers;
+bool is_workspace(const std::string& folder) {
+  std::error_code ignored;
+  return !folder.empty() && std::filesystem::is_regular_file(folder + "/job.toml", ignored);
+}
+
+// Takes from the job's last run what the command line leaves open.
+void take_settings(const PreviousRun& previous, TrainOptions& options) {
+  PlanOptions& plan = options.plan;
+  options.job = previous.job;
+  const JobSettings before = previous.settings.value_or(JobSettings());
+  if (plan.gpus.empty()) plan.gpus = before.gpus;
+  if (plan.target.on.empty()) plan.target.on = before.on;
+  if (plan.source.workspace.empty() && is_workspace(before.workspace))
+    plan.source.workspace = before.workspace;
+  plan.source.overrides = merged_overrides(before.overrides, plan.source.overrides);
+  if (!options.restarts && before.restarts > 0) options.restarts = before.restarts;
+  if (!options.stall_restarts_after && options.restarts.value_or(0) > 0)
+    options.stall_restarts_after = before.stall_restarts_after;
+  if (plan.trainers == 0)
+    plan.trainers = previous.trainers > 0 ? previous.trainers : before.trainers;
+  if (!plan.pservers) plan.pservers = previous.pservers;
+  if (!plan.pservers && before.trainers > 0) plan.pservers = before.pservers;
+}
+
+// Adds the variables of the job's last run: their values are on its nodes, or here.
+Status take_variables(const PreviousRun& previous, const std::vector<std::string>& unset,
+                      std::map<std::string, std::string>& environment) {
+  for (const auto& [name, value] : previous.variables) environment.emplace(name, value);
+  std::vector<std::string> wanted = unset;
+  if (previous.settings) {
+    const auto& names = previous.settings->variables;
+    wanted.insert(wanted.end(), names.begin(), names.end());
   }
-  PADDLE_TRY(const Placement placement, place(context, cluster, options.plan, environment));
-  PADDLE_TRY(const Workspace workspace, check_job(context, options.plan.source, placement));
-  note_missing_copies(context, cluster, placement, workspace);
-  PADDLE_TRY(const JobEngines engines, engines_of(context, placement, workspace));
-  JobRequest request = request_of(options, engines);
-  if (options.job.empty()) request.job = default_job_name(workspace.name, context.unix_seconds());
-  request.environment = std::move(environment);
-  PADDLE_TRY_STATUS(check_job_name(request.job));
-  PADDLE_TRY(const Destination to, destination(context, options.results));
-  PADDLE_TRY_STATUS(check_output(to.output));
+  std::erase_if(wanted, [&](const std::string& name) { return environment.contains(name); });
+  PADDLE_TRY(auto here, parse_environment(wanted));
+  environment.merge(here);
+  return {};
+}
+
+JobSettings settings_of(const Context& context, const TrainOptions& options,
+                        const Placement& placement, const Workspace& workspace,
+                        const std::map<std::string, std::string>& environment) {
+  JobSettings settings;
+  settings.unix_ms = context.unix_seconds() * 1000;
+  settings.workspace = workspace.path;
+  const auto text = read_file(workspace.path + "/job.toml", config::kConfigBytesMax);
+  if (text) settings.configuration = *text;
+  settings.overrides = options.plan.source.overrides;
+  settings.trainers = static_cast<std::uint32_t>(placement.trainers.size());
+  settings.pservers = static_cast<std::uint32_t>(placement.pservers.size());
+  settings.gpus = options.plan.gpus;
+  settings.on = options.plan.target.on;
+  settings.restarts = options.restarts.value_or(0);
+  settings.stall_restarts_after = options.stall_restarts_after;
+  for (const auto& [name, value] : environment) settings.variables.push_back(name);
+  return settings;
+}
+
+// Says what differs from the job's last run; values of --env are left out.
+std::vector<SettingChange> note_changes(Context& context, const PreviousRun& previous,
+                                        const JobSettings& now,
+                                        const std::map<std::string, std::string>& environment) {
+  if (!previous.settings) return {};
+  std::vector<SettingChange> changes = changes_between(*previous.settings, now);
+  for (const SettingChange& change : changes)
+    context.console.note("changed since the last run: " + describe(change));
+  for (const auto& [name, value] : previous.variables) {
+    const auto found = environment.find(name);
+    if (found != environment.end() && found->second != value)
+      context.console.note(
+          fmt::format("changed since the last run: --env {} has another value", name));
+  }
+  return changes;
+}
+
+// A job about to be pushed and started.
+struct JobToStart {
+  JobNodes nodes;
+  Placement placement;
+  Workspace workspace;
+  JobEngines engines;
+  JobRequest request;
+  Destination to;
+  JobSettings settings;
+  SnapshotToPush snapshot;  // of one that is gone on with
+};
+
+// Chooses nodes, checks the workspace, and finds what the job goes on from, or begins with.
+Result<JobToStart> prepare(Context& context, TrainOptions options,
+                           std::map<std::string, std::string> environment,
+                           const std::vector<std::string>& unset) {
+  JobToStart job;
+  PADDLE_TRY(job.to, destination(context, options.results));
+  PADDLE_TRY(job.nodes, choose_nodes(context, options.plan.target));
+  PreviousRun previous;
+  if (options.resume) {
+    PADDLE_TRY(previous, find_previous_run(context, job.nodes.cluster, job.nodes.chosen,
+                                           options.job, job.to.output));
+    const bool names_nodes = !options.plan.target.on.empty();
+    take_settings(previous, options);
+    PADDLE_TRY_STATUS(take_variables(previous, unset, environment));
+    auto nodes = choose_nodes(context, options.plan.target);
+    if (!nodes && names_nodes) return std::move(nodes).error();
+    if (nodes) {
+      job.nodes = *std::move(nodes);
+    } else {
+      context.console.note(
+          fmt::format("the cluster has not all nodes of the last run, --on {}: all "
+                      "that it has are used",
+                      std::exchange(options.plan.target.on, "")));
+    }
+  }
+  PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
+  const ClusterSpec& cluster = job.nodes.cluster;
+  PADDLE_TRY(job.placement, place(context, cluster, options.plan, environment));
+  PADDLE_TRY(job.workspace, check_job(context, options.plan.source, job.placement));
+  note_missing_copies(context, cluster, job.placement, job.workspace);
+  PADDLE_TRY(job.engines, engines_of(context, job.placement, job.workspace));
+  job.request = request_of(options, job.engines);
+  if (options.job.empty())
+    job.request.job = default_job_name(job.workspace.name, context.unix_seconds());
+  PADDLE_TRY_STATUS(check_job_name(job.request.job));
+  PADDLE_TRY_STATUS(check_output(job.to.output));
   if (!options.from.empty()) {
-    PADDLE_TRY(request.from, find_start_snapshot(context, cluster, options.from,
-                                                 placement.trainers.front(), to.output));
+    PADDLE_TRY(job.request.from,
+               find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),
+                                   job.to.output));
   }
-  SnapshotToPush snapshot;
+  job.settings = settings_of(context, options, job.placement, job.workspace, environment);
+  job.request.environment = std::move(environment);
   if (options.resume) {
-    PADDLE_TRY(snapshot, find_snapshot_to_resume(
-                             context, cluster, nodes.chosen,
-                             {request.job, placement.trainers.front(), to.output,
-                              workspace.snapshot_copies > 1, !workspace.command.empty()}));
+    PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));
+    const auto changes = note_changes(context, previous, job.settings, job.request.environment);
+    PADDLE_TRY(job.snapshot,
+               find_snapshot_to_resume(
+                   context, cluster, job.nodes.chosen,
+                   {job.request.job, job.placement.trainers.front(), job.to.output,
+                    job.workspace.snapshot_copies > 1, !job.workspace.command.empty()}));
+    if (job.workspace.command.empty())
+      PADDLE_TRY_STATUS(check_changes(job.request.job, job.snapshot.name, changes));
   }
   const auto plan_here =
-      describe_placement(context, options.plan.source, cluster, placement, workspace);
+      describe_placement(context, options.plan.source, cluster, job.placement, job.workspace);
   if (!plan_here && plan_here.error().code == Errc::kUsage) return plan_here.error();
+  return job;
+}
 
-  ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
+// Before any process runs: a start that is broken off is then the last one known too.
+void keep_command(const Context& context, const JobToStart& job, const JobPlan& plan) {
+  CommandRecord started;
+  started.is_resume = job.request.resume;
+  started.trainers = plan.trainers.size();
+  started.pservers = plan.pservers.size();
+  if (const Status kept = add_command(context, job.to.output, plan.job, started); !kept)
+    context.console.note("the report will not show this command: " + kept.error().message);
+}
+
+// Puts the settings into the job's output folder here, and on its nodes: just before any process
+// runs, so that they are those of the last run whenever a start is broken off.
+Status keep_settings(Context& context, ClusterSession& session, const JobToStart& job,
+                     const std::string& name) {
+  PADDLE_TRY(const auto folder,
+             make_output_folder(context, job.to.output, name, "choose another --output"));
+  PADDLE_TRY_STATUS(write_settings(folder.string(), job.settings));
+  remote::PushSource source("", session.members().size());
+  const std::vector<remote::PushItem> items{
+      {(folder / kSettingsFile).string(), job_folder(name) + "/" + kSettingsFile, false}};
+  return session.each([&](Member& member) -> Status {
+    const auto pushed = member.client->push(items, source, nullptr);
+    return pushed ? Status() : pushed.error();
+  });
+}
+
+Status start(Context& context, const TrainOptions& options, JobToStart& job) {
+  const ClusterSpec& cluster = job.nodes.cluster;
+  JobRequest& request = job.request;
+  ClusterSession session = ClusterSession::open(context, cluster, job.placement.nodes);
   PADDLE_TRY_STATUS(all_reached(cluster, session));
-  if (options.resume) {
+  if (request.resume) {
     PADDLE_TRY_STATUS(claim_old_name(session, request.job));
   } else {
-    PADDLE_TRY(request.job, claim_fresh(context, session, cluster, options.job, request.job));
+    PADDLE_TRY(request.job,
+               claim_fresh(context, session, cluster, options.job, request.job, job.to.output));
   }
   PADDLE_TRY(const JobPlan plan,
-             claim_ports(context, session, cluster, request, placement, workspace));
+             claim_ports(context, session, cluster, request, job.placement, job.workspace));
   context.console.note(
       fmt::format("job {}: {}{} on {}", request.job, counted(plan.trainers.size(), "trainer"),
                   plan.pservers.empty() ? "" : ", " + counted(plan.pservers.size(), "pserver"),
-                  counted(placement.nodes.size(), "node")));
-  PADDLE_TRY_STATUS(push_job(context, session, plan, engines));
+                  counted(job.placement.nodes.size(), "node")));
+  if (!request.resume) {
+    PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));
+  }
+  PADDLE_TRY_STATUS(push_job(context, session, plan, job.engines));
   std::size_t past_tests = 0;
-  if (options.resume) {
-    PADDLE_TRY(past_tests, prepare_to_resume(context, cluster, nodes.chosen, plan, snapshot));
+  if (request.resume) {
+    PADDLE_TRY(past_tests,
+               prepare_to_resume(context, cluster, job.nodes.chosen, plan, job.snapshot));
   }
-  PADDLE_TRY_STATUS(run_setup(context, session, plan, workspace));
-  if (options.resume)
-    PADDLE_TRY_STATUS(forget_ended_processes(context, cluster, nodes.chosen, plan.job));
-  keep_command(context, to.output, request.job);
-  if (auto started = start_job(context, session, plan); !started) {
-    return stop_after(context, session, request.job, to.output, std::move(started).error());
-  }
+  PADDLE_TRY_STATUS(run_setup(context, session, plan, job.workspace));
+  if (request.resume)
+    PADDLE_TRY_STATUS(forget_ended_processes(context, cluster, job.nodes.chosen, plan.job));
+  PADDLE_TRY_STATUS(keep_settings(context, session, job, request.job));
+  keep_command(context, job, plan);
+  if (auto started = start_job(context, session, plan); !started)
+    return stop_after(context, session, request.job, job.to.output, std::move(started).error());
   (void)end_claims(session);  // a node lost meanwhile releases its own
   if (options.detach) return say_detached(context, request.job);
-  return follow_to_end(context, session, request.job, to, past_tests);
+  return follow_to_end(context, session, request.job, job.to, past_tests);
 }
 
 Status run_train(Context& context, const TrainOptions& options) {
-  PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts));
-  return train(context, options);
+  std::vector<std::string> unset;
+  PADDLE_TRY(auto environment,
+             read_environment(context, options, options.resume ? &unset : nullptr));
+  if (options.dry_run) return show_plan(context, options.plan, environment);
+  PADDLE_TRY(JobToStart job, prepare(context, options, std::move(environment), unset));
+  return start(context, options, job);
 }
 
 }  // namespace

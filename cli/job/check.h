@@ -13,7 +13,7 @@ namespace paddle::cli {
 
 // The job's folder and the keys of job.toml to override, as the command line has them.
 struct JobSource {
-  std::string workspace = ".";         // relative to Context::directory
+  std::string workspace = {};          // relative to Context::directory; "": that one
   std::vector<std::string> overrides;  // "train.passes=3"
 };
 

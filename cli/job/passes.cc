@@ -52,6 +52,12 @@ std::string snapshot_of(const std::string& file) {
   return parse_snapshot_name(folder) ? folder : "";
 }
 
+std::string checkpoint_of(const std::string& file) {
+  constexpr std::string_view kManifest = "/MANIFEST";
+  if (file == "checkpoint.pt") return file;
+  return file.ends_with(kManifest) ? file.substr(0, file.size() - kManifest.size()) : "";
+}
+
 std::vector<std::string> snapshots_among(const std::set<std::string>& files) {
   std::map<SnapshotName, std::string> all, complete;
   for (const std::string& file : files) {

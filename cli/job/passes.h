@@ -25,6 +25,9 @@ struct SnapshotName {
 std::optional<SnapshotName> parse_snapshot_name(std::string_view folder);
 // The snapshot that holds a file of output/, "pass-00002" of "pass-00002/MANIFEST"; "" for others.
 std::string snapshot_of(const std::string& file);
+// The checkpoint that a file of output/ makes whole: its folder where that is named MANIFEST, as of
+// snapshots and of programs of the user's own, or "checkpoint.pt"; "" for others.
+std::string checkpoint_of(const std::string& file);
 // The snapshots among the files of output/, by progress: those with a MANIFEST or, of a program
 // that writes none, every folder with such a name.
 std::vector<std::string> snapshots_among(const std::set<std::string>& files);

@@ -13,6 +13,7 @@
 #include "cli/console/json.h"
 #include "cli/report/events.h"
 #include "cli/report/output_files.h"
+#include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {
@@ -86,11 +87,15 @@ ProcessRecord process_of(const FlatRecord& line, const std::string& folder,
 
 Status write_processes(const std::string& folder, const JobView& view) {
   std::string text;
+  std::vector<ProcessOnNode> all;
+  for (const ProcessView& process : view.processes()) all.push_back({0, process.status});
+  // A job that was stopped has not failed, whatever its end did to a process that needs others.
+  const bool has_failed = first_failure(all) != nullptr && !is_stopped_job(all);
   for (const ProcessView& process : view.processes()) {
     const remote::ProcessStatus& status = process.status;
     const remote::Usage usage = status.usage.value_or(remote::Usage());
     const bool runs = is_running(status);
-    const bool well = runs || status.stopped || ended_well(status);
+    const bool well = runs || status.stopped || ended_well(status) || !has_failed;
     const Json record =
         Json::object({{"node", process.node},
                       {"role", status.name},
@@ -133,8 +138,11 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
     if (process.life > 1) process.begun_unix_ms = begun;
   }
   record.events = events_of(record, folder);
-  if (auto configuration = read_file(folder + "/job.toml", kConfigurationBytesMax)) {
+  for (const std::string name : {"job.toml", kConfigurationOfNode}) {
+    auto configuration = read_file(folder + "/" + name, kConfigurationBytesMax);
+    if (!configuration) continue;
     record.configuration = *std::move(configuration);
+    break;
   }
   return record;
 }

@@ -13,6 +13,9 @@
 
 namespace paddle::cli {
 
+// job.toml as a node has it, in an output folder of a machine that did not start the job.
+constexpr const char* kConfigurationOfNode = "job.toml.of-node";
+
 struct ProcessRecord {
   std::string node, role, state;
   bool failed = false;
@@ -34,6 +37,7 @@ struct JobEvent {
   std::int64_t unix_ms = 0;
   std::string role, text;
   bool is_bad = false;
+  bool is_said = false;  // the text is a line of the process's log
 };
 
 struct JobRecord {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/job/folders.h"
 #include "cli/job/results.h"
+#include "cli/job/settings.h"
 #include "cli/report/job_json.h"
 #include "cli/report/record.h"
 #include "cli/report/surroundings.h"
@@ -67,14 +68,17 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
 
-// Takes job.toml from the first node that gives it; a report does without it.
+// The job.toml that the machine which starts a job keeps here is never replaced by what a node
+// sends. Elsewhere a node's is kept under another name: nobody takes that for a file of their own.
 void fetch_configuration(ClusterSession& session, const std::string& job, const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / kSettingsFile, error)) return;
   for (Member& member : session.members()) {
     if (!member.client) continue;
     const auto file =
         member.client->read_log(workspace_folder(job) + "/job.toml", 0, kJobFileBytesMax);
     if (file && file->data.size() == file->size &&
-        replace_file((folder / "job.toml").string(), as_bytes(file->data), 0644)) {
+        replace_file((folder / kConfigurationOfNode).string(), as_bytes(file->data), 0644)) {
       return;
     }
   }

@@ -141,7 +141,8 @@ Status write_machines(const std::string& folder, ClusterSession& session) {
                       0644);
 }
 
-Status add_command(const Context& context, const std::string& output, const std::string& job) {
+Status add_command(const Context& context, const std::string& output, const std::string& job,
+                   const CommandRecord& started) {
   PADDLE_TRY(const std::filesystem::path folder,
              make_output_folder(context, output, job, "choose another --output"));
   const ResumeCommand resume = resume_command(context.arguments, context.command_at, job);
@@ -149,7 +150,10 @@ Status add_command(const Context& context, const std::string& output, const std:
                                      {"command", as_typed(context.arguments)},
                                      {"version", kProgramVersion},
                                      {"resume", resume.text},
-                                     {"variables", resume.variables}});
+                                     {"variables", resume.variables},
+                                     {"is_resume", started.is_resume ? 1 : 0},
+                                     {"trainers", started.trainers},
+                                     {"pservers", started.pservers}});
   const std::string path = folder / kCommands;
   const UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
@@ -178,7 +182,10 @@ std::vector<CommandRecord> read_commands(const std::string& folder) {
     commands.push_back({static_cast<std::int64_t>(line.number("unix_ms")),
                         line.text("command"),
                         line.text("version"),
-                        {line.text("resume"), line.text("variables")}});
+                        {line.text("resume"), line.text("variables")},
+                        line.number("is_resume") > 0,
+                        static_cast<std::size_t>(line.number("trainers")),
+                        static_cast<std::size_t>(line.number("pservers"))});
   }
   return commands;
 }

@@ -33,6 +33,8 @@ struct CommandRecord {
   std::string text;     // as typed, quoted for a shell; values of --env are left out
   std::string version;  // of paddlectl and of the engine it brings along
   ResumeCommand resume = {};
+  bool is_resume = false;
+  std::size_t trainers = 0, pservers = 0;  // that it started; none of either: not known
 };
 
 // `arguments`: as typed, with the command's own word at the index `command`. No text for another
@@ -44,8 +46,10 @@ ResumeCommand resume_command_of(const std::string& job, const std::vector<std::s
 
 // Writes machines.jsonl, an object for each node that answers.
 Status write_machines(const std::string& folder, ClusterSession& session);
-// Adds this command to <output>/<job>/commands.jsonl; makes the folder.
-Status add_command(const Context& context, const std::string& output, const std::string& job);
+// Adds this command to <output>/<job>/commands.jsonl, with the counts and the kind of `started`;
+// makes the folder.
+Status add_command(const Context& context, const std::string& output, const std::string& job,
+                   const CommandRecord& started = {});
 
 // Nothing where the folder has no such file; damaged lines are left out.
 std::vector<MachineRecord> read_machines(const std::string& folder);

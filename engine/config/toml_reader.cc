@@ -204,6 +204,41 @@ std::string TomlTable::resolved_text() const {
   return std::move(text).str();
 }
 
+namespace {
+
+void add_settings(const toml::node& node, const std::string& key,
+                  std::map<std::string, std::string>& found) {
+  const auto below = [&](std::string_view name) {
+    return key.empty() ? std::string(name) : fmt::format("{}.{}", key, name);
+  };
+  if (const toml::table* const table = node.as_table()) {
+    for (const auto& [name, value] : *table) add_settings(value, below(name.str()), found);
+    return;
+  }
+  const toml::array* const list = node.as_array();
+  if (list != nullptr && !list->empty() && list->is_homogeneous<toml::table>()) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const auto name = list->get_as<toml::table>(i)->get_as<std::string>("name");
+      add_settings(*list->get(i), below(name != nullptr ? name->get() : fmt::format("{}", i)),
+                   found);
+    }
+    return;
+  }
+  std::ostringstream text;
+  node.visit([&](const auto& value) { text << value; });
+  std::string line = node.is_string() ? node.as_string()->get() : std::move(text).str();
+  std::ranges::replace(line, '\n', ' ');
+  found[key] = std::move(line);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> TomlTable::settings() const {
+  std::map<std::string, std::string> found;
+  add_settings(document_->root, "", found);
+  return found;
+}
+
 void TomlTable::replace(std::string_view key, std::string_view value) {
   document_->open[index_].table->insert_or_assign(key, value);
 }

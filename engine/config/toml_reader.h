@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,6 +64,9 @@ class TomlTable {
 
   // The whole document as TOML, the overrides in it. Comments are lost.
   std::string resolved_text() const;
+  // Every value of the document as text, by its dotted key: "train.batch_size". A table of a
+  // list goes by its name, or else by its number: "layer.hidden.size", "data.slot.0.type".
+  std::map<std::string, std::string> settings() const;
   // Another text in place of the value at the key, or a key more.
   void replace(std::string_view key, std::string_view value);
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
@@ -62,7 +63,7 @@ Status set_aside(Context& context, Member& leader, const std::string& job,
 
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes,
-                                      const std::string& asked) {
+                                      const std::string& asked, const std::string& output) {
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();  // the job never ran there, or was torn down
   PADDLE_TRY_STATUS(session.all_well());
@@ -70,9 +71,15 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   if (asked.empty()) {
     PADDLE_TRY(previous.job, choose_job(session, ""));
   }
+  PADDLE_TRY_STATUS(check_job_name(previous.job));
+  previous.settings = read_settings(session, previous.job, output + "/" + previous.job);
+  if (!previous.settings) previous.settings = settings_of_processes(session, previous.job);
+  previous.variables = variables_on_nodes(session, previous.job);
   if (const auto broken = find_broken_start(context, session, previous.job)) {
     PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));
-    return PreviousRun{previous.job, broken->trainers, broken->pservers};
+    previous.trainers = broken->trainers;
+    previous.pservers = broken->pservers;
+    return previous;
   }
   std::uint32_t pservers = 0;
   bool is_told = false;  // how many the whole job had
@@ -92,6 +99,31 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   if (is_told || pservers > 0) previous.pservers = pservers;
   PADDLE_TRY_STATUS(session.all_well());
   return previous;
+}
+
+Status check_changes(const std::string& job, const std::string& snapshot,
+                     const std::vector<SettingChange>& changes) {
+  const auto from = parse_snapshot_name(snapshot);
+  if (!from || from->is_whole) return {};
+  const std::vector<SettingChange> refused = changes_of_order(changes);
+  if (refused.empty()) return {};
+  std::vector<std::string> named;
+  std::string back;
+  for (const SettingChange& change : refused) {
+    named.push_back(describe(change));
+    if (change.is_content) continue;
+    back += change.key.starts_with("--") ? fmt::format(" {} {}", change.key, change.before)
+                                         : fmt::format(" --set {}={}", change.key, change.before);
+  }
+  const bool has_content = std::ranges::any_of(refused, &SettingChange::is_content);
+  return Error{
+      Errc::kUsage,
+      fmt::format("{} goes on in the middle of pass {}, where this may not change, or records "
+                  "would be left out or trained twice: {}",
+                  job, from->pass + 1, fmt::join(named, ", ")),
+      fmt::format("{}end the pass as it began: paddlectl train --resume --name {}{}; change it "
+                  "between two passes",
+                  has_content ? "bring the former files back, and " : "", job, back)};
 }
 
 Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,

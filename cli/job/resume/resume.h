@@ -8,6 +8,7 @@
 #include "cli/cluster/context.h"
 #include "cli/job/plan.h"
 #include "cli/job/resume/source.h"
+#include "cli/job/settings.h"
 
 namespace paddle::cli {
 
@@ -15,14 +16,20 @@ struct PreviousRun {
   std::string job;
   std::uint32_t trainers = 0;             // 0: the nodes have no record of them
   std::optional<std::uint32_t> pservers;  // nothing: likewise
+  std::optional<JobSettings> settings = {};
+  std::map<std::string, std::string> variables = {};  // of --env, with their values
 };
 
 // The job asked for, or the latest. A job asked for may be gone from the nodes, with its results
 // here. Ends the processes of one whose start was broken off. kUsage when it still runs, or when
-// there is none.
+// there is none. `output`: the folder of results.
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes,
-                                      const std::string& asked);
+                                      const std::string& asked, const std::string& output);
+// kUsage for a change that would leave records out, or train them twice, where the job goes on
+// within a pass: `snapshot` is the name of what it goes on from.
+Status check_changes(const std::string& job, const std::string& snapshot,
+                     const std::vector<SettingChange>& changes);
 
 // Frees the name of a job whose start was broken off before it had any result: ends its processes
 // and removes their records. False for every other job, which it leaves alone.

@@ -14,6 +14,8 @@
 #include "cli/job/passes.h"
 #include "cli/job/results.h"
 #include "cli/job/snapshots/whole.h"
+#include "cli/watch/broken_start.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {
@@ -91,8 +93,9 @@ class Chooser {
       PassChoice passes;
       std::optional<std::size_t> giver;
       if (copy) giver = copy->first;
-      if (copy && names_[copy->first].front() != copy->second)
-        passes = {PassChoice::Kind::kOne, parse_snapshot_name(copy->second)->pass};
+      const auto copied = copy ? parse_snapshot_name(copy->second) : std::nullopt;
+      if (copied && names_[copy->first].front() != copy->second)
+        passes = {PassChoice::Kind::kOne, copied->pass};
       PADDLE_TRY(const FetchStats stats,
                  fetch_results(context_, session_, resumed_.job, resumed_.output, passes, giver));
       fetched = stats.files;
@@ -111,17 +114,23 @@ class Chooser {
     names_.resize(session_.members().size());
     return session_.each([&](Member& member) -> Status {
       PADDLE_TRY(const auto files, member.client->list_sizes(output_folder(resumed_.job)));
-      std::set<std::string> paths;
-      for (const remote::FileEntry& file : files) paths.insert(file.path);
-      std::map<SnapshotName, std::string, std::greater<>> names;
-      for (const std::string& path : paths) {
-        const std::string name = snapshot_of(path);
-        if (name.empty() || (resumed_.is_own_program && path != name + "/MANIFEST")) continue;
-        names[*parse_snapshot_name(name)] = name;
+      std::set<std::string> found;
+      for (const remote::FileEntry& file : files) {
+        found.insert(resumed_.is_own_program ? checkpoint_of(file.path) : snapshot_of(file.path));
       }
-      for (const auto& [progress, name] : names) names_[session_.index_of(member)].push_back(name);
+      names_[session_.index_of(member)] = newest_first(std::move(found));
       return {};
     });
+  }
+
+  // Passes by progress; checkpoints of other names, which only their program can compare, follow.
+  static std::vector<std::string> newest_first(std::set<std::string> names) {
+    names.erase("");
+    std::vector<std::string> sorted(names.begin(), names.end());
+    std::ranges::stable_sort(sorted, [](const std::string& a, const std::string& b) {
+      return parse_snapshot_name(a) > parse_snapshot_name(b);
+    });
+    return sorted;
   }
 
   const std::vector<std::string>& own_names() { return names_[session_.index_of(leader_)]; }
@@ -199,6 +208,7 @@ class Chooser {
 
   // In the folder here, by progress, the newest first.
   std::vector<std::string> names_here() const {
+    if (resumed_.is_own_program) return checkpoints_here();
     std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> found;
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder_, error)) {
@@ -221,6 +231,17 @@ class Chooser {
     return names;
   }
 
+  std::vector<std::string> checkpoints_here() const {
+    std::set<std::string> found;
+    std::error_code error;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_, error)) {
+      const std::string path = entry.path().lexically_relative(folder_).string();
+      if (entry.is_regular_file(error) && !path.starts_with("node_"))
+        found.insert(checkpoint_of(path));
+    }
+    return newest_first(std::move(found));
+  }
+
   std::string manifest_here(const std::string& name) const {
     const auto text = read_file((folder_ / name / "MANIFEST").string(), kManifestBytesMax);
     return text ? *text : "";
@@ -230,8 +251,11 @@ class Chooser {
   std::string damage_here(const std::string& name, bool is_base = false) const {
     const std::string text = manifest_here(name);
     std::error_code error;
-    if (resumed_.is_own_program)
-      return describe_damage(fs::exists(folder_ / name / "MANIFEST", error) ? "" : "MANIFEST");
+    if (resumed_.is_own_program) {
+      const bool is_whole = fs::exists(folder_ / name / "MANIFEST", error) ||
+                            fs::is_regular_file(folder_ / name, error);
+      return describe_damage(is_whole ? "" : "MANIFEST");
+    }
     if (!is_first_format(text)) {
       std::string damage = describe_damage(damaged_file_here((folder_ / name).string()));
       if (!damage.empty()) return damage;
@@ -280,11 +304,14 @@ class Chooser {
     if (std::ranges::find(own_names(), name) != own_names().end())
       snapshot.replaced.push_back(name);
     std::error_code error;
+    const auto push = [&](const fs::path& path) {
+      const fs::path file = path.lexically_relative(folder_);
+      snapshot.items.push_back(
+          {path.string(), fmt::format("{}/{}", output_folder(resumed_.job), file.string())});
+    };
+    if (fs::is_regular_file(folder_ / name, error)) return push(folder_ / name);
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / name, error)) {
-      if (!entry.is_regular_file(error)) continue;
-      const fs::path file = entry.path().lexically_relative(folder_);
-      snapshot.items.push_back({entry.path().string(),
-                                fmt::format("{}/{}", output_folder(resumed_.job), file.string())});
+      if (entry.is_regular_file(error)) push(entry.path());
     }
   }
 
@@ -310,11 +337,24 @@ class Chooser {
     if (!keeps_folder) fs::remove(folder_, ignored);
     return Error{Errc::kUsage,
                  fmt::format("job {} has no snapshot, on its nodes or in {}", resumed_.job, where),
-                 processes_.empty()
-                     ? "paddlectl jobs lists the jobs; start it again, without --resume"
-                     : fmt::format("to begin anew: paddlectl rm {0}, then paddlectl train --name "
-                                   "{0} <workspace>",
-                                   resumed_.job)};
+                 way_to_begin()};
+  }
+
+  // What helps a job that has saved nothing.
+  std::string way_to_begin() const {
+    if (processes_.empty()) return "paddlectl jobs lists the jobs; start this one without --resume";
+    const std::string remove =
+        fmt::format("to begin anew: paddlectl rm {0}, then paddlectl train --name {0} <workspace>",
+                    resumed_.job);
+    const bool is_done = std::ranges::all_of(processes_, [](const ProcessOnNode& process) {
+      return is_pserver(process.status) || ended_well(process.status);
+    });
+    const bool is_broken_off = broken_start(session_, processes_).has_value();
+    if (is_broken_off && !has_trained(session_, resumed_.job))
+      return fmt::format("start it again: paddlectl train --name {} <workspace>", resumed_.job);
+    if (is_done || is_broken_off || !missing_processes(processes_).empty()) return remove;
+    return fmt::format("start it again from its beginning: paddlectl restart {}; or {}",
+                       resumed_.job, remove);
   }
 
   void note_other_node() {

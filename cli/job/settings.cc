@@ -1,0 +1,319 @@
+#include "cli/job/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "cli/console/json.h"
+#include "cli/job/folders.h"
+#include "cli/watch/process_state.h"
+#include "engine/config/toml_reader.h"
+#include "proto/agent.pb.h"
+#include "remote/push/source.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::size_t kSettingsBytesMax = 16U << 20U;
+constexpr std::uint32_t kSettingsPartBytes = 1U << 20U;
+constexpr std::size_t kSpecBytesMax = 4U << 20U;
+constexpr std::size_t kFilesNamedMax = 10000;  // more are one entry
+
+class Fields {
+ public:
+  explicit Fields(std::vector<JsonField> fields) : fields_(std::move(fields)) {}
+
+  std::string text(std::string_view key) const {
+    const auto* const value = find<std::string>(key);
+    return value == nullptr ? "" : *value;
+  }
+  std::optional<std::uint32_t> count(std::string_view key) const {
+    const auto* const value = find<double>(key);
+    if (value == nullptr || !(*value >= 0 && *value <= 1e9)) return std::nullopt;
+    return static_cast<std::uint32_t>(*value);
+  }
+  std::int64_t time(std::string_view key) const {
+    const auto* const value = find<double>(key);
+    return value == nullptr || !(*value > 0 && *value < 1e15) ? 0
+                                                              : static_cast<std::int64_t>(*value);
+  }
+
+ private:
+  template <class Value>
+  const Value* find(std::string_view key) const {
+    const auto found = std::ranges::find(fields_, key, &JsonField::key);
+    return found == fields_.end() ? nullptr : std::get_if<Value>(&found->value);
+  }
+
+  std::vector<JsonField> fields_;
+};
+
+void take_line(const Fields& line, JobSettings& settings, bool& has_start) {
+  const std::string kind = line.text("kind");
+  if (kind == "start") {
+    has_start = true;
+    settings.unix_ms = line.time("unix_ms");
+    settings.workspace = line.text("workspace");
+    settings.trainers = line.count("trainers").value_or(0);
+    settings.pservers = line.count("pservers").value_or(0);
+    settings.gpus = line.text("gpus");
+    settings.on = line.text("on");
+    settings.restarts = line.count("restarts").value_or(0);
+    settings.stall_restarts_after = line.count("stall_restarts_after");
+  } else if (kind == "set") {
+    settings.overrides.push_back(line.text("value"));
+  } else if (kind == "variable") {
+    settings.variables.push_back(line.text("name"));
+  } else if (kind == "data") {
+    settings.data[line.text("name")] = line.text("content");
+  } else if (kind == "job.toml") {
+    settings.configuration += line.text("text");
+  }
+}
+
+std::string key_of(const std::string& override_text) {
+  std::string key = override_text.substr(0, override_text.find('='));
+  std::erase(key, ' ');
+  return key;
+}
+
+// Without the keys whose file cannot be read, which the engine or check_job() names.
+std::map<std::string, std::string> flat_settings(const JobSettings& settings) {
+  auto table = config::TomlTable::parse(settings.configuration, "job.toml", settings.overrides);
+  return table ? table->settings() : std::map<std::string, std::string>();
+}
+
+std::string count_text(std::uint32_t count) {
+  return fmt::format("{}", count);
+}
+
+// The text of a file on a node; nothing where it is missing, or too long.
+std::optional<std::string> text_on_node(remote::AgentClient& client, const std::string& path,
+                                        std::size_t bytes_max) {
+  std::string text;
+  for (;;) {
+    const auto part = client.read_log(path, text.size(), kSettingsPartBytes);
+    if (!part || part->size > bytes_max) return std::nullopt;
+    text += part->data;
+    if (part->data.empty() || text.size() >= part->size) return text;
+  }
+}
+
+}  // namespace
+
+std::string encode(const JobSettings& settings) {
+  std::string text;
+  const auto add = [&text](const Json::Fields& fields) {
+    text += Json::object(fields).text() + "\n";
+  };
+  add({{"kind", "start"},
+       {"unix_ms", settings.unix_ms},
+       {"workspace", settings.workspace},
+       {"trainers", settings.trainers},
+       {"pservers", settings.pservers},
+       {"gpus", settings.gpus},
+       {"on", settings.on},
+       {"restarts", settings.restarts},
+       {"stall_restarts_after", settings.stall_restarts_after}});
+  for (const std::string& one : settings.overrides) add({{"kind", "set"}, {"value", one}});
+  for (const std::string& name : settings.variables) add({{"kind", "variable"}, {"name", name}});
+  for (const auto& [name, content] : settings.data)
+    add({{"kind", "data"}, {"name", name}, {"content", content}});
+  add({{"kind", "job.toml"}, {"text", settings.configuration}});
+  return text;
+}
+
+std::optional<JobSettings> decode_settings(std::string_view text) {
+  JobSettings settings;
+  bool has_start = false;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    auto fields = read_flat_object(text.substr(begin, end - begin));
+    begin = end + 1;
+    if (fields) take_line(Fields(*std::move(fields)), settings, has_start);
+  }
+  if (!has_start) return std::nullopt;
+  return settings;
+}
+
+std::string resolved_configuration(const JobSettings& settings) {
+  if (settings.overrides.empty()) return settings.configuration;
+  const auto table =
+      config::TomlTable::parse(settings.configuration, "job.toml", settings.overrides);
+  return table ? table->resolved_text() : settings.configuration;
+}
+
+std::vector<std::string> merged_overrides(const std::vector<std::string>& earlier,
+                                          const std::vector<std::string>& later) {
+  std::vector<std::string> merged;
+  for (const std::string& one : earlier) {
+    if (std::ranges::find(later, key_of(one), key_of) == later.end()) merged.push_back(one);
+  }
+  merged.insert(merged.end(), later.begin(), later.end());
+  return merged;
+}
+
+std::vector<SettingChange> changes_between(const JobSettings& before, const JobSettings& now) {
+  std::vector<SettingChange> changes;
+  const auto compare = [&](const std::string& key, const std::string& was, const std::string& is) {
+    if (was != is) changes.push_back({key, was, is});
+  };
+  const auto compare_all = [&](const auto& were, const auto& are, bool is_content) {
+    for (const auto& [key, value] : were) {
+      const auto found = are.find(key);
+      if (found == are.end() || found->second != value)
+        changes.push_back({key, value, found == are.end() ? "" : found->second, is_content});
+    }
+    for (const auto& [key, value] : are) {
+      if (!were.contains(key)) changes.push_back({key, "", value, is_content});
+    }
+  };
+  compare_all(flat_settings(before), flat_settings(now), false);
+  compare("--trainers", count_text(before.trainers), count_text(now.trainers));
+  compare("--pservers", count_text(before.pservers), count_text(now.pservers));
+  compare("--gpus", before.gpus, now.gpus);
+  compare("--on", before.on, now.on);
+  compare("--restarts", count_text(before.restarts), count_text(now.restarts));
+  const auto stall = [](const JobSettings& settings) {
+    return settings.stall_restarts_after ? count_text(*settings.stall_restarts_after) : "";
+  };
+  compare("--stall-restarts-after", stall(before), stall(now));
+  for (const std::string& name : now.variables) {
+    if (std::ranges::find(before.variables, name) == before.variables.end())
+      changes.push_back({"--env " + name, "", "set"});
+  }
+  if (!before.workspace.empty()) compare("workspace", before.workspace, now.workspace);
+  if (!before.data.empty() && before.trainers == now.trainers)
+    compare_all(before.data, now.data, true);
+  return changes;
+}
+
+std::string describe(const SettingChange& change) {
+  if (change.is_content) {
+    return fmt::format("{} {}", change.key,
+                       change.before.empty() ? "is new"
+                       : change.now.empty()  ? "is gone"
+                                             : "has other content");
+  }
+  const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+  return fmt::format("{} {} -> {}", change.key, shown(change.before), shown(change.now));
+}
+
+std::vector<SettingChange> changes_of_order(const std::vector<SettingChange>& changes) {
+  // A key that job.toml lacks has the value beside it.
+  constexpr auto kKeys = std::to_array<std::pair<std::string_view, std::string_view>>(
+      {{"seed", "1"},
+       {"train.shuffle_records", "0"},
+       {"data.files_at_once", "1"},
+       {"data.global_shuffle", "false"},
+       {"--trainers", ""}});
+  std::vector<SettingChange> found;
+  for (const SettingChange& change : changes) {
+    if (change.is_content) found.push_back(change);
+    const auto key =
+        std::ranges::find(kKeys, change.key, [](const auto& one) { return one.first; });
+    if (change.is_content || key == kKeys.end()) continue;
+    SettingChange full = change;
+    if (full.before.empty()) full.before = key->second;
+    if (full.now.empty()) full.now = key->second;
+    if (full.before != full.now) found.push_back(std::move(full));
+  }
+  return found;
+}
+
+std::optional<JobSettings> read_settings(ClusterSession& session, const std::string& job,
+                                         const std::string& folder) {
+  std::optional<JobSettings> newest;
+  const auto here = read_file(folder + "/" + kSettingsFile, kSettingsBytesMax);
+  if (here) newest = decode_settings(*here);
+  const std::string workspace = newest ? newest->workspace : "";
+  for (Member& member : session.members()) {
+    if (!member.client) continue;
+    const auto text =
+        text_on_node(*member.client, job_folder(job) + "/" + kSettingsFile, kSettingsBytesMax);
+    auto found = text ? decode_settings(*text) : std::nullopt;
+    if (found && (!newest || found->unix_ms > newest->unix_ms)) newest = std::move(found);
+  }
+  if (newest) newest->workspace = workspace;
+  return newest;
+}
+
+Status write_settings(const std::string& folder, const JobSettings& settings) {
+  const std::string text = encode(settings);
+  PADDLE_TRY_STATUS(replace_file(folder + "/" + kSettingsFile, as_bytes(text), 0600));
+  return replace_file(folder + "/job.toml", as_bytes(resolved_configuration(settings)), 0644);
+}
+
+Result<std::map<std::string, std::string>> contents_of_data(const Context& context,
+                                                            const Workspace& workspace) {
+  std::set<std::string> names;
+  for (const auto& files : workspace.trainer_data) names.insert(files.begin(), files.end());
+  std::vector<std::string> paths;
+  for (const std::string& name : names) paths.push_back(workspace.path + "/" + name);
+  remote::PushSource source(context.hash_cache);
+  PADDLE_TRY(const auto files, source.describe(paths));
+  (void)source.save();  // the push tells a cache that cannot be written
+  std::map<std::string, std::string> contents;
+  Sha256 all;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string id = to_hex(files[i]->content.id);
+    all.update(as_bytes(id));
+    contents.emplace(paths[i].substr(workspace.path.size() + 1), id);
+  }
+  if (contents.size() <= kFilesNamedMax) return contents;
+  return std::map<std::string, std::string>{
+      {fmt::format("the {} data files", contents.size()), to_hex(all.finish())}};
+}
+
+std::optional<JobSettings> settings_of_processes(ClusterSession& session, const std::string& job) {
+  constexpr std::string_view kSet = "--set=";
+  const ClusterLook look = session.look(SteadyClock(), job);
+  if (look.processes.empty()) return std::nullopt;
+  JobSettings settings;
+  for (const auto& [member, status] : look.processes) {
+    settings.trainers = std::max(settings.trainers, status.trainers);
+    settings.pservers = std::max(settings.pservers, status.pservers);
+    settings.restarts = std::max(settings.restarts, status.restarts_allowed);
+    if (is_pserver(status)) continue;
+    const bool is_first = settings.overrides.empty();
+    for (const std::string& argument : status.arguments) {
+      if (is_first && argument.starts_with(kSet))
+        settings.overrides.push_back(argument.substr(kSet.size()));
+    }
+    remote::AgentClient* const client = session.members()[member].client.get();
+    if (client == nullptr || !settings.configuration.empty()) continue;
+    settings.configuration =
+        text_on_node(*client, workspace_folder(job) + "/job.toml", kSettingsBytesMax).value_or("");
+  }
+  return settings;
+}
+
+std::map<std::string, std::string> variables_on_nodes(ClusterSession& session,
+                                                      const std::string& job) {
+  std::map<std::string, std::string> variables;
+  for (const ProcessOnNode& process : session.processes(job)) {
+    Member& member = session.members()[process.member];
+    if (!member.client) continue;
+    const auto text = text_on_node(
+        *member.client, fmt::format("{}/proc/{}/spec", job_folder(job), process.status.name),
+        kSpecBytesMax);
+    wire::agent::ProcessSpec spec;
+    if (!text || !spec.ParseFromString(*text)) continue;
+    for (const auto& [name, value] : spec.environment()) {
+      const auto source = spec.sources().find(name);
+      if (source != spec.sources().end() &&
+          source->second == wire::agent::VARIABLE_FROM_COMMAND_LINE)
+        variables.emplace(name, value);
+    }
+    break;  // all have the same
+  }
+  return variables;
+}
+
+}  // namespace paddle::cli
