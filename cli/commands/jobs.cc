@@ -121,7 +121,7 @@ std::string state_of(const JobSummary& job, bool nodes_missing, bool all_process
   if (nodes_missing && (!all_processes || processes.empty())) return "unknown";
   if (processes.empty()) return "not started";
   if (const ProcessOnNode* const failed = first_failure(processes)) {
-    return failed->status.stopped
+    return is_stopped_job(processes)
                ? "stopped"
                : fmt::format("failed: {} {}", failed->status.name, describe_state(failed->status));
   }

@@ -29,7 +29,6 @@ TrainerCurve curve_of(const ProcessRecord& process) {
       std::ranges::any_of(steps, [](const StepOfLine& at) { return at.line->kind == "train"; });
   for (const StepOfLine& at : steps) {
     const MetricsLine& line = *at.line;
-    if (line.kind == "pass") curve.samples += static_cast<double>(line.samples);
     if (line.kind != (logs ? "train" : "pass")) continue;
     const auto current = line.number("current_cost");
     if (const auto cost = current ? current : line.cost) {
@@ -40,12 +39,35 @@ TrainerCurve curve_of(const ProcessRecord& process) {
       curve.rate.emplace_back(ms / 1000, *rate);
     }
   }
+  for (const auto& [pass, trained] : pass_samples(process.metrics))
+    curve.samples += trained.samples;
   curve.mean_rate = mean_of(process.metrics, "examples_per_second");
   curve.mean_busy = mean_of(process.metrics, "examples_per_busy_second");
   return curve;
 }
 
 }  // namespace
+
+std::map<std::uint64_t, PassSamples> pass_samples(const std::vector<MetricsLine>& metrics) {
+  std::map<std::uint64_t, PassSamples> passes;
+  double before = 0;  // of the pass, by runs that ended in it
+  const MetricsLine* last = nullptr;
+  for (const MetricsLine& line : metrics) {
+    if (line.kind != "train" && line.kind != "pass" && line.kind != "stop") continue;
+    const bool same_pass = last != nullptr && last->pass == line.pass;
+    const bool is_new_run = same_pass && line.samples < last->samples;
+    if (!same_pass) before = 0;
+    // One that goes back to a batch trains again what came after it.
+    if (is_new_run) {
+      before = line.batch > last->batch ? before + static_cast<double>(last->samples) : 0;
+    }
+    PassSamples& pass = passes[line.pass];
+    pass.samples = before + static_cast<double>(line.samples);
+    pass.is_split = (same_pass && pass.is_split) || before > 0;
+    last = &line;
+  }
+  return passes;
+}
 
 Points thinned(Points points) {
   std::erase_if(points, [](const auto& point) {

@@ -1,6 +1,8 @@
 // Curves of a job's trainers and held-out tests, computed from its record.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +18,13 @@ constexpr std::size_t kPointsMax = 400;  // of a curve
 
 // At most kPointsMax of the finite points: of each run of points the lowest and the highest.
 Points thinned(Points points);
+
+// What a trainer has trained of a pass, over all runs of the job: each counts from 0.
+struct PassSamples {
+  double samples = 0;
+  bool is_split = false;  // among several runs
+};
+std::map<std::uint64_t, PassSamples> pass_samples(const std::vector<MetricsLine>& metrics);
 
 struct TrainerCurve {
   const ProcessRecord* process = nullptr;

@@ -22,9 +22,11 @@ constexpr std::string_view kSupervisor = "paddlectl: ";
 constexpr std::string_view kAgain = "; it is started again";
 constexpr std::string_view kStart = "start ";  // of the second and later lives, with their number
 constexpr std::string_view kRestarted = "restarted";
+constexpr std::string_view kByHand = "ended by paddlectl restart";
 constexpr std::string_view kSilence = "no heartbeat of ";     // its end is a warning too
 constexpr std::string_view kLostPeer = "exited with code 4";  // because another process ended
 constexpr std::int64_t kTogetherMs = 5'000;  // processes with the same event are one within this
+constexpr std::int64_t kKilledTogetherMs = 1'500;  // the same of ends that a restart followed
 
 // "W1121 19:27:48.123456 trainer-0] text", as the engine writes.
 struct EngineLine {
@@ -84,7 +86,7 @@ class LogEvents {
         process_.utc_offset_s ? unix_ms_of(*read, *process_.utc_offset_s, end_ms_) : end_ms_;
     for (; untimed_ > 0; --untimed_) found_[found_.size() - untimed_].unix_ms = when;
     const bool is_bad = read->level != 'W' || read->text.starts_with(kSilence);
-    if (read->level != 'I') add(when, read->text, is_bad);
+    if (read->level != 'I') add(when, read->text, is_bad, true);
   }
   const std::vector<JobEvent>& found() const { return found_; }
 
@@ -96,12 +98,13 @@ class LogEvents {
     if (is_told) return;
     if (starts_again_)
       note.replace(note.size() - kAgain.size(), kAgain.size(), "; " + std::string(kRestarted));
-    add(end_ms_, is_start ? std::string(kRestarted) : std::move(note), !is_start);
+    const bool is_bad = !is_start && !note.starts_with(kByHand);
+    add(end_ms_, is_start ? std::string(kRestarted) : std::move(note), is_bad);
     ++untimed_;
   }
-  void add(std::int64_t when, std::string text, bool is_bad) {
+  void add(std::int64_t when, std::string text, bool is_bad, bool is_said = false) {
     if (found_.size() >= kNotesMax) found_.erase(found_.begin());
-    found_.push_back({when, process_.role, std::move(text), is_bad});
+    found_.push_back({when, process_.role, std::move(text), is_bad, is_said});
   }
 
   const ProcessRecord& process_;
@@ -119,20 +122,21 @@ void add_log_events(const std::string& folder, const ProcessRecord& process,
 }
 
 void add_metrics_events(const ProcessRecord& process, std::vector<JobEvent>& events) {
+  std::int64_t when_known = process.begun_unix_ms;  // a program of its own may write no times
   for (const MetricsLine& line : process.metrics) {
+    if (line.unix_ms > 0) when_known = line.unix_ms;
+    if (when_known <= 0) continue;
     if (line.kind == "test") {
-      events.push_back({line.unix_ms, process.role, describe(line), false});
+      events.push_back({when_known, process.role, describe(line), false});
     } else if (line.kind == "save") {
       const std::string path = line.texts.empty() ? "" : line.texts.front().second;
       events.push_back(
-          {line.unix_ms, process.role, "snapshot " + path.substr(path.rfind('/') + 1), false});
+          {when_known, process.role, "snapshot " + path.substr(path.rfind('/') + 1), false});
     }
   }
   if (!process.lacks_metrics) return;
-  const std::int64_t when =
-      process.metrics.empty() ? process.started_unix_ms : process.metrics.back().unix_ms;
   events.push_back(
-      {when, process.role, "wrote too many metrics: the later ones are left out", true});
+      {when_known, process.role, "wrote too many metrics: the later ones are left out", true});
 }
 
 std::string counted_roles(std::size_t trainers, std::size_t pservers) {
@@ -144,10 +148,28 @@ std::string counted_roles(std::size_t trainers, std::size_t pservers) {
   return counted(pservers, "pserver") + " and " + counted(trainers, "trainer");
 }
 
+// Each start of the job, where its commands tell; a process knows only its own last one.
+bool add_starts(const JobRecord& record, std::vector<JobEvent>& events) {
+  bool is_first = true;
+  bool all_known = !record.commands.empty();
+  for (const CommandRecord& command : record.commands)
+    all_known = all_known && command.trainers > 0 && command.unix_ms > 0;
+  if (!all_known) return false;
+  for (const CommandRecord& command : record.commands) {
+    const bool goes_on = !std::exchange(is_first, false) && command.is_resume;
+    events.push_back(
+        {command.unix_ms, std::string(kJob),
+         counted_roles(command.trainers, command.pservers) + (goes_on ? " resumed" : " started"),
+         false});
+  }
+  return true;
+}
+
 void add_starts_and_ends(const JobRecord& record, std::vector<JobEvent>& events) {
+  const bool knows_starts = add_starts(record, events);
   for (const ProcessRecord& process : record.processes) {
     if (process.started_unix_ms == 0) continue;  // a damaged record
-    events.push_back({process.begun_unix_ms, process.role, "started", false});
+    if (!knows_starts) events.push_back({process.begun_unix_ms, process.role, "started", false});
     if (process.ended_unix_ms > 0) {
       events.push_back({process.ended_unix_ms, process.role, process.state, process.failed});
     }
@@ -159,12 +181,14 @@ std::vector<JobEvent> joined(const std::vector<JobEvent>& events) {
   std::vector<JobEvent> kept;
   std::vector<std::set<std::string>> roles;  // of each kept
   for (const JobEvent& event : events) {
+    const bool is_restart = event.is_bad && !event.is_said && event.text.ends_with(kRestarted);
+    const std::int64_t near = is_restart ? kKilledTogetherMs : kTogetherMs;
     std::size_t at = kept.size();
-    while (at > 0 && event.unix_ms - kept[at - 1].unix_ms <= kTogetherMs &&
+    while (at > 0 && event.unix_ms - kept[at - 1].unix_ms <= near &&
            (kept[at - 1].text != event.text || roles[at - 1].contains(event.role))) {
       --at;
     }
-    if (at > 0 && event.unix_ms - kept[at - 1].unix_ms <= kTogetherMs) {
+    if (at > 0 && event.unix_ms - kept[at - 1].unix_ms <= near) {
       roles[at - 1].insert(event.role);
     } else {
       kept.push_back(event);
@@ -176,7 +200,8 @@ std::vector<JobEvent> joined(const std::vector<JobEvent>& events) {
     const auto trainers = static_cast<std::size_t>(std::ranges::count_if(
         roles[i], [](const std::string& role) { return role.starts_with("trainer-"); }));
     kept[i].role = kJob;
-    kept[i].text = counted_roles(trainers, roles[i].size() - trainers) + " " + kept[i].text;
+    kept[i].text = counted_roles(trainers, roles[i].size() - trainers) +
+                   (kept[i].is_said ? ": " : " ") + kept[i].text;
   }
   return kept;
 }

@@ -121,28 +121,40 @@ Json machines_json(const std::vector<MachineRecord>& machines) {
 }
 
 // One line of the leader: a test, or its totals of all trainers at the end of a pass.
-Json pass_json(const MetricsLine& line) {
+Json pass_json(const MetricsLine& line, const PassSamples& of_all) {
   constexpr std::string_view kTotal = "total_";
   const bool test = line.kind == "test";
-  const auto cost = test ? line.cost : line.number("total_cost");
+  const bool is_part = !test && of_all.is_split;  // its figures are those of the last run alone
+  const auto cost = test ? line.cost : is_part ? std::nullopt : line.number("total_cost");
   std::vector<Json> evaluators;
   for (const auto& [name, value] : test ? line.evaluators() : line.numbers) {
+    if (is_part) break;
     if (!test && (!name.starts_with(kTotal) || name == "total_cost" || name == "total_samples"))
       continue;
     const std::string shown = test ? name : name.substr(kTotal.size());
     evaluators.push_back(Json::object({{"name", shown}, {"value", Json::number(value)}}));
   }
-  return Json::object({{"pass", line.pass},
-                       {"data", test ? "held-out" : "training"},
-                       {"examples", Json::number(test ? static_cast<double>(line.samples)
-                                                      : line.number("total_samples").value_or(0))},
-                       {"cost", cost ? Json::number(*cost) : Json()},
-                       {"evaluators", Json::list(evaluators)}});
+  return Json::object(
+      {{"pass", line.pass},
+       {"data", test ? "held-out" : "training"},
+       {"examples", Json::number(test      ? static_cast<double>(line.samples)
+                                 : is_part ? of_all.samples
+                                           : line.number("total_samples").value_or(0))},
+       {"cost", cost ? Json::number(*cost) : Json()},
+       {"evaluators", Json::list(evaluators)}});
 }
 
 // The last line of each pass on both kinds of data: of the last passes, and of the best ones.
-void add_passes(const ProcessRecord* leader, const std::vector<EvaluatorCurves>& evaluators,
-                Json::Fields& job) {
+void add_passes(const JobRecord& record, const ProcessRecord* leader,
+                const std::vector<EvaluatorCurves>& evaluators, Json::Fields& job) {
+  std::map<std::uint64_t, PassSamples> trained;  // by all trainers
+  for (const ProcessRecord& process : record.processes) {
+    if (!process.is_trainer()) continue;
+    for (const auto& [pass, of_one] : pass_samples(process.metrics)) {
+      trained[pass].samples += of_one.samples;
+      trained[pass].is_split = trained[pass].is_split || of_one.is_split;
+    }
+  }
   std::map<std::uint64_t, std::map<bool, const MetricsLine*>> passes;  // by "is a test"
   for (std::size_t i = 0; leader != nullptr && i < leader->metrics.size(); ++i) {
     const MetricsLine& line = leader->metrics[i];
@@ -158,7 +170,7 @@ void add_passes(const ProcessRecord* leader, const std::vector<EvaluatorCurves>&
   }
   std::vector<Json> list;
   for (const std::uint64_t pass : kept) {
-    for (const auto& [test, line] : passes[pass]) list.push_back(pass_json(*line));
+    for (const auto& [test, line] : passes[pass]) list.push_back(pass_json(*line, trained[pass]));
   }
   job.emplace_back("passes_total", total);
   job.emplace_back("passes", Json::list(list));
@@ -236,7 +248,7 @@ std::string job_json(const JobRecord& record) {
                       {"progress", progress_json(leader)},
                       {"commands", commands_json(record.commands)},
                       {"machines", machines_json(record.machines)}};
-  add_passes(leader, evaluators, job);
+  add_passes(record, leader, evaluators, job);
   add_ports(record, job);
   add_events(record.events, job);
   const Json json = Json::object(job);

@@ -90,6 +90,14 @@ bool is_consequence(const ProcessOnNode* failed) {
   return failed != nullptr && std::get<0>(order_of_blame(failed->status));
 }
 
+bool is_stopped_job(const std::vector<ProcessOnNode>& processes) {
+  const ProcessOnNode* const first = first_failure(processes);
+  if (first == nullptr) return false;
+  return first->status.stopped ||
+         (is_consequence(first) &&
+          std::ranges::any_of(processes, [](const ProcessOnNode& p) { return p.status.stopped; }));
+}
+
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   Member& member = session.members()[failed.member];
   Error error{Errc::kFailed,

@@ -15,6 +15,9 @@ constexpr std::size_t kLinesOfKilled = 3;  // a log knows nothing of a signal
 const ProcessOnNode* first_failure(const std::vector<ProcessOnNode>& processes);
 // An end by order, or after a lost peer: of a process that did not fail by itself. False for null.
 bool is_consequence(const ProcessOnNode* failed);
+// Whether an order to stop ended the job: its first failure is that order, or follows from it as
+// the loss of a peer does.
+bool is_stopped_job(const std::vector<ProcessOnNode>& processes);
 // Names the process, its node and its last log lines; the code is its exit code where that is one
 // of ours.
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed);

@@ -1,5 +1,6 @@
 #include "cli/report/curves.h"
 
+#include <array>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -53,6 +54,39 @@ TEST(TrainerCurves, ShortPassesShowTheLineOfTheirEnd) {
   log_point.batch = 3;
   record.processes[0].metrics.insert(record.processes[0].metrics.begin(), log_point);
   EXPECT_EQ(trainer_curves(record)[0].cost, (Points{{3, 1.5}})) << "log points, and not the end";
+}
+
+std::vector<MetricsLine> lines_of(const std::vector<std::array<std::uint64_t, 3>>& points) {
+  std::vector<MetricsLine> lines;
+  for (const auto& [pass, batch, samples] : points) {
+    MetricsLine& line = lines.emplace_back();
+    line.kind = "train";
+    line.pass = pass;
+    line.batch = batch;
+    line.samples = samples;
+  }
+  return lines;
+}
+
+// A run that goes on within a pass counts from 0.
+TEST(PassSamples, AreThoseOfAllRuns) {
+  auto found = pass_samples(lines_of({{0, 10, 80}, {0, 20, 160}, {1, 10, 80}, {1, 15, 120}}));
+  EXPECT_EQ(found[0].samples, 160);
+  EXPECT_EQ(found[1].samples, 120);
+  EXPECT_FALSE(found[1].is_split);
+  found = pass_samples(lines_of({{1, 10, 80}, {1, 15, 120}, {1, 20, 40}, {1, 22, 56}, {2, 1, 8}}));
+  EXPECT_EQ(found[1].samples, 176);
+  EXPECT_TRUE(found[1].is_split);
+  EXPECT_FALSE(found[2].is_split);
+  EXPECT_EQ(found[2].samples, 8);
+  found = pass_samples(lines_of({{1, 10, 80}, {1, 15, 60}, {1, 20, 24}}));
+  EXPECT_EQ(found[1].samples, 164) << "three runs";
+}
+
+TEST(PassSamples, OfWhatIsTrainedAgainCountOnce) {
+  auto found = pass_samples(lines_of({{1, 10, 80}, {1, 20, 160}, {1, 10, 80}, {1, 30, 240}}));
+  EXPECT_EQ(found[1].samples, 240);
+  EXPECT_FALSE(found[1].is_split);
 }
 
 TEST(TrainerCurves, OfManyTheFastestAndTheSlowestAreShown) {

@@ -100,6 +100,81 @@ TEST(Events, OfARestartBeginWithItsCauseAndNameItOnce) {
             "10000 job: 1 pserver and 3 trainers done\n");
 }
 
+TEST(Events, OfStartsAreThoseOfTheCommandsWithTheirCounts) {
+  const test::TemporaryFolder folder;
+  folder.write("processes.jsonl", kProcess);
+  folder.write("commands.jsonl",
+               "{\"unix_ms\": 1795419000000, \"command\": \"paddlectl train\", \"trainers\": 2, "
+               "\"pservers\": 2, \"is_resume\": 0}\n"
+               "{\"unix_ms\": 1795420000000, \"command\": \"paddlectl train --resume\", "
+               "\"trainers\": 2, \"pservers\": 1, \"is_resume\": 1}\n");
+  EXPECT_EQ(seen_in(folder),
+            "-1000 job: 2 pservers and 2 trainers started\n"
+            "0 job: 1 pserver and 2 trainers resumed\n10000 trainer-0: done\n");
+}
+
+TEST(Events, OfTwoKillsThreeSecondsApartAreTwo) {
+  const test::TemporaryFolder folder;
+  std::string processes;
+  for (const std::string role : {"pserver-0", "trainer-0", "trainer-1"}) {
+    processes += "{\"node\": \"n-0\", \"role\": \"" + role +
+                 "\", \"state\": \"done\", \"started_unix_ms\": 1795420000000, "
+                 "\"ended_unix_ms\": 1795430000000, \"log\": \"" +
+                 role + ".log\"}\n";
+    folder.write(role + ".log",
+                 "paddlectl: killed by signal 9; it is started again\n"
+                 "paddlectl: start 2\nI1123 07:46:5" +
+                     std::string(role == "pserver-0" ? "0" : "3") + ".500000 " + role +
+                     "] begins again\n");
+  }
+  folder.write("processes.jsonl", processes);
+  folder.write("machines.jsonl", "{\"node\": \"n-0\", \"utc_offset_s\": 0}\n");
+  EXPECT_EQ(seen_in(folder),
+            "0 job: 1 pserver and 2 trainers started\n"
+            "10 pserver-0: killed by signal 9; restarted !\n"
+            "13 job: 2 trainers killed by signal 9; restarted !\n"
+            "10000 job: 1 pserver and 2 trainers done\n");
+}
+
+TEST(Events, OfARestartByHandAreNoFault) {
+  const test::TemporaryFolder folder;
+  folder.write("processes.jsonl", kProcess);
+  folder.write("machines.jsonl", "{\"node\": \"n-0\", \"utc_offset_s\": 0}\n");
+  folder.write("node_0/train.log",
+               "paddlectl: ended by paddlectl restart; it is started again\npaddlectl: start 2\n"
+               "I1123 07:46:50.000000 trainer-0] begins again\n");
+  EXPECT_EQ(seen_in(folder),
+            "0 trainer-0: started\n10 trainer-0: ended by paddlectl restart; restarted\n"
+            "10000 trainer-0: done\n");
+}
+
+TEST(Events, OfALineOfSeveralLogsAreASentence) {
+  const test::TemporaryFolder folder;
+  std::string processes;
+  for (const std::string role : {"trainer-0", "trainer-1"}) {
+    processes += "{\"node\": \"n-0\", \"role\": \"" + role +
+                 "\", \"ended_unix_ms\": 1795430000000, \"log\": \"" + role + ".log\"}\n";
+    folder.write(role + ".log",
+                 "W1123 07:46:50.000000 x] pserver 0: closed by peer: joining the job again\n");
+  }
+  folder.write("processes.jsonl", processes);
+  folder.write("machines.jsonl", "{\"node\": \"n-0\", \"utc_offset_s\": 0}\n");
+  EXPECT_EQ(seen_in(folder),
+            "10 job: 2 trainers: pserver 0: closed by peer: joining the job again\n");
+}
+
+TEST(Events, WithoutATimeHaveThatOfTheLineBeforeOrOfTheStart) {
+  const test::TemporaryFolder folder;
+  folder.write("processes.jsonl", kProcess);
+  folder.write("node_0/metrics.jsonl",
+               "{\"kind\":\"save\",\"path\":\"pass-00000\"}\n"
+               "{\"kind\":\"train\",\"cost\":1,\"unix_ms\":1795420002000}\n"
+               "{\"kind\":\"save\",\"path\":\"pass-00001\"}\n");
+  EXPECT_EQ(seen_in(folder),
+            "0 trainer-0: started\n0 trainer-0: snapshot pass-00000\n"
+            "2 trainer-0: snapshot pass-00001\n10000 trainer-0: done\n");
+}
+
 TEST(Events, ALogOfTheOldYearIsOfTheOldYear) {
   const test::TemporaryFolder folder;
   folder.write("processes.jsonl",

@@ -26,6 +26,31 @@ remote::ProcessStatus status_of(const std::string& name, remote::ProcessState st
   return status;
 }
 
+// As after two Ctrl-C: what ends for lack of its peers has not failed.
+TEST(JobRecord, OfAJobThatWasStoppedNothingHasFailed) {
+  FakeCluster fake(1);
+  remote::ProcessStatus trainer = status_of("trainer-0", remote::ProcessState::kKilled);
+  trainer.signal = 15;
+  trainer.stopped = true;
+  remote::ProcessStatus pserver = status_of("pserver-0", remote::ProcessState::kExited);
+  pserver.exit_code = 4;
+  pserver.ended_unix_ms = 4000;
+  for (const bool is_stopped : {true, false}) {
+    trainer.stopped = is_stopped;
+    trainer.signal = is_stopped ? 15 : 9;
+    fake.node(0).processes = {trainer, pserver};
+    ClusterSession session = fake.session();
+    JobView view("j");
+    view.look(fake.context, session);
+    const test::TemporaryFolder folder;
+    ASSERT_TRUE(write_processes(folder.path(), view));
+    const auto record = read_job_record(folder.path(), "j");
+    ASSERT_TRUE(record);
+    for (const ProcessRecord& process : record->processes)
+      EXPECT_EQ(process.failed, !is_stopped) << process.role;
+  }
+}
+
 TEST(JobRecord, ProcessesAreReadAsTheyWereWritten) {
   FakeCluster fake(1);
   remote::ProcessStatus failed = status_of("trainer-0", remote::ProcessState::kExited);
