@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "cli/job/folders.h"
+#include "cli/job/output_lock.h"
 #include "cli/job/results.h"
 #include "cli/job/settings.h"
 #include "cli/report/job_json.h"
@@ -112,6 +113,7 @@ Result<ReportFiles> collect_report(Context& context, ClusterSession& session,
                                    const std::string& job, const std::string& output) {
   PADDLE_TRY(const fs::path folder,
              make_output_folder(context, output, job, "choose another --output"));
+  PADDLE_TRY(const OutputLock lock, OutputLock::take(context, folder));
   JobView view(job);
   view.look(context, session);
   PADDLE_TRY_STATUS(write_processes(folder.string(), view));

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <random>
 #include <set>
 #include <string_view>
 
@@ -122,27 +124,38 @@ Status NodeFiles::receive_file(const FetchItem& item, int fd, Status& written) {
 
 namespace {
 
-// Hidden: no file of another node that is fetched beside it can have this name.
+constexpr std::string_view kPartPrefix = ".paddlectl-";
+constexpr std::string_view kPartSuffix = ".part";
+
+// Hidden: no file that a node gives can have this name. No other file that is fetched at the same
+// time has it, by this program or another one, on this machine or another one that has the folder
+// too: one that wrote into the part of another would give its file a wrong content.
 std::string temporary_name(const std::string& path) {
-  const std::size_t slash = path.rfind('/') + 1;
-  return path.substr(0, slash) + "." + path.substr(slash) + ".part";
+  static const std::uint32_t of_program = std::random_device()();
+  static std::atomic<std::uint64_t> number = 0;
+  return fmt::format("{}{}{}-{:08x}-{}{}", path.substr(0, path.rfind('/') + 1), kPartPrefix,
+                     ::getpid(), of_program, ++number, kPartSuffix);
 }
 
 }  // namespace
 
+bool is_part_of_fetch(std::string_view name) {
+  return name.starts_with(kPartPrefix) && name.ends_with(kPartSuffix);
+}
+
 Status NodeFiles::fetch_one(const FetchItem& item) {
   const std::string temporary = temporary_name(item.local_path);
-  ::unlink(temporary.c_str());  // of a fetch that was killed, or a pipe that would be waited for
   const UniqueFd fd(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   // The reply was requested and must be read even when the file cannot be created.
   Status written;
-  if (!fd) written = system_error(Errc::kResource, "create");
+  if (!fd) written = system_error(Errc::kResource, "create a file beside it");
   const Status got = receive_file(item, fd.get(), written);
   if (got && written && ::rename(temporary.c_str(), item.local_path.c_str()) == 0) return {};
-  Error error = !got      ? got.error()
-                : written ? system_error(Errc::kResource, "rename " + temporary)
-                          : Error{Errc::kResource, temporary + ": " + written.error().message, ""};
+  Error error = !got ? got.error()
+                : written
+                    ? system_error(Errc::kResource, "rename to " + item.local_path)
+                    : Error{Errc::kResource, item.local_path + ": " + written.error().message, ""};
   if (fd) ::unlink(temporary.c_str());
   return got ? exchange_.named(std::move(error)) : std::move(error);
 }

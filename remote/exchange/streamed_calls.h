@@ -29,6 +29,9 @@ struct FetchItem {
   std::string sha256;  // hex
 };
 
+// Whether a file of this name is one that a fetch has not finished, or never will.
+bool is_part_of_fetch(std::string_view name);
+
 // AgentClient's calls of the same names.
 class NodeFiles {
  public:
