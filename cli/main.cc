@@ -187,6 +187,11 @@ paddle::Result<std::vector<std::string>> look_beside(paddle::remote::LoginAnswer
   });
 }
 
+void name_program(paddle::cli::Context& context) {
+  context.ssh_library = paddle::remote::ssh_library();
+  context.who = paddle::cli::user_at_machine() + ", pid " + std::to_string(::getpid());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -256,6 +261,6 @@ int main(int argc, char** argv) {
             .count();
       }};
   context.folders_beside = [&](const auto& node) { return look_beside(answers, agent, node); };
-  context.ssh_library = paddle::remote::ssh_library();
+  name_program(context);
   return code_after_output(console, paddle::cli::run_app(context, {argv + 1, argv + argc}));
 }

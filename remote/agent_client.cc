@@ -98,12 +98,27 @@ class FramedAgentClient final : public AgentClient {
     request.set_to(to);
     return exchange_.order(AGENT_MOVE, request, {}, kDiskDeadline);
   }
-  Status claim_job(const std::string& job, bool again) override {
+  Result<std::vector<remote::JobClaim>> claim_job(const WantedClaim& wanted) override {
     ClaimRequest request;
-    request.set_job(job);
-    request.set_again(again);
+    request.set_job(wanted.job);
+    request.set_fresh(wanted.fresh);
+    request.set_idle(wanted.idle);
     request.set_wait_ms(std::chrono::milliseconds(kClaimWait).count());
-    return exchange_.order(AGENT_CLAIM, request, {}, kClaimWait + patience_);
+    wire::agent::JobClaim& claim = *request.mutable_claim();
+    claim.set_command(static_cast<std::uint32_t>(wanted.claim.command));
+    claim.set_who(wanted.claim.who);
+    claim.set_process(wanted.claim.process);
+    claim.set_phase(wanted.claim.phase);
+    PADDLE_TRY(const auto reply,
+               exchange_.call<ClaimReply>(AGENT_CLAIM, request, kClaimWait + patience_));
+    std::vector<remote::JobClaim> others;
+    for (const auto& other : reply.others()) others.push_back(from_wire(other));
+    return others;
+  }
+  Status release_job(const std::string& job) override {
+    PathRequest request;
+    request.set_path(job);
+    return exchange_.order(AGENT_STARTED, request, {}, patience_);
   }
   Status write_keys(const std::string& job, const std::string& process, ByteSpan keys) override {
     KeysRequest request;

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/secret.h"
+#include "proto/command_order.h"
 #include "remote/exchange/streamed_calls.h"
 #include "remote/launcher/launcher.h"
 #include "remote/push/source.h"
@@ -87,6 +88,14 @@ struct ProcessSpec {
   std::vector<PortRange> ports;              // its own while it runs, open or not
 };
 
+// A command that is at work on a job, on the nodes of that job.
+struct JobClaim {
+  JobCommand command = JobCommand::kTrain;
+  std::string who = {};      // "alice@laptop, pid 12"
+  std::string process = {};  // of kRestartProcess
+  std::string phase = {};    // "pushes files"
+};
+
 // Numbered as in agent.proto. kLost: the supervisor is gone without an exit record.
 enum class ProcessState { kRunning, kExited, kKilled, kLost };
 // A process's latest notice about itself, numbered as in supervision.proto.
@@ -138,6 +147,8 @@ struct ProcessStatus {
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
   std::uint32_t life = 1;              // number of starts
   bool stopped = false;                // it ended as a stop request has it
+  std::string stopped_by = {};         // "paddlectl stop of alice@laptop, pid 12", or ""
+  bool stop_ordered = false;           // the request was to end it at once, not to let it save
   std::string hang = {};               // "no sign of life for 60 s": it was killed for that
   Phase phase = Phase::kStarting;      // always, for a program of the user's own
   std::optional<Error> failure;        // the cause in its own words, with kFailed
@@ -153,7 +164,8 @@ struct ProcessStatus {
   std::vector<Restart> restarts = {};      // the last ones
   std::uint32_t restarts_allowed = 0;
   bool reports = false;                      // it is a program of ours, which reports progress
-  bool claimed = false;                      // a paddlectl holds the claim of its job on this node
+  bool claimed = false;                      // a paddlectl is starting processes of its job
+  std::vector<JobClaim> claims = {};         // of all commands that are at work on its job
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
   std::vector<PortRange> ports = {};         // as its ProcessSpec has them
   // Resident when the kernel killed it for lack of memory; 0: it did not.
@@ -186,8 +198,15 @@ struct LogChunk {
 struct PortStatus {
   std::uint16_t port = 0;
   bool free = true;
-  std::string owner;     // "pid 123 (nginx)" when visible
+  std::string owner;     // "pid 123 (nginx)" when visible; "paddlectl-agent, pid 12" of a claim
   bool claimed = false;  // by another paddlectl that is starting a job; then not free
+};
+
+struct WantedClaim {
+  std::string job;
+  JobClaim claim;
+  bool fresh = false;  // kUsage where a process of the job is recorded
+  bool idle = false;   // kUsage where a process of the job runs
 };
 
 // Processes and job folders on a node that belong to no running job.
@@ -257,10 +276,13 @@ class AgentClient {
   // Likewise, to a name that nothing has.
   virtual Status move(const std::string& from, const std::string& to) = 0;
 
-  // Locks the job's name on this node until started() or the end of this client. kUsage when
-  // another session holds it or the job has processes; `again` allows processes that have ended.
-  virtual Status claim_job(const std::string& job, bool again) = 0;
-  // Writes jobs/<job>/keys/<process>, mode 0600; the job must be claimed.
+  // Claims the job on this node until release_job(), started() or the end of this client, in place
+  // of an earlier claim of this client on it. Returns the claims of others that are in the way;
+  // then nothing is claimed anew. kUsage for processes that `wanted` forbids, kFailed when a stop
+  // --now has ended what this client started.
+  virtual Result<std::vector<JobClaim>> claim_job(const WantedClaim& wanted) = 0;
+  virtual Status release_job(const std::string& job) = 0;
+  // Writes jobs/<job>/keys/<process>, mode 0600; the job must be claimed, to start processes.
   virtual Status write_keys(const std::string& job, const std::string& process, ByteSpan keys) = 0;
   virtual Result<std::vector<PortStatus>> check_ports(const std::string& address,
                                                       std::uint16_t first, std::uint16_t count) = 0;
@@ -282,7 +304,7 @@ class AgentClient {
                                     const Secret& token, std::uint32_t caller) = 0;
   virtual Status start(const ProcessSpec& process) = 0;
   // Starts ended processes again with their old specification; kills running ones, which come back
-  // by ProcessSpec::restarts. kUsage when that is 0.
+  // by ProcessSpec::restarts. kUsage when that is 0. The job must be claimed, to start processes.
   virtual Status restart(const std::string& job, const std::vector<std::string>& names) = 0;
   virtual Result<std::vector<ProcessStatus>> processes(const std::string& job) = 0;  // "": all jobs
   virtual Result<NodeStatus> status(const std::string& job) = 0;  // with resource usage
@@ -290,7 +312,8 @@ class AgentClient {
   // all of the job.
   virtual Status stop(const std::string& job, const std::vector<std::string>& names,
                       Duration grace) = 0;
-  // Sends one SIGTERM to each of these processes, not to their children; returns at once.
+  // Sends one SIGTERM to each of these processes that was not asked before, not to their children;
+  // returns at once.
   virtual Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) = 0;
   // since_unix_ms: skips bytes known to be written earlier; 0: skips none.
   virtual Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,

@@ -17,6 +17,7 @@ static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
 
 namespace {
 
+constexpr std::size_t kStopperBytesMax = 300;
 constexpr std::uint64_t kAgeMaxMs = 1ULL << 40U;  // of a sane node
 
 std::int64_t age_of(std::uint64_t ms) {
@@ -60,6 +61,13 @@ bool is_name(std::string_view name) {
 }
 
 }  // namespace
+
+remote::JobClaim from_wire(const wire::agent::JobClaim& from) {
+  return {job_command_of(from.command()).value_or(JobCommand::kTrain),
+          escape_control(from.who().substr(0, kStopperBytesMax)),
+          escape_control(from.process().substr(0, kNameBytesMax)),
+          escape_control(from.phase().substr(0, kStopperBytesMax))};
+}
 
 wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   wire::agent::ProcessSpec spec;
@@ -109,6 +117,8 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.life = from.life();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
+  status.stopped_by = escape_control(from.stopped_by().substr(0, kStopperBytesMax));
+  status.stop_ordered = from.stop_ordered();
   status.hang = escape_control(from.hang().substr(0, kNameBytesMax));
   status.out_of_memory_bytes = from.out_of_memory_bytes();
   if (wire::Phase_IsValid(from.notice().phase()))
@@ -130,6 +140,8 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();
   status.claimed = from.claimed();
+  for (const wire::agent::JobClaim& claim : from.claims())
+    status.claims.push_back(from_wire(claim));
   status.trainers = std::min(from.trainers(), kJobProcessesMax);
   status.pservers = std::min(from.pservers(), kJobProcessesMax);
   for (const wire::agent::PortRange& range : from.ports()) {

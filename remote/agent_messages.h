@@ -6,6 +6,7 @@
 
 namespace paddle::remote {
 
+JobClaim from_wire(const wire::agent::JobClaim& from);
 wire::agent::ProcessSpec to_wire(const ProcessSpec& process);
 // Of what a node says; a number that cannot be is left at its default. kData for names that no
 // process of ours has.

@@ -60,6 +60,7 @@ struct Context {
   std::vector<std::string> arguments = {};  // of this command, as typed
   std::size_t command_at = 0;               // its own word, which global options may precede
   std::string ssh_library = {};             // with its version
+  std::string who = {};                     // "alice@laptop, pid 12": this program, for others
   // remote::folders_beside; null: not known. Called from several threads at once.
   std::function<Result<std::vector<std::string>>(const remote::NodeSpec&)> folders_beside = {};
   // The help text of a command, or of the program for "".

@@ -20,13 +20,6 @@ namespace {
 constexpr const char* kOfNoJob = "nodes.jsonl";
 constexpr std::size_t kJobBytesMax = 240;  // with .jsonl a file name
 
-std::string user_at_machine() {
-  char machine[256] = "";
-  ::gethostname(machine, sizeof machine - 1);
-  const passwd* const user = ::getpwuid(::geteuid());
-  return fmt::format("{}@{}", user ? user->pw_name : std::to_string(::geteuid()), machine);
-}
-
 std::string time_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -85,6 +78,13 @@ void Journal::add(const std::string& job, const remote::NodeSpec& node, std::str
                            "\n";
   const Status written = append(path_of(job), line);
   if (!written && !complained_.exchange(true)) complain_(written.error());
+}
+
+std::string user_at_machine() {
+  char machine[256] = "";
+  ::gethostname(machine, sizeof machine - 1);
+  const passwd* const user = ::getpwuid(::geteuid());
+  return fmt::format("{}@{}", user ? user->pw_name : std::to_string(::geteuid()), machine);
 }
 
 std::string journal_folder() {

@@ -33,6 +33,9 @@ class Journal {
   std::string who_;  // user@machine
 };
 
+// "alice@laptop".
+std::string user_at_machine();
+
 // $XDG_STATE_HOME/paddlectl or ~/.local/state/paddlectl; "" without a home directory.
 std::string journal_folder();
 

@@ -66,9 +66,10 @@ class JournalledClient final : public AgentClient {
   Status move(const std::string& from, const std::string& to) override {
     return note(job_of(from), fmt::format("move {} to {}", from, to), client_->move(from, to));
   }
-  Status claim_job(const std::string& job, bool again) override {
-    return client_->claim_job(job, again);
+  Result<std::vector<JobClaim>> claim_job(const WantedClaim& wanted) override {
+    return client_->claim_job(wanted);
   }
+  Status release_job(const std::string& job) override { return client_->release_job(job); }
   Status write_keys(const std::string& job, const std::string& process, ByteSpan keys) override {
     return note(job, "write the keys of " + process, client_->write_keys(job, process, keys));
   }

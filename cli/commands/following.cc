@@ -9,6 +9,7 @@
 
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
+#include "cli/job/job_claim.h"
 #include "cli/job/passes.h"
 #include "cli/job/result_files.h"
 #include "cli/job/results.h"
@@ -266,6 +267,8 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   context.console.end_progress();
   context.console.note("stopping the rest of the job");
   session.reconnect(context);
+  if (error.code == Errc::kInterrupted)
+    (void)claim_job(context, session, job, {.command = JobCommand::kStopNow, .patient = false});
   std::vector<std::string> ways = ways_on(context, session, job, output);
   auto stopped = stop_job(session, job);
   if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/job/end_of_job.h"
+#include "cli/job/job_claim.h"
 #include "cli/job/start.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/broken_start.h"
@@ -42,6 +43,19 @@ OptionList restart_options(RestartOptions& options) {
            &options.words, "JOB"}};
 }
 
+// Whether all that `before` has of the job were started since then, and run or have ended well.
+bool was_started_again(ClusterSession& session, const std::string& job,
+                       const std::vector<ProcessOnNode>& before) {
+  const auto now = session.processes(job);
+  return std::ranges::all_of(before, [&](const ProcessOnNode& old) {
+    return std::ranges::any_of(now, [&](const ProcessOnNode& process) {
+      const remote::ProcessStatus& status = process.status;
+      return status.name == old.status.name && status.life != old.status.life &&
+             (is_running(status) || ended_well(status));
+    });
+  });
+}
+
 Status restart_process(Context& context, ClusterSession& session, const std::string& job,
                        const std::string& name) {
   const auto processes = session.processes(job);
@@ -66,7 +80,12 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
                     job, member.spec.name, name),
         step + job};
   }
-  PADDLE_TRY_STATUS(member.client->restart(job, {name}));
+  const ClaimTerms terms{.command = JobCommand::kRestartProcess, .process = name};
+  PADDLE_TRY(const Claimed claimed, claim_job(context, session, job, terms));
+  if (claimed.refused_by) return refusal(*claimed.refused_by, terms.command, job);
+  if (claimed.has_waited) PADDLE_TRY_STATUS(choose_job(session, job));
+  if (!claimed.is_joined || !was_started_again(session, job, {*found}))
+    PADDLE_TRY_STATUS(member.client->restart(job, {name}));
   const bool is_own = !found->status.reports;
   context.console.result(
       Json::object({{"job", job}, {"process", name}, {"state", "running"}}),
@@ -92,6 +111,48 @@ Status check_not_done(ClusterSession& session, const std::string& job) {
                            job)};
 }
 
+// Whoever stopped the job meanwhile means it to stay so.
+Status check_not_stopped(ClusterSession& session, const std::string& job,
+                         const std::vector<ProcessOnNode>& before) {
+  if (std::ranges::none_of(before, is_running_trainer)) return {};
+  const auto now = session.processes(job);
+  PADDLE_TRY_STATUS(session.all_well());
+  const auto stopped = std::ranges::find_if(now, [](const ProcessOnNode& process) {
+    return !is_pserver(process.status) && !process.status.stopped_by.empty();
+  });
+  if (stopped == now.end() || std::ranges::any_of(now, is_running_trainer)) return {};
+  return Error{Errc::kUsage,
+               fmt::format("job {} was ended meanwhile by {}; it was not started again", job,
+                           stopped->status.stopped_by),
+               "to start it again all the same: paddlectl restart --job " + job};
+}
+
+Status restart_all(Context& context, ClusterSession& session, const std::string& job) {
+  const auto before = session.processes(job);
+  const ClaimTerms terms{.command = JobCommand::kRestart};
+  PADDLE_TRY(const Claimed claimed, claim_job(context, session, job, terms));
+  if (claimed.refused_by) return refusal(*claimed.refused_by, terms.command, job);
+  if (claimed.has_waited) {
+    PADDLE_TRY_STATUS(choose_job(session, job));
+    if (claimed.is_joined && was_started_again(session, job, before)) return {};
+    PADDLE_TRY_STATUS(check_not_done(session, job));
+  }
+  PADDLE_TRY_STATUS(check_not_stopped(session, job, before));
+  PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
+  PADDLE_TRY_STATUS(note_phase(context, session, job, terms, "waits for its trainers to save"));
+  PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
+  PADDLE_TRY_STATUS(stop_job(session, job));
+  Status restarted = restart_job(context, session, job);
+  if (restarted) return {};
+  // Half a job would wait for the other half.
+  Error error = std::move(restarted).error();
+  if (const Status stopped = stop_job(session, job); !stopped)
+    error.message += "\nand not everything could be stopped: " + stopped.error().message;
+  error.hint += fmt::format("{}go on from its last snapshot: paddlectl train --resume --name {}",
+                            error.hint.empty() ? "" : "; ", job);
+  return error;
+}
+
 Status run_restart(Context& context, const RestartOptions& asked) {
   PADDLE_TRY(const RestartOptions options, sorted(asked));
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefusedUnlessAbsent));
@@ -106,10 +167,7 @@ Status run_restart(Context& context, const RestartOptions& asked) {
   if (!options.process.empty()) {
     return restart_process(context, session, job, options.process);
   }
-  PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
-  PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
-  PADDLE_TRY_STATUS(stop_job(session, job));
-  PADDLE_TRY_STATUS(restart_job(context, session, job));
+  PADDLE_TRY_STATUS(restart_all(context, session, job));
   context.console.result(
       Json::object({{"job", job}, {"state", "running"}}),
       fmt::format("{} resumes from its last snapshot; follow it: paddlectl attach", job));

@@ -5,6 +5,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/job/folders.h"
+#include "cli/job/job_claim.h"
 #include "cli/job/removal.h"
 #include "cli/options/shared_options.h"
 
@@ -91,11 +92,13 @@ Status run_rm(Context& context, const RmOptions& options) {
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, false));
   for (const JobOnNodes& removed : jobs) {
     const std::string& job = removed.job;
-    // The claim keeps others from starting the job; if one node refuses it, no node removes.
+    // The claim keeps others from starting or fetching the job; if one node refuses it, no node
+    // removes. Of two that remove it the second finds nothing left to do.
     PADDLE_TRY_STATUS(
-        session.each([&](Member& member) { return member.client->claim_job(job, true); }));
+        claim_or_refuse(context, session, job, {.command = JobCommand::kRm, .idle = true}));
     PADDLE_TRY_STATUS(
         session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
+    release_claim(session, job);
     context.console.result(Json::object({{"job", job}, {"state", "removed"}}),
                            job + " is removed from the nodes; what was fetched stays here");
   }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -7,6 +8,7 @@
 #include "cli/console/result_groups.h"
 #include "cli/console/time_text.h"
 #include "cli/console/wrap.h"
+#include "cli/job/job_claim.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/gpu_variables.h"
 #include "cli/watch/process_state.h"
@@ -101,6 +103,16 @@ std::string gpu_table(const JobView& view, const ConsoleOptions& console) {
   return "\n" + to_text(table, console.columns, console.colour);
 }
 
+// Commands that are at work on the job, as any of its nodes tells.
+std::set<std::string> commands_at_work(const JobView& view) {
+  std::set<std::string> lines;
+  for (const ProcessView& process : view.processes()) {
+    for (const remote::JobClaim& claim : process.status.claims)
+      lines.insert(describe(claim, view.job()));
+  }
+  return lines;
+}
+
 std::string to_text(const JobView& view, const ConsoleOptions& console, bool watch) {
   Table table{{{"node", ""},
                {"role", ""},
@@ -123,6 +135,8 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
     text +=
         wrapped(escape_lines(describe(*view.broken_start(), view.job())), console.columns) + "\n";
   if (view.loss()) text += wrapped(escape_lines(view.loss()->message), console.columns) + "\n";
+  for (const std::string& line : commands_at_work(view))
+    text += wrapped(escape_lines(line), console.columns) + "\n";
   if (view.diverged_to())
     text += wrapped("warning: " + divergence_text(*view.diverged_to()), console.columns) + "\n";
   for (const ProcessView& process : view.processes()) {
@@ -249,6 +263,7 @@ Json to_json(const JobView& view) {
                                  {"while_not_waiting", one.busy}}));
   }
   const std::vector<std::string> stalls = view.stalls();
+  const std::set<std::string> at_work = commands_at_work(view);
   std::vector<std::string> missing, lost;
   if (const auto& broken = view.broken_start())
     (broken->has_trained ? lost : missing) = broken->missing;
@@ -260,6 +275,7 @@ Json to_json(const JobView& view) {
                        {"never_started", Json::list({missing.begin(), missing.end()})},
                        {"lost", Json::list({lost.begin(), lost.end()})},
                        {"stalls", Json::list({stalls.begin(), stalls.end()})},
+                       {"at_work", Json::list({at_work.begin(), at_work.end()})},
                        {"slow", Json::list(slow)},
                        {"gpu_variables", gpu_json(view)}});
 }

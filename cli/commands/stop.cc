@@ -5,6 +5,7 @@
 #include "cli/cluster/unknown_nodes.h"
 #include "cli/commands/following.h"
 #include "cli/job/end_of_job.h"
+#include "cli/job/job_claim.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
@@ -27,11 +28,34 @@ OptionList stop_options(StopOptions& options) {
           {"--now", "end its processes immediately, without a snapshot", &options.now}};
 }
 
+// An error where anything has kept the job from being saved since `before`.
+Status check_saved(ClusterSession& session, const std::string& job, const StopOptions& options,
+                   const std::vector<ProcessOnNode>& before,
+                   const std::vector<ProcessOnNode>& after) {
+  const ProcessOnNode* const failed = first_failure(after);
+  if (failed == nullptr || first_failure(before) != nullptr) return {};
+  if (!is_consequence(failed))
+    return failure_error(session, *failed).with(job + " has ended, but could not be saved");
+  const bool is_ended = std::ranges::any_of(after, [](const ProcessOnNode& process) {
+    return !is_pserver(process.status) && process.status.stop_ordered && process.status.progress;
+  });
+  if (options.now || !is_ended) return {};
+  return Error{Errc::kFailed, describe_unsaved(after, job),
+               "its last snapshot: paddlectl fetch --job " + job};
+}
+
 Status run_stop(Context& context, const StopOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
   auto& [cluster, session, job] = found;
   Status reached = session.all_well();
-  const auto before = session.processes(job);
+  auto before = session.processes(job);
+  const ClaimTerms terms{.command = options.now ? JobCommand::kStopNow : JobCommand::kStop};
+  PADDLE_TRY(const Claimed claimed, claim_job(context, session, job, terms));
+  if (claimed.refused_by) return refusal(*claimed.refused_by, terms.command, job);
+  if (claimed.has_waited) {
+    PADDLE_TRY_STATUS(choose_job(session, job));  // it may be gone
+    if (!claimed.is_joined) before = session.processes(job);
+  }
   if (const auto broken = find_broken_start(context, session, job))
     context.console.note(describe(*broken, job));
   const auto lost = find_lost_nodes(session, job, before);
@@ -49,10 +73,7 @@ Status run_stop(Context& context, const StopOptions& options) {
                              session.members()[process.member].spec.name),
                  ""};
   }
-  const ProcessOnNode* const failed = first_failure(after);
-  if (failed != nullptr && !is_consequence(failed) && first_failure(before) == nullptr) {
-    return failure_error(session, *failed).with(job + " has ended, but could not be saved");
-  }
+  PADDLE_TRY_STATUS(check_saved(session, job, options, before, after));
   const auto stopped =
       static_cast<std::size_t>(std::ranges::count_if(before, is_running, &ProcessOnNode::status));
   context.console.result(Json::object({{"job", job}, {"stopped", stopped}}),

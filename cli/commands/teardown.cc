@@ -6,6 +6,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/cluster/unknown_nodes.h"
+#include "cli/job/job_claim.h"
 #include "cli/job/removal.h"
 #include "cli/options/shared_options.h"
 
@@ -32,6 +33,19 @@ OptionList teardown_options(TeardownOptions& options) {
            &options.consent.dry_run}};
 }
 
+// Waits for commands that save, fetch or remove jobs of these nodes.
+Status wait_for_commands(Context& context, ClusterSession& session,
+                         const std::vector<JobOnNodes>& jobs) {
+  for (const JobOnNodes& job : jobs) {
+    const Status claimed =
+        claim_or_refuse(context, session, job.job, {.command = JobCommand::kTeardown});
+    // Whatever else a node says of a claim keeps nobody from removing all of it.
+    if (!claimed && claimed.error().code == Errc::kInterrupted) return claimed;
+  }
+  session.forgive_absent();  // of another teardown
+  return {};
+}
+
 Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& report) {
   PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
   PADDLE_TRY(report, member.client->teardown(keep_data));
@@ -49,6 +63,22 @@ Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& rep
                "remove them by hand, or run paddlectl teardown again"};
 }
 
+Status teardown_all(Context& context, ClusterSession& session, bool keep_data,
+                    std::vector<remote::TeardownReport>& reports) {
+  const auto teardown_one = [&](Member& member) {
+    Status done = teardown_node(member, keep_data, reports[member.node]);
+    if (!done && done.error().code == Errc::kUnreachable) member.client.reset();
+    return done;
+  };
+  const std::size_t unreachable = session.unreachable();
+  Status done = session.each(teardown_one);
+  if (done || session.unreachable() == unreachable) return done;
+  // Another teardown ends the agent of this one; what it leaves is for a second look.
+  session.reconnect(context);
+  session.forgive_absent();
+  return session.each(teardown_one);
+}
+
 Status run_teardown(Context& context, const TeardownOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.target.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.target.on));
@@ -64,10 +94,9 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
     return session.all_well();
   }
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, options.keep_data));
+  PADDLE_TRY_STATUS(wait_for_commands(context, session, jobs));
   std::vector<remote::TeardownReport> reports(cluster.nodes.size());
-  const Status done = session.each([&](Member& member) {
-    return teardown_node(member, options.keep_data, reports[member.node]);
-  });
+  const Status done = teardown_all(context, session, options.keep_data, reports);
   Table table{{{"node", "node"},
                {"processes ended", "processes_ended"},
                {"files removed", "files_removed"},

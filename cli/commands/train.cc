@@ -260,11 +260,10 @@ Error name_taken(const Context& context, ClusterSession& session, const std::str
 Result<std::string> claim_fresh(Context& context, ClusterSession& session,
                                 const ClusterSpec& cluster, const std::string& asked,
                                 const std::string& name, const std::string& output) {
-  auto claimed = claim_new_name(session, name, !asked.empty());
+  auto claimed = claim_new_name(context, session, name, !asked.empty());
   if (claimed || asked.empty() || claimed.error().code != Errc::kUsage) return claimed;
-  PADDLE_TRY_STATUS(end_claims(session));
   PADDLE_TRY(const bool is_free, forget_broken_start(context, cluster, name));
-  if (is_free) return claim_new_name(session, name, true);
+  if (is_free) return claim_new_name(context, session, name, true);
   return name_taken(context, session, name, output, std::move(claimed).error());
 }
 
@@ -460,7 +459,7 @@ Status start(Context& context, const TrainOptions& options, JobToStart& job) {
   ClusterSession session = ClusterSession::open(context, cluster, job.placement.nodes);
   PADDLE_TRY_STATUS(all_reached(cluster, session));
   if (request.resume) {
-    PADDLE_TRY_STATUS(claim_old_name(session, request.job));
+    PADDLE_TRY_STATUS(claim_old_name(context, session, request.job));
   } else {
     PADDLE_TRY(request.job,
                claim_fresh(context, session, cluster, options.job, request.job, job.to.output));

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/job/job_claim.h"
 #include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/lost_nodes.h"
@@ -22,8 +23,6 @@ constexpr auto kStopGrace = std::chrono::seconds(5);
 constexpr auto kPollPeriod = std::chrono::milliseconds(500);
 // Gives the cause of a first failure time to be recorded on its own node.
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
-// Longer than a job has no running process while `restart` starts it again.
-constexpr auto kRestartPause = std::chrono::seconds(3);
 constexpr auto kNodeSilenceMax = std::chrono::seconds(22);
 // For an answer, and for a connection, of a node of a job that is followed, where --timeout does
 // not say it: three such waits are within kNodeSilenceMax and its pause, so that a lost node is
@@ -367,6 +366,10 @@ Error gone_error(const ClusterSession& session, const std::string& job) {
           ""};
 }
 
+std::string stopper_of(const remote::ProcessStatus& status) {
+  return status.stopped_by.empty() ? "another terminal" : status.stopped_by;
+}
+
 // A stop from another terminal; or one that was asked for here, and came early.
 std::optional<Error> stopped_elsewhere(const std::string& job,
                                        const std::vector<ProcessOnNode>& processes, bool is_asked) {
@@ -375,8 +378,7 @@ std::optional<Error> stopped_elsewhere(const std::string& job,
   if (!is_stopped || !is_consequence(first_failure(processes))) return std::nullopt;
   if (is_asked && std::ranges::any_of(processes, is_stopped_unbegun, &ProcessOnNode::status))
     return stopped_unbegun(job);
-  return Error{Errc::kInterrupted,
-               fmt::format("{} was stopped by paddlectl stop --now at another terminal", job), ""};
+  return Error{Errc::kInterrupted, describe_unsaved(processes, job), ""};
 }
 
 // A start that was broken off; or a job that has trained, of which more is lost than was ever seen
@@ -406,7 +408,36 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
   const std::optional<bool> finished = ended(processes);
   if (!finished) return std::nullopt;
   if (*finished) return Status();
-  return Error{Errc::kResumable, job + " stopped before its end", ""};
+  const auto stopped = std::ranges::find_if(processes, [](const ProcessOnNode& process) {
+    return is_resumable(process.status) && !process.status.stopped_by.empty();
+  });
+  const bool is_elsewhere = !is_asked && stopped != processes.end();
+  return Error{Errc::kResumable,
+               job + " stopped before its end" +
+                   (is_elsewhere ? ", as asked by " + stopped->status.stopped_by : ""),
+               ""};
+}
+
+// The end that the job has come to, once nobody can start it again meanwhile: `restart` stops a job
+// too, and starts it again at once. Nothing while somebody does; `told` has what was said of that.
+// The job stays claimed at its end.
+Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& session,
+                                              const std::string& job,
+                                              std::vector<ProcessOnNode>& processes, bool is_asked,
+                                              LossWatch& loss, std::string& told) {
+  PADDLE_TRY(const Claimed claimed,
+             claim_job(context, session, job, {.command = JobCommand::kFinish}));
+  if (claimed.refused_by) {
+    std::string text = describe(*claimed.refused_by, job);
+    if (text != told) context.console.note(text);
+    told = std::move(text);
+    return std::optional<Status>();
+  }
+  processes = session.processes(job);
+  loss.look(session, processes);
+  auto end = end_of(session, job, processes, is_asked, loss);
+  if (!end) release_claim(session, job);
+  return end;
 }
 
 // stop_wait: null unless the job was asked to stop.
@@ -418,7 +449,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
   ShortPatience patience(context, session);
   const bool is_asked = stop_wait != nullptr;
   TimePoint heard = context.clock.now();
-  bool looked_again = false;
+  std::string told;  // the last note about a command that starts the job again
   for (;;) {
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
     patience.apply();
@@ -438,28 +469,43 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
     feed.poll(processes);
     if (stop_wait != nullptr) PADDLE_TRY_STATUS(stop_wait->look(session, processes));
     auto end = end_of(session, job, processes, is_asked, loss);
-    const bool is_resumable = end && !*end && end->error().code == Errc::kResumable;
-    if (end && !*end && (!is_resumable || (!is_asked && !looked_again))) {
+    if (end && !*end && (!is_asked || end->error().code != Errc::kResumable)) {
       // The node of the first cause may have answered before it died: all are asked once more.
-      // `restart` stops a job too, and starts it again at once.
-      context.pause(is_resumable ? Duration(kRestartPause) : Duration(kSettlePause));
-      looked_again = true;
+      context.pause(kSettlePause);
       reconnect_soon(context, session);
-      processes = session.processes(job);
-      loss.look(session, processes);
-      end = end_of(session, job, processes, is_asked, loss);
+    }
+    if (end) {
+      PADDLE_TRY(end, end_under_claim(context, session, job, processes, is_asked, loss, told));
     }
     if (end) {
       feed.poll(processes);
       context.console.end_progress();
       return *std::move(end);
     }
-    looked_again = false;
     context.pause(kPollPeriod);
   }
 }
 
 }  // namespace
+
+std::string describe_unsaved(const std::vector<ProcessOnNode>& processes, const std::string& job) {
+  const ProcessOnNode* first = nullptr;
+  for (const ProcessOnNode& process : processes) {
+    const bool is_trainer = !is_pserver(process.status);
+    if (!process.status.stopped || is_resumable(process.status) || ended_well(process.status))
+      continue;
+    if (first == nullptr || (is_trainer && is_pserver(first->status))) first = &process;
+  }
+  if (first == nullptr) return job + " was ended by another terminal";
+  const std::string stopper = stopper_of(first->status);
+  if (first->status.stop_ordered)
+    return fmt::format("{} was ended by {}, without a snapshot of where it was", job, stopper);
+  if (is_stopped_unbegun(first->status))
+    return fmt::format("{} was stopped by {} before {} had begun", job, stopper,
+                       first->status.name);
+  return fmt::format("{} was asked to stop by {}, and a second signal ended {} before it was saved",
+                     job, stopper, first->status.name);
+}
 
 Status ask_job_to_stop(ClusterSession& session, const std::string& job) {
   session.forgive_absent();
@@ -513,6 +559,12 @@ Status follow_to_stop(Context& context, ClusterSession& session, const std::stri
   context.take_interrupt();
   context.console.end_progress();
   context.console.note("asking the job to stop and to save; Ctrl-C again ends it immediately");
+  PADDLE_TRY(const Claimed claimed,
+             claim_job(context, session, job, {.command = JobCommand::kStop, .patient = false}));
+  if (claimed.refused_by &&
+      order_of(claimed.refused_by->command, JobCommand::kStop) == Order::kWait)
+    PADDLE_TRY_STATUS(claim_or_refuse(context, session, job, {.command = JobCommand::kStop}));
+  // Another one that stops it has asked already; who was asked is not asked again.
   PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
   StopWait stop_wait(context, job, "");
   return follow_until(context, session, job, &stop_wait, summary);

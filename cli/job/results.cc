@@ -17,6 +17,8 @@
 #include "cli/job/disk_room.h"
 #include "cli/job/fetch_record.h"
 #include "cli/job/folders.h"
+#include "cli/job/job_claim.h"
+#include "cli/job/output_lock.h"
 #include "cli/job/result_files.h"
 #include "cli/job/snapshots/whole.h"
 #include "cli/watch/process_state.h"
@@ -271,6 +273,17 @@ void record_fetched(Context& context, ClusterSession& session, const std::string
     context.console.note("not recorded as fetched: " + recorded.error().message);
 }
 
+// Removes what a fetch left unfinished that was killed. The folder is this program's alone.
+void remove_parts(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> parts;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (remote::is_part_of_fetch(at->path().filename().string())) parts.push_back(at->path());
+  }
+  for (const fs::path& part : parts) fs::remove(part, error);
+}
+
 }  // namespace
 
 std::string shown_path(const Context& context, const std::string& path) {
@@ -322,6 +335,11 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
                                  const std::string& output, const std::optional<PassChoice>& passes,
                                  std::optional<std::size_t> giver) {
   PADDLE_TRY(const fs::path folder, make_output_folder(context, output, job, kStillThere));
+  PADDLE_TRY(const Claimed claimed,
+             claim_job(context, session, job, {.command = JobCommand::kFetch}));
+  if (claimed.has_waited) PADDLE_TRY_STATUS(choose_job(session, job));
+  PADDLE_TRY(const OutputLock lock, OutputLock::take(context, folder));
+  if (lock.is_held()) remove_parts(folder);
   const auto processes = session.processes(job);
   // A node that fails keeps none of the others from giving its files; the error comes at the end.
   ResultFiles found;

@@ -44,7 +44,8 @@ Result<std::string> fetch_target(const std::filesystem::path& folder, const std:
 // leads out of that folder, into the folder of another node's logs, or to a file of paddlectl's
 // own; while a node does not answer, the others replace nothing that is here. What was fetched of
 // an ended job is recorded on its nodes. Snapshots come from the node of the lowest trainer that
-// has any, or from the member `giver`; a note says so when that is not the node of trainer 0.
+// has any, or from the member `giver`; a note says so when that is not the node of trainer 0. Of
+// several programs that fetch into one folder, on any machine, one does so at a time.
 Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
                                  const std::string& output, const std::optional<PassChoice>& passes,
                                  std::optional<std::size_t> giver = {});

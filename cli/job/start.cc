@@ -13,6 +13,7 @@
 
 #include "base/secret.h"
 #include "cli/job/folders.h"
+#include "cli/job/job_claim.h"
 #include "cli/job/push_meter.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
@@ -32,14 +33,6 @@ Status on_first_then_others(ClusterSession& session, Member& first,
                             const std::function<Status(Member&)>& work) {
   PADDLE_TRY_STATUS(work(first));
   return session.each([&](Member& member) { return &member == &first ? Status() : work(member); });
-}
-
-Status claim_name(ClusterSession& session, const std::string& job, bool again) {
-  const auto first =
-      std::ranges::find_if(session.members(), [](const Member& m) { return m.client != nullptr; });
-  if (first == session.members().end()) return session.all_well();
-  return on_first_then_others(session, *first,
-                              [&](Member& member) { return member.client->claim_job(job, again); });
 }
 
 // Of every node in the session. Interfaces matter to programs of the user's own alone.
@@ -98,7 +91,9 @@ Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& c
                  member.client->claim_ports(range.address, range.first, range.count));
       for (const remote::PortStatus& port : ports) {
         if (port.free) continue;
-        const std::string owner = port.claimed ? "another job" : job_on_port(port, ours);
+        const std::string owner = port.claimed
+                                      ? fmt::format("a job that is being started ({})", port.owner)
+                                      : job_on_port(port, ours);
         if (owner.empty()) {
           return Error{Errc::kResource,
                        fmt::format("node {}: port {} on {} is taken{}; nothing was started",
@@ -156,21 +151,22 @@ Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& pro
 
 }  // namespace
 
-Result<std::string> claim_new_name(ClusterSession& session, const std::string& name, bool asked) {
+Result<std::string> claim_new_name(Context& context, ClusterSession& session,
+                                   const std::string& name, bool asked) {
   Error refused;
   for (int number = 1; number <= kJobsOfOneNameMax; ++number) {
     const std::string job = number == 1 ? name : fmt::format("{}-{}", name, number);
-    auto claimed = claim_name(session, job, false);
+    const Status claimed = claim_or_refuse(
+        context, session, job, {.command = JobCommand::kTrain, .fresh = true, .patient = asked});
     if (claimed) return job;
-    refused = std::move(claimed).error();
+    refused = claimed.error();
     if (asked || refused.code != Errc::kUsage) break;
-    PADDLE_TRY_STATUS(end_claims(session));
   }
   return refused;
 }
 
-Status claim_old_name(ClusterSession& session, const std::string& job) {
-  return claim_name(session, job, true);
+Status claim_old_name(Context& context, ClusterSession& session, const std::string& job) {
+  return claim_or_refuse(context, session, job, {.command = JobCommand::kResume, .idle = true});
 }
 
 Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const ClusterSpec& cluster,
@@ -207,7 +203,8 @@ Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const Clu
     return plan;
   }
   return Error{Errc::kResource,
-               fmt::format("{} jobs have ports of this cluster", kConcurrentJobsMax),
+               fmt::format("{} jobs have ports of this cluster, {} the last of them",
+                           kConcurrentJobsMax, neighbour),
                "look with paddlectl status, end one with paddlectl stop"};
 }
 
@@ -317,7 +314,9 @@ Status start_job(Context& context, ClusterSession& session, const JobPlan& plan)
 }
 
 Status restart_job(Context& context, ClusterSession& session, const std::string& job) {
-  PADDLE_TRY_STATUS(claim_old_name(session, job));
+  const ClaimTerms restart{.command = JobCommand::kRestart, .idle = true};
+  PADDLE_TRY_STATUS(claim_or_refuse(context, session, job, restart));
+  PADDLE_TRY_STATUS(note_phase(context, session, job, restart, "starts its processes again"));
   JobPlan plan;
   plan.job = job;
   std::set<std::string> names;
@@ -340,7 +339,8 @@ Status restart_job(Context& context, ClusterSession& session, const std::string&
       context, session, plan, [](remote::AgentClient& client, const remote::ProcessSpec& spec) {
         return client.restart(spec.job, {spec.name});
       }));
-  return end_claims(session);
+  release_claim(session, job);
+  return {};
 }
 
 }  // namespace paddle::cli

@@ -13,9 +13,10 @@ namespace paddle::cli {
 
 // Claims the name on every node. A taken name is kUsage when the user `asked` for it; otherwise it
 // gets a number.
-Result<std::string> claim_new_name(ClusterSession& session, const std::string& name, bool asked);
-// For a job to resume. kUsage when it runs, or when another paddlectl is starting it.
-Status claim_old_name(ClusterSession& session, const std::string& job);
+Result<std::string> claim_new_name(Context& context, ClusterSession& session,
+                                   const std::string& name, bool asked);
+// For a job to resume. kUsage when it runs, or when another paddlectl is starting or ending it.
+Status claim_old_name(Context& context, ClusterSession& session, const std::string& job);
 
 // The plan on the first ports that no other job has; the nodes of its processes reserve them for
 // this one. kResource names the node, the port and the program outside our jobs that holds it.

@@ -97,10 +97,13 @@ const Session::Request Session::kRequests[] = {
                           return copy_files(s.root_, copy);
                         }>},
     {AGENT_CLAIM, answer<ClaimRequest,
-                         [](Session& s, const ClaimRequest& claim, ByteSpan) {
+                         [](Session& s, const ClaimRequest& claim, ByteSpan) -> Result<ClaimReply> {
                            const auto wait = std::min(claim.wait_ms(), kClaimWaitMs);
-                           return s.claims_.job(claim.job(), claim.again(),
-                                                std::chrono::milliseconds(wait));
+                           PADDLE_TRY(const auto others,
+                                      s.claims_.take(claim, std::chrono::milliseconds(wait)));
+                           ClaimReply reply;
+                           for (const JobClaim& other : others) *reply.add_others() = other;
+                           return reply;
                          }>},
     {AGENT_KEYS, answer<KeysRequest,
                         [](Session& s, const KeysRequest& request, ByteSpan secret) {
@@ -113,22 +116,29 @@ const Session::Request Session::kRequests[] = {
                            });
                          }>},
     {AGENT_STARTED, answer<PathRequest,
-                           [](Session& s, const PathRequest&, ByteSpan) {
-                             s.claims_.release();
+                           [](Session& s, const PathRequest& job, ByteSpan) {
+                             job.path().empty() ? s.claims_.release()
+                                                : s.claims_.release(job.path());
                              return Status();
                            }>},
-    {AGENT_START, answer<ProcessSpec, [](Session& s, const ProcessSpec& spec,
-                                         ByteSpan) { return start_process(s.root_, spec); }>},
+    {AGENT_START, answer<ProcessSpec,
+                         [](Session& s, const ProcessSpec& spec, ByteSpan) -> Status {
+                           PADDLE_TRY_STATUS(s.claims_.check(spec.job()));
+                           return start_process(s.root_, spec);
+                         }>},
     {AGENT_PROCESSES, pass<&Session::processes>},
-    {AGENT_STOP, answer<StopRequest, [](Session& s, const StopRequest& stop,
-                                        ByteSpan) { return stop_processes(s.root_, stop); }>},
+    {AGENT_STOP, answer<StopRequest,
+                        [](Session& s, const StopRequest& asked, ByteSpan) {
+                          StopRequest stop = asked;
+                          stop.set_by(s.claims_.holder(stop.job()));
+                          return stop_processes(s.root_, stop);
+                        }>},
     {AGENT_RESTART, answer<RestartRequest,
                            [](Session& s, const RestartRequest& restart, ByteSpan) -> Status {
+                             PADDLE_TRY_STATUS(s.claims_.check(restart.job()));
                              // The last other process may end just now, which would wipe the keys.
-                             Claims claims(s.root_);
-                             if (!s.claims_.has(restart.job()))
-                               PADDLE_TRY_STATUS(claims.lock(
-                                   restart.job(), std::chrono::milliseconds(kClaimWaitMs)));
+                             if (!s.claims_.may_start(restart.job()))
+                               return Error{Errc::kData, "a restart of a job not claimed", ""};
                              return restart_processes(s.root_, restart);
                            }>},
     {AGENT_READ_LOG, pass<&Session::log>},
@@ -233,7 +243,8 @@ Status Session::get(const Frame& request) {
 }
 
 Status Session::keep_keys(const std::string& job, const std::string& process, ByteSpan keys) {
-  if (!claims_.has(job)) return Error{Errc::kData, "keys of a job not claimed", ""};
+  PADDLE_TRY_STATUS(claims_.check(job));
+  if (!claims_.may_start(job)) return Error{Errc::kData, "keys of a job not claimed", ""};
   return write_key_file(root_, job, process, keys);
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -19,6 +20,14 @@
 #include "remote/agent_client.h"
 
 namespace paddle::remote {
+
+struct FakeClaim {
+  const void* session = nullptr;
+  std::string job;
+  JobClaim claim;
+  bool is_revoked = false;
+  JobClaim revoked_by = {};
+};
 
 struct FakeNode {
   std::mutex mutex;
@@ -36,12 +45,15 @@ struct FakeNode {
   std::map<std::string, ProbeResult> probes;  // by address:port; others are reached
   std::vector<std::string> probed;            // address:port, as asked
   std::vector<ProcessStatus> processes;
-  std::map<std::string, ProcessSpec> specs;  // by process name
+  std::map<std::string, ProcessSpec> specs;    // by process name
+  std::map<std::string, std::uint32_t> lives;  // by job/process
   std::map<std::uint16_t, std::string> taken_ports;
   std::vector<std::string> remaining;  // paths that teardown fails to remove
   std::uint64_t gone = 0;              // files that vanish during a copy
   bool hashes = false;                 // lists files with their SHA-256
-  std::string claimed_job;
+  std::string claimed_job;             // the last one, to start processes
+  std::vector<FakeClaim> claims;
+  std::optional<Error> claim_error;  // of every claim
   // Processes that another paddlectl starts, and their ports.
   std::set<std::string> starting;
   std::set<std::uint16_t> claimed_ports;
@@ -61,9 +73,12 @@ struct FakeNode {
   std::function<void(FakeNode&, ProcessStatus&)> on_start;
 };
 
-class FakeAgentClient final : public AgentClient {
+class FakeAgentClient : public AgentClient {
  public:
   FakeAgentClient(NodeSpec spec, FakeNode& fake) : spec_(std::move(spec)), fake_(fake) {}
+  ~FakeAgentClient() override { (void)started(); }
+  FakeAgentClient(const FakeAgentClient&) = delete;
+  FakeAgentClient& operator=(const FakeAgentClient&) = delete;
 
   const NodeSpec& node() const override { return spec_; }
 
@@ -161,17 +176,50 @@ class FakeAgentClient final : public AgentClient {
     return {};
   }
 
-  Status claim_job(const std::string& job, bool again) override {
+  // As agent::Claims, but without its wait.
+  Result<std::vector<JobClaim>> claim_job(const WantedClaim& wanted) override {
     const std::lock_guard lock(fake_.mutex);
+    if (fake_.unreachable || fake_.torn_down)
+      return Error{Errc::kUnreachable, "node " + spec_.name + ": gone", ""};
+    if (fake_.claim_error) return *fake_.claim_error;
+    const std::string& job = wanted.job;
+    if (const Status valid = check_claim(job); !valid) {
+      if (starts_processes(wanted.claim.command)) return valid.error();
+      forget_claim(job);
+    }
+    std::vector<JobClaim> in_the_way;
+    if (fake_.starting.contains(job)) in_the_way.push_back({JobCommand::kTrain, "bob@desk, pid 7"});
+    for (const FakeClaim& held : fake_.claims) {
+      if (held.job == job && held.session != this && !held.is_revoked)
+        in_the_way.push_back(held.claim);
+    }
+    const auto order = [&](const JobClaim& other) {
+      return order_of(other.command, wanted.claim.command);
+    };
+    std::erase_if(in_the_way, [&](const JobClaim& other) {
+      return order(other) == Order::kBeside || order(other) == Order::kOver;
+    });
+    if (!in_the_way.empty()) return in_the_way;
     for (const ProcessStatus& process : fake_.processes) {
-      const bool may_be = again && process.state != ProcessState::kRunning;
-      if (process.job == job && !may_be)
+      const bool is_running = process.state == ProcessState::kRunning;
+      if (process.job == job && (wanted.fresh || (wanted.idle && is_running)))
         return Error{Errc::kUsage, "a job named '" + job + "' already exists", ""};
     }
     if (fake_.on_claim) fake_.on_claim(fake_);
-    if (fake_.starting.contains(job))
-      return Error{Errc::kUsage, "another paddlectl is starting a job named '" + job + "'", ""};
-    fake_.claimed_job = job;
+    forget_claim(job);
+    for (FakeClaim& held : fake_.claims) {
+      if (held.job == job && order(held.claim) == Order::kOver) {
+        held.is_revoked = true;
+        held.revoked_by = wanted.claim;
+      }
+    }
+    fake_.claims.push_back({this, job, wanted.claim});
+    if (starts_processes(wanted.claim.command)) fake_.claimed_job = job;
+    return in_the_way;
+  }
+  Status release_job(const std::string& job) override {
+    const std::lock_guard lock(fake_.mutex);
+    forget_claim(job);
     return {};
   }
   Status write_keys(const std::string& job, const std::string& process, ByteSpan keys) override {
@@ -190,7 +238,11 @@ class FakeAgentClient final : public AgentClient {
     }
     return ports;
   }
-  Status started() override { return {}; }
+  Status started() override {
+    const std::lock_guard lock(fake_.mutex);
+    std::erase_if(fake_.claims, [&](const FakeClaim& held) { return held.session == this; });
+    return {};
+  }
 
   Result<std::vector<PortStatus>> check_ports(const std::string&, std::uint16_t first,
                                               std::uint16_t count) override {
@@ -229,7 +281,9 @@ class FakeAgentClient final : public AgentClient {
 
   Status start(const ProcessSpec& process) override {
     const std::lock_guard lock(fake_.mutex);
+    if (Status valid = check_claim(process.job); !valid) return valid;
     ProcessStatus status;
+    status.life = ++fake_.lives[process.job + "/" + process.name];
     status.job = process.job;
     status.name = process.name;
     status.log = process.log;
@@ -250,6 +304,7 @@ class FakeAgentClient final : public AgentClient {
     std::vector<ProcessSpec> specs;
     {
       const std::lock_guard lock(fake_.mutex);
+      if (Status valid = check_claim(job); !valid) return valid;
       for (const std::string& name : names) {
         specs.push_back(fake_.specs[name]);
         std::erase_if(fake_.processes, [&](const ProcessStatus& status) {
@@ -278,7 +333,13 @@ class FakeAgentClient final : public AgentClient {
       if (status.progress) found.back().silent_ms = fake_.usage.unix_ms - status.progress->unix_ms;
       for (Restart& restart : found.back().restarts)
         restart.age_ms = fake_.usage.unix_ms - restart.ended_unix_ms;
-      found.back().claimed = fake_.starting.contains(status.job);
+      for (const FakeClaim& held : fake_.claims) {
+        if (held.job == status.job && !held.is_revoked) found.back().claims.push_back(held.claim);
+      }
+      found.back().claimed =
+          fake_.starting.contains(status.job) ||
+          std::any_of(found.back().claims.begin(), found.back().claims.end(),
+                      [](const JobClaim& claim) { return starts_processes(claim.command); });
     }
     return found;
   }
@@ -291,6 +352,14 @@ class FakeAgentClient final : public AgentClient {
     return NodeStatus{std::move(found), usage};
   }
 
+  // Of the stop that this client asks for, as an agent knows it by the claim.
+  std::string stopper(const std::string& job) const {
+    for (const FakeClaim& held : fake_.claims) {
+      if (held.session == this && held.job == job)
+        return fmt::format("paddlectl {} of {}", name_of(held.claim.command), held.claim.who);
+    }
+    return "";
+  }
   Status stop(const std::string& job, const std::vector<std::string>&, Duration) override {
     const std::lock_guard lock(fake_.mutex);
     if (std::exchange(fake_.breaks_at_stop, false))
@@ -299,6 +368,8 @@ class FakeAgentClient final : public AgentClient {
       if (status.job != job || status.state != ProcessState::kRunning) continue;
       status.state = ProcessState::kExited;
       status.ended_unix_ms = 9'000'000;
+      status.stop_ordered = true;
+      status.stopped_by = stopper(job);
     }
     return {};
   }
@@ -310,6 +381,7 @@ class FakeAgentClient final : public AgentClient {
         continue;
       if (std::find(names.begin(), names.end(), status.name) == names.end()) continue;
       status.state = ProcessState::kExited;
+      status.stopped_by = stopper(job);
       status.exit_code = fake_.asked_exit;
       status.stopped =
           fake_.asked_exit == 0 || fake_.asked_exit == static_cast<int>(Errc::kResumable);
@@ -381,7 +453,26 @@ class FakeAgentClient final : public AgentClient {
     return report;
   }
 
+ protected:
+  FakeNode& fake() { return fake_; }
+
  private:
+  // With the lock held.
+  Status check_claim(const std::string& job) const {
+    for (const FakeClaim& held : fake_.claims) {
+      if (held.session == this && held.job == job && held.is_revoked)
+        return Error{Errc::kFailed,
+                     fmt::format("job {} was ended by paddlectl {} of {}", job,
+                                 name_of(held.revoked_by.command), held.revoked_by.who),
+                     ""};
+    }
+    return {};
+  }
+  void forget_claim(const std::string& job) {
+    std::erase_if(fake_.claims,
+                  [&](const FakeClaim& held) { return held.session == this && held.job == job; });
+  }
+
   NodeSpec spec_;
   FakeNode& fake_;
 };

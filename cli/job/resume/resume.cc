@@ -140,7 +140,7 @@ Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
   }));
   if (has_results) return false;
   PADDLE_TRY_STATUS(end_broken_start(context, session, job, *broken));
-  PADDLE_TRY_STATUS(claim_old_name(session, job));
+  PADDLE_TRY_STATUS(claim_old_name(context, session, job));
   PADDLE_TRY_STATUS(session.each(
       [&](Member& member) { return member.client->remove(job_folder(job) + "/proc"); }));
   PADDLE_TRY_STATUS(end_claims(session));

@@ -210,9 +210,10 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
     entry->set_port(port);
     if (request.claim()) {
       // Claimed before it is tried: a later claimant may have opened it by then.
-      PADDLE_TRY(const bool claimed, claim(port));
-      entry->set_claimed(!claimed);
-      if (!claimed) continue;
+      PADDLE_TRY(const std::string other, claim(port));
+      entry->set_claimed(!other.empty());
+      entry->set_owner(other);
+      if (entry->claimed()) continue;
     }
     entry->set_free(static_cast<bool>(listen_at(address, port)));
     if (!entry->free() && errno == EADDRNOTAVAIL) {

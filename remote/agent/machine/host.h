@@ -19,8 +19,8 @@ std::string own_address();
 
 constexpr std::uint32_t kPortsMax = 1024;  // per request
 
-// Claims a port for this session; false when another session has it.
-using ClaimPort = std::function<Result<bool>(std::uint32_t port)>;
+// Claims a port for this session; which other session has it, or "".
+using ClaimPort = std::function<Result<std::string>(std::uint32_t port)>;
 
 // A port is free when it can be bound and listened on at the address (dotted IPv4), and claimed if
 // the request asks for that.

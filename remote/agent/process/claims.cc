@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "remote/agent/process/key_files.h"
 #include "remote/agent/process/record.h"
@@ -20,130 +22,355 @@
 namespace paddle::agent {
 namespace {
 
-constexpr const char* kLock = "claim";
-constexpr std::size_t kPidBytesMax = 20;
-constexpr int kLookPeriodMs = 20;
+using wire::agent::JobClaim;
 
-// Empty when another session has the lock. The file holds the pid of its last holder.
-Result<UniqueFd> lock_job(const Root& root, const SafePath& path, Duration wait) {
-  const auto now = [] { return TimePoint(std::chrono::steady_clock::now()); };
-  const TimePoint deadline = now() + wait;
-  for (;;) {
-    const auto entry = make_parent(root, path);
-    UniqueFd fd(entry ? ::openat(entry->folder.get(), kLock,
-                                 O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)
-                      : -1);
-    // A session that released the job may have removed the folder.
-    if (!fd && errno == ENOENT && now() < deadline) continue;
-    if (!entry) return entry.error();
-    if (!fd) return system_error(Errc::kResource, "create " + path.str());
-    const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-    if (!locked && errno != EWOULDBLOCK) {
-      return system_error(Errc::kResource, "lock " + path.str());
-    }
-    struct stat info {};
-    // A lock on a file that a teardown has removed protects nothing.
-    if (locked && ::fstat(fd.get(), &info) == 0 && info.st_nlink > 0) {
-      // The pid is for a message: a disk that is full keeps nobody from the lock.
-      const bool is_empty = ::ftruncate(fd.get(), 0) == 0;
-      if (is_empty) (void)::dprintf(fd.get(), "%s", std::to_string(::getpid()).c_str());
-      return fd;
-    }
-    if (now() >= deadline) return UniqueFd();
-    ::poll(nullptr, 0, kLookPeriodMs);
-  }
+// A folder with one for each job that is claimed, and there a file that is locked while claims are
+// compared.
+constexpr const char* kClaims = "claims";
+constexpr const char* kOrder = "order";
+constexpr std::size_t kClaimBytesMax = 4096;
+constexpr std::size_t kTextBytesMax = 200;
+constexpr int kLookPeriodMs = 20;
+// Claims are compared and written within milliseconds.
+constexpr Duration kOrderWait = std::chrono::seconds(5);
+
+TimePoint claim_time() {
+  return std::chrono::steady_clock::claim_time();
+}
+
+bool has_name(int file) {
+  struct stat info {};
+  return ::fstat(file, &info) == 0 && info.st_nlink > 0;
 }
 
 bool runs(const Record& record) {
   return !record.exit && supervisor_alive(record);
 }
 
+// The turn of one session at the claims of a job: while it lives, no other session compares or
+// changes them.
+class JobOrder {
+ public:
+  static Result<JobOrder> lock(const Root& root, const std::string& job, Duration wait) {
+    PADDLE_TRY_STATUS(check_name(job));
+    PADDLE_TRY(const SafePath path,
+               SafePath::parse(std::string(kClaims) + "/" + job + "/" + kOrder));
+    const TimePoint deadline = claim_time() + wait;
+    for (;;) {
+      auto entry = make_parent(root, path);
+      UniqueFd file(entry ? ::openat(entry->folder.get(), kOrder,
+                                     O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)
+                          : -1);
+      const int error = errno;
+      if (!file && (error != ENOENT || claim_time() >= deadline)) {  // ENOENT: it was just removed
+        errno = error;
+        return entry ? system_error(Errc::kResource, "create " + path.str()) : entry.error();
+      }
+      // A lock on a file that has been removed protects nothing.
+      if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && has_name(file.get()))
+        return JobOrder(root, job, std::move(entry->folder), std::move(file));
+      if (claim_time() >= deadline)
+        return Error{Errc::kResource, "lock " + path.str() + ": another agent has it", ""};
+      ::poll(nullptr, 0, kLookPeriodMs);
+    }
+  }
+
+  JobOrder(JobOrder&&) = default;
+  JobOrder& operator=(JobOrder&&) = delete;
+  ~JobOrder() {
+    if (!file_) return;
+    const auto names = names_of(folder_.get());
+    if (!names || names->size() > 1) return;
+    ::unlinkat(folder_.get(), kOrder, 0);
+    const auto all = open_folder(*root_, kClaims);
+    if (all) ::unlinkat(all->get(), job_.c_str(), AT_REMOVEDIR);
+    ::unlinkat(root_->fd.get(), kClaims, AT_REMOVEDIR);  // if it is empty
+  }
+
+  int folder() const { return folder_.get(); }
+
+ private:
+  JobOrder(const Root& root, std::string job, UniqueFd folder, UniqueFd file)
+      : root_(&root), job_(std::move(job)), folder_(std::move(folder)), file_(std::move(file)) {}
+
+  const Root* root_;
+  std::string job_;
+  UniqueFd folder_, file_;
+};
+
+struct Found {
+  std::string name;  // of its file
+  JobClaim claim;
+};
+
+std::optional<JobClaim> read_claim(int file) {
+  char text[kClaimBytesMax];
+  const ssize_t got = ::pread(file, text, sizeof text, 0);
+  JobClaim claim;
+  if (got <= 0 || !claim.ParseFromArray(text, static_cast<int>(got))) return std::nullopt;
+  return claim;
+}
+
+Status write_claim(int file, const JobClaim& claim) {
+  const std::string text = claim.SerializeAsString();
+  if (::ftruncate(file, 0) != 0) return system_error(Errc::kResource, "write a claim");
+  if (!write_at(file, as_bytes(text), 0)) return system_error(Errc::kResource, "write a claim");
+  return {};
+}
+
+// Those whose holder lives: it has a lock on the file. `removes`: the files of the others, for one
+// that holds the order.
+std::vector<Found> living_claims(int folder, const std::string& but, bool removes) {
+  std::vector<Found> found;
+  const auto names = names_of(folder);
+  if (!names) return found;
+  for (const std::string& name : *names) {
+    if (name == kOrder || name == but) continue;
+    const UniqueFd file(
+        ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file) continue;
+    if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
+      if (removes) ::unlinkat(folder, name.c_str(), 0);
+      continue;
+    }
+    if (auto claim = read_claim(file.get()); claim && job_command_of(claim->command()))
+      found.push_back({name, *std::move(claim)});
+  }
+  return found;
+}
+
+JobCommand command_of(const JobClaim& claim) {
+  return *job_command_of(claim.command());
+}
+
+std::string described(const JobClaim& claim) {
+  return "paddlectl " + std::string(name_of(command_of(claim))) + " of " + claim.who();
+}
+
+// The holder's file keeps who did it, and loses its name.
+void revoke(int folder, const Found& other, const JobClaim& by) {
+  const UniqueFd file(
+      ::openat(folder, other.name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  JobClaim claim = other.claim;
+  claim.set_revoked_by(described(by));
+  if (file) (void)write_claim(file.get(), claim);
+  ::unlinkat(folder, other.name.c_str(), 0);
+}
+
+Status check_processes(const Root& root, const wire::agent::ClaimRequest& request) {
+  if (!request.fresh() && !request.idle()) return {};
+  PADDLE_TRY(const auto records, read_records(root, request.job()));
+  if (request.fresh() ? records.empty() : std::ranges::none_of(records, runs)) return {};
+  return Error{Errc::kUsage, "a job named '" + request.job() + "' already exists",
+               request.fresh() ? "choose another --name"
+                               : "follow it: paddlectl attach; or end it: paddlectl stop"};
+}
+
+JobClaim bounded(JobClaim claim) {
+  for (std::string* const text : {claim.mutable_who(), claim.mutable_phase()}) {
+    if (text->size() > kTextBytesMax) text->resize(kTextBytesMax);
+  }
+  claim.clear_revoked_by();
+  return claim;
+}
+
+// A file of this agent's, which it holds a lock on.
+Result<UniqueFd> make_claim(int folder, const std::string& name, const JobClaim& claim) {
+  UniqueFd file(
+      ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return system_error(Errc::kResource, "create a claim");
+  Status made = write_claim(file.get(), claim);
+  // Somebody who looks without the order may have it for a moment.
+  while (made && ::flock(file.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) made = system_error(Errc::kResource, "lock a claim");
+  }
+  if (made) return file;
+  ::unlinkat(folder, name.c_str(), 0);
+  return std::move(made).error();
+}
+
+std::string new_name() {
+  static std::atomic<unsigned> number = 0;
+  return std::to_string(::getpid()) + "-" + std::to_string(++number);
+}
+
 }  // namespace
 
-Status Claims::lock(const std::string& name, Duration wait) {
-  PADDLE_TRY_STATUS(check_name(name));
-  release_job();
-  PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + name + "/" + kLock));
-  PADDLE_TRY(UniqueFd lock, lock_job(root_, path, wait));
-  if (!lock) {
-    const auto pid = read_below(root_, path, kPidBytesMax);
-    const std::string agent =
-        "paddlectl-agent (pid " + (pid && !pid->empty() ? *pid : "unknown") + ")";
-    return Error{Errc::kUsage, "another paddlectl is starting a job named '" + name + "'",
-                 "follow it: paddlectl attach --job " + name +
-                     "; or choose another --name; or, where its connection broke, wait two minutes "
-                     "for the end of its " +
-                     agent};
-  }
-  job_ = std::move(lock);
-  name_ = name;
-  return {};
+Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& request,
+                                           Duration wait) {
+  const auto command = job_command_of(request.claim().command());
+  if (!command) return Error{Errc::kData, "a claim of an unknown command", ""};
+  if (!request.claim().process().empty()) PADDLE_TRY_STATUS(check_name(request.claim().process()));
+  const TimePoint deadline = claim_time() + wait;
+  std::vector<JobClaim> in_the_way;
+  do {
+    if (!in_the_way.empty()) ::poll(nullptr, 0, kLookPeriodMs);
+    in_the_way.clear();
+    PADDLE_TRY(const JobOrder order, JobOrder::lock(root_, request.job(), kOrderWait));
+    if (const Status valid = check(request.job()); !valid) {
+      if (starts_processes(*command)) return valid.error();
+      jobs_.erase(request.job());
+    }
+    const auto own = jobs_.find(request.job());
+    const auto others =
+        living_claims(order.folder(), own == jobs_.end() ? "" : own->second.name, true);
+    for (const Found& other : others) {
+      const Order what = order_of(command_of(other.claim), *command);
+      if (what != Order::kBeside && what != Order::kOver) in_the_way.push_back(other.claim);
+    }
+    if (!in_the_way.empty()) continue;
+    PADDLE_TRY_STATUS(check_processes(root_, request));
+    const JobClaim claim = bounded(request.claim());
+    if (own == jobs_.end()) {
+      const std::string name = new_name();
+      PADDLE_TRY(UniqueFd file, make_claim(order.folder(), name, claim));
+      jobs_.emplace(request.job(), Held{name, std::move(file), claim});
+    } else {
+      PADDLE_TRY_STATUS(write_claim(own->second.file.get(), claim));
+      own->second.claim = claim;
+    }
+    for (const Found& other : others) {
+      if (order_of(command_of(other.claim), *command) == Order::kOver)
+        revoke(order.folder(), other, claim);
+    }
+    // Of a supervisor that was killed.
+    if (request.fresh() || request.idle()) wipe_key_files(root_, request.job(), Wipe::kKeys);
+    return std::vector<JobClaim>();
+  } while (claim_time() < deadline);
+  return in_the_way;
 }
 
-Status Claims::job(const std::string& name, bool again, Duration wait) {
-  PADDLE_TRY_STATUS(lock(name, wait));
-  PADDLE_TRY(const auto records, read_records(root_, name));
-  if (again ? std::ranges::any_of(records, runs) : !records.empty()) {
-    release_job();
-    return Error{
-        Errc::kUsage, "a job named '" + name + "' already exists",
-        again ? "follow it: paddlectl attach; or end it: paddlectl stop" : "choose another --name"};
-  }
-  wipe_key_files(root_, name, Wipe::kKeys);  // of a supervisor that was killed
-  return {};
+Status Claims::check(const std::string& job) const {
+  const auto own = jobs_.find(job);
+  if (own == jobs_.end() || has_name(own->second.file.get())) return {};
+  const auto claim = read_claim(own->second.file.get());
+  const std::string by = claim ? claim->revoked_by() : "";
+  return Error{Errc::kFailed, "job " + job + " was ended by " + (by.empty() ? "somebody else" : by),
+               "look at it: paddlectl status --job " + job};
 }
 
-Result<bool> Claims::port(const std::string& address, std::uint32_t port) {
-  const std::string name = "paddlectl port " + address + ":" + std::to_string(port);
-  if (ports_.size() == kPortsClaimedMax || ports_.contains(name)) return true;
-  sockaddr_un own{};
-  own.sun_family = AF_UNIX;
-  // The first byte of sun_path stays 0: an abstract name, without a file.
-  if (name.size() >= sizeof own.sun_path) return Error{Errc::kUsage, "address is too long", ""};
-  std::memcpy(own.sun_path + 1, name.data(), name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd) return system_error(Errc::kResource, "socket");
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), size) != 0) {
-    if (errno == EADDRINUSE) return false;
-    return system_error(Errc::kResource, "claim port " + std::to_string(port));
+bool Claims::may_start(const std::string& job) const {
+  const auto own = jobs_.find(job);
+  return own != jobs_.end() && starts_processes(command_of(own->second.claim)) && check(job);
+}
+
+std::string Claims::holder(const std::string& job) const {
+  const auto own = jobs_.find(job);
+  return own == jobs_.end() ? "" : described(own->second.claim);
+}
+
+namespace {
+
+// A name that is taken by somebody who is not of our user is passed over for the next one.
+constexpr int kNamesOfAPort = 4;
+constexpr int kClaimBacklog = 64;
+
+// The first byte of sun_path stays 0: an abstract name, without a file. Empty when it is too long.
+std::optional<std::pair<sockaddr_un, socklen_t>> abstract_name(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return std::pair(address,
+                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+}
+
+// Listens, so that the kernel tells others whose it is. Empty with errno.
+UniqueFd listen_on_name(const std::string& name) {
+  const auto address = abstract_name(name);
+  if (!address) errno = ENAMETOOLONG;
+  UniqueFd fd(address ? ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1);
+  const bool listens =
+      fd &&
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address->first), address->second) == 0 &&
+      ::listen(fd.get(), kClaimBacklog) == 0;
+  return listens ? std::move(fd) : UniqueFd();
+}
+
+// The pid of the process of our user that has the name; 0: somebody else has it, or nobody.
+pid_t holder_of_ours(const std::string& name) {
+  const auto address = abstract_name(name);
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ucred holder{};
+  socklen_t size = sizeof holder;
+  if (!address || !fd ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->first), address->second) !=
+          0 ||
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &holder, &size) != 0) {
+    return 0;
   }
-  ports_.emplace(name, std::move(fd));
-  return true;
+  return holder.uid == ::geteuid() ? holder.pid : 0;
+}
+
+}  // namespace
+
+// Any user may take any such name, and may take it for as long as it wants. What is taken by others
+// counts for nothing, and leaves us the next name; so one who has a name looks at all of them.
+Result<std::string> Claims::port(const std::string& address, std::uint32_t port) {
+  const std::string first = "paddlectl port " + address + ":" + std::to_string(port);
+  if (ports_.size() == kPortsClaimedMax || ports_.contains(first)) return std::string();
+  const auto name_of = [&](int i) { return i == 0 ? first : first + " " + std::to_string(i); };
+  UniqueFd own;
+  int mine = -1;
+  for (int i = 0; i < kNamesOfAPort && !own; ++i) {
+    own = listen_on_name(name_of(i));
+    if (own) mine = i;
+    if (!own && errno != EADDRINUSE)
+      return system_error(Errc::kResource, "claim port " + std::to_string(port));
+    if (!own && holder_of_ours(name_of(i)) != 0) break;
+  }
+  for (int i = 0; i < kNamesOfAPort; ++i) {
+    const pid_t other = i == mine ? 0 : holder_of_ours(name_of(i));
+    if (other != 0) return "paddlectl-agent, pid " + std::to_string(other);
+  }
+  if (own) ports_.emplace(first, std::move(own));
+  return std::string();
 }
 
 void Claims::release() {
-  release_job();
+  while (!jobs_.empty()) release(std::string(jobs_.begin()->first));
   ports_.clear();
 }
 
-void Claims::release_job() {
-  if (!job_) return;
-  const auto records = read_records(root_, name_);
-  const auto all = open_folder(root_, "jobs");
-  const std::string folder = name_ + "/";
-  struct stat held {};
-  struct stat there {};
-  // The job may have been removed and started again by another session.
-  if (all && ::fstat(job_.get(), &held) == 0 &&
-      ::fstatat(all->get(), (folder + kLock).c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-      held.st_ino == there.st_ino && held.st_dev == there.st_dev) {
-    if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root_, name_, Wipe::kKeys);
-    ::unlinkat(all->get(), (folder + kLock).c_str(), 0);
-    if (records && records->empty()) ::unlinkat(all->get(), name_.c_str(), AT_REMOVEDIR);
+void Claims::release(const std::string& job) {
+  const auto own = jobs_.find(job);
+  if (own == jobs_.end()) return;
+  // A claim without a name was revoked, or the node was torn down: the keys may be another's.
+  const bool is_valid = has_name(own->second.file.get());
+  const auto order = is_valid ? JobOrder::lock(root_, job, kOrderWait)
+                              : Result<JobOrder>(Error{Errc::kFailed, "revoked", ""});
+  if (order && has_name(own->second.file.get())) {
+    if (starts_processes(command_of(own->second.claim))) {
+      const auto records = read_records(root_, job);
+      if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root_, job, Wipe::kKeys);
+      const auto all = open_folder(root_, "jobs");
+      if (all && records && records->empty()) ::unlinkat(all->get(), job.c_str(), AT_REMOVEDIR);
+    }
+    ::unlinkat(order->folder(), own->second.name.c_str(), 0);
   }
-  job_.reset();
+  jobs_.erase(own);
 }
 
-bool is_claimed(const Root& root, const std::string& job) {
-  const auto path = SafePath::parse("jobs/" + job + "/" + kLock);
-  const auto lock = path ? path->open_read(root.fd.get()) : Result<UniqueFd>(path.error());
-  return lock && ::flock(lock->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+std::vector<JobClaim> claims_of(const Root& root, const std::string& job) {
+  std::vector<JobClaim> claims;
+  const auto folder = open_folder(root, std::string(kClaims) + "/" + job);
+  if (!folder) return claims;
+  for (Found& found : living_claims(folder->get(), "", false))
+    claims.push_back(std::move(found.claim));
+  return claims;
 }
 
-void wipe_unneeded_keys(const Root& root, const std::string& job, Duration wait) {
-  Claims claims(root);
-  (void)claims.lock(job, wait);
+bool has_starter(const std::vector<JobClaim>& claims) {
+  return std::ranges::any_of(
+      claims, [](const JobClaim& claim) { return starts_processes(command_of(claim)); });
+}
+
+void wipe_unneeded_keys(const Root& root, const std::string& job) {
+  // On a disk that is full, or fails, there is no order, and the keys are wiped nevertheless.
+  const auto order = JobOrder::lock(root, job, kOrderWait);
+  if (has_starter(claims_of(root, job))) return;
+  const auto records = read_records(root, job);
+  if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root, job, Wipe::kKeys);
 }
 
 }  // namespace paddle::agent

@@ -1,13 +1,17 @@
-// Exclusive locks on a job's name and ports, held by one paddlectl until its connection ends or it
-// releases them.
+// Claims of jobs and ports, each held by one paddlectl until its connection ends or it releases
+// them. A claim of a job says which command is at work on it and whose, and keeps others out as far
+// as proto/command_order.h has it.
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "proto/agent.pb.h"
+#include "proto/command_order.h"
 #include "remote/agent/root/root.h"
 
 namespace paddle::agent {
@@ -21,32 +25,44 @@ class Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // Replaces an earlier claim of a job. Waits up to `wait` for another session to release it, since
-  // one whose connection broke ends soon. kUsage when it stays claimed, or when the job has
-  // processes here; `again` allows processes that have ended.
-  Status job(const std::string& name, bool again, Duration wait);
-  // The same whatever processes the job has.
-  Status lock(const std::string& name, Duration wait);
-  bool has(const std::string& job) const { return job_ && name_ == job; }
-  // False when another session on this machine, of any user and root, has the port.
-  Result<bool> port(const std::string& address, std::uint32_t port);
+  // Claims a job, in place of an earlier claim of this session on it. Waits up to `wait` for those
+  // that are in the way, since a session whose connection broke ends soon; returns those that are
+  // still there then, and changes nothing. kUsage where `fresh` or `idle` refuse it, kFailed where
+  // the claim that this session had was revoked, kResource when it cannot be written.
+  Result<std::vector<wire::agent::JobClaim>> take(const wire::agent::ClaimRequest& request,
+                                                  Duration wait);
+  // Whether this session may start processes of the job, and give them keys.
+  bool may_start(const std::string& job) const;
+  // kFailed, with who revoked it, when this session's claim of the job was revoked.
+  Status check(const std::string& job) const;
+  // "paddlectl stop of alice@laptop, pid 12"; "" without a claim of this session.
+  std::string holder(const std::string& job) const;
+  // Which other session of this user on this machine, of any root, has the port: "paddlectl-agent,
+  // pid 12"; "": none, and now this one has it.
+  Result<std::string> port(const std::string& address, std::uint32_t port);
   // Also wipes the keys of a job of which nothing runs here, and removes its folder if it is empty.
-  void release();
+  void release(const std::string& job);
+  void release();  // all jobs and ports
 
  private:
-  void release_job();
+  struct Held {
+    std::string name;  // of the file
+    UniqueFd file;     // with the lock
+    wire::agent::JobClaim claim;
+  };
 
   const Root& root_;
-  std::string name_;
-  UniqueFd job_;                           // a lock on the file jobs/<job>/claim
+  std::map<std::string, Held> jobs_;
   std::map<std::string, UniqueFd> ports_;  // sockets bound to names that are unique on the machine
 };
 
-// Whether any session, this one included, has the job on this node.
-bool is_claimed(const Root& root, const std::string& job);
+// Of all sessions, this one included.
+std::vector<wire::agent::JobClaim> claims_of(const Root& root, const std::string& job);
+// Whether one of these starts processes of the job.
+bool has_starter(const std::vector<wire::agent::JobClaim>& claims);
 
 // After the end of a process: wipes the job's keys if it was the last one. A session that starts
 // the job meanwhile needs them, and does this itself when it releases the job.
-void wipe_unneeded_keys(const Root& root, const std::string& job, Duration wait);
+void wipe_unneeded_keys(const Root& root, const std::string& job);
 
 }  // namespace paddle::agent

@@ -126,6 +126,29 @@ Status end_records(const Root& root, const std::vector<Record>& records, Duratio
   return Error{Errc::kResource, "some processes cannot be ended, even by SIGKILL", ""};
 }
 
+// Notes the wish for the processes that run, and asks those that were not asked before. Returns the
+// records of all that are named.
+Result<std::vector<Record>> note_stop(const Root& root, const wire::agent::StopRequest& request) {
+  const UniqueFd lock = lock_stop_wishes(root, request.job());
+  PADDLE_TRY(std::vector<Record> records, read_records(root, request.job()));
+  if (request.names_size() > 0) {
+    std::erase_if(records, [&](const Record& record) {
+      return std::find(request.names().begin(), request.names().end(), record.spec.name()) ==
+             request.names().end();
+    });
+  }
+  for (const Record& record : records) {
+    if (record.exit || !supervisor_alive(record)) continue;
+    PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
+    const bool was_asked = stop_wish(root, folder) != StopWish::kNone;
+    PADDLE_TRY_STATUS(write_stop_wish(
+        root, folder, request.ask() ? StopWish::kAsked : StopWish::kOrdered, request.by()));
+    // A process that has just ended is fine.
+    if (request.ask() && !was_asked) send_signal(process_of(record), SIGTERM);
+  }
+  return records;
+}
+
 }  // namespace
 
 Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
@@ -159,10 +182,10 @@ Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
 Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
                                                                const std::string& job, bool usage) {
   PADDLE_TRY(std::vector<Record> records, read_records(root, job));
-  std::map<std::string, bool> claimed;  // by job
+  std::map<std::string, std::vector<wire::agent::JobClaim>> claims;  // by job
   for (const Record& record : records) {
     const std::string& name = record.spec.job();
-    if (!claimed.contains(name)) claimed[name] = is_claimed(root, name);
+    if (!claims.contains(name)) claims[name] = claims_of(root, name);
   }
   std::map<std::string, wire::agent::Usage> used;
   if (usage) used = usage_of(records);
@@ -173,7 +196,9 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
     const auto gpus = usage ? gpus_of(root, record.spec) : wire::agent::GpuVariables();
     statuses.push_back(status_of(root, std::move(record)));
     wire::agent::ProcessStatus& status = statuses.back();
-    status.set_claimed(claimed[status.job()]);
+    const auto& of_job = claims[status.job()];
+    status.set_claimed(has_starter(of_job));
+    status.mutable_claims()->Assign(of_job.begin(), of_job.end());
     if (!usage) continue;
     *status.mutable_arguments() = arguments;
     *status.mutable_gpu_variables() = gpus.variables();
@@ -189,27 +214,13 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
 
 Status stop_processes(const Root& root, const wire::agent::StopRequest& request) {
   PADDLE_TRY_STATUS(check_name(request.job()));
-  PADDLE_TRY(std::vector<Record> records, read_records(root, request.job()));
-  if (request.names_size() > 0) {
-    std::erase_if(records, [&](const Record& record) {
-      return std::find(request.names().begin(), request.names().end(), record.spec.name()) ==
-             request.names().end();
-    });
-  }
+  PADDLE_TRY(const std::vector<Record> records, note_stop(root, request));
+  if (request.ask()) return {};
   const auto grace = std::min<Duration>(
       std::chrono::milliseconds(std::min<std::uint64_t>(request.grace_ms(), 3'600'000)), kGraceMax);
-  for (const Record& record : records) {
-    if (record.exit || !supervisor_alive(record)) continue;
-    PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
-    PADDLE_TRY_STATUS(
-        write_stop_wish(root, folder, request.ask() ? StopWish::kAsked : StopWish::kOrdered));
-    // A process that has just ended is fine.
-    if (request.ask()) send_signal(process_of(record), SIGTERM);
-  }
-  if (request.ask()) return {};
   std::size_t ended = 0;
   PADDLE_TRY_STATUS(end_records(root, records, grace, ended));
-  wipe_unneeded_keys(root, request.job(), {});  // supervisors that were killed did not
+  wipe_unneeded_keys(root, request.job());  // supervisors that were killed did not
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "remote/agent/process/record.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <set>
 #include <span>
 #include <string_view>
@@ -23,11 +25,13 @@ std::uint64_t milliseconds(const timeval& time) {
 
 constexpr std::size_t kRecordBytesMax = 1U << 20U;
 constexpr int kRestartsKept = 32;
-// Without these a process looks lost or hung, ends without a cause, or cannot be started again.
+// Without these a process looks lost or hung, ends without a cause, cannot be started again or
+// cannot be asked to save.
 constexpr const char* kNotice = "notice";
 constexpr const char* kGpus = "gpus";
 constexpr const char* kRestartOrder = "restart";
-constexpr std::array<const char*, 4> kVital{"life", "pid", "exit", kNotice};
+constexpr const char* kStop = "stop";
+constexpr std::array<const char*, 5> kVital{"life", "pid", "exit", kNotice, kStop};
 constexpr std::size_t kRoomBytes = 4096;
 // A process that was started is known by these. Its specification is not among them: nothing is
 // started where the disk takes no file.
@@ -196,16 +200,27 @@ bool has_record(const Root& root, const SafePath& folder, const char* file) {
 }
 
 StopWish stop_wish(const Root& root, const SafePath& folder) {
-  if (!has_record(root, folder, "stop")) return StopWish::kNone;
-  const auto wish = read_message<wire::agent::StopRequest>(root, folder, "stop");
+  if (!has_record(root, folder, kStop)) return StopWish::kNone;
+  const auto wish = read_message<wire::agent::StopRequest>(root, folder, kStop);
   return wish && wish->ask() ? StopWish::kAsked : StopWish::kOrdered;
 }
 
-Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish) {
+UniqueFd lock_stop_wishes(const Root& root, const std::string& job) {
+  auto folder = open_folder(root, "jobs/" + job + "/proc");
+  if (!folder) return {};
+  while (::flock(folder->get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return {};
+  }
+  return *std::move(folder);
+}
+
+Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish,
+                       const std::string& by) {
   if (stop_wish(root, folder) >= wish) return {};
   wire::agent::StopRequest record;
   record.set_ask(wish == StopWish::kAsked);
-  return write_record(root, folder, "stop", record);
+  record.set_by(by);
+  return write_record(root, folder, kStop, record);
 }
 
 Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t life) {
@@ -354,6 +369,12 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   for (wire::agent::Restart& restart : *status.mutable_restarts())
     restart.set_age_ms(age_of(restart));
   if (record.notice) *status.mutable_notice() = *record.notice;
+  if (const auto folder = process_folder(status.job(), status.name())) {
+    if (const auto stop = read_message<wire::agent::StopRequest>(root, *folder, kStop)) {
+      status.set_stopped_by(stop->by());
+      status.set_stop_ordered(!stop->ask());
+    }
+  }
   if (record.notice && record.pid.boot_id() == boot_id()) {
     if (record.notice->reported_steady_ms() > 0)
       status.set_silent_ms(since(record.notice->reported_steady_ms()));

@@ -26,7 +26,7 @@ struct Record {
   std::optional<wire::agent::Restarts> restarts;
 };
 
-// On a full disk `life`, `pid`, `exit` and `notice` take the room of reserve_records(). Where the
+// On a full disk `life`, `pid`, `exit`, `notice` and `stop` take the room of reserve_records(). Where the
 // disk takes nothing at all, because it can only be read or has failed, they and the others about a
 // process that runs go to the job's folder in memory, until it does.
 Status write_record(const Root& root, const SafePath& folder, const char* file,
@@ -55,7 +55,14 @@ bool has_record(const Root& root, const SafePath& folder, const char* file);
 // The wish of `paddlectl stop`: the end of a process, or first that it saves and ends by itself.
 enum class StopWish { kNone, kAsked, kOrdered };
 StopWish stop_wish(const Root& root, const SafePath& folder);
-Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish);
+// Replaces a weaker wish. `by`: as in a StopRequest.
+Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish,
+                       const std::string& by);
+// Held by an agent from its look at the pids of a job until it has noted its wish and sent the
+// signals, and by a supervisor from the note of a new pid until its look at the wish: so a process
+// that is asked to save gets one SIGTERM, whoever asks at the same time. A second one would end it
+// before it has saved. Empty where nothing can be locked.
+UniqueFd lock_stop_wishes(const Root& root, const std::string& job);
 // The order of `paddlectl restart`: that life of the process ends, and the next one begins. It is
 // no failure of its own.
 Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t life);

@@ -28,8 +28,6 @@ constexpr Duration kWatchPeriod = std::chrono::seconds(1);
 constexpr Duration kOwnGap = std::chrono::seconds(5);
 // For leftovers in the process group, between SIGTERM and SIGKILL.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
-// Another supervisor that ends has the job's lock for a moment.
-constexpr Duration kWipeWait = std::chrono::seconds(1);
 constexpr int kShellSignalBase = 128;  // added to a signal, the exit code of some programs
 
 TimePoint now() {
@@ -103,6 +101,7 @@ Status Supervisor::spawn(const Environment& environment) {
   oom_ = OomWatch();
   oom_.look(child_, started_at_);
   hang_.clear();
+  const UniqueFd lock = lock_stop_wishes(root_, spec_.job());
   if (auto written = write_pid(root_, folder_, child_, life_, guard_); !written) {
     ::kill(-child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
@@ -291,7 +290,7 @@ void Supervisor::run(const Environment& environment) {
   const auto written = write_record(root_, folder_, "exit", record);
   if (!written) say("exit record: " + written.error().message);
   end_leftovers();
-  wipe_unneeded_keys(root_, spec_.job(), kWipeWait);
+  wipe_unneeded_keys(root_, spec_.job());
 }
 
 // The descendants, which are ours (subreaper): of whatever process group, since the process may run

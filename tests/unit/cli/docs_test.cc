@@ -1,4 +1,5 @@
 // The pages in docs/ against the code: the keys that files may have, and the tests that are there.
+#include <array>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -11,6 +12,7 @@
 #include "engine/config/layer_keys.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/schedule.h"
+#include "proto/command_order.h"
 
 namespace paddle::cli {
 namespace {
@@ -232,6 +234,26 @@ TEST(Docs, EveryPromiseOfReliabilityNamesItsTest) {
     for (const std::string& run : runs)
       EXPECT_NE(faults.find("\n    \"" + run + "\": "), std::string::npos) << run;
   }
+}
+
+// The table of two commands on one job is that of the code.
+TEST(Docs, NodesPageHasTheOrderOfTwoCommands) {
+  std::string head = "| at work |";
+  std::string line = "|---|";
+  std::string rows;
+  constexpr std::array<const char*, 5> kWords{"beside", "join", "wait", "refuse", "over"};
+  for (const JobCommand holder : all_job_commands()) {
+    head += fmt::format(" {} |", name_of(holder));
+    line += "---|";
+    rows += fmt::format("| {} |", name_of(holder));
+    for (const JobCommand newcomer : all_job_commands())
+      rows += fmt::format(" {} |", kWords.at(static_cast<std::size_t>(order_of(holder, newcomer))));
+    rows += "\n";
+  }
+  EXPECT_NE(text_of("docs/nodes.md").find(head + "\n" + line + "\n" + rows), std::string::npos)
+      << head << "\n"
+      << line << "\n"
+      << rows;
 }
 
 }  // namespace

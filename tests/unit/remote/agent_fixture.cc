@@ -69,6 +69,16 @@ std::vector<int> processes_using(const std::string& path) {
   return found;
 }
 
+Status claim_to_start(AgentClient& agent, const std::string& job, bool again) {
+  const JobCommand command = again ? JobCommand::kResume : JobCommand::kTrain;
+  PADDLE_TRY(const auto others, agent.claim_job({.job = job,
+                                                 .claim = {command, "alice@laptop, pid 12"},
+                                                 .fresh = !again,
+                                                 .idle = again}));
+  if (others.empty()) return {};
+  return Error{Errc::kUsage, "claimed by " + others.front().who, ""};
+}
+
 AgentTest::AgentTest() {
   ::signal(SIGPIPE, SIG_IGN);
   folder_ = (std::filesystem::temp_directory_path() / "paddle-agent-XXXXXX").string();

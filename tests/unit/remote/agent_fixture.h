@@ -21,6 +21,8 @@ Result<PushStats> push(AgentClient& agent, const std::vector<PushItem>& items,
                        const PushProgress& progress = nullptr);
 // Fetches one file as a listing of its folder tells it.
 Status fetch_file(AgentClient& agent, const std::string& path, const std::string& local);
+// Claims a job as `train` does, or `again` as `train --resume`; kUsage when another one has it.
+Status claim_to_start(AgentClient& agent, const std::string& job, bool again = false);
 // Pids of processes whose program, working folder or environment mentions `path`.
 std::vector<int> processes_using(const std::string& path);
 

@@ -51,7 +51,7 @@ TEST_F(JournalTest, EachActionOnANodeIsALineOfWhoNodeActionAndExit) {
   process.name = "trainer-0";
   process.arguments = {"paddle", "--password=hunter2"};
   process.environment["TOKEN"] = "hunter2";
-  ASSERT_TRUE(one->claim_job("first", false));
+  ASSERT_TRUE(one->claim_job({"first", {}}));
   ASSERT_TRUE(one->start(process));
   ASSERT_TRUE(one->ask_to_stop("first", {"trainer-0"}));
   ASSERT_TRUE(one->stop("first", {}, {}));

@@ -93,7 +93,7 @@ TEST_F(CommandsTest, WhatSomebodyStartsIsNotRemoved) {
   for (FakeNode& node : nodes_) node.files["jobs/starting/workspace/job.toml"] = "x";
   nodes_[1].starting.insert("starting");
   EXPECT_EQ(run({"rm", "starting", "--yes"}), 2);
-  EXPECT_TRUE(err_has("another paddlectl is starting")) << err_.str();
+  EXPECT_TRUE(err_has("paddlectl train of bob@desk, pid 7, starts starting")) << err_.str();
   for (FakeNode& node : nodes_)
     EXPECT_TRUE(node.files.contains("jobs/starting/workspace/job.toml"));
 }

@@ -85,12 +85,15 @@ TEST_F(CommandsTest, AStopNowElsewhereIsNoFault) {
           status.exit_code = 4;  // it lost its pserver
           status.signal = 15;
           status.stopped = status.name != "trainer-1";
+          status.stopped_by = "paddlectl stop --now of bob@desk, pid 7";
+          status.stop_ordered = true;
           status.ended_unix_ms = 700;
         }
       }
     };
     EXPECT_EQ(run({"attach"}), has_snapshot ? 75 : 130) << err_.str();
-    EXPECT_TRUE(err_has(job + " was stopped by paddlectl stop --now at another terminal"))
+    EXPECT_TRUE(err_has(job + " was ended by paddlectl stop --now of bob@desk, pid 7, without a "
+                              "snapshot of where it was"))
         << err_.str();
     EXPECT_FALSE(err_has("last lines")) << err_.str();
     EXPECT_TRUE(out_has("stopped: ")) << out_.str();

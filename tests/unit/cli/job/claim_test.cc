@@ -106,8 +106,8 @@ TEST_F(ClaimTest, TrainersThatDoNotListenHaveNoPorts) {
 TEST_F(ClaimTest, ATakenNameGetsANumberUnlessItWasAskedFor) {
   fake_.node(0).starting = {"j", "j-2"};
   ClusterSession session = fake_.session();
-  EXPECT_EQ(*claim_new_name(session, "j", false), "j-3");
-  EXPECT_EQ(claim_new_name(session, "j", true).error().code, Errc::kUsage);
+  EXPECT_EQ(*claim_new_name(fake_.context, session, "j", false), "j-3");
+  EXPECT_EQ(claim_new_name(fake_.context, session, "j", true).error().code, Errc::kUsage);
 }
 
 }  // namespace

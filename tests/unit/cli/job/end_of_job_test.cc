@@ -435,7 +435,8 @@ TEST_F(StopWaitTest, AJobWhoseTrainersWereStoppedBeforeTheyBeganIsNoOthersDoing)
   EXPECT_EQ(stopped.error().message, "j was stopped before all its trainers had begun");
   const Status followed = follow([](remote::ProcessStatus&) {});
   ASSERT_FALSE(followed);
-  EXPECT_EQ(followed.error().message, "j was stopped by paddlectl stop --now at another terminal");
+  EXPECT_EQ(followed.error().message,
+            "j was stopped by another terminal before trainer-0 had begun");
 }
 
 TEST_F(StopWaitTest, ATrainerThatTrainsOrSavesIsWaitedFor) {

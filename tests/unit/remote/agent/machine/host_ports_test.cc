@@ -21,9 +21,9 @@ wire::agent::PortsRequest request(std::uint32_t first, std::uint32_t count, bool
   return wanted;
 }
 
-Result<bool> never(std::uint32_t port) {
+Result<std::string> never(std::uint32_t port) {
   ADD_FAILURE() << "nobody asked to claim " << port;
-  return false;
+  return std::string();
 }
 
 TEST(Ports, RangesThatLeaveThePortsAreRefused) {
@@ -50,12 +50,14 @@ TEST(Ports, AClaimedPortIsNeitherFreeNorTried) {
   EXPECT_FALSE(taken->ports(0).free());
   EXPECT_NE(taken->ports(0).owner().find("(remote_test"), std::string::npos)
       << taken->ports(0).owner();
-  const auto claimed =
-      check_ports(request(port, 1, true), [](std::uint32_t) -> Result<bool> { return false; });
+  const auto claimed = check_ports(request(port, 1, true), [](std::uint32_t) {
+    return Result<std::string>("paddlectl-agent, pid 12");
+  });
   ASSERT_TRUE(claimed);
   EXPECT_TRUE(claimed->ports(0).claimed());
   EXPECT_FALSE(claimed->ports(0).free());
-  EXPECT_EQ(claimed->ports(0).owner(), "") << "the other session has it, whoever listens";
+  EXPECT_EQ(claimed->ports(0).owner(), "paddlectl-agent, pid 12")
+      << "the other session has it, whoever listens";
 }
 
 std::uint32_t port_of(const UniqueFd& listener) {

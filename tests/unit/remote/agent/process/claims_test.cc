@@ -1,7 +1,15 @@
 #include "remote/agent/process/claims.h"
 
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 
 #include "base/secret.h"
@@ -17,7 +25,7 @@ namespace {
 class ClaimsTest : public AgentTest {
  protected:
   Status claim(AgentClient& agent, const std::string& job, bool again = false) {
-    return agent.claim_job(job, again);
+    return claim_to_start(agent, job, again);
   }
   std::string key(const std::string& job) {
     return file_content(node_.root + "/jobs/" + job + "/keys/trainer-0");
@@ -49,43 +57,135 @@ TEST(Claims, TheKeysOfAJobThatEndsOnAFullDiskAreWiped) {
     const std::string key = folder / "jobs/job/keys/trainer-0";
     ASSERT_EQ(file_content(key), "secret");
     test::fill(folder / "full");
-    agent::wipe_unneeded_keys(*root, "job", {});
+    agent::wipe_unneeded_keys(*root, "job");
     EXPECT_FALSE(std::filesystem::exists(key));
   };
   if (!test::on_small_disk(folder.path(), "256k", work))
     GTEST_SKIP() << "nothing can be mounted here";
 }
 
-TEST(Claims, AReleaseSparesTheClaimOfAJobThatWasRemovedAndStartedAgain) {
-  const test::TemporaryFolder folder;
-  const auto root = agent::open_root(folder.make("root"));
-  ASSERT_TRUE(root);
-  agent::Claims first(*root);
-  agent::Claims second(*root);
-  agent::Claims third(*root);
-  ASSERT_TRUE(first.job("job", false, {}));
-  EXPECT_FALSE(second.job("job", false, {})) << "it is claimed";
-  std::filesystem::remove_all(folder.path() + "/root/jobs/job");
-  ASSERT_TRUE(second.job("job", false, {}));
-  first.release();
-  EXPECT_FALSE(third.job("job", false, {})) << "the second session has it";
-  second.release();
-  EXPECT_TRUE(third.job("job", false, {}));
+// Of one session in this process, with a name of its own.
+class Claimant {
+ public:
+  Claimant(const agent::Root& root, std::string who) : claims_(root), who_(std::move(who)) {}
+
+  // The claims in the way, "" when there are none, or the error.
+  std::string take(JobCommand command, const std::string& phase = "") {
+    wire::agent::ClaimRequest request;
+    request.set_job("job");
+    request.mutable_claim()->set_command(static_cast<std::uint32_t>(command));
+    request.mutable_claim()->set_who(who_);
+    request.mutable_claim()->set_phase(phase);
+    const auto others = claims_.take(request, {});
+    if (!others) return others.error().message;
+    std::string text;
+    for (const auto& other : *others) text += other.who() + " " + other.phase() + ";";
+    return text;
+  }
+  agent::Claims& claims() { return claims_; }
+
+ private:
+  agent::Claims claims_;
+  std::string who_;
+};
+
+class ClaimsOfOneNode : public ::testing::Test {
+ protected:
+  bool is_started(const std::string& job) const {
+    return agent::has_starter(agent::claims_of(root_, job));
+  }
+
+  test::TemporaryFolder folder_;
+  agent::Root root_ = *agent::open_root(folder_.make("root"));
+};
+
+TEST_F(ClaimsOfOneNode, TwoCommandsAreOrderedAsTheTableHasIt) {
+  for (const JobCommand holder : all_job_commands()) {
+    for (const JobCommand newcomer : all_job_commands()) {
+      Claimant first(root_, "alice");
+      Claimant second(root_, "bob");
+      ASSERT_EQ(first.take(holder), "");
+      const Order order = order_of(holder, newcomer);
+      const bool goes_on = order == Order::kBeside || order == Order::kOver;
+      EXPECT_EQ(second.take(newcomer), goes_on ? "" : "alice ;")
+          << name_of(holder) << ", then " << name_of(newcomer);
+      EXPECT_EQ(static_cast<bool>(first.claims().check("job")), order != Order::kOver);
+      first.claims().release();
+      EXPECT_EQ(second.take(newcomer), "");
+    }
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "root")) << "claims leave nothing";
 }
 
-TEST(Claims, AreSeenByEverybodyUntilTheyAreReleased) {
-  const test::TemporaryFolder folder;
-  const auto root = agent::open_root(folder.make("root"));
-  ASSERT_TRUE(root);
-  agent::Claims first(*root);
-  agent::Claims second(*root);
-  EXPECT_FALSE(agent::is_claimed(*root, "job"));
-  ASSERT_TRUE(first.job("job", false, {}));
-  EXPECT_TRUE(agent::is_claimed(*root, "job"));
-  EXPECT_FALSE(agent::is_claimed(*root, "other"));
-  first.release();
-  EXPECT_FALSE(agent::is_claimed(*root, "job"));
-  EXPECT_TRUE(second.job("job", false, {})) << "to look is to hold nothing";
+TEST_F(ClaimsOfOneNode, WhatWasRevokedStartsNothingAndNamesWho) {
+  Claimant train(root_, "alice@laptop, pid 12");
+  Claimant stop(root_, "bob@desk, pid 7");
+  ASSERT_EQ(train.take(JobCommand::kTrain), "");
+  EXPECT_TRUE(train.claims().may_start("job"));
+  ASSERT_EQ(stop.take(JobCommand::kStopNow), "");
+  EXPECT_FALSE(train.claims().may_start("job"));
+  EXPECT_EQ(train.claims().check("job").error().message,
+            "job job was ended by paddlectl stop --now of bob@desk, pid 7");
+  EXPECT_NE(train.take(JobCommand::kTrain, "goes on").find("bob@desk"), std::string::npos);
+  EXPECT_FALSE(is_started("job")) << "nobody starts it";
+  train.claims().release();
+  Claimant third(root_, "carol");
+  EXPECT_EQ(third.take(JobCommand::kTrain), "bob@desk, pid 7 ;") << "the stop goes on";
+  // It may still end and fetch what it began.
+  EXPECT_EQ(train.take(JobCommand::kFinish), "");
+}
+
+TEST_F(ClaimsOfOneNode, AnotherCommandOfOneSessionTakesThePlaceOfTheFirst) {
+  Claimant first(root_, "alice");
+  Claimant second(root_, "bob");
+  ASSERT_EQ(first.take(JobCommand::kRestart), "");
+  ASSERT_EQ(first.take(JobCommand::kRestart, "waits for its trainers to save"), "");
+  EXPECT_EQ(second.take(JobCommand::kStop), "alice waits for its trainers to save;");
+  ASSERT_EQ(first.take(JobCommand::kFetch), "");
+  EXPECT_EQ(second.take(JobCommand::kStop), "");
+  EXPECT_EQ(first.claims().holder("job"), "paddlectl fetch of alice");
+}
+
+// A paddlectl that was killed leaves its file, without the lock on it.
+TEST_F(ClaimsOfOneNode, AClaimWithoutAHolderCountsForNothing) {
+  Claimant first(root_, "alice");
+  {
+    Claimant holder(root_, "bob");
+    ASSERT_EQ(holder.take(JobCommand::kStop), "");
+    std::filesystem::copy_file(
+        std::filesystem::directory_iterator(folder_ / "root/claims/job")->path(),
+        folder_ / "root/claims/job/9-9");
+    EXPECT_EQ(first.take(JobCommand::kTrain), "bob ;");
+  }
+  EXPECT_EQ(first.take(JobCommand::kTrain), "");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "root/claims/job/9-9"));
+}
+
+TEST_F(ClaimsOfOneNode, ATeardownTakesThemAndSparesThoseThatCome) {
+  Claimant first(root_, "alice");
+  Claimant second(root_, "bob");
+  Claimant third(root_, "carol");
+  ASSERT_EQ(first.take(JobCommand::kTrain), "");
+  EXPECT_EQ(second.take(JobCommand::kTrain), "alice ;");
+  std::filesystem::remove_all(folder_ / "root/claims");
+  ASSERT_EQ(second.take(JobCommand::kTrain), "");
+  first.claims().release();
+  EXPECT_EQ(third.take(JobCommand::kTrain), "bob ;");
+  second.claims().release();
+  EXPECT_EQ(third.take(JobCommand::kTrain), "");
+}
+
+TEST_F(ClaimsOfOneNode, AreSeenByEverybodyUntilTheyAreReleased) {
+  Claimant first(root_, "alice");
+  Claimant second(root_, "bob");
+  EXPECT_FALSE(is_started("job"));
+  ASSERT_EQ(first.take(JobCommand::kTrain), "");
+  EXPECT_TRUE(is_started("job"));
+  EXPECT_FALSE(is_started("other"));
+  first.claims().release();
+  EXPECT_FALSE(is_started("job"));
+  EXPECT_EQ(second.take(JobCommand::kStop), "") << "to look is to hold nothing";
+  EXPECT_FALSE(is_started("job")) << "a stop starts nothing";
 }
 
 TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
@@ -96,19 +196,33 @@ TEST_F(ClaimsTest, AJobIsStartedByOneAtATime) {
   const std::string secret = key("job-1");
   const Status refused = claim(*second, "job-1");
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Errc::kUsage);
-  EXPECT_NE(refused.error().message.find("another paddlectl is starting a job named 'job-1'"),
-            std::string::npos);
-  const std::string holder = file_content(node_.root + "/jobs/job-1/claim");
-  ASSERT_FALSE(holder.empty());
-  EXPECT_NE(refused.error().hint.find("(pid " + holder + ")"), std::string::npos)
-      << refused.error().hint;
+  EXPECT_EQ(refused.error().message, "claimed by alice@laptop, pid 12");
   EXPECT_FALSE(second->write_keys("job-1", "trainer-0", Secret::generate()->reveal()));
   EXPECT_EQ(key("job-1"), secret) << "the loser wrote over the winner's secret";
   EXPECT_TRUE(claim(*second, "job-2"));
   ASSERT_TRUE(first->started());
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1")) << "nothing ran";
   EXPECT_TRUE(claim(*second, "job-1")) << "nothing was started in between";
+}
+
+TEST_F(ClaimsTest, AStopNowEndsWhatAnotherOneIsStarting) {
+  auto train = connect_agent();
+  auto stop = connect_agent();
+  push_script(*train, "sleeper", "exec sleep 1000");
+  ASSERT_TRUE(claim(*train, "job-1"));
+  ASSERT_TRUE(train->start(script("sleeper", "pserver-0")));
+  ASSERT_TRUE(stop->claim_job({"job-1", {JobCommand::kStopNow, "bob@desk, pid 7"}}));
+  ASSERT_TRUE(stop->stop("job-1", {}, std::chrono::seconds(5)));
+  const Status refused = train->start(script("sleeper", "trainer-0"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("ended by paddlectl stop --now of bob@desk, pid 7"),
+            std::string::npos)
+      << refused.error().message;
+  const auto left = stop->processes("job-1");
+  ASSERT_TRUE(left);
+  ASSERT_EQ(left->size(), 1U);
+  EXPECT_EQ(left->at(0).stopped_by, "paddlectl stop --now of bob@desk, pid 7");
+  EXPECT_TRUE(left->at(0).stop_ordered);
 }
 
 TEST_F(ClaimsTest, AClaimEndsWithItsSessionAndNotWithWhatItStarted) {
@@ -127,6 +241,59 @@ TEST_F(ClaimsTest, AClaimEndsWithItsSessionAndNotWithWhatItStarted) {
   EXPECT_TRUE(claim(*second, "job-1", true));
 }
 
+// One that runs as another user, and has every abstract name of a port's claim that it can bind.
+class Squatter {
+ public:
+  Squatter(std::uint16_t port, int type) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const bool is_other = ::setgid(12345) == 0 && ::setuid(12345) == 0;
+      for (int i = 0; is_other && i < 8; ++i) {
+        std::string name = "paddlectl port 127.0.0.1:" + std::to_string(port);
+        if (i > 0) name += " " + std::to_string(i);
+        sockaddr_un own{};
+        own.sun_family = AF_UNIX;
+        std::memcpy(own.sun_path + 1, name.data(), name.size());
+        const int fd = ::socket(AF_UNIX, type, 0);
+        (void)::bind(fd, reinterpret_cast<const sockaddr*>(&own),
+                     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+        (void)::listen(fd, 0);
+      }
+      (void)::write(ready[1], "r", 1);
+      for (;;) ::pause();
+    }
+    char none;
+    EXPECT_EQ(::read(ready[0], &none, 1), 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ~Squatter() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Squatter(const Squatter&) = delete;
+  Squatter& operator=(const Squatter&) = delete;
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST_F(ClaimsTest, NamesOfOtherUsersCountForNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user too";
+  for (const int type : {SOCK_DGRAM, SOCK_STREAM, SOCK_SEQPACKET}) {
+    const auto port = static_cast<std::uint16_t>(test::free_ports(1));
+    ASSERT_GT(port, 0);
+    const Squatter squatter(port, type);
+    auto first = connect_agent();
+    const auto claimed = first->claim_ports("127.0.0.1", port, 1);
+    ASSERT_TRUE(claimed) << claimed.error().message;
+    EXPECT_TRUE(claimed->at(0).free) << "type " << type;
+  }
+}
+
 TEST_F(ClaimsTest, APortIsClaimedOnceOnAMachine) {
   const auto port = static_cast<std::uint16_t>(test::free_ports(3));
   ASSERT_GT(port, 0);
@@ -140,6 +307,7 @@ TEST_F(ClaimsTest, APortIsClaimedOnceOnAMachine) {
   ASSERT_TRUE(refused) << refused.error().message;
   EXPECT_FALSE(refused->at(0).free);
   EXPECT_TRUE(refused->at(0).claimed);
+  EXPECT_TRUE(refused->at(0).owner.starts_with("paddlectl-agent, pid ")) << refused->at(0).owner;
   EXPECT_TRUE(refused->at(1).free);
   EXPECT_TRUE(second->check_ports("127.0.0.1", port, 1)->at(0).free) << "nobody listens there";
   EXPECT_TRUE(second->claim_ports("127.0.0.77", port, 1)->at(0).free) << "another address";

@@ -16,6 +16,7 @@ TEST_F(AgentTest, OneThatEndedIsStartedAgainWhileItsLeftoversAreBeingEnded) {
   spec.arguments = {"{root}/" + spec.log};
   ASSERT_TRUE(agent->start(spec));
   EXPECT_EQ(wait_end(*agent, "job-1", "p").exit_code, 3);
+  ASSERT_TRUE(claim_to_start(*agent, "job-1", true));
   const Status again = agent->restart("job-1", {"p"});
   ASSERT_TRUE(again) << again.error().message;
   const ProcessStatus second = wait_end(*agent, "job-1", "p");
@@ -76,6 +77,8 @@ TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
   EXPECT_EQ(bad.state, ProcessState::kKilled);
   EXPECT_EQ(bad.signal, 9);
   EXPECT_EQ(bad.life, 6U);
+  EXPECT_FALSE(agent->restart("job-1", {"p"})) << "it is not claimed";
+  ASSERT_TRUE(agent->claim_job({"job-1", {JobCommand::kRestartProcess}}));
   ASSERT_TRUE(agent->restart("job-1", {"p"}));
   EXPECT_EQ(wait_end(*agent, "job-1", "p").life, 9U);
   EXPECT_FALSE(agent->restart("job-1", {"q"}));

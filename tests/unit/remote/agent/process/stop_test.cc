@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <thread>
 
 #include "base/fd.h"
 #include "proto/agent.pb.h"
@@ -56,6 +58,58 @@ TEST_F(AgentTest, AProcessThatIsInterruptedComesBackToSaveIfItHadBegun) {
   EXPECT_EQ(second.exit_code, 75);
   EXPECT_EQ(second.life, 3U) << "the others wait for it, to save";
   EXPECT_TRUE(second.stopped);
+}
+
+// A second SIGTERM would end what the first one saves.
+TEST_F(AgentTest, AProcessIsAskedToSaveOnceHoweverOftenAndByHoweverMany) {
+  const auto agent = connect_agent();
+  push_script(*agent, "counts",
+              "trap 'echo asked' TERM\necho runs\n"
+              "until [ -e go ]; do sleep 0.01; done\nexit 75");
+  for (const std::string name : {"again", "at-once"}) {
+    const ProcessSpec spec = script("counts", name);
+    ASSERT_TRUE(agent->start(spec));
+    wait_log(*agent, spec.log, "runs");
+    std::vector<std::unique_ptr<AgentClient>> others;
+    for (int i = 0; i < 4; ++i) others.push_back(connect_agent());
+    if (name == "again") {
+      for (const auto& other : others) EXPECT_TRUE(other->ask_to_stop("job-1", {name}));
+    } else {
+      std::vector<std::jthread> threads;
+      for (const auto& other : others)
+        threads.emplace_back([&] { EXPECT_TRUE(other->ask_to_stop("job-1", {name})); });
+    }
+    wait_log(*agent, spec.log, "asked");
+    // A signal that was sent before this one has come by then.
+    EXPECT_TRUE(agent->ask_to_stop("job-1", {name}));
+    write_file(node_.root + "/" + spec.directory + "/go", "");
+    EXPECT_TRUE(wait_end(*agent, "job-1", name).stopped);
+    std::filesystem::remove(node_.root + "/" + spec.directory + "/go");
+    const std::string log = file_content(node_.root + "/" + spec.log);
+    EXPECT_EQ(log.find("asked"), log.rfind("asked")) << log;
+  }
+}
+
+// Its supervisor and the agents must not both ask the life that begins just then.
+TEST_F(AgentTest, AProcessThatIsStartedAgainWhileItIsAskedIsAskedOnce) {
+  const auto agent = connect_agent();
+  push_script(*agent, "comes-back",
+              "n=0; trap 'n=$((n + 1)); echo asked $n' TERM\necho \"life $1\"\n"
+              "[ \"$1\" = 1 ] && [ -z \"$PADDLECTL_STOP_ASKED\" ] && sleep 0.05 && kill -KILL $$\n"
+              "i=0; until [ -n \"$PADDLECTL_STOP_ASKED\" ] || [ $n -gt 0 ]; do sleep 0.01; done\n"
+              "sleep 0.2; exit 75");
+  for (int round = 0; round < 5; ++round) {
+    const std::string name = "trainer-" + std::to_string(round);
+    ProcessSpec spec = script("comes-back", name);
+    spec.arguments = {"{life}"};
+    spec.restarts = 9;
+    ASSERT_TRUE(agent->start(spec));
+    wait_log(*agent, spec.log, "life 1");
+    for (int i = 0; i < 40; ++i) EXPECT_TRUE(agent->ask_to_stop("job-1", {name}));
+    EXPECT_EQ(wait_end(*agent, "job-1", name).exit_code, 75);
+    const std::string log = file_content(node_.root + "/" + spec.log);
+    EXPECT_EQ(log.find("asked 2"), std::string::npos) << log;
+  }
 }
 
 TEST_F(AgentTest, WhateverAProcessEndsWithByAnOrderItWasStopped) {

@@ -1,0 +1,130 @@
+// Two commands on one job at the same time, as real processes: the order of each pair is in
+// docs/nodes.md.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kResumable = 75;
+
+class TwoCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    cluster.copy_template("quick_start");
+    const Outcome prepared = cluster.prepare("quick_start", {"--shards", "2"}, labelled_texts(400));
+    ASSERT_EQ(prepared.code, 0) << prepared.output;
+    const Outcome up = cluster.run({"up", "cluster.toml"});
+    ASSERT_EQ(up.code, 0) << up.output;
+  }
+  void TearDown() override {
+    const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
+    EXPECT_EQ(down.code, 0) << down.output;
+    EXPECT_TRUE(cluster.nothing_left());
+  }
+  // Followed by whoever has the process.
+  Process train(const std::string& job, int passes) {
+    return cluster.start({"train", "--trainers", "2", "--pservers", "1", "--restarts", "3",
+                          "--name", job, "--set", fmt::format("train.passes={}", passes),
+                          "quick_start"});
+  }
+  bool is_saved_within_a_pass(const std::string& job) const {
+    for (const auto& entry : fs::directory_iterator(cluster.folder() / ("output/" + job))) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("pass-") && std::ranges::count(name, '-') == 2 &&
+          fs::exists(entry.path() / "MANIFEST")) {
+        return true;
+      }
+    }
+    return false;
+  }
+  bool runs() const {
+    return cluster.find_engine("--trainer_id=0") + cluster.find_engine("--trainer_id=1") +
+               cluster.find_engine("--pserver_id=0") >
+           0;
+  }
+
+  LocalCluster cluster{2};
+};
+
+TEST_F(TwoCommands, StopsBesideStopsAndCtrlCSaveOnce) {
+  for (const bool with_ctrl_c : {false, true}) {
+    const std::string job = with_ctrl_c ? "interrupted" : "stopped";
+    Process follower = train(job, 1'000'000);
+    ASSERT_TRUE(follower.prints("held-out cost ")) << follower.output();
+    if (with_ctrl_c) follower.signal(SIGINT);
+    std::vector<Process> stops;
+    for (int i = 0; i < 3; ++i) stops.push_back(cluster.start({"stop", "--job", job}));
+    for (Process& stop : stops) EXPECT_EQ(stop.wait(), 0) << stop.output();
+    EXPECT_EQ(follower.wait(), kResumable) << follower.output();
+    EXPECT_EQ(follower.output().find("--now"), std::string::npos) << follower.output();
+    EXPECT_TRUE(is_saved_within_a_pass(job)) << follower.output();
+    EXPECT_FALSE(runs());
+  }
+}
+
+TEST_F(TwoCommands, AStopBesideARestartEndsTheJob) {
+  for (const int gap_ms : {0, 300}) {
+    const std::string job = fmt::format("after-{}", gap_ms);
+    Process follower = train(job, 1'000'000);
+    ASSERT_TRUE(follower.prints("held-out cost ")) << follower.output();
+    Process restart = cluster.start({"restart", "--job", job});
+    std::this_thread::sleep_for(std::chrono::milliseconds(gap_ms));
+    Process stop = cluster.start({"stop", "--job", job});
+    EXPECT_EQ(stop.wait(), 0) << stop.output();
+    EXPECT_FALSE(runs()) << "it says that the job is stopped: " << stop.output();
+    EXPECT_TRUE(restart.wait().has_value()) << restart.output();
+    EXPECT_EQ(follower.wait(), kResumable) << follower.output();
+    EXPECT_FALSE(runs()) << restart.output();
+  }
+}
+
+TEST_F(TwoCommands, FetchesAndAttachesBesideTheEndOfATrainingBringTheSame) {
+  Process follower = train("job", 6);
+  ASSERT_TRUE(follower.prints("held-out cost ")) << follower.output();
+  std::vector<Process> others;
+  for (int i = 0; i < 2; ++i) others.push_back(cluster.start({"attach", "--job", "job"}));
+  EXPECT_EQ(follower.wait(), 0) << follower.output();
+  for (Process& other : others) EXPECT_EQ(other.wait(), 0) << other.output();
+  others.clear();
+  for (int i = 0; i < 4; ++i)
+    others.push_back(cluster.start({"fetch", "--job", "job", "--pass", "all", "--output", "o"}));
+  for (Process& other : others) EXPECT_EQ(other.wait(), 0) << other.output();
+  for (const char* const folder : {"output/job", "o/job"}) {
+    Process verify({PADDLE_PROGRAM, "verify", cluster.folder() / folder},
+                   cluster.folder() / "verified");
+    EXPECT_EQ(verify.wait(), 0) << verify.output();
+    for (const auto& entry : fs::recursive_directory_iterator(cluster.folder() / folder))
+      EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
+  }
+  Process fetch = cluster.start({"fetch", "--job", "job", "--pass", "all", "--output", "p"});
+  const Outcome rm = cluster.run({"rm", "job", "--yes", "--discard"});
+  EXPECT_EQ(rm.code, 0) << rm.output;
+  const int fetched = fetch.wait().value_or(-1);
+  EXPECT_TRUE(fetched == 0 || fetched == 2) << fetch.output();
+}
+
+TEST_F(TwoCommands, ATeardownWaitsForWhatIsBeingSaved) {
+  Process follower = train("job", 1'000'000);
+  ASSERT_TRUE(follower.prints("held-out cost ")) << follower.output();
+  Process stop = cluster.start({"stop", "--job", "job"});
+  ASSERT_TRUE(stop.prints("waiting for ")) << stop.output();
+  const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
+  EXPECT_EQ(down.code, 0) << down.output;
+  EXPECT_EQ(stop.wait(), 0) << stop.output();
+  EXPECT_TRUE(follower.wait().has_value()) << follower.output();
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
+}  // namespace
+}  // namespace paddle::test
