@@ -72,7 +72,7 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   if (!progress) return "";
   std::string text = "pass " + pass_text(progress->pass, progress->passes);
   if (progress->pass_done) text += "  " + share_text(*progress->pass_done);
-  text += "  " + rate_text(progress->examples_per_second);
+  if (progress->examples_per_second > 0) text += "  " + rate_text(progress->examples_per_second);
   if (const auto left = view.left_ms(); left && view.stalls().empty())
     text += "  " + left_text(*left);
   for (const ProcessView& process : view.processes()) {

@@ -102,7 +102,7 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
     const auto why =
         std::ranges::find(line.texts, "why", &std::pair<std::string, std::string>::first);
     if (why != line.texts.end()) {
-      tests_.push_back(fmt::format("training ends with pass {}: {}", line.pass + 1,
+      tests_.push_back(fmt::format("training ends with {}: {}", pass_words(line.pass, 0),
                                    escape_control(why->second)));
     }
   }
@@ -208,10 +208,12 @@ void JobFeed::show_start(const std::vector<ProcessOnNode>& processes) {
 void JobFeed::show_progress(const std::vector<ProcessOnNode>& processes, const Paces& paces) {
   std::vector<remote::Progress> trainers;
   std::int64_t newest = 0;
+  bool is_of_engine = false;
   for (const ProcessOnNode& process : processes) {
     if (!is_running_trainer(process)) continue;
     const remote::ProcessStatus& status = process.status;
     std::optional<remote::Progress> progress = status.progress;
+    is_of_engine = is_of_engine || progress;
     const auto written = from_metrics_.find(status.name);
     if (!progress && written != from_metrics_.end()) {
       progress = written->second;
@@ -225,10 +227,17 @@ void JobFeed::show_progress(const std::vector<ProcessOnNode>& processes, const P
     trainers.push_back(*progress);
   }
   const auto progress = job_progress(trainers);
-  if (!progress) return show_start(processes);
+  if (!progress) {
+    left_.interrupt();
+    return show_start(processes);
+  }
   const auto now = context_.clock.now().time_since_epoch();
-  left_.add(std::chrono::duration_cast<std::chrono::milliseconds>(now).count(),
-            progress->position());
+  if (hanging_.empty() && (progress->pass_done || !is_of_engine)) {
+    left_.add(std::chrono::duration_cast<std::chrono::milliseconds>(now).count(),
+              progress->position());
+  } else {
+    left_.interrupt();
+  }
   if (newest > std::exchange(reported_unix_ms_, newest) && progress->cost) {
     trail_.add(*progress->cost);
     watch_cost(*progress->cost);
@@ -241,7 +250,7 @@ std::string JobFeed::line_of(const JobProgress& progress, const Paces& paces) co
   const ConsoleOptions& console = context_.console.options();
   std::vector<std::string> parts{"pass " + pass_text(progress.pass, progress.passes)};
   if (progress.pass_done) parts.push_back(share_text(*progress.pass_done));
-  parts.push_back(rate_text(progress.examples_per_second));
+  if (progress.examples_per_second > 0) parts.push_back(rate_text(progress.examples_per_second));
   std::string busy;
   for (const auto& [name, pace] : paces) {
     if (hangs(pace.pace)) busy = name + " " + describe(pace);

@@ -13,9 +13,11 @@ namespace {
 constexpr double kDivergenceRatio = 1000;
 constexpr double kCostMin = 1e-6;
 constexpr std::size_t kCellsMax = 16;
-// Too little to foretell the rest from.
-constexpr std::int64_t kSeenMinMs = 2000;
+// Less tells no pace. Reports come once a second, so a few of them are off by up to one.
+constexpr double kSeenMinMs = 5000, kSeenWithFewMovesMinMs = 10'000;
+constexpr int kMovesMin = 3;
 constexpr double kPositionMin = 1e-4;
+constexpr double kPaceMs = 20 * 60'000.0;  // beyond it, what was seen counts half
 constexpr double kYearMs = 365.0 * 86'400'000;
 
 using Bars = std::array<std::string_view, 8>;
@@ -78,16 +80,20 @@ std::string divergence_text(double cost) {
 
 void TimeLeft::add(std::int64_t unix_ms, double position) {
   // A job that was started again begins behind where it was.
-  if (!first_ || position < last_->second) first_ = {unix_ms, position};
-  last_ = {unix_ms, position};
+  if (stretch_ && position >= stretch_->position && unix_ms > stretch_->unix_ms) {
+    moved_ms_ += static_cast<double>(unix_ms - stretch_->unix_ms);
+    moved_ += position - stretch_->position;
+    if (position > stretch_->position) ++moves_;
+  }
+  if (moved_ms_ > kPaceMs) moved_ms_ /= 2, moved_ /= 2;
+  stretch_ = {unix_ms, position};
+  position_ = position;
 }
 
 std::optional<std::int64_t> TimeLeft::left_ms(double passes) const {
-  if (!first_ || last_->first - first_->first < kSeenMinMs) return std::nullopt;
-  const double moved = last_->second - first_->second;
-  if (moved < kPositionMin) return std::nullopt;
-  const double left =
-      (passes - last_->second) / moved * static_cast<double>(last_->first - first_->first);
+  if (moved_ < kPositionMin) return std::nullopt;
+  if (moved_ms_ < (moves_ < kMovesMin ? kSeenWithFewMovesMinMs : kSeenMinMs)) return std::nullopt;
+  const double left = (passes - position_) / moved_ * moved_ms_;
   if (!(left >= 0 && left < kYearMs)) return std::nullopt;
   return static_cast<std::int64_t>(left);
 }

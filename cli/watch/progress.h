@@ -15,11 +15,11 @@ namespace paddle::cli {
 
 struct JobProgress {
   // Of the trainer that is the least far: a pass ends when all of them have read their share.
-  std::uint64_t pass = 0;    // from 0
-  std::uint64_t passes = 0;  // 0: not known
-  std::optional<double> pass_done;
-  double examples_per_second = 0;  // of all trainers together
-  std::optional<double> cost;      // mean of those of the trainers
+  std::uint64_t pass = 0;           // from 0
+  std::uint64_t passes = 0;         // 0: not known
+  std::optional<double> pass_done;  // share that is trained; nothing: not known
+  double examples_per_second = 0;   // of all trainers together
+  std::optional<double> cost;       // mean of those of the trainers
 
   double position() const { return static_cast<double>(pass) + pass_done.value_or(0); }
 };
@@ -36,14 +36,26 @@ bool diverges(double cost, std::optional<double> first_cost);
 // "training diverges: the cost is 3e+31; lower optimizer.learning_rate, or ..."
 std::string divergence_text(double cost);
 
-// The time that is left, from how far the job came since the first position seen.
+// The time that is left at the pace of the last ten to twenty minutes, tests and snapshots
+// included. A restart, which puts the job back, costs its own time only: the pace from before
+// stays.
 class TimeLeft {
  public:
-  void add(std::int64_t unix_ms, double position);
+  void add(std::int64_t unix_ms, double position);  // in passes
+  // The time until the next position says nothing about the pace: the job hangs or starts again.
+  void interrupt() { stretch_.reset(); }
+  // Nothing before the pace is known.
   std::optional<std::int64_t> left_ms(double passes) const;
 
  private:
-  std::optional<std::pair<std::int64_t, double>> first_, last_;  // time and passes
+  struct Point {
+    std::int64_t unix_ms = 0;
+    double position = 0;
+  };
+  std::optional<Point> stretch_;  // the newest point, unless interrupted since
+  double position_ = 0;
+  double moved_ = 0, moved_ms_ = 0;  // passes, and the time that they took
+  int moves_ = 0;
 };
 
 // Costs over the time seen, in a bounded number of cells.

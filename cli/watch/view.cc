@@ -241,9 +241,12 @@ void JobView::look(Context& context, ClusterSession& session) {
     // A trainer that is done said so by its exit, after its last report.
     if (ended_well(process.status) && view.progress && view.progress->pass_done)
       view.progress->pass_done = 1;
+    // Reports come once a second, and none at the end; the last line of its metrics has the end.
+    if (!runs && view.progress && view.last && view.last->pass == view.progress->pass)
+      view.progress->batch = std::max(view.progress->batch, view.last->batch);
     if (process.status.name == "trainer-0") {
       watch_cost(metrics[i], process.status.reports);
-      take_history(metrics[i], view.progress);
+      take_history(metrics[i], view.progress, process.status.started_unix_ms);
     }
     processes_.push_back(std::move(view));
   }
@@ -263,9 +266,12 @@ void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
 }
 
 void JobView::take_history(const std::vector<MetricsLine>& lines,
-                           const std::optional<remote::Progress>& now) {
-  const auto add = [this](const remote::Progress& progress) {
+                           const std::optional<remote::Progress>& now,
+                           std::int64_t started_unix_ms) {
+  const auto add = [&](const remote::Progress& progress) {
     if (!progress.pass_done || progress.unix_ms <= history_until_ms_) return;
+    // The pause before a restart or a resume is no part of its pace.
+    if (history_until_ms_ < started_unix_ms) left_.interrupt();
     history_until_ms_ = progress.unix_ms;
     left_.add(progress.unix_ms, progress.pass + *progress.pass_done);
   };

@@ -101,7 +101,7 @@ class JobView {
                       const std::optional<NodeLook>& look);
   void watch_cost(const std::vector<MetricsLine>& lines, bool reports);
   void take_history(const std::vector<MetricsLine>& lines,
-                    const std::optional<remote::Progress>& now);
+                    const std::optional<remote::Progress>& now, std::int64_t started_unix_ms);
 
   std::string job_;
   std::vector<ProcessView> processes_;

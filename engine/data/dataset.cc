@@ -21,6 +21,8 @@ class ThreadedStream final : public BatchStream {
         slots_(config::data_slots(options.data)),
         reader_(options_, dictionary, pass, skip, index),
         batch_(empty_batch(slots_, options.batch_size)),
+        given_(records_before(options, pass, skip)),
+        share_(skip == 0 ? std::optional(0.0) : std::nullopt),
         bytes_(options.data.command.empty() ? bytes_of(options.share.files) : 0),
         maker_([this] { make(); }) {}
 
@@ -39,21 +41,21 @@ class ThreadedStream final : public BatchStream {
     changed_.wait(lock, [this] { return !queue_.empty() || ended_; });
     if (queue_.empty()) {
       if (!outcome_) return outcome_.error();
+      share_ = 1;
       return std::optional<nn::Batch>();
     }
     std::optional<nn::Batch> batch(std::move(queue_.front()));
     queue_.pop_front();
+    given_ += batch->size;
     lock.unlock();
+    estimate_share();
     changed_.notify_all();
     return batch;
   }
 
   std::uint64_t bad_records() const override { return reader_.bad_records(); }
   std::uint64_t records_parsed() const override { return reader_.records_parsed(); }
-  double share_read() const override {
-    const auto all = static_cast<double>(bytes_);
-    return bytes_ == 0 ? 0 : std::min(1.0, static_cast<double>(reader_.file_bytes()) / all);
-  }
+  std::optional<double> share_given() const override { return share_; }
 
  private:
   static std::uint64_t bytes_of(const std::vector<std::string>& files) {
@@ -64,6 +66,17 @@ class ThreadedStream final : public BatchStream {
       if (!missing) bytes += size;
     }
     return bytes;
+  }
+
+  // Files may have longer records at their begin than at their end: what was said once stays.
+  void estimate_share() {
+    const bool is_all = reader_.has_read_all();
+    const auto bytes = static_cast<double>(reader_.file_bytes());
+    const auto records = static_cast<double>(reader_.records_read());
+    if (records == 0 || (bytes_ == 0 && !is_all)) return share_.reset();
+    const double read = is_all ? 1 : std::min(1.0, bytes / static_cast<double>(bytes_));
+    const double share = std::min(1.0, read * static_cast<double>(given_) / records);
+    share_ = std::max(share, share_.value_or(0));
   }
 
   void make() {
@@ -98,8 +111,10 @@ class ThreadedStream final : public BatchStream {
   const DatasetOptions options_;
   const std::vector<config::SlotConfig> slots_;
   PassReader reader_;
-  nn::Batch batch_;            // used by the maker thread alone
-  const std::uint64_t bytes_;  // of all files; 0: of objects, whose sizes are not known
+  nn::Batch batch_;      // used by the maker thread alone
+  std::uint64_t given_;  // records in batches of the pass up to the last that next() returned
+  std::optional<double> share_;  // as share_given()
+  const std::uint64_t bytes_;    // of all files; 0: of objects, whose sizes are not known
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<nn::Batch> queue_;

@@ -65,9 +65,11 @@ class BatchStream {
   virtual std::uint64_t bad_records() const = 0;
   // Number of records that this stream has parsed so far, for a batch or for none.
   virtual std::uint64_t records_parsed() const = 0;
-  // Share of the pass's bytes that are read and in or before the batches at hand, 0 to 1; 0 of
-  // objects.
-  virtual double share_read() const = 0;
+  // Share of the pass's records that are in the batches given so far and before them, 0 to 1: exact
+  // once all files are read, and estimated from their bytes until then. Nothing while it is not
+  // known: before the first batch of a stream that began within the pass, and while objects, whose
+  // sizes are not known, are read.
+  virtual std::optional<double> share_given() const = 0;
 };
 
 // The stream begins with batch `skip`. `index` is memory in which it notes the places of the chunks

@@ -40,7 +40,7 @@ PassReader::PassReader(const DatasetOptions& options, const Dictionary& dictiona
   if (!start_) return;
   const IndexedChunk& last = start_->chunks.back().indexed;
   chunk_ = start_->next_chunk;
-  record_ = last.end_record;
+  record_ = records_read_ = last.end_record;
   bad_records_ = last.bad_records;
   file_bytes_ = last.file_bytes;
 }
@@ -116,7 +116,7 @@ void PassReader::begin_anew() {
               pass_);
   index_.clear();
   dropped_ = skip_;
-  chunk_ = record_ = bad_records_ = file_bytes_ = 0;
+  chunk_ = record_ = records_read_ = bad_records_ = file_bytes_ = 0;
   blocks_ = new_blocks();
 }
 
@@ -127,15 +127,16 @@ void PassReader::tell_notes() {
 }
 
 void PassReader::count(const RecordBlock& block) {
-  file_bytes_ += block.file_bytes();
   if (block.bad_records > 0) {
     if (bad_blocks_++ < kBadRecordsShownMax) log_warning("left out: {}", block.first_bad_record);
     bad_records_ += block.bad_records;
   }
   if (notes_) notes_->add(block);
   if (notes_ && notes_->is_done()) tell_notes();
-  if (!block.outcome) return;
   const std::uint64_t end = record_ + block.records.size();
+  records_read_ = end;  // before the bytes: another thread then never counts bytes without records
+  file_bytes_ += block.file_bytes();
+  if (!block.outcome) return;
   index_.add(chunk_, {block.chunk_begin, block.chunk_end, record_, end, bad_records_, file_bytes_});
   ++chunk_;
   record_ = end;

@@ -44,6 +44,7 @@ class PassReader {
     }
     finish_cache();
     tell_notes();
+    has_read_all_ = true;
     return shuffler_.drain(leave);
   }
   // Ends the pass early.
@@ -51,7 +52,12 @@ class PassReader {
 
   std::uint64_t bad_records() const { return bad_records_; }
   std::uint64_t records_parsed() const { return records_parsed_; }
+  // Records of the pass that came to the shuffler so far, those before the first batch too, and the
+  // bytes of the files that hold them.
+  std::uint64_t records_read() const { return records_read_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
+  // Whether all records of the pass have come to the shuffler.
+  bool has_read_all() const { return has_read_all_; }
 
  private:
   Shuffler new_shuffler() const;
@@ -81,6 +87,8 @@ class PassReader {
 
   std::atomic<std::uint64_t> bad_records_ = 0;
   std::atomic<std::uint64_t> records_parsed_ = 0;
+  std::atomic<std::uint64_t> records_read_ = 0;
+  std::atomic<bool> has_read_all_ = false;
   std::atomic<std::uint64_t> file_bytes_ = 0;
   std::mutex mutex_;  // guards the pointer, which only the reading thread changes
   bool is_stopped_ = false;

@@ -7,7 +7,7 @@ namespace paddle::trainer {
 BatchFeed::Read BatchFeed::read() {
   Read read{.batch = batches_.next()};
   read.bad_records = batches_.bad_records();
-  read.share_read = batches_.share_read();
+  read.share_given = batches_.share_given();
   return read;
 }
 

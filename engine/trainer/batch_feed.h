@@ -25,7 +25,8 @@ class BatchFeed {
   Result<bool> next();
   const nn::Batch& batch() const { return **now_.batch; }
   std::uint64_t bad_records() const { return now_.bad_records; }  // up to this batch
-  double share_read() const { return now_.share_read; }           // likewise
+  // Share of the pass's records that are in this batch and before it; nothing: not known.
+  std::optional<double> share_given() const { return now_.share_given; }
 
   // Of the batch: collects its rows, pulls them, and computes it while its push begins, which
   // waits for others for so long.
@@ -37,7 +38,7 @@ class BatchFeed {
   struct Read {
     Result<std::optional<nn::Batch>> batch = std::optional<nn::Batch>();
     std::uint64_t bad_records = 0;
-    double share_read = 0;
+    std::optional<double> share_given;
     bool is_prepared = false;
     bool has_rows = false;
   };

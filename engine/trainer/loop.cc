@@ -122,7 +122,8 @@ Status Loop::run_pass(std::uint32_t pass) {
   since_start_ = since_log_ = Score();
   batches_counted_ = batch_;
   busy_ = busy_at_log_ = {};
-  share_read_ = 0;
+  share_trained_.reset();
+  if (batch_ == 0) share_trained_ = 0;
   batch_reported_ = batch_;
   begun_at_ = logged_at_ = std::chrono::steady_clock::now();
   report(pass, wire::ACTIVITY_TRAINING);
@@ -140,12 +141,13 @@ Status Loop::run_pass(std::uint32_t pass) {
     const TimePoint begun = std::chrono::steady_clock::now();
     PADDLE_TRY(const bool has_batch, feed.next());
     bad_records_ = feed.bad_records();
-    share_read_ = feed.share_read();
     if (!has_batch) {
       batches_of_pass_ = batch_;
+      share_trained_ = 1;
       return {};
     }
     PADDLE_TRY_STATUS(train_batch(pass, feed, begun));
+    share_trained_ = feed.share_given();
     report(pass, wire::ACTIVITY_TRAINING);
     // Its own wish reaches a trainer through the servers: all of a round stop after the same batch.
     is_stopped_ = client_.stop_asked();
@@ -194,8 +196,8 @@ Status Loop::train_batch(std::uint32_t pass, BatchFeed& feed, TimePoint begun) {
   return client_.push(score.samples, score.cost, model_.dense(), model_.rows());
 }
 
-double Loop::pass_done() const {
-  if (!batches_of_pass_) return share_read_;
+std::optional<double> Loop::pass_done() const {
+  if (!batches_of_pass_) return share_trained_;
   if (*batches_of_pass_ == 0) return 1;
   return std::min(1.0, static_cast<double>(batch_) / static_cast<double>(*batches_of_pass_));
 }
@@ -212,7 +214,7 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   wire::Progress progress;
   progress.set_pass(pass);
   progress.set_passes(options_.train.passes);
-  progress.set_pass_done(static_cast<float>(pass_done()));
+  progress.set_pass_done(static_cast<float>(pass_done().value_or(std::nan(""))));
   progress.set_batch(batch_);
   progress.set_cost(reading.cost);
   progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
@@ -258,7 +260,8 @@ Status Loop::log_progress(std::uint32_t pass) {
   more.add("current_cost", since_log.cost).add("first_cost", first_cost_);
   more.add("examples_per_second", examples_per_second(since_log.samples, took));
   more.add("examples_per_busy_second", examples_per_second(since_log.samples, busy));
-  more.add("pass_done", pass_done()).add("passes", options_.train.passes);
+  if (const auto done = pass_done()) more.add("pass_done", *done);
+  more.add("passes", options_.train.passes);
   metrics_.write("train", pass, batch_, since_start, more);
   return check_divergence(since_log.cost);
 }

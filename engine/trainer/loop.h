@@ -120,7 +120,8 @@ class Loop {
   Status end_early(std::uint32_t pass);
   void recall_tests();
   void note_best();
-  double pass_done() const;  // 0 to 1
+  // Share of the pass's batches that are trained, 0 to 1; nothing while that is not known.
+  std::optional<double> pass_done() const;
   // Reports at most once a second, and at once when the activity changes and after the first batch.
   void report(std::uint32_t pass, wire::Activity activity);
   // Warns once, or ends the job, when the cost of the latest batches shows that training diverges.
@@ -156,7 +157,7 @@ class Loop {
   TimePoint logged_at_;  // likewise
   Duration busy_{};      // reading and computing, not waiting for others
   Duration busy_at_log_{};
-  double share_read_ = 0;                         // of the data of this pass
+  std::optional<double> share_trained_;           // of the records of this pass, where known
   std::optional<std::uint64_t> batches_of_pass_;  // counted in the one before
 
   wire::Activity activity_ = wire::ACTIVITY_TRAINING;

@@ -92,7 +92,7 @@ Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
   if (!heard->figures.empty()) early_stop_.add({pass, heard->figures});
   if (heard->reason != EndReason::kNone && pass + 1 < options_.train.passes) {
     const std::string why = early_stop_.explain(heard->reason);
-    log_info("training ends with {}: {}", snapshot::pass_name(pass), why);
+    log_info("training ends with pass {} ({}): {}", pass + 1, snapshot::pass_name(pass), why);
     metrics_.write("stop", pass, batch_, model_.read(since_start_), JsonObject().add("why", why));
     options_.train.passes = pass + 1;
     reported_at_ -= std::chrono::seconds(1);  // which makes a report due: of fewer passes

@@ -38,8 +38,9 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
 // One JSON object a line:
 // {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"classification_error":0.93,
 // "current_cost":5.9,"first_cost":7.6,"examples_per_second":5000,"pass_done":0.41,"passes":3,
-// "unix_ms":1700000000000}; each evaluator is a key. pass_done is the share of this pass, 0 to 1;
-// first_cost the mean of the first batch of this run, with which divergence is compared.
+// "unix_ms":1700000000000}; each evaluator is a key. pass_done is the share of this pass that is
+// trained, 0 to 1, where that is known; first_cost the mean of the first batch of this run, with
+// which divergence is compared.
 // Kinds: train (a log point; cost and evaluators since the start of the pass), pass (its end, with
 // the job's totals as "total_samples", "total_cost", "total_<evaluator>"), test, save (with
 // "path"), stop ("why" the job ends before its last pass), and pserver (the state of one port,

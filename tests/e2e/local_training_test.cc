@@ -162,13 +162,16 @@ TEST(LocalTraining, EveryLineOfMetricsTellsThePassesTheFirstCostAndTheTimeSpentW
 TEST(LocalTraining, MetricsTellHowMuchOfThePassIsDone) {
   Job job;
   job.write_ngram(1, 1000);
-  ASSERT_TRUE(job.run_local("job", {"--num_passes=2", "--set=train.log_period=50"}));
+  ASSERT_TRUE(job.run_local("job", {"--num_passes=2", "--set=train.log_period=50",
+                                    "--set=train.shuffle_records=100000"}));
   const auto done = values(job.metrics("job", 0), "train", "pass_done");
   ASSERT_GE(done.size(), 4U);
   EXPECT_EQ(values(job.metrics("job", 0), "train", "passes"), std::vector<double>(done.size(), 2));
   // The second pass knows the number of batches: 6000 examples in batches of 16.
   const auto batches = values(job.metrics("job", 0), "train", "batch");
   EXPECT_NEAR(done.back(), batches.back() / 375, 1e-9);
+  // The first pass has read all records before the first batch, and counts those that it trained.
+  EXPECT_NEAR(done.front(), 50.0 / 375, 1e-9);
 }
 
 TEST(LocalTraining, TwoSyncRunsOfFourTrainersGiveTheSameBits) {

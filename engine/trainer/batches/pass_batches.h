@@ -26,7 +26,8 @@ class PassBatches {
   // Whether next() takes part in a round of all trainers.
   bool asks_others() const { return options_.uneven != config::Uneven::kJoin; }
   std::uint64_t bad_records() const { return bad_records_ + (repeats_ ? 0 : own_->bad_records()); }
-  double share_read() const { return repeats_ ? 1 : own_->share_read(); }
+  // As of data::BatchStream; 1 while it repeats the data.
+  std::optional<double> share_given() const { return repeats_ ? 1 : own_->share_given(); }
 
  private:
   Result<std::optional<nn::Batch>> next_full();

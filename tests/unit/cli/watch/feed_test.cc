@@ -65,6 +65,22 @@ TEST_F(Feed, ShowsOneLineForTheWholeJob) {
   EXPECT_EQ(look(), "pass 2/4  75 %  1,200/s  99 s left  cost 6\n");
 }
 
+TEST_F(Feed, TheTimeLeftOutlivesAKillAndIsNotTakenFromAShareThatIsNotKnown) {
+  report(6, 1, 0.5F);
+  look();
+  report(6, 1, 0.55F);
+  EXPECT_NE(look().find("  9 min left  "), std::string::npos);
+  for (remote::ProcessStatus& status : fake_.node(0).processes) status.progress.reset();
+  look();
+  report(6, 1, 0.F);
+  for (remote::ProcessStatus& status : fake_.node(0).processes) status.progress->pass_done.reset();
+  EXPECT_EQ(look(), "pass 2/4  1,200/s  9 min left  cost 6\n") << "it is back, before a batch";
+  report(6, 1, 0.52F);
+  EXPECT_EQ(look(), "pass 2/4  52 %  1,200/s  9 min left  cost 6\n");
+  report(6, 1, 0.57F);
+  EXPECT_EQ(look(), "pass 2/4  57 %  1,200/s  9 min left  cost 6\n");
+}
+
 TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
   for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
   EXPECT_EQ(look(), "2 trainers running, without metrics so far\n");
@@ -76,7 +92,13 @@ TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
   }
   EXPECT_EQ(look(), "pass 1/2  25 %  20/s  cost 3\n");
   pass_time(100'000);
-  EXPECT_EQ(look(), "pass 1/2  25 %  0/s  cost 3\n") << "an old rate is none";
+  EXPECT_EQ(look(), "pass 1/2  25 %  cost 3\n") << "an old rate is none";
+  for (const char* const path : {"jobs/j/node_0/metrics.jsonl", "jobs/j/node_0/metrics-1.jsonl"}) {
+    fake_.node(0).files[path] += R"({"kind":"pass","pass":1,"batch":9,"cost":2,"unix_ms":1000000})"
+                                 "\n";
+  }
+  pass_time(100'000);
+  EXPECT_EQ(look(), "pass 2/2  100 %  cost 2\n") << "the program ends";
 }
 
 TEST_F(Feed, SaysWhyAJobEndsBeforeItsLastPass) {
@@ -94,7 +116,7 @@ TEST_F(Feed, SaysWhyAJobEndsBeforeItsLastPass) {
   EXPECT_EQ(fake_.out.str(), "");
   write(2, 501'000);
   look();
-  EXPECT_EQ(fake_.out.str(), "training ends with pass 3: auc is\\x0ahigh\n");
+  EXPECT_EQ(fake_.out.str(), "training ends with pass 3 (pass-00002): auc is\\x0ahigh\n");
 }
 
 TEST_F(Feed, SaysOnceWhatTrainer0WarnsOf) {
@@ -286,7 +308,8 @@ TEST_F(Feed, TestsGoToStdoutAndIntoTheSummary) {
       R"({"kind":"test","pass":1,"samples":10,"cost":0.5,"auc":0.75})"
       "\n";
   look();
-  EXPECT_EQ(fake_.out.str(), "pass 2 of 4: held-out cost 0.5, auc 0.75 (10 samples)\n");
+  EXPECT_EQ(fake_.out.str(),
+            "pass 2 of 4 (pass-00001): held-out cost 0.5, auc 0.75 (10 samples)\n");
   ASSERT_TRUE(summary_.last_test);
   EXPECT_EQ(summary_.last_test->evaluators().front().second, 0.75);
   EXPECT_EQ(summary_.passes, 4U);
@@ -302,7 +325,8 @@ TEST_F(Feed, AnotherOneOfTheSameTerminalShowsOnlyWhatIsNew) {
   JobFeed next(fake_.context, session_, summary_);
   next.poll(session_.processes("j"));
   EXPECT_EQ(fake_.out.str(),
-            "pass 1: held-out cost 0.5 (5 samples)\npass 2: held-out cost 0.25 (5 samples)\n");
+            "pass 1 (pass-00000): held-out cost 0.5 (5 samples)\npass 2 (pass-00001): held-out "
+            "cost 0.25 (5 samples)\n");
 }
 
 TEST_F(Feed, ANarrowTerminalLosesTheLastWords) {

@@ -61,10 +61,54 @@ TEST(TimeLeft, IsForetoldFromWhatWasSeen) {
   EXPECT_FALSE(left.left_ms(10));
   left.add(11'000, 2);
   EXPECT_EQ(left.left_ms(10), 80'000);
-  left.add(20'000, 1.5);  // started again
-  EXPECT_FALSE(left.left_ms(10));
-  left.add(40'000, 2.5);
+  left.add(20'000, 1.5);  // started again: its pace is that from before
+  EXPECT_EQ(left.left_ms(10), 85'000);
+  left.add(50'000, 2.5);
   EXPECT_EQ(left.left_ms(10), 150'000);
+}
+
+TEST(TimeLeft, IsNotForetoldFromTheFirstSeconds) {
+  TimeLeft left;
+  for (int second = 0; second < 5; ++second) {
+    left.add(1000 * second, second * 0.01);
+    EXPECT_FALSE(left.left_ms(10)) << second;
+  }
+  left.add(5000, 0.05);
+  EXPECT_EQ(left.left_ms(10), 995'000);
+}
+
+// Of a job of 28 minutes: kills, pauses and tests leave the pace what it was.
+TEST(TimeLeft, ManyRestartsDoNotChangeThePace) {
+  TimeLeft left;
+  std::int64_t now = 0;
+  double position = 0;
+  for (int kill = 0; kill < 20; ++kill) {
+    for (int second = 0; second < 20; ++second) {
+      left.add(now += 1000, position);
+      position += 0.01;
+      if (const auto ms = left.left_ms(10)) EXPECT_NEAR(*ms, (10 - position) * 100'000, 6000);
+    }
+    position -= 0.05;
+    left.interrupt();
+    now += 60'000;  // stopped, and resumed a minute later
+  }
+}
+
+TEST(TimeLeft, CountsTestsAndSnapshotsBetweenPasses) {
+  TimeLeft left;
+  for (int pass = 0; pass < 3; ++pass) {
+    left.add(40'000 * pass, pass);
+    left.add(40'000 * pass + 30'000, pass + 1);
+  }
+  left.add(120'000, 3);
+  EXPECT_EQ(left.left_ms(10), 280'000);
+}
+
+TEST(TimeLeft, FollowsAChangeOfThePace) {
+  TimeLeft left;
+  for (int minute = 0; minute <= 60; ++minute) left.add(60'000 * minute, minute * 0.1);
+  for (int minute = 1; minute <= 120; ++minute) left.add(60'000 * (60 + minute), 6 + minute * 0.01);
+  EXPECT_NEAR(left.left_ms(10).value_or(0) / 60'000.0, 280, 3);
 }
 
 TEST(TimeLeft, IsNotForetoldFromNothing) {

@@ -49,7 +49,7 @@ TEST_F(DatasetTest, EveryRecordGoesToOneTrainerOncePerPass) {
   }
 }
 
-TEST_F(DatasetTest, TheShareReadRisesToAllOfThePassHoweverTheFilesAreKept) {
+TEST_F(DatasetTest, TheShareGivenRisesToAllOfThePassHoweverTheFilesAreKept) {
   write_large_files(2);
   for (const bool through_a_program : {false, true}) {
     if (through_a_program) options_.data.pipe_command = {"cat"};
@@ -59,8 +59,9 @@ TEST_F(DatasetTest, TheShareReadRisesToAllOfThePassHoweverTheFilesAreKept) {
     for (;;) {
       const auto batch = stream->next();
       ASSERT_TRUE(batch) << batch.error().message;
-      EXPECT_GE(stream->share_read(), last);
-      last = stream->share_read();
+      ASSERT_TRUE(stream->share_given());
+      EXPECT_GE(*stream->share_given(), last);
+      last = *stream->share_given();
       was_between = was_between || (last > 0.1 && last < 0.9);
       if (!*batch) break;
     }
@@ -69,20 +70,50 @@ TEST_F(DatasetTest, TheShareReadRisesToAllOfThePassHoweverTheFilesAreKept) {
   }
 }
 
-TEST_F(DatasetTest, TheShareReadOfCompressedFilesCountsTheirOwnBytes) {
+TEST_F(DatasetTest, TheShareGivenOfCompressedFilesCountsTheirOwnBytes) {
   const std::string plain = write_records("plain", 0, 200'000);
   ASSERT_EQ(std::system(("gzip -k " + plain).c_str()), 0);
   options_.share = {{plain + ".gz"}, true};
   const auto stream = open_pass(options_, dictionary_, 0);
   ASSERT_TRUE(stream->next());
-  EXPECT_GT(stream->share_read(), 0.0);
-  EXPECT_LT(stream->share_read(), 0.9);
+  EXPECT_GT(stream->share_given(), 0.0);
+  EXPECT_LT(stream->share_given(), 0.1);
   while (*stream->next()) continue;
-  EXPECT_EQ(stream->share_read(), 1.0);
+  EXPECT_EQ(stream->share_given(), 1.0);
 }
 
-TEST_F(DatasetTest, OfNoFilesNothingIsRead) {
-  EXPECT_EQ(open_pass(options_, dictionary_, 0)->share_read(), 0.0);
+TEST_F(DatasetTest, OfNoFilesNothingIsGiven) {
+  EXPECT_EQ(open_pass(options_, dictionary_, 0)->share_given(), 0.0);
+}
+
+// All records are read before the first batch leaves the shuffle.
+TEST_F(DatasetTest, TheShareGivenIsThatOfTheRecordsWhereTheShuffleHoldsThemAll) {
+  options_.share = {{write_records("a-0", 0, 1000)}, true};
+  options_.batch_size = 50;
+  for (const bool is_cached : {false, true, true}) {
+    for (const std::uint64_t window : {1000U, 1'000'000U}) {
+      options_.shuffle_records = window;
+      if (is_cached && !options_.cache) options_.cache = std::make_shared<RecordCache>(1U << 20U);
+      const auto stream = open_pass(options_, dictionary_, 0);
+      EXPECT_EQ(stream->share_given(), 0.0);
+      for (int batch = 1; batch <= 20; ++batch) {
+        const auto given = stream->next();
+        ASSERT_TRUE(given && *given);
+        // The batches may be taken faster than they are made.
+        if (batch > 1) EXPECT_NEAR(stream->share_given().value_or(-1), batch / 20.0, 1e-9) << batch;
+      }
+    }
+  }
+}
+
+TEST_F(DatasetTest, TheShareGivenWithinAPassIsUnknownBeforeTheFirstBatchAndThenCountsThoseBefore) {
+  options_.share = {{write_records("a-0", 0, 1000)}, true};
+  options_.batch_size = 50;
+  options_.shuffle_records = 1000;
+  const auto stream = open_pass(options_, dictionary_, 0, 10);
+  EXPECT_EQ(stream->share_given(), std::nullopt);
+  ASSERT_TRUE(stream->next());
+  EXPECT_NEAR(stream->share_given().value_or(-1), 0.55, 1e-9);
 }
 
 // Trap 10: a global shuffle conserves the records and can be repeated.
