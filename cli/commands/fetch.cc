@@ -18,7 +18,7 @@ OptionList fetch_options(FetchOptions& options) {
   OptionList list = results_options(options);
   list.push_back({"--pass",
                   "snapshots to fetch: last, best (by held-out cost, or the first evaluator of the "
-                  "tests), all, or N for pass-0000N; default: last",
+                  "tests), all, or a name such as pass-00002; default: last",
                   &options.passes, "PASS"});
   list.push_back(
       {"--logs", "fetch logs and metrics alone", &options.logs, "", 0, UINT32_MAX, {}, {"--pass"}});

@@ -29,7 +29,8 @@ OptionList test_options(TestOptions& options) {
   return {cluster_option(options.target.cluster),
           job_option(options.target),
           job_argument(options.target),
-          {"--pass", "which snapshot of the job: last, best, or N for pass-0000N; default: last",
+          {"--pass",
+           "which snapshot of the job: last, best, or a name such as pass-00002; default: last",
            &options.pass, "PASS"},
           {"--snapshot",
            "a snapshot here, such as output/<job>/pass-00002, instead of one on the nodes",
@@ -108,7 +109,7 @@ Result<OnNode> find_snapshot(Context& context, FoundJob& found, const TestOption
   PADDLE_TRY(const PassChoice choice, parse_pass_choice(options.pass));
   if (choice.kind == PassChoice::Kind::kAll) {
     return Error{Errc::kUsage, "--pass all: one snapshot is tested at a time",
-                 "write last, best, or N for pass-0000N"};
+                 "write last, best, or the name of a snapshot, such as pass-00002"};
   }
   const auto processes = found.session.processes(found.name);
   ResultFiles files;

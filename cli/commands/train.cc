@@ -168,9 +168,8 @@ OptionList train_options(TrainOptions& options) {
         "workspace, options and --set of its last run where this command line has no other",
         &options.resume},
        {"--from",
-        "start with the parameters of a snapshot, passes counted from 0: its folder here, or JOB "
-        "or "
-        "JOB:PASS of this cluster (PASS as of --pass)",
+        "start a new training with the parameters of a snapshot: its folder here, or JOB or "
+        "JOB:PASS of this cluster, such as JOB:pass-00002 or JOB:best",
         &options.from,
         "DIR",
         0,

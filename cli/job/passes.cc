@@ -88,12 +88,18 @@ Result<PassChoice> parse_pass_choice(const std::string& text) {
   if (text == "last") return PassChoice{kLast};
   if (text == "best") return PassChoice{kBest};
   if (text == "all") return PassChoice{kAll};
-  PassChoice choice{kOne};
+  if (const auto name = parse_snapshot_name(text)) return PassChoice{kOne, name->pass};
+  std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, choice.pass);
-  if (error == std::errc() && at == end) return choice;
-  return Error{Errc::kUsage, fmt::format("--pass '{}' is no pass", text),
-               "write last, best, all, or N for pass-0000N"};
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end || number == UINT64_MAX) {
+    return Error{Errc::kUsage, fmt::format("--pass '{}' is no pass", text),
+                 "write last, best, all, or the name of a snapshot, such as pass-00002"};
+  }
+  return Error{Errc::kUsage, fmt::format("--pass {}: a number may mean two passes", text),
+               number == 0 ? "write pass-00000 for pass 1"
+                           : fmt::format("write pass-{:05} for pass {}, or pass-{:05} for pass {}",
+                                         number - 1, number, number, number + 1)};
 }
 
 std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics) {

@@ -43,7 +43,8 @@ struct PassChoice {
   Kind kind = Kind::kLast;
   std::uint64_t pass = 0;  // kOne
 };
-// "last", "best", "all", or N for pass-0000N; "" is kLastAndBest.
+// "last", "best", "all", or the name of a snapshot, "pass-00002"; "" is kLastAndBest. A bare number
+// is refused: passes are counted from 1 on the screen and from 0 in the names of folders.
 Result<PassChoice> parse_pass_choice(const std::string& text);
 
 // The passes from the best to the worst, by the held-out cost of the last test of each or, where

@@ -190,12 +190,12 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
       if (parse_snapshot_name(name)->pass == choice.pass) chosen.insert(name);
     }
     if (!chosen.empty()) return chosen;
-    return Error{Errc::kUsage,
-                 fmt::format("the nodes have no snapshot of pass {} of job {}", choice.pass, job),
-                 names.empty()
-                     ? "they have none of this job at all"
-                     : fmt::format("they have {}; train.snapshots_kept says how many stay",
-                                   fmt::join(names, ", "))};
+    return Error{
+        Errc::kUsage,
+        fmt::format("the nodes have no snapshot of {} of job {}", pass_words(choice.pass, 0), job),
+        names.empty() ? "they have none of this job at all"
+                      : fmt::format("they have {}; train.snapshots_kept says how many stay",
+                                    fmt::join(names, ", "))};
   }
   if (names.empty()) return chosen;
   if (choice.kind != kBest) chosen.insert(names.back());
@@ -206,13 +206,13 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
   if (choice.kind != kBest) return chosen;
   if (best.empty()) {
     return Error{Errc::kUsage, fmt::format("no test tells which pass of job {} is the best", job),
-                 "name a pass: --pass N, or --pass last"};
+                 "name a snapshot, --pass pass-00002, or --pass last"};
   }
   if (!is_best) {
-    context.console.note(fmt::format(
-        "the snapshot of the best pass, {} (pass-{:05d}), is no longer on the nodes; fetching {}, "
-        "the best that is left; train.snapshots_kept says how many stay",
-        by_merit.front() + 1, by_merit.front(), best));
+    context.console.note(
+        fmt::format("the snapshot of the best pass, {}, is no longer on the nodes; fetching {}, "
+                    "the best that is left; train.snapshots_kept says how many stay",
+                    pass_words(by_merit.front(), 0), best));
   }
   return chosen;
 }

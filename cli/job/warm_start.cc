@@ -70,7 +70,7 @@ Result<JobAndPass> split(const std::string& from) {
   return Error{
       Errc::kUsage,
       fmt::format("--from {}: there is no such folder, and no job can have that name", from),
-      "name the folder of a snapshot, or a job: --from word2vec-20260101-120000:2"};
+      "name the folder of a snapshot, or a job: --from word2vec-20260101-120000:pass-00002"};
 }
 
 }  // namespace

@@ -93,10 +93,14 @@ std::optional<MetricsLine> parse_metrics(std::string_view line) {
   return parsed;
 }
 
+std::string pass_words(std::uint64_t pass, std::uint64_t passes) {
+  return fmt::format("pass {}{} (pass-{:05})", pass + 1,
+                     passes > 0 ? fmt::format(" of {}", passes) : "", pass);
+}
+
 std::string describe(const MetricsLine& test, std::uint64_t passes) {
-  std::string text = fmt::format("pass {}", test.pass + 1);
-  if (passes > 0) text += fmt::format(" of {}", passes);
-  text += ": held-out cost " + cost_text(test.cost.value_or(std::nan("")));
+  std::string text = pass_words(test.pass, passes) + ": held-out cost " +
+                     cost_text(test.cost.value_or(std::nan("")));
   for (const auto& [name, value] : test.evaluators()) {
     text += fmt::format(", {} {:.5g}", name, value);
   }

@@ -28,8 +28,10 @@ struct MetricsLine {
 // Nothing for text that is no such line.
 std::optional<MetricsLine> parse_metrics(std::string_view line);
 
-// Of a test: "pass 2 of 10: held-out cost 5, perplexity 148.41 (10 samples)". Passes are counted
-// from 1 where people read, and from 0 in files. passes: 0 when not known.
+// "pass 2 of 10 (pass-00001)", or "pass 2 (pass-00001)" with `passes` 0, which are not known. The
+// pass counts from 0; people read numbers from 1, beside the name of its snapshot.
+std::string pass_words(std::uint64_t pass, std::uint64_t passes);
+// A test: "pass 2 of 10 (pass-00001): held-out cost 5, perplexity 148.41 (10 samples)".
 std::string describe(const MetricsLine& test, std::uint64_t passes = 0);
 
 // "jobs/j/node_0/train-1.log" -> "jobs/j/node_0/metrics-1.jsonl"; of "server-1.log"

@@ -63,7 +63,7 @@ Option job_argument(JobTarget& target) {
 Option passes_option(ResultsOptions& options) {
   return {"--pass",
           "snapshots to fetch: last, best (by held-out cost, or the first evaluator of the tests), "
-          "all, or N for pass-0000N; default: the last, and the best if it is kept",
+          "all, or a name such as pass-00002; default: the last, and the best if it is kept",
           &options.passes, "PASS"};
 }
 

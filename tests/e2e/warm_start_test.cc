@@ -52,15 +52,15 @@ class WarmStart : public testing::Test {
 
 TEST_F(WarmStart, AFolderOrAJobOfTheClusterGivesTheParameters) {
   int number = 0;
-  for (const char* from : {"output/old/pass-00002", "old", "old:2"}) {
+  for (const char* from : {"output/old/pass-00002", "old", "old:pass-00002"}) {
     const Outcome same = train(fmt::format("new-{}", number++),
                                {"--from", from, "--set", "train.passes=1", "--set", kNoLearning});
     ASSERT_EQ(same.code, 0) << same.output;
     EXPECT_EQ(held_out_costs(same.output), std::vector<double>{costs_[2]}) << same.output;
-    EXPECT_TRUE(same.says("pass 1 of 1: held-out")) << "passes start at 0";
+    EXPECT_TRUE(same.says("pass 1 of 1 (pass-00000): held-out")) << "passes start at 0";
   }
-  const Outcome before =
-      train("before", {"--from", "old:1", "--set", "train.passes=1", "--set", kNoLearning});
+  const Outcome before = train(
+      "before", {"--from", "old:pass-00001", "--set", "train.passes=1", "--set", kNoLearning});
   EXPECT_EQ(held_out_costs(before.output), std::vector<double>{costs_[1]}) << before.output;
 }
 
@@ -79,7 +79,7 @@ TEST_F(WarmStart, ARestartBeforeTheFirstSnapshotStartsThereAgainAndAResumeGoesOn
       command("new", {"--from", "old", "--restarts", "2", "--set", "train.passes=1000000", "--set",
                       "train.saving_period=0", "--set", "train.batch_size=1", "--set",
                       "train.snapshot_seconds=0"}));
-  ASSERT_TRUE(job.prints("pass 1 of 1000000: held-out cost ")) << job.output();
+  ASSERT_TRUE(job.prints("pass 1 of 1000000 (pass-00000): held-out cost ")) << job.output();
   const int pserver = cluster.find_engine("--pserver_id=0");  // a trainer would come back alone
   ASSERT_GT(pserver, 0);
   ASSERT_EQ(::kill(pserver, SIGKILL), 0);

@@ -112,8 +112,9 @@ TEST_F(TestCommand, TheEnginesErrorIsItsOwn) {
 }
 
 TEST_F(TestCommand, ASnapshotThatIsNotThereIsNamed) {
-  EXPECT_EQ(run({"test", "--pass", "7"}), 2);
-  EXPECT_TRUE(err_has("the nodes have no snapshot of pass 7 of job job1")) << err_.str();
+  EXPECT_EQ(run({"test", "--pass", "pass-00007"}), 2);
+  EXPECT_TRUE(err_has("the nodes have no snapshot of pass 8 (pass-00007) of job job1"))
+      << err_.str();
   EXPECT_EQ(run({"test", "--pass", "all"}), 2);
   EXPECT_TRUE(err_has("one snapshot is tested at a time")) << err_.str();
   nodes_[0].files.erase("jobs/job1/output/pass-00000/MANIFEST");

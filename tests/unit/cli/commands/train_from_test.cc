@@ -24,7 +24,7 @@ TEST_F(CommandsTest, TrainFromASnapshotPushesItToTrainer0AlongWithItsBase) {
   EXPECT_EQ(starts_from(0, "trainer-0"), "{root}/jobs/job1/from/pass-00004");
   EXPECT_EQ(starts_from(1, "trainer-1"), "");
   // A snapshot of a job is used where it lies, or fetched and pushed.
-  ASSERT_EQ(run({"train", "--name", "job2", "--from", "job1:0", "w"}), 0) << err_.str();
+  ASSERT_EQ(run({"train", "--name", "job2", "--from", "job1:pass-00000", "w"}), 0) << err_.str();
   EXPECT_EQ(starts_from(0, "trainer-0"), "{root}/jobs/job1/output/pass-00000");
   nodes_[1].files["jobs/moved/output/pass-00007/MANIFEST"] = "m";
   ASSERT_EQ(run({"train", "--name", "job3", "--from", "moved", "w"}), 0) << err_.str();
@@ -44,11 +44,12 @@ TEST_F(CommandsTest, TrainFromNoSnapshotSaysWhichThereAre) {
   refuses("output/job1", "--from output/job1 is no snapshot: it has no file MANIFEST",
           "there are pass-00000 in it: --from output/job1/pass-00000");
   refuses("w", "--from w is no snapshot", "name the folder of a pass");
-  refuses("job1:7", "the nodes have no snapshot of pass 7 of job job1", "they have pass-00000");
-  refuses("job1:x", "--pass 'x' is no pass", "all, or N for pass-0000N");
+  refuses("job1:pass-00007", "the nodes have no snapshot of pass 8 (pass-00007) of job job1",
+          "they have pass-00000");
+  refuses("job1:x", "--pass 'x' is no pass", "all, or the name of a snapshot");
   refuses("job7", "no snapshot of a job 'job7' is on the nodes", "paddlectl jobs lists the jobs");
   refuses("../else/pass-00001", "there is no such folder, and no job can have that name",
-          "--from word2vec-20260101-120000:2");
+          "--from word2vec-20260101-120000:pass-00002");
   write("output/gone/pass-00002/MANIFEST", "m");
   refuses("gone", "no snapshot of a job 'gone'", "--from output/gone/pass-00002");
   write("delta/pass-00002/MANIFEST", "s\nbase crc32c=01 name=pass-00001\n");

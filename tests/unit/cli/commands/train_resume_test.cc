@@ -80,7 +80,7 @@ TEST_F(CommandsTest, AResumedJobGetsItsSnapshotBackFromHere) {
 TEST_F(CommandsTest, AResumedJobShowsOnlyTheTestsToCome) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0) << err_.str();
-  ASSERT_TRUE(out_has("pass 1: held-out"));
+  ASSERT_TRUE(out_has("pass 1 (pass-00000): held-out"));
   nodes_[0].on_start = [this](FakeNode& fake, ProcessStatus& status) {
     std::string& metrics = fake.files["jobs/job1/node_0/metrics.jsonl"];
     const std::string before = metrics;
@@ -90,8 +90,8 @@ TEST_F(CommandsTest, AResumedJobShowsOnlyTheTestsToCome) {
       metrics += "{\"kind\":\"test\",\"pass\":1,\"samples\":1,\"cost\":0.25}\n";
   };
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
-  EXPECT_FALSE(out_has("pass 1: ")) << out_.str();
-  EXPECT_TRUE(out_has("pass 2: held-out cost 0.25")) << out_.str();
+  EXPECT_FALSE(out_has("pass 1 (pass-00000): ")) << out_.str();
+  EXPECT_TRUE(out_has("pass 2 (pass-00001): held-out cost 0.25")) << out_.str();
   EXPECT_TRUE(err_has("continuing after pass 1\n")) << err_.str();
 }
 

@@ -30,7 +30,7 @@ TEST_F(CommandsTest, PlanAsksTheEngineAndStartsNothing) {
 TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0) << err_.str();
-  EXPECT_TRUE(out_has("pass 1: held-out cost 0.5, perplexity 1.65"));
+  EXPECT_TRUE(out_has("pass 1 (pass-00000): held-out cost 0.5, perplexity 1.65"));
   EXPECT_EQ(*read_file(folder_ + "/output/job1/pass-00000/MANIFEST"), "m");
   EXPECT_TRUE(fs::exists(folder_ + "/output/job1/node_1/server.log"));
   for (FakeNode& node : nodes_) {
@@ -95,14 +95,14 @@ TEST_F(CommandsTest, AttachShowsTheLastTestsOfThePastAndAllThatCome) {
 
 TEST_F(CommandsTest, AJobThatTrainedEndsWellWhateverPassWasAskedFor) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
-  EXPECT_EQ(run({"train", "--pass", "3", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(run({"train", "--pass", "pass-00003", "--name", "job1", "w"}), 0) << err_.str();
   EXPECT_TRUE(
-      err_has("warning: the nodes have no snapshot of pass 3 of job job1; they have "
+      err_has("warning: the nodes have no snapshot of pass 4 (pass-00003) of job job1; they have "
               "pass-00000; train.snapshots_kept says how many stay; fetching the last\n"))
       << err_.str();
   EXPECT_TRUE(fs::exists(folder_ + "/output/job1/pass-00000/MANIFEST"));
   trainer_exit_ = 6;
-  EXPECT_EQ(run({"train", "--pass", "3", "--name", "job2", "w"}), 6) << err_.str();
+  EXPECT_EQ(run({"train", "--pass", "pass-00003", "--name", "job2", "w"}), 6) << err_.str();
   EXPECT_TRUE(fs::exists(folder_ + "/output/job2/node_0/server.log"));
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -172,8 +173,8 @@ class FetchPasses : public testing::Test {
 TEST_F(FetchPasses, BringsThePassesAskedFor) {
   EXPECT_EQ(brought("last"), "2 ");
   EXPECT_EQ(brought("all"), "0 1 1-000007 2 ");
-  EXPECT_EQ(brought("1"), "1 1-000007 ");
-  EXPECT_EQ(brought("7"), "the nodes have no snapshot of pass 7 of job j");
+  EXPECT_EQ(brought("pass-00001"), "1 1-000007 ");
+  EXPECT_EQ(brought("pass-00007"), "the nodes have no snapshot of pass 8 (pass-00007) of job j");
   EXPECT_EQ(brought("best"), "no test tells which pass of job j is the best");
   const auto stats = fetch("last");
   ASSERT_TRUE(stats);
@@ -407,19 +408,19 @@ TEST_F(FetchPasses, WithoutRoomNothingIsFetched) {
     fake_.node(1).told_sizes["jobs/j/output/" + std::string(file)] = (1ULL << 63U) + 5;
   EXPECT_FALSE(fetch("last")) << "their sum does not wrap around";
   EXPECT_FALSE(fs::exists(folder_ / "j/pass-00002/w"));
-  ASSERT_TRUE(fetch("1"));
+  ASSERT_TRUE(fetch("pass-00001"));
   EXPECT_TRUE(said("fetching 4 files, ")) << fake_.err.str();
 }
 
 TEST_F(FetchPasses, AFetchOfAnEndedJobIsRecordedOnItsNode) {
   ASSERT_TRUE(fetch("last"));
-  ASSERT_TRUE(fetch("0"));
+  ASSERT_TRUE(fetch("pass-00000"));
   EXPECT_EQ(fake_.node(1).files["jobs/j/fetched"],
             "7\n34 pass-00000/MANIFEST\n10 pass-00000/w\n"
             "34 pass-00002/MANIFEST\n10 pass-00002/w\n");
   EXPECT_FALSE(fake_.node(0).files.contains("jobs/j/fetched")) << "it had nothing to give";
   fake_.node(1).processes[0].state = remote::ProcessState::kRunning;
-  ASSERT_TRUE(fetch("1"));
+  ASSERT_TRUE(fetch("pass-00001"));
   EXPECT_EQ(fake_.node(1).files["jobs/j/fetched"].find("pass-00001"), std::string::npos)
       << "its files may still change";
 }
@@ -458,6 +459,22 @@ TEST(SnapshotName, IsOrderedByProgressAndStrict) {
     EXPECT_FALSE(parse_snapshot_name(name)) << name;
   for (const char* text : {"first", "-1", "1x", "99999999999999999999"})
     EXPECT_FALSE(parse_pass_choice(text)) << text;
+}
+
+TEST(PassChoice, IsANameAndNoNumberWhichMayMeanTwoPasses) {
+  EXPECT_EQ(parse_pass_choice("pass-00002")->pass, 2U);
+  EXPECT_EQ(parse_pass_choice("pass-00002-000040")->pass, 2U);
+  const std::map<std::string, std::string> hints{
+      {"0", "write pass-00000 for pass 1"},
+      {"2", "write pass-00001 for pass 2, or pass-00002 for pass 3"},
+      {"00002", "write pass-00001 for pass 2, or pass-00002 for pass 3"},
+      {"100000", "write pass-99999 for pass 100000, or pass-100000 for pass 100001"}};
+  for (const auto& [number, hint] : hints) {
+    const auto refused = parse_pass_choice(number);
+    ASSERT_FALSE(refused) << number;
+    EXPECT_EQ(refused.error().message, "--pass " + number + ": a number may mean two passes");
+    EXPECT_EQ(refused.error().hint, hint);
+  }
 }
 
 TEST(ShownPath, IsRelativeBelowTheCurrentDirectoryExceptInJson) {

@@ -15,8 +15,9 @@ TEST(Metrics, ReadsWhatTheTrainerWrites) {
                                   R"("classification_error":0.25,"perplexity":148.41})");
   ASSERT_TRUE(test);
   EXPECT_EQ(describe(*test),
-            "pass 1: held-out cost 5, classification_error 0.25, perplexity 148.41 (10 samples)");
-  EXPECT_TRUE(describe(*test, 3).starts_with("pass 1 of 3: held-out cost 5, "));
+            "pass 1 (pass-00000): held-out cost 5, classification_error 0.25, perplexity 148.41 "
+            "(10 samples)");
+  EXPECT_TRUE(describe(*test, 3).starts_with("pass 1 of 3 (pass-00000): held-out cost 5, "));
   const auto diverged = parse_metrics(R"({"kind":"train","pass":1,"batch":7,"cost":null})");
   ASSERT_TRUE(diverged) << "a cost that is no number is news, not noise";
   EXPECT_FALSE(diverged->cost);

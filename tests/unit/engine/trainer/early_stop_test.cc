@@ -102,7 +102,7 @@ TEST(EarlyStop, SaysWhy) {
   stop.add(test(4, 0, 0.8125));
   stop.add(test(5, 0, 0.75));
   EXPECT_EQ(stop.explain(EndReason::kWorse),
-            "auc was worse than 0.8125, that of pass-00004, in 2 passes in a row "
+            "auc was worse than 0.8125, that of pass 5 (pass-00004), in 2 passes in a row "
             "(train.stop_after_worse)");
   EXPECT_EQ(stop.explain(EndReason::kReached), "train.stop_when = 'auc >= 0.9' is fulfilled");
 }

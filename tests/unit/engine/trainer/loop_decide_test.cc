@@ -68,10 +68,10 @@ TEST_F(LoopDecide, EndsAfterWorsePassesAndKeepsTheBest) {
   EXPECT_EQ(kept(), (std::vector<std::string>{"pass-00001", "pass-00003"}));
   EXPECT_EQ(best(), "pass-00001\n");
   EXPECT_EQ(tests(), "0 1 2 3");
-  EXPECT_NE(
-      log.find("training ends with pass-00003: rmse was worse than 0, that of pass-00001, in 2 "
-               "passes in a row (train.stop_after_worse)"),
-      std::string::npos)
+  EXPECT_NE(log.find("training ends with pass 4 (pass-00003): rmse was worse than 0, that of pass "
+                     "2 (pass-00001), in 2 "
+                     "passes in a row (train.stop_after_worse)"),
+            std::string::npos)
       << log;
 }
 
@@ -130,7 +130,8 @@ TEST_F(LoopDecide, OthersEndWhenTheyHearIt) {
   tell(EndReason::kWorse, 0.25);
   const std::string log = log_of_run();
   EXPECT_EQ(client_.calls, "end meet meet ");
-  EXPECT_NE(log.find("training ends with pass-00000: rmse was worse"), std::string::npos) << log;
+  EXPECT_NE(log.find("training ends with pass 1 (pass-00000): rmse was worse"), std::string::npos)
+      << log;
   EXPECT_TRUE(kept().empty());
   EXPECT_FALSE(std::filesystem::exists(options_.save_dir + "/TESTS"));
 }
