@@ -161,6 +161,16 @@ Cell number_cell(double value, int digits) {
   return {fmt::format("{:.{}f}", value, digits), Json::fixed(value, digits)};
 }
 
+std::string grouped(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
 std::string cost_text(double cost) {
   return fmt::format("{:.6g}", cost);
 }

@@ -26,6 +26,7 @@ Cell text_cell(std::string text);
 Cell number_cell(std::uint64_t value);
 Cell number_cell(double value, int digits);  // after the point
 std::string cost_text(double cost);          // six significant digits
+std::string grouped(std::uint64_t number);   // "1,234,567"
 Cell cost_cell(double cost);                 // likewise
 Cell bytes_cell(std::uint64_t bytes);        // as human_bytes has it
 Cell empty_cell();

@@ -1,7 +1,9 @@
 #include "cli/job/check.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include <fmt/format.h>
@@ -33,6 +35,106 @@ Status check_shares(const Workspace& workspace, const std::string& pattern) {
       fmt::format("{}, but {} of {} trainers {} none of them", matched, idle, shares.size(),
                   idle == 1 ? "gets" : "get"),
       fmt::format("a file goes to trainer number mod {}: number them 0, 1, 2, ...", shares.size())};
+}
+
+constexpr std::uint64_t kCountedBytesMax = 256U << 20U;  // of files whose lines are counted
+constexpr double kLikeShares = 1.1;                      // a difference that nobody notices
+
+// What a trainer reads in a pass.
+struct ShareSize {
+  std::uint64_t bytes = 0;
+  std::uint64_t examples = 0;
+};
+
+// Whether a line of the files is an example.
+bool has_example_a_line(const config::DataConfig& data, const Workspace& workspace) {
+  constexpr auto kFormats =
+      std::to_array<std::string_view>({"bow", "multislot", "libsvm", "csv", "jsonl", "criteo"});
+  if (std::ranges::find(kFormats, data.format) == kFormats.end() || !data.pipe_command.empty())
+    return false;
+  for (const auto& files : workspace.trainer_data) {
+    for (const std::string& file : files) {
+      if (file.back() < '0' || file.back() > '9') return false;  // train.txt-00000.gz
+    }
+  }
+  return true;
+}
+
+std::uint64_t lines_in(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::uint64_t lines = 0;
+  std::vector<char> buffer(1U << 18U);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), file.gcount() > 0)
+    lines += static_cast<std::uint64_t>(
+        std::count(buffer.begin(), buffer.begin() + file.gcount(), '\n'));
+  return lines;
+}
+
+std::vector<ShareSize> share_sizes(const config::DataConfig& data, const Workspace& workspace) {
+  std::vector<ShareSize> shares;
+  std::uint64_t all = 0;
+  for (const auto& files : workspace.trainer_data) {
+    ShareSize& share = shares.emplace_back();
+    std::error_code ignored;
+    for (const std::string& file : files) {
+      const auto bytes = std::filesystem::file_size(workspace.path + "/" + file, ignored);
+      if (!ignored) share.bytes += bytes;
+    }
+    all += share.bytes;
+  }
+  if (all > kCountedBytesMax || !has_example_a_line(data, workspace)) return shares;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    for (const std::string& file : workspace.trainer_data[i]) {
+      const std::uint64_t lines = lines_in(workspace.path + "/" + file);
+      shares[i].examples += lines - (data.has_header && lines > 0 ? 1 : 0);
+    }
+  }
+  return shares;
+}
+
+// Says that numbered files give some trainers more than others: these have the last batches of each
+// pass to themselves, and the job takes as long as they do.
+void note_unlike_shares(Context& context, const config::JobConfig& job,
+                        const Workspace& workspace) {
+  const std::size_t trainers = workspace.trainer_data.size();
+  if (trainers < 2 || !workspace.command.empty() || workspace.mounted || workspace.records_split)
+    return;
+  const std::vector<ShareSize> shares = share_sizes(job.data, workspace);
+  const bool counts =
+      std::ranges::any_of(shares, [](const ShareSize& share) { return share.examples > 0; });
+  const auto size = counts ? &ShareSize::examples : &ShareSize::bytes;
+  const auto [least, most] = std::ranges::minmax_element(shares, {}, size);
+  if (static_cast<double>((*most).*size) <= kLikeShares * static_cast<double>((*least).*size))
+    return;
+  std::size_t files = 0;
+  for (const auto& share : workspace.trainer_data) files += share.size();
+  const std::size_t fewer = files / trainers * trainers;
+  const std::string even =
+      fewer == files ? fmt::format("{} files of like size divide evenly", files)
+                     : fmt::format("{} or {} files divide evenly", fewer, fewer + trainers);
+  context.console.note(fmt::format(
+      "trainer-{} reads {}, trainer-{} {}: {}", most - shares.begin(),
+      counts ? grouped(most->examples) + " examples" : human_bytes(most->bytes),
+      least - shares.begin(), counts ? grouped(least->examples) : human_bytes(least->bytes), even));
+}
+
+// Says of how many examples an update is made where all trainers' batches make one together.
+void note_size_of_update(Context& context, const config::JobConfig& job, std::size_t trainers) {
+  const bool is_sum = job.dense_strategy == wire::STRATEGY_SYNC || job.is_collective();
+  if (trainers < 2 || !job.command.empty() || !is_sum) return;
+  const std::uint32_t total = job.train.batch_size_total;
+  const std::uint32_t each = job.train.batch_size;
+  if (total == 0) {
+    context.console.note(
+        fmt::format("one update is made of {} x {} examples; train.batch_size_total = {} makes it "
+                    "the same for any number of trainers",
+                    trainers, each, each));
+  } else if (total % trainers != 0) {
+    context.console.note(
+        fmt::format("one update is made of {} examples: {} of each trainer, one "
+                    "more of the first {}",
+                    total, total / trainers, total % trainers));
+  }
 }
 
 // Whether trainers on GPUs keep dense parameters there, and add gradients up by NCCL.
@@ -119,6 +221,12 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
     }
   }
   PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
+  const std::size_t trainers = placement.trainers.size();
+  if (const auto batch = config->train.batch_size_of(0, static_cast<std::uint32_t>(trainers));
+      !batch)
+    return batch.error();
+  note_size_of_update(context, *config, trainers);
+  note_unlike_shares(context, *config, *workspace);
   return workspace;
 }
 

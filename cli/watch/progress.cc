@@ -138,13 +138,7 @@ std::string share_text(double share) {
 
 std::string rate_text(double per_second) {
   if (!(per_second < 1e15)) return "0/s";
-  const std::string digits = fmt::format("{:.0f}", std::max(0.0, per_second));
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text + "/s";
+  return grouped(static_cast<std::uint64_t>(std::max(0.0, per_second) + 0.5)) + "/s";
 }
 
 std::string saved_text(std::optional<std::uint64_t> pass) {

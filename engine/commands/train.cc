@@ -192,7 +192,9 @@ Status train(trainer::TrainOptions options) {
   take_early_signals(take_mark("PADDLECTL_STOP_ASKED"));
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
-  PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
+  PADDLE_TRY(config::JobConfig job, config::read_job(options.config, options.overrides));
+  PADDLE_TRY(job.train.batch_size,
+             job.train.batch_size_of(options.trainer_id, options.num_gradient_servers));
   trainer::leave_out_unused(job, options);
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;

@@ -80,9 +80,15 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
 
 }  // namespace
 
+Result<TomlTable> open_job(const std::string& path, const std::vector<std::string>& overrides) {
+  PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
+  root.table("train").prefer_override("batch_size", "batch_size_total");
+  return root;
+}
+
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides,
                            const std::map<std::string, std::string>& files) {
-  PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
+  PADDLE_TRY(TomlTable root, open_job(path, overrides));
   if (!files.empty()) {
     for_job_files(root, [&](TomlTable& table, const char* key) {
       const auto found = files.find(table.string(key));

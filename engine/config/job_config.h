@@ -76,7 +76,11 @@ enum class TrainDevice { kAuto, kCpu, kGpu };
 
 struct TrainConfig {
   std::uint32_t passes = 1;
-  std::uint32_t batch_size = 32;    // per trainer
+  std::uint32_t batch_size = 32;       // of each trainer
+  std::uint32_t batch_size_total = 0;  // of all trainers together; 0: batch_size says it of each
+  // The examples of a batch of this trainer: batch_size, or its part of batch_size_total, of which
+  // the first trainers have one more where it does not divide evenly. kUsage: it has none.
+  Result<std::uint32_t> batch_size_of(std::uint32_t trainer, std::uint32_t trainers) const;
   std::uint32_t trainer_count = 1;  // threads inside one trainer
   bool bfloat16 = false;            // matrix products in bfloat16
   TrainDevice device = TrainDevice::kAuto;

@@ -25,7 +25,7 @@ std::string name_of(const std::string& path, const std::string& stem, std::vecto
 
 Result<JobDescription> describe_job(const std::string& path,
                                     const std::vector<std::string>& overrides) {
-  PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
+  PADDLE_TRY(TomlTable root, open_job(path, overrides));
   JobDescription description;
   for_job_files(root, [&](TomlTable& table, const char* key) {
     const std::string file = in_folder(folder_of(path), table.string(key));

@@ -25,6 +25,10 @@ std::optional<float> read_optional_float(TomlTable& table, std::string_view key,
 // Adds a mistake unless the key is there: "<where> has no '<key>'".
 void require(TomlTable& table, std::string_view key, std::string_view where);
 
+// The job.toml at `path` with the overrides over it; where one of these takes the place of another
+// key, without that one.
+Result<TomlTable> open_job(const std::string& path, const std::vector<std::string>& overrides);
+
 // The list of a program and its arguments; empty when absent.
 std::vector<std::string> read_program(TomlTable table, std::string_view key);
 

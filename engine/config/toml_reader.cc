@@ -243,6 +243,14 @@ void TomlTable::replace(std::string_view key, std::string_view value) {
   document_->open[index_].table->insert_or_assign(key, value);
 }
 
+void TomlTable::prefer_override(std::string_view key, std::string_view other) {
+  if (!has(key) || !has(other)) return;
+  const bool is_set = location(key).starts_with("--set ");
+  const bool is_other_set = location(other).starts_with("--set ");
+  if (is_set == is_other_set) return;  // a mistake of whoever wrote both
+  document_->open[index_].table->erase(is_set ? other : key);
+}
+
 Status TomlTable::finish() {
   document_->add_unknown_keys();
   return document_->verdict();

@@ -70,6 +70,10 @@ class TomlTable {
   // Another text in place of the value at the key, or a key more.
   void replace(std::string_view key, std::string_view value);
 
+  // Of two keys that exclude each other the file's own gives way where the other is an override:
+  // --set train.batch_size=64 over a file with batch_size_total. No lookup of either.
+  void prefer_override(std::string_view key, std::string_view other);
+
   // Adds a mistake of the caller's own at the key's value, or at the table when the key is absent.
   // The key counts as looked up.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");

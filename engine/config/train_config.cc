@@ -12,6 +12,8 @@ constexpr std::array<std::string_view, 3> kDevices{"auto", "cpu", "gpu"};
 constexpr std::array<std::string_view, 2> kOnDivergence{"warn", "stop"};
 constexpr std::array<std::string_view, 2> kOnNotFinite{"stop", "skip"};
 
+constexpr std::int64_t kBatchMax = 1 << 20;
+
 // Refuses a key of what only tests of the network can decide.
 void check_tested(TomlTable& table, std::string_view key, const JobConfig& job) {
   if (!table.has(key)) return;
@@ -59,10 +61,29 @@ void read_end(TomlTable& table, const JobConfig& job, TrainConfig& train) {
 
 }  // namespace
 
+Result<std::uint32_t> TrainConfig::batch_size_of(std::uint32_t trainer,
+                                                 std::uint32_t trainers) const {
+  if (batch_size_total == 0) return batch_size;
+  if (batch_size_total >= trainers) {
+    return batch_size_total / trainers + (trainer < batch_size_total % trainers ? 1 : 0);
+  }
+  return Error{Errc::kUsage,
+               fmt::format("train.batch_size_total = {} is less than one example for each of {} "
+                           "trainers",
+                           batch_size_total, trainers),
+               fmt::format("use {} trainers or fewer, or raise it", batch_size_total)};
+}
+
 TrainConfig read_train(TomlTable table, const JobConfig& job) {
   TrainConfig train;
   train.passes = read_count(table, "passes", train.passes);
-  train.batch_size = read_count(table, "batch_size", train.batch_size, 1, 1 << 20);
+  train.batch_size = read_count(table, "batch_size", train.batch_size, 1, kBatchMax);
+  train.batch_size_total = read_count(table, "batch_size_total", 0, 1, kBatchMax);
+  if (table.has("batch_size") && table.has("batch_size_total")) {
+    table.fail("batch_size_total",
+               "'batch_size_total' is of all trainers together and 'batch_size' of each",
+               "leave one of them out");
+  }
   train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);
   train.bfloat16 = table.choice("compute", kComputes[0], kComputes) == kComputes[1];
   const std::string device = table.choice("device", kDevices[0], kDevices);

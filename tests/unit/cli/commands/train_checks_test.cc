@@ -79,6 +79,40 @@ TEST_F(CommandsTest, FewerDataFilesThanTrainersAreRefusedBeforeThePush) {
   EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 0) << err_.str();
 }
 
+TEST_F(CommandsTest, UnlikeSharesAndTheSizeOfAnUpdateAreSaidBeforeTheStart) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(train(), 0) << err_.str();
+  EXPECT_TRUE(err_has("one update is made of 2 x 32 examples; train.batch_size_total = 32 makes "))
+      << err_.str();
+  EXPECT_FALSE(err_has("divide evenly")) << "a line each, though not as long: " << err_.str();
+  std::string lines;
+  for (int i = 0; i < 1500; ++i) lines += "1\ta b\n";
+  write("w/data/train-00000", lines);
+  for (const char* file : {"w/data/train-00001", "w/data/train-00002"})
+    write(file, lines.substr(0, lines.size() / 2));
+  EXPECT_EQ(run({"train", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("trainer-0 reads 2,250 examples, trainer-1 750: 2 or 4 files divide evenly"))
+      << err_.str();
+  fs::rename(folder_ + "/w/data/train-00002", folder_ + "/w/data/rest");
+  EXPECT_EQ(run({"train", "w"}), 0) << err_.str();
+  EXPECT_TRUE(
+      err_has("trainer-0 reads 1,500 examples, trainer-1 750: 2 files of like size divide evenly"))
+      << err_.str();
+}
+
+TEST_F(CommandsTest, ABatchOfAllTrainersIsDividedAmongThem) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--set", "train.batch_size_total=64", "w"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("one update is made of")) << err_.str();
+  EXPECT_EQ(run({"train", "--set", "train.batch_size_total=65", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("one update is made of 65 examples: 32 of each trainer, one more of the "))
+      << err_.str();
+  EXPECT_EQ(run({"train", "--set", "train.batch_size_total=1", "w"}), 2);
+  EXPECT_TRUE(err_has("is less than one example for each of 2 trainers")) << err_.str();
+  EXPECT_EQ(run({"train", "--trainers", "1", "w"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("one update is made of")) << err_.str();
+}
+
 TEST_F(CommandsTest, ResultsThatCouldNotBeWrittenAreNamedBeforeTheTraining) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--output", "c.toml", "w"}), 7);

@@ -34,6 +34,44 @@ class TrainConfigTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
+TEST_F(TrainConfigTest, ABatchOfEachTrainerIsItsPartOfThatOfAll) {
+  const auto each = read("batch_size = 64\n");
+  ASSERT_TRUE(each) << each.error().message;
+  EXPECT_EQ(*each->train.batch_size_of(2, 3), 64U);
+  const auto total = read("batch_size_total = 256\n");
+  ASSERT_TRUE(total) << total.error().message;
+  for (const std::uint32_t trainers : {1U, 2U, 3U, 7U, 256U}) {
+    std::uint32_t sum = 0;
+    for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
+      const auto size = total->train.batch_size_of(trainer, trainers);
+      ASSERT_TRUE(size);
+      EXPECT_GE(*size, 256 / trainers);
+      EXPECT_LE(*size, 256 / trainers + 1);
+      sum += *size;
+    }
+    EXPECT_EQ(sum, 256U) << trainers;
+  }
+  const auto none = total->train.batch_size_of(0, 257);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Errc::kUsage);
+  EXPECT_EQ(none.error().message,
+            "train.batch_size_total = 256 is less than one example for each of 257 trainers");
+}
+
+TEST_F(TrainConfigTest, TheTwoSizesOfABatchExcludeEachOtherUnlessAnOverrideChooses) {
+  EXPECT_EQ(mistake("batch_size = 64\nbatch_size_total = 256\n"),
+            "job.toml:25:20: 'batch_size_total' is of all trainers together and 'batch_size' of "
+            "each, then leave one of them out");
+  const auto size = [&](const std::string& keys, const std::string& set) {
+    const auto job = read(keys, kTest, {set});
+    return job ? *job->train.batch_size_of(0, 2) : 0;
+  };
+  EXPECT_EQ(size("batch_size_total = 256\n", "train.batch_size=64"), 64U);
+  EXPECT_EQ(size("batch_size = 64\n", "train.batch_size_total=256"), 128U);
+  EXPECT_EQ(size("batch_size_total = 256\n", "train.batch_size_total=100"), 50U);
+  EXPECT_FALSE(read("", kTest, {"train.batch_size=1", "train.batch_size_total=2"}));
+}
+
 TEST_F(TrainConfigTest, AJobGoesOnToItsLastPassUnlessItSaysMore) {
   const auto job = read("");
   ASSERT_TRUE(job) << job.error().message;
