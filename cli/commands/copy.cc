@@ -132,20 +132,19 @@ Status run_put(Context& context, const CopyOptions& options) {
   const std::string staging = staging_folder(context);
   PADDLE_TRY(const auto items, items_of(options, staging));
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
   remote::PushSource source(context.hash_cache, nodes.size());
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
-  Status done =
-      copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
-        PADDLE_TRY(const auto pushed, member.client->push(items, source, nullptr));
-        report.bytes_moved = pushed.bytes_on_wire;
-        auto copied = member.client->export_to(staging, options.paths.back());
-        Status removed = member.client->remove(staging);
-        if (!copied) return std::move(copied).error();
-        report.files = copied->files;
-        report.bytes = copied->bytes;
-        return removed;
-      });
+  Status done = copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
+    PADDLE_TRY(const auto pushed, member.client->push(items, source, nullptr));
+    report.bytes_moved = pushed.bytes_on_wire;
+    auto copied = member.client->export_to(staging, options.paths.back());
+    Status removed = member.client->remove(staging);
+    if (!copied) return std::move(copied).error();
+    report.files = copied->files;
+    report.bytes = copied->bytes;
+    return removed;
+  });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
   return done;
 }
@@ -187,7 +186,7 @@ Status run_get(Context& context, const CopyOptions& options) {
                  "paddlectl get /var/log/syslog logs"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
   const std::string name = (fs::path(options.paths[0]) / "").parent_path().filename();
   const std::string staging = staging_folder(context);
   const fs::path local = fs::path(context.directory) / options.paths[1];

@@ -198,7 +198,7 @@ Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& r
 Status run(Context& context, const ExecOptions& options) {
   PADDLE_TRY(const std::vector<std::string> arguments, command_of(options));
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
-  PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
+  PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
   const remote::CommandSpec command{arguments, context.limits.timeout};
   // Nodes are connected only while they run the command, so --parallel bounds connections too.
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);

@@ -215,6 +215,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
   auto& [cluster, session, job] = found;
   tell_past(context, session, job);
+  context.console.note(fmt::format("Ctrl-C leaves {} running", job));
   JobSummary summary;
   auto followed = follow_job(context, session, job, summary, kPastTestsShown);
   if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;
@@ -291,6 +292,7 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
 
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
                      const Destination& to, std::size_t past_tests) {
+  context.console.note("Ctrl-C saves and stops the job");
   JobSummary summary;
   summary.tests_told = past_tests;
   auto followed = follow_job(context, session, job, summary);

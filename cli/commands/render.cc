@@ -23,7 +23,8 @@ struct RenderOptions {
   std::string platform;
   std::string workspace = ".";
   std::string cluster;  // file of the ports; "": none
-  std::uint32_t trainers = 1, pservers = 1;
+  std::uint32_t trainers = 1;
+  std::optional<std::uint32_t> pservers;  // nothing: 1, and none for a program of one's own
   std::vector<std::string> overrides;
   std::string job;             // "": the workspace's name
   std::string image = kImage;  // for kubernetes
@@ -39,8 +40,8 @@ OptionList render_options(RenderOptions& options) {
       workspace_argument(options.workspace),
       {"--trainers", "number of trainers; default: 1", &options.trainers, "", 1, kProcessesMax},
       {"--pservers",
-       "number of parameter servers; default: 1; 0, of a program of your own or of dense = "
-       "\"collective\": none",
+       "number of parameter servers (default: 1; for a program of your own none); 0 is for dense = "
+       "\"collective\"",
        &options.pservers, "", 0, kProcessesMax},
       {"--cluster",
        "cluster file whose port, ports_num, ports_num_for_sparse and transport to use; default: "
@@ -61,7 +62,8 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY_STATUS(check_workspace(workspace));
   PADDLE_TRY(const config::JobConfig job,
              config::read_job(workspace + "/job.toml", options.overrides));
-  PADDLE_TRY_STATUS(check_pservers(job, options.pservers));
+  const std::uint32_t pservers = options.pservers.value_or(job.command.empty() ? 1 : 0);
+  PADDLE_TRY_STATUS(check_pservers(job, pservers));
   const bool has_node_groups = job.has_node_groups() && job.command.empty();
   if (has_node_groups && options.platform == "kubernetes") {
     return Error{Errc::kUsage,
@@ -86,13 +88,13 @@ Status run_render(Context& context, const RenderOptions& options) {
                        .workspace = workspace,
                        .engine = context.engine,
                        .trainers = options.trainers,
-                       .pservers = options.pservers,
+                       .pservers = pservers,
                        .overrides = options.overrides,
                        .image = options.image,
                        .command = job.command,
                        .own_program = own_program,
                        .endpoints = endpoints,
-                       .has_group = job.has_group(options.pservers) && job.command.empty(),
+                       .has_group = job.has_group(pservers) && job.command.empty(),
                        .has_node_groups = has_node_groups};
   if (!options.cluster.empty()) {
     PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));

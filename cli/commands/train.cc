@@ -21,6 +21,7 @@
 #include "cli/job/check.h"
 #include "cli/job/engines.h"
 #include "cli/job/folders.h"
+#include "cli/job/idle_nodes.h"
 #include "cli/job/plan.h"
 #include "cli/job/resume/resume.h"
 #include "cli/job/settings.h"
@@ -32,6 +33,7 @@
 #include "cli/report/surroundings.h"
 #include "cli/watch/process_state.h"
 #include "cli/workspace/trainer_environment.h"
+#include "engine/config/job_config.h"
 #include "engine/config/toml_reader.h"
 #include "remote/push/source.h"
 
@@ -56,8 +58,9 @@ OptionList plan_options(PlanOptions& options) {
        "number of trainers; default: one on each node with the role, or its `capacity`",
        &options.trainers, "", 1, kProcessesMax},
       {"--pservers",
-       "number of parameter servers; default: one on each node with the role; 0, of dense = "
-       "\"collective\" or \"local_sgd\", or a program of your own: none",
+       "number of parameter servers (default: one on each node with the role pserver; for a "
+       "program "
+       "of your own none); 0 is for dense = \"collective\" or \"local_sgd\"",
        &options.pservers, "", 0, kProcessesMax},
       {"--gpus",
        "a trainer for each GPU: all, a number of them on each node, or a list of nvidia-smi's "
@@ -71,18 +74,32 @@ struct JobNodes {
   ClusterSpec cluster;  // with roles on the chosen nodes only
   std::vector<std::size_t> chosen;
 };
-Result<JobNodes> choose_nodes(const Context& context, const NodeTarget& target) {
+Result<JobNodes> nodes_of_job(Context& context, const NodeTarget& target) {
   PADDLE_TRY(ClusterSpec cluster, choose_cluster(context.directory, target.cluster));
-  PADDLE_TRY(std::vector<std::size_t> chosen, select_nodes(cluster, target.on));
+  PADDLE_TRY(std::vector<std::size_t> chosen, choose_nodes(context, cluster, target.on));
   return JobNodes{with_roles_on(std::move(cluster), chosen), std::move(chosen)};
 }
 
+// A program of one's own has pservers where it asks for them only.
+std::optional<std::uint32_t> pservers_of(const Context& context, const PlanOptions& options) {
+  if (options.pservers) return options.pservers;
+  const std::string file =
+      (std::filesystem::path(context.directory) / options.source.workspace / "job.toml").string();
+  const auto job = config::read_job(file, options.source.overrides);
+  return job && !job->command.empty() ? std::optional(0U) : std::nullopt;
+}
+
+// is_planned: no node is asked, so the job may go to others where these are busy.
 Result<Placement> place(Context& context, const ClusterSpec& cluster, const PlanOptions& options,
-                        const std::map<std::string, std::string>& environment) {
-  if (options.gpus.empty()) return place_job(cluster, options.trainers, options.pservers);
+                        const std::map<std::string, std::string>& environment, bool is_planned) {
+  const std::optional<std::uint32_t> pservers = pservers_of(context, options);
+  if (options.gpus.empty()) {
+    return is_planned ? place_job(cluster, options.trainers, pservers)
+                      : place_on_idle_nodes(context, cluster, options.trainers, pservers);
+  }
   PADDLE_TRY(const GpuChoice choice, parse_gpus(options.gpus));
   PADDLE_TRY(std::vector<NodeGpus> gpus, find_gpus(context, cluster, environment, choice));
-  return place_on_gpus(cluster, std::move(gpus), options.trainers, options.pservers);
+  return place_on_gpus(cluster, std::move(gpus), options.trainers, pservers);
 }
 
 // The hint of the error leaves out the nodes that are not reached.
@@ -112,9 +129,9 @@ void note_missing_copies(Context& context, const ClusterSpec& cluster, const Pla
 
 Status show_plan(Context& context, const PlanOptions& options,
                  const std::map<std::string, std::string>& environment) {
-  PADDLE_TRY(const JobNodes nodes, choose_nodes(context, options.target));
+  PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.target));
   const ClusterSpec& cluster = nodes.cluster;
-  PADDLE_TRY(const Placement placement, place(context, cluster, options, environment));
+  PADDLE_TRY(const Placement placement, place(context, cluster, options, environment, true));
   PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
   PADDLE_TRY(const std::string text,
              describe_placement(context, options.source, cluster, placement, workspace));
@@ -372,7 +389,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
                            const std::vector<std::string>& unset) {
   JobToStart job;
   PADDLE_TRY(job.to, destination(context, options.results));
-  PADDLE_TRY(job.nodes, choose_nodes(context, options.plan.target));
+  PADDLE_TRY(job.nodes, nodes_of_job(context, options.plan.target));
   PreviousRun previous;
   if (options.resume) {
     PADDLE_TRY(previous, find_previous_run(context, job.nodes.cluster, job.nodes.chosen,
@@ -380,7 +397,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
     const bool names_nodes = !options.plan.target.on.empty();
     take_settings(previous, options);
     PADDLE_TRY_STATUS(take_variables(previous, unset, environment));
-    auto nodes = choose_nodes(context, options.plan.target);
+    auto nodes = nodes_of_job(context, options.plan.target);
     if (!nodes && names_nodes) return std::move(nodes).error();
     if (nodes) {
       job.nodes = *std::move(nodes);
@@ -393,7 +410,8 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   }
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
   const ClusterSpec& cluster = job.nodes.cluster;
-  PADDLE_TRY(job.placement, place(context, cluster, options.plan, environment));
+  PADDLE_TRY(job.placement, place(context, cluster, options.plan, environment,
+                                  options.resume));
   PADDLE_TRY(job.workspace, check_job(context, options.plan.source, job.placement));
   note_missing_copies(context, cluster, job.placement, job.workspace);
   PADDLE_TRY(job.engines, engines_of(context, job.placement, job.workspace));

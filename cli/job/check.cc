@@ -225,6 +225,12 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
   if (const auto batch = config->train.batch_size_of(0, static_cast<std::uint32_t>(trainers));
       !batch)
     return batch.error();
+  if (const auto& left_out = workspace->snapshots; !left_out.empty()) {
+    context.console.note(fmt::format(
+        "{} in the workspace {} not pushed: {}{}; a line !{} in .paddleignore pushes it",
+        counted(left_out.size(), "snapshot"), left_out.size() == 1 ? "is" : "are", left_out.front(),
+        left_out.size() == 1 ? "" : " ...", left_out.front()));
+  }
   note_size_of_update(context, *config, trainers);
   note_unlike_shares(context, *config, *workspace);
   return workspace;

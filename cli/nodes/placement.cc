@@ -1,6 +1,7 @@
 #include "cli/nodes/placement.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,11 +12,18 @@ namespace {
 // Nodes in turns; a node appears in a turn as often as its capacity. Without a count: one turn of
 // trainers, or one pserver a node.
 Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver,
-                                             std::optional<std::uint32_t> count) {
+                                             std::optional<std::uint32_t> count,
+                                             const NodeLoads& loads) {
+  std::vector<std::size_t> order(cluster.nodes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::size_t node) {
+    const auto load = loads.find(node);
+    return load == loads.end() ? 0 : load->second;
+  });
   std::vector<std::size_t> turn;
   std::size_t able = 0;  // nodes with the role; the turn begins with each of them once
   for (std::uint32_t taken = 0, last = 1; taken < last; ++taken) {
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    for (const std::size_t i : order) {
       const ClusterNode& node = cluster.nodes[i];
       if (!(pserver ? node.runs_pserver : node.runs_trainer)) continue;
       if (taken < node.capacity && turn.size() < kRoleProcessesMax) turn.push_back(i);
@@ -40,9 +48,9 @@ Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool ps
 
 // Completes a placement of trainers.
 Status add_pservers(const ClusterSpec& cluster, std::optional<std::uint32_t> count,
-                    Placement& placement) {
+                    const NodeLoads& loads, Placement& placement) {
   if (count != 0U) {
-    PADDLE_TRY(placement.pservers, round_robin(cluster, true, count));
+    PADDLE_TRY(placement.pservers, round_robin(cluster, true, count, loads));
   }
   std::set<std::size_t> used(placement.pservers.begin(), placement.pservers.end());
   used.insert(placement.trainers.begin(), placement.trainers.end());
@@ -53,11 +61,11 @@ Status add_pservers(const ClusterSpec& cluster, std::optional<std::uint32_t> cou
 }  // namespace
 
 Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
-                            std::optional<std::uint32_t> pservers) {
+                            std::optional<std::uint32_t> pservers, const NodeLoads& loads) {
   Placement placement;
-  PADDLE_TRY(placement.trainers,
-             round_robin(cluster, false, trainers > 0 ? std::optional(trainers) : std::nullopt));
-  PADDLE_TRY_STATUS(add_pservers(cluster, pservers, placement));
+  const auto count = trainers > 0 ? std::optional(trainers) : std::nullopt;
+  PADDLE_TRY(placement.trainers, round_robin(cluster, false, count, loads));
+  PADDLE_TRY_STATUS(add_pservers(cluster, pservers, loads, placement));
   return placement;
 }
 
@@ -77,7 +85,7 @@ Result<Placement> place_on_gpus(const ClusterSpec& cluster, std::vector<NodeGpus
   }
   if (trainers > 0) placement.trainers.resize(trainers);
   placement.gpus = std::move(gpus);
-  PADDLE_TRY_STATUS(add_pservers(cluster, pservers, placement));
+  PADDLE_TRY_STATUS(add_pservers(cluster, pservers, {}, placement));
   return placement;
 }
 

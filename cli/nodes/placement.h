@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -21,11 +22,14 @@ struct Placement {
   std::vector<NodeGpus> gpus = {};    // by node of the cluster, of trainers that have one each
 };
 
-// Round robin over the nodes with the role, each weighted by its capacity. 0 trainers: as many as
-// the nodes have capacity; no number of pservers: one a node. kUsage when no node has the role of a
-// process that is wanted.
+// Processes that run on nodes already; a node that is not in it has none.
+using NodeLoads = std::map<std::size_t, std::size_t>;
+
+// Round robin over the nodes with the role, the least loaded first, each weighted by its capacity.
+// 0 trainers: as many as the nodes have capacity; no number of pservers: one a node. kUsage when no
+// node has the role of a process that is wanted.
 Result<Placement> place_job(const ClusterSpec& cluster, std::uint32_t trainers,
-                            std::optional<std::uint32_t> pservers);
+                            std::optional<std::uint32_t> pservers, const NodeLoads& loads = {});
 
 // A trainer for each of the GPUs, node after node, so that ranks of a node follow each other. 0
 // trainers: one for each; else so many, the first of them. kUsage when there are not so many GPUs.

@@ -48,6 +48,26 @@ std::vector<std::string> leave_out_as_up_did(Context& context, ClusterSession& s
   return names;
 }
 
+Result<std::vector<std::size_t>> choose_nodes(Context& context, const ClusterSpec& cluster,
+                                              const std::string& on) {
+  PADDLE_TRY(std::vector<std::size_t> nodes, select_nodes(cluster, on));
+  if (!on.empty()) return nodes;
+  const std::vector<std::string> before = left_out_of(context.directory, cluster);
+  std::vector<std::string> names;
+  const auto is_left_out = [&](std::size_t node) {
+    return std::ranges::find(before, cluster.nodes[node].spec.name) != before.end();
+  };
+  for (const std::size_t node : nodes) {
+    if (is_left_out(node)) names.push_back(cluster.nodes[node].spec.name);
+  }
+  if (names.empty() || names.size() == nodes.size()) return nodes;
+  std::erase_if(nodes, is_left_out);
+  context.console.note(
+      fmt::format("left out, as in `up --any`: {}; once {} again, run paddlectl up",
+                  fmt::join(names, ", "), names.size() == 1 ? "it answers" : "they answer"));
+  return nodes;
+}
+
 Option job_option(JobTarget& target) {
   return {"--job,--name", "the job, in place of JOB", &target.job, "JOB"};
 }

@@ -27,6 +27,10 @@ OptionList node_options(NodeTarget& target);  // --cluster FILE, --on NODES
 std::vector<std::string> leave_out_as_up_did(Context& context, ClusterSession& session,
                                              const ClusterSpec& cluster, const NodeTarget& target);
 
+// The nodes of --on; without it all but those that `up --any` left out, which a note names.
+Result<std::vector<std::size_t>> choose_nodes(Context& context, const ClusterSpec& cluster,
+                                              const std::string& on);
+
 struct JobTarget : NodeTarget {
   std::string job;  // "": the latest
 };

@@ -139,14 +139,24 @@ void IgnoreRules::add(std::string_view folder, std::string_view text) {
   }
 }
 
-bool IgnoreRules::ignores(std::string_view path, bool is_folder) const {
+const IgnoreRules::Rule* IgnoreRules::last_match(std::string_view path, bool is_folder) const {
   const auto match = std::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& rule) {
     if (!path.starts_with(rule.folder) || (rule.folders_only && !is_folder)) return false;
     std::string_view inside = path.substr(rule.folder.size());
     if (!rule.whole_path) inside = inside.substr(inside.rfind('/') + 1);
     return matches_glob(rule.pattern, inside);
   });
-  return match != rules_.rend() && !match->keeps;
+  return match == rules_.rend() ? nullptr : &*match;
+}
+
+bool IgnoreRules::ignores(std::string_view path, bool is_folder) const {
+  const Rule* const rule = last_match(path, is_folder);
+  return rule != nullptr && !rule->keeps;
+}
+
+bool IgnoreRules::keeps(std::string_view path, bool is_folder) const {
+  const Rule* const rule = last_match(path, is_folder);
+  return rule != nullptr && rule->keeps;
 }
 
 }  // namespace paddle::cli

@@ -15,6 +15,8 @@ class IgnoreRules {
 
   // Not to be asked about paths below an ignored folder: no rule includes them again.
   bool ignores(std::string_view path, bool is_folder) const;
+  // Whether a rule that begins with '!' includes it.
+  bool keeps(std::string_view path, bool is_folder) const;
 
  private:
   struct Rule {
@@ -24,6 +26,8 @@ class IgnoreRules {
     bool folders_only = false;
     bool whole_path = false;  // a slash within: against the path, not the last name
   };
+  const Rule* last_match(std::string_view path, bool is_folder) const;
+
   std::vector<Rule> rules_;
 };
 

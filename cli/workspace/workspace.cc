@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include <fmt/format.h>
@@ -99,6 +100,13 @@ Status check_link(const Workspace& workspace, const std::string& path, const fs:
       fmt::format("copy what it names into the workspace, or add {} to .paddleignore", path)};
 }
 
+// Whether the folder has a MANIFEST of ours: no input of a training, but what an earlier one saved.
+bool is_snapshot(const fs::path& folder) {
+  std::ifstream manifest(folder / "MANIFEST");
+  std::string line;
+  return std::getline(manifest, line) && line.starts_with("snapshot format=");
+}
+
 class FolderWalk {
  public:
   FolderWalk(Workspace& workspace, const std::set<std::string>& data)
@@ -140,6 +148,10 @@ class FolderWalk {
     if (path == "output" && entry.is_directory(unreadable)) return {};
     if (rules_.ignores(path, folder)) return {};
     PADDLE_TRY_STATUS(check_name(workspace_, path));
+    if (folder && is_snapshot(entry.path()) && !rules_.keeps(path, true)) {
+      workspace_.snapshots.push_back(path);
+      return {};
+    }
     if (folder) return run(path + "/");
     if (entry.is_symlink(unreadable)) {
       if (data_folders_.contains(path)) return {};  // the data files behind it are pushed as files
@@ -237,6 +249,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   data.insert(workspace.test.begin(), workspace.test.end());
   PADDLE_TRY_STATUS(FolderWalk(workspace, data).run(""));
   std::ranges::sort(workspace.common);
+  std::ranges::sort(workspace.snapshots);
   return workspace;
 }
 

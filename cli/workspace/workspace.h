@@ -13,9 +13,9 @@ namespace paddle::cli {
 
 constexpr std::size_t kWorkspaceFilesMax = 100000;
 
-// Paths are relative to the workspace. Hidden files, the folder "output" and files that
+// Paths are relative to the workspace. Hidden files, the folder "output", snapshots and files that
 // .paddleignore names (in any folder, with gitignore's rules) are left out, unless [data] names
-// them.
+// them; a rule "!saved/pass-00000" pushes that snapshot.
 struct Workspace {
   std::string path;                          // absolute, without a trailing slash
   std::string name;                          // its last component
@@ -23,6 +23,7 @@ struct Workspace {
   std::map<std::string, std::string> links;  // symbolic links and their targets: every node
   std::vector<std::string> test;             // the node of trainer 0
   std::vector<std::vector<std::string>> trainer_data;  // by trainer: its part of [data] train
+  std::vector<std::string> snapshots;                  // folders that were left out
   bool mounted = false;        // [data] train is no file of the workspace: mounted, or objects
   bool records_split = false;  // every trainer gets all files, and its part of their records
   std::vector<std::string> command;   // the user's own trainer program; none: the engine

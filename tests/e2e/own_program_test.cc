@@ -1,5 +1,6 @@
 // Jobs without pservers, whose trainers are programs of the user's own.
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -16,6 +17,7 @@ class OwnProgram : public testing::Test {
     cluster.folder().write("own/job.toml", "[trainer]\ncommand = [\"sh\", \"train.sh\"]\n");
     // Runs until it is stopped, and is done when it goes on.
     cluster.folder().write("own/train.sh",
+                           "echo $RANK >$PADDLE_INIT_SAVE_DIR/rank-$RANK || exit 9\n"
                            "mkdir -p $PADDLE_INIT_SAVE_DIR/pass-00000\n"
                            "echo m > $PADDLE_INIT_SAVE_DIR/pass-00000/MANIFEST\n"
                            "echo listens on $PADDLE_CURRENT_ENDPOINT\n"
@@ -34,7 +36,7 @@ class OwnProgram : public testing::Test {
 };
 
 TEST_F(OwnProgram, AJobWithoutPserversRunsStopsAndGoesOn) {
-  const Outcome started = train({"--pservers", "0", "--name", "job", "--detach"});
+  const Outcome started = train({"--name", "job", "--detach"});
   ASSERT_EQ(started.code, 0) << started.output;
   EXPECT_TRUE(started.says("job job: 2 trainers on 2 nodes")) << started.output;
   EXPECT_FALSE(started.says("pserver")) << started.output;
@@ -48,6 +50,9 @@ TEST_F(OwnProgram, AJobWithoutPserversRunsStopsAndGoesOn) {
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_TRUE(resumed.says("job job: 2 trainers on 2 nodes")) << resumed.output;
   EXPECT_TRUE(cluster.run({"jobs"}).says("done"));
+  for (const char* const rank : {"rank-0", "rank-1"})
+    EXPECT_TRUE(std::filesystem::exists(cluster.folder() / (std::string("output/job/") + rank)))
+        << "the folder is on all nodes";
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster.nothing_left());
 }

@@ -34,6 +34,16 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
+// A program of the user's own finds the folder for its results on every node, not only where
+// another trainer, or an earlier run, has made it.
+Status make_save_folder(const Root& root, const wire::agent::ProcessSpec& spec) {
+  constexpr std::string_view kBelowRoot = "{root}/";
+  const auto variable = spec.environment().find("PADDLE_INIT_SAVE_DIR");
+  if (variable == spec.environment().end() || !variable->second.starts_with(kBelowRoot)) return {};
+  PADDLE_TRY(const SafePath folder, SafePath::parse(variable->second.substr(kBelowRoot.size())));
+  return folder.make_directories(root.fd.get());
+}
+
 }  // namespace
 
 Status Supervisor::watch_signals() {
@@ -82,6 +92,8 @@ Status Supervisor::spawn(const Environment& environment) {
   PADDLE_TRY(const SafePath directory_path, SafePath::parse(spec_.directory()));
   PADDLE_TRY_STATUS(directory_path.make_directories(root_.fd.get()));
   PADDLE_TRY(const UniqueFd directory, directory_path.open_directory(root_.fd.get()));
+
+  if (spec_.program().empty()) PADDLE_TRY_STATUS(make_save_folder(root_, spec_));
 
   ++life_;
   PADDLE_TRY_STATUS(write_life(root_, folder_, life_));

@@ -79,6 +79,23 @@ TEST_F(WorkspaceTest, PaddleignoreLeavesFilesHere) {
       << "[data] names it";
 }
 
+TEST_F(WorkspaceTest, SnapshotsStayHereUnlessTheyAreAskedFor) {
+  for (const char* folder : {"saved/pass-00000", "saved/pass-00001", "deep/er/pass-00002"}) {
+    write(path(std::string(folder) + "/MANIFEST"), "snapshot format=1 engine=0.1.0 id=1\nx\n");
+    write(path(std::string(folder) + "/tables/a"), "x");
+  }
+  write(path("saved/BEST"), "pass-00001\n");
+  write(path("package/MANIFEST"), "files\n");
+  write(path("saved/.paddleignore"), "!pass-00001\n");
+  const auto workspace = scan();
+  ASSERT_TRUE(workspace) << workspace.error().message;
+  EXPECT_EQ(workspace->snapshots,
+            (std::vector<std::string>{"deep/er/pass-00002", "saved/pass-00000"}));
+  EXPECT_EQ(workspace->common,
+            (std::vector<std::string>{"job.toml", "package/MANIFEST", "saved/BEST",
+                                      "saved/pass-00001/MANIFEST", "saved/pass-00001/tables/a"}));
+}
+
 TEST_F(WorkspaceTest, OfObjectsNothingIsPushed) {
   job_.data.train = job_.data.test = "s3://clicks/../train-*";
   job_.data.command = {"sh", "objects.sh"};
