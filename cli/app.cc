@@ -72,6 +72,9 @@ int run_app(Context& context, std::vector<std::string> arguments) {
     (void)version_command().invoke().run(context);
     return 0;
   }
+  if (!line->run && context.console.json()) {
+    return report(context, {Errc::kUsage, "no command was given", "see paddlectl --help"});
+  }
   if (!line->run) {
     context.console.raw(program_help(all_commands()));
     return static_cast<int>(Errc::kUsage);

@@ -146,6 +146,21 @@ Result<CurrentCluster> find_current(const std::string& directory) {
                            has_file ? "cluster.toml" : "<cluster file>")};
 }
 
+std::vector<CurrentCluster> known_places(const std::string& directory) {
+  std::vector<CurrentCluster> known;
+  for (const std::string& place : places_upward(directory)) {
+    if (auto current = read_place(place)) known.push_back(*std::move(current));
+  }
+  if (const char* const file = ::getenv(kClusterVariable); file != nullptr && *file != '\0') {
+    known.push_back(
+        {(fs::path(directory) / file).lexically_normal().string(), kClusterVariable, {}});
+  }
+  if (const std::string place = default_cluster_place(); !place.empty()) {
+    if (auto current = read_place(place)) known.push_back(*std::move(current));
+  }
+  return known;
+}
+
 std::vector<std::string> left_out_of(const std::string& directory, const ClusterSpec& cluster) {
   const auto current = find_current(directory);
   return current && current->file == cluster.file ? current->left_out : std::vector<std::string>();

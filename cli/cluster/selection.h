@@ -21,6 +21,9 @@ struct CurrentCluster {
 // end of the file system, where you or root own it; $PADDLECTL_CLUSTER; the user's default. kUsage
 // when there is none.
 Result<CurrentCluster> find_current(const std::string& directory);
+// Every place that names a cluster, in the order in which find_current looks; the first is the
+// current one. Those that cannot be read are left out.
+std::vector<CurrentCluster> known_places(const std::string& directory);
 // The nodes that `up --any` left out of this cluster, if it is the current one.
 std::vector<std::string> left_out_of(const std::string& directory, const ClusterSpec& cluster);
 // $XDG_CONFIG_HOME/paddlectl/current, or below ~/.config; "" without a home.

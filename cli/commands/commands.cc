@@ -3,11 +3,12 @@
 namespace paddle::cli {
 
 // Each is defined in the file of its name, or in the one whose head names it.
-Command init_command(), up_command(), check_command(), trust_command(), train_command(),
-    plan_command(), attach_command(), status_command(), jobs_command(), logs_command(),
-    metrics_command(), report_command(), fetch_command(), test_command(), stop_command(),
-    restart_command(), rm_command(), teardown_command(), exec_command(), put_command(),
-    get_command(), render_command(), help_command(), completion_command(), man_command();
+Command init_command(), up_command(), check_command(), trust_command(), cluster_command(),
+    train_command(), wait_command(), plan_command(), attach_command(), status_command(),
+    jobs_command(), logs_command(), metrics_command(), report_command(), fetch_command(),
+    test_command(), stop_command(), restart_command(), rm_command(), teardown_command(),
+    exec_command(), put_command(), get_command(), render_command(), help_command(),
+    completion_command(), man_command();
 
 namespace {
 
@@ -32,10 +33,11 @@ std::vector<Command> in_groups(std::vector<Group> groups) {
 const std::vector<Command>& all_commands() {
   static const std::vector<Command> kCommands = in_groups({
       {"Set up",
-       {init_command(), up_command(), check_command(), trust_command(), teardown_command()}},
+       {init_command(), up_command(), check_command(), trust_command(), cluster_command(),
+        teardown_command()}},
       {"Run",
-       {plan_command(), train_command(), attach_command(), stop_command(), restart_command(),
-        rm_command()}},
+       {plan_command(), train_command(), attach_command(), wait_command(), stop_command(),
+        restart_command(), rm_command()}},
       {"Look",
        {status_command(), jobs_command(), logs_command(), metrics_command(), report_command(),
         fetch_command(), test_command()}},

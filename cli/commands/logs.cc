@@ -193,7 +193,9 @@ Status run_metrics(Context& context, const MetricsOptions& options) {
   if (options.format == "prometheus") {
     JobView view(found.name);
     view.look(context, found.session);
-    context.console.raw(prometheus_text(view));
+    const std::string text = prometheus_text(view);
+    context.console.raw(
+        Json::object({{"job", view.job()}, {"format", "prometheus"}, {"text", text}}), text);
     return found.session.all_well();
   }
   LogFollow logs(context, found.session, found.name, reading(options));

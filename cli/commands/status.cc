@@ -9,6 +9,7 @@
 #include "cli/console/time_text.h"
 #include "cli/console/wrap.h"
 #include "cli/job/job_claim.h"
+#include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/gpu_variables.h"
 #include "cli/watch/process_state.h"
@@ -251,7 +252,7 @@ Json gpu_json(const JobView& view) {
   return Json::list(list);
 }
 
-Json to_json(const JobView& view) {
+Json to_json(const JobView& view, const ClusterSpec& cluster) {
   std::vector<Json> processes;
   for (const ProcessView& process : view.processes()) processes.push_back(to_json(process));
   std::vector<Json> slow;
@@ -277,18 +278,20 @@ Json to_json(const JobView& view) {
                        {"stalls", Json::list({stalls.begin(), stalls.end()})},
                        {"at_work", Json::list({at_work.begin(), at_work.end()})},
                        {"slow", Json::list(slow)},
-                       {"gpu_variables", gpu_json(view)}});
+                       {"gpu_variables", gpu_json(view)},
+                       {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})}});
 }
 
-void show(Context& context, const JobView& view, bool watch) {
+void show(Context& context, const ClusterSpec& cluster, const JobView& view, bool watch) {
   Console& console = context.console;
-  if (console.json()) return console.json_line(to_json(view));
+  if (console.json()) return console.json_line(to_json(view, cluster));
   const std::string text = to_text(view, console.options(), watch);
   if (!watch) {
-    console.note("job " + view.job());
+    console.note(fmt::format("job {} on cluster '{}' ({})", view.job(), cluster.name,
+                             shown_path(context, cluster.file)));
     return console.raw(text);
   }
-  console.repaint(fmt::format("job {}  {} UTC{}\n", escape_lines(view.job()),
+  console.repaint(fmt::format("job {} on {}  {} UTC{}\n", escape_lines(view.job()), cluster.name,
                               utc_text(context.unix_seconds() * 1000),
                               console.repaints() ? "  (Ctrl-C stops looking)" : "") +
                   text);
@@ -301,7 +304,7 @@ Status run(Context& context, const StatusOptions& options) {
   if (options.watch && context.console.repaints()) context.console.raw("\x1b[2J");
   for (;;) {
     view.look(context, session);
-    show(context, view, options.watch);
+    show(context, found.cluster, view, options.watch);
     if (!options.watch || context.console.closed()) break;
     if (!view.any_running() && session.unreachable() == 0) break;
     context.pause(kWatchPeriod);

@@ -8,6 +8,7 @@
 #include "cli/cluster/unknown_nodes.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/removal.h"
+#include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -93,6 +94,9 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
     context.console.table(removal_table(session, jobs));
     return session.all_well();
   }
+  context.console.note(fmt::format("cluster '{}' ({}): {}", cluster.name,
+                                   shown_path(context, cluster.file),
+                                   counted(session.members().size(), "node")));
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, options.keep_data));
   PADDLE_TRY_STATUS(wait_for_commands(context, session, jobs));
   std::vector<remote::TeardownReport> reports(cluster.nodes.size());

@@ -17,6 +17,7 @@ namespace paddle::cli {
 namespace {
 
 struct UpOptions : NodeTarget {
+  std::string file;  // by its place; the same as --cluster
   bool any = false;
   bool is_default = false;
 };
@@ -26,9 +27,8 @@ OptionList up_options(UpOptions& options) {
       cluster_option(options.cluster),
       {.name = "cluster",
        .help = "the cluster file, like clusters/local.toml; default: the current one",
-       .target = &options.cluster,
-       .value_name = "FILE",
-       .excludes = {"--cluster"}},
+       .target = &options.file,
+       .value_name = "FILE"},
       on_option(options.on),
       {"--any", "the nodes that answer are enough; names those that are left out", &options.any},
       {"--default", "make it the cluster of every folder that has none, instead of this folder's",
@@ -189,7 +189,15 @@ void note_lacks(Context& context, const ClusterSpec& cluster, ClusterSession& se
   }
 }
 
-Status run_up(Context& context, const UpOptions& options) {
+Status run_up(Context& context, const UpOptions& asked) {
+  UpOptions options = asked;
+  if (options.cluster.empty()) options.cluster = options.file;
+  if (!options.file.empty() && options.file != options.cluster) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("two cluster files: {}, and --cluster {}", options.file, options.cluster),
+        "leave one of them out"};
+  }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   const std::vector<std::string> left_out = left_out_of(context.directory, cluster);
   std::string place = place_of(context, options, cluster, left_out);

@@ -23,6 +23,8 @@ constexpr auto kStopGrace = std::chrono::seconds(5);
 constexpr auto kPollPeriod = std::chrono::milliseconds(500);
 // Gives the cause of a first failure time to be recorded on its own node.
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
+// Longer than a job has no running process while `restart` starts it again.
+constexpr auto kRestartPause = std::chrono::seconds(3);
 constexpr auto kNodeSilenceMax = std::chrono::seconds(22);
 // For an answer, and for a connection, of a node of a job that is followed, where --timeout does
 // not say it: three such waits are within kNodeSilenceMax and its pause, so that a lost node is
@@ -440,11 +442,11 @@ Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& 
   return end;
 }
 
-// stop_wait: null unless the job was asked to stop.
+// stop_wait: null unless the job was asked to stop. feed: null where nothing is shown.
 Status follow_until(Context& context, ClusterSession& session, const std::string& job,
-                    StopWait* stop_wait, JobSummary& summary, std::size_t past_tests = SIZE_MAX) {
+                    StopWait* stop_wait, JobSummary& summary, JobFeed* feed,
+                    TimePoint deadline = TimePoint::max()) {
   const InterruptsAnswered answered(context);
-  JobFeed feed(context, session, summary, past_tests);
   LossWatch loss(context, job);
   ShortPatience patience(context, session);
   const bool is_asked = stop_wait != nullptr;
@@ -466,7 +468,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       processes = session.processes(job);  // with those of a node that answers again
     }
     loss.look(session, processes);
-    feed.poll(processes);
+    if (feed != nullptr) feed->poll(processes);
     if (stop_wait != nullptr) PADDLE_TRY_STATUS(stop_wait->look(session, processes));
     auto end = end_of(session, job, processes, is_asked, loss);
     if (end && !*end && (!is_asked || end->error().code != Errc::kResumable)) {
@@ -474,14 +476,23 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       context.pause(kSettlePause);
       reconnect_soon(context, session);
     }
-    if (end) {
+    if (end && feed == nullptr) {
+      // A reader claims nothing: it looks again when `restart` would have started the job.
+      if (!*end && end->error().code == Errc::kResumable) context.pause(kRestartPause);
+      processes = session.processes(job);
+      loss.look(session, processes);
+      end = end_of(session, job, processes, is_asked, loss);
+    } else if (end) {
       PADDLE_TRY(end, end_under_claim(context, session, job, processes, is_asked, loss, told));
     }
     if (end) {
-      feed.poll(processes);
+      if (feed != nullptr) feed->poll(processes);
       context.console.end_progress();
       return *std::move(end);
     }
+    if (now > deadline)
+      return Error{Errc::kUnreachable, fmt::format("{} still runs at the end of --timeout", job),
+                   "follow it: paddlectl attach --job " + job};
     context.pause(kPollPeriod);
   }
 }
@@ -550,7 +561,14 @@ Status stop_job(ClusterSession& session, const std::string& job) {
 
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
                   JobSummary& summary, std::size_t past_tests) {
-  return follow_until(context, session, job, nullptr, summary, past_tests);
+  JobFeed feed(context, session, summary, past_tests);
+  return follow_until(context, session, job, nullptr, summary, &feed);
+}
+
+Status wait_for_end(Context& context, ClusterSession& session, const std::string& job,
+                    TimePoint deadline) {
+  JobSummary summary;
+  return follow_until(context, session, job, nullptr, summary, nullptr, deadline);
 }
 
 Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,
@@ -567,7 +585,8 @@ Status follow_to_stop(Context& context, ClusterSession& session, const std::stri
   // Another one that stops it has asked already; who was asked is not asked again.
   PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
   StopWait stop_wait(context, job, "");
-  return follow_until(context, session, job, &stop_wait, summary);
+  JobFeed feed(context, session, summary);
+  return follow_until(context, session, job, &stop_wait, summary, &feed);
 }
 
 }  // namespace paddle::cli

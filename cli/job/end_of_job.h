@@ -35,6 +35,9 @@ Status stop_job(ClusterSession& session, const std::string& job);
 // starts it before the caller has stopped and fetched the rest. past_tests: as of JobFeed.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
                   JobSummary& summary, std::size_t past_tests = SIZE_MAX);
+// As follow_job, but shows nothing while it waits. kUnreachable at the deadline too.
+Status wait_for_end(Context& context, ClusterSession& session, const std::string& job,
+                    TimePoint deadline);
 // Handles Ctrl-C for a job that ends with this terminal: asks it to stop and save, and follows it
 // to that end. Errors as of follow_job; kInterrupted now is another Ctrl-C; kFailed as of
 // wait_for_trainers.

@@ -202,8 +202,8 @@ Status ask_for_consent(Context& context, ClusterSession& session,
     return Error{Errc::kUsage, "cancelled; nothing was removed",
                  "run the command again and answer y to remove it"};
   }
-  return Error{Errc::kUsage,
-               "nothing was removed: nobody confirmed it; this would be removed:" + list,
+  const std::string what = context.console.json() ? "; this would be removed:" + list : "";
+  return Error{Errc::kUsage, "nothing was removed: nobody confirmed it" + what,
                losses.empty() ? "in a script, add --yes; --dry-run lists what would be removed"
                               : "in a script, add --yes and, to lose what runs or was never "
                                 "fetched, --discard; --dry-run lists what would be removed"};
