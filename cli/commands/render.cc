@@ -64,6 +64,11 @@ Status run_render(Context& context, const RenderOptions& options) {
              config::read_job(workspace + "/job.toml", options.overrides));
   const std::uint32_t pservers = options.pservers.value_or(job.command.empty() ? 1 : 0);
   PADDLE_TRY_STATUS(check_pservers(job, pservers));
+  if (!job.requirements.empty()) {
+    context.console.note(fmt::format(
+        "[trainer] requirements is for nodes of paddlectl train: here {} must be installed already",
+        job.requirements));
+  }
   const bool has_node_groups = job.has_node_groups() && job.command.empty();
   if (has_node_groups && options.platform == "kubernetes") {
     return Error{Errc::kUsage,

@@ -217,6 +217,14 @@ struct Planner {
                                             interfaces.empty() ? "" : interfaces[trainer.node]));
     spec.program = "";
     spec.arguments = workspace.command;
+    if (!workspace.venv.empty()) {
+      // What it looks up in PATH comes from there, python3 first of all.
+      const std::vector<std::string> within{
+          "/bin/sh", "-c",
+          R"(PATH="$0/bin:$PATH" VIRTUAL_ENV="$0"; export PATH VIRTUAL_ENV; exec "$@")",
+          "{root}/setup/" + workspace.venv};
+      spec.arguments.insert(spec.arguments.begin(), within.begin(), within.end());
+    }
     spec.any_exit = true;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,20 +35,58 @@ flock 9
 : >"$SETUP_DIR.done"
 )~";
 
-Status set_up_node(Context& context, Member& member, const JobPlan& plan,
-                   const Workspace& workspace, const std::string& hash) {
-  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+// $1 our folder, $2 the environment, $3 the workspace, $4 the log, $5 the list of packages, then
+// the workspace's folders with wheels. A half-made environment is made anew, and so is one of
+// another Python.
+constexpr const char* kVenvScript = R"~(set -eu
+root=$1 venv=$1/setup/$2 work=$1/$3 log=$1/$4 list=$5
+shift 5
+mkdir -p "$root/setup" "$(dirname "$log")"
+cd "$work"
+exec 9>"$venv.lock"
+flock 9
+python=$(command -v python3) || { echo "ERROR: no python3 is installed there"; exit 127; }
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+if [ -e "$venv.done" ] && [ "$(cat "$venv.done")" = "$version" ]; then exit 0; fi
+rm -rf "$venv" "$venv.done"
+for folder in "$@"; do set -- "$@" "--find-links=$folder"; shift; done
+(
+  "$python" -m venv "$venv" || {
+    echo "ERROR: python3 -m venv failed; on Debian and Ubuntu: apt install python3-venv"
+    exit 1
+  }
+  install() {
+    "$venv/bin/python3" -m pip install --disable-pip-version-check --no-input --no-cache-dir \
+      --progress-bar=off "$@" -r "$list"
+  }
+  if [ $# -gt 0 ] && install --no-index "$@"; then exit 0; fi
+  [ $# -eq 0 ] || echo "the workspace has not all of them; asking the package index"
+  install --retries=2 "$@"
+) >"$log" 2>&1 9>&- || { code=$?; rm -rf "$venv"; tail -n 15 "$log"; exit $code; }
+printf %s "$version" >"$venv.done"
+)~";
+
+// A preparation of a node: `what` names it in errors.
+struct Step {
+  std::string what;
+  std::vector<std::string> arguments;
+  std::string hint;
+};
+
+// What pip gives as its reason: the first line of its last ones that is an error.
+std::string cause_in(const std::string& said) {
+  constexpr std::string_view kMark = "ERROR: ";
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(kMark)) return ": " + line.substr(kMark.size());
+  }
+  return "";
+}
+
+Status run_step(Context& context, Member& member, const Step& step) {
   remote::CommandSpec command;
   command.timeout = context.limits.timeout;
-  command.arguments = {"/bin/sh",
-                       "-c",
-                       kScript,
-                       "setup",
-                       facts.root,
-                       hash,
-                       workspace_folder(plan.job),
-                       node_folder(plan.job, member.node) + "/setup.log"};
-  command.arguments.insert(command.arguments.end(), workspace.setup.begin(), workspace.setup.end());
+  command.arguments = step.arguments;
   std::string said;
   const auto listen = [&](std::string_view text, bool) {
     said.append(text.substr(0, kOutputBytesMax - std::min(kOutputBytesMax, said.size())));
@@ -61,10 +100,34 @@ Status set_up_node(Context& context, Member& member, const JobPlan& plan,
                                             : fmt::format("exited with code {}", end.exit_code);
   while (said.ends_with('\n')) said.pop_back();
   return Error{Errc::kFailed,
-               fmt::format("node {}: the setup ({}) {}; nothing was started{}{}", member.spec.name,
-                           fmt::join(workspace.setup, " "), how,
-                           said.empty() ? "" : "; its last lines:\n", said),
-               "fix it and train again; see docs/job.md#trainer"};
+               fmt::format("node {}: {} {}{}; nothing was started{}{}", member.spec.name, step.what,
+                           how, cause_in(said), said.empty() ? "" : "; its last lines:\n", said),
+               step.hint};
+}
+
+Status set_up_node(Context& context, Member& member, const JobPlan& plan,
+                   const Workspace& workspace, const std::string& hash) {
+  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+  Step step{fmt::format("the setup ({})", fmt::join(workspace.setup, " ")),
+            {"/bin/sh", "-c", kScript, "setup", facts.root, hash, workspace_folder(plan.job),
+             node_folder(plan.job, member.node) + "/setup.log"},
+            "fix it and train again; see docs/job.md#trainer"};
+  step.arguments.insert(step.arguments.end(), workspace.setup.begin(), workspace.setup.end());
+  return run_step(context, member, step);
+}
+
+Status install_requirements(Context& context, Member& member, const JobPlan& plan,
+                            const Workspace& workspace) {
+  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+  Step step{fmt::format("pip install -r {}", workspace.requirements),
+            {"/bin/sh", "-c", kVenvScript, "requirements", facts.root, workspace.venv,
+             workspace_folder(plan.job), node_folder(plan.job, member.node) + "/requirements.log",
+             workspace.requirements},
+            "correct the list, or put wheels of what the node cannot download into the workspace; "
+            "see docs/trainer.md"};
+  step.arguments.insert(step.arguments.end(), workspace.wheel_folders.begin(),
+                        workspace.wheel_folders.end());
+  return run_step(context, member, step);
 }
 
 }  // namespace
@@ -86,15 +149,23 @@ Result<std::string> setup_hash(const Workspace& workspace) {
 
 Status run_setup(Context& context, ClusterSession& session, const JobPlan& plan,
                  const Workspace& workspace) {
-  if (workspace.setup.empty()) return {};
-  PADDLE_TRY(const std::string hash, setup_hash(workspace));
   std::set<std::size_t> nodes;
   for (const PlannedProcess& trainer : plan.trainers) nodes.insert(trainer.node);
-  context.console.note(fmt::format("setup on {}: {}", counted(nodes.size(), "node"),
-                                   fmt::join(workspace.setup, " ")));
-  return session.each([&](Member& member) -> Status {
-    return nodes.contains(member.node) ? set_up_node(context, member, plan, workspace, hash)
-                                       : Status();
+  const auto on_each = [&](const std::string& what, const auto& prepare) {
+    context.console.note(fmt::format("{} on {}", what, counted(nodes.size(), "node")));
+    return session.each([&](Member& member) -> Status {
+      return nodes.contains(member.node) ? prepare(member) : Status();
+    });
+  };
+  if (!workspace.venv.empty()) {
+    PADDLE_TRY_STATUS(on_each("packages of " + workspace.requirements, [&](Member& member) {
+      return install_requirements(context, member, plan, workspace);
+    }));
+  }
+  if (workspace.setup.empty()) return {};
+  PADDLE_TRY(const std::string hash, setup_hash(workspace));
+  return on_each(fmt::format("setup: {}", fmt::join(workspace.setup, " ")), [&](Member& member) {
+    return set_up_node(context, member, plan, workspace, hash);
   });
 }
 

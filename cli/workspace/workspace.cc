@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "cli/console/console.h"
 #include "cli/workspace/ignore_rules.h"
@@ -19,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kIgnoreBytesMax = 1U << 20U;
+constexpr std::size_t kListBytesMax = 1U << 20U;  // of [trainer] requirements
+constexpr std::size_t kHashLength = 16;           // hexadecimal digits of an environment's name
 
 // The file's path in the workspace. Refuses one that is outside, or is read through a link that
 // leads outside: its content would be sent to every node that needs it.
@@ -175,6 +179,59 @@ class FolderWalk {
   IgnoreRules rules_;
 };
 
+// The files that a list of packages includes: "-r base.txt", "-c pins.txt".
+std::vector<std::string> included_lists(const std::string& text) {
+  std::vector<std::string> files;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string option, file;
+    words >> option >> file;
+    if (option == "-r" || option == "-c" || option == "--requirement" || option == "--constraint")
+      files.push_back(file);
+  }
+  return files;
+}
+
+// Names the environment by all that its content depends on: the list, the lists that it includes
+// and the wheels in the workspace.
+Status find_requirements(const std::string& list, Workspace& workspace) {
+  const auto& files = workspace.common;
+  if (std::ranges::find(files, list) == files.end()) {
+    std::error_code ignored;
+    const bool is_there = fs::exists(fs::path(workspace.path) / list, ignored);
+    return Error{
+        Errc::kUsage,
+        is_there ? fmt::format("[trainer] requirements: {} is not pushed", list)
+                 : fmt::format("[trainer] requirements: no file '{}' in {}", list, workspace.path),
+        is_there ? ".paddleignore leaves it out, or its name begins with '.'"
+                 : "name the file with one package a line, as for pip install -r"};
+  }
+  workspace.requirements = list;
+  PADDLE_TRY(const std::string text, read_file(workspace.path + "/" + list, kListBytesMax));
+  std::set<std::string> hashed{list};
+  for (const std::string& other : included_lists(text))
+    hashed.insert((fs::path(list).parent_path() / other).lexically_normal().string());
+  std::set<std::string> folders;
+  for (const std::string& file : files) {
+    if (!file.ends_with(".whl")) continue;
+    hashed.insert(file);
+    const fs::path folder = fs::path(file).parent_path();
+    folders.insert(folder.empty() ? "." : folder.string());
+  }
+  workspace.wheel_folders.assign(folders.begin(), folders.end());
+  std::string all;
+  for (const std::string& file : hashed) {
+    if (std::ranges::find(files, file) == files.end()) continue;  // pip names it
+    PADDLE_TRY(const auto digest, sha256_of_file(workspace.path + "/" + file));
+    all += fmt::format("{}:{}{}", file.size(), file, to_hex(digest));
+  }
+  Sha256 sum;
+  sum.update(as_bytes(all));
+  workspace.venv = "venv-" + to_hex(sum.finish()).substr(0, kHashLength);
+  return {};
+}
+
 }  // namespace
 
 Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool is_alone_on_gpu) {
@@ -249,6 +306,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   data.insert(workspace.test.begin(), workspace.test.end());
   PADDLE_TRY_STATUS(FolderWalk(workspace, data).run(""));
   std::ranges::sort(workspace.common);
+  if (!job.requirements.empty()) PADDLE_TRY_STATUS(find_requirements(job.requirements, workspace));
   std::ranges::sort(workspace.snapshots);
   return workspace;
 }

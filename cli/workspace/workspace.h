@@ -26,13 +26,16 @@ struct Workspace {
   std::vector<std::string> snapshots;                  // folders that were left out
   bool mounted = false;        // [data] train is no file of the workspace: mounted, or objects
   bool records_split = false;  // every trainer gets all files, and its part of their records
-  std::vector<std::string> command;   // the user's own trainer program; none: the engine
-  std::vector<std::string> setup;     // prepares a node for the trainers; none: nothing
-  std::uint32_t trainer_count = 1;    // threads of a trainer
-  std::uint32_t snapshot_copies = 1;  // nodes that each snapshot is saved on
-  bool has_group = false;             // trainers keep dense parameters among themselves
-  bool has_node_groups = false;       // those of one node push one sum of their gradients
-  bool has_network = true;            // job.toml describes one, which the engine can plan
+  std::vector<std::string> command;  // the user's own trainer program; none: the engine
+  std::vector<std::string> setup;    // prepares a node for the trainers; none: nothing
+  std::string requirements;          // file of the Python packages that they need; "": none
+  std::string venv;                  // name of the environment that has them, by their content
+  std::vector<std::string> wheel_folders;  // of the workspace, "." for itself
+  std::uint32_t trainer_count = 1;         // threads of a trainer
+  std::uint32_t snapshot_copies = 1;       // nodes that each snapshot is saved on
+  bool has_group = false;                  // trainers keep dense parameters among themselves
+  bool has_node_groups = false;            // those of one node push one sum of their gradients
+  bool has_network = true;                 // job.toml describes one, which the engine can plan
 
   // Whether each trainer gets a port of its own to listen on.
   bool trainers_listen() const { return !command.empty() || trainers_talk(); }

@@ -63,6 +63,11 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
   TomlTable trainer = root.table("trainer");
   job.command = read_program(trainer, "command");
   job.setup = read_program(trainer, "setup");
+  job.requirements = trainer.string("requirements");
+  if (!job.requirements.empty() && job.command.empty()) {
+    trainer.fail("requirements", "'requirements' is for a program of your own, and there is none",
+                 "name it: command = [\"python3\", \"train.py\"]");
+  }
   TomlTable data = root.table("data");
   if (!job.command.empty() && !root.has("layer")) {
     job.data.train = data.string("train");

@@ -150,6 +150,7 @@ struct JobConfig {
   TrainConfig train;
   std::vector<std::string> command;  // the user's own trainer program; empty: paddle train
   std::vector<std::string> setup;    // a program that prepares a node for trainers; empty: none
+  std::string requirements;          // file of Python packages for the program; "": none
 
   // False only with a trainer program of the user's own.
   bool has_network() const { return !layers.empty(); }

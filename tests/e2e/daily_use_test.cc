@@ -1,6 +1,7 @@
 // Local nodes in everyday use: commands from a subfolder, nodes prepared by the workspace.
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -163,6 +164,56 @@ TEST_F(DailyUse, ASetupRunsOnceANodeForTheSameFiles) {
       failed.says("the setup (sh setup.sh) exited with code 3; nothing was started; its last "
                   "lines:\nno such package\n"))
       << failed.output;
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
+// A package of two lines as a wheel, which needs no network and no builder.
+constexpr const char* kMakeWheel = R"~(import sys, zipfile
+version = sys.argv[2]
+with zipfile.ZipFile(f"{sys.argv[1]}/greeter-{version}-py3-none-any.whl", "w") as wheel:
+    info = f"greeter-{version}.dist-info"
+    wheel.writestr("greeter.py", f"def greet():\n    return 'hello {version}'\n")
+    wheel.writestr(f"{info}/METADATA",
+                   f"Metadata-Version: 2.1\nName: greeter\nVersion: {version}\n")
+    wheel.writestr(f"{info}/WHEEL",
+                   "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr(f"{info}/RECORD", "")
+)~";
+
+TEST_F(DailyUse, RequirementsAreInstalledOnceFromWheelsInTheWorkspace) {
+  if (std::system("python3 -c 'import ensurepip' 2>/dev/null") != 0)
+    GTEST_SKIP() << "python3-venv is not installed";
+  const std::string own = cluster.folder() / "own";
+  cluster.folder().write("wheel.py", kMakeWheel);
+  cluster.folder().write("own/job.toml",
+                         "[trainer]\ncommand = [\"python3\", \"train.py\"]\n"
+                         "requirements = \"requirements.txt\"\n");
+  cluster.folder().write("own/train.py", "import greeter\nprint(greeter.greet())\n");
+  fs::create_directories(own + "/wheels");
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const auto train = [&](const std::string& job, const std::string& version) {
+    cluster.folder().write("own/requirements.txt", "greeter==" + version + "\n");
+    return cluster.run({"train", "--trainers", "1", "--name", job, "own"});
+  };
+  const auto make_wheel = [&](const std::string& version) {
+    const std::string command =
+        "python3 '" + (cluster.folder() / "wheel.py") + "' '" + own + "/wheels' " + version;
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  };
+  make_wheel("1.0");
+  for (const char* const job : {"one", "two"}) {
+    const Outcome done = train(job, "1.0");
+    ASSERT_EQ(done.code, 0) << done.output;
+    EXPECT_TRUE(cluster.run({"logs", job, "--role", "trainer"}).says("| hello 1.0\n"));
+  }
+  EXPECT_TRUE(fs::exists(cluster.folder() / "output/one/node_0/requirements.log"));
+  EXPECT_FALSE(fs::exists(cluster.folder() / "output/two/node_0/requirements.log")) << "once";
+  cluster.folder().write("own/requirements.txt", "./wheels/none.whl\n");
+  const Outcome failed = cluster.run({"train", "--trainers", "1", "--name", "four", "own"});
+  EXPECT_EQ(failed.code, 1) << failed.output;
+  EXPECT_TRUE(failed.says("pip install -r requirements.txt exited with code")) << failed.output;
+  EXPECT_TRUE(failed.says("none.whl")) << failed.output;
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster.nothing_left());
 }
