@@ -10,6 +10,7 @@
 #include "cli/cluster/unknown_nodes.h"
 #include "cli/console/time_text.h"
 #include "cli/job/folders.h"
+#include "cli/job/passes.h"
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/first_failure.h"
@@ -32,16 +33,31 @@ struct JobSummary {
   std::optional<std::int64_t> age_ms;  // since its first process started, by that node's clock
   std::optional<std::uint64_t> pass, passes;
   std::optional<double> cost, best_cost;  // newest of trainer 0, lowest held-out
+  // Of the figure that tells its best pass: [train] best, or else the cost, or what its tests have.
+  std::string figure;
+  std::optional<double> best;
   std::uint64_t bytes = 0;
   std::string state;
   std::vector<std::string> stalled;  // processes
 };
 using Jobs = std::map<std::string, JobSummary>;
 
+void take_test(const MetricsLine& test, JobSummary& job) {
+  if (test.cost) job.best_cost = std::min(*test.cost, job.best_cost.value_or(*test.cost));
+  if (job.figure.empty()) {
+    const auto evaluators = test.evaluators();
+    job.figure = test.cost || evaluators.empty() ? "cost" : evaluators.front().first;
+  }
+  const auto value = job.figure == "cost" ? test.cost : test.number(job.figure);
+  if (!value) return;
+  const bool is_better =
+      !job.best || (is_better_when_higher(job.figure) ? *value > *job.best : *value < *job.best);
+  if (is_better) job.best = value;
+}
+
 void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
   for (const MetricsLine& line : lines) {
-    if (line.kind == "test" && line.cost)
-      job.best_cost = std::min(*line.cost, job.best_cost.value_or(*line.cost));
+    if (line.kind == "test") take_test(line, job);
     if (line.kind != "train" && line.kind != "pass") continue;
     job.pass = line.pass;
     job.cost = line.cost;
@@ -49,20 +65,24 @@ void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
   if (const std::uint32_t passes = passes_of(lines); passes > 0) job.passes = passes;
 }
 
-// train.passes of the job's own job.toml, which the command line may have overridden. Only the
-// engine goes by it.
-std::optional<std::uint64_t> planned_passes(remote::AgentClient& client,
-                                            const remote::ProcessStatus& trainer) {
+// What the job's own job.toml says, which the command line may have overridden. Only the engine
+// goes by it.
+struct TrainKeys {
+  std::optional<std::uint64_t> passes;
+  std::string best;
+};
+TrainKeys keys_of(remote::AgentClient& client, const remote::ProcessStatus& trainer) {
   const auto text =
       client.read_log(workspace_folder(trainer.job) + "/job.toml", 0, kJobFileBytesMax);
-  if (!text) return std::nullopt;
+  if (!text) return {};
   std::vector<std::string> overrides;
   for (const std::string& one : trainer.arguments) {
     if (one.starts_with("--set=")) overrides.push_back(one.substr(6));
   }
   auto table = config::TomlTable::parse(text->data, "job.toml", overrides);
-  if (!table) return std::nullopt;
-  return static_cast<std::uint64_t>(table->table("train").integer("passes", 1));
+  if (!table) return {};
+  config::TomlTable train = table->table("train");
+  return {static_cast<std::uint64_t>(train.integer("passes", 1)), train.string("best")};
 }
 
 // Everything one node knows, in one visit.
@@ -75,8 +95,10 @@ Status look_at(Member& member, std::size_t index, Jobs& jobs) {
     const std::int64_t age = status.node.unix_ms - process.started_unix_ms;
     job.age_ms = std::max(age, job.age_ms.value_or(age));
     if (process.name != "trainer-0") continue;
+    const TrainKeys keys = process.reports ? keys_of(*member.client, process) : TrainKeys();
+    job.figure = keys.best;
     take_metrics(read_metrics(*member.client, metrics_path(process.log), kMetricsBytesMax), job);
-    if (!job.passes && process.reports) job.passes = planned_passes(*member.client, process);
+    if (!job.passes) job.passes = keys.passes;
   }
   PADDLE_TRY(const auto files, member.client->list_sizes("jobs"));
   for (const remote::FileEntry& file : files) {
@@ -99,6 +121,8 @@ void merge(JobSummary& job, JobSummary&& part) {
   job.passes = part.passes;
   job.cost = part.cost;
   job.best_cost = part.best_cost;
+  job.figure = part.figure;
+  job.best = part.best;
 }
 
 std::vector<std::string> stalled_processes(const std::vector<ProcessOnNode>& processes) {
@@ -131,6 +155,12 @@ std::string state_of(const JobSummary& job, bool nodes_missing, bool all_process
   return resumable ? "stopped" : "done";
 }
 
+Cell best_cell(const JobSummary& job) {
+  if (!job.best) return empty_cell();
+  return job.figure == "cost" ? cost_cell(*job.best)
+                              : text_cell(fmt::format("{} {:.5g}", job.figure, *job.best));
+}
+
 void show(Context& context, const std::vector<std::pair<std::string, JobSummary>>& jobs) {
   if (context.console.json()) {
     std::vector<Json> list;
@@ -146,19 +176,22 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
            {"passes", job.passes},
            {"cost", job.cost ? Json::number(*job.cost) : Json()},
            {"best_held_out_cost", job.best_cost ? Json::number(*job.best_cost) : Json()},
+           {"best_held_out",
+            job.best ? Json::object({{"figure", job.figure}, {"value", Json::number(*job.best)}})
+                     : Json()},
            {"bytes", job.bytes},
            {"stalled", Json::list({job.stalled.begin(), job.stalled.end()})},
            {"nodes", Json::list({job.nodes.begin(), job.nodes.end()})}}));
     }
     return context.console.json_line(Json::list(list));
   }
-  Table table{{{"job", ""},
+  Table table{{{"job", "", 0, false, true},
                {"state", "", 0, false, true},
-               {"age", "", 5, true},
-               {"trainers x pservers", "", 4, true},
+               {"age", "", 3, true},
+               {"trainers x pservers", "", 5, true},
                {"pass", "", 1, true},
-               {"cost", "", 2, true},
-               {"best held-out", "", 3, true},
+               {"cost", "", 4, true},
+               {"best held-out", "", 2, true},
                {"on nodes", "", 6, true}},
               {}};
   const auto cost = [](const std::optional<double>& value) {
@@ -177,8 +210,7 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
     table.rows.push_back({text_cell(name), std::move(state),
                           job.age_ms ? text_cell(span_text(*job.age_ms)) : empty_cell(),
                           text_cell(fmt::format("{} x {}", job.trainers, job.pservers)),
-                          text_cell(pass), cost(job.cost), cost(job.best_cost),
-                          bytes_cell(job.bytes)});
+                          text_cell(pass), cost(job.cost), best_cell(job), bytes_cell(job.bytes)});
   }
   context.console.table(table);
 }

@@ -115,7 +115,7 @@ std::set<std::string> commands_at_work(const JobView& view) {
 }
 
 std::string to_text(const JobView& view, const ConsoleOptions& console, bool watch) {
-  Table table{{{"node", ""},
+  Table table{{{"node", "", 0, false, true},
                {"role", ""},
                {"state", "", 0, false, true},
                {"pass", "", 1, true},

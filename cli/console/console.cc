@@ -17,7 +17,9 @@ constexpr auto kPlainProgressPeriod = std::chrono::seconds(10);
 // Colours for the labels of log lines, without red, which is for errors.
 constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
 constexpr std::size_t kGap = 2;                 // between columns
-constexpr std::size_t kShortenedColumns = 28;   // of a cell that is cut
+constexpr std::size_t kShortenedColumns = 28;   // of a cell that is cut, ...
+constexpr std::size_t kShortenedMin = 20;       // ... but for the first one, where room is scarce
+constexpr int kLastImportance = 3;              // more important columns outlive those cuts
 constexpr std::size_t kLogTextColumnsMin = 20;  // beside its label; else the line is not broken
 
 bool is_wide(std::uint32_t point) {
@@ -189,8 +191,9 @@ Cell empty_cell() {
 
 namespace {
 
-// The columns that remain when long cells are cut and then the least important columns dropped,
-// until the rest fits. The room left over goes back into the widths of cells that are cut.
+// The columns that remain when long cells are cut, the least important columns dropped, long cells
+// cut further and then more columns dropped, until the rest fits. The room left over goes back into
+// the widths of cells that are cut.
 std::vector<std::size_t> fitting(const Table& table, std::vector<std::size_t>& widths,
                                  std::size_t columns) {
   std::vector<std::size_t> kept(widths.size());
@@ -205,12 +208,21 @@ std::vector<std::size_t> fitting(const Table& table, std::vector<std::size_t>& w
     for (const std::size_t i : kept) sum += widths[i] + kGap;
     return sum - kGap;
   };
-  while (kept.size() > 1 && total() > columns) {
-    const auto least = std::ranges::max_element(
-        kept, {}, [&](std::size_t i) { return table.columns[i].importance; });
-    if (table.columns[*least].importance == 0) break;
-    kept.erase(least);
+  const auto drop_down_to = [&](int importance) {
+    while (kept.size() > 1 && total() > columns) {
+      const auto least = std::ranges::max_element(
+          kept, {}, [&](std::size_t i) { return table.columns[i].importance; });
+      if (table.columns[*least].importance <= importance) break;
+      kept.erase(least);
+    }
+  };
+  drop_down_to(kLastImportance);
+  for (std::size_t i = 1; i < widths.size(); ++i) {
+    const std::size_t excess = total() - std::min(columns, total());
+    if (!table.columns[i].shortens || widths[i] <= kShortenedMin) continue;
+    widths[i] -= std::min(excess, widths[i] - kShortenedMin);
   }
+  drop_down_to(0);
   for (const std::size_t i : kept) {
     const std::size_t room = columns - std::min(columns, total());
     widths[i] += std::min(room, whole[i] - widths[i]);

@@ -27,7 +27,7 @@ std::optional<std::uint64_t> padded_number(std::string_view text, std::size_t di
 double loss(const MetricsLine& test, bool by_cost) {
   if (by_cost) return *test.cost;
   const auto [name, value] = test.evaluators().front();
-  return std::ranges::find(kHigherIsBetter, name) != kHigherIsBetter.end() ? -value : value;
+  return is_better_when_higher(name) ? -value : value;
 }
 
 }  // namespace
@@ -100,6 +100,10 @@ Result<PassChoice> parse_pass_choice(const std::string& text) {
                number == 0 ? "write pass-00000 for pass 1"
                            : fmt::format("write pass-{:05} for pass {}, or pass-{:05} for pass {}",
                                          number - 1, number, number, number + 1)};
+}
+
+bool is_better_when_higher(std::string_view figure) {
+  return std::ranges::find(kHigherIsBetter, figure) != kHigherIsBetter.end();
 }
 
 std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics) {

@@ -47,6 +47,9 @@ struct PassChoice {
 // is refused: passes are counted from 1 on the screen and from 0 in the names of folders.
 Result<PassChoice> parse_pass_choice(const std::string& text);
 
+// Whether a higher value of this figure of tests is the better one: "auc"; not so "cost", "rmse".
+bool is_better_when_higher(std::string_view figure);
+
 // The passes from the best to the worst, by the held-out cost of the last test of each or, where
 // tests have none, by their first evaluator.
 std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics);

@@ -72,7 +72,8 @@ TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
   EXPECT_EQ(jobs({"--json"}), 0);
   EXPECT_TRUE(out_has(
       R"([{"job": "old", "state": "done", "age_seconds": 600, "trainers": 1, "pservers": 1, )"
-      R"("pass": 1, "passes": 3, "cost": 0.375, "best_held_out_cost": 0.25, "bytes": )"))
+      R"("pass": 1, "passes": 3, "cost": 0.375, "best_held_out_cost": 0.25, )"
+      R"("best_held_out": {"figure": "cost", "value": 0.25}, "bytes": )"))
       << out_.str();
   EXPECT_TRUE(out_has(R"("nodes": ["n-0", "n-1"]}, {"job": "new", "state": "running", )"))
       << out_.str();
@@ -118,6 +119,46 @@ TEST_F(JobsTest, AJobThatHangsIsStalled) {
   EXPECT_TRUE(out_has(R"("stalled": ["trainer-1"], )")) << out_.str();
 }
 
+TEST_F(JobsTest, TheBestFigureIsTheOneThatTheJobChose) {
+  const auto job = [this](const std::string& name, const std::string& tests,
+                          const std::string& toml, bool reports) {
+    ProcessStatus& trainer = add(nodes_[0], name, "trainer-0", 400'000);
+    trainer.reports = reports;
+    trainer.log = "jobs/" + name + "/train.log";
+    nodes_[0].files["jobs/" + name + "/metrics.jsonl"] = tests;
+    nodes_[0].files["jobs/" + name + "/workspace/job.toml"] = toml;
+  };
+  const std::string both =
+      "{\"kind\":\"test\",\"pass\":0,\"samples\":1,\"cost\":0.25,\"auc\":0.75}\n"
+      "{\"kind\":\"test\",\"pass\":1,\"samples\":1,\"cost\":0.5,\"auc\":0.875}\n";
+  job("a", both, "[train]\nbest = \"auc\"\n", true);
+  job("b", both, "[train]\npasses = 2\n", true);
+  job("c", "{\"kind\":\"test\",\"pass\":0,\"accuracy\":0.5}\n", "[trainer]\n", false);
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  for (const char* const row : {"a    ", "b    ", "c    "}) EXPECT_TRUE(out_has(row)) << out_.str();
+  EXPECT_TRUE(out_has("  auc 0.875  ")) << out_.str();
+  EXPECT_TRUE(out_has("         0.25  ")) << out_.str();
+  EXPECT_TRUE(out_has("  accuracy 0.5  ")) << out_.str();
+  EXPECT_EQ(jobs({"--json"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(R"("best_held_out": {"figure": "auc", "value": 0.875})")) << out_.str();
+}
+
+TEST_F(JobsTest, ALongNameIsCutBeforeAColumnIsLost) {
+  add(nodes_[0], std::string(100, 'x'), "trainer-0", 400'000);
+  add(nodes_[0], "short", "trainer-0", 500'000);
+  nodes_[0].processes.back().log = "jobs/short/train.log";
+  nodes_[0].files["jobs/short/metrics.jsonl"] =
+      "{\"kind\":\"pass\",\"pass\":1,\"passes\":3,\"cost\":0.375421}\n"
+      "{\"kind\":\"test\",\"pass\":1,\"samples\":1,\"cost\":0.412137}\n";
+  console_options_.columns = 80;
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("xxx...  ")) << out_.str();
+  EXPECT_TRUE(out_has("best held-out")) << out_.str();
+  EXPECT_TRUE(out_has("0.412137")) << out_.str();
+  EXPECT_TRUE(out_has("2 of 3")) << out_.str();
+  EXPECT_TRUE(out_has("age")) << out_.str();
+}
+
 TEST_F(JobsTest, ALongStateIsCutOnANarrowTerminal) {
   const std::string failed = "quick_start-20260101-120000";
   ProcessStatus& trainer = add(nodes_[0], failed, "trainer-1", 400'000);
@@ -130,7 +171,8 @@ TEST_F(JobsTest, ALongStateIsCutOnANarrowTerminal) {
   nodes_[0].files["jobs/done/workspace/job.toml"] = "[train]\npasses = 3000\n";
   console_options_.columns = 80;
   EXPECT_EQ(jobs(), 0) << err_.str();
-  EXPECT_TRUE(out_has(failed + "  failed: trainer-1 killed...")) << out_.str();
+  EXPECT_TRUE(out_has(failed + "  failed: trainer-1 ")) << out_.str();
+  EXPECT_TRUE(out_has("...  ")) << out_.str();
   EXPECT_TRUE(out_has("  110 of 3000  ")) << out_.str();
   std::istringstream lines(out_.str());
   for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
