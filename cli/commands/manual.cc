@@ -99,7 +99,7 @@ Command man_command() {
 }
 
 Command version_command() {
-  return {"version", "print the version of paddlectl and of its SSH library",
+  return {"version", "print the version, and that of the SSH library",
           "  paddlectl version\n"
           "  paddlectl version --libraries",
           [] { return invocation(version_options, run_version); }};

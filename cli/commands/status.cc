@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "cli/job/job_claim.h"
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
+#include "cli/watch/first_failure.h"
 #include "cli/watch/gpu_variables.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/view.h"
@@ -252,7 +254,19 @@ Json gpu_json(const JobView& view) {
   return Json::list(list);
 }
 
-Json to_json(const JobView& view, const ClusterSpec& cluster) {
+// Why the job failed, with the last lines of the log; "" where nothing failed by itself.
+std::string cause_of(ClusterSession& session, const JobView& view) {
+  const bool may_have_failed =
+      std::ranges::any_of(view.processes(), [](const ProcessView& process) {
+        return !is_running(process.status) && !ended_well(process.status);
+      });
+  if (!may_have_failed) return "";
+  const auto processes = session.processes(view.job());
+  const ProcessOnNode* const first = first_failure(processes);
+  return first == nullptr || is_consequence(first) ? "" : failure_error(session, *first).message;
+}
+
+Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string& cause) {
   std::vector<Json> processes;
   for (const ProcessView& process : view.processes()) processes.push_back(to_json(process));
   std::vector<Json> slow;
@@ -279,13 +293,16 @@ Json to_json(const JobView& view, const ClusterSpec& cluster) {
                        {"at_work", Json::list({at_work.begin(), at_work.end()})},
                        {"slow", Json::list(slow)},
                        {"gpu_variables", gpu_json(view)},
+                       {"failure", cause.empty() ? Json() : Json(cause)},
                        {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})}});
 }
 
-void show(Context& context, const ClusterSpec& cluster, const JobView& view, bool watch) {
+void show(Context& context, const ClusterSpec& cluster, const JobView& view,
+          const std::string& cause, bool watch) {
   Console& console = context.console;
-  if (console.json()) return console.json_line(to_json(view, cluster));
-  const std::string text = to_text(view, console.options(), watch);
+  if (console.json()) return console.json_line(to_json(view, cluster, cause));
+  std::string text = to_text(view, console.options(), watch);
+  if (!cause.empty()) text += "\n" + escape_lines(cause) + "\n";
   if (!watch) {
     console.note(fmt::format("job {} on cluster '{}' ({})", view.job(), cluster.name,
                              shown_path(context, cluster.file)));
@@ -304,7 +321,7 @@ Status run(Context& context, const StatusOptions& options) {
   if (options.watch && context.console.repaints()) context.console.raw("\x1b[2J");
   for (;;) {
     view.look(context, session);
-    show(context, found.cluster, view, options.watch);
+    show(context, found.cluster, view, cause_of(session, view), options.watch);
     if (!options.watch || context.console.closed()) break;
     if (!view.any_running() && session.unreachable() == 0) break;
     context.pause(kWatchPeriod);

@@ -11,6 +11,8 @@
 namespace paddle::cli {
 namespace {
 
+constexpr int kQuestionsMax = 3;  // until the answer is yes or no
+
 struct TrustOptions {
   std::string cluster, on;
   std::string host;
@@ -113,14 +115,16 @@ Status confirm(Context& context, const TrustOptions& options,
   constexpr const char* kHint =
       "compare them with what the machines say (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), "
       "then give --fingerprint SHA256:..., or --yes for all of them";
-  const auto answer =
-      context.ask
-          ? context.ask(
-                fmt::format("trust {}? Type yes: ", counted(unknown.size(), "new host key")), false)
-          : std::nullopt;
-  if (!answer) return Error{Errc::kAuth, "cannot ask: this is not a terminal", kHint};
-  if (*answer == "yes") return {};
-  return Error{Errc::kAuth, "not trusted, as you say", kHint};
+  const std::string keys = counted(unknown.size(), "new host key");
+  std::string question = fmt::format("trust {} (yes/no)? ", keys);
+  for (int asked = 0; asked < kQuestionsMax; ++asked) {
+    const auto answer = context.ask ? context.ask(question, false) : std::nullopt;
+    if (!answer) return Error{Errc::kAuth, "cannot ask: this is not a terminal", kHint};
+    if (*answer == "yes") return {};
+    if (*answer == "no" || *answer == "n") break;
+    question = fmt::format("trust {}? Please type yes or no, in full: ", keys);
+  }
+  return Error{Errc::kAuth, "no key was added: type yes in full to accept", kHint};
 }
 
 Status trust_stage(Context& context, const TrustOptions& options, std::vector<Asked>& stage) {

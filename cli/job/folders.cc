@@ -34,8 +34,11 @@ Status check_job_name(const std::string& job) {
                              (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
                     });
   if (good) return {};
-  return Error{Errc::kUsage, fmt::format("'{}' cannot be a job's name", job),
-               fmt::format("use up to {} letters, digits, '.', '-' and '_'", kJobNameBytesMax)};
+  return Error{
+      Errc::kUsage, fmt::format("'{}' cannot be a job's name", job),
+      fmt::format("use up to {} letters, digits, '.', '-' and '_', beginning with a letter or "
+                  "digit",
+                  kJobNameBytesMax)};
 }
 
 }  // namespace paddle::cli

@@ -20,8 +20,9 @@ OptionList global_options(GlobalOptions& options) {
        "are asked",
        &options.password_file, "FILE"},
       {"--timeout",
-       "give up on a node that cannot be reached, or does not answer, for so long: 90s, 10m, 2h; "
-       "also limits the command of exec; default: 20s to reach it, 30s for an answer",
+       "time limit for reaching a node and for each reply, such as 90s, 10m or 2h (default: 20s "
+       "and "
+       "30s); also limits commands run by exec, and how long wait waits",
        &options.timeout, kDuration, 1, kTimeoutSecondsMax},
       {"--parallel", "nodes worked on at a time; default: 32", &options.parallel, "N", 1,
        kProcessesMax},

@@ -71,8 +71,8 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
 std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node) {
   if (!is_running(status) || !status.progress || status.progress->save_failure.empty()) return "";
   return fmt::format(
-      "{} on {} trains on without its latest snapshot: {}; the next pass is saved "
-      "again, see to the disk until then",
+      "{} on {} could not save its latest snapshot ({}); training continues, and the next pass is "
+      "saved again: make room until then",
       status.name, node, status.progress->save_failure);
 }
 

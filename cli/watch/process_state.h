@@ -23,7 +23,8 @@ std::string describe_state(const remote::ProcessStatus& status);
 // "was killed by signal 9 (Killed); restarted (1 of 2)".
 std::string describe(const remote::Restart& restart, std::uint32_t allowed);
 
-// "trainer-0 on n-1 trains on without its latest snapshot: ..."; "" while that is there.
+// "trainer-0 on n-1 could not save its latest snapshot (...); training continues, ..."; "" while
+// that is there.
 std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node);
 
 // "trainer-0 on n-1 went on from pass-00001, since pass-00002 is damaged: ..."; "" from the newest.

@@ -251,7 +251,13 @@ Status run_train(const TrainFlags& flags) {
   end_when_out_of_memory(name.c_str(),
                          "lower train.batch_size or train.trainer_count, or run fewer trainers on "
                          "a node");
-  return train(options);
+  const bool is_by_hand = options.key_file.empty() && !options.local;
+  Status done = train(std::move(options));
+  if (done || done.error().code != Errc::kUnreachable || !is_by_hand) return done;
+  Error error = std::move(done).error();
+  if (error.hint.empty())
+    error.hint = "start its pservers first; or, to train in one process, add --local";
+  return error;
 }
 
 std::function<Status()> declare_train(FlagSet& flags) {

@@ -160,11 +160,12 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
   if (asked >= kQuestionsMax) {
     return refused_error(kQuestionsMax, "passwords", question);
   }
-  const std::string where = question.bastion
-                                ? fmt::format("{} on bastion {}", question.user, question.server)
-                            : alone ? fmt::format("{} on {}", question.user, question.server)
-                                    : fmt::format("{} on {} (and on every node that takes it)",
-                                                  question.user, question.server);
+  const std::string server = question.known_as.empty()
+                                 ? question.server
+                                 : fmt::format("{} ({})", question.known_as, question.server);
+  const std::string where =
+      fmt::format("{} on {}{}{}", question.user, question.bastion ? "bastion " : "", server,
+                  question.bastion || alone ? "" : " (and on every node that takes it)");
   const char* const why = !refused     ? ""
                           : asked == 0 ? "not the one of the other nodes: "
                                        : "wrong, try again: ";

@@ -33,10 +33,11 @@ using Answer = std::shared_ptr<const TypedSecret>;
 
 struct LoginQuestion {
   std::string user;
-  std::string server;    // "host:port"
-  bool bastion = false;  // its answers are given to no node and no other bastion
-  std::string prompt;    // the server's own words, unescaped; "": the password of `user`
-  bool echo = false;     // the answer may be shown while it is typed
+  std::string server;         // "host:port"
+  bool bastion = false;       // its answers are given to no node and no other bastion
+  std::string prompt;         // the server's own words, unescaped; "": the password of `user`
+  bool echo = false;          // the answer may be shown while it is typed
+  std::string known_as = {};  // by which a person knows the server; "": `server`
 };
 
 // A user's password is tried on every node that asks for one; for a node that refuses it a separate

@@ -1,5 +1,5 @@
 #!/bin/sh
-# {{name}} under OpenMPI: {{pservers}} pservers are the first ranks, then {{trainers}} trainers.
+# {{name}} under OpenMPI. Ranks: pservers first ({{pservers}}), then trainers ({{trainers}}).
 # Made by `paddlectl render openmpi`; edit it as you like.
 #
 #   sh this-file                              all on this machine

@@ -1,5 +1,5 @@
 #!/bin/bash
-# {{name}} under Slurm: {{pservers}} pservers are the first tasks, then {{trainers}} trainers.
+# {{name}} under Slurm. Tasks: pservers first ({{pservers}}), then trainers ({{trainers}}).
 # Made by `paddlectl render slurm`; edit it as you like, then: sbatch this-file
 #
 # Nodes share the workspace's folder and reach each other at the ports below.

@@ -69,7 +69,7 @@ Status Supervisor::succeed(const Record& before, TimePoint guarded_from) {
   is_end_counted_ = last != nullptr && last->life() == before.pid.life();
   if (is_end_counted_) wait_status_ = last->signal() != 0 ? last->signal() : last->exit_code() << 8;
   say(is_end_counted_ ? "its supervisor was killed before it was started again"
-                      : "its supervisor was killed, and it with it");
+                      : "killed together with its supervisor");
   for (const wire::agent::Restart& restart : restarts.restarts()) {
     const TimePoint ended = time_of_steady(restart.ended_steady_ms());
     if (restart.failures() > 0 && restart.boot_id() == boot_id() && ended >= guarded_from)

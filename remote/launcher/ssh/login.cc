@@ -302,7 +302,8 @@ Status authenticate(ssh_session session, const SshTarget& target, bool bastion, 
   Attempts attempts;
   std::optional<Person> person;
   if (login != nullptr)
-    person.emplace(Person{*login, LoginQuestion{target.user, target.label(), bastion, "", false}});
+    person.emplace(Person{
+        *login, LoginQuestion{target.user, target.label(), bastion, "", false, target.asked_host}});
   for (int i = 0; i < kMethodsMax; ++i) {
     Attempt attempt = Attempt::kRefused;
     for (const std::string& method : target.methods) {

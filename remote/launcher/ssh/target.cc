@@ -251,6 +251,7 @@ Result<SshTarget> resolve(const NodeSpec& node, TimePoint deadline) {
   const auto first = [](const std::string& a, const std::string& b) { return a.empty() ? b : a; };
   target.host = first(config.value("hostname"), node.host);
   PADDLE_TRY_STATUS(check_host_name(target.host));
+  if (target.host != node.host) target.asked_host = node.host;
   target.user = first(node.user, first(config.value("user"), local_user()));
   PADDLE_TRY_STATUS(check_user_name(target.user));
   PADDLE_TRY(target.port, parse_port(first(config.value("port"), "22")));

@@ -32,6 +32,7 @@ Result<JumpHost> parse_jump(std::string_view text);
 // The target of a session: NodeSpec, and for what it leaves open ~/.ssh/config and ssh's defaults.
 struct SshTarget {
   std::string host;
+  std::string asked_host;  // as the cluster file names it, where ssh's configuration has another
   std::uint16_t port = 22;
   std::string user;
   std::string key_alias;  // HostKeyAlias: stands in known_hosts instead of host and port; "": none

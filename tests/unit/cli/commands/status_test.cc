@@ -18,6 +18,39 @@ TEST_F(CommandsTest, AMistypedJobNamesTheLatestOnes) {
       << err_.str();
 }
 
+TEST_F(CommandsTest, StatusOfAFailedJobHasItsCause) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("failure": null)")) << out_.str();
+  trainer_exit_ = 6;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job2", "w"}), 0) << err_.str();
+  ASSERT_EQ(run({"status"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("\ntrainer-0 on n-0 exited with code 6")) << out_.str();
+  EXPECT_TRUE(out_has("| bad record in data/train-00000:7\n")) << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0);
+  EXPECT_TRUE(out_has(R"("failure": "trainer-0 on n-0 exited with code 6)")) << out_.str();
+  ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, JsonWithoutACommandIsAnErrorInJson) {
+  EXPECT_EQ(run({"--json"}), 2);
+  EXPECT_EQ(out_.str(), "");
+  EXPECT_EQ(err_.str(),
+            "{\"error\": {\"code\": 2, \"message\": \"no command was given\", \"hint\": \"see "
+            "paddlectl --help\"}}\n");
+  EXPECT_EQ(run({}), 2);
+  EXPECT_TRUE(out_has("paddlectl up clusters/local.toml")) << out_.str();
+}
+
+TEST_F(CommandsTest, ANameThatNoJobCanHaveIsExplained) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  for (const char* const name : {"--name=-x", "--name=.x", "--name=a b", "--name=a/b"}) {
+    EXPECT_EQ(run({"train", name, "w"}), 2) << name;
+    EXPECT_TRUE(err_has("'.', '-' and '_', beginning with a letter or digit")) << err_.str();
+  }
+}
+
 TEST_F(CommandsTest, StatusNamesWhatProcessesUseAndWhoIsSlow) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;

@@ -159,8 +159,8 @@ TEST_F(Feed, TellsOfSnapshotsThatCouldNotBeSavedOnceUntilOneIs) {
   look();
   fail("pass-00003");
   const std::string told = look();
-  EXPECT_NE(told.find("warning: trainer-0 on n-0 trains on without its latest snapshot: saving "
-                      "pass-00003: No space left on device; "),
+  EXPECT_NE(told.find("warning: trainer-0 on n-0 could not save its latest snapshot (saving "
+                      "pass-00003: No space left on device); training continues"),
             std::string::npos)
       << told;
   EXPECT_EQ(look().find("pass-00003"), std::string::npos) << "once";

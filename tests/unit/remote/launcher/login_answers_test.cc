@@ -27,8 +27,8 @@ struct World {
     return next < said.size() ? said[next] : std::nullopt;
   }};
 
-  Status reach(const std::string& place, bool bastion = false) {
-    const LoginQuestion question{"train", place, bastion, "", false};
+  Status reach(const std::string& place, bool bastion = false, const std::string& known_as = "") {
+    const LoginQuestion question{"train", place, bastion, "", false, known_as};
     return log_in(answers, [&](Login& login) -> Status {
       const Answer answer = login.answer(question);
       if (answer && passwords.at(place) == answer->reveal()) {
@@ -77,6 +77,20 @@ TEST(LoginAnswers, AMistypedPasswordIsAskedAgainForAll) {
   ASSERT_EQ(world.questions.size(), 2U);
   EXPECT_EQ(world.questions[1],
             "wrong, try again: password of train on a:22 (and on every node that takes it): ");
+}
+
+TEST(LoginAnswers, AServerIsNamedAsThePersonKnowsIt) {
+  World world;
+  world.passwords = {{"10.0.0.1:22", "one"}, {"10.0.0.2:22", "two"}, {"10.0.0.3:22", "three"}};
+  world.said = {"three", "one", "two"};
+  EXPECT_TRUE(world.reach("10.0.0.3:22", true, "door"));
+  EXPECT_TRUE(world.reach("10.0.0.1:22", false, "gpu-1"));
+  EXPECT_TRUE(world.reach("10.0.0.2:22", false, "gpu-2"));
+  EXPECT_EQ(world.questions,
+            (std::vector<std::string>{
+                "password of train on bastion door (10.0.0.3:22): ",
+                "password of train on gpu-1 (10.0.0.1:22) (and on every node that takes it): ",
+                "not the one of the other nodes: password of train on gpu-2 (10.0.0.2:22): "}));
 }
 
 TEST(LoginAnswers, StopsAfterThreePasswordsAndWhenNobodyAnswers) {
