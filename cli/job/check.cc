@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.h"
+#include "cli/console/console.h"
 #include "cli/console/json.h"
 #include "cli/job/engines.h"
 #include "cli/workspace/engine_program.h"

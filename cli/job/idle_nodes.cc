@@ -1,7 +1,9 @@
 #include "cli/job/idle_nodes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>

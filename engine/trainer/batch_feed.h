@@ -38,7 +38,7 @@ class BatchFeed {
   struct Read {
     Result<std::optional<nn::Batch>> batch = std::optional<nn::Batch>();
     std::uint64_t bad_records = 0;
-    std::optional<double> share_given;
+    std::optional<double> share_given = {};
     bool is_prepared = false;
     bool has_rows = false;
   };

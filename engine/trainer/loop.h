@@ -132,7 +132,8 @@ class Loop {
   // one of the job.
   Status save_pass(std::uint32_t pass);
   bool can_train_on(const Error& failure) const;
-  Status keep_newest(std::uint32_t pass) const;
+  Status keep_newest(std::uint32_t pass);
+  void remove_former_best(std::uint32_t pass);
   // Full copies of trainer 0's snapshots, under the same names. One that cannot be written costs
   // the job nothing.
   bool saves_copies() const;
@@ -179,6 +180,7 @@ class Loop {
   EarlyStop early_stop_;
   std::optional<std::vector<nn::Value>> tested_;  // by the last test, if nothing was decided since
   std::string best_;                              // "pass-00003"; "": none
+  std::string best_kept_;                         // likewise, when snapshots were last removed
 
   std::optional<std::uint32_t> full_pass_;  // the last of which this run saved a full snapshot
   std::string base_;                        // the last full snapshot of this run

@@ -108,10 +108,20 @@ Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
 // The last snapshot of a job is a full one.
 Status Loop::end_early(std::uint32_t pass) {
   const bool is_over = pass + 1 == options_.train.passes;
-  if (!is_over || full_pass_ == pass || !is_saved(pass) || !keeps_snapshots()) return {};
-  PADDLE_TRY_STATUS(options_.trainer_id == 0 ? save_pass(pass) : copy_pass(pass));
-  note_best();
+  if (!is_over || !is_saved(pass) || !keeps_snapshots()) return {};
+  if (full_pass_ != pass) {
+    PADDLE_TRY_STATUS(options_.trainer_id == 0 ? save_pass(pass) : copy_pass(pass));
+    note_best();
+  }
+  remove_former_best(pass);
   return {};
+}
+
+// The test after the last save may have found a better pass than the one kept until then.
+void Loop::remove_former_best(std::uint32_t pass) {
+  if (options_.train.snapshots_kept == 0 || best_ == best_kept_) return;
+  if (const Status kept = keep_newest(pass); !kept)
+    log_warning("{}; a snapshot more than train.snapshots_kept stays", kept.error().message);
 }
 
 // A job that went on after a pass, by a snapshot, decides again: it may have ended with that pass.

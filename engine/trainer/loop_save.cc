@@ -61,7 +61,8 @@ Status Loop::save(std::uint32_t pass) {
   return {};
 }
 
-Status Loop::keep_newest(std::uint32_t pass) const {
+Status Loop::keep_newest(std::uint32_t pass) {
+  best_kept_ = best_;
   return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept, best_);
 }
 

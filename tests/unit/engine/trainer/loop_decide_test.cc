@@ -84,6 +84,14 @@ TEST_F(LoopDecide, EndsWithTheLastPassIfNothingEndsItBefore) {
   EXPECT_EQ(log.find("training ends"), std::string::npos) << log;
 }
 
+TEST_F(LoopDecide, TheFormerBestPassGoesWhenTheLastOneIsBetter) {
+  options_.train.passes = 4;
+  client_.after_pass = {0.9F, 0.6F, 0.7F, 1.0F};
+  log_of_run();
+  EXPECT_EQ(best(), "pass-00003\n");
+  EXPECT_EQ(kept(), std::vector<std::string>{"pass-00003"});
+}
+
 TEST_F(LoopDecide, AWishThatIsFulfilledEndsItAtOnce) {
   options_.train.best.clear();
   options_.train.stop_after_worse = 0;
@@ -92,7 +100,7 @@ TEST_F(LoopDecide, AWishThatIsFulfilledEndsItAtOnce) {
   const std::string log = log_of_run();
   EXPECT_EQ(kept(), std::vector<std::string>{"pass-00001"});
   EXPECT_FALSE(std::filesystem::exists(options_.save_dir + "/BEST"));
-  EXPECT_NE(log.find("with pass-00001: train.stop_when = 'rmse < 0.5' is fulfilled"),
+  EXPECT_NE(log.find("with pass 2 (pass-00001): train.stop_when = 'rmse < 0.5' is fulfilled"),
             std::string::npos)
       << log;
 }
