@@ -65,8 +65,8 @@ void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
   if (const std::uint32_t passes = passes_of(lines); passes > 0) job.passes = passes;
 }
 
-// What the job's own job.toml says, which the command line may have overridden. Only the engine
-// goes by it.
+// Keys of the job's own job.toml, which the command line may have overridden. Only the engine goes
+// by them.
 struct TrainKeys {
   std::optional<std::uint64_t> passes;
   std::string best;

@@ -42,7 +42,7 @@ Status check_shares(const Workspace& workspace, const std::string& pattern) {
 constexpr std::uint64_t kCountedBytesMax = 256U << 20U;  // of files whose lines are counted
 constexpr double kLikeShares = 1.1;                      // a difference that nobody notices
 
-// What a trainer reads in a pass.
+// The data that a trainer reads in a pass.
 struct ShareSize {
   std::uint64_t bytes = 0;
   std::uint64_t examples = 0;

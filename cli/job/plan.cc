@@ -218,7 +218,7 @@ struct Planner {
     spec.program = "";
     spec.arguments = workspace.command;
     if (!workspace.venv.empty()) {
-      // What it looks up in PATH comes from there, python3 first of all.
+      // A program without a path comes from there, python3 first of all.
       const std::vector<std::string> within{
           "/bin/sh", "-c",
           R"(PATH="$0/bin:$PATH" VIRTUAL_ENV="$0"; export PATH VIRTUAL_ENV; exec "$@")",

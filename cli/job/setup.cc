@@ -73,7 +73,7 @@ struct Step {
   std::string hint;
 };
 
-// What pip gives as its reason: the first line of its last ones that is an error.
+// The reason that pip gives: the first of its last lines that is an error.
 std::string cause_in(const std::string& said) {
   constexpr std::string_view kMark = "ERROR: ";
   std::istringstream lines(said);

@@ -1,4 +1,4 @@
-// What prepares a node for a job's trainers: [trainer] requirements, a list of Python packages, and
+// Preparation of a node for a job's trainers: [trainer] requirements, a list of Python packages, and
 // [trainer] setup, a program.
 #pragma once
 

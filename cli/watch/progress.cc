@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/console/console.h"
+
 namespace paddle::cli {
 namespace {
 
