@@ -1,5 +1,5 @@
-// Preparation of a node for a job's trainers: [trainer] requirements, a list of Python packages, and
-// [trainer] setup, a program.
+// Preparation of a node for a job's trainers: [trainer] requirements, a list of Python packages,
+// and [trainer] setup, a program.
 #pragma once
 
 #include "cli/cluster/cluster_session.h"
