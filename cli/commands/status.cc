@@ -283,18 +283,19 @@ Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string&
   if (const auto& broken = view.broken_start())
     (broken->has_trained ? lost : missing) = broken->missing;
   if (view.loss()) lost = view.missing();
-  return Json::object({{"job", view.job()},
-                       {"progress", progress_json(view)},
-                       {"processes", Json::list(processes)},
-                       {"diverged", view.diverged_to().has_value()},
-                       {"never_started", Json::list({missing.begin(), missing.end()})},
-                       {"lost", Json::list({lost.begin(), lost.end()})},
-                       {"stalls", Json::list({stalls.begin(), stalls.end()})},
-                       {"at_work", Json::list({at_work.begin(), at_work.end()})},
-                       {"slow", Json::list(slow)},
-                       {"gpu_variables", gpu_json(view)},
-                       {"failure", cause.empty() ? Json() : Json(cause)},
-                       {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})}});
+  return Json::object(
+      {{"job", view.job()},
+       {"progress", progress_json(view)},
+       {"processes", Json::list(processes)},
+       {"diverged", view.diverged_to().has_value()},
+       {"never_started", Json::list({missing.begin(), missing.end()})},
+       {"lost", Json::list({lost.begin(), lost.end()})},
+       {"stalls", Json::list({stalls.begin(), stalls.end()})},
+       {"at_work", Json::list({at_work.begin(), at_work.end()})},
+       {"slow", Json::list(slow)},
+       {"gpu_variables", gpu_json(view)},
+       {"failure", cause.empty() ? Json() : Json(cause)},
+       {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})}});
 }
 
 void show(Context& context, const ClusterSpec& cluster, const JobView& view,
