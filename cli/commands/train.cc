@@ -410,8 +410,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   }
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
   const ClusterSpec& cluster = job.nodes.cluster;
-  PADDLE_TRY(job.placement, place(context, cluster, options.plan, environment,
-                                  options.resume));
+  PADDLE_TRY(job.placement, place(context, cluster, options.plan, environment, options.resume));
   PADDLE_TRY(job.workspace, check_job(context, options.plan.source, job.placement));
   note_missing_copies(context, cluster, job.placement, job.workspace);
   PADDLE_TRY(job.engines, engines_of(context, job.placement, job.workspace));
