@@ -34,6 +34,7 @@ struct ServeFlags {
   std::uint32_t body_bytes = 8U << 20U;
   std::uint32_t client_seconds = 30;
   std::uint32_t poll_milliseconds = 1000;
+  bool newest = false;
   inference::DescriptionSource source;
 };
 
@@ -80,9 +81,12 @@ Status run_serve(const ServeFlags& flags) {
   serve::ModelOptions model_options{.layer = flags.layer, .source = flags.source};
   // Its lines come from clients: the program is never run.
   model_options.source.allows_pipe_command = true;
-  PADDLE_TRY(const auto model,
-             serve::NewestModel::open(flags.snapshot, model_options, counters,
-                                      std::chrono::milliseconds(flags.poll_milliseconds)));
+  PADDLE_TRY(
+      const auto model,
+      serve::NewestModel::open(
+          flags.snapshot,
+          flags.newest ? serve::NewestModel::Choice::kNewest : serve::NewestModel::Choice::kBest,
+          model_options, counters, std::chrono::milliseconds(flags.poll_milliseconds)));
   serve::Service service(*model, counters, std::move(service_options));
   serve::HttpOptions http{.address = address, .port = static_cast<std::uint16_t>(flags.port)};
   http.connections_max = flags.connections;
@@ -106,41 +110,50 @@ Status run_serve(const ServeFlags& flags) {
 std::function<Status()> declare(FlagSet& flags) {
   const auto options = std::make_shared<ServeFlags>();
   ServeFlags& to = *options;
-  flags.text("snapshot", "a pass-0000N folder, or one of them, of which the newest is served",
+  flags.text("snapshot",
+             "a pass-0000N folder, or the folder of several: then the best one is served where "
+             "training named one (train.best), else the newest",
              to.snapshot);
-  flags.number("port", "0: any that is free", to.port, 0, kPortMax);
+  flags.boolean("newest", "serve the newest snapshot, also where training named a best one",
+                to.newest);
+  flags.number("port", "port to listen on; 0: any that is free", to.port, 0, kPortMax);
   flags.text("bind", "address or interface to listen on; beyond loopback with --token_file",
              to.bind);
   flags.text("token_file", "file, of mode 0600, with the token that requests must bear",
              to.token_file);
   flags.text("layer", "predict the outputs of this layer instead of scores", to.layer);
-  flags.number("threads", "that score; 0: one for each core", to.threads, 0, 1024);
-  flags.number("queue", "requests that may wait for a thread; more are told to come again",
-               to.queue, 1, kCountMax);
-  flags.number("connections", "clients at a time", to.connections, 1, kCountMax);
-  flags.number("body_bytes", "of a request at most", to.body_bytes, 1, 1U << 30U);
-  flags.number("client_seconds", "for a client to send a request, and to take its answer",
-               to.client_seconds, 1, kCountMax);
-  flags.number("poll_milliseconds", "between two looks for a newer snapshot", to.poll_milliseconds,
+  flags.number("threads", "threads that score records; 0: one for each core", to.threads, 0, 1024);
+  flags.number("queue", "requests that may wait for a thread; more are answered with 503", to.queue,
                1, kCountMax);
+  flags.number(
+      "connections",
+      "connections at a time; beyond it an idle one of the address that has most is closed",
+      to.connections, 1, kCountMax);
+  flags.number("body_bytes", "largest body of a request, in bytes", to.body_bytes, 1, 1U << 30U);
+  flags.number("client_seconds",
+               "seconds that a client has to send a request, and again to take the answer",
+               to.client_seconds, 1, kCountMax);
+  flags.number("poll_milliseconds", "milliseconds between two looks for another snapshot",
+               to.poll_milliseconds, 1, kCountMax);
   declare_description(flags, to.source);
   return [options] { return run_serve(*options); };
 }
 
 }  // namespace
 
-const Command kServeCommand{
-    "serve", "answer requests for predictions over HTTP",
-    R"(usage: paddle serve --snapshot=DIR [--port=8500] [--bind=ADDRESS --token_file=FILE] ...
+const Command kServeCommand{"serve", "answer requests for predictions over HTTP",
+                            R"(usage: paddle serve --snapshot=DIR [flags]
 
-POST /v1/predict  records as JSON lines, or with another Content-Type in the format of the job;
-                  requests that wait together are scored together
+POST /v1/predict  scores of records: JSON objects or an array of them, or with
+                  another Content-Type lines in the format of the job
 POST /v1/rows     rows of a table: {"parameter":"_proj","ids":[3,7]}
-GET  /v1/model    what is served; /healthz, /metrics (for Prometheus)
+GET  /v1/model    what is served, and what a record has; /healthz; /metrics
 
-examples: paddle serve --snapshot=output --port=8500
-          curl --data-binary @new.txt http://127.0.0.1:8500/v1/predict
+examples:
+  paddle serve --snapshot=output --port=8500
+  curl --data-binary @new.txt http://127.0.0.1:8500/v1/predict
+  curl --json '{"age":40,"city":"Bern"}' http://127.0.0.1:8500/v1/predict
 )",
-    declare};
+                            declare};
 
 }  // namespace paddle::commands

@@ -1,5 +1,6 @@
 #include "engine/inference/description.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -153,6 +154,12 @@ JsonObject slots_json(const config::DataConfig& data) {
     JsonArray labels;
     for (const std::string& label : slot.labels) labels.add(label);
     if (!slot.labels.empty()) fields.add("labels", labels);
+    const auto in_file = std::ranges::find(data.slots, slot.name, &config::DataSlotConfig::name);
+    if (data.format == "csv" && in_file != data.slots.end()) {
+      JsonArray columns;
+      for (const std::uint32_t column : in_file->columns) columns.add(data.columns[column]);
+      fields.add("columns", columns);
+    }
     slots.add(fields);
   }
   return JsonObject().add("format", data.format).add("slots", slots);

@@ -76,6 +76,8 @@ std::string Counters::text(const Model& model) const {
   single(text, "connections", "gauge", "Connections that are open.", connections);
   single(text, "refused_connections_total", "counter", "Connections beyond the limit.",
          refused_connections);
+  single(text, "evicted_connections_total", "counter",
+         "Connections closed for those of addresses with fewer.", evicted_connections);
   single(text, "reloads_total", "counter", "Newer snapshots that were taken.", reloads);
   single(text, "failed_reloads_total", "counter", "Newer snapshots that could not be used.",
          reloads_failed);

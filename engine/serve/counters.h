@@ -24,6 +24,7 @@ class Counters {
 
   // Gauges and counts of their owners.
   std::atomic<std::uint64_t> connections = 0, queued = 0, refused_connections = 0;
+  std::atomic<std::uint64_t> evicted_connections = 0;
   std::atomic<std::uint64_t> reloads = 0, reloads_failed = 0;
 
  private:

@@ -1,6 +1,9 @@
 #include "engine/serve/http_server.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -13,6 +16,8 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
+
+#include "engine/serve/request_head.h"
 
 namespace paddle::serve {
 namespace {
@@ -29,6 +34,34 @@ constexpr std::size_t kRefusalsMax = 100;             // connections that are be
 constexpr std::size_t kLingerBytesMax = 4U << 20U;    // read after a refusal, so that it arrives
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::chrono::milliseconds kAcceptPause{100};  // without descriptors
+constexpr std::size_t kSmallReply = 64U << 10U;         // which is always sent
+constexpr std::chrono::seconds kUsualReplyTime{2};      // for a client to take its reply
+
+// A body that grows with the bytes that come, not to the length that the client announces.
+struct GrowingBody {
+  using value_type = std::string;
+  static std::uint64_t size(const value_type& body) { return body.size(); }
+  class reader {  // NOLINT: Beast's name
+   public:
+    template <bool is_request, class Fields>
+    reader(http::header<is_request, Fields>&, value_type& body) : body_(body) {}
+    void init(const boost::optional<std::uint64_t>&, ErrorCode& error) { error = {}; }
+    template <class Buffers>
+    std::size_t put(const Buffers& buffers, ErrorCode& error) {
+      error = {};
+      std::size_t bytes = 0;
+      for (const auto part : beast::buffers_range_ref(buffers)) {
+        body_.append(static_cast<const char*>(part.data()), part.size());
+        bytes += part.size();
+      }
+      return bytes;
+    }
+    void finish(ErrorCode& error) { error = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
 
 class Connection;
 
@@ -50,16 +83,18 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
   asio::io_context& context() { return context_; }
   bool is_draining() const { return is_draining_; }
   void leave(Connection* connection);
-  // Room for a body among those under way; false: there is none now.
-  bool take_bytes(std::uint64_t bytes) {
-    if (bytes > options_.bodies_bytes_max - bodies_bytes_) return false;
-    bodies_bytes_ += bytes;
-    return true;
-  }
-  void give_bytes(std::uint64_t bytes) { bodies_bytes_ -= bytes; }
+  // Room for so many bytes more of a connection among those that all hold. Where there is none, the
+  // address that holds most loses connections that wait for their client, unless it is the one that
+  // asks. False: there is no room.
+  bool take_bytes(Connection& connection, std::uint64_t bytes);
+  void give_bytes(std::uint64_t bytes) { held_bytes_ -= bytes; }
 
  private:
   void accept();
+  // Closes a connection of the address that has most, for one of `newcomer`: first those that never
+  // asked, then those that are idle; if the newcomer's address has fewer, also those that send a
+  // request or take a reply slowly. The longest in that state goes. False: all are at work.
+  bool make_place(const std::string& newcomer);
   void drain();
 
   const HttpOptions options_;
@@ -70,7 +105,7 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
   std::uint16_t acceptor_port_ = 0;
   asio::steady_timer timer_;  // between two attempts to accept, then of the drain
   std::unordered_set<Connection*> connections_;
-  std::uint64_t bodies_bytes_ = 0;
+  std::uint64_t held_bytes_ = 0;
   bool is_draining_ = false;
 };
 
@@ -83,18 +118,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
         stream_(std::move(socket)),
         buffer_(kBufferBytesMax) {
     stream_.socket().set_option(tcp::no_delay(true), ignored_);
+    const auto peer = stream_.socket().remote_endpoint(ignored_);
+    address_ = address_of(peer);
   }
+  static std::string address_of(const tcp::endpoint& peer) { return peer.address().to_string(); }
   ~Connection() { server_.leave(this); }
 
   void wait_for_request() {
     // A request that is here already has no idle time before it.
     if (buffer_.size() > 0) return read_head();
     if (server_.is_draining()) return;
-    is_idle_ = true;
+    enter(State::kIdle);
     stream_.expires_after(server_.options().idle_time);
     stream_.async_read_some(buffer_.prepare(kFirstRead),
                             [self = shared_from_this()](ErrorCode error, std::size_t bytes) {
-                              self->is_idle_ = false;
                               self->buffer_.commit(bytes);
                               if (!error) self->read_head();
                             });
@@ -104,30 +141,89 @@ class Connection : public std::enable_shared_from_this<Connection> {
     write(refusal(503, "too many connections", "ask again later"));
   }
   void close_if_idle() {
-    if (is_idle_) close();
+    if (state_ == State::kIdle) close();
   }
-  void close() { stream_.close(); }
+  // What it holds counts no more from now on, though its last step has still to end.
+  void close() {
+    stream_.close();
+    give_bytes();
+    enter(State::kClosed);
+  }
+
+  enum class State { kIdle, kHead, kBody, kWork, kReply, kClosed };
+  State state() const { return state_; }
+  TimePoint since() const { return since_; }
+  // Whether it should stay rather than another one.
+  enum class Worth { kNeverAsked, kIdle, kSends, kWorks };
+  Worth worth() const {
+    if (state_ == State::kIdle) return has_asked_ ? Worth::kIdle : Worth::kNeverAsked;
+    const bool reads_slowly =
+        state_ == State::kReply && SteadyClock().now() - since_ > kUsualReplyTime;
+    if (state_ == State::kHead || state_ == State::kBody || reads_slowly) return Worth::kSends;
+    return Worth::kWorks;
+  }
+  const std::string& address() const { return address_; }
+  std::uint64_t held_bytes() const { return held_bytes_; }
 
  private:
-  using Parser = http::request_parser<http::string_body>;
+  using Parser = http::request_parser<GrowingBody>;
   static constexpr std::size_t kFirstRead = 4096;
+
+  void enter(State state) {
+    state_ = state;
+    since_ = SteadyClock().now();
+  }
 
   void read_head() {
     give_bytes();
+    enter(State::kHead);
     is_head_only_ = false;
     parser_.emplace();
     parser_->header_limit(kHeadBytesMax);
     parser_->body_limit(server_.options().body_bytes_max);
     stream_.expires_after(server_.options().head_time);
-    http::async_read_header(stream_, buffer_, *parser_,
-                            [self = shared_from_this()](ErrorCode error, std::size_t) {
-                              error ? self->on_bad(error) : self->on_head();
+    read_to_end_of_head();
+  }
+
+  // The parser gets a head that is whole, after its text was looked at.
+  void read_to_end_of_head() {
+    const std::string_view text(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+    const std::size_t end = text.find("\r\n\r\n");
+    if (end != std::string_view::npos && end < kHeadBytesMax)
+      return take_head(text.substr(0, end + 4));
+    if (text.size() > kHeadBytesMax) {
+      is_last_ = true;
+      return write(refusal(431, "the head of the request is too large"));
+    }
+    stream_.async_read_some(buffer_.prepare(kFirstRead),
+                            [self = shared_from_this()](ErrorCode error, std::size_t bytes) {
+                              self->buffer_.commit(bytes);
+                              if (!error) self->read_to_end_of_head();
                             });
+  }
+
+  void take_head(std::string_view text) {
+    // Empty lines before a request line are skipped.
+    while (text.starts_with("\r\n") && text.size() > 4) {
+      text.remove_prefix(2);
+      buffer_.consume(2);
+    }
+    if (const auto fault = find_fault(text)) {
+      is_last_ = true;
+      return write(
+          refusal(fault->status, "this is not HTTP as RFC 9112 has it: " + fault->message));
+    }
+    ErrorCode error;
+    buffer_.consume(parser_->put(boost::asio::const_buffer(text.data(), text.size()), error));
+    if (!error && !parser_->is_header_done()) error = http::error::partial_message;
+    if (error) return on_bad(error);
+    on_head();
   }
 
   // After a request that is none, where the next one begins is unknown: the connection ends.
   void on_bad(ErrorCode error) {
-    if (error == http::error::end_of_stream || error == http::error::partial_message ||
+    if (error == http::error::end_of_stream ||
+        (error == http::error::partial_message && parser_->is_header_done()) ||
         error.category() != http::make_error_code(http::error::bad_method).category())
       return;  // gone, or too slow
     is_last_ = true;
@@ -155,18 +251,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
       is_last_ = is_last_ || has_body;
       return write(*std::move(refused));
     }
+    if (has_body && head.method() != http::verb::post) {
+      is_last_ = true;
+      return write(refusal(400, fmt::format("a {} request has no body", request_.method)));
+    }
     if (length && *length > server_.options().body_bytes_max) {
       is_last_ = true;
       return write(too_large());
     }
-    const std::uint64_t bytes = length ? *length : server_.options().body_bytes_max;
-    if (has_body) {
-      if (!server_.take_bytes(bytes)) {
-        is_last_ = true;
-        return write(refusal(503, "too many bytes are under way", "ask again later"));
-      }
-      bytes_taken_ = bytes;
-    }
+    enter(State::kBody);
+    stream_.expires_after(server_.options().body_time);
     if (has_body && beast::iequals(head[http::field::expect], "100-continue"))
       return tell_to_continue();
     read_body();
@@ -180,15 +274,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
                       });
   }
 
+  // Bytes count as they arrive.
   void read_body() {
-    stream_.expires_after(server_.options().body_time);
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = shared_from_this()](ErrorCode error, std::size_t) {
-                       error ? self->on_bad(error) : self->on_request();
-                     });
+    const std::string& body = parser_->get().body();
+    const std::uint64_t bytes = body.empty() ? 0 : body.capacity();
+    if (bytes > held_bytes_ && !take_bytes(bytes - held_bytes_)) {
+      is_last_ = true;
+      return write(refusal(503, "too many bytes are under way", "ask again later"));
+    }
+    if (parser_->is_done()) return on_request();
+    http::async_read_some(stream_, buffer_, *parser_,
+                          [self = shared_from_this()](ErrorCode error, std::size_t) {
+                            error ? self->on_bad(error) : self->read_body();
+                          });
   }
 
   void on_request() {
+    has_asked_ = true;
+    enter(State::kWork);
     stream_.expires_never();
     request_.body = std::move(parser_->get().body());
     server_.service().answer(std::move(request_), [&context = server_.context(),
@@ -206,6 +309,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void write(Reply reply) {
+    if (state_ == State::kClosed) return;
+    // The body is over, and the reply counts in its place.
+    give_bytes();
+    parser_.reset();
+    const std::uint64_t bytes = reply.body.size();
+    if (bytes > kSmallReply && !take_bytes(bytes))
+      reply = refusal(503, "too many bytes are under way", "ask again later");
+    enter(State::kReply);
     is_last_ = is_last_ || server_.is_draining();
     response_ = http::response<http::string_body>();
     response_.result(reply.status);
@@ -244,7 +355,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
                             });
   }
 
-  void give_bytes() { server_.give_bytes(std::exchange(bytes_taken_, 0)); }
+  bool take_bytes(std::uint64_t bytes) {
+    if (!server_.take_bytes(*this, bytes)) return false;
+    held_bytes_ += bytes;
+    return true;
+  }
+  void give_bytes() { server_.give_bytes(std::exchange(held_bytes_, 0)); }
 
   friend class BeastServer;
   const std::shared_ptr<BeastServer> owner_;  // an answer may come when the server has ended
@@ -254,9 +370,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Parser> parser_;
   Request request_;
   http::response<http::string_body> response_;
-  std::uint64_t bytes_taken_ = 0;
+  std::string address_;  // of the client
+  State state_ = State::kIdle;
+  TimePoint since_ = SteadyClock().now();  // when it entered the state
+  std::uint64_t held_bytes_ = 0;           // of the body, or of the reply
   std::size_t discarded_ = 0;
-  bool is_idle_ = false;
+  bool has_asked_ = false;     // a request that was answered
   bool is_head_only_ = false;  // the reply to HEAD is that to GET without its body
   bool is_last_ = false;       // no request comes after this one
   ErrorCode ignored_;
@@ -296,8 +415,10 @@ void BeastServer::accept() {
         if (!ended && !is_draining_) accept();
       });
     }
-    const bool is_full = connections_.size() >= options_.connections_max;
-    if (connections_.size() >= options_.connections_max + kRefusalsMax) return accept();
+    ErrorCode ignored;
+    const std::string peer = Connection::address_of(socket.remote_endpoint(ignored));
+    const bool is_full = connections_.size() >= options_.connections_max && !make_place(peer);
+    if (is_full && connections_.size() >= options_.connections_max + kRefusalsMax) return accept();
     const auto connection = std::make_shared<Connection>(shared_from_this(), std::move(socket));
     connections_.insert(connection.get());
     service_.counters().connections = connections_.size();
@@ -311,8 +432,60 @@ void BeastServer::accept() {
   });
 }
 
+// Those that are closed already may take a moment to end.
+bool BeastServer::make_place(const std::string& newcomer) {
+  std::map<std::string, std::size_t> counts;
+  std::size_t open = 0;
+  for (const Connection* const one : connections_) {
+    if (one->state() == Connection::State::kClosed) continue;
+    ++counts[one->address()];
+    ++open;
+  }
+  if (open < options_.connections_max) return true;
+  std::size_t most = 0;
+  for (const auto& [address, count] : counts) most = std::max(most, count);
+  const auto found = counts.find(newcomer);
+  const bool has_fewer = (found == counts.end() ? 0 : found->second) + 1 < most;
+  Connection* longest = nullptr;
+  for (Connection* const one : connections_) {
+    const auto worth = one->worth();
+    const bool may_go =
+        worth < Connection::Worth::kSends || (has_fewer && worth == Connection::Worth::kSends);
+    if (counts[one->address()] != most || !may_go) continue;
+    if (longest == nullptr ||
+        std::pair(worth, one->since()) < std::pair(longest->worth(), longest->since()))
+      longest = one;
+  }
+  if (longest == nullptr) return false;
+  ++service_.counters().evicted_connections;
+  longest->close();
+  return true;
+}
+
+bool BeastServer::take_bytes(Connection& connection, std::uint64_t bytes) {
+  while (bytes > options_.held_bytes_max - held_bytes_) {
+    std::map<std::string, std::uint64_t> held;
+    for (const Connection* const one : connections_) held[one->address()] += one->held_bytes();
+    const auto most =
+        std::ranges::max_element(held, {}, [](const auto& one) { return one.second; });
+    if (most == held.end() || most->first == connection.address()) return false;
+    Connection* longest = nullptr;
+    for (Connection* const one : connections_) {
+      const bool waits =
+          one->state() == Connection::State::kBody || one->state() == Connection::State::kReply;
+      if (one->address() != most->first || !waits || one->held_bytes() == 0) continue;
+      if (longest == nullptr || one->since() < longest->since()) longest = one;
+    }
+    if (longest == nullptr) return false;
+    ++service_.counters().evicted_connections;
+    longest->close();
+  }
+  held_bytes_ += bytes;
+  return true;
+}
+
 void BeastServer::leave(Connection* connection) {
-  bodies_bytes_ -= connection->bytes_taken_;
+  held_bytes_ -= connection->held_bytes_;
   connections_.erase(connection);
   service_.counters().connections = connections_.size();
   if (is_draining_ && connections_.empty()) {

@@ -12,10 +12,11 @@ namespace paddle::serve {
 
 struct HttpOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;                        // 0: any that is free
-  std::uint32_t connections_max = 1000;          // more are told to come again, and closed
-  std::uint64_t body_bytes_max = 8U << 20U;      // of a request
-  std::uint64_t bodies_bytes_max = 256U << 20U;  // of all that are under way
+  std::uint16_t port = 0;  // 0: any that is free
+  // With more, an idle one of the address that has most gives way, or the newcomer gets 503.
+  std::uint32_t connections_max = 1000;
+  std::uint64_t body_bytes_max = 8U << 20U;    // of a request
+  std::uint64_t held_bytes_max = 256U << 20U;  // of all bodies and replies that are under way
   // For the head of a request, for its body, for its reply to be taken; for the next one to begin;
   // and for all of them to end after stop().
   std::chrono::milliseconds head_time{10'000}, body_time{30'000}, reply_time{30'000};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,9 +21,14 @@ bool is_hashed(const config::DataConfig& data, const std::string& slot) {
   return found != data.slots.end() && found->is_hashed();
 }
 
-std::vector<std::string> slot_names(const config::DataConfig& data) {
+// The slots, then the columns of csv that have other names.
+std::vector<std::string> keys_of(const config::DataConfig& data) {
   std::vector<std::string> names;
   for (const config::SlotConfig& slot : config::data_slots(data)) names.push_back(slot.name);
+  if (data.format != "csv") return names;
+  for (const std::string& column : data.columns) {
+    if (std::ranges::find(names, column) == names.end()) names.push_back(column);
+  }
   return names;
 }
 
@@ -36,14 +42,26 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
     : is_of_words_(!job.data.dictionary.empty()),
       index_buckets_(job.data.format == "libsvm" ? job.data.buckets : 0),
       dictionary_(dictionary),
-      reader_(slot_names(job.data)) {
-  for (const config::SlotConfig& config : config::data_slots(job.data)) {
+      reader_(keys_of(job.data)) {
+  const std::vector<config::SlotConfig> slots = config::data_slots(job.data);
+  const std::size_t count = slots.size();
+  for (const config::SlotConfig& config : slots) {
     Slot slot{.config = config};
     slot.is_read = std::ranges::any_of(job.layers, [&](const config::LayerConfig& layer) {
       return std::ranges::find(layer.inputs, config.name) != layer.inputs.end();
     });
     slot.classes = data::ClassNames(config.labels);
     if (is_hashed(job.data, config.name)) slot.hash.emplace(config.name, job.data.buckets);
+    const auto in_file =
+        std::ranges::find(job.data.slots, config.name, &config::DataSlotConfig::name);
+    const bool has_columns = job.data.format == "csv" && in_file != job.data.slots.end();
+    for (std::size_t i = 0; has_columns && i < in_file->columns.size(); ++i) {
+      const auto key = std::ranges::find(reader_.keys(), job.data.columns[in_file->columns[i]]);
+      slot.columns.push_back(static_cast<std::size_t>(key - reader_.keys().begin()));
+    }
+    // A column of the slot's own name is the slot.
+    if (std::ranges::any_of(slot.columns, [&](std::size_t key) { return key < count; }))
+      slot.columns.clear();
     slots_.push_back(std::move(slot));
   }
 }
@@ -60,38 +78,89 @@ Status JsonRecords::add_record(data::RecordBlock& block) const {
   for (std::size_t i = 0; i < slots_.size(); ++i)
     PADDLE_TRY_STATUS(add_slot(slots_[i], reader_.find(i), block));
   if (const auto& unknown = reader_.unknown()) {
+    const auto slots = std::span(reader_.keys()).first(slots_.size());
+    const auto columns = std::span(reader_.keys()).subspan(slots_.size());
     return Error{Errc::kData, fmt::format("there is no slot '{}'", escape_control(*unknown)),
-                 fmt::format("slots are {}", fmt::join(reader_.keys(), ", "))};
+                 fmt::format("slots are {}{}{}", fmt::join(slots, ", "),
+                             columns.empty() ? "" : "; columns are ", fmt::join(columns, ", "))};
   }
   block.add_record(begin);
   return {};
 }
 
+std::optional<std::size_t> JsonRecords::given_column(const Slot& slot) const {
+  const auto given = std::ranges::find_if(
+      slot.columns, [this](std::size_t key) { return reader_.find(key) != nullptr; });
+  if (given == slot.columns.end()) return {};
+  return *given;
+}
+
+Error JsonRecords::missing(const Slot& slot) const {
+  std::vector<std::string_view> names;
+  for (const std::size_t key : slot.columns) names.emplace_back(reader_.keys()[key]);
+  return {Errc::kData, fmt::format("'{}' is missing", slot.config.name),
+          names.empty() ? "" : fmt::format("or its columns: {}", fmt::join(names, ", "))};
+}
+
 Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
                              data::RecordBlock& block) const {
-  if (value == nullptr && slot.is_read)
-    return Error{Errc::kData, fmt::format("'{}' is missing", slot.config.name)};
+  const auto column = given_column(slot);
+  if (value != nullptr && column) {
+    return Error{Errc::kData, fmt::format("there are both '{}' and its column '{}'",
+                                          slot.config.name, reader_.keys()[*column])};
+  }
+  if (column) return add_columns(slot, block);
+  if (value == nullptr && slot.is_read) return missing(slot);
   if (const std::uint32_t width = slot.config.width; width > 0) {
     if (value != nullptr) return data::append_json_floats(slot.config.name, *value, width, block);
     block.values.insert(block.values.end(), width, 0);
     return {};
   }
-  if (slot.config.many) return add_ids(slot, value, block);
+  if (slot.config.many) {
+    std::uint32_t count = 0;
+    PADDLE_TRY_STATUS(add_list(slot, value, count, block));
+    block.counts.push_back(count);
+    return {};
+  }
   if (value != nullptr) return add_id(slot, *value, block);
   block.ids.push_back(0);
   return {};
 }
 
+// All of them, a value each, or of ids that a separator parts a list.
+Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) const {
+  std::uint32_t count = 0;
+  for (const std::size_t key : slot.columns) {
+    const JsonValue* const value = reader_.find(key);
+    const std::string& name = reader_.keys()[key];
+    if (value == nullptr) {
+      Error error = missing(slot);
+      error.message = fmt::format("'{}' is missing", name);
+      return error;
+    }
+    if (slot.config.width > 0) {
+      PADDLE_TRY_STATUS(data::append_json_floats(name, *value, 1, block));
+    } else if (slot.config.many && value->is_list()) {
+      PADDLE_TRY_STATUS(add_list(slot, value, count, block));
+    } else {
+      PADDLE_TRY_STATUS(add_id(slot, *value, block));
+      ++count;
+    }
+  }
+  if (slot.config.many) block.counts.push_back(count);
+  return {};
+}
+
 // Nothing, null and {} are an empty list too.
-Status JsonRecords::add_ids(const Slot& slot, const JsonValue* value,
-                            data::RecordBlock& block) const {
+Status JsonRecords::add_list(const Slot& slot, const JsonValue* value, std::uint32_t& count,
+                             data::RecordBlock& block) const {
   const bool is_list = value != nullptr && value->is_list();
-  const std::size_t count = is_list ? value->size() : 0;
+  const std::size_t size = is_list ? value->size() : 0;
   if (!is_list && value != nullptr && !value->is_null() &&
       (!value->is_object() || value->size() > 0))
     return wrong(slot.config.name, "a list");
   const JsonValue* each = is_list ? value->items() : nullptr;
-  for (std::size_t i = 0; i < count; ++i, each = each->next()) {
+  for (std::size_t i = 0; i < size; ++i, each = each->next()) {
     if (!slot.config.weighted) {
       PADDLE_TRY_STATUS(add_id(slot, *each, block));
       continue;
@@ -102,7 +171,7 @@ Status JsonRecords::add_ids(const Slot& slot, const JsonValue* value,
     block.values.push_back(each->items()->next()->number());
     if (!std::isfinite(block.values.back())) return wrong(slot.config.name, "of finite values");
   }
-  block.counts.push_back(static_cast<std::uint32_t>(count));
+  count += static_cast<std::uint32_t>(size);
   return {};
 }
 

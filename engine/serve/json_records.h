@@ -1,5 +1,6 @@
-// Records as JSON lines: {"dense":[0.5,1],"C1":"68fd1e64","words":["in","the"]}. The keys are the
-// slots of the job; each holds what the network reads.
+// Records as JSON objects: {"dense":[0.5,1],"C1":"68fd1e64","words":["in","the"]}. The keys are the
+// slots of the job; each holds what the network reads. Of csv, a slot may be given by the names of
+// its columns instead: {"age":40,"income":3} for {"numbers":[40,3]}.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,7 @@ class JsonRecords {
   // Both must outlive this.
   JsonRecords(const config::JobConfig& job, const data::Dictionary& dictionary);
 
-  // Appends the record of a line. Slots that no layer computes with, such as labels, may be
+  // Appends the record of an object. Slots that no layer computes with, such as labels, may be
   // missing, and are 0 then. kData: it is no record; the caller drops the values left at the end of
   // the block.
   Status parse(std::string_view line, data::RecordBlock& block);
@@ -33,18 +34,28 @@ class JsonRecords {
     bool is_read = false;                     // by a layer, but for its label
     std::optional<data::SlotHash> hash = {};  // of texts that the format hashes
     data::ClassNames classes = {};            // of the ids, where they have names
+    // Keys of its columns, where their names are not the slot's.
+    std::vector<std::size_t> columns = {};
   };
 
   Status add_record(data::RecordBlock& block) const;
   Status add_slot(const Slot& slot, const data::JsonValue* value, data::RecordBlock& block) const;
-  Status add_ids(const Slot& slot, const data::JsonValue* value, data::RecordBlock& block) const;
+  Status add_columns(const Slot& slot, data::RecordBlock& block) const;
+  // Whether one of the slot's columns is there; its key.
+  std::optional<std::size_t> given_column(const Slot& slot) const;
+  Error missing(const Slot& slot) const;
+  // `count` grows by the number of ids.
+  Status add_list(const Slot& slot, const data::JsonValue* value, std::uint32_t& count,
+                  data::RecordBlock& block) const;
   Status add_id(const Slot& slot, const data::JsonValue& value, data::RecordBlock& block) const;
 
   bool is_of_words_;             // texts are words of the dictionary
   std::uint64_t index_buckets_;  // modulus of ids that are numbers; 0: none
   const data::Dictionary& dictionary_;
   std::vector<Slot> slots_;
-  data::JsonReader reader_;  // its keys are the slots
+  // Its keys are the slots, then the columns with other names, of which those of no slot are passed
+  // over.
+  data::JsonReader reader_;
 };
 
 }  // namespace paddle::serve

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/text_file.h"
+#include "engine/serve/json_values.h"
 #include "engine/serve/row_request.h"
 
 namespace paddle::serve {
@@ -22,8 +23,33 @@ Error too_much(std::string what) {
   return {Errc::kResource, std::move(what), "ask for less at a time"};
 }
 
-Error in_line(std::uint64_t line, Error error) {
-  return std::move(error).with(fmt::format("line {}", line));
+constexpr std::size_t kLargeBytes = 4U << 20U;  // of memory that is not kept for other requests
+
+Error at(Model::Scratch::Place place, Error error) {
+  return std::move(error).with(
+      fmt::format("{} {}", place.is_in_array ? "record" : "line", place.number));
+}
+
+// Floats of the rows that layers read for each id of a slot, and what the look-up of an id takes.
+std::vector<std::uint64_t> bytes_per_id(const config::JobConfig& job,
+                                        const std::vector<config::SlotConfig>& slots) {
+  constexpr std::uint64_t kLookUpBytes = 24;
+  std::vector<std::uint64_t> bytes(slots.size(), kLookUpBytes);
+  for (const config::LayerConfig& layer : job.layers) {
+    if (!layer.weight.sparse) continue;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (std::ranges::find(layer.inputs, slots[i].name) == layer.inputs.end()) continue;
+      bytes[i] += layer.size * sizeof(float) + kLookUpBytes;
+    }
+  }
+  return bytes;
+}
+
+// Lines of JSON as the items of an array.
+std::string as_array(std::string lines) {
+  if (lines.ends_with('\n')) lines.pop_back();
+  std::ranges::replace(lines, '\n', ',');
+  return "[" + lines + "]\n";
 }
 
 bool is_table(const wire::ParameterSpec& spec) {
@@ -43,6 +69,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& directory,
   PADDLE_TRY(model->description_, inference::read_description(reader, options.source));
   const config::JobConfig& job = model->description_.job;
   model->slots_ = config::data_slots(job.data);
+  model->bytes_per_id_ = bytes_per_id(job, model->slots_);
   if (inference::scores_records(job) || !options.layer.empty()) {
     PADDLE_TRY(inference::Predictor text,
                inference::Predictor::build(job, options.layer, inference::LineFormat::kCsv, false));
@@ -74,13 +101,14 @@ void Model::prepare(Scratch& scratch) const {
   }
   scratch.lines.clear();
   scratch.answers.clear();
+  scratch.row_bytes = 0;
 }
 
-std::vector<Result<std::string>> Model::predict(std::span<const std::string_view> requests,
+std::vector<Result<Predictions>> Model::predict(std::span<const std::string_view> requests,
                                                 RecordFormat format, Scratch& scratch,
                                                 Work& work) const {
   if (!text_) {
-    const Result<std::string> none =
+    const Result<Predictions> none =
         Error{Errc::kData, "the network of this snapshot gives records no score",
               "--layer names one whose outputs are served; /v1/rows has its tables"};
     return std::vector(requests.size(), none);
@@ -88,18 +116,23 @@ std::vector<Result<std::string>> Model::predict(std::span<const std::string_view
   prepare(scratch);
   for (const std::string_view request : requests) {
     scratch.answers.emplace_back();
-    const Status all = read(request, format, scratch, work);
+    scratch.is_large = scratch.is_large || request.size() > kLargeBytes / 4;
+    const Status all = format == RecordFormat::kJson ? read_json(request, scratch, work)
+                                                     : read_text(request, scratch, work);
     // An error of the network is one of an earlier line.
     Scratch::Answer& answer = scratch.answers.back();
     if (!answer.is_refused) answer.outcome = all;
   }
   run(format, scratch, work);
-  std::vector<Result<std::string>> replies;
+  scratch.is_large = scratch.is_large || scratch.lines.size() > kLargeBytes;
+  std::vector<Result<Predictions>> replies;
   replies.reserve(requests.size());
   const char* lines = scratch.lines.data();
   for (const Scratch::Answer& answer : scratch.answers) {
     if (answer.outcome) {
-      replies.emplace_back(std::string(lines, answer.bytes));
+      std::string text(lines, answer.bytes);
+      if (answer.is_array) text = as_array(std::move(text));
+      replies.emplace_back(Predictions{std::move(text), answer.is_array});
       work.records += answer.records;
     } else {
       replies.emplace_back(answer.outcome.error());
@@ -109,10 +142,8 @@ std::vector<Result<std::string>> Model::predict(std::span<const std::string_view
   return replies;
 }
 
-Status Model::read(std::string_view records, RecordFormat format, Scratch& scratch,
-                   Work& work) const {
-  const std::size_t request = scratch.answers.size() - 1;
-  Scratch::Answer& answer = scratch.answers.back();
+Status Model::read_text(std::string_view records, Scratch& scratch, Work& work) const {
+  const Scratch::Answer& answer = scratch.answers.back();
   std::uint64_t line = 0;
   records = without_byte_order_mark(records);
   while (!records.empty() && !answer.is_refused) {
@@ -122,22 +153,68 @@ Status Model::read(std::string_view records, RecordFormat format, Scratch& scrat
     if (text.ends_with('\r')) text.remove_suffix(1);
     ++line;
     if (text.empty()) continue;
-    if (format == RecordFormat::kText && line == 1 && scratch.format->has_header() &&
-        scratch.format->check_header(text))
-      continue;
+    if (line == 1 && scratch.format->has_header() && scratch.format->check_header(text)) continue;
     scratch.block.clear();
-    const Status parsed = format == RecordFormat::kJson
-                              ? scratch.json->parse(text, scratch.block)
-                              : scratch.format->parse(text, scratch.block);
-    if (!parsed) return in_line(line, parsed.error());
-    for (const data::RecordBlock::Extent& record : scratch.block.records) {
-      if (++answer.records > kRecordsMax)
-        return too_much(fmt::format("more than {} records", kRecordsMax));
-      // A body has fewer ids than a batch can number.
-      PADDLE_CHECK(data::append(slots_, scratch.block.view(record), scratch.batch));
-      scratch.origins.push_back({request, line});
-      if (scratch.batch.size == kRecordsAtOnce) run(format, scratch, work);
+    const Status parsed = scratch.format->parse(text, scratch.block);
+    if (!parsed) return at({line}, parsed.error());
+    PADDLE_TRY_STATUS(take_block({line}, RecordFormat::kText, scratch, work));
+  }
+  return {};
+}
+
+Status Model::read_json(std::string_view records, Scratch& scratch, Work& work) const {
+  JsonValues values(records);
+  Scratch::Answer& answer = scratch.answers.back();
+  answer.is_array = values.is_array();
+  while (!answer.is_refused) {
+    const auto value = values.next();
+    const Scratch::Place place{values.number(), values.is_array()};
+    if (!value) return at(place, value.error());
+    if (!*value) return {};
+    scratch.block.clear();
+    if (const Status parsed = scratch.json->parse(**value, scratch.block); !parsed) {
+      Error error = parsed.error();
+      if (error.hint.empty() && !(*value)->starts_with('{'))
+        error.hint = "send an object a line, or an array of objects";
+      return at(place, std::move(error));
     }
+    PADDLE_TRY_STATUS(take_block(place, RecordFormat::kJson, scratch, work));
+  }
+  return {};
+}
+
+std::uint64_t Model::row_bytes(const data::RecordView& record) const {
+  std::uint64_t bytes = 0;
+  std::size_t lists = 0;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].width > 0) continue;
+    bytes += bytes_per_id_[i] * (slots_[i].many ? record.counts[lists++] : 1);
+  }
+  return bytes;
+}
+
+Status Model::take_block(Scratch::Place place, RecordFormat format, Scratch& scratch,
+                         Work& work) const {
+  Scratch::Answer& answer = scratch.answers.back();
+  for (const data::RecordBlock::Extent& extent : scratch.block.records) {
+    if (++answer.records > kRecordsMax)
+      return too_much(fmt::format("more than {} records", kRecordsMax));
+    const data::RecordView record = scratch.block.view(extent);
+    const std::uint64_t bytes = row_bytes(record);
+    if (bytes > kRecordRowBytesMax) {
+      return at(place, {Errc::kResource,
+                        fmt::format("the rows of its ids take {} MiB, more than the {} MiB for a "
+                                    "record",
+                                    bytes >> 20U, kRecordRowBytesMax >> 20U),
+                        "send fewer ids in a record"});
+    }
+    if (scratch.row_bytes + bytes > kRowBytesAtOnce) run(format, scratch, work);
+    scratch.row_bytes += bytes;
+    scratch.is_large = scratch.is_large || bytes > kLargeBytes;
+    // A body has fewer ids than a batch can number.
+    PADDLE_CHECK(data::append(slots_, record, scratch.batch));
+    scratch.origins.push_back({scratch.answers.size() - 1, place});
+    if (scratch.batch.size == kRecordsAtOnce) run(format, scratch, work);
   }
   return {};
 }
@@ -152,7 +229,7 @@ void Model::run(RecordFormat format, Scratch& scratch, Work& work) const {
   // After an error, such as an id that is out of range, each record alone, to know which it is of.
   const Status together = predictor.compute(scratch.batch, 0, size, scratch.network);
   for (std::size_t i = 0; i < size; ++i) {
-    const auto [request, line] = scratch.origins[i];
+    const auto [request, place] = scratch.origins[i];
     Scratch::Answer& answer = scratch.answers[request];
     if (answer.is_refused) continue;
     Status outcome =
@@ -164,7 +241,7 @@ void Model::run(RecordFormat format, Scratch& scratch, Work& work) const {
       if (answer.bytes > kReplyBytesMax)
         outcome = too_much(fmt::format("more than {} bytes of predictions", kReplyBytesMax));
     } else {
-      outcome = in_line(line, outcome.error());
+      outcome = at(place, outcome.error());
     }
     if (outcome) continue;
     scratch.lines.resize(scratch.lines.size() - std::exchange(answer.bytes, 0));
@@ -172,6 +249,7 @@ void Model::run(RecordFormat format, Scratch& scratch, Work& work) const {
     answer.is_refused = true;
   }
   scratch.origins.clear();
+  scratch.row_bytes = 0;
   data::clear(slots_, scratch.batch);
 }
 
@@ -236,8 +314,10 @@ Result<Work> Model::read_rows(std::string_view request, Scratch& scratch) const 
 
 std::string Model::description() const {
   JsonArray parameters;
-  for (const wire::ParameterSpec& spec : specs_) {
-    const std::vector<std::uint64_t> shape(spec.dims().begin(), spec.dims().end());
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const wire::ParameterSpec& spec = specs_[i];
+    std::vector<std::uint64_t> shape(spec.dims().begin(), spec.dims().end());
+    if (spec.sparse()) shape.front() = parameters_->rows(i);
     parameters.add(JsonObject()
                        .add("name", spec.name())
                        .add("kind", spec.sparse() ? "table" : "dense")

@@ -1,4 +1,5 @@
-// The model that is served: a snapshot, or the newest in a folder into which training saves more.
+// The model that is served: a snapshot, or of a folder into which training saves them the best one
+// that it names, or the newest.
 #pragma once
 
 #include <condition_variable>
@@ -6,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "engine/serve/counters.h"
 #include "engine/serve/model.h"
@@ -14,9 +16,15 @@ namespace paddle::serve {
 
 class NewestModel {
  public:
-  // Of a folder, a thread looks for a newer finished snapshot every `period`. One that cannot be
-  // used is told once and the model stays. kUsage, kData, kResource: there is none that can.
-  static Result<std::unique_ptr<NewestModel>> open(const std::string& directory,
+  enum class Choice {
+    kBest,    // that the file BEST names, which training writes with train.best; else the newest
+    kNewest,  // whatever BEST says
+  };
+
+  // A thread looks every `period` for another snapshot to serve, also for one that was put in the
+  // place of the served one. One that cannot be used is told once and the model stays. kUsage,
+  // kData, kResource: there is none that can.
+  static Result<std::unique_ptr<NewestModel>> open(const std::string& directory, Choice choice,
                                                    const ModelOptions& options, Counters& counters,
                                                    std::chrono::milliseconds period);
   ~NewestModel();
@@ -28,16 +36,24 @@ class NewestModel {
   }
 
  private:
-  NewestModel(std::string folder, ModelOptions options, Counters& counters)
-      : folder_(std::move(folder)), options_(std::move(options)), counters_(counters) {}
-  // Loads the newest snapshot unless it is the last one that was looked at.
+  NewestModel(std::string folder, Choice choice, ModelOptions options, Counters& counters)
+      : folder_(std::move(folder)),
+        choice_(choice),
+        options_(std::move(options)),
+        counters_(counters) {}
+  // The snapshots that may be served, the one that should be first.
+  Result<std::vector<std::string>> candidates() const;
+  // Loads the first candidate that can be used, unless what is there was looked at before.
   Status look();
   void follow(std::chrono::milliseconds period);
 
-  const std::string folder_;
+  const std::string folder_;  // or the only snapshot
+  const Choice choice_;
   const ModelOptions options_;
   Counters& counters_;
-  std::string seen_;  // the snapshot that was looked at last, and when its MANIFEST was written
+  bool is_snapshot_ = false;
+  std::string seen_;    // what was there at the last look
+  std::string served_;  // the mark of the snapshot that is served
 
   mutable std::mutex mutex_;
   std::condition_variable stopped_;

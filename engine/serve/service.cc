@@ -1,6 +1,6 @@
 #include "engine/serve/service.h"
 
-#include <arpa/inet.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -9,31 +9,23 @@
 
 #include "base/json.h"
 #include "base/secret.h"
+#include "engine/serve/request_head.h"
 
 namespace paddle::serve {
 namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
+constexpr const char* kJson = "application/json";
 constexpr const char* kJsonLines = "application/x-ndjson";
 constexpr std::string_view kPredict = "/v1/predict";
+constexpr std::size_t kLargeReply = 4U << 20U;  // whose memory is not kept
 // Larger requests gain nothing from being scored together, and delay the others.
 constexpr std::size_t kJoinedBytesMax = 64U << 10U;
 
 bool is_json(std::string_view content_type) {
-  const std::string_view type = content_type.substr(0, content_type.find(';'));
-  return type == "application/json" || type == kJsonLines || type == "application/jsonl";
-}
-
-// Of a Host field: a name or an address, with or without a port.
-bool is_this_machine(std::string_view host) {
-  const std::size_t address_end = host.starts_with('[') ? host.find(']') : host.find(':');
-  const std::string name(host.starts_with('[') ? host.substr(1, address_end - 1)
-                                               : host.substr(0, address_end));
-  in_addr four{};
-  in6_addr six{};
-  if (::inet_pton(AF_INET, name.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24U) == 127;
-  if (::inet_pton(AF_INET6, name.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
-  return ::strcasecmp(name.c_str(), "localhost") == 0;
+  const std::string type = media_type(content_type);
+  return type == kJson || type == kJsonLines || type == "application/jsonl" ||
+         type == "application/ndjson" || type.ends_with("+json");
 }
 
 // A request may be smaller, or must be another one; the rest is not the client's fault.
@@ -139,7 +131,7 @@ void Service::answer(Request request, std::function<void(Reply)> done) {
 }
 
 void Service::work() {
-  Model::Scratch scratch;
+  std::optional<Model::Scratch> scratch(std::in_place);
   std::vector<Waiting> taken;
   std::unique_lock lock(mutex_);
   while (true) {
@@ -149,13 +141,17 @@ void Service::work() {
     if (is_over_) return;
     take(taken);
     lock.unlock();
-    std::vector<Reply> replies = compute(taken, scratch);
+    std::vector<Reply> replies = compute(taken, *scratch);
     const TimePoint now = SteadyClock().now();
     for (std::size_t i = 0; i < taken.size(); ++i) {
       counters_.count(taken[i].request.path, replies[i].status, now - taken[i].since);
       taken[i].done(std::move(replies[i]));
     }
     taken.clear();
+    if (scratch->is_large) {
+      scratch.emplace();
+      ::malloc_trim(0);  // main() keeps freed memory for the next request
+    }
     lock.lock();
   }
 }
@@ -192,10 +188,13 @@ std::vector<Reply> Service::predict(std::span<const Waiting> requests,
   counters_.count_joined(requests.size());
   std::vector<Reply> replies;
   replies.reserve(predictions.size());
-  for (Result<std::string>& lines : predictions) {
-    replies.push_back(
-        lines ? Reply{.type = as_json ? kJsonLines : "text/csv", .body = *std::move(lines)}
-              : refused(lines.error()));
+  for (Result<Predictions>& made : predictions) {
+    if (!made) {
+      replies.push_back(refused(made.error()));
+      continue;
+    }
+    const char* const type = made->is_array ? kJson : as_json ? kJsonLines : "text/csv";
+    replies.push_back({.type = type, .body = std::move(made->text)});
   }
   return replies;
 }
@@ -204,6 +203,7 @@ Reply Service::read_rows(const Request& request, Model::Scratch& scratch) const 
   const auto done = model_.get()->read_rows(request.body, scratch);
   if (!done) return refused(done.error());
   counters_.count(*done);
+  scratch.is_large = scratch.lines.size() > kLargeReply;
   return {.body = std::string(scratch.lines.data(), scratch.lines.size())};
 }
 

@@ -1,6 +1,7 @@
 #include "engine/serve/json_records.h"
 
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -59,6 +60,35 @@ TEST_F(JsonRecordsTest, AreThoseOfTheFormat) {
   const data::RecordView other = block_.view(block_.records[2]);
   EXPECT_TRUE(std::ranges::equal(other.ids, std::vector<std::uint64_t>{0, ~0ULL, 7}));
   EXPECT_EQ(other.counts[0], 0U);
+}
+
+TEST_F(JsonRecordsTest, MayNameTheColumnsOfCsv) {
+  job_.data.columns = {"label", "age", "size", "height", "town", "tags", "one", "two", "row"};
+  job_.data.slots.push_back(
+      DataSlotConfig{.name = "pair", .type = SlotType::kHash, .columns = {6, 7}});
+  job_.layers.front().inputs.emplace_back("pair");
+  ASSERT_EQ(mistake(R"({"age":33,"body":[1.5,-2],"town":"Rome","tags":["a"],"pair":["x","y"]})"),
+            "none");
+  const data::RecordBlock slots = block_;
+  for (const char* const columns :
+       {R"({"age":33,"size":1.5,"height":-2,"town":"Rome","tags":["a"],"one":"x","two":"y"})",
+        R"({"two":"y","height":-2,"row":7,"label":1,"tags":["a"],"size":1.5,"town":"Rome",)"
+        R"("age":33,"one":"x"})",
+        R"({"age":33,"body":[1.5,-2],"town":"Rome","tags":["a"],"one":"x","two":"y"})"}) {
+    block_.clear();
+    ASSERT_EQ(mistake(columns), "none") << columns;
+    EXPECT_EQ(block_.values, slots.values) << columns;
+    EXPECT_EQ(block_.counts, slots.counts) << columns;
+    EXPECT_TRUE(
+        std::ranges::equal(std::span(block_.ids).subspan(1), std::span(slots.ids).subspan(1)))
+        << columns;
+  }
+  const std::string rest = R"("age":33,"town":"Rome","tags":["a"],"pair":["x","y"]})";
+  EXPECT_EQ(mistake("{" + rest), "'body' is missing");
+  EXPECT_EQ(mistake("{\"size\":1," + rest), "'height' is missing");
+  EXPECT_EQ(mistake("{\"size\":1,\"height\":\"2\"," + rest), "'height' must be a number");
+  EXPECT_EQ(mistake("{\"size\":1,\"body\":[1,2]," + rest),
+            "there are both 'body' and its column 'size'");
 }
 
 TEST_F(JsonRecordsTest, SayWhatTheyMiss) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <numeric>
 #include <thread>
@@ -9,169 +10,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/rng.h"
-#include "engine/config/job_config.h"
-#include "engine/inference/description.h"
-#include "engine/inference/predictor.h"
-#include "engine/snapshot/writer.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/unit/engine/serve/served_model.h"
 
 namespace paddle::serve {
 namespace {
 
-// One table has few rows, so that an id may be wrong, and the last layer has one column.
-constexpr const char* kJob = R"([data]
-train = "train.txt"
-format = "multislot"
-[[data.slot]]
-name = "town"
-type = "id"
-[[data.slot]]
-name = "tags"
-type = "ids"
-[[data.slot]]
-name = "body"
-type = "float"
-width = 3
-[[data.slot]]
-name = "label"
-type = "id"
-[[layer]]
-name = "towns"
-type = "embedding"
-input = ["town"]
-size = 8
-vocabulary = 50
-[[layer]]
-name = "all_tags"
-type = "embedding"
-input = ["tags"]
-pooling = "mean"
-size = 8
-weight = { sparse = true }
-[[layer]]
-name = "wide"
-type = "fc"
-input = ["towns", "all_tags", "body"]
-size = 37
-activation = "relu"
-[[layer]]
-name = "narrow"
-type = "fc"
-input = ["wide"]
-size = 3
-activation = "tanh"
-[[layer]]
-name = "score"
-type = "fc"
-input = ["narrow", "wide"]
-size = 1
-[[layer]]
-name = "cost"
-type = "binary_cross_entropy"
-input = ["score"]
-label = "label"
-[train]
-passes = 1
-)";
-constexpr std::uint64_t kTowns = 50, kTags = 100;
-
-// A service and its snapshots.
-class Served {
- public:
-  explicit Served(std::uint32_t pass) {
-    folder_.write("w/job.toml", kJob);
-    folder_.make("save");
-    put(pass);
-  }
-
-  // A snapshot with other parameters for each pass.
-  void put(std::uint32_t pass) {
-    const auto job = config::read_job(folder_ / "w/job.toml");
-    ASSERT_TRUE(job) << job.error().message;
-    const auto predictor = inference::Predictor::build(*job, "", inference::LineFormat::kCsv);
-    const auto files = inference::describe_model(folder_ / "w/job.toml", {});
-    ASSERT_TRUE(predictor && files);
-    snapshot::SnapshotInfo info;
-    info.pass = pass;
-    info.optimizer.set_method("sgd");
-    info.optimizer.set_learning_rate(1);
-    auto writer =
-        snapshot::SnapshotWriter::create(folder_ / fmt::format("save/pass-{:05}", pass), info);
-    ASSERT_TRUE(writer) << writer.error().message;
-    for (const snapshot::ModelFile& file : *files) ASSERT_TRUE(writer->add_model_file(file));
-    Rng rng(pass);
-    const auto draw = [&](std::size_t count) {
-      std::vector<float> values(count);
-      for (float& value : values) value = static_cast<float>(rng.normal()) / 4;
-      return values;
-    };
-    for (const wire::ParameterSpec& spec : predictor->parameters()) {
-      if (!spec.sparse()) {
-        const auto values =
-            draw(std::accumulate(spec.dims().begin(), spec.dims().end(), 1UL, std::multiplies<>()));
-        const Status added = writer->add_dense(spec, values, {}, 1);
-        ASSERT_TRUE(added) << added.error().message;
-        continue;
-      }
-      ASSERT_TRUE(writer->begin_sparse(spec, 0));
-      std::vector<snapshot::SparseRow> rows;
-      for (std::uint64_t id = 0; id < kTags; ++id)
-        rows.push_back({.id = id, .value = draw(8), .state = {}});
-      ASSERT_TRUE(writer->add_rows(rows));
-      ASSERT_TRUE(writer->end_sparse());
-    }
-    const Status finished = writer->finish();
-    ASSERT_TRUE(finished) << finished.error().message;
-  }
-
-  void start(std::uint32_t threads) {
-    auto model = NewestModel::open(folder_ / "save", {}, counters_, std::chrono::milliseconds(1));
-    ASSERT_TRUE(model) << model.error().message;
-    model_ = *std::move(model);
-    service_ = std::make_unique<Service>(*model_, counters_,
-                                         ServiceOptions{.threads = threads, .queue_max = 100'000});
-  }
-
-  // Every byte of a reply.
-  static std::string text(const Reply& reply) {
-    return fmt::format("{} {} {}\n{}", reply.status, reply.type, reply.retry_seconds, reply.body);
-  }
-  std::future<std::string> ask(const Request& request) {
-    auto reply = std::make_shared<std::promise<std::string>>();
-    service_->answer(request, [reply](const Reply& said) { reply->set_value(text(said)); });
-    return reply->get_future();
-  }
-  // The replies to requests of which each is there alone.
-  std::vector<std::string> ask_alone(const std::vector<Request>& requests) {
-    std::vector<std::string> replies;
-    for (const Request& request : requests) replies.push_back(ask(request).get());
-    return replies;
-  }
-
-  std::string model() const { return model_->get()->name(); }
-  // Of a counter of /metrics.
-  std::uint64_t counted(const std::string& name) const {
-    const std::string metrics = counters_.text(*model_->get());
-    const std::size_t at = metrics.find("\npaddle_serve_" + name + " ");
-    return at == std::string::npos ? 0 : std::stoull(metrics.substr(metrics.find(' ', at)));
-  }
-
- private:
-  test::TemporaryFolder folder_;
-  Counters counters_;
-  std::unique_ptr<NewestModel> model_;
-  std::unique_ptr<Service> service_;
-};
-
-Request post(std::string path, std::string content_type, std::string body) {
-  return {.method = "POST",
-          .path = std::move(path),
-          .host = {},
-          .content_type = std::move(content_type),
-          .authorization = {},
-          .body = std::move(body)};
-}
 std::string json_record(Rng& rng, std::uint64_t town) {
   std::string tags;
   for (std::uint64_t i = rng.below(5); i > 0; --i)
@@ -296,6 +139,169 @@ TEST(ServiceTest, RefusesTooManyRecordsOfOneRequestAlone) {
   EXPECT_EQ(before.get(), one);
   EXPECT_EQ(behind.get(), one);
   EXPECT_EQ(served.counted("records_total"), 3U);
+}
+
+const std::string kOne = R"({"town":1,"tags":[2],"body":[1,2,3]})";
+const std::string kTwo = R"({"town":2,"tags":[],"body":[0,0,1]})";
+
+TEST(ServiceTest, TakesJsonInEveryUsualShape) {
+  Served served(0);
+  served.start(1);
+  if (testing::Test::HasFatalFailure()) return;
+  const auto ask = [&](const std::string& type, const std::string& body) {
+    return served.ask(post("/v1/predict", type, body)).get();
+  };
+  const std::string lines = ask("application/x-ndjson", kOne + "\n" + kTwo + "\n");
+  ASSERT_TRUE(lines.starts_with("200 application/x-ndjson 0\n{\"score\":")) << lines;
+  for (const char* const type :
+       {"application/json", "Application/JSON", "application/json; charset=utf-8",
+        " APPLICATION/X-NDJSON ;a=b", "application/ndjson", "application/vnd.api+json"}) {
+    EXPECT_EQ(ask(type, kOne + "\n" + kTwo + "\n"), lines) << type;
+  }
+  // Over several lines.
+  std::string pretty = kOne + kTwo;
+  for (std::size_t at = 0; (at = pretty.find(',', at)) != std::string::npos; at += 3)
+    pretty.replace(at, 1, ",\n ");
+  EXPECT_EQ(ask("application/json", pretty), lines);
+
+  // An array has an array of answers.
+  const std::string array = ask("application/json", "[" + kOne + ",\n" + kTwo + "]");
+  const std::string answers = lines.substr(lines.find('\n') + 1);
+  std::string expected = "[" + answers.substr(0, answers.size() - 1) + "]\n";
+  expected.replace(expected.find('\n'), 1, ",");
+  EXPECT_EQ(array, "200 application/json 0\n" + expected);
+  EXPECT_EQ(ask("application/json", "[]"), "200 application/json 0\n[]\n");
+  EXPECT_EQ(ask("application/json", ""), "200 application/x-ndjson 0\n");
+
+  EXPECT_NE(ask("application/json", "[" + kOne + ",{}]").find("record 2: 'town' is missing"),
+            std::string::npos);
+  EXPECT_NE(ask("application/json", kOne + "\n\n{}").find("line 3: 'town' is missing"),
+            std::string::npos);
+  EXPECT_NE(ask("application/json", "[" + kOne).find("the array is not closed"), std::string::npos);
+  EXPECT_NE(ask("application/json", "no record").find("an array of objects"), std::string::npos)
+      << "says what may be sent";
+}
+
+TEST(ServiceTest, PassesOverAByteOrderMark) {
+  Served served(0);
+  served.start(1);
+  if (testing::Test::HasFatalFailure()) return;
+  for (const auto& [type, record] :
+       {std::pair<std::string, std::string>{"text/csv", "1 1 1 2 3 1 2 3 1 0\n"},
+        {"application/json", kOne}}) {
+    const std::string without = served.ask(post("/v1/predict", type, record)).get();
+    EXPECT_TRUE(without.starts_with("200 ")) << without;
+    EXPECT_EQ(served.ask(post("/v1/predict", type, "\xef\xbb\xbf" + record)).get(), without);
+  }
+}
+
+TEST(ServiceTest, CountsTheRowsOfARecordBeforeItReadsThem) {
+  Served served(0);
+  served.start(1);
+  if (testing::Test::HasFatalFailure()) return;
+  // An id takes 32 bytes of a row and its look-ups.
+  const auto record = [](std::size_t ids) {
+    std::string tags;
+    for (std::size_t i = 0; i < ids; ++i) tags += fmt::format("{}{}", i > 0 ? "," : "", i);
+    return fmt::format(R"({{"town":1,"tags":[{}],"body":[1,2,3]}})", tags);
+  };
+  const auto ask = [&](const std::string& body) {
+    return served.ask(post("/v1/predict", "application/json", body)).get();
+  };
+  const std::string before = ask(kOne);
+  const std::string large = ask(kOne + "\n" + record(1'000'000));
+  EXPECT_TRUE(large.starts_with("413 ")) << large;
+  EXPECT_NE(large.find("line 2: the rows of its ids take 76 MiB, more than the 64 MiB"),
+            std::string::npos)
+      << large;
+  EXPECT_EQ(ask(kOne), before);
+  // Many records of some ids each are scored in parts.
+  std::string many, one = record(60'000) + "\n";
+  for (int i = 0; i < 12; ++i) many += one;
+  const std::string alone = ask(one), parts = ask(many);
+  ASSERT_TRUE(alone.starts_with("200 ")) << alone;
+  EXPECT_EQ(std::ranges::count(parts, '\n'), 13);
+  if (Model::joins_requests()) {
+    const std::string score = alone.substr(alone.find('\n') + 1);
+    std::string expected = alone;
+    for (int i = 1; i < 12; ++i) expected += score;
+    EXPECT_EQ(parts, expected);
+  }
+}
+
+TEST(ServiceTest, DescribesItsTablesWithTheirRows) {
+  Served served(0);
+  served.start(1);
+  if (testing::Test::HasFatalFailure()) return;
+  EXPECT_NE(served.description().find(R"({"name":"_all_tags.w0","kind":"table","shape":[100,8]})"),
+            std::string::npos)
+      << served.description();
+  EXPECT_NE(served.description().find(R"({"name":"_towns.w0","kind":"dense","shape":[50,8]})"),
+            std::string::npos)
+      << served.description();
+}
+
+TEST(NewestModelTest, ServesTheBestSnapshotWhereTrainingNamesOne) {
+  Served served(0);
+  for (const std::uint32_t pass : {1U, 2U}) served.put(pass);
+  served.folder().write("save/BEST", "pass-00001\n");
+  served.start(1);
+  if (testing::Test::HasFatalFailure()) return;
+  EXPECT_EQ(served.model(), "pass-00001");
+  served.put(3);
+  served.folder().write("save/BEST", "pass-00003\n");
+  EXPECT_TRUE(served.comes_to_serve("pass-00003")) << served.model();
+  served.folder().write("save/BEST", "pass-00000\n");
+  EXPECT_TRUE(served.comes_to_serve("pass-00000")) << served.model();
+  // What is no snapshot there, or is damaged, gives way to the newest.
+  for (const char* const none : {"pass-00007\n", "../save/pass-00001\n", ""}) {
+    served.folder().write("save/BEST", "pass-00000\n");
+    EXPECT_TRUE(served.comes_to_serve("pass-00000")) << served.model();
+    served.folder().write("save/BEST", none);
+    EXPECT_TRUE(served.comes_to_serve("pass-00003")) << none << served.model();
+  }
+  served.folder().write("save/pass-00002/MANIFEST", "damaged");
+  served.folder().write("save/BEST", "pass-00002\n");
+  served.put(4);
+  EXPECT_TRUE(served.comes_to_serve("pass-00004")) << served.model();
+}
+
+TEST(NewestModelTest, ServesTheNewestWhereThatIsWanted) {
+  Served served(0);
+  served.put(1);
+  served.folder().write("save/BEST", "pass-00000\n");
+  served.start(1, NewestModel::Choice::kNewest);
+  if (testing::Test::HasFatalFailure()) return;
+  EXPECT_EQ(served.model(), "pass-00001");
+  served.put(2);
+  EXPECT_TRUE(served.comes_to_serve("pass-00002")) << served.model();
+}
+
+// Copied file by file into its place, in the order that is worst: the list of files first.
+TEST(NewestModelTest, AnotherSnapshotUnderTheNameOfTheServedOneIsServed) {
+  namespace fs = std::filesystem;
+  for (const char* const snapshot : {"save", "save/pass-00000"}) {
+    Served served(0);
+    served.folder().make("other");
+    served.put(7, "other/pass-00000");
+    served.start(1, NewestModel::Choice::kBest, snapshot);
+    if (testing::Test::HasFatalFailure()) return;
+    const Request request = post("/v1/predict", "application/json", kOne);
+    const std::string old = served.ask(request).get();
+    const fs::path from = served.folder() / "other/pass-00000",
+                   to = served.folder() / "save/pass-00000";
+    fs::remove_all(to);
+    fs::create_directories(to);
+    fs::copy_file(from / "MANIFEST", to / "MANIFEST");
+    const auto looked = [&] { return served.counted("failed_reloads_total"); };
+    const TimePoint end = SteadyClock().now() + std::chrono::seconds(60);
+    while (looked() == 0 && SteadyClock().now() < end) std::this_thread::yield();
+    EXPECT_EQ(served.ask(request).get(), old) << "half a snapshot is none";
+    fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::skip_existing);
+    std::string now = old;
+    while (now == old && SteadyClock().now() < end) now = served.ask(request).get();
+    EXPECT_NE(now, old) << snapshot;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+// Rules of RFC 9112 for the head of a request that HTTP parsers read in several ways. Where a proxy
+// and a server differ, a client hides one request in another: such a head is refused.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace paddle::serve {
+
+struct HeadFault {
+  unsigned status = 400;  // or 501, of a coding that is not known
+  std::string message;
+};
+
+// The request line and the fields, with the empty line at the end. Nothing: it is none of these:
+//   a field over several lines, or with a blank before its colon; a line end that is not CR LF;
+//   several Host fields, or none in HTTP/1.1;
+//   a Transfer-Encoding in HTTP/1.0, one beside Content-Length, or another one than `chunked`;
+//   several Content-Length fields.
+std::optional<HeadFault> find_fault(std::string_view head);
+
+// Whether the Host field is a name or an address, with or without a port, of this machine's
+// loopback: "localhost:8500", "127.0.0.1", "[::1]:80".
+bool is_this_machine(std::string_view host);
+
+// The type and subtype of a Content-Type field, in lower case, without its parameters.
+std::string media_type(std::string_view content_type);
+
+}  // namespace paddle::serve

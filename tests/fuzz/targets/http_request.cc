@@ -1,0 +1,38 @@
+// The head of a request to `paddle serve`, and the JSON of its body behind an empty line.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "engine/data/records/json_reader.h"
+#include "engine/serve/json_values.h"
+#include "engine/serve/request_head.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = input.find("\r\n\r\n");
+  const std::size_t head_bytes = end == std::string_view::npos ? size : end + 4;
+  const std::string_view head = input.substr(0, head_bytes), body = input.substr(head_bytes);
+  if (const auto fault = paddle::serve::find_fault(head)) {
+    PADDLE_CHECK((fault->status == 400 || fault->status == 501) && !fault->message.empty());
+  }
+  for (const std::string_view text : {head, body}) {
+    const std::string_view line = text.substr(0, text.find('\r'));
+    static_cast<void>(paddle::serve::is_this_machine(line));
+    static_cast<void>(paddle::serve::media_type(line));
+  }
+  // Values follow each other, and each is somewhere in the body.
+  paddle::serve::JsonValues values(body);
+  paddle::data::JsonReader reader({"a", "b"});
+  const char* after = body.data();
+  while (true) {
+    const auto value = values.next();
+    if (!value || !*value) break;
+    const std::string_view text = **value;
+    PADDLE_CHECK(text.data() >= after && text.data() + text.size() <= body.data() + body.size());
+    PADDLE_CHECK(values.number() > 0);
+    after = text.data() + text.size();
+    static_cast<void>(reader.read(text));
+  }
+  return 0;
+}
