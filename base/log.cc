@@ -33,4 +33,9 @@ void log_line(LogLevel level, std::string_view text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
+void log_plain(std::string_view text) {
+  const std::string line = escape_control(text) + "\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
 }  // namespace paddle

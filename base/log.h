@@ -15,6 +15,9 @@ void set_log_name(std::string name);
 // Writes one line with one write(2); control characters are escaped.
 void log_line(LogLevel level, std::string_view text);
 
+// The same without level, time and name, for a person at a terminal.
+void log_plain(std::string_view text);
+
 template <class... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {
   log_line(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));

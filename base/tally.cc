@@ -1,5 +1,7 @@
 #include "base/tally.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -14,30 +16,43 @@ void Tally::add(const Tally& other) {
   PADDLE_CHECK(same_shape(other));
   for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += other.sums[i];
+  for (std::size_t i = 0; i < histograms.size(); ++i) histograms[i].add(other.histograms[i]);
 }
 
 Bytes encode(const Tally& tally) {
   Bytes bytes;
   append_bytes(bytes, std::span<const std::uint64_t>(tally.counts));
   append_bytes(bytes, std::span<const double>(tally.sums));
+  for (const ScoreHistogram& one : tally.histograms) one.append_to(bytes);
   return bytes;
 }
 
-Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums) {
-  if (counts > kTallyEntriesMax || sums > kTallyEntriesMax - counts ||
-      bytes.size() != (counts + sums) * sizeof(std::uint64_t)) {
-    return Error{Errc::kData,
-                 fmt::format("{} counts and {} sums in {} bytes, at most {} entries are taken",
-                             counts, sums, bytes.size(), kTallyEntriesMax),
-                 ""};
+Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums,
+                           std::uint64_t histograms) {
+  const bool is_too_long = counts > kTallyEntriesMax || sums > kTallyEntriesMax - counts ||
+                           histograms > kTallyHistogramsMax;
+  if (is_too_long || bytes.size() < (counts + sums) * sizeof(std::uint64_t) ||
+      (histograms == 0 && bytes.size() != (counts + sums) * sizeof(std::uint64_t))) {
+    return Error{
+        Errc::kData,
+        fmt::format("{} counts, {} sums and {} histograms in {} bytes, at most {} entries "
+                    "and {} histograms are taken",
+                    counts, sums, histograms, bytes.size(), kTallyEntriesMax, kTallyHistogramsMax),
+        ""};
   }
   Tally tally;
   tally.counts.resize(counts);
   tally.sums.resize(sums);
   const std::size_t split = counts * sizeof(std::uint64_t);
   if (counts > 0) std::memcpy(tally.counts.data(), bytes.data(), split);
-  if (sums > 0) std::memcpy(tally.sums.data(), bytes.data() + split, bytes.size() - split);
-  return tally;
+  if (sums > 0) std::memcpy(tally.sums.data(), bytes.data() + split, sums * sizeof(double));
+  ByteSpan left = bytes.subspan(split + sums * sizeof(double));
+  for (std::uint64_t i = 0; i < histograms; ++i) {
+    PADDLE_TRY(ScoreHistogram one, ScoreHistogram::take(left));
+    tally.histograms.push_back(std::move(one));
+  }
+  if (left.empty()) return tally;
+  return Error{Errc::kData, fmt::format("{} bytes behind the histograms", left.size()), ""};
 }
 
 }  // namespace paddle

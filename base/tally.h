@@ -6,27 +6,41 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/score_histogram.h"
 
 namespace paddle {
 
 // Counts and sums together, in one job: 512 KiB.
 constexpr std::size_t kTallyEntriesMax = 1U << 16U;
+// Histograms of scores, in one job: 2.5 MiB.
+constexpr std::size_t kTallyHistogramsMax = 8;
+constexpr std::size_t kTallyBytesMax =
+    kTallyEntriesMax * sizeof(std::uint64_t) + kTallyHistogramsMax * ScoreHistogram::kBytesMax;
 
 struct Tally {
   std::vector<std::uint64_t> counts;
   std::vector<double> sums;
+  std::vector<ScoreHistogram> histograms = {};
 
   // Adds entry by entry. The shapes must be equal, or this tally empty.
   void add(const Tally& other);
   bool same_shape(const Tally& other) const {
-    return counts.size() == other.counts.size() && sums.size() == other.sums.size();
+    return counts.size() == other.counts.size() && sums.size() == other.sums.size() &&
+           histograms.size() == other.histograms.size();
   }
-  bool empty() const { return counts.empty() && sums.empty(); }
+  bool empty() const { return counts.empty() && sums.empty() && histograms.empty(); }
+  // The most bytes that a tally of this shape takes.
+  std::size_t bytes_max() const {
+    return (counts.size() + sums.size()) * sizeof(std::uint64_t) +
+           histograms.size() * ScoreHistogram::kBytesMax;
+  }
 };
 
-// Counts as u64, then sums as f64, little-endian.
+// Counts as u64, then sums as f64, little-endian; then the histograms.
 Bytes encode(const Tally& tally);
-// kData unless the bytes are exactly these counts and sums, at most kTallyEntriesMax in all.
-Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums);
+// kData unless the bytes are exactly these counts, sums and histograms, of which there are at most
+// kTallyEntriesMax and kTallyHistogramsMax.
+Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums,
+                           std::uint64_t histograms = 0);
 
 }  // namespace paddle

@@ -96,12 +96,12 @@ void ShardChannels::abandon(const Error& why) {
 
 Status ShardChannels::pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) {
   const wire::Optimizer& optimizer = options_.parameters.optimizer();
-  const bool averages = optim::has_average(optimizer);
   if (!dense.empty()) {
+    const bool averages = optim::has_average(optimizer);
     const auto plane = static_cast<std::uint32_t>(optim::state_width(optimizer));
     PADDLE_TRY_STATUS(averages ? dense_.pull_plane(plane, dense) : dense_.pull(dense));
   }
-  return sparse_.pull(rows, averages);
+  return sparse_.pull(rows, SparseChannel::Reads::kToTest);
 }
 
 // Only pushes in rounds, which no other thread answers meanwhile, may read their lanes.
@@ -217,6 +217,7 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
     const bool counts = has_tally(lanes, i);
     message.set_counts(counts ? tally.counts.size() : 0);
     message.set_sums(counts ? tally.sums.size() : 0);
+    message.set_histograms(counts ? tally.histograms.size() : 0);
     return lanes.send(i, FrameType::kFinishPass, message, counts ? encode(tally) : Bytes());
   };
   const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
@@ -228,7 +229,7 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
     totals.paused = is_paused_ = finished.paused();
     totals.samples = finished.samples();
     totals.cost = finished.cost_sum();
-    auto sum = decode_tally(frame.tail, finished.counts(), finished.sums());
+    auto sum = decode_tally(frame.tail, finished.counts(), finished.sums(), finished.histograms());
     if (!sum) return lanes.malformed(i, "tail");
     totals.tally = *std::move(sum);
     return {};

@@ -62,7 +62,9 @@ class ShardChannels {
   // One thread may push or pull dense parameters while another pushes or pulls rows; everything
   // else is for one thread at a time.
   Status pull(std::span<DenseParameter> parameters) { return dense_.pull(parameters); }
-  Status pull(std::span<SparseRows> rows) { return sparse_.pull(rows, false); }
+  Status pull(std::span<SparseRows> rows) {
+    return sparse_.pull(rows, SparseChannel::Reads::kToTrain);
+  }
   Status push(const PushTotals& totals, std::span<DenseParameter> dense);
   Status push(const PushTotals& totals, std::span<const SparseRows> rows);
   Status push(const PushTotals& totals, std::span<DenseParameter> dense,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_notes.h"
 
@@ -52,7 +53,7 @@ Status SparseChannel::check(std::span<const SparseRows> rows, bool has_gradients
   return {};
 }
 
-Status SparseChannel::pull(std::span<SparseRows> rows, bool averages) {
+Status SparseChannel::pull(std::span<SparseRows> rows, Reads reads) {
   PADDLE_TRY_STATUS(check(rows, false));
   for (SparseRows& table : rows) table.values.resize(table.ids.size() * width(table.parameter));
   const auto frames = split_rows(rows, set_, std::min(transfer_bytes_, kPullBytesMax));
@@ -66,7 +67,7 @@ Status SparseChannel::pull(std::span<SparseRows> rows, bool averages) {
     return {};
   };
   const auto send = [&](std::size_t shard, const RowFrame& frame) {
-    return send_pull(shard, frame, rows, averages);
+    return send_pull(shard, frame, rows, reads);
   };
   const auto receive = [&](std::size_t shard, const RowFrame& frame) {
     return receive_pull(shard, frame, rows);
@@ -81,10 +82,11 @@ Status SparseChannel::pull(std::span<SparseRows> rows, bool averages) {
 }
 
 Status SparseChannel::send_pull(std::size_t shard, const RowFrame& frame,
-                                std::span<const SparseRows> rows, bool averages) {
+                                std::span<const SparseRows> rows, Reads reads) {
   wire::PullRows pull;
   Bytes tail;
-  pull.set_averages(averages);
+  pull.set_to_test(reads == Reads::kToTest);
+  pull.set_averages(reads == Reads::kToTest && optim::has_average(set_.optimizer()));
   put_ids(pull, tail, frame, rows);
   return lanes_.send(shard, FrameType::kPullRows, pull, std::move(tail));
 }

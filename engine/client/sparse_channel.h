@@ -15,8 +15,10 @@ class SparseChannel {
   ClientLanes& lanes() { return lanes_; }
   const ClientLanes& lanes() const { return lanes_; }
 
-  // Values of the rows, or the averages that the optimizer keeps of them.
-  Status pull(std::span<SparseRows> rows, bool averages);
+  // For a batch to train on, the values of the rows. For a test, the averages that the optimizer
+  // keeps of them, or else the values, with absent rows as tests read them.
+  enum class Reads { kToTrain, kToTest };
+  Status pull(std::span<SparseRows> rows, Reads reads);
 
   // A push in steps, so that requests to both kinds of shards are out before answers are read. The
   // rows stay as they are until receive() has returned.
@@ -41,7 +43,7 @@ class SparseChannel {
   Status check(std::span<const SparseRows> rows, bool has_gradients) const;
   std::size_t notes_width(std::uint32_t parameter) const;
   Status send_pull(std::size_t shard, const RowFrame& frame, std::span<const SparseRows> rows,
-                   bool averages);
+                   Reads reads);
   // Reads the answer to a pull into the values of its rows.
   Status receive_pull(std::size_t shard, const RowFrame& frame, std::span<SparseRows> rows);
   void fill(PartedPush<wire::PushRows>::Part& part, const RowFrame& frame,

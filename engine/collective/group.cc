@@ -161,9 +161,12 @@ Result<Tally> Group::sum(const Tally& own) {
   struct Entries {
     std::uint64_t counts = 0;
     std::uint64_t sums = 0;
+    std::uint64_t histograms = 0;
+    std::uint64_t bytes = 0;
   };
+  const Bytes bytes = encode(own);
   std::vector<Entries> shapes(size());
-  shapes[rank()] = {own.counts.size(), own.sums.size()};
+  shapes[rank()] = {own.counts.size(), own.sums.size(), own.histograms.size(), bytes.size()};
   PADDLE_TRY_STATUS(exchange(std::as_writable_bytes(std::span(shapes))).wait());
   const auto fail = [&](Error why) {
     abort(why);
@@ -171,20 +174,17 @@ Result<Tally> Group::sum(const Tally& own) {
   };
   std::size_t block = 0;
   for (const Entries& shape : shapes) {
-    if (shape.counts > kTallyEntriesMax || shape.sums > kTallyEntriesMax) {
-      return fail({Errc::kData, "a rank's tally is too long"});
-    }
-    block = std::max(block, 8 * static_cast<std::size_t>(shape.counts + shape.sums));
+    if (shape.bytes > kTallyBytesMax) return fail({Errc::kData, "a rank's tally is too long"});
+    block = std::max(block, static_cast<std::size_t>(shape.bytes));
   }
   Bytes blocks(block * size());
-  const Bytes bytes = encode(own);
   std::ranges::copy(bytes, blocks.begin() + static_cast<std::ptrdiff_t>(block * rank()));
   PADDLE_TRY_STATUS(exchange(blocks).wait());
   Tally total;
   for (std::uint32_t other = 0; other < size(); ++other) {
     const Entries& shape = shapes[other];
-    const ByteSpan part = ByteSpan(blocks).subspan(block * other, 8 * (shape.counts + shape.sums));
-    const auto tally = decode_tally(part, shape.counts, shape.sums);
+    const ByteSpan part = ByteSpan(blocks).subspan(block * other, shape.bytes);
+    const auto tally = decode_tally(part, shape.counts, shape.sums, shape.histograms);
     if (!tally) return fail(tally.error());
     if (tally->empty()) continue;
     if (!total.empty() && !total.same_shape(*tally)) {

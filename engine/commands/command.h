@@ -37,10 +37,14 @@ constexpr std::uint32_t kPortMax = 65535;
 constexpr std::uint32_t kPortsMax = 1024;  // of each kind, per pserver
 constexpr std::uint32_t kCountMax = 1U << 20U;
 
-constexpr const char* kKeyFileHelp = "keys of the job or of this process; needed beyond loopback";
+constexpr const char* kKeyFileHelp =
+    "file with the keys of the job or of this process; needed beyond loopback";
 constexpr const char* kTransportHelp =
-    "sealed (between machines, by TLS 1.3), always or clear; the same for all processes";
+    "how connections are protected: sealed (between machines, by TLS 1.3), always or clear; the "
+    "same "
+    "for all processes";
 constexpr const char* kRankFromHelp =
-    "kubernetes, slurm or openmpi: take ids from its environment; the first ranks are the pservers";
+    "take ids from the environment of kubernetes, slurm or openmpi; the first ranks are the "
+    "pservers";
 
 }  // namespace paddle::commands

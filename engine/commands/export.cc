@@ -183,15 +183,18 @@ Status run_export(const ExportFlags& flags) {
 std::function<Status()> declare(FlagSet& flags) {
   const auto options = std::make_shared<ExportFlags>();
   flags.text("snapshot", "a pass-0000N folder", options->snapshot);
-  flags.boolean("list", "show its parameters: kind, shape, bytes", options->list);
+  flags.boolean("list", "list the parameters: kind, shape, bytes", options->list);
   flags.boolean("json", "print the list as one JSON object", options->json);
-  flags.text("parameter", "the one to export; npz and safetensors take all without it",
+  flags.text("parameter", "parameter to export; without it npz and safetensors take all",
              options->parameter);
-  flags.text("format", "text (the default), vec, npy, npz, safetensors or onnx", options->format);
+  flags.text("format",
+             "format of the output: text (the default), vec, npy, npz, safetensors or onnx",
+             options->format);
   flags.text("output", "file to write; default: stdout", options->output);
-  flags.text("dictionary", "vec: the words, a line each, in place of the snapshot's",
+  flags.text("dictionary",
+             "for vec: file with a word a line, in place of the snapshot's dictionary",
              options->dictionary);
-  flags.text("layer", "onnx: the layer whose outputs are wanted; default: the score",
+  flags.text("layer", "for onnx: layer whose outputs are exported (default: the score)",
              options->layer);
   declare_description(flags, options->source);
   return [options] { return run_export(*options); };
@@ -200,20 +203,22 @@ std::function<Status()> declare(FlagSet& flags) {
 }  // namespace
 
 const Command kExportCommand{
-    "export", "list a snapshot's parameters, or write them or the network for other programs",
-    R"(usage: paddle export --snapshot=DIR [--list | --parameter=NAME] [--format=...] [--output=...]
+    "export", "write the parameters or the network for other programs",
+    R"(usage: paddle export --snapshot=DIR [--list | --parameter=NAME] [flags]
 
 text         "<row id> <value> <value> ..." a line
 vec          the text format of word2vec, with the words of the job's dictionary
 npy          numpy.load: an array; a table as records of "id" and "values"
-npz          numpy.load: every parameter by its name, a table as "<name>.ids" and "<name>.values"
+npz          numpy.load: every parameter by its name, a table as "<name>.ids" and
+             "<name>.values"
 safetensors  the same names
 onnx         the network, from the slots of a record to its score
 
-examples: paddle export --snapshot=output/pass-00002 --list
-          paddle export --snapshot=output/pass-00002 --parameter=_proj --format=vec >words.vec
-          paddle export --snapshot=output/pass-00002 --format=npz --output=model.npz
-          paddle export --snapshot=output/pass-00002 --format=onnx --output=model.onnx
+examples:
+  paddle export --snapshot=output/pass-00002 --list
+  paddle export --snapshot=output/pass-00002 --parameter=_proj --format=vec
+  paddle export --snapshot=output/pass-00002 --format=npz --output=model.npz
+  paddle export --snapshot=output/pass-00002 --format=onnx --output=model.onnx
 )",
     declare};
 

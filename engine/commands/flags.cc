@@ -12,7 +12,31 @@
 namespace paddle::commands {
 namespace {
 
-constexpr std::string_view kHelpLine = "  {:<28} {}{}\n";  // flag, what it does, its default
+constexpr std::size_t kFlagColumns = 26;
+
+// A flag and what it does, which stands beside it, over several lines where one is too short. A
+// long flag has a line of its own.
+std::string help_entry(const std::string& head, std::string_view text, std::size_t width) {
+  std::string all = fmt::format("  {:<{}}", head, kFlagColumns - 2);
+  if (head.size() > kFlagColumns - 3) all = fmt::format("  {}\n{:{}}", head, "", kFlagColumns);
+  std::size_t column = kFlagColumns;
+  bool is_first = true;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (!is_first && column + 1 + word.size() > width) {
+      all += fmt::format("\n{:{}}", "", kFlagColumns);
+      column = kFlagColumns;
+    } else if (!is_first) {
+      all += ' ';
+      ++column;
+    }
+    all += word;
+    column += word.size();
+    is_first = false;
+  }
+  return all + "\n";
+}
 
 Result<std::uint64_t> parse_number(const std::string& text, std::uint64_t min, std::uint64_t max) {
   std::uint64_t value = 0;
@@ -102,7 +126,8 @@ void FlagSet::positional(const std::string& name, const std::string& help, std::
 void FlagSet::positionals(const std::string& name, const std::string& help,
                           std::vector<std::string>& target) {
   positionals_ = &target;
-  positionals_help_ = fmt::format(kHelpLine, name, help, "");
+  positionals_name_ = name;
+  positionals_help_ = help;
 }
 
 void FlagSet::number(const std::string& name, const std::string& help, std::uint32_t& target,
@@ -197,16 +222,17 @@ Status FlagSet::parse_environment(const char* const* environment) {
   return {};
 }
 
-std::string FlagSet::help() const {
-  std::string text = positionals_help_;
+std::string FlagSet::help(std::size_t width) const {
+  std::string text;
+  if (positionals_ != nullptr) text = help_entry(positionals_name_, positionals_help_, width);
   for (const CLI::Option* option : app_->get_options()) {
     const bool takes_value = option->get_items_expected_max() > 0;
     const std::string head = option->get_positional()
                                  ? option->get_name(true)
                                  : "--" + option->get_lnames()[0] + (takes_value ? "=..." : "");
     const std::string otherwise = option->get_default_str();
-    text += fmt::format(kHelpLine, head, option->get_description(),
-                        otherwise.empty() ? "" : fmt::format(" ({})", otherwise));
+    const std::string shown = otherwise.empty() ? "" : fmt::format(" ({})", otherwise);
+    text += help_entry(head, option->get_description() + shown, width);
   }
   return text;
 }

@@ -47,7 +47,8 @@ class FlagSet {
   // Sets flags from PADDLE_INIT_<FLAG>=value entries, as v0.10's paddle.init() did. Variables
   // without a flag here belong to another command.
   Status parse_environment(const char* const* environment);
-  std::string help() const;  // one line per flag, with its default
+  // Each flag, what it does and its default, in lines of `width` columns.
+  std::string help(std::size_t width) const;
 
  private:
   using Apply = std::function<Status(const std::string& value)>;
@@ -57,7 +58,7 @@ class FlagSet {
   std::unique_ptr<CLI::App> app_;
   std::set<std::string> repeated_;  // their flags
   std::vector<std::string>* positionals_ = nullptr;
-  std::string positionals_help_;
+  std::string positionals_name_, positionals_help_;
 };
 
 }  // namespace paddle::commands

@@ -1,5 +1,7 @@
 #include "engine/commands/model_flags.h"
 
+#include <iostream>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,8 +47,9 @@ void declare_description(FlagSet& flags, inference::DescriptionSource& source) {
 
 void ModelFlags::declare(FlagSet& flags) {
   flags.text("snapshot", "a pass-0000N folder", snapshot);
-  flags.text("data", "files of records, in the format of the job: a pattern, or - for stdin", data);
-  flags.text("workspace", "folder that the pattern is below, and where programs of [data] run",
+  flags.text("data", "files of records in the format of the job: a pattern, or - for stdin", data);
+  flags.text("workspace",
+             "folder of the data, in which the pattern is looked up and programs of [data] run",
              workspace);
   declare_description(flags, source);
   flags.boolean("allow_pipe_command",
@@ -65,12 +68,8 @@ Result<std::string> ModelFlags::data_of(const config::JobConfig& job) const {
   return Error{Errc::kUsage, "the job names no test data", "--data=GLOB names files of records"};
 }
 
-std::string absent_rows_note(std::uint64_t absent, std::uint64_t asked) {
-  if (absent == 0) return "";
-  return fmt::format(
-      "paddle: {} of {} look-ups of rows, one for each id and 512 records, found none; such a row "
-      "counts as training counts a new one\n",
-      absent, asked);
+void warn(const std::string& text) {
+  if (!text.empty()) std::cerr << "paddle: warning: " << text << "\n";
 }
 
 }  // namespace paddle::commands

@@ -34,7 +34,7 @@ struct ModelFlags {
   Result<std::string> data_of(const config::JobConfig& job) const;
 };
 
-// "3 of 1000 look-ups of rows (...) ...", or "" where none was absent.
-std::string absent_rows_note(std::uint64_t absent, std::uint64_t asked);
+// "paddle: warning: <text>" on stderr; nothing where the text is empty.
+void warn(const std::string& text);
 
 }  // namespace paddle::commands

@@ -152,11 +152,12 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.positionals("WORD|ID", "words of the snapshot's dictionary; else numbers of rows",
                     options->queries);
   flags.text("snapshot", "a pass-0000N folder", options->snapshot);
-  flags.text("parameter", "whose rows; default: the only table", options->parameter);
-  flags.number("count", "neighbours of each", options->count, 1, kCountMax);
-  flags.boolean("centered", "take the mean of all rows from each first", options->centered);
-  flags.boolean("ids", "ids of rows, and no words", options->ids);
-  flags.text("dictionary", "the words, a line each, in place of the snapshot's",
+  flags.text("parameter", "parameter whose rows are compared (default: the only table)",
+             options->parameter);
+  flags.number("count", "number of neighbours of each", options->count, 1, kCountMax);
+  flags.boolean("centered", "subtract the mean of all rows from each first", options->centered);
+  flags.boolean("ids", "the queries are ids of rows, not words", options->ids);
+  flags.text("dictionary", "file with a word a line, in place of the snapshot's dictionary",
              options->dictionary);
   flags.boolean("json", "print one JSON object", options->json);
   return [options] { return run_nearest(*options); };
@@ -167,10 +168,12 @@ std::function<Status()> declare(FlagSet& flags) {
 const Command kNearestCommand{"nearest", "words, or rows of a table, with the most similar values",
                               R"(usage: paddle nearest --snapshot=DIR [--parameter=NAME] WORD|ID...
 
-A line is a word and those nearest to it, with the cosine of the angle between their rows.
+A line is a word and those nearest to it, with the cosine of the angle between
+their rows.
 
-examples: paddle nearest --snapshot=output/pass-00002 king water
-          paddle nearest --snapshot=output/pass-00002 --parameter=_proj --ids --json 7 300
+examples:
+  paddle nearest --snapshot=output/pass-00002 king water
+  paddle nearest --snapshot=output/pass-00002 --parameter=_proj --ids 7 300
 )",
                               declare};
 

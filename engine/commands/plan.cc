@@ -156,7 +156,7 @@ Status run_plan(PlanOptions& options) {
 std::function<Status()> declare(FlagSet& flags) {
   const auto options = std::make_shared<PlanOptions>();
   options->train.declare(flags);
-  flags.list("pserver_names", "NAME,... of the pservers, to print", options->names);
+  flags.list("pserver_names", "NAME,... to print for the pservers", options->names);
   flags.boolean("json", "print one JSON object", options->json);
   return [options] { return run_plan(*options); };
 }
@@ -166,7 +166,8 @@ std::function<Status()> declare(FlagSet& flags) {
 const Command kPlanCommand{"plan", "print which block of which parameter a port would hold",
                            R"(usage: paddle plan [the flags of paddle train]
 
-example: paddle plan --config=job.toml --pservers=10.0.0.1,10.0.0.2 --ports_num=2
+example:
+  paddle plan --config=job.toml --pservers=10.0.0.1,10.0.0.2 --ports_num=2
 )",
                            declare};
 

@@ -69,7 +69,7 @@ Status run_predict(const PredictFlags& flags) {
   if (!result) {
     return result.error().code == Errc::kInterrupted ? Status() : Status(result.error());
   }
-  std::cerr << absent_rows_note(result->rows.absent, result->rows.asked);
+  warn(result->unseen_note);
   if (result->bad_records > 0)
     std::cerr << fmt::format("paddle: {} bad records have no line\n", result->bad_records);
   return {};
@@ -78,25 +78,27 @@ Status run_predict(const PredictFlags& flags) {
 std::function<Status()> declare(FlagSet& flags) {
   const auto options = std::make_shared<PredictFlags>();
   options->model.declare(flags);
-  flags.text("output", "csv or jsonl", options->output);
+  flags.text("output", "format of the lines, csv or jsonl", options->output);
   flags.text("layer", "print the outputs of this layer instead of scores", options->layer);
-  flags.number("threads", "the lines are the same for any number; 0: one for each core",
+  flags.number("threads",
+               "number of threads, for which the lines are the same; 0: one for each core",
                options->threads, 0, 1024);
   return [options] { return run_predict(*options); };
 }
 
 }  // namespace
 
-const Command kPredictCommand{
-    "predict", "score records with a snapshot, a line for each",
-    R"(usage: paddle predict --snapshot=DIR --data=GLOB|- [--output=csv|jsonl] [--layer=NAME] ...
+const Command kPredictCommand{"predict", "score records with a snapshot, a line for each",
+                              R"(usage: paddle predict --snapshot=DIR --data=GLOB|- [flags]
 
-A line is "<label>,<score>": the probability of a click, the number that is estimated, or that the
-second of two classes is right; of more classes "<label>,<class>,<probability>" of the likeliest.
+A line is "<label>,<score>". The score is the probability of a click or of the
+second of two classes, or the number that is estimated. With more classes a line
+is "<label>,<class>,<probability>" of the likeliest.
 
-examples: paddle predict --snapshot=output/pass-00002 --data='new/*.txt' >scores.csv
-          zcat new.txt.gz | paddle predict --snapshot=output/pass-00002 --data=- --output=jsonl
+examples:
+  paddle predict --snapshot=output/pass-00002 --data='new/*.txt' >scores.csv
+  zcat new.txt.gz | paddle predict --snapshot=output/pass-00002 --data=-
 )",
-    declare};
+                              declare};
 
 }  // namespace paddle::commands

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +20,8 @@ constexpr const Command* kCommands[] = {
     &kPredictCommand, &kExportCommand,  &kNearestCommand, &kServeCommand, &kVerifyCommand};
 
 constexpr const char* kHelp = R"(
-`paddle <command> --help` lists its flags. Every flag may also come from the environment:
-PADDLE_INIT_TRAINER_ID=1 is --trainer_id=1; flags win.
+`paddle help <command>` lists its flags. Every flag may also come from the
+environment: PADDLE_INIT_TRAINER_ID=1 is --trainer_id=1; flags win.
 
 examples:
   paddle train --local --config=job.toml --save_dir=output
@@ -29,8 +30,10 @@ examples:
   paddle nearest --snapshot=output/pass-00000 king water
   paddle serve --snapshot=output --port=8500
   paddle verify output
-  paddle pserver --port=7164 --ports_num=1 --ports_num_for_sparse=1 --num_gradient_servers=2
-  paddle train --config=job.toml --trainer_id=0 --num_gradient_servers=2 --pservers=127.0.0.1
+  paddle pserver --port=7164 --ports_num=1 --ports_num_for_sparse=1 \
+    --num_gradient_servers=2
+  paddle train --config=job.toml --trainer_id=0 --num_gradient_servers=2 \
+    --pservers=127.0.0.1
 )";
 
 std::string program_help() {
@@ -38,6 +41,7 @@ std::string program_help() {
   for (const Command* command : kCommands) {
     text += fmt::format("  {:<9} {}\n", command->name, command->summary);
   }
+  text += fmt::format("  {:<9} {}\n", "help", "show the help of a command");
   return text + kHelp;
 }
 
@@ -46,7 +50,7 @@ bool is_help(const std::string& argument) {
 }
 
 Result<const Command*> find_command(const std::string& name) {
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names{"help"};
   for (const Command* command : kCommands) {
     if (command->name == (name == "--version" ? "version" : name)) return command;
     names.emplace_back(command->name);
@@ -56,12 +60,20 @@ Result<const Command*> find_command(const std::string& name) {
                near.empty() ? "see paddle --help" : fmt::format("did you mean '{}'?", near)};
 }
 
+// Columns of the terminal, or those of most where there is none.
+std::size_t help_width() {
+  constexpr std::size_t kMin = 60, kUsual = 80, kMax = 100;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
+  return std::clamp<std::size_t>(size.ws_col, kMin, kMax);
+}
+
 Status run_command(const Command& command, const std::vector<std::string>& arguments,
                    const char* const* environment) {
   FlagSet flags;
   const auto run = command.declare(flags);
   if (std::ranges::any_of(arguments, is_help)) {
-    std::cout << command.usage << "\nflags:\n" << flags.help();
+    std::cout << command.usage << "\nflags:\n" << flags.help(help_width());
     return {};
   }
   PADDLE_TRY_STATUS(flags.parse_environment(environment));
@@ -100,9 +112,19 @@ int run_program(const std::vector<std::string>& arguments, const char* const* en
     std::cout << program_help();
     return 0;
   }
-  const auto command = find_command(arguments[0]);
+  std::vector<std::string> words = arguments;
+  if (words[0] == "help") {
+    words.erase(words.begin());
+    if (words.empty() || is_help(words[0])) {
+      std::cout << program_help();
+      return exit_code(flush_output());
+    }
+    words.resize(1);
+    words.emplace_back("--help");
+  }
+  const auto command = find_command(words[0]);
   if (!command) return exit_code(command.error());
-  Status status = run_command(**command, {arguments.begin() + 1, arguments.end()}, environment);
+  Status status = run_command(**command, {words.begin() + 1, words.end()}, environment);
   const Status flushed = flush_output();
   return exit_code(status ? flushed : status);
 }

@@ -18,12 +18,14 @@ struct TestOptions {
   bool json = false;
 };
 
-// {"samples":20000,"cost":0.4026,"auc":0.8806,"rows":260000,"absent_rows":12,"bad_records":0}
+// {"samples":20000,"cost":0.4026,"auc":0.8806,"rows":260000,"absent_rows":12,
+//  "ids":9000,"unseen_ids":5,"bad_records":0}
 std::string as_json_text(const inference::TestResult& result) {
   JsonObject fields;
   fields.add("samples", result.reading.samples).add("cost", result.reading.cost);
   for (const nn::Value& one : result.reading.values) fields.add(one.name, one.value);
   fields.add("rows", result.rows.asked).add("absent_rows", result.rows.absent);
+  fields.add("ids", result.ids).add("unseen_ids", result.unseen_ids);
   return fields.add("bad_records", result.bad_records).text() + "\n";
 }
 
@@ -43,7 +45,8 @@ Status run_test(TestOptions options) {
                              : trainer::test_line(result.reading).substr(1) + "\n");
   if (options.json) return {};
   std::cout.flush();
-  std::cerr << absent_rows_note(result.rows.absent, result.rows.asked);
+  warn(result.unseen_note);
+  warn(trainer::undefined_note(result.reading));
   if (result.bad_records > 0)
     std::cerr << fmt::format("paddle: {} bad records were left out\n", result.bad_records);
   return {};
@@ -52,7 +55,8 @@ Status run_test(TestOptions options) {
 std::function<Status()> declare(FlagSet& flags) {
   const auto options = std::make_shared<TestOptions>();
   options->model.declare(flags);
-  flags.number("threads", "0: those of a trainer of the job, which give its digits",
+  flags.number("threads",
+               "number of threads; 0: as many as a trainer of the job, which give its digits",
                options->threads, 0, 1024);
   flags.boolean("json", "print one JSON object", options->json);
   return [options] { return run_test(*options); };
@@ -63,7 +67,8 @@ std::function<Status()> declare(FlagSet& flags) {
 const Command kTestCommand{"test", "cost and evaluators of a snapshot on held-out data",
                            R"(usage: paddle test --snapshot=DIR [--data=GLOB|-] [flags]
 
-Without --data the job's own test data, below --workspace, and the figures that training logged.
+Without --data it reads the job's own test data, below --workspace, and prints
+the figures that training logged for that snapshot.
 
 examples: paddle test --snapshot=output/pass-00002 --workspace=clicks
           paddle test --snapshot=output/pass-00002 --data='new/*.txt' --json

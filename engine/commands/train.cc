@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "engine/commands/command.h"
@@ -21,6 +22,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/pserver/shard.h"
+#include "engine/snapshot/retention.h"
 #include "engine/trainer/job_connection.h"
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/loop.h"
@@ -33,6 +35,7 @@ namespace {
 constexpr std::uint32_t kSessionsMax = 1024;
 constexpr int kPauseBetweenSessionsMs = 200;
 constexpr auto kJoinAgainWithin = std::chrono::seconds(30);
+constexpr std::size_t kBestBytesMax = 256;
 
 Status check(const trainer::TrainOptions& options, const config::JobConfig& job) {
   if (options.trainer_id >= options.num_gradient_servers) {
@@ -64,6 +67,16 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
                                            options.start_pass, job.train.passes)};
   }
   return {};
+}
+
+void say_where_snapshots_are(const std::string& folder) {
+  if (folder.empty()) return;
+  const auto names = snapshot::snapshot_names(folder);
+  if (!names || names->empty()) return;
+  auto best = read_file(folder + "/BEST", kBestBytesMax);
+  if (best && best->ends_with('\n')) best->pop_back();
+  log_plain(fmt::format("saved {}/{}{}", folder, names->back(),
+                        best ? fmt::format("; the best pass is {}", *best) : ""));
 }
 
 // All that the sessions of a trainer share.
@@ -223,11 +236,21 @@ Status train(trainer::TrainOptions options) {
     if (is_stop_requested()) notify_stopping();
     return is_stop_requested();
   };
-  log_info("trainer {} of {}: {}, batches of {}", options.trainer_id, options.num_gradient_servers,
-           model.computes_on(), job.train.batch_size);
+  if (!loop.is_brief) {
+    log_info("trainer {} of {}: {}, batches of {}", options.trainer_id,
+             options.num_gradient_servers, model.computes_on(), job.train.batch_size);
+  }
   TrainerProcess process{options, job,   dictionary, parameters, loop,
                          memory,  model, metrics,    stepping,   std::move(description)};
-  return run_sessions(process);
+  Status ended = run_sessions(process);
+  if (ended && loop.is_brief) say_where_snapshots_are(options.save_dir);
+  const bool names_no_pserver = options.pservers == trainer::TrainOptions().pservers;
+  if (ended || ended.error().code != Errc::kUnreachable || options.local || !names_no_pserver)
+    return ended;
+  Error lonely = std::move(ended).error();
+  if (lonely.hint.empty())
+    lonely.hint = "--local trains in this process alone; --pservers names the pservers of a job";
+  return lonely;
 }
 
 Status apply_platform_rank(const std::string& platform, trainer::TrainOptions& options) {
@@ -269,31 +292,37 @@ std::function<Status()> declare_train(FlagSet& flags) {
 }  // namespace
 
 void TrainFlags::declare(FlagSet& flags) {
-  flags.text("config", "the job", options.config);
+  flags.text("config", "the job.toml of the job", options.config);
   flags.repeated("set", "KEY=VALUE in place of job.toml's, e.g. train.batch_size=64; repeatable",
                  options.overrides);
   flags.number("trainer_id", "rank of this trainer, from 0 to num_gradient_servers - 1",
                options.trainer_id, 0, kCountMax);
-  flags.number("num_gradient_servers", "trainers of the job", options.num_gradient_servers, 1,
-               pserver::kTrainersMax);
-  flags.list("pservers", "HOST[:PORT],... in the same order for all trainers", options.pservers);
+  flags.number("num_gradient_servers", "number of trainers of the job",
+               options.num_gradient_servers, 1, pserver::kTrainersMax);
+  flags.list("pservers", "HOST[:PORT],... of the pservers, in the same order for all trainers",
+             options.pservers);
   flags.list("trainers",
              "HOST:PORT,... of all trainers by trainer_id, of dense = 'collective' or node_groups; "
              "each listens on its own",
              options.trainers);
-  flags.number("port", "first port of a pserver without its own", options.port, 1, kPortMax);
-  flags.number("ports_num", "ports for dense parameters of a pserver", options.ports_num, 0,
-               kPortsMax);
-  flags.number("ports_num_for_sparse", "ports for sparse tables of a pserver",
+  flags.number("port", "first port of a pserver that --pservers names without one", options.port, 1,
+               kPortMax);
+  flags.number("ports_num", "number of ports for dense parameters of each pserver",
+               options.ports_num, 0, kPortsMax);
+  flags.number("ports_num_for_sparse", "number of ports for sparse tables of each pserver",
                options.ports_num_for_sparse, 0, kPortsMax);
-  flags.text("trainer_count", "threads of this trainer", trainer_count);
+  flags.text("trainer_count", "number of threads of this trainer", trainer_count);
   flags.boolean("use_gpu", "train on a GPU, by paddle-gpu; by default as train.device says",
                 use_gpu);
-  flags.boolean("local", "train without pservers, all in this process", options.local);
+  flags.boolean("local", "train in this process alone, without pservers", options.local);
+  flags.boolean("verbose",
+                "with --local: log all that a trainer of a larger job logs, not only a line for "
+                "each pass",
+                options.verbose);
   flags.text("save_dir", "folder of the snapshots pass-00000 ...", options.save_dir);
   flags.boolean("saves_copy", "save a copy of each snapshot of trainer 0 in --save_dir",
                 options.saves_copy);
-  flags.text("num_passes", "passes over the data", num_passes);
+  flags.text("num_passes", "number of passes over the data", num_passes);
   flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", options.start_pass,
                0, kCountMax);
   flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
@@ -306,17 +335,18 @@ void TrainFlags::declare(FlagSet& flags) {
              "snapshot to start from, with passes counted from 0; with --resume "
              "only where --save_dir has none",
              options.init_model_path);
-  flags.text("log_period", "batches between progress lines", log_period);
+  flags.text("log_period", "number of batches between two progress lines", log_period);
   flags.text("seed", "seed of initial values, shuffling and dropout", seed);
-  flags.text("metrics", "file for one JSON line per log point", options.metrics);
+  flags.text("metrics", "file to which a JSON line is appended at each log point", options.metrics);
   flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
   flags.text("key_file", kKeyFileHelp, options.key_file);
   flags.text("transport", kTransportHelp, options.transport);
-  flags.boolean("nccl_clear", "NCCL may connect hosts, sealing nothing", options.nccl_clear);
+  flags.boolean("nccl_clear", "let NCCL connect hosts, which it does without encryption",
+                options.nccl_clear);
   flags.number("connect_timeout", "seconds to wait for the pservers to listen",
                options.connect_timeout, 1, 3600);
   flags.text("rank_from", kRankFromHelp, rank_from);
-  flags.number("incarnation", "generation of this trainer; rises with every restart",
+  flags.number("incarnation", "number of this start of the trainer; rises with every restart",
                options.incarnation, 0, UINT32_MAX / kSessionsMax - 1);
 }
 
@@ -336,9 +366,13 @@ trainer::TrainOptions TrainFlags::resolve() const {
 const Command kTrainCommand{"train", "train the network that job.toml describes",
                             R"(usage: paddle train [flags]
 
-examples: paddle train --local --config=job.toml --save_dir=output --num_passes=3
-          paddle train --config=job.toml --trainer_id=1 --num_gradient_servers=4 \
-            --pservers=10.0.0.1,10.0.0.2 --key_file=job.key
+examples:
+  paddle train --local --config=job.toml --save_dir=output --num_passes=3
+  paddle train --config=job.toml --trainer_id=1 --num_gradient_servers=4 \
+    --pservers=10.0.0.1,10.0.0.2 --key_file=job.key
+
+With --local it prints a line for each pass, and with --verbose too what a
+trainer of a larger job logs.
 )",
                             declare_train};
 

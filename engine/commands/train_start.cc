@@ -176,6 +176,7 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   loop.save_dir = options.save_dir;
   loop.saves_copy = options.saves_copy;
   loop.order = order_of(job);
+  loop.is_brief = options.local && !options.is_alone && !options.verbose;
   loop.train_data = {.data = job.data,
                      .share = {},
                      .folder = folder,

@@ -19,6 +19,7 @@ namespace {
 constexpr std::int64_t kEntryCountMax = 60'000;  // engine/parameter/parameter_set.h
 constexpr std::int64_t kExpirePassesMax = 30'000;
 constexpr std::array<std::string_view, 2> kFullChoices{"error", "evict"};
+constexpr std::array<std::string_view, 2> kUnseenChoices{"mean", "draw"};
 constexpr std::int64_t kLayerSizeMax = 1 << 24;
 constexpr std::int64_t kConcatLengthMax = 1 << 16;
 constexpr std::int64_t kNegativesMax = 1 << 16;
@@ -86,6 +87,7 @@ void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
   policy.set_entry_probability(read_float(table, "entry_probability", 0, 0, 1));
   policy.set_expire_passes(read_count(table, "expire_passes", 0, 0, kExpirePassesMax));
   policy.set_bytes_max(static_cast<std::uint64_t>(table.integer("bytes_max", 0)));
+  policy.set_draws_unseen(table.choice("unseen", "mean", kUnseenChoices) == "draw");
   policy.set_evict(table.choice("on_full", "error", kFullChoices) == "evict");
   if (policy.evict() && policy.bytes_max() == 0) {
     table.fail("on_full", "on_full = \"evict\" needs bytes_max");
@@ -100,7 +102,7 @@ void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
   }
   if (table.has("shrink")) read_shrink(table.table("shrink"), *policy.mutable_shrink());
   for (const std::string_view key : {"entry_count", "entry_probability", "expire_passes",
-                                     "bytes_max", "on_full", "entry", "shrink"}) {
+                                     "bytes_max", "on_full", "entry", "shrink", "unseen"}) {
     if (table.has(key) && !attributes.sparse) {
       table.fail(key, fmt::format("'{}' is for sparse tables", key), "add sparse = true");
     }

@@ -1,6 +1,7 @@
 #include "engine/inference/parameters.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -75,6 +76,7 @@ Result<Parameters> Parameters::load(const snapshot::SnapshotReader& snapshot,
   PADDLE_TRY_STATUS(check_shapes(snapshot, specs));
   const wire::ParameterSet set = set_to_read(specs, snapshot.info().seed);
   Parameters parameters;
+  parameters.specs_ = specs;
   parameters.dense_.resize(specs.size());
   parameters.tables_.resize(specs.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -90,11 +92,81 @@ Result<Parameters> Parameters::load(const snapshot::SnapshotReader& snapshot,
 }
 
 RowCounts Parameters::read_rows(std::size_t parameter, std::span<const std::uint64_t> ids,
-                                std::vector<float>& to) const {
-  thread_local std::vector<std::uint32_t> scratch;
+                                std::vector<float>& to, DistinctIds* distinct) const {
+  thread_local std::vector<std::uint32_t> numbers;
   const table::SparseTable& table = *tables_[parameter];
   to.resize(ids.size() * table.width());
-  return {ids.size(), table.read_and_count_absent(ids, to, scratch)};
+  numbers.resize(ids.size());
+  table.read_to_test(ids, to, numbers.data());
+  if (distinct != nullptr) distinct->add(parameter, ids, numbers);
+  const auto absent = std::ranges::count(numbers, table::RowIndex::kNone);
+  return {ids.size(), static_cast<std::uint64_t>(absent)};
+}
+
+DistinctIds::DistinctIds(const Parameters& parameters) : parameters_(parameters) {
+  for (const auto& table : parameters.tables_)
+    tables_.push_back(table ? std::make_unique<Table>(table->rows()) : nullptr);
+}
+
+void DistinctIds::add(std::size_t parameter, std::span<const std::uint64_t> ids,
+                      std::span<const std::uint32_t> numbers) {
+  Table& table = *tables_[parameter];
+  std::unique_lock lock(mutex_, std::defer_lock);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (numbers[i] == table::RowIndex::kNone) {
+      if (!lock.owns_lock()) lock.lock();
+      if (table.absent.size() < kAbsentMax) table.absent.insert(ids[i]);
+      continue;
+    }
+    std::atomic<std::uint64_t>& bits = table.found[numbers[i] / 64];
+    const std::uint64_t bit = std::uint64_t{1} << numbers[i] % 64;
+    if ((bits.load(std::memory_order_relaxed) & bit) == 0)
+      bits.fetch_or(bit, std::memory_order_relaxed);
+  }
+}
+
+std::uint64_t DistinctIds::absent() const {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t count = 0;
+  for (const auto& table : tables_) count += table ? table->absent.size() : 0;
+  return count;
+}
+
+std::uint64_t DistinctIds::asked() const {
+  std::uint64_t count = absent();
+  for (const auto& table : tables_) {
+    if (!table) continue;
+    for (const auto& bits : table->found)
+      count += static_cast<std::uint64_t>(std::popcount(bits.load(std::memory_order_relaxed)));
+  }
+  return count;
+}
+
+std::string DistinctIds::note() const {
+  bool is_drawn = false, is_zero = true, is_dropped = false, is_bounded = false;
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < tables_.size(); ++i) {
+    const wire::ParameterSpec& spec = parameters_.specs_[i];
+    const std::uint64_t absent = tables_[i] ? tables_[i]->absent.size() : 0;
+    if (absent == 0 || spec.is_static()) continue;  // a static table never has rows
+    count += absent;
+    is_bounded = is_bounded || absent == kAbsentMax;
+    const wire::TablePolicy& policy = spec.table();
+    const bool takes_all = table::EntryPolicy(policy, 0).takes_all();
+    is_drawn = is_drawn || table::draws_unseen(spec);
+    is_zero = is_zero && (!takes_all || spec.initial_mean() == 0);
+    is_dropped = is_dropped || !takes_all || policy.expire_passes() > 0 || policy.has_shrink() ||
+                 policy.evict();
+  }
+  if (count == 0) return "";
+  return fmt::format("{}{} of {} distinct ids {}; each reads as {}", is_bounded ? "at least " : "",
+                     count, asked(),
+                     is_dropped ? "have no row: training never saw them, or their table did not "
+                                  "keep them"
+                                : "do not occur in the training data",
+                     is_drawn  ? "the initial value that training would draw for it"
+                     : is_zero ? "zeros"
+                               : "the mean of its table's initial values");
 }
 
 }  // namespace paddle::inference

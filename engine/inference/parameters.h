@@ -2,8 +2,12 @@
 // whole, tables by row. Any number of threads may read them.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -23,6 +27,8 @@ struct RowCounts {
   }
 };
 
+class DistinctIds;
+
 // kData: the snapshot has one of `specs`, by name, in no or another shape.
 Status check_shapes(const snapshot::SnapshotReader& snapshot,
                     const std::vector<wire::ParameterSpec>& specs);
@@ -36,14 +42,48 @@ class Parameters {
 
   // By index in `specs`.
   std::span<const float> dense(std::size_t parameter) const { return dense_[parameter]; }
-  // Replaces `to` by the rows of the ids. An absent one reads as in training: as its initial value,
-  // or as 0 where an entry policy has not admitted it.
+  std::uint64_t rows(std::size_t table) const { return tables_[table]->rows(); }
+  // Replaces `to` by the rows of the ids, as table::SparseTable::read_to_test() has them: an absent
+  // one is the mean of the initial values, unless its table draws unseen ids. `distinct`, unless it
+  // is null, counts the ids.
   RowCounts read_rows(std::size_t parameter, std::span<const std::uint64_t> ids,
-                      std::vector<float>& to) const;
+                      std::vector<float>& to, DistinctIds* distinct = nullptr) const;
 
  private:
+  friend class DistinctIds;
+  std::vector<wire::ParameterSpec> specs_;
   std::vector<std::vector<float>> dense_;
   std::vector<std::unique_ptr<table::SparseTable>> tables_;
+};
+
+// The ids of all look-ups, each counted once. Any number of threads may add theirs.
+class DistinctIds {
+ public:
+  // The parameters must outlive this.
+  explicit DistinctIds(const Parameters& parameters);
+
+  // `numbers` are those of the ids' rows, table::RowIndex::kNone where there is none.
+  void add(std::size_t parameter, std::span<const std::uint64_t> ids,
+           std::span<const std::uint32_t> numbers);
+
+  std::uint64_t asked() const;
+  std::uint64_t absent() const;
+  // What a person should know of ids without a row: how many there are, why, and how they were
+  // read. "" where there is none.
+  std::string note() const;
+
+ private:
+  // More ids without a row than that are not told apart, to bound memory.
+  static constexpr std::size_t kAbsentMax = 1U << 20U;
+
+  struct Table {
+    explicit Table(std::uint64_t rows) : found(rows / 64 + 1) {}
+    std::vector<std::atomic<std::uint64_t>> found;  // a bit for each row
+    std::unordered_set<std::uint64_t> absent;
+  };
+  const Parameters& parameters_;
+  std::vector<std::unique_ptr<Table>> tables_;  // null for dense parameters
+  mutable std::mutex mutex_;                    // of the sets of absent ids
 };
 
 }  // namespace paddle::inference

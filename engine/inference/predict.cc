@@ -74,18 +74,17 @@ class OrderedWork {
 };
 
 void work(OrderedWork& all, const Predictor& predictor, const Parameters& parameters,
-          PredictResult& result) {
+          DistinctIds& distinct, PredictResult& result) {
   Predictor::Scratch scratch;
   fmt::memory_buffer lines;
   while (auto taken = all.take()) {
     lines.clear();
-    auto rows = predictor.predict(taken->batch, parameters, scratch, lines);
+    auto rows = predictor.predict(taken->batch, parameters, scratch, lines, &distinct);
     if (!rows) {
       all.fail(taken->number, std::move(rows).error());
       continue;
     }
     result.records += taken->batch.size;
-    result.rows.add(*rows);
     all.write(taken->number, {lines.data(), lines.size()});
   }
 }
@@ -106,18 +105,17 @@ Result<PredictResult> predict_records(const snapshot::SnapshotReader& snapshot,
   PADDLE_TRY(const Parameters parameters, Parameters::load(snapshot, predictor.parameters()));
   const auto stream = data::open_pass(data, description.dictionary, 0);
   OrderedWork all(*stream, write);
+  DistinctIds distinct(parameters);
   std::vector<PredictResult> results(std::max(options.threads, 1U));
   std::vector<std::thread> threads;
   for (PredictResult& result : std::span(results).subspan(1))
-    threads.emplace_back([&] { work(all, predictor, parameters, result); });
-  work(all, predictor, parameters, results.front());
+    threads.emplace_back([&] { work(all, predictor, parameters, distinct, result); });
+  work(all, predictor, parameters, distinct, results.front());
   for (std::thread& thread : threads) thread.join();
   if (!all.outcome()) return all.outcome().error();
   PredictResult sum;
-  for (const PredictResult& result : results) {
-    sum.records += result.records;
-    sum.rows.add(result.rows);
-  }
+  for (const PredictResult& result : results) sum.records += result.records;
+  sum.unseen_note = distinct.note();
   sum.bad_records = stream->bad_records();
   return sum;
 }

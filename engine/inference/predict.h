@@ -21,7 +21,7 @@ struct PredictOptions {
 struct PredictResult {
   std::uint64_t records = 0;
   std::uint64_t bad_records = 0;  // left out, as the job's on_bad_record says
-  RowCounts rows;
+  std::string unseen_note;        // DistinctIds::note()
 };
 
 // Calls `write` with the lines of all records, in the order of the files' names and of the records

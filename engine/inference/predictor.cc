@@ -133,7 +133,7 @@ bool Predictor::has_independent_records() {
 }
 
 Result<RowCounts> Predictor::read_rows(const nn::Batch& batch, const Parameters& parameters,
-                                       Scratch& scratch) const {
+                                       Scratch& scratch, DistinctIds* distinct) const {
   PADDLE_TRY_STATUS(network_.check(batch));
   const auto& specs = network_.parameters();
   scratch.ids.resize(specs.size());
@@ -148,7 +148,7 @@ Result<RowCounts> Predictor::read_rows(const nn::Batch& batch, const Parameters&
       scratch.parameters.dense[i] = parameters.dense(i);
       continue;
     }
-    counts.add(parameters.read_rows(i, scratch.ids[i], scratch.rows[i]));
+    counts.add(parameters.read_rows(i, scratch.ids[i], scratch.rows[i], distinct));
     scratch.lookups[i].build(scratch.ids[i]);
     scratch.parameters.sparse[i] = {scratch.ids[i], scratch.rows[i], &scratch.lookups[i]};
   }
@@ -169,8 +169,9 @@ Status Predictor::compute(const nn::Batch& batch, std::size_t begin, std::size_t
 }
 
 Result<RowCounts> Predictor::predict(const nn::Batch& batch, const Parameters& parameters,
-                                     Scratch& scratch, fmt::memory_buffer& lines) const {
-  PADDLE_TRY(const RowCounts counts, read_rows(batch, parameters, scratch));
+                                     Scratch& scratch, fmt::memory_buffer& lines,
+                                     DistinctIds* distinct) const {
+  PADDLE_TRY(const RowCounts counts, read_rows(batch, parameters, scratch, distinct));
   PADDLE_TRY_STATUS(compute(batch, 0, batch.size, scratch));
   for (std::size_t record = 0; record < batch.size; ++record)
     add_line(batch, record, scratch, lines);

@@ -60,11 +60,11 @@ class Predictor {
   static bool has_independent_records();
   // Appends a line for each record of the batch.
   Result<RowCounts> predict(const nn::Batch& batch, const Parameters& parameters, Scratch& scratch,
-                            fmt::memory_buffer& lines) const;
+                            fmt::memory_buffer& lines, DistinctIds* distinct = nullptr) const;
 
   // The same in steps. First the rows that the batch needs; kData as of nn::Network::check().
   Result<RowCounts> read_rows(const nn::Batch& batch, const Parameters& parameters,
-                              Scratch& scratch) const;
+                              Scratch& scratch, DistinctIds* distinct = nullptr) const;
   // Then the outputs for the records [begin, end). kData: one of them has a wrong id.
   Status compute(const nn::Batch& batch, std::size_t begin, std::size_t end,
                  Scratch& scratch) const;

@@ -21,14 +21,18 @@ Result<TestResult> test_snapshot(const snapshot::SnapshotReader& snapshot,
   for (client::DenseParameter& one : model.dense())
     std::ranges::copy(parameters.dense(one.parameter), one.value.begin());
   TestResult result;
+  DistinctIds distinct(parameters);
   const auto pull = [&](std::span<client::SparseRows> tables) -> Status {
     for (client::SparseRows& rows : tables)
-      result.rows.add(parameters.read_rows(rows.parameter, rows.ids, rows.values));
+      result.rows.add(parameters.read_rows(rows.parameter, rows.ids, rows.values, &distinct));
     return {};
   };
   const auto stream = data::open_pass(data, description.dictionary, 0);
   PADDLE_TRY(const trainer::Score score, trainer::score_held_out(*stream, model, pull));
   result.bad_records = stream->bad_records();
+  result.ids = distinct.asked();
+  result.unseen_ids = distinct.absent();
+  result.unseen_note = distinct.note();
   if (score.samples == 0) {
     return Error{Errc::kData,
                  fmt::format("{} has no record{}", glob == "-" ? "stdin" : glob,

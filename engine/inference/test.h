@@ -12,6 +12,9 @@ namespace paddle::inference {
 struct TestResult {
   trainer::Reading reading;
   RowCounts rows;
+  std::uint64_t ids = 0;  // distinct ones, and those of them without a row
+  std::uint64_t unseen_ids = 0;
+  std::string unseen_note;        // DistinctIds::note()
   std::uint64_t bad_records = 0;  // left out, as the job's on_bad_record says
 };
 

@@ -211,6 +211,12 @@ Result<const kernels::Activation*> Builder::activation() const {
       fmt::format("activations are {}", fmt::join(row_names(kernels::activations()), ", ")));
 }
 
+bool Builder::is_read_by(const std::string& name, std::string_view type) const {
+  return std::ranges::any_of(configs_, [&](const config::LayerConfig& layer) {
+    return layer.type == type && !layer.inputs.empty() && layer.inputs[0] == name;
+  });
+}
+
 Status Builder::check_input_count(std::size_t at_least, std::size_t at_most) const {
   const std::size_t given = config().inputs.size();
   if (given == 0 && at_least > 0) return error("key 'input' is missing");

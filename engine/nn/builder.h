@@ -89,6 +89,8 @@ class Builder {
   Result<const kernels::Activation*> activation() const;
   // Configuration of a layer; without a name for a data slot.
   const config::LayerConfig& config_of(const std::string& name) const;
+  // Whether a layer of that type has the layer `name` as its first input.
+  bool is_read_by(const std::string& name, std::string_view type) const;
   Status check_input_count(std::size_t at_least, std::size_t at_most) const;
   // A given `size` must be the width that follows from the inputs.
   Status check_size(std::size_t width) const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/score_histogram.h"
 #include "engine/nn/run.h"
 #include "engine/nn/workspace.h"
 
@@ -15,18 +16,21 @@ namespace paddle::nn {
 
 struct Value {
   std::string name;
-  double value = 0;
+  double value = 0;  // NaN: undefined for these examples, or not a number
   bool higher_is_better = false;
+  std::string undefined = {};  // why there is no value, which is then NaN; "": there is one
 };
 
 // One evaluator's part of a Tally.
 struct Counters {
   std::span<std::uint64_t> counts;
   std::span<double> sums;
+  std::span<ScoreHistogram> histograms = {};
 };
 struct Totals {
   std::span<const std::uint64_t> counts;
   std::span<const double> sums;
+  std::span<const ScoreHistogram> histograms = {};
 };
 
 class Evaluator {
@@ -35,8 +39,14 @@ class Evaluator {
   // are none; or its cost.
   enum class Reads { kOutputs, kPredictions, kCost };
 
-  Evaluator(std::string name, std::size_t layer, Reads reads, std::size_t counts, std::size_t sums)
-      : name_(std::move(name)), layer_(layer), reads_(reads), counts_(counts), sums_(sums) {}
+  Evaluator(std::string name, std::size_t layer, Reads reads, std::size_t counts, std::size_t sums,
+            std::size_t histograms = 0)
+      : name_(std::move(name)),
+        layer_(layer),
+        reads_(reads),
+        counts_(counts),
+        sums_(sums),
+        histograms_(histograms) {}
   virtual ~Evaluator() = default;
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
@@ -46,6 +56,7 @@ class Evaluator {
   Reads reads() const { return reads_; }
   std::size_t counts() const { return counts_; }
   std::size_t sums() const { return sums_; }
+  std::size_t histograms() const { return histograms_; }
 
   // Called after the forward of every layer. kData: a label is out of range, as for a cost.
   virtual Status count(const Run& run, LayerAccess access, Counters counters) const = 0;
@@ -58,6 +69,7 @@ class Evaluator {
   Reads reads_;
   std::size_t counts_;
   std::size_t sums_;
+  std::size_t histograms_;
 };
 
 }  // namespace paddle::nn

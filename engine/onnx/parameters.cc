@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "engine/export/formats.h"
 #include "engine/table/entry_policy.h"
 
@@ -53,6 +54,12 @@ Result<const UsedParameters::Used*> UsedParameters::use(const std::string& name)
   const auto spec = std::ranges::find(specs_, name, &wire::ParameterSpec::name);
   PADDLE_CHECK(spec != specs_.end());
   const float absent = source.is_table() ? absent_value(*spec) : 0;
+  if (source.is_table() && table::draws_unseen(*spec)) {
+    log_warning(
+        "{}: ONNX cannot draw initial values: an id without a row reads as {}, and not as "
+        "`paddle predict` reads it",
+        name, absent);
+  }
   return &used_.emplace(name, Used{std::move(source), std::move(values), absent}).first->second;
 }
 

@@ -133,6 +133,13 @@ InitialRows::InitialRows(const wire::ParameterSpec& spec, std::uint64_t seed, st
   }
 }
 
+InitialRows InitialRows::unseen(const wire::ParameterSpec& spec, std::uint64_t seed,
+                                std::size_t width) {
+  wire::ParameterSpec read = spec;
+  if (!spec.is_static() && !spec.table().draws_unseen()) read.set_initial_std(0);
+  return {read, seed, width};
+}
+
 // Elements of several rows are drawn in one call because one row would not fill the vectors.
 void InitialRows::fill(std::span<const Row> rows) const {
   if (std_ == 0) {

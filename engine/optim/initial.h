@@ -20,9 +20,15 @@ void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std:
 void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std::uint64_t seed,
                       std::uint64_t id);
 
-// The same for many rows of one table, `width` elements each; several at once are far faster.
+// Initial values of many rows of one table, `width` elements each; several at once are far faster.
 class InitialRows {
  public:
+  // What tests, predictions and exports read for a row that the table lacks: the mean of the
+  // initial values, so that an id that training never saw has no random part in a score. Where the
+  // table draws unseen ids, or is static, which keeps every row at its initial value, it is the
+  // initial value.
+  static InitialRows unseen(const wire::ParameterSpec& spec, std::uint64_t seed, std::size_t width);
+
   struct Row {
     std::uint64_t id = 0;
     float* to = nullptr;

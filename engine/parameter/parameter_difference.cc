@@ -55,6 +55,7 @@ void compare_specs(std::string& found, const wire::ParameterSpec& a, const wire:
   compare(found, prefix + "expire_passes", here.expire_passes(), there.expire_passes());
   compare(found, prefix + "bytes_max", here.bytes_max(), there.bytes_max());
   compare(found, prefix + "on_full = evict", here.evict(), there.evict());
+  compare(found, prefix + "unseen = draw", here.draws_unseen(), there.draws_unseen());
   compare(found, prefix + "entry", entries(here), entries(there));
   compare(found, prefix + "shrink", shrink(here), shrink(there));
 }

@@ -45,7 +45,8 @@ bool PassEnd::answer_repeat(const Request& request, const wire::FinishPass& mess
 // trace in their sum.
 Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& message) const {
   Trainer& trainer = request.trainer;
-  auto tally = decode_tally(request.frame.tail, message.counts(), message.sums());
+  auto tally =
+      decode_tally(request.frame.tail, message.counts(), message.sums(), message.histograms());
   if (!tally) return protocol_error("{}", tally.error().message);
   if (!std::ranges::all_of(tally->sums, [](double sum) { return std::isfinite(sum); })) {
     return Refusal{wire::REFUSAL_NOT_FINITE,
@@ -54,10 +55,11 @@ Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& mess
   for (const Trainer& other : state_.membership.trainers()) {
     if (other.id == trainer.id || !other.finished || other.tally.same_shape(*tally)) continue;
     return Refusal{wire::REFUSAL_PARAMETERS,
-                   fmt::format("the evaluators of trainer {} have {} counts and {} sums, those of "
-                               "trainer {} have {} and {}",
-                               trainer.id, tally->counts.size(), tally->sums.size(), other.id,
-                               other.tally.counts.size(), other.tally.sums.size()),
+                   fmt::format("the evaluators of trainer {} have {} counts, {} sums and {} "
+                               "histograms, those of trainer {} have {}, {} and {}",
+                               trainer.id, tally->counts.size(), tally->sums.size(),
+                               tally->histograms.size(), other.id, other.tally.counts.size(),
+                               other.tally.sums.size(), other.tally.histograms.size()),
                    "give all trainers the same job.toml"};
   }
   trainer.tally = *std::move(tally);
@@ -131,6 +133,7 @@ void PassEnd::answer(const Trainer& trainer, std::uint64_t request, const Ended&
   totals.set_step(state_.progress.step);  // a repeat may come rounds later
   totals.set_counts(ended.tally.counts.size());
   totals.set_sums(ended.tally.sums.size());
+  totals.set_histograms(ended.tally.histograms.size());
   state_.replies.send(trainer, FrameType::kPassFinished, totals, encode(ended.tally), out);
 }
 
@@ -139,6 +142,7 @@ void PassEnd::save(wire::CutState& cut) const {
     *to.mutable_totals() = ended.totals;
     to.mutable_totals()->set_counts(ended.tally.counts.size());
     to.mutable_totals()->set_sums(ended.tally.sums.size());
+    to.mutable_totals()->set_histograms(ended.tally.histograms.size());
     const Bytes tally = encode(ended.tally);
     to.set_tally(tally.data(), tally.size());
   };
@@ -149,7 +153,8 @@ void PassEnd::save(wire::CutState& cut) const {
 Status PassEnd::restore(const wire::CutState& cut) {
   const auto read = [](const wire::CutPassEnd& from) -> Result<Ended> {
     const auto bytes = as_bytes(from.tally());
-    PADDLE_TRY(Tally tally, decode_tally(bytes, from.totals().counts(), from.totals().sums()));
+    PADDLE_TRY(Tally tally, decode_tally(bytes, from.totals().counts(), from.totals().sums(),
+                                         from.totals().histograms()));
     return Ended{from.totals(), std::move(tally)};
   };
   passes_.clear();

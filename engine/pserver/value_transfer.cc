@@ -185,6 +185,8 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
     table::SparseTable& table = *state_.parameters.table(segment.parameter);
     if (message.averages()) {
       table.read_averages(segment.ids, {to, floats});
+    } else if (message.to_test()) {
+      table.read_to_test(segment.ids, {to, floats});
     } else {
       table.read_to_push(segment.ids, {to, floats});
     }

@@ -11,6 +11,11 @@ namespace paddle::table {
 constexpr std::uint64_t kDrawStream = 0x656e747279;  // apart from the draws of initial values
 constexpr std::size_t kSmallPageBytes = 64U << 20U;  // whose pages are few
 
+bool draws_unseen(const wire::ParameterSpec& spec) {
+  const bool is_drawn = spec.is_static() || spec.table().draws_unseen();
+  return is_drawn && spec.initial_std() > 0 && EntryPolicy(spec.table(), 0).takes_all();
+}
+
 EntryPolicy::EntryPolicy(const wire::TablePolicy& policy, std::uint64_t stream)
     : stream_(hash_combine(stream, kDrawStream)),
       takes_all_(true),

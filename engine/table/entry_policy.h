@@ -10,6 +10,10 @@
 
 namespace paddle::table {
 
+// Whether tests and predictions read a random value for a row that the table lacks, as training
+// does (optim::InitialRows::unseen).
+bool draws_unseen(const wire::ParameterSpec& spec);
+
 class EntryPolicy {
  public:
   static constexpr std::uint64_t kBytesBesideIndex = 4;  // of a candidate

@@ -18,6 +18,7 @@ SparseTable::SparseTable(const wire::ParameterSet& set, std::uint32_t index, Par
     : spec_(set.parameters(static_cast<int>(index))),
       notes_(spec_.table()),
       initial_(spec_, set.seed(), RowLayout(set, spec_).width),
+      unseen_(optim::InitialRows::unseen(spec_, set.seed(), RowLayout(set, spec_).width)),
       rule_(set.optimizer(), spec_),
       parallel_(std::move(parallel)),
       rows_(RowLayout(set, spec_), preparer),
@@ -27,22 +28,15 @@ void SparseTable::read_to_push(std::span<const std::uint64_t> ids, std::span<flo
   if (!entry_.takes_all() || rows_.layout().evicts || ids.size() > LookupCache::kIdsMax) {
     return read(ids, to);
   }
-  read_plane(0, ids, to, cache_.start(rows_.index().version(), ids));
+  read_plane(0, ids, to, cache_.start(rows_.index().version(), ids), initial_);
   cache_.keep_first_values(to, width());
 }
 
-std::uint64_t SparseTable::read_and_count_absent(std::span<const std::uint64_t> ids,
-                                                 std::span<float> to,
-                                                 std::vector<std::uint32_t>& scratch) const {
-  scratch.resize(ids.size());
-  read_plane(0, ids, to, scratch.data());
-  return static_cast<std::uint64_t>(std::ranges::count(scratch, RowIndex::kNone));
-}
-
 void SparseTable::read_plane(std::size_t plane, std::span<const std::uint64_t> ids,
-                             std::span<float> to, std::uint32_t* numbers) const {
+                             std::span<float> to, std::uint32_t* numbers,
+                             const optim::InitialRows& absent) const {
   PADDLE_CHECK(to.size() == ids.size() * width());
-  const RowReader reader(rows_, entry_.takes_all() ? &initial_ : nullptr);
+  const RowReader reader(rows_, entry_.takes_all() ? &absent : nullptr);
   if (!parallel_) return reader.read(plane, ids, to.data(), numbers);
   for_blocks(ids.size(), [&](std::size_t begin, std::size_t count) {
     reader.read(plane, ids.subspan(begin, count), to.data() + begin * width(),

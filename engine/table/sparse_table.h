@@ -63,17 +63,21 @@ class SparseTable {
   // id that is not admitted takes no part. Reading creates nothing, so that a test pass or the
   // order of readers leaves no trace. to.size() == ids.size() * width.
   void read(std::span<const std::uint64_t> ids, std::span<float> to) const {
-    read_plane(0, ids, to, nullptr);
+    read_plane(0, ids, to, nullptr, initial_);
   }
-  // The same, and returns how many of them are absent.
-  std::uint64_t read_and_count_absent(std::span<const std::uint64_t> ids, std::span<float> to,
-                                      std::vector<std::uint32_t>& scratch) const;
   // The same, and caches the lookup for a push of these ids.
   void read_to_push(std::span<const std::uint64_t> ids, std::span<float> to);
-  // The rows' averages, which the optimizer must keep.
+  // The values that a test or a prediction uses. An absent row reads as in
+  // optim::InitialRows::unseen(), or as 0 under an entry policy. `numbers`, unless it is null,
+  // receives the number of each id's row, with RowIndex::kNone for absent ones.
+  void read_to_test(std::span<const std::uint64_t> ids, std::span<float> to,
+                    std::uint32_t* numbers = nullptr) const {
+    read_plane(0, ids, to, numbers, unseen_);
+  }
+  // The same of the rows' averages, which the optimizer must keep.
   void read_averages(std::span<const std::uint64_t> ids, std::span<float> to) const {
     PADDLE_CHECK(rule_.has_average());
-    read_plane(state_width(), ids, to, nullptr);
+    read_plane(state_width(), ids, to, nullptr, unseen_);
   }
   std::uint64_t count_absent(std::span<const std::uint64_t> ids) const;
   // Before apply() or put() of up to `count` ids. kResource: too many rows, or no memory.
@@ -151,7 +155,7 @@ class SparseTable {
 
   // `numbers`, unless null, receives the ids' row numbers.
   void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to,
-                  std::uint32_t* numbers) const;
+                  std::uint32_t* numbers, const optim::InitialRows& absent) const;
   // use(begin, count) for every block of `count` ids.
   template <class Use>
   void for_blocks(std::size_t count, const Use& use) const {
@@ -187,6 +191,7 @@ class SparseTable {
   wire::ParameterSpec spec_;
   parameter::RowNotes notes_;
   optim::InitialRows initial_;
+  optim::InitialRows unseen_;
   optim::UpdateRule rule_;
   Parallel parallel_;
   RowStore rows_;

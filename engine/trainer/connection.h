@@ -21,6 +21,7 @@ struct TrainOptions : client::ConnectOptions {
   std::uint32_t num_gradient_servers = 1;
   std::vector<std::string> trainers;  // "host:port" by rank, where trainers talk to each other
   bool local = false;
+  bool verbose = false;          // with --local: every line of the log
   bool is_alone = false;         // in its group, and so local, though not by --local
   bool on_card = false;          // alone on a GPU, which has all parameters (keep_on_card())
   std::string save_dir;          // "": no snapshots

@@ -62,8 +62,7 @@ KeptPush::~KeptPush() {
 }
 
 std::uint64_t KeptPush::slot_offset(std::size_t slot, const Tally& tally) {
-  const std::size_t entries = tally.counts.size() + tally.sums.size();
-  return kPageBytes + slot * rounded(entries * sizeof(std::uint64_t), kPageBytes);
+  return kPageBytes + slot * rounded(tally.bytes_max(), kPageBytes);
 }
 
 std::uint64_t KeptPush::end_of_counts(const Tally& empty_tally) {
@@ -104,15 +103,13 @@ Status KeptPush::map(std::span<client::DenseParameter> dense) {
 
 std::optional<PassCounts> KeptPush::read_slot(std::size_t index) const {
   const Slot& slot = header_.slots[index];
-  PassCounts counts{{slot.samples, slot.cost, options_.empty_tally}, slot.first_cost};
-  Tally& tally = counts.score.tally;
-  const std::uint64_t offset = slot_offset(index);
-  const auto read = [&](auto& entries, std::uint64_t from) {
-    return read_at(options_.memory.get(), std::as_writable_bytes(std::span(entries)), from);
-  };
-  const std::uint64_t counts_bytes = tally.counts.size() * sizeof(std::uint64_t);
-  if (!read(tally.counts, offset) || !read(tally.sums, offset + counts_bytes)) return {};
-  return counts;
+  const Tally& empty = options_.empty_tally;
+  if (slot.tally_bytes > empty.bytes_max()) return {};
+  Bytes bytes(slot.tally_bytes);
+  if (!read_at(options_.memory.get(), std::span(bytes), slot_offset(index))) return {};
+  auto tally = decode_tally(bytes, empty.counts.size(), empty.sums.size(), empty.histograms.size());
+  if (!tally) return {};
+  return PassCounts{{slot.samples, slot.cost, *std::move(tally)}, slot.first_cost};
 }
 
 std::optional<std::size_t> KeptPush::last_slot(std::uint64_t pass) const {
@@ -270,11 +267,10 @@ Status KeptPush::keep_counts(BatchNumber number, const PassCounts& counts) {
   PADDLE_TRY_STATUS(write_header());
   const Tally& tally = counts.score.tally;
   PADDLE_CHECK(tally.same_shape(options_.empty_tally));
-  const std::uint64_t offset = slot_offset(slot);
-  PADDLE_TRY_STATUS(write(bytes_of(std::span(tally.counts)), offset));
-  PADDLE_TRY_STATUS(
-      write(bytes_of(std::span(tally.sums)), offset + tally.counts.size() * sizeof(std::uint64_t)));
-  header_.slots[slot] = {number, counts.score.samples, counts.score.cost, counts.first_cost};
+  const Bytes bytes = encode(tally);
+  PADDLE_TRY_STATUS(write(bytes, slot_offset(slot)));
+  header_.slots[slot] = {number, counts.score.samples, counts.score.cost, counts.first_cost,
+                         bytes.size()};
   header_.newest = slot;
   return {};
 }

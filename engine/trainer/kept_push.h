@@ -99,6 +99,7 @@ class KeptPush {
     std::uint64_t samples = 0;
     double cost = 0;
     double first_cost = 0;
+    std::uint64_t tally_bytes = 0;
   };
   struct Header {
     std::uint64_t magic = 0;

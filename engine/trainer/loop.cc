@@ -17,6 +17,7 @@ namespace paddle::trainer {
 namespace {
 
 constexpr auto kReportPeriod = std::chrono::seconds(1);
+constexpr auto kBriefPeriod = std::chrono::seconds(10);  // between lines within a pass
 constexpr double kDivergenceRatio = 1000;
 constexpr double kCostMin = 1e-6;  // a first batch may cost nothing
 
@@ -255,7 +256,14 @@ Status Loop::log_progress(std::uint32_t pass) {
   const Duration busy = busy_ - std::exchange(busy_at_log_, busy_);
   if (batch_ < batches_counted_) return {};  // a life that came further has told it
   if (!KeptPush::is_new(options_.kept, KeptPush::Line::kBatch, {pass, batch_})) return {};
-  log_info("{}", progress_line(pass, batch_, since_start, since_log));
+  if (!options_.is_brief) {
+    log_info("{}", progress_line(pass, batch_, since_start, since_log));
+  } else if (now - said_at_ > kBriefPeriod) {
+    const std::string what =
+        fmt::format("pass {} of {}, batch {}", pass + 1, options_.train.passes, batch_);
+    log_plain(brief_line(what, "", since_start));
+    said_at_ = now;
+  }
   JsonObject more;
   more.add("current_cost", since_log.cost).add("first_cost", first_cost_);
   more.add("examples_per_second", examples_per_second(since_log.samples, took));
@@ -318,8 +326,16 @@ void Loop::take_places(Tally& tally) {
 void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const Reading& all,
                      double rate) {
   const Reading own = model_.read(since_start_);
-  log_info("{}", progress_line(pass, batch_, own, {}));
-  if (options_.trainer_id == 0) {  // one line for the whole job
+  if (options_.is_brief) {
+    if (options_.test_data.share.files.empty()) {
+      const std::string what = fmt::format("pass {} of {}", pass + 1, options_.train.passes);
+      log_plain(brief_line(what, "", all));
+      said_at_ = std::chrono::steady_clock::now();
+    }
+  } else {
+    log_info("{}", progress_line(pass, batch_, own, {}));
+  }
+  if (options_.trainer_id == 0 && !options_.is_brief) {  // one line for the whole job
     log_info("{}{}{}", totals_line(pass, all, totals.discarded), pushes_text("dense", totals.dense),
              pushes_text("sparse", totals.sparse));
     log_tables(pass, totals, model_.parameters());

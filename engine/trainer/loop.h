@@ -46,9 +46,10 @@ struct LoopOptions {
   std::optional<TimePoint> ends_at = {};  // train.time_max, which trainer 0 observes for all
   std::function<void(const wire::Progress&)> report = {};  // called about once a second
   std::string save_dir;                                    // "": no snapshots
-  bool saves_copy = false;                        // of trainer 0's snapshots, by another trainer
-  std::string went_back = {};                     // as in wire::Progress
-  snapshot::DataOrder order = {};                 // of train_data, for snapshots within a pass
+  bool saves_copy = false;         // of trainer 0's snapshots, by another trainer
+  bool is_brief = false;           // a line for each pass, for a person who waits for the end
+  std::string went_back = {};      // as in wire::Progress
+  snapshot::DataOrder order = {};  // of train_data, for snapshots within a pass
   std::function<std::uint64_t()> data_hash = {};  // of its content; empty: not known
   data::DatasetOptions train_data;
   data::DatasetOptions test_data;  // without files: no tests
@@ -108,7 +109,9 @@ class Loop {
   Status save_or_copy(std::uint32_t pass);
   Status begin_next(std::uint32_t pass);  // after `pass`
   Status stop(std::uint32_t pass);
-  Status test(std::uint32_t pass, std::uint64_t batch = UINT64_MAX);  // by default at its end
+  static constexpr std::uint64_t kEndOfPass = UINT64_MAX;
+  Status test(std::uint32_t pass, std::uint64_t batch = kEndOfPass);
+  void tell_test(std::uint32_t pass, std::uint64_t batch, const Reading& reading);
   bool is_time_over() const;
   bool wants_stop() const;
   bool keeps_snapshots() const;  // its own, or copies
@@ -179,6 +182,8 @@ class Loop {
 
   EarlyStop early_stop_;
   std::optional<std::vector<nn::Value>> tested_;  // by the last test, if nothing was decided since
+  TimePoint said_at_ = SteadyClock().now();       // the last line, where those are brief
+  std::string undefined_note_;                    // of the last test
   std::string best_;                              // "pass-00003"; "": none
   std::string best_kept_;                         // likewise, when snapshots were last removed
 

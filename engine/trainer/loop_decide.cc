@@ -30,11 +30,23 @@ Status Loop::test(std::uint32_t pass, std::uint64_t batch) {
   logged_at_ += now - begun;
   begun_at_ += now - begun;
   if (!KeptPush::is_new(options_.kept, KeptPush::Line::kTest, {pass, batch})) return {};
-  log_info("{}", test_line(reading));
+  tell_test(pass, batch, reading);
+  if (const std::string why = undefined_note(reading); why != undefined_note_) {
+    if (!why.empty()) log_warning("{}", why);
+    undefined_note_ = why;
+  }
   JsonObject more;
   more.add("examples_per_second", examples_per_second(score.samples, now - begun));
   metrics_.write("test", pass, batch_, reading, more);
   return {};
+}
+
+void Loop::tell_test(std::uint32_t pass, std::uint64_t batch, const Reading& reading) {
+  if (!options_.is_brief) return log_info("{}", test_line(reading));
+  std::string what = fmt::format("pass {} of {}", pass + 1, options_.train.passes);
+  if (batch != kEndOfPass) what += fmt::format(", batch {}", batch);
+  log_plain(brief_line(options_.train.passes > 0 ? what : "before training", "held-out ", reading));
+  said_at_ = std::chrono::steady_clock::now();
 }
 
 bool Loop::is_time_over() const {

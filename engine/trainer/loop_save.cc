@@ -47,7 +47,7 @@ Status Loop::save(std::uint32_t pass) {
   const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
                        deltas_ + 1 >= options_.train.full_snapshot_period;
   if (is_full) {
-    log_info("Saving parameters to {}", directory);
+    if (!options_.is_brief) log_info("Saving parameters to {}", directory);
     PADDLE_TRY_STATUS(client_.snapshots().save(directory));
     base_ = directory;
     deltas_ = 0;

@@ -19,7 +19,10 @@ constexpr Duration kWriteDeadline = std::chrono::seconds(10);
 std::string evaluation(std::string_view label, const std::vector<nn::Value>& values) {
   if (values.empty()) return "";
   std::string text = fmt::format(" {}:", label);
-  for (const nn::Value& one : values) text += fmt::format(" {}={:.6g}", one.name, one.value);
+  for (const nn::Value& one : values) {
+    text += one.undefined.empty() ? fmt::format(" {}={:.6g}", one.name, one.value)
+                                  : fmt::format(" {}=undefined", one.name);
+  }
   return text;
 }
 
@@ -42,6 +45,24 @@ std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading
 std::string test_line(const Reading& reading) {
   return fmt::format(" Test samples={} cost={:.6g}{}", reading.samples, reading.cost,
                      evaluation("Eval", reading.values));
+}
+
+std::string undefined_note(const Reading& reading) {
+  std::string text;
+  for (const nn::Value& one : reading.values) {
+    if (one.undefined.empty()) continue;
+    text += fmt::format("{}{} is undefined: {}", text.empty() ? "" : "; ", one.name, one.undefined);
+  }
+  return text;
+}
+
+std::string brief_line(std::string_view what, std::string_view kind, const Reading& reading) {
+  std::string text = fmt::format("{}: {}cost {:.6g}", what, kind, reading.cost);
+  for (const nn::Value& one : reading.values) {
+    text += one.undefined.empty() ? fmt::format(", {} {:.5g}", one.name, one.value)
+                                  : fmt::format(", {} undefined", one.name);
+  }
+  return text + fmt::format(" ({} samples)", reading.samples);
 }
 
 std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t discarded) {

@@ -27,25 +27,29 @@ struct Reading {
 
 // "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93
 // CurrentEval: classification_error=0.9"; without `current`, the line of a whole pass. Without
-// evaluators, their part is left out.
+// evaluators, their part is left out. One without a value is "undefined".
 std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
                           const std::optional<Reading>& current);
 // " Test samples=100 cost=5.1 Eval: classification_error=0.9 perplexity=164.02"
 std::string test_line(const Reading& reading);
+// "auc is undefined: all labels are of one class", for each such evaluator; "" where there is none.
+std::string undefined_note(const Reading& reading);
+// For a person: "pass 3 of 10: held-out cost 0.4026, auc 0.8806 (20000 samples)". `what` is "pass 3
+// of 10" or a longer place; `kind` is "held-out " or "".
+std::string brief_line(std::string_view what, std::string_view kind, const Reading& reading);
 // "Pass=0 over all trainers: samples=12800 AvgCost=6.1 discarded=0 Eval: auc=0.7"
 std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t discarded);
 
 // One JSON object a line:
 // {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"classification_error":0.93,
 // "current_cost":5.9,"first_cost":7.6,"examples_per_second":5000,"pass_done":0.41,"passes":3,
-// "unix_ms":1700000000000}; each evaluator is a key. pass_done is the share of this pass that is
-// trained, 0 to 1, where that is known; first_cost the mean of the first batch of this run, with
-// which divergence is compared.
-// Kinds: train (a log point; cost and evaluators since the start of the pass), pass (its end, with
-// the job's totals as "total_samples", "total_cost", "total_<evaluator>"), test, save (with
-// "path"), stop ("why" the job ends before its last pass), and pserver (the state of one port,
-// periodically). "examples_per_busy_second" excludes time spent waiting for pservers: in a
-// synchronous job it tells which trainer is slowest.
+// "unix_ms":1700000000000}; each evaluator is a key, with null where it is undefined. pass_done is
+// the share of this pass that is trained, 0 to 1, where that is known; first_cost the mean of the
+// first batch of this run, with which divergence is compared. Kinds: train (a log point; cost and
+// evaluators since the start of the pass), pass (its end, with the job's totals as "total_samples",
+// "total_cost", "total_<evaluator>"), test, save (with "path"), stop ("why" the job ends before its
+// last pass), and pserver (the state of one port, periodically). "examples_per_busy_second"
+// excludes time spent waiting for pservers: in a synchronous job it tells which trainer is slowest.
 class MetricsFile {
  public:
   // Appends; with the path "" it writes nothing.

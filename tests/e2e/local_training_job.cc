@@ -262,6 +262,7 @@ std::vector<std::string> Job::train_arguments(const std::string& name, int train
 Process Job::start_local(const std::string& name, const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = train_arguments(name, 0, flags);
   arguments.emplace_back("--local");
+  arguments.emplace_back("--verbose");
   return {arguments, folder_ / (name + "-0.log")};
 }
 

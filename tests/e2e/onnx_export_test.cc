@@ -135,7 +135,7 @@ name = "score"                  # as the output would be called
 type = "embedding"
 input = ["user"]
 size = 4
-weight = { initial_mean = 0.5, initial_std = 0.0, sparse = true }
+weight = { initial_mean = 0.5, initial_std = 0.4, sparse = true }
 [[layer]]
 name = "mean"
 type = "embedding"
@@ -167,7 +167,7 @@ input = ["user"]
 pooling = "mean"
 padding_id = -7
 size = 2
-weight = { initial_mean = -1.0, initial_std = 0.0, sparse = true, entry_count = 3 }
+weight = { initial_mean = -1.0, initial_std = 0.3, sparse = true, entry_count = 3 }
 [[layer]]
 name = "row"
 type = "concat"

@@ -1,6 +1,7 @@
-// auc: the area under the ROC curve of a probability, from counts in 4096 equal buckets as in
-// Fluid. The error is at most half the fraction of pairs that fall into one bucket.
+// auc: the area under the ROC curve of a score, as scikit-learn's roc_auc_score has it for the
+// scores that `paddle predict` prints. Undefined, NaN, where all labels are of one class.
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -11,18 +12,27 @@
 namespace paddle::nn {
 namespace {
 
-constexpr std::size_t kBuckets = 4096;
+// What the outputs of the layer are, and so which float of them is the score.
+enum class Scores {
+  kProbabilities,       // of class 1, behind a sigmoid or as the second of a softmax
+  kLogits,              // of class 1, to which the cost applies a sigmoid
+  kLogitsOfTwoClasses,  // whose difference is the logit of class 1
+  kNumbers,             // of any kind: their order counts
+};
 
 class Auc final : public Evaluator {
  public:
-  Auc(const Builder& builder, EvaluatorInput input, Labels labels)
-      : Evaluator(builder.config().name, input.layer, Reads::kOutputs, 2 * kBuckets, 0),
+  Auc(const Builder& builder, EvaluatorInput input, Scores scores, Labels labels)
+      : Evaluator(builder.config().name, input.layer, Reads::kOutputs, 0, 0, 1),
         input_(input),
+        scores_(scores),
         labels_(std::move(labels)) {}
 
   Status count(const Run& run, LayerAccess access, Counters counters) const override {
     const float* x = access.output(input_.layer);
     std::array<float, 1> label{};
+    std::vector<std::uint64_t> examples;
+    examples.reserve(run.rows());
     for (std::size_t row = 0; row < run.rows(); ++row, x += input_.width) {
       if (input_.width == 1) {
         PADDLE_TRY_STATUS(labels_.binary(run, run.begin + row, label.data()));
@@ -30,44 +40,39 @@ class Auc final : public Evaluator {
         PADDLE_TRY(const std::uint64_t id, labels_.class_of(run, run.begin + row));
         label[0] = static_cast<float>(id);
       }
-      const std::size_t side = label[0] == 1.0F ? kBuckets : 0;
-      ++counters.counts[side + bucket(probability(x))];
+      examples.push_back(std::uint64_t{key(x)} << 32U | (label[0] == 1.0F ? 1U : 0U));
     }
+    counters.histograms[0].add(examples);
     return {};
   }
 
-  // Trapezoids from the largest probability down; 0.5 when there is no pair to compare.
   void values(Totals totals, std::vector<Value>& to) const override {
-    double positives = 0;
-    double negatives = 0;
-    double area = 0;
-    for (std::size_t i = kBuckets; i-- > 0;) {
-      const auto negative = static_cast<double>(totals.counts[i]);
-      const auto positive = static_cast<double>(totals.counts[kBuckets + i]);
-      area += negative * (positives + positive / 2);
-      positives += positive;
-      negatives += negative;
-    }
-    const double pairs = positives * negatives;
-    to.push_back({name(), pairs > 0 ? area / pairs : 0.5, true});
+    const ScoreHistogram& scores = totals.histograms[0];
+    const double area = area_under_curve(scores);
+    const char* const why = !std::isnan(area) ? ""
+                            : scores.empty()  ? "there is no example"
+                                              : "all labels are of one class";
+    to.push_back({name(), area, true, why});
   }
 
  private:
-  // Probability of class 1.
-  float probability(const float* x) const {
+  std::uint32_t key(const float* x) const {
     const float of_one = x[input_.width - 1];
-    if (input_.is_probability) return of_one;
-    return kernels::sigmoid(input_.width == 1 ? of_one : of_one - x[0]);
-  }
-
-  // NaN counts as 0.
-  static std::size_t bucket(float probability) {
-    const float scaled = probability * static_cast<float>(kBuckets);
-    if (!(scaled > 0)) return 0;
-    return scaled < static_cast<float>(kBuckets) ? static_cast<std::size_t>(scaled) : kBuckets - 1;
+    switch (scores_) {
+      case Scores::kProbabilities:
+        return probability_key(of_one);
+      case Scores::kLogits:
+        return probability_key(kernels::sigmoid(of_one));
+      case Scores::kLogitsOfTwoClasses:
+        return probability_key(kernels::sigmoid(of_one - x[0]));
+      case Scores::kNumbers:
+        break;
+    }
+    return score_key(of_one);
   }
 
   EvaluatorInput input_;
+  Scores scores_;
   Labels labels_;
 };
 
@@ -79,11 +84,19 @@ EvaluatorResult make_auc(Builder& builder) {
     return builder.error(fmt::format(
         "its input has {} outputs, AUC is of one probability or of two classes", input.width));
   }
+  Scores scores = Scores::kNumbers;
+  if (input.is_probability) {
+    scores = Scores::kProbabilities;
+  } else if (input.width == 2) {
+    scores = Scores::kLogitsOfTwoClasses;
+  } else if (builder.is_read_by(builder.config().inputs[0], "binary_cross_entropy")) {
+    scores = Scores::kLogits;
+  }
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width, input.width == 2));
   PADDLE_TRY(SlotRule rule,
              input.width == 1 ? labels.binary_rule(builder) : labels.class_rule(builder));
   builder.add_rule(std::move(rule));
-  return EvaluatorResult(std::make_unique<Auc>(builder, input, std::move(labels)));
+  return EvaluatorResult(std::make_unique<Auc>(builder, input, scores, std::move(labels)));
 }
 
 }  // namespace paddle::nn

@@ -29,9 +29,17 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   }
   std::size_t counts = 0;
   std::size_t sums = 0;
+  std::size_t histograms = 0;
   for (const auto& evaluator : network.evaluators_) {
     counts += evaluator->counts();
     sums += evaluator->sums();
+    histograms += evaluator->histograms();
+  }
+  if (histograms > kTallyHistogramsMax) {
+    return Error{Errc::kUsage,
+                 fmt::format("{} evaluators of the type auc, {} is the limit", histograms,
+                             kTallyHistogramsMax),
+                 "use fewer of them"};
   }
   if (counts + sums > kTallyEntriesMax) {
     return Error{Errc::kUsage,
@@ -41,6 +49,7 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   }
   network.empty_tally_.counts.resize(counts);
   network.empty_tally_.sums.resize(sums);
+  network.empty_tally_.histograms.resize(histograms);
   network.parameters_ = builder.take_parameters();
   network.vocabularies_ = builder.take_vocabularies();
   network.slots_ = slots;
@@ -165,14 +174,22 @@ Result<double> Network::forward(const Run& run, Workspace& workspace) const {
   return cost_sum;
 }
 
+// Figures of training are of a model that changes from batch to batch, and are counted after each:
+// coarser histograms do.
 Status Network::evaluate(const Run& run, Workspace& workspace) const {
-  workspace.tally_ = empty_tally_;
-  Counters left{workspace.tally_.counts, workspace.tally_.sums};
+  constexpr std::size_t kEntriesInTraining = 1U << 12U;
+  Tally& tally = workspace.tally_;
+  tally = empty_tally_;
+  if (run.mode == Mode::kTrain)
+    std::ranges::fill(tally.histograms, ScoreHistogram(kEntriesInTraining));
+  Counters left{tally.counts, tally.sums, tally.histograms};
   for (const auto& evaluator : evaluators_) {
     PADDLE_TRY_STATUS(evaluator->count(
         run, LayerAccess(workspace),
-        {left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums())}));
-    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums())};
+        {left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums()),
+         left.histograms.first(evaluator->histograms())}));
+    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums()),
+            left.histograms.subspan(evaluator->histograms())};
   }
   return {};
 }
@@ -214,12 +231,14 @@ Result<Tally> Network::count(const Run& run, const ForwardResults& results,
 std::vector<Value> Network::values(const Tally& tally) const {
   const Tally& own = tally.empty() ? empty_tally_ : tally;
   PADDLE_CHECK(own.same_shape(empty_tally_));
-  Totals left{own.counts, own.sums};
+  Totals left{own.counts, own.sums, own.histograms};
   std::vector<Value> found;
   for (const auto& evaluator : evaluators_) {
-    evaluator->values({left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums())},
+    evaluator->values({left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums()),
+                       left.histograms.first(evaluator->histograms())},
                       found);
-    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums())};
+    left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums()),
+            left.histograms.subspan(evaluator->histograms())};
   }
   return found;
 }

@@ -8,9 +8,7 @@ namespace paddle::strategy {
 Status CardClient::pull_averages(std::span<client::DenseParameter> dense,
                                  std::span<client::SparseRows> rows) {
   PADDLE_TRY_STATUS(dense_->pull_averages(dense, {}));
-  const bool has_averages = optim::has_average(set_.optimizer());
-  return tables_->find(rows,
-                       has_averages ? CardTable::Reads::kAverages : CardTable::Reads::kValues);
+  return tables_->find(rows, CardTable::Reads::kToTest);
 }
 
 // The group counts the batch, and tells what it may not: its learning rate is that of the tables.

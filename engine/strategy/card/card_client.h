@@ -21,7 +21,7 @@ class CardClient final : public client::ParameterClient, private client::Snapsho
     return dense_->pull_dense(parameters);
   }
   Status pull_rows(std::span<client::SparseRows> rows) override {
-    return tables_->find(rows, CardTable::Reads::kValues);
+    return tables_->find(rows, CardTable::Reads::kToTrain);
   }
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;

@@ -71,6 +71,7 @@ CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device:
       counts_(optim::counts_updates(set.optimizer())),
       rows_max_(rows_max_of(set, spec_)),
       initial_(spec_, set.seed(), width_),
+      unseen_(optim::InitialRows::unseen(spec_, set.seed(), width_)),
       rows_(device_),
       batch_(device_),
       room_(device_),
@@ -202,7 +203,7 @@ Status CardTable::reserve_batch(std::size_t rows) {
   return {};
 }
 
-Status CardTable::place_absent() {
+Status CardTable::place_absent(const optim::InitialRows& values) {
   if (absent_.empty()) return {};
   PADDLE_TRY_STATUS(await(*sent_));
   PADDLE_TRY_STATUS(room_.reserve(std::bit_ceil(absent_.size()) * width_));
@@ -210,7 +211,7 @@ Status CardTable::place_absent() {
   for (const std::uint64_t id : absent_) {
     wanted.push_back({id, room_.data() + wanted.size() * width_});
   }
-  initial_.fill(wanted);
+  values.fill(wanted);
   const std::size_t first = rows() * width_;
   const std::size_t size = absent_.size() * width_;
   upload(room_.data(), plane(0) + first, size);
@@ -239,9 +240,10 @@ Status CardTable::find(client::SparseRows& rows, Reads reads) {
     absent_.push_back(rows.ids[i]);
   }
   PADDLE_TRY_STATUS(reserve(this->rows() + absent_.size()));
-  PADDLE_TRY_STATUS(place_absent());
+  PADDLE_TRY_STATUS(place_absent(reads == Reads::kToTest ? unseen_ : initial_));
   PADDLE_TRY_STATUS(reserve_batch(numbers.size()));
-  rows.card.place = {plane(reads == Reads::kAverages ? state_width_ : 0), batch_.gradients.data()};
+  rows.card.place = {plane(reads == Reads::kToTest && rule_.has_average() ? state_width_ : 0),
+                     batch_.gradients.data()};
   rows.card.rows_max = batch_.rows_max;
   rows.values.clear();
   rows.gradients.clear();

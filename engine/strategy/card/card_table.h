@@ -34,9 +34,11 @@ class CardTable {
 
   std::uint32_t parameter() const { return parameter_; }
 
-  enum class Reads { kValues, kAverages };
-  // Gives a batch's rows their places. An absent row has its initial value there until the next
-  // call; it becomes a row of the table with an update. kResource: no more rows fit the card.
+  enum class Reads { kToTrain, kToTest };
+  // Gives a batch's rows their places: of their values, or for a test of the averages that the
+  // optimizer keeps. An absent row has its initial value there until the next call, or for a test
+  // that of table::SparseTable::read_to_test(); it becomes a row of the table with an update.
+  // kResource: no more rows fit the card.
   Status find(client::SparseRows& rows, Reads reads);
   // One update of the rows that were last found, by the gradients in their places; the card makes
   // it after all that its stream was given before. kFailed: as finish(), of an earlier update.
@@ -86,8 +88,8 @@ class CardTable {
   Status reserve(std::size_t count);
   Status move_to(std::size_t capacity);
   Status reserve_batch(std::size_t rows);
-  // Puts the initial values of absent_ behind the rows.
-  Status place_absent();
+  // Puts the values of absent_ behind the rows.
+  Status place_absent(const optim::InitialRows& values);
   std::size_t rows_of_run() const;
   Status put(Run& run);
   // Copies from pinned memory of the host and to it, which is free again when wait() has returned.
@@ -116,6 +118,7 @@ class CardTable {
   const bool counts_;  // updates of each row
   const std::size_t rows_max_;
   const optim::InitialRows initial_;
+  const optim::InitialRows unseen_;  // of tests
 
   table::RowIndex index_;
   std::vector<std::uint64_t> ids_;     // by number

@@ -26,7 +26,8 @@ client::PassTotals totals_of(const wire::GroupPass& message) {
 }
 
 Result<Tally> tally_of(const wire::GroupCut& cut) {
-  return decode_tally(as_bytes(cut.tally()), cut.tally_counts(), cut.tally_sums());
+  return decode_tally(as_bytes(cut.tally()), cut.tally_counts(), cut.tally_sums(),
+                      cut.tally_histograms());
 }
 
 }  // namespace
@@ -105,6 +106,7 @@ void GroupPlace::write_to(wire::GroupCut& cut) const {
   cut.set_paused(ended.paused);
   cut.set_tally_counts(ended.tally.counts.size());
   cut.set_tally_sums(ended.tally.sums.size());
+  cut.set_tally_histograms(ended.tally.histograms.size());
   const Bytes tally = encode(ended.tally);
   cut.set_tally(tally.data(), tally.size());
 }

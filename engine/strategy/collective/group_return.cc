@@ -33,8 +33,7 @@ GroupCuts::Shape shape_of(const collective::Group& group, const DenseRanks& rank
       2ULL * group.size() + static_cast<std::uint64_t>(set.parameters_size());
   return {.job = hash_combine(plan_hash, place_hash(group)),
           .part_floats = ranks.part_floats(),
-          .head_bytes_max =
-              kHeadBytes + numbers * kNumberBytesMax + kTallyEntriesMax * sizeof(std::uint64_t)};
+          .head_bytes_max = kHeadBytes + numbers * kNumberBytesMax + kTallyBytesMax};
 }
 
 // The newest cut that every rank has.

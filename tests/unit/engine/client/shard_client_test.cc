@@ -249,6 +249,28 @@ TEST(ClientAverages, AreTheValuesWhereNoneAreKept) {
   EXPECT_EQ(std::vector<float>(rows[0].values.begin() + 3, rows[0].values.begin() + 6), direct.row);
 }
 
+// An id that training never saw has no random part in a test, whichever port it belongs to.
+TEST(ClientAverages, OfARowThatIsNotThereAreTheMeanOfInitialValues) {
+  for (const bool draws : {false, true}) {
+    for (const float window : {0.0F, 0.5F}) {
+      auto set = test::small_set("adam", 1, 2, 2);
+      set.mutable_optimizer()->mutable_average()->set_window(window);
+      wire::ParameterSpec& table = *set.mutable_parameters(test::kTable);
+      table.set_initial_mean(0.25F);
+      table.mutable_table()->set_draws_unseen(draws);
+      const auto client = client_of(set);
+      ASSERT_TRUE(client->ready());
+      auto rows = some_rows();
+      ASSERT_TRUE(client->pull_rows(rows));
+      const std::vector<float> trained(rows[0].values.begin(), rows[0].values.end());
+      EXPECT_NE(trained, std::vector<float>(trained.size(), 0.25F));
+      ASSERT_TRUE(client->pull_averages({}, rows));
+      const std::vector<float> tested(rows[0].values.begin(), rows[0].values.end());
+      EXPECT_EQ(tested, draws ? trained : std::vector<float>(trained.size(), 0.25F)) << window;
+    }
+  }
+}
+
 TEST(ClientFrames, SmallFramesGiveTheSameBitsAsLargeOnes) {
   for (const auto strategy : {wire::STRATEGY_SYNC, wire::STRATEGY_ASYNC}) {
     auto set = test::small_set("adagrad", 1, 3, 2);

@@ -127,11 +127,25 @@ TEST_P(GroupOverWay, ABroadcastAndATallyReachEveryRank) {
     ASSERT_TRUE(group.broadcast(3, std::as_writable_bytes(std::span(data))).wait());
     EXPECT_TRUE(same_bits(data, gradient_of(3, 200'000)));
     Tally own;  // a rank without data has counted nothing
-    if (group.rank() != 2) own = {{group.rank(), 1}, {0.5}};
+    // Of unlike lengths.
+    const auto scores_to = [](std::uint64_t end) {
+      std::vector<std::uint64_t> examples;
+      for (std::uint64_t i = 0; i < end; ++i) examples.push_back(i << 32U);
+      return examples;
+    };
+    ScoreHistogram scores, all_scores;
+    auto examples = scores_to(100 * group.rank());
+    scores.add(examples);
+    if (group.rank() != 2) own = {{group.rank(), 1}, {0.5}, {scores}};
     const auto total = group.sum(own);
     ASSERT_TRUE(total) << total.error().message;
     EXPECT_EQ(total->counts, (std::vector<std::uint64_t>{8, 4}));
     EXPECT_EQ(total->sums, std::vector<double>{2});
+    for (const std::uint64_t end : {0U, 100U, 300U, 400U}) {
+      examples = scores_to(end);
+      all_scores.add(examples);
+    }
+    EXPECT_EQ(total->histograms, std::vector{all_scores});
     EXPECT_TRUE(group.barrier());
     EXPECT_EQ(group.hosts().size(), 5U);
     EXPECT_EQ(group.hosts()[0], group.hosts()[4]);

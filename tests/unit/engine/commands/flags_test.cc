@@ -144,7 +144,7 @@ TEST_F(FlagsTest, MistakesInTheEnvironmentNameTheVariable) {
 }
 
 TEST_F(FlagsTest, HelpListsEveryFlagWithItsDefault) {
-  const std::string help = flags_.help();
+  const std::string help = flags_.help(80);
   EXPECT_NE(help.find("--port=... "), std::string::npos) << help;
   EXPECT_NE(help.find(" the first port (7164)\n"), std::string::npos) << help;
   EXPECT_NE(help.find("--local "), std::string::npos) << help;

@@ -1,3 +1,6 @@
+#include <sstream>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/result.h"
@@ -40,6 +43,81 @@ TEST(Program, HelpListsEveryCommandOnStdout) {
   EXPECT_EQ(help.error, "");
 }
 
+// A pipe has no width: that of most terminals.
+TEST(Program, HelpFitsATerminal) {
+  std::vector<std::string> helps{run({"--help"}).out};
+  for (const char* name : {"version", "pserver", "train", "plan", "test", "predict", "export",
+                           "nearest", "serve", "verify"})
+    helps.push_back(run({name, "--help"}).out);
+  for (const std::string& help : helps) {
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST(Program, HelpOfACommandIsThatOfItsFlag) {
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "--help"}).out, run({"--help"}).out);
+  for (const char* name : {"train", "serve", "version"}) {
+    const Outcome help = run({"help", name});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_EQ(help.error, "");
+    EXPECT_EQ(help.out, run({name, "--help"}).out) << name;
+  }
+  const Outcome wrong = run({"help", "trian"});
+  EXPECT_EQ(wrong.code, static_cast<int>(Errc::kUsage));
+  EXPECT_EQ(wrong.error, "paddle: unknown command 'trian'\nhint: did you mean 'train'?\n");
+}
+
+TEST(Program, TrainWithoutAServerNamesTheFlagForNone) {
+  const test::TemporaryFolder folder;
+  folder.write("train.csv", "1,2\n");
+  const std::string config = folder.write("job.toml", R"([data]
+train = "train.csv"
+format = "csv"
+columns = ["x", "y"]
+[[data.slot]]
+name = "x"
+type = "float"
+[[data.slot]]
+name = "y"
+type = "float"
+[[layer]]
+name = "out"
+type = "fc"
+input = ["x"]
+size = 1
+[[layer]]
+name = "cost"
+type = "squared_error"
+input = ["out"]
+label = "y"
+)");
+  const Outcome lonely = run({"train", "--config=" + config, "--port=1", "--connect_timeout=1"});
+  EXPECT_EQ(lonely.code, static_cast<int>(Errc::kUnreachable));
+  EXPECT_TRUE(contains(lonely.error, "--local trains in this process alone")) << lonely.error;
+  // A job of several processes knows its pservers.
+  const Outcome named = run(
+      {"train", "--config=" + config, "--port=1", "--connect_timeout=1", "--pservers=127.0.0.1:1"});
+  EXPECT_FALSE(contains(named.error, "--local trains")) << named.error;
+
+  // In one process: a line for each pass, and where the snapshot is.
+  const std::string saved = folder / "saved";
+  const Outcome local = run({"train", "--config=" + config, "--local", "--num_passes=2",
+                             "--save_dir=" + saved, "--set=data.test=train.csv"});
+  EXPECT_EQ(local.code, 0) << local.error;
+  std::istringstream lines(local.error);
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  ASSERT_EQ(all.size(), 3U) << local.error;
+  EXPECT_TRUE(all[0].starts_with("pass 1 of 2: held-out cost ")) << all[0];
+  EXPECT_TRUE(contains(all[1], "pass 2 of 2: held-out cost ")) << all[1];
+  EXPECT_TRUE(contains(all[1], ", rmse ") && contains(all[1], " (1 samples)")) << all[1];
+  EXPECT_EQ(all[2], "saved " + saved + "/pass-00001");
+  const Outcome verbose = run({"train", "--config=" + config, "--local", "--verbose"});
+  EXPECT_TRUE(contains(verbose.error, "Pass=0 over all trainers: ")) << verbose.error;
+}
+
 TEST(Program, WithoutACommandHelpIsAnError) {
   const Outcome help = run({});
   EXPECT_EQ(help.code, static_cast<int>(Errc::kUsage));
@@ -72,6 +150,7 @@ TEST(Program, VersionNamesVersionAndOptions) {
   for (const char* word : {"version", "--version"}) {
     const std::string text = run({word}).out;
     EXPECT_TRUE(text.starts_with(std::string("paddlectl engine ") + kProgramVersion)) << text;
+    EXPECT_TRUE(text.ends_with('\n')) << text;
     for (const char* option : {"with_gpu: OFF", "with_avx: ", "compiler: ", "blas: OpenBLAS"}) {
       EXPECT_TRUE(contains(text, option)) << option << " in " << text;
     }

@@ -60,9 +60,15 @@ TEST_F(JobConfigTest, ReadsThePolicyOfASparseTable) {
   EXPECT_EQ(policy.expire_passes(), 4U);
   EXPECT_EQ(policy.bytes_max(), 1'000'000U);
   EXPECT_TRUE(policy.evict());
+  EXPECT_FALSE(policy.draws_unseen());
   EXPECT_NE(mistake("sparse = true", "sparse = true, on_full = \"evict\"").find("needs bytes_max"),
             std::string::npos);
   EXPECT_NE(mistake("sparse = true", "expire_passes = 1").find("for sparse tables"),
+            std::string::npos);
+  const auto drawn = read_job(edited("sparse = true", "sparse = true, unseen = \"draw\""));
+  ASSERT_TRUE(drawn) << drawn.error().message;
+  EXPECT_TRUE(drawn->layers[0].weight.table.draws_unseen());
+  EXPECT_NE(mistake("sparse = true", "unseen = \"draw\"").find("for sparse tables"),
             std::string::npos);
 }
 

@@ -6,7 +6,13 @@ namespace {
 
 using GoBack = CutsFixture;
 
-const Tally kTally{{3, 4}, {0.5}};
+ScoreHistogram two_scores() {
+  std::vector<std::uint64_t> examples{5ULL << 32U, 9ULL << 32U | 1U};
+  ScoreHistogram made;
+  made.add(examples);
+  return made;
+}
+const Tally kTally{{3, 4}, {0.5}, {two_scores()}};
 
 void one_push(OneShard& one, std::uint64_t sequence) {
   EXPECT_TRUE(is(one.push(0, sequence, 1), FrameType::kPushed));
@@ -126,8 +132,12 @@ TEST_F(GoBack, PassesAndThePauseBeforeTheCutAreToldAgain) {
     const auto told = parse<wire::PassFinished>(out[0]);
     EXPECT_EQ(told.passes_finished(), pass + 1);
     EXPECT_EQ(told.samples(), 2U);
-    const auto tally = decode_tally(out[0].frame.tail, told.counts(), told.sums());
+    const auto tally =
+        decode_tally(out[0].frame.tail, told.counts(), told.sums(), told.histograms());
     ASSERT_TRUE(tally);
+    ScoreHistogram both = two_scores();
+    both.add(two_scores());
+    EXPECT_EQ(tally->histograms, std::vector{both});
     EXPECT_EQ(tally->counts, (std::vector<std::uint64_t>{6, 8}));
     EXPECT_EQ(tally->sums, std::vector<double>{1.0});
   }

@@ -110,6 +110,7 @@ class OneShard {
     message.set_pass(pass);
     message.set_counts(tally.counts.size());
     message.set_sums(tally.sums.size());
+    message.set_histograms(tally.histograms.size());
     return send(trainer, FrameType::kFinishPass, message, encode(tally));
   }
   std::vector<float> values() const {

@@ -155,7 +155,35 @@ TEST(ShardSync, FinishedTrainerLeavesTheRoundAndThePassEndsWithTheLast) {
 
 Tally tally_of(const net::Outgoing& outgoing) {
   const auto message = parse<wire::PassFinished>(outgoing);
-  return *decode_tally(outgoing.frame.tail, message.counts(), message.sums());
+  return *decode_tally(outgoing.frame.tail, message.counts(), message.sums(), message.histograms());
+}
+
+ScoreHistogram histogram_of(std::vector<std::uint64_t> examples, std::size_t entries_max) {
+  ScoreHistogram made(entries_max);
+  made.add(examples);
+  return made;
+}
+
+TEST(ShardSync, HistogramsOfTrainersAddUpToThatOfAllTheirExamples) {
+  std::vector<std::uint64_t> all;
+  std::vector<Tally> tallies;
+  for (std::uint64_t trainer = 0; trainer < 3; ++trainer) {
+    std::vector<std::uint64_t> own;
+    for (std::uint64_t i = 0; i < 9000; ++i)
+      own.push_back((i * 7919 + trainer * 31) << 40U | ((i + trainer) % 5 == 0 ? 1U : 0U));
+    all.insert(all.end(), own.begin(), own.end());
+    tallies.push_back({{}, {}, {histogram_of(own, ScoreHistogram::kEntriesMax)}});
+  }
+  const ScoreHistogram whole = histogram_of(all, ScoreHistogram::kEntriesMax);
+  EXPECT_GT(whole.shift(), 0U);
+  for (const std::vector<std::uint32_t>& order : {std::vector<std::uint32_t>{0, 1, 2}, {2, 0, 1}}) {
+    OneShard one(test::small_set("sgd", 3));
+    one.start();
+    for (const std::uint32_t id : {order[0], order[1]}) one.finish(id, 0, tallies[id]);
+    const auto out = one.finish(order[2], 0, tallies[order[2]]);
+    ASSERT_TRUE(is(out, FrameType::kPassFinished, 3));
+    EXPECT_EQ(tally_of(out[0]).histograms, std::vector{whole});
+  }
 }
 
 TEST(ShardSync, TalliesOfTrainersAreAddedInTheirOrderWhateverTheArrival) {
@@ -185,13 +213,14 @@ TEST(ShardSync, TalliesOfAnotherShapeAreRefused) {
   OneShard one(test::small_set("sgd", 2));
   one.start();
   one.finish(0, 0, {{1, 2}, {}});
-  expect_refused(one.finish(1, 0, {{1}, {2}}), wire::REFUSAL_PARAMETERS,
-                 "the evaluators of trainer 1 have 1 counts and 1 sums, those of trainer 0 have 2 "
-                 "and 0");
+  expect_refused(
+      one.finish(1, 0, {{1}, {2}}), wire::REFUSAL_PARAMETERS,
+      "the evaluators of trainer 1 have 1 counts, 1 sums and 0 histograms, those of trainer "
+      "0 have 2, 0 and 0");
   wire::FinishPass lie;
   lie.set_counts(3);
   expect_refused(one.send(1, FrameType::kFinishPass, lie), wire::REFUSAL_PROTOCOL,
-                 "3 counts and 0 sums in 0 bytes");
+                 "3 counts, 0 sums and 0 histograms in 0 bytes");
 }
 
 TEST(ShardSync, LostTrainerFailsThoseWhoWait) {

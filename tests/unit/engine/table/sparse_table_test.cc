@@ -235,5 +235,80 @@ TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
   }));
 }
 
+// What a test reads of id 2, where id 1 has a row.
+std::vector<float> tested_without_row(const wire::ParameterSet& set) {
+  SparseTable table(set, test::kTable);
+  const std::vector<std::uint64_t> trained{1}, asked{1, 2};
+  EXPECT_TRUE(table.reserve(1));
+  EXPECT_TRUE(table.apply(0.1F, trained, std::vector<float>(3, 1)));
+  std::vector<float> values(6), row(3);
+  std::vector<std::uint32_t> numbers(2);
+  table.read_to_test(asked, values, numbers.data());
+  table.read(trained, row);
+  EXPECT_TRUE(std::equal(row.begin(), row.end(), values.begin()));
+  EXPECT_NE(numbers[0], RowIndex::kNone);
+  EXPECT_EQ(numbers[1], RowIndex::kNone);
+  EXPECT_EQ(table.rows(), 1U);
+  return {values.begin() + 3, values.end()};
+}
+
+wire::ParameterSet set_with(float mean, const std::function<void(wire::ParameterSpec&)>& change) {
+  wire::ParameterSet set = test::small_set("sgd", 1);
+  wire::ParameterSpec& spec = *set.mutable_parameters(test::kTable);
+  spec.set_initial_mean(mean);
+  spec.set_initial_std(0.5F);
+  change(spec);
+  return set;
+}
+
+TEST(SparseTable, ATestReadsTheMeanOfInitialValuesForAnIdWithoutARow) {
+  const auto unchanged = [](wire::ParameterSpec&) {};
+  EXPECT_EQ(tested_without_row(set_with(0, unchanged)), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(tested_without_row(set_with(0.25F, unchanged)), std::vector<float>(3, 0.25F));
+}
+
+TEST(SparseTable, AveragesOfAnIdWithoutARowAreTheMeanToo) {
+  wire::ParameterSet set = set_with(0.25F, [](wire::ParameterSpec&) {});
+  set.mutable_optimizer()->mutable_average()->set_window(0.5F);
+  SparseTable table(set, test::kTable);
+  const std::vector<std::uint64_t> ids{1};
+  std::vector<float> values(3, 7);
+  table.read_averages(ids, values);
+  EXPECT_EQ(values, std::vector<float>(3, 0.25F));
+}
+
+TEST(SparseTable, ATestReadsTheInitialValueWhereTheTableDrawsUnseenIds) {
+  const wire::ParameterSet set = set_with(
+      0.25F, [](wire::ParameterSpec& spec) { spec.mutable_table()->set_draws_unseen(true); });
+  std::vector<float> initial(3);
+  optim::fill_initial_row(initial, set.parameters(test::kTable), set.seed(), 2);
+  EXPECT_EQ(tested_without_row(set), initial);
+}
+
+// Such a table has no rows, and training reads just these values.
+TEST(SparseTable, ATestReadsTheInitialValuesOfAStaticTable) {
+  const wire::ParameterSet set =
+      set_with(0, [](wire::ParameterSpec& spec) { spec.set_is_static(true); });
+  SparseTable table(set, test::kTable);
+  const std::vector<std::uint64_t> ids{5, 6, 1ULL << 63U};
+  std::vector<float> trained(9), tested(9);
+  table.read(ids, trained);
+  table.read_to_test(ids, tested);
+  EXPECT_EQ(tested, trained);
+  EXPECT_NE(tested[0], 0);
+}
+
+TEST(SparseTable, ATestReadsZerosForAnIdThatIsNotAdmitted) {
+  const wire::ParameterSet set = set_with(0.25F, [](wire::ParameterSpec& spec) {
+    spec.mutable_table()->set_entry_count(2);
+    spec.mutable_table()->set_draws_unseen(true);
+  });
+  SparseTable table(set, test::kTable);
+  const std::vector<std::uint64_t> ids{1};
+  std::vector<float> values(3, 7);
+  table.read_to_test(ids, values);
+  EXPECT_EQ(values, (std::vector<float>{0, 0, 0}));
+}
+
 }  // namespace
 }  // namespace paddle::table

@@ -18,7 +18,7 @@ class KeptPushTest : public testing::Test {
     auto kept = KeptPush::open({.memory = UniqueFd(::dup(memory_.get())),
                                 .job = 5,
                                 .generations = generations,
-                                .empty_tally = {{0, 0}, {0}},
+                                .empty_tally = {{0, 0}, {0}, {ScoreHistogram()}},
                                 .keeps_dense = keeps_dense,
                                 .keeps_rows = true},
                                dense_);
@@ -26,7 +26,15 @@ class KeptPushTest : public testing::Test {
     return *std::move(kept);
   }
   static PassCounts counts(std::uint64_t n) {
-    return {{n, static_cast<double>(n) / 2, {{n, n + 1}, {0.5}}}, 0.25};
+    return {{n, static_cast<double>(n) / 2, {{n, n + 1}, {0.5}, {scores(n)}}}, 0.25};
+  }
+  // Of as many scores.
+  static ScoreHistogram scores(std::uint64_t n) {
+    std::vector<std::uint64_t> examples;
+    for (std::uint64_t i = 0; i < n; ++i) examples.push_back(i << 33U | (i % 2));
+    ScoreHistogram made;
+    made.add(examples);
+    return made;
   }
   void train(KeptPush& kept, BatchNumber number) {
     kept.forget_push();
@@ -68,6 +76,7 @@ TEST_F(KeptPushTest, TheNextLifeHasThePushAndTheCounts) {
   EXPECT_EQ(found->second.score.samples, 7U);
   EXPECT_EQ(found->second.score.tally.counts, (std::vector<std::uint64_t>{7, 8}));
   EXPECT_EQ(found->second.score.tally.sums, std::vector<double>{0.5});
+  EXPECT_EQ(found->second.score.tally.histograms, std::vector{scores(7)});
   EXPECT_EQ(found->second.first_cost, 0.25);
   EXPECT_FALSE(kept->last_counts(0));
 }

@@ -92,6 +92,22 @@ TEST_F(LoopDecide, TheFormerBestPassGoesWhenTheLastOneIsBetter) {
   EXPECT_EQ(kept(), std::vector<std::string>{"pass-00003"});
 }
 
+// With as many as are kept anyway it stays, and without a limit all do.
+TEST_F(LoopDecide, TheBestBeforeStaysAmongTheNewest) {
+  options_.train.stop_after_worse = 0;
+  client_.after_pass = {0.5F, 0.9F, 1.0F};
+  options_.train.passes = 3;
+  options_.train.snapshots_kept = 2;
+  log_of_run();
+  EXPECT_EQ(kept(), (std::vector<std::string>{"pass-00001", "pass-00002"}));
+  options_.train.snapshots_kept = 0;
+  client_.passes = 0;
+  options_.save_dir += "-2";
+  std::filesystem::create_directory(options_.save_dir);
+  log_of_run();
+  EXPECT_EQ(kept().size(), 3U);
+}
+
 TEST_F(LoopDecide, AWishThatIsFulfilledEndsItAtOnce) {
   options_.train.best.clear();
   options_.train.stop_after_worse = 0;

@@ -25,6 +25,10 @@ TEST(Progress, LinesHaveTheOldShape) {
             "Pass=2 Batch=9 samples=3200 AvgCost=6.1 Eval: classification_error=0.93 "
             "perplexity=445.86");
   EXPECT_EQ(test_line({10, 2, {{"auc", 0.75}}}), " Test samples=10 cost=2 Eval: auc=0.75");
+  const Reading undefined{10, 2, {{"auc", std::nan(""), true, "all labels are of one class"}}};
+  EXPECT_EQ(test_line(undefined), " Test samples=10 cost=2 Eval: auc=undefined");
+  EXPECT_EQ(undefined_note(undefined), "auc is undefined: all labels are of one class");
+  EXPECT_EQ(undefined_note({10, 2, {{"auc", 0.75}}}), "");
   EXPECT_EQ(totals_line(1, {10, 2, {{"auc", 0.75}}}, 3),
             "Pass=1 over all trainers: samples=10 AvgCost=2 discarded=3 Eval: auc=0.75");
   EXPECT_EQ(totals_fields({10, 2, {{"auc", 0.75}}}).text(),

@@ -122,11 +122,11 @@ void train_both(TableOnCard& card, table::SparseTable& host, std::uint64_t begin
     const std::vector<std::uint64_t> tested = row_ids(batch + 500, 40);
     std::vector<float> right(tested.size() * kRowWidth);
     host.read_averages(tested, right);
-    EXPECT_EQ(card.read(tested, CardTable::Reads::kAverages), right) << batch;
+    EXPECT_EQ(card.read(tested, CardTable::Reads::kToTest), right) << batch;
     const std::vector<std::uint64_t> ids = row_ids(batch, batch % 4 == 3 ? 1 : 1500 * (batch % 3));
     right.resize(ids.size() * kRowWidth);
     host.read(ids, right);
-    EXPECT_EQ(card.read(ids, CardTable::Reads::kValues), right) << batch;
+    EXPECT_EQ(card.read(ids, CardTable::Reads::kToTrain), right) << batch;
     const std::vector<float> gradients = row_gradients(batch, ids.size());
     const float rate = 0.1F / static_cast<float>(batch + 1);
     ASSERT_TRUE(host.reserve(ids.size()));
@@ -218,10 +218,10 @@ TEST(CardTable, TwoRunsHaveTheSameBitsWhateverRunsFirst) {
     TableOnCard card(set, seed);
     for (std::uint64_t batch = 0; batch < 6; ++batch) {
       const auto ids = row_ids(batch, 900);
-      static_cast<void>(card.read(ids, CardTable::Reads::kValues));
+      static_cast<void>(card.read(ids, CardTable::Reads::kToTrain));
       ASSERT_TRUE(card.update(row_gradients(batch, ids.size()), 0.1F));
     }
-    found.push_back(card.read(row_ids(2, 900), CardTable::Reads::kValues));
+    found.push_back(card.read(row_ids(2, 900), CardTable::Reads::kToTrain));
   }
   EXPECT_EQ(found[0], found[1]);
 }
@@ -235,7 +235,7 @@ TEST(CardTable, AStaticTableHasNoRowsAndKeepsItsInitialValues) {
   std::vector<float> right(ids.size() * kRowWidth);
   host.read(ids, right);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(card.read(ids, CardTable::Reads::kValues), right);
+    EXPECT_EQ(card.read(ids, CardTable::Reads::kToTrain), right);
     EXPECT_TRUE(card.update(row_gradients(1, ids.size()), 0.1F));
   }
   EXPECT_EQ(card.table().totals().rows, 0U);
@@ -245,7 +245,7 @@ TEST(CardTable, AGradientThatIsNotFiniteEndsTheJobNamingTheTable) {
   const wire::ParameterSet set = table_set("sgd", false);
   TableOnCard card(set);
   const auto ids = row_ids(1, 20);
-  static_cast<void>(card.read(ids, CardTable::Reads::kValues));
+  static_cast<void>(card.read(ids, CardTable::Reads::kToTrain));
   std::vector<float> gradients = row_gradients(1, ids.size());
   gradients[17] = std::nanf("");
   EXPECT_TRUE(card.update(gradients, 0.1F));
@@ -263,7 +263,7 @@ TEST(CardTable, ACardThatHangsHasFailed) {
   ASSERT_TRUE(table.start(0));
   client::SparseRows rows;
   rows.ids = row_ids(1, 20);
-  ASSERT_TRUE(table.find(rows, CardTable::Reads::kValues));
+  ASSERT_TRUE(table.find(rows, CardTable::Reads::kToTrain));
   device.hang_order(2);
   ASSERT_TRUE(table.update(rows, 0.1F));
   const Status hung = table.finish();
@@ -300,7 +300,7 @@ TEST(CardTable, MoreRowsThanBytesMaxAllowsAreRefused) {
   TableOnCard card(set);
   client::SparseRows rows;
   rows.ids = row_ids(1, 1500);
-  const Status found = card.table().find(rows, CardTable::Reads::kValues);
+  const Status found = card.table().find(rows, CardTable::Reads::kToTrain);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Errc::kResource);
   EXPECT_NE(found.error().message.find("1024 rows"), std::string::npos) << found.error().message;

@@ -30,7 +30,11 @@ void as_lives(const wire::ParameterSet& set, const Memories& memories, const Wor
 }
 
 Tally tally_of(std::uint32_t rank) {
-  return {{rank + 1ULL, 10}, {0.5 * rank}};
+  std::vector<std::uint64_t> examples;
+  for (std::uint64_t i = 0; i < 50; ++i) examples.push_back((i * rank) << 33U | (i % 2));
+  ScoreHistogram scores;
+  scores.add(examples);
+  return {{rank + 1ULL, 10}, {0.5 * rank}, {scores}};
 }
 
 class GroupReturn : public testing::TestWithParam<const char*> {};
@@ -88,12 +92,15 @@ INSTANTIATE_TEST_SUITE_P(Methods, GroupReturn, testing::Values("sgd", "adam", "m
 TEST(GroupReturns, BetweenPassesTheEndIsToldAgain) {
   const auto set = returning(set_of("adam", kSliced, 2));
   Memories memories(2);
-  const Tally all{{3, 20}, {0.5}};
+  ScoreHistogram scores;
+  for (const std::uint32_t rank : {0U, 1U}) scores.add(tally_of(rank).histograms[0]);
+  const Tally all{{3, 20}, {0.5}, {scores}};
   client::PassTotals told;
   const auto expect_told = [&](const Result<client::PassTotals>& totals, bool paused) {
     ASSERT_TRUE(totals);
     EXPECT_EQ(totals->tally.counts, all.counts);
     EXPECT_EQ(totals->tally.sums, all.sums);
+    EXPECT_EQ(totals->tally.histograms, all.histograms);
     EXPECT_EQ(totals->paused, paused);
   };
   as_lives(set, memories, [&](Rank& rank) {
