@@ -221,11 +221,13 @@ class FramedAgentClient final : public AgentClient {
                          const std::function<bool()>& interrupted) override {
     return run_command(exchange_, command, output, interrupted);
   }
-  Result<CopyStats> export_to(const std::string& inside, const std::string& outside) override {
-    return copy(inside, outside, false);
+  Result<CopyStats> export_to(const remote::CopyTree& tree, const std::string& inside,
+                              const std::string& outside) override {
+    return files_.export_to(tree, inside, outside);
   }
-  Result<CopyStats> import_from(const std::string& outside, const std::string& inside) override {
-    return copy(inside, outside, true);
+  Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
+                                remote::CopyTree& tree) override {
+    return files_.import_from(outside, inside, tree);
   }
   Result<TeardownReport> teardown(bool keep_data) override {
     TeardownRequest request;
@@ -240,14 +242,6 @@ class FramedAgentClient final : public AgentClient {
   }
 
  private:
-  Result<CopyStats> copy(const std::string& inside, const std::string& outside, bool bring_in) {
-    CopyRequest request;
-    request.set_inside(inside);
-    request.set_outside(outside);
-    request.set_bring_in(bring_in);
-    PADDLE_TRY(const auto reply, exchange_.call<CopyReply>(AGENT_COPY, request, kDiskDeadline));
-    return CopyStats{reply.files(), reply.bytes(), reply.gone()};
-  }
   Result<NodeStatus> ask(const std::string& job, bool usage) {
     ProcessesRequest request;
     request.set_job(job);

@@ -238,11 +238,6 @@ struct TeardownReport {
   std::vector<std::string> remaining;  // "path: why it could not be removed"
 };
 
-struct CopyStats {
-  std::uint64_t files = 0, bytes = 0;
-  std::uint64_t gone = 0;  // removed by others during the copy, and so left out
-};
-
 class AgentClient {
  public:
   virtual ~AgentClient() = default;
@@ -324,11 +319,14 @@ class AgentClient {
   virtual Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
                                  const std::function<bool()>& interrupted) = 0;
   // Copies between our folder and the rest of the node; `outside` may be relative to $HOME.
-  // export_to copies every entry of the folder `inside` into the folder `outside`, or a single file
-  // to that name when it is no folder and has no '/' at its end. import_from makes the new folder
-  // `inside` and copies `outside` into it.
-  virtual Result<CopyStats> export_to(const std::string& inside, const std::string& outside) = 0;
-  virtual Result<CopyStats> import_from(const std::string& outside, const std::string& inside) = 0;
+  // export_to writes the tree into the folder `outside`, or its only file to that name when it is
+  // no folder and has no '/' at its end; contents are in the folder `inside`. import_from makes the
+  // new folder `inside` with the contents of `outside`, and adds what that is to the tree: safe,
+  // printable names, each in a folder that came before.
+  virtual Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,
+                                      const std::string& outside) = 0;
+  virtual Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
+                                        CopyTree& tree) = 0;
 
   // Ends every process of ours below root and removes root itself. The agent exits afterwards.
   virtual Result<TeardownReport> teardown(bool keep_data) = 0;

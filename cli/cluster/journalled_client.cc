@@ -121,11 +121,13 @@ class JournalledClient final : public AgentClient {
     return note("", "run " + (command.arguments.empty() ? "" : command.arguments.front()),
                 client_->run(command, output, interrupted));
   }
-  Result<CopyStats> export_to(const std::string& inside, const std::string& outside) override {
-    return note("", "put " + outside, client_->export_to(inside, outside));
+  Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,
+                              const std::string& outside) override {
+    return note("", "put " + outside, client_->export_to(tree, inside, outside));
   }
-  Result<CopyStats> import_from(const std::string& outside, const std::string& inside) override {
-    return note("", "get " + outside, client_->import_from(outside, inside));
+  Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
+                                CopyTree& tree) override {
+    return note("", "get " + outside, client_->import_from(outside, inside, tree));
   }
   Result<TeardownReport> teardown(bool keep_data) override {
     return note("", keep_data ? "teardown, keeping data" : "teardown",

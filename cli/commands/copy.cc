@@ -1,13 +1,21 @@
 // put and get: copies between nodes and this machine, through a temporary folder on the node.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <functional>
-#include <set>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "base/tree.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/job/disk_room.h"
@@ -20,10 +28,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kNamesShownMax = 5;
+
 struct CopyCounts {
   std::uint64_t files = 0, bytes = 0;
   std::uint64_t bytes_moved = 0;  // over the connection
   std::uint64_t gone = 0;         // files removed on the node before they could be copied
+  std::uint64_t left_out = 0;     // no files, folders or links
 };
 
 // A folder below the nodes' root with a name of its own for each command.
@@ -31,10 +42,44 @@ std::string staging_folder(const Context& context) {
   return fmt::format(".paddlectl-copies/{}-{}", context.unix_seconds(), ::getpid());
 }
 
+// Of the content of a file.
+std::string staged(const std::string& staging, std::uint32_t number) {
+  return fmt::format("{}/{}", staging, number);
+}
+
+// The error with the names that the user knows in place of those in the folder of copies.
+Error with_names(Error error, const std::string& staging,
+                 const std::function<std::string(std::uint32_t number)>& name_of) {
+  const std::string begin = staging + "/";
+  for (std::size_t at = 0; (at = error.message.find(begin, at)) != std::string::npos;) {
+    const char* const end = error.message.data() + error.message.size();
+    std::uint32_t number = 0;
+    const auto [rest, wrong] =
+        std::from_chars(error.message.data() + at + begin.size(), end, number);
+    const std::string name = wrong == std::errc() ? name_of(number) : "";
+    const auto size = static_cast<std::size_t>(rest - error.message.data()) - at;
+    error.message.replace(at, size, name);
+    at += name.size();
+  }
+  return error;
+}
+
 std::string state_of(const Member& member, const CopyCounts& counts) {
   if (member.error) return "FAILED";
-  if (counts.gone == 0) return "done";
-  return fmt::format("done but for {} removed meanwhile", counts.gone);
+  std::vector<std::string> lacks;
+  if (counts.gone > 0) lacks.push_back(fmt::format("{} removed meanwhile", counts.gone));
+  if (counts.left_out > 0) lacks.push_back(fmt::format("{} that are no files", counts.left_out));
+  if (lacks.empty()) return "done";
+  return fmt::format("done but for {}", fmt::join(lacks, ", "));
+}
+
+void note_left_out(Context& context, std::uint64_t count, const std::vector<std::string>& names,
+                   const std::string& where) {
+  if (count == 0) return;
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(kNamesShownMax, names.size()));
+  context.console.note(fmt::format("{}{} left out, as sockets, pipes and devices are: {}{}", where,
+                                   count, fmt::join(names.begin(), names.begin() + shown, ", "),
+                                   count > static_cast<std::uint64_t>(shown) ? ", ..." : ""));
 }
 
 // Connects to each node, calls work and disconnects, then prints one table. An error names every
@@ -75,70 +120,106 @@ OptionList put_options(CopyOptions& options) {
            .required = true}};
 }
 
-// Adds a file, or a folder with everything below it, under its own name. Symbolic links stay links.
-Status add_path(const fs::path& given, const std::string& staging,
-                std::vector<remote::PushItem>& items) {
-  std::error_code error;
-  fs::path path = fs::absolute(given, error).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  const std::string name = staging + "/" + path.filename().string();
-  if (fs::is_regular_file(path, error)) {
-    items.push_back({path.string(), name});
+// What put sends: the contents of files under numbers, and the tree that the nodes make of them.
+class PutTree {
+ public:
+  explicit PutTree(std::string staging) : staging_(std::move(staging)) {}
+
+  // Adds a file, or a folder with everything below it, under its own name. A link that is named
+  // itself stands for what it leads to; those below a folder stay links.
+  Status add_path(const fs::path& given) {
+    constexpr const char* kUsage = "paddlectl put FILE... DESTINATION";
+    std::error_code error;
+    fs::path path = fs::absolute(given, error).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    const fs::path real = fs::canonical(path, error);
+    if (error) {
+      return Error{Errc::kUsage,
+                   fmt::format("{}: {}", given.string(),
+                               error == std::errc::no_such_file_or_directory ? "no such file"
+                                                                             : error.message()),
+                   kUsage};
+    }
+    const UniqueFd above(::open(real.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!above) return system_error(Errc::kUsage, "read " + real.parent_path().string());
+    const std::string name = path.has_filename() ? path.filename() : real.filename();
+    PADDLE_TRY(const TreeEntry top, entry_at(above.get(), real.filename().string(), name));
+    if (top.kind == TreeEntry::Kind::kFile) return add(top, path.string(), false);
+    if (!top.is_folder()) {
+      return Error{Errc::kUsage, fmt::format("{} is neither a file nor a folder", given.string()),
+                   kUsage};
+    }
+    const UniqueFd folder(::open(real.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder) return system_error(Errc::kUsage, "read " + given.string());
+    PADDLE_TRY_STATUS(add(top, "", true));
+    // No link may take the place of a folder or file from here on.
+    TreeWalk walk([&](const TreeEntry& entry, int, const std::string&) -> Result<bool> {
+      const std::string below = entry.path.substr(name.size() + 1);
+      PADDLE_TRY_STATUS(add(entry, (real / below).string(), true));
+      return true;
+    });
+    return walk.run(folder.get(), name);
+  }
+
+  const std::vector<remote::PushItem>& items() const { return items_; }
+  const remote::CopyTree& tree() const { return tree_; }
+  std::uint64_t left_out() const { return left_out_; }
+  const std::vector<std::string>& left_out_names() const { return left_out_names_; }
+
+ private:
+  Status add(const TreeEntry& entry, const std::string& local, bool no_links) {
+    if (entry.kind == TreeEntry::Kind::kOther) {
+      if (++left_out_ <= kNamesShownMax) left_out_names_.push_back(escape_control(entry.path));
+      return {};
+    }
+    const auto [before, is_new] = names_.emplace(entry.path, entry.kind);
+    const bool joins = !is_new && entry.is_folder() && before->second == entry.kind;
+    if (joins) return {};
+    if (!is_new) {
+      return Error{Errc::kUsage, "two files would have the name " + escape_control(entry.path),
+                   "put them one after the other into folders of their own"};
+    }
+    remote::CopiedEntry copied{entry};
+    if (entry.kind == TreeEntry::Kind::kFile) {
+      copied.number = static_cast<std::uint32_t>(items_.size() + 1);
+      items_.push_back({local, staged(staging_, copied.number), false, "", no_links});
+    }
+    tree_.push_back(std::move(copied));
     return {};
   }
-  if (!fs::exists(path, error)) {
-    return Error{Errc::kUsage,
-                 fmt::format("{}: {}", given.string(), error ? error.message() : "no such file"),
-                 "paddlectl put FILE... DESTINATION"};
-  }
-  if (!fs::is_directory(path, error)) {
-    return Error{Errc::kUsage, fmt::format("{} is neither a file nor a folder", given.string()),
-                 "paddlectl put FILE... DESTINATION"};
-  }
-  fs::recursive_directory_iterator at(path, error), end;
-  for (; !error && at != end; at.increment(error)) {
-    const std::string below = name + "/" + at->path().lexically_relative(path).string();
-    if (at->is_symlink(error)) {
-      items.push_back({"", below, false, fs::read_symlink(at->path(), error).string()});
-    } else if (at->is_regular_file(error)) {
-      items.push_back({at->path().string(), below});
-    }
-  }
-  if (error) return Error{Errc::kUsage, path.string() + ": " + error.message(), ""};
-  return {};
-}
 
-Result<std::vector<remote::PushItem>> items_of(const CopyOptions& options,
-                                               const std::string& staging) {
+  std::string staging_;
+  std::vector<remote::PushItem> items_;
+  remote::CopyTree tree_;
+  std::map<std::string, TreeEntry::Kind> names_;
+  std::uint64_t left_out_ = 0;
+  std::vector<std::string> left_out_names_;
+};
+
+Status run_put(Context& context, const CopyOptions& options) {
   if (options.paths.size() < 2) {
     return Error{Errc::kUsage, "give at least one file and the destination on the nodes",
                  "paddlectl put data.txt /srv/data/"};
   }
-  std::vector<remote::PushItem> items;
-  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i)
-    PADDLE_TRY_STATUS(add_path(options.paths[i], staging, items));
-  std::set<std::string> names;
-  for (const remote::PushItem& item : items) {
-    if (names.insert(item.remote_path).second) continue;
-    return Error{Errc::kUsage,
-                 "two files would have the name " + item.remote_path.substr(staging.size() + 1),
-                 "put them one after the other into folders of their own"};
-  }
-  if (items.empty()) return Error{Errc::kUsage, "no file there", ""};
-  return items;
-}
-
-Status run_put(Context& context, const CopyOptions& options) {
   const std::string staging = staging_folder(context);
-  PADDLE_TRY(const auto items, items_of(options, staging));
+  PutTree put(staging);
+  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i)
+    PADDLE_TRY_STATUS(put.add_path(fs::path(context.directory) / options.paths[i]));
+  note_left_out(context, put.left_out(), put.left_out_names(), "");
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
   remote::PushSource source(context.hash_cache, nodes.size());
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
+  const auto goes_on = [&](std::uint64_t, std::uint64_t) { return !context.interrupted(); };
   Status done = copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
-    PADDLE_TRY(const auto pushed, member.client->push(items, source, nullptr));
-    report.bytes_moved = pushed.bytes_on_wire;
-    auto copied = member.client->export_to(staging, options.paths.back());
+    const auto pushed = member.client->push(put.items(), source, goes_on);
+    if (!pushed) {
+      return with_names(pushed.error(), staging, [&](std::uint32_t number) {
+        return number - 1 < put.items().size() ? put.items()[number - 1].local_path : "";
+      });
+    }
+    report.bytes_moved = pushed->bytes_on_wire;
+    auto copied = member.client->export_to(put.tree(), staging, options.paths.back());
     Status removed = member.client->remove(staging);
     if (!copied) return std::move(copied).error();
     report.files = copied->files;
@@ -158,26 +239,69 @@ OptionList get_options(CopyOptions& options) {
            .required = true}};
 }
 
+// The folder of a node, opened: nothing is written outside it. kData for a link or a folder of
+// somebody else in its place.
+Result<std::shared_ptr<const UniqueFd>> open_folder_of(const std::string& node,
+                                                       const fs::path& local) {
+  PADDLE_TRY_STATUS(make_folder(local, local / node, "choose another folder"));
+  const UniqueFd base(::open(local.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  auto folder = std::make_shared<UniqueFd>(
+      base ? ::openat(base.get(), node.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+           : -1);
+  if (!*folder) return system_error(Errc::kResource, "open " + (local / node).string());
+  return std::shared_ptr<const UniqueFd>(std::move(folder));
+}
+
 // `name` is that of the file or folder asked for: a node gives nothing beside it.
-Status fetch_staged(Member& member, const std::string& staging, const std::string& name,
-                    const fs::path& local, DiskRoom& room, CopyCounts& report) {
-  PADDLE_TRY(const auto entries, member.client->list(staging));
-  std::vector<remote::FetchItem> wanted;
-  for (const remote::FileEntry& entry : entries) {
-    if (entry.path.substr(0, entry.path.find('/')) != name) {
-      return Error{Errc::kData,
-                   fmt::format("node {}: it gives {} in place of {}", member.spec.name,
-                               escape_control(entry.path), name),
-                   "look at the node: it does not send what it is asked for"};
-    }
-    PADDLE_TRY(const std::string target,
-               fetch_target(local, member.spec.name + "/" + entry.path, "choose another folder"));
-    wanted.push_back({staging + "/" + entry.path, target, entry.size, entry.sha256});
-    report.bytes += entry.size;
+Status check_given(const Member& member, const remote::CopyTree& tree, const std::string& name) {
+  for (const remote::CopiedEntry& copied : tree) {
+    const std::string& path = copied.entry.path;
+    if (path.substr(0, path.find('/')) == name) continue;
+    return Error{Errc::kData,
+                 fmt::format("node {}: it gives {} in place of {}", member.spec.name,
+                             escape_control(path), name),
+                 "look at the node: it does not send what it is asked for"};
   }
-  report.files = wanted.size();
-  PADDLE_TRY_STATUS(room.reserve(member.spec.name, wanted));
-  return member.client->fetch(wanted);
+  return {};
+}
+
+// Writes what the node gives, with modes and times. `mode_kept`: bits that stay.
+Status fetch_staged(Member& member, const remote::CopyTree& tree, const std::string& staging,
+                    const fs::path& local, std::uint32_t mode_kept, DiskRoom& room) {
+  const std::string& node = member.spec.name;
+  PADDLE_TRY(const auto folder, open_folder_of(node, local));
+  using Kind = TreeEntry::Kind;
+  std::vector<remote::FetchItem> wanted;
+  for (const auto& [entry, number, sha256] : tree) {
+    if (entry.kind != Kind::kFile) continue;
+    wanted.push_back({staged(staging, number), entry.path, entry.size, sha256, folder,
+                      entry.mode & mode_kept, entry.mtime_ns});
+  }
+  PADDLE_TRY_STATUS(room.reserve(node, wanted));
+  TreeWriter writer(folder->get(), mode_kept);
+  const auto here = [&](Status status) {
+    return std::move(status).with("node " + node + ": " + (local / node).string());
+  };
+  for (const remote::CopiedEntry& copied : tree) {
+    if (copied.entry.is_folder()) PADDLE_TRY_STATUS(here(writer.make_folder(copied.entry)));
+  }
+  Status fetched = member.client->fetch(wanted);
+  for (const remote::CopiedEntry& copied : tree) {
+    if (fetched && copied.entry.kind == Kind::kLink) fetched = here(writer.make_link(copied.entry));
+  }
+  Status finished = here(writer.finish());
+  if (fetched) return finished;
+  return with_names(fetched.error(), staging, [&](std::uint32_t number) {
+    const auto found = std::ranges::find(tree, number, &remote::CopiedEntry::number);
+    return found == tree.end() ? "" : escape_control(found->entry.path);
+  });
+}
+
+// The bits of modes that files made here keep.
+std::uint32_t without_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return kKeptModeBits & ~static_cast<std::uint32_t>(mask);
 }
 
 Status run_get(Context& context, const CopyOptions& options) {
@@ -187,21 +311,31 @@ Status run_get(Context& context, const CopyOptions& options) {
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
-  const std::string name = (fs::path(options.paths[0]) / "").parent_path().filename();
+  const fs::path asked = (fs::path(options.paths[0]) / "").lexically_normal().parent_path();
+  const std::string name = asked.filename() == ".." ? "" : asked.filename().string();
   const std::string staging = staging_folder(context);
   const fs::path local = fs::path(context.directory) / options.paths[1];
   DiskRoom room(local, shown_path(context, local.string()));
+  const std::uint32_t mode_kept = without_umask();
+  std::mutex noting;
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   return copy_on_each(context, session, [&](Member& member, CopyCounts& report) -> Status {
-    const auto taken = member.client->import_from(options.paths[0], staging);
+    remote::CopyTree tree;
+    const auto taken = member.client->import_from(options.paths[0], staging, tree);
     Status fetched;
-    if (taken) {
-      fetched = fetch_staged(member, staging, name, local, room, report);
-    }
+    // A path such as "~" or ".." says no name: then the node does.
+    const bool is_named = !name.empty() && name != "." && name != "~";
+    if (taken && is_named) fetched = check_given(member, tree, name);
+    if (taken && fetched) fetched = fetch_staged(member, tree, staging, local, mode_kept, room);
     const Status removed = member.client->remove(staging);
     if (!taken) return taken.error();
-    report.bytes_moved = report.bytes;
+    report.files = taken->files;
+    report.bytes = report.bytes_moved = taken->bytes;
     report.gone = taken->gone;
+    report.left_out = taken->left_out;
+    const std::lock_guard lock(noting);
+    note_left_out(context, taken->left_out, taken->left_out_names,
+                  "node " + member.spec.name + ": ");
     return fetched ? removed : fetched;
   });
 }

@@ -46,7 +46,9 @@ Status DiskRoom::reserve(const std::string& node, const std::vector<remote::Fetc
                   "{} with {}",
                   node, human_bytes(bytes), shown_, human_bytes(left),
                   reserved_ > 0 ? " beside the files of other nodes" : "",
-                  human_bytes(bytes - left), largest.remote_path, human_bytes(largest.size)),
+                  human_bytes(bytes - left),
+                  largest.folder ? escape_control(largest.local_path) : largest.remote_path,
+                  human_bytes(largest.size)),
       "free some space, choose another folder, or fetch less; if that size makes no sense, look at "
       "the node"};
 }

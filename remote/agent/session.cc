@@ -24,6 +24,8 @@ using namespace wire::agent;  // NOLINT: this file is about the messages
 namespace {
 
 constexpr std::uint64_t kClaimWaitMs = 10'000;
+constexpr std::size_t kCopyPartBytes = 256U << 10U;  // of a tree
+constexpr std::size_t kEntryBytes = 8;               // around an entry, at most
 
 template <class Message>
 Result<Message> parse(const Frame& frame) {
@@ -91,11 +93,7 @@ const Session::Request Session::kRequests[] = {
     {AGENT_MOVE,
      answer<MoveRequest, [](Session& s, const MoveRequest& move,
                             ByteSpan) { return move_path(s.root_, move.from(), move.to()); }>},
-    {AGENT_COPY, answer<CopyRequest,
-                        [](Session& s, const CopyRequest& copy, ByteSpan) -> Result<CopyReply> {
-                          PADDLE_TRY_STATUS(s.copies_.use());
-                          return copy_files(s.root_, copy);
-                        }>},
+    {AGENT_COPY, pass<&Session::copy>},
     {AGENT_CLAIM, answer<ClaimRequest,
                          [](Session& s, const ClaimRequest& claim, ByteSpan) -> Result<ClaimReply> {
                            const auto wait = std::min(claim.wait_ms(), kClaimWaitMs);
@@ -240,6 +238,36 @@ Status Session::get(const Frame& request) {
     return send(AGENT_GET, more ? kAgentFlagMore : std::uint16_t{0}, reply,
                 packed ? ByteSpan(*packed) : chunk);
   });
+}
+
+Status Session::copy(const Frame& request) {
+  PADDLE_TRY(const auto head, parse<CopyRequest>(request));
+  PADDLE_TRY_STATUS(copies_.use());
+  CopyTree part;
+  if (!head.bring_in()) {
+    if (!part.ParseFromArray(request.tail.data(), static_cast<int>(request.tail.size())))
+      return Error{Errc::kData, "malformed request", ""};
+    copied_.MergeFrom(part);
+    if (copied_.entries_size() > static_cast<int>(kPushEntriesMax)) {
+      copied_.Clear();
+      return Error{Errc::kUsage, "over a million files and folders", "copy them in parts"};
+    }
+    if (head.more()) return send_head(AGENT_COPY, CopyReply());
+    const CopyTree tree = std::exchange(copied_, {});
+    PADDLE_TRY(const CopyReply reply, copy_out(root_, head, tree));
+    return send_head(AGENT_COPY, reply);
+  }
+  std::size_t bytes = 0;
+  PADDLE_TRY(const CopyReply reply, copy_in(root_, head, [&](const CopyEntry& entry) -> Status {
+               bytes += entry.ByteSizeLong() + kEntryBytes;
+               *part.add_entries() = entry;
+               if (bytes < kCopyPartBytes) return {};
+               bytes = 0;
+               const CopyTree full = std::exchange(part, {});
+               return send(AGENT_COPY, kAgentFlagMore, CopyReply(),
+                           as_bytes(full.SerializeAsString()));
+             }));
+  return send(AGENT_COPY, 0, reply, as_bytes(part.SerializeAsString()));
 }
 
 Status Session::keep_keys(const std::string& job, const std::string& process, ByteSpan keys) {

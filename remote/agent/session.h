@@ -50,6 +50,7 @@ class Session {
   Status chunks(const Frame& request);
   Status list(const Frame& request);
   Status get(const Frame& request);
+  Status copy(const Frame& request);
   Status keep_keys(const std::string& job, const std::string& process, ByteSpan keys);
   Status processes(const Frame& request);
   Status log(const Frame& request);
@@ -64,6 +65,7 @@ class Session {
   Send send_;
   IncomingPush incoming_;
   CopyFolders copies_;
+  wire::agent::CopyTree copied_;  // of a copy whose request comes in parts
   Claims claims_;
   PeerListener probe_listener_;
   PeerListener store_listener_;

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/holes.h"
 #include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -30,29 +31,58 @@ constexpr Duration kAnswerDeadline = std::chrono::seconds(30);
 constexpr std::size_t kFilesListedMax = 1'000'000;
 constexpr std::size_t kListBytesMax = 64U << 20U;
 constexpr std::size_t kNameShownBytes = 200;
+constexpr std::size_t kLinkBytesMax = 4096;
+constexpr std::size_t kTreePartBytes = 512U << 10U;
+constexpr std::size_t kTreePartEntryBytes = 8;  // around an entry, at most
+constexpr std::size_t kTreeBytesMax = 512U << 20U;
 constexpr std::size_t kFetchesInFlight = 8;  // few enough for the socket to buffer the requests
 
-// The paths become files on this machine: each must be safe, printable, unique, and no other's
-// folder.
+Error refuse_name(const std::string& path, const char* why) {
+  return Error{Errc::kData,
+               "it lists '" + escape_control(path.substr(0, kNameShownBytes)) + "': " + why,
+               "something on the node makes files of such names; remove them there"};
+}
+
+// A path that becomes one on this machine: safe, printable, and no other's.
+Status check_name(const std::string& path, std::set<std::string_view>& names) {
+  if (!SafePath::parse(path)) return refuse_name(path, "an unsafe path");
+  if (std::ranges::any_of(path, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    return refuse_name(path, "control characters");
+  if (!names.insert(path).second) return refuse_name(path, "the same name twice");
+  return {};
+}
+
+// No file may be another one's folder either.
 Status check_names(const std::vector<remote::FileEntry>& entries) {
-  const auto refuse = [](const std::string& path, const char* why) {
-    return Error{Errc::kData,
-                 "it lists '" + escape_control(path.substr(0, kNameShownBytes)) + "': " + why,
-                 "something on the node makes files of such names; remove them there"};
-  };
   std::set<std::string_view> names;
-  for (const remote::FileEntry& entry : entries) {
-    if (!SafePath::parse(entry.path)) return refuse(entry.path, "an unsafe path");
-    if (std::ranges::any_of(entry.path, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-      return refuse(entry.path, "control characters");
-    if (!names.insert(entry.path).second) return refuse(entry.path, "the same name twice");
-  }
+  for (const remote::FileEntry& entry : entries) PADDLE_TRY_STATUS(check_name(entry.path, names));
   for (const remote::FileEntry& entry : entries) {
     for (auto slash = entry.path.find('/'); slash != std::string::npos;
          slash = entry.path.find('/', slash + 1)) {
       if (names.contains(std::string_view(entry.path).substr(0, slash)))
-        return refuse(entry.path, "a file within a file");
+        return refuse_name(entry.path, "a file within a file");
     }
+  }
+  return {};
+}
+
+// Below the first entry, and in folders that came before.
+Status check_tree(const CopyTree& tree) {
+  std::set<std::string_view> names, folders;
+  for (const CopiedEntry& copied : tree) {
+    const TreeEntry& entry = copied.entry;
+    PADDLE_TRY_STATUS(check_name(entry.path, names));
+    const std::size_t slash = entry.path.rfind('/');
+    const bool is_first = &copied == &tree.front();
+    if (is_first != (slash == std::string::npos) ||
+        (!is_first && !folders.contains(std::string_view(entry.path).substr(0, slash)))) {
+      return refuse_name(entry.path, "it is in no folder that it lists");
+    }
+    if (entry.is_folder()) folders.insert(entry.path);
+    const bool has_target = !entry.link.empty() && entry.link.size() <= kLinkBytesMax &&
+                            entry.link.find('\0') == std::string::npos;
+    if (entry.kind == TreeEntry::Kind::kLink && !has_target)
+      return refuse_name(entry.path, "a link to nothing");
   }
   return {};
 }
@@ -112,9 +142,10 @@ Status NodeFiles::receive_file(const FetchItem& item, int fd, Status& written) {
           Errc::kData, fmt::format("{} does not end after the {} bytes listed", path, item.size),
           "look at the node: it does not send what it lists"});
     }
+    if (written && !write_with_holes(fd, part, item.size - left))
+      written = system_error(Errc::kResource, "write");
     left -= part.size();
     hash.update(part);
-    if (written) written = write_all(fd, part, TimePoint::max());
   }
   if (to_hex(hash.finish()) == item.sha256) return {};
   return exchange_.named(Error{
@@ -127,14 +158,21 @@ namespace {
 constexpr std::string_view kPartPrefix = ".paddlectl-";
 constexpr std::string_view kPartSuffix = ".part";
 
-// Hidden: no file that a node gives can have this name. No other file that is fetched at the same
-// time has it, by this program or another one, on this machine or another one that has the folder
-// too: one that wrote into the part of another would give its file a wrong content.
-std::string temporary_name(const std::string& path) {
-  static const std::uint32_t of_program = std::random_device()();
-  static std::atomic<std::uint64_t> number = 0;
-  return fmt::format("{}{}{}-{:08x}-{}{}", path.substr(0, path.rfind('/') + 1), kPartPrefix,
-                     ::getpid(), of_program, ++number, kPartSuffix);
+std::string folder_of(const std::string& path) {
+  return path.substr(0, path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
+}
+
+Result<UniqueFd> open_folder_of(const FetchItem& item) {
+  const std::string above = folder_of(item.local_path);
+  if (item.folder && !above.empty()) {
+    PADDLE_TRY(const SafePath safe, SafePath::parse(above.substr(0, above.size() - 1)));
+    return safe.open_directory(item.folder->get());
+  }
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  UniqueFd folder(item.folder ? ::openat(item.folder->get(), ".", kFlags)
+                              : ::open(above.empty() ? "." : above.c_str(), kFlags));
+  if (!folder) return system_error(Errc::kResource, "open " + above);
+  return folder;
 }
 
 }  // namespace
@@ -144,26 +182,32 @@ bool is_part_of_fetch(std::string_view name) {
 }
 
 Status NodeFiles::fetch_one(const FetchItem& item) {
-  const std::string temporary = temporary_name(item.local_path);
-  const UniqueFd fd(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  const auto folder = open_folder_of(item);
+  Result<DraftFile> draft =
+      folder ? DraftFile::create(folder->get(), 0644) : Result<DraftFile>(folder.error());
   // The reply was requested and must be read even when the file cannot be created.
   Status written;
-  if (!fd) written = system_error(Errc::kResource, "create a file beside it");
-  const Status got = receive_file(item, fd.get(), written);
-  if (got && written && ::rename(temporary.c_str(), item.local_path.c_str()) == 0) return {};
-  Error error = !got ? got.error()
-                : written
-                    ? system_error(Errc::kResource, "rename to " + item.local_path)
-                    : Error{Errc::kResource, item.local_path + ": " + written.error().message, ""};
-  if (fd) ::unlink(temporary.c_str());
-  return got ? exchange_.named(std::move(error)) : std::move(error);
+  if (!draft) written = draft.error();
+  Status got = receive_file(item, draft ? draft->fd() : -1, written);
+  if (!got) return got;
+  if (written) {
+    written = draft->commit(item.local_path.substr(folder_of(item.local_path).size()), item.mode,
+                            item.mtime_ns);
+  }
+  if (written) return {};
+  Error error = std::move(written).error().with(item.local_path);
+  error.code = Errc::kResource;
+  return exchange_.named(std::move(error));
 }
 
 Status NodeFiles::fetch(const std::vector<FetchItem>& items) {
   Status first;
   std::size_t asked = 0;
+  std::set<std::string> folders;
   for (std::size_t i = 0; i < items.size(); ++i) {
+    if (folders.insert(folder_of(items[i].local_path)).second) {
+      if (const auto folder = open_folder_of(items[i])) remove_old_drafts(folder->get());
+    }
     // Requests are sent ahead, so that the node never waits for the next one.
     for (; first && asked < items.size() && asked < i + kFetchesInFlight; ++asked) {
       PathRequest request;
@@ -176,6 +220,83 @@ Status NodeFiles::fetch(const std::vector<FetchItem>& items) {
     if (!got && first) first = std::move(got);
   }
   return first;
+}
+
+namespace {
+
+CopyStats stats_of(const CopyReply& reply) {
+  CopyStats stats{reply.files(), reply.bytes(), reply.gone(), reply.left_out(), {}};
+  for (const auto& name : reply.left_out_names())
+    stats.left_out_names.push_back(escape_control(name));
+  return stats;
+}
+
+CopyEntry to_wire(const CopiedEntry& copied) {
+  CopyEntry entry;
+  entry.set_path(copied.entry.path);
+  entry.set_kind(static_cast<std::uint32_t>(copied.entry.kind));
+  entry.set_mode(copied.entry.mode);
+  entry.set_mtime_ns(copied.entry.mtime_ns);
+  entry.set_link(copied.entry.link);
+  entry.set_number(copied.number);
+  return entry;
+}
+
+CopiedEntry from_wire(const CopyEntry& entry) {
+  const auto kind = entry.kind() <= static_cast<std::uint32_t>(TreeEntry::Kind::kLink)
+                        ? static_cast<TreeEntry::Kind>(entry.kind())
+                        : TreeEntry::Kind::kFile;
+  return {{entry.path(), kind, entry.mode() & kKeptModeBits, entry.mtime_ns(),
+           kind == TreeEntry::Kind::kFile ? entry.size() : 0, entry.link()},
+          entry.number(),
+          to_hex(as_bytes(entry.sha256()))};
+}
+
+}  // namespace
+
+Result<CopyStats> NodeFiles::export_to(const CopyTree& tree, const std::string& inside,
+                                       const std::string& outside) {
+  for (std::size_t at = 0;;) {
+    wire::agent::CopyTree part;
+    for (std::size_t bytes = 0; at < tree.size() && bytes < kTreePartBytes; ++at) {
+      *part.add_entries() = to_wire(tree[at]);
+      bytes += part.entries(part.entries_size() - 1).ByteSizeLong() + kTreePartEntryBytes;
+    }
+    CopyRequest request;
+    request.set_inside(inside);
+    request.set_outside(outside);
+    request.set_more(at < tree.size());
+    PADDLE_TRY_STATUS(
+        exchange_.send(AGENT_COPY, request, as_bytes(part.SerializeAsString()), kAnswerDeadline));
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_COPY, kDiskDeadline));
+    PADDLE_TRY(const auto reply, exchange_.parse<CopyReply>(frame));
+    if (!request.more()) return stats_of(reply);
+  }
+}
+
+Result<CopyStats> NodeFiles::import_from(const std::string& outside, const std::string& inside,
+                                         CopyTree& tree) {
+  CopyRequest request;
+  request.set_inside(inside);
+  request.set_outside(outside);
+  request.set_bring_in(true);
+  PADDLE_TRY_STATUS(exchange_.send(AGENT_COPY, request, {}, kAnswerDeadline));
+  std::size_t bytes = 0;
+  for (;;) {
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_COPY, kDiskDeadline));
+    PADDLE_TRY(const auto reply, exchange_.parse<CopyReply>(frame));
+    wire::agent::CopyTree part;
+    if (!part.ParseFromArray(frame.tail.data(), static_cast<int>(frame.tail.size())))
+      return exchange_.lose(Error{Errc::kData, "malformed reply from the agent", ""});
+    for (const CopyEntry& entry : part.entries()) tree.push_back(from_wire(entry));
+    const bool more = (frame.header.flags & kAgentFlagMore) != 0;
+    bytes += frame.tail.size();
+    const bool is_endless = bytes > kTreeBytesMax || (more && part.entries().empty());
+    PADDLE_TRY_STATUS(exchange_.check_list(tree.size(), kFilesListedMax, is_endless));
+    if (more) continue;
+    if (Status good = check_tree(tree); !good) return exchange_.named(std::move(good).error());
+    return stats_of(reply);
+  }
 }
 
 Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,

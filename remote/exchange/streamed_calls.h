@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/tree.h"
 
 namespace paddle::remote {
 
@@ -24,9 +27,28 @@ struct FileEntry {
 // The first `size` bytes of a file, as a list told them with their hash.
 struct FetchItem {
   std::string remote_path;  // below root
-  std::string local_path;
+  std::string local_path;   // below `folder`, with its own folder there
   std::uint64_t size = 0;
   std::string sha256;  // hex
+  // Nothing is written outside it, and through no link. Null: local_path is anywhere.
+  std::shared_ptr<const UniqueFd> folder = {};
+  std::optional<std::uint32_t> mode = {};     // nothing: 0644 but for the umask
+  std::optional<std::int64_t> mtime_ns = {};  // nothing: now
+};
+
+// What copies between our folder and the rest of a node consist of. The content of a file is in our
+// folder, under its number.
+struct CopiedEntry {
+  TreeEntry entry;
+  std::uint32_t number = 0;
+  std::string sha256 = {};  // hex, of a file that was brought in
+};
+using CopyTree = std::vector<CopiedEntry>;  // a folder before what is in it
+struct CopyStats {
+  std::uint64_t files = 0, bytes = 0;  // files: with links
+  std::uint64_t gone = 0;              // removed by others during the copy, and so left out
+  std::uint64_t left_out = 0;          // no files, folders or links
+  std::vector<std::string> left_out_names = {};  // the first few
 };
 
 // Whether a file of this name is one that a fetch has not finished, or never will.
@@ -40,6 +62,10 @@ class NodeFiles {
   enum class Listed { kAll, kSizesOfAll, kOwnFiles };
   Result<std::vector<FileEntry>> list(const std::string& folder, Listed listed);
   Status fetch(const std::vector<FetchItem>& items);
+  Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,
+                              const std::string& outside);
+  Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
+                                CopyTree& tree);
 
  private:
   Status fetch_one(const FetchItem& item);

@@ -31,11 +31,7 @@ const Sha256Digest& hash_of(const Blob& blob) {
 }  // namespace
 
 Status FilePush::describe(const std::vector<PushItem>& items) {
-  std::vector<std::string> paths;
-  for (const PushItem& item : items) {
-    if (item.link.empty()) paths.push_back(item.local_path);
-  }
-  auto described = source_.describe(paths);
+  auto described = source_.describe(items);
   if (!described) return exchange_.named(std::move(described).error());
   auto next = described->begin();
   for (const PushItem& item : items) {

@@ -1,7 +1,10 @@
 #include "remote/push/source.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +17,8 @@
 namespace paddle::remote {
 namespace {
 
+constexpr std::uint64_t kUnsizedBytesMax = 64U << 20U;  // of a file whose size says nothing
+constexpr std::size_t kCopyReadBytes = 256U << 10U;
 constexpr std::size_t kThreadsMax = 8;
 constexpr std::size_t kFilesAThread = 32;  // fewer are not worth a thread
 
@@ -52,25 +57,62 @@ std::string key_of(std::span<const Blob> blobs) {
   return key;
 }
 
+UniqueFd open_file(const std::string& path, bool no_links) {
+  constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  if (!no_links) return UniqueFd(::open(path.c_str(), kFlags));
+  open_how how{};
+  how.flags = static_cast<std::uint64_t>(kFlags | O_NOFOLLOW);
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  return UniqueFd(
+      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+}
+
+// Whether there is something to read behind the end that its size tells.
+bool has_more(int fd, std::uint64_t size) {
+  std::byte one{};
+  return ::pread(fd, &one, 1, static_cast<off_t>(size)) == 1;
+}
+
+// All there is to read, in a file without a name.
+Result<UniqueFd> copy_of(int from, const std::string& path) {
+  UniqueFd copy(::memfd_create("paddlectl-push", MFD_CLOEXEC));
+  if (!copy) return system_error(Errc::kResource, "copy " + path);
+  Bytes buffer(kCopyReadBytes);
+  for (std::uint64_t at = 0;;) {
+    const ssize_t got = ::pread(from, buffer.data(), buffer.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(Errc::kData, "read " + path);
+    if (got == 0) return copy;
+    const auto part = ByteSpan(buffer).first(static_cast<std::size_t>(got));
+    if (!write_at(copy.get(), part, at)) return system_error(Errc::kResource, "copy " + path);
+    at += part.size();
+    if (at > kUnsizedBytesMax) {
+      return Error{Errc::kData, path + " has no size of its own, and over 64 MiB",
+                   "copy it to a file first, and name that"};
+    }
+  }
+}
+
 Result<std::shared_ptr<const Pack>> make_pack(std::span<const Blob> blobs) {
   std::size_t size = 0;
   for (const Blob& blob : blobs) size += blob.size;
   Bytes raw(size);
   std::size_t at = 0;
   UniqueFd fd;
-  const LocalFile* open_file = nullptr;
+  const LocalFile* current = nullptr;
   for (const Blob& blob : blobs) {
-    if (blob.file != open_file) {
-      open_file = blob.file;
-      fd = UniqueFd(::open(open_file->path.c_str(), O_RDONLY | O_CLOEXEC));
-      if (!fd) return system_error(Errc::kData, "read " + open_file->path);
+    if (blob.file != current) {
+      current = blob.file;
+      fd = blob.file->copy ? UniqueFd(::fcntl(blob.file->copy.get(), F_DUPFD_CLOEXEC, 0))
+                           : open_file(blob.file->path, blob.file->no_links);
+      if (!fd) return system_error(Errc::kData, "read " + blob.file->path);
       struct stat info {};
-      if (::fstat(fd.get(), &info) != 0 || stamp_of(info) != open_file->stamp) {
-        return changed(open_file->path);
+      if (::fstat(fd.get(), &info) != 0 || stamp_of(info) != current->stamp) {
+        return changed(current->path);
       }
     }
     const auto part = std::span(raw).subspan(at, blob.size);
-    if (!read_at(fd.get(), part, blob.offset)) return changed(open_file->path);
+    if (!read_at(fd.get(), part, blob.offset)) return changed(current->path);
     at += blob.size;
   }
   auto pack = std::make_shared<Pack>();
@@ -89,9 +131,13 @@ std::uint32_t pushed_mode(std::uint32_t mode) {
   return (mode & 0555U) | 0400U;
 }
 
-PushSource::Described PushSource::read(const std::string& path) {
+PushSource::Described PushSource::read(const std::string& path, bool no_links) {
   const std::int64_t now = unix_now_ns();
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const UniqueFd fd = open_file(path, no_links);
+  if (!fd && no_links && errno == ELOOP) {
+    return Error{Errc::kData, path + " became a link, or its folder did, while it was copied",
+                 "look who changes it, and copy it again"};
+  }
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "read " + path);
   if (!S_ISREG(info.st_mode)) {
@@ -101,6 +147,8 @@ PushSource::Described PushSource::read(const std::string& path) {
   file->path = path;
   file->stamp = stamp_of(info);
   file->mode = info.st_mode & 0777U;
+  file->no_links = no_links;
+  if (file->stamp.size == 0 && has_more(fd.get(), 0)) return read_copy(fd.get(), std::move(file));
   if (file->stamp.size > kPushFileBytesMax) {
     return Error{Errc::kData, path + " is over 256 GiB",
                  "name it as an absolute path that every node mounts"};
@@ -113,24 +161,37 @@ PushSource::Described PushSource::read(const std::string& path) {
     }
   }
   auto content = read_content(fd.get(), file->stamp.size);
-  if (!content || ::fstat(fd.get(), &info) != 0 || stamp_of(info) != file->stamp) {
-    return changed(path);
-  }
+  if (::fstat(fd.get(), &info) != 0 || stamp_of(info) != file->stamp) return changed(path);
+  // It says more than it has, as those of /sys do.
+  if (!content && !has_more(fd.get(), file->stamp.size - 1))
+    return read_copy(fd.get(), std::move(file));
+  if (!content) return changed(path);
   file->content = *std::move(content);
   const std::lock_guard lock(mutex_);
   cache_.put(path, file->stamp, now, file->content);
   return file;
 }
 
-Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<std::string>& paths) {
+PushSource::Described PushSource::read_copy(int fd, std::unique_ptr<LocalFile> file) {
+  PADDLE_TRY(file->copy, copy_of(fd, file->path));
+  struct stat info {};
+  if (::fstat(file->copy.get(), &info) != 0 || ::lseek(file->copy.get(), 0, SEEK_SET) != 0)
+    return system_error(Errc::kResource, "copy " + file->path);
+  file->stamp = stamp_of(info);
+  PADDLE_TRY(file->content, read_content(file->copy.get(), file->stamp.size));
+  return file;
+}
+
+Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<PushItem>& items) {
   std::vector<std::shared_future<Described>> futures;
-  std::vector<std::pair<std::string, std::promise<Described>>> wanted;
+  std::vector<std::pair<const PushItem*, std::promise<Described>>> wanted;
   {
     const std::lock_guard lock(mutex_);
-    for (const std::string& path : paths) {
-      auto& known = files_[path];
+    for (const PushItem& item : items) {
+      if (!item.link.empty()) continue;
+      auto& known = files_[item.local_path];
       if (!known.valid()) {
-        wanted.emplace_back(path, std::promise<Described>());
+        wanted.emplace_back(&item, std::promise<Described>());
         known = wanted.back().second.get_future().share();
       }
       futures.push_back(known);
@@ -140,7 +201,10 @@ Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<std
       std::min({kThreadsMax, static_cast<std::size_t>(std::thread::hardware_concurrency()),
                 wanted.size() / kFilesAThread + 1});
   for_each_parallel(
-      wanted.size(), [&](std::size_t i) { wanted[i].second.set_value(read(wanted[i].first)); },
+      wanted.size(),
+      [&](std::size_t i) {
+        wanted[i].second.set_value(read(wanted[i].first->local_path, wanted[i].first->no_links));
+      },
       threads);
   std::vector<const LocalFile*> files;
   for (const auto& future : futures) {

@@ -12,16 +12,18 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "remote/push/fan_out.h"
 #include "remote/push/hash_cache.h"
 
 namespace paddle::remote {
 
 struct PushItem {
-  std::string local_path;   // a regular file on this machine
+  std::string local_path;   // a regular file on this machine; links may lead to it
   std::string remote_path;  // below root
   bool executable = false;  // even when the local file is not
   std::string link = {};    // target of a symbolic link; local_path is then not read
+  bool no_links = false;    // local_path is refused if a link leads to it or is on the way
 };
 struct PushStats {
   std::size_t files = 0, files_sent = 0;    // files_sent: at least a part moved
@@ -41,7 +43,11 @@ struct LocalFile {
   std::string path;
   FileStamp stamp;
   std::uint32_t mode = 0;  // permission bits
+  bool no_links = false;
   FileContent content;
+  // What was read of a file whose size says nothing, such as those of /proc and /sys, which may be
+  // another at each reading. Then `stamp` is its own.
+  UniqueFd copy = {};
 };
 
 // A whole small file, or one chunk of a larger one.
@@ -64,9 +70,10 @@ class PushSource {
   explicit PushSource(std::string cache_file = "", std::size_t nodes = 1)
       : fan_out_(nodes), cache_(std::move(cache_file)) {}
 
-  // In the order of the paths; valid as long as this object. kData for a file that is unreadable,
+  // In the order of the items; valid as long as this object. kData for a file that is unreadable,
   // not regular, or over kPushFileBytesMax.
-  Result<std::vector<const LocalFile*>> describe(const std::vector<std::string>& paths);
+  // Links are not read.
+  Result<std::vector<const LocalFile*>> describe(const std::vector<PushItem>& items);
   // The blobs, concatenated. kData when a file changed since it was described.
   Result<std::shared_ptr<const Pack>> pack(std::span<const Blob> blobs);
   // Saves the hashes for the next run.
@@ -77,7 +84,8 @@ class PushSource {
   using Described = Result<std::unique_ptr<LocalFile>>;
   using Packed = Result<std::shared_ptr<const Pack>>;
 
-  Described read(const std::string& path);
+  Described read(const std::string& path, bool no_links);
+  static Described read_copy(int fd, std::unique_ptr<LocalFile> file);
 
   FanOut fan_out_;
   std::mutex mutex_;

@@ -49,7 +49,13 @@ struct FakeNode {
   std::map<std::string, std::uint32_t> lives;  // by job/process
   std::map<std::uint16_t, std::string> taken_ports;
   std::vector<std::string> remaining;  // paths that teardown fails to remove
-  std::uint64_t gone = 0;              // files that vanish during a copy
+  // Of copies: what vanishes and what is no file, a size in place of the file's own, and entries
+  // beside what was asked for.
+  std::uint64_t gone = 0;
+  std::vector<std::string> left_out;
+  std::optional<std::uint64_t> told_size;
+  CopyTree more_copied;
+  std::vector<TreeEntry> exported;  // what copies made
   bool hashes = false;                 // lists files with their SHA-256
   std::string claimed_job;             // the last one, to start processes
   std::vector<FakeClaim> claims;
@@ -150,8 +156,11 @@ class FakeAgentClient : public AgentClient {
 
   Status fetch(const std::vector<FetchItem>& items) override {
     const std::lock_guard lock(fake_.mutex);
-    for (const FetchItem& item : items)
-      std::ofstream(item.local_path, std::ios::binary) << fake_.files[item.remote_path];
+    for (const FetchItem& item : items) {
+      const std::string folder =
+          item.folder ? fmt::format("/proc/self/fd/{}/", item.folder->get()) : "";
+      std::ofstream(folder + item.local_path, std::ios::binary) << fake_.files[item.remote_path];
+    }
     return {};
   }
 
@@ -421,27 +430,44 @@ class FakeAgentClient : public AgentClient {
   }
 
   // Files outside our folder are in `files` under their absolute path.
-  Result<CopyStats> export_to(const std::string& inside, const std::string& outside) override {
+  Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,
+                              const std::string& outside) override {
     const std::lock_guard lock(fake_.mutex);
     CopyStats stats;
-    const auto files = fake_.files;
-    for (const auto& [path, content] : files) {
-      if (!path.starts_with(inside + "/")) continue;
-      fake_.files[outside + path.substr(inside.size())] = content;
+    for (const CopiedEntry& copied : tree) {
+      fake_.exported.push_back(copied.entry);
+      if (copied.entry.kind != TreeEntry::Kind::kFile) continue;
+      const std::string& content = fake_.files[fmt::format("{}/{}", inside, copied.number)];
+      fake_.files[outside + (outside.ends_with('/') ? "" : "/") + copied.entry.path] = content;
       ++stats.files;
       stats.bytes += content.size();
     }
     return stats;
   }
-  Result<CopyStats> import_from(const std::string& outside, const std::string& inside) override {
+  Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
+                                CopyTree& tree) override {
     const std::lock_guard lock(fake_.mutex);
     const auto found = fake_.files.find(outside);
     if (found == fake_.files.end())
       return Error{Errc::kFailed, "node " + spec_.name + ": read " + outside + ": no such file",
                    ""};
     const std::string content = found->second;
-    fake_.files[inside + outside.substr(outside.rfind('/'))] = content;
-    return CopyStats{1, content.size(), fake_.gone};
+    fake_.files[inside + "/1"] = content;
+    TreeEntry entry{outside.substr(outside.rfind('/') + 1),
+                    TreeEntry::Kind::kFile,
+                    0644,
+                    0,
+                    fake_.told_size.value_or(content.size()),
+                    ""};
+    tree.push_back({entry, 1, to_hex(sha256_of(as_bytes(content)))});
+    for (const CopiedEntry& more : fake_.more_copied) {
+      tree.push_back(more);
+      fake_.files[fmt::format("{}/{}", inside, more.number)] = "a lie";
+    }
+    CopyStats stats{1, content.size(), fake_.gone};
+    stats.left_out_names = fake_.left_out;
+    stats.left_out = stats.left_out_names.size();
+    return stats;
   }
 
   Result<TeardownReport> teardown(bool) override {

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "base/fd.h"
+#include "base/holes.h"
 #include "base/sha256.h"
 #include "proto/frame_stream.h"
 
@@ -225,8 +226,10 @@ void remove_tree(int folder, const std::string& name, const std::string& path,
   Removal(keep, report).run(folder, name, path);
 }
 
-Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
-                  std::uint64_t bytes) {
+namespace {
+
+Status copy_data(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
+                 std::uint64_t bytes) {
   auto source = static_cast<off_t>(from_offset);
   auto target = static_cast<off_t>(to_offset);
   while (bytes > 0) {
@@ -239,6 +242,30 @@ Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_
     bytes -= static_cast<std::uint64_t>(copied);
   }
   return {};
+}
+
+}  // namespace
+
+Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
+                  std::uint64_t bytes) {
+  struct stat info {};
+  if (::fstat(from, &info) != 0) return system_error(Errc::kData, "stat a file of the store");
+  const std::uint64_t end = from_offset + bytes;
+  // What is beyond the end of the file is no hole, but an error of the copy.
+  const std::uint64_t known = std::min(end, static_cast<std::uint64_t>(info.st_size));
+  for (std::uint64_t at = from_offset; at < known;) {
+    const DataRange data = next_data(from, at, known);
+    const std::uint64_t offset = to_offset + (at - from_offset);
+    if (data.begin > at && !make_hole(to, offset, data.begin - at))
+      return system_error(Errc::kResource, "copy a file of the store");
+    PADDLE_TRY_STATUS(copy_data(from, data.begin, to, to_offset + (data.begin - from_offset),
+                                data.end - data.begin));
+    at = data.end;
+  }
+  if (known >= end) return {};
+  return copy_data(from, std::max(known, from_offset), to,
+                   to_offset + (std::max(known, from_offset) - from_offset),
+                   end - std::max(known, from_offset));
 }
 
 bool share_content(int from, int to) {

@@ -27,6 +27,7 @@ Status remove_path(const Root& root, const std::string& path);
 // Gives a file or a folder another name, durably. kResource: there is something of that name.
 Status move_path(const Root& root, const std::string& from, const std::string& to);
 
+// Holes stay holes.
 Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
                   std::uint64_t bytes);
 // Makes `to` share all of `from`'s blocks, copy-on-write: instant, and without disk space. False

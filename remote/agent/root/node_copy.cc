@@ -2,26 +2,36 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <vector>
 
+#include <fmt/format.h>
+
+#include "base/holes.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "base/tree.h"
 #include "remote/agent/root/files.h"
 
 namespace paddle::agent {
+
+using wire::agent::CopyEntry;
+
 namespace {
 
 constexpr std::string_view kLock = ".lock";
+constexpr std::size_t kLeftOutNamed = 5;
+constexpr mode_t kNewFolderMode = 0755;  // of a destination that is not there, as mkdir makes it
+// Of a file whose size says nothing, such as those of /proc and /sys.
+constexpr std::uint64_t kUnsizedBytesMax = 64U << 20U;
+constexpr std::size_t kReadBytes = 256U << 10U;
 
 namespace fs = std::filesystem;
-
-Error failed(const std::string& what, const fs::path& path, const std::error_code& error) {
-  return Error{Errc::kFailed, what + " " + path.string() + ": " + error.message(), ""};
-}
+using Kind = TreeEntry::Kind;
 
 Result<fs::path> outside_path(const std::string& text) {
   if (text.empty() || text.find('\0') != std::string::npos) {
@@ -34,133 +44,178 @@ Result<fs::path> outside_path(const std::string& text) {
   return fs::path(home) / (text.starts_with("~/") ? text.substr(2) : text);
 }
 
-// Writes a temporary file beside the target, so that nobody sees half of it.
-Status put_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
-  const fs::path draft = to.parent_path() / ("." + to.filename().string() + ".paddlectl-" +
-                                             std::to_string(::getpid()));
-  std::error_code error;
-  fs::remove(draft, error);
-  if (fs::is_symlink(fs::symlink_status(from, error))) {
-    fs::copy_symlink(from, draft, error);
-  } else {
-    fs::copy_file(from, draft, error);
-    // Pushed files are read-only, because jobs share them.
-    if (!error) fs::permissions(draft, fs::perms::owner_write, fs::perm_options::add, error);
-    if (!error) reply.set_bytes(reply.bytes() + fs::file_size(draft, error));
+Error failed(const char* what, const std::string& path) {
+  return system_error(Errc::kFailed, fmt::format("{} {}", what, escape_control(path)));
+}
+
+// Makes the folder with its parents, whatever the umask, and opens it.
+Result<UniqueFd> open_destination(const std::string& folder) {
+  for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
+    const std::string part = folder.substr(0, end);
+    if (!part.empty() && ::mkdir(part.c_str(), kNewFolderMode) == 0) {
+      std::ignore = ::chmod(part.c_str(), kNewFolderMode);
+    } else if (errno != EEXIST && errno != EROFS && errno != EACCES && errno != EPERM) {
+      return failed("make the folder", part);
+    }
+    if (end == std::string::npos) break;
   }
-  if (!error) fs::rename(draft, to, error);
-  if (!error) {
-    reply.set_files(reply.files() + 1);
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return failed("make the folder", folder);
+  return fd;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// What a tree becomes on the node.
+class CopyOut {
+ public:
+  CopyOut(int inside, int outside) : inside_(inside), writer_(outside) {}
+
+  // `path` in place of the entry's own.
+  Status add(const CopyEntry& entry, const std::string& path) {
+    PADDLE_TRY(const SafePath safe, SafePath::parse(path));
+    const TreeEntry made{
+        path, static_cast<Kind>(entry.kind()), entry.mode(), entry.mtime_ns(), 0, entry.link()};
+    if (made.kind == Kind::kFolder) return writer_.make_folder(made);
+    reply_.set_files(reply_.files() + 1);
+    if (made.kind == Kind::kLink) return writer_.make_link(made);
+    if (made.kind == Kind::kFile) return put_file(made, entry.number());
+    return Error{Errc::kData, "an entry of no known kind", ""};
+  }
+  Result<wire::agent::CopyReply> finish() {
+    PADDLE_TRY_STATUS(writer_.finish());
+    return reply_;
+  }
+
+ private:
+  Status put_file(const TreeEntry& file, std::uint32_t number) {
+    PADDLE_TRY(const SafePath name, SafePath::parse(std::to_string(number)));
+    PADDLE_TRY(const UniqueFd from, name.open_read(inside_));
+    PADDLE_TRY(const UniqueFd folder, writer_.open_above(file.path));
+    PADDLE_TRY_STATUS(tidy(folder.get(), file.path.substr(0, file.path.rfind('/') + 1)));
+    PADDLE_TRY(DraftFile draft, DraftFile::create(folder.get()).with(escape_control(file.path)));
+    struct stat info {};
+    if (::fstat(from.get(), &info) != 0) return failed("read", file.path);
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    PADDLE_TRY_STATUS(
+        copy_range(from.get(), 0, draft.fd(), 0, size).with(escape_control(file.path)));
+    reply_.set_bytes(reply_.bytes() + size);
+    return draft.commit(file.path.substr(file.path.rfind('/') + 1), file.mode, file.mtime_ns);
+  }
+
+  // Once for the files of a folder, which come one after the other.
+  Status tidy(int folder, const std::string& path) {
+    if (std::exchange(tidied_, path) != path) remove_old_drafts(folder);
     return {};
   }
-  std::error_code ignored;
-  fs::remove(draft, ignored);
-  return failed("write", to, error);
-}
 
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return failed("make the folder", folder, error);
-  return {};
-}
+  int inside_;
+  TreeWriter writer_;
+  std::string tidied_ = "/";  // no path ends so
+  wire::agent::CopyReply reply_;
+};
 
-Status take_out(const fs::path& inside, const fs::path& outside, wire::agent::CopyReply& reply) {
-  std::error_code error;
-  std::size_t entries = 0;
-  fs::path only;
-  for (const auto& entry : fs::directory_iterator(inside, error)) {
-    only = entry.path();
-    ++entries;
+// Reads a file to its end into a new one. Where the size says less than there is, as in /proc, or
+// more, as in /sys, that does not count.
+Status copy_to_end(int from, int to, std::uint64_t size) {
+  if (size > 0 && size == next_data(from, 0, size).begin) {  // a hole
+    return make_hole(to, 0, size) ? Status() : system_error(Errc::kResource, "write a copy");
   }
-  if (error) return failed("read", inside, error);
-  const bool one_file = entries == 1 && !fs::is_directory(fs::symlink_status(only, error));
-  if (one_file && outside.has_filename() && !fs::is_directory(outside, error)) {
-    PADDLE_TRY_STATUS(make_folder(outside.parent_path()));
-    return put_file(only, outside, reply);
-  }
-  PADDLE_TRY_STATUS(make_folder(outside));
-  fs::recursive_directory_iterator at(inside, error);
-  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    const fs::path to = outside / at->path().lexically_relative(inside);
-    PADDLE_TRY_STATUS(fs::is_directory(at->symlink_status(error))
-                          ? make_folder(to)
-                          : put_file(at->path(), to, reply));
-  }
-  if (error) return failed("read", inside, error);
-  return {};
-}
-
-// True for the errors of a file that somebody has removed, here or (ESTALE) on another machine.
-bool is_gone(const std::error_code& error) {
-  return error.value() == ENOENT || error.value() == ENOTDIR || error.value() == ESTALE;
-}
-
-Status take_file(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
-  std::error_code error, ignored;
-  fs::create_hard_link(from, to, error);
-  if (error) fs::copy_file(from, to, error);
-  if (is_gone(error) && fs::exists(to.parent_path(), ignored)) {
-    reply.set_gone(reply.gone() + 1);
-    return {};
-  }
-  if (error) return failed("read", from, error);
-  reply.set_files(reply.files() + 1);
-  reply.set_bytes(reply.bytes() + fs::file_size(to, error));
-  return {};
-}
-
-// Copies regular files and the folders that hold some; links are not followed. The source, $HOME
-// for one, may contain agents' own copy folders, which are skipped.
-Status take_folder(const fs::path& from, const fs::path& to, wire::agent::CopyReply& reply) {
-  std::vector<fs::directory_entry> entries;
-  std::error_code error;
-  fs::directory_iterator at(from, error);
-  for (; !error && at != fs::directory_iterator(); at.increment(error)) entries.push_back(*at);
-  if (error && !is_gone(error)) return failed("read", from, error);
-  if (error) reply.set_gone(reply.gone() + 1);
-  for (const fs::directory_entry& entry : entries) {
-    const fs::path name = entry.path().filename();
-    const fs::file_status status = entry.symlink_status(error);
-    if (is_gone(error)) {
-      reply.set_gone(reply.gone() + 1);
-    } else if (error) {
-      return failed("read", entry.path(), error);
-    } else if (fs::is_directory(status)) {
-      if (name == CopyFolders::kFolder) continue;
-      PADDLE_TRY_STATUS(take_folder(entry.path(), to / name, reply));
-    } else if (fs::is_regular_file(status)) {
-      PADDLE_TRY_STATUS(make_folder(to));
-      PADDLE_TRY_STATUS(take_file(entry.path(), to / name, reply));
+  Bytes buffer(kReadBytes);
+  std::uint64_t at = 0;
+  for (;;) {
+    if (size > 0 && at < size) at = std::min(next_data(from, at, size).begin, size);
+    if (size > 0 && at == size) break;
+    const ssize_t got = ::pread(from, buffer.data(), buffer.size(), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(Errc::kFailed, "read it");
+    if (got == 0) return {};
+    auto part = ByteSpan(buffer).first(static_cast<std::size_t>(got));
+    if (size > 0) part = part.first(std::min<std::uint64_t>(part.size(), size - at));
+    if (!write_with_holes(to, part, at)) return system_error(Errc::kResource, "write a copy");
+    at += part.size();
+    if (size == 0 && at > kUnsizedBytesMax) {
+      return Error{Errc::kFailed, "its size is not told, and it has over 64 MiB",
+                   "copy it there with paddlectl exec, and get the copy"};
     }
   }
-  return {};
+  if (::ftruncate(to, static_cast<off_t>(size)) == 0) return {};
+  return system_error(Errc::kResource, "write a copy");
 }
 
-Status take_in(const fs::path& outside, const fs::path& inside, wire::agent::CopyReply& reply) {
-  std::error_code error;
-  // A link stands for its target, as in scp, but keeps its own name.
-  const fs::path from = fs::canonical(outside, error);
-  if (error) return failed("read", outside, error);
-  if (std::ranges::find(from, fs::path(CopyFolders::kFolder)) != from.end()) {
-    return Error{Errc::kUsage, outside.string() + " is where paddlectl keeps copies meanwhile", ""};
+class CopyIn {
+ public:
+  CopyIn(int inside, const std::function<Status(const CopyEntry&)>& give)
+      : inside_(inside), give_(give) {}
+
+  Status add(const TreeEntry& entry, int folder, const std::string& name) {
+    if (entry.kind == Kind::kOther) {
+      reply_.set_left_out(reply_.left_out() + 1);
+      if (reply_.left_out() <= kLeftOutNamed) reply_.add_left_out_names(entry.path);
+      return {};
+    }
+    CopyEntry told;
+    told.set_path(entry.path);
+    told.set_kind(static_cast<std::uint32_t>(entry.kind));
+    told.set_mode(entry.mode);
+    told.set_mtime_ns(entry.mtime_ns);
+    told.set_link(entry.link);
+    if (entry.kind == Kind::kFile) {
+      PADDLE_TRY(const bool is_there, take(folder, name, told));
+      if (!is_there) return count_gone(1);
+    }
+    if (!entry.is_folder()) reply_.set_files(reply_.files() + 1);
+    return give_(told);
   }
-  fs::path name = outside.lexically_normal();
-  if (!name.has_filename()) name = name.parent_path();
-  if (name.filename() == ".." || !name.has_filename()) name = from;
-  const fs::path to = inside / name.filename();
-  PADDLE_TRY_STATUS(make_folder(inside));
-  if (fs::is_regular_file(from, error)) {
-    PADDLE_TRY_STATUS(take_file(from, to, reply));
-  } else if (fs::is_directory(from, error)) {
-    PADDLE_TRY_STATUS(take_folder(from, to, reply));
-  } else {
-    return Error{Errc::kUsage, outside.string() + " is neither a file nor a folder", ""};
+  Status count_gone(std::uint64_t gone) {
+    reply_.set_gone(reply_.gone() + gone);
+    return {};
   }
-  // Files below it may vanish during the copy, but not the source itself.
-  if (fs::exists(from, error)) return {};
-  return failed("read", outside, std::make_error_code(std::errc::no_such_file_or_directory));
-}
+  const wire::agent::CopyReply& reply() const { return reply_; }
+
+ private:
+  // False for a file that is gone, or became another kind of thing.
+  Result<bool> take(int folder, const std::string& name, CopyEntry& told) {
+    const std::string number = std::to_string(++number_);
+    const bool is_linked = ::linkat(folder, name.c_str(), inside_, number.c_str(), 0) == 0;
+    if (!is_linked && is_removed(errno)) return false;
+    UniqueFd content(::openat(is_linked ? inside_ : folder, (is_linked ? number : name).c_str(),
+                              O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!content && (is_removed(errno) || errno == ELOOP || errno == ENXIO)) return false;
+    struct stat info {};
+    if (!content || ::fstat(content.get(), &info) != 0) return failed("read", told.path());
+    if (!S_ISREG(info.st_mode)) return false;
+    // A hard link would follow what happens to a file of which nobody knows the end.
+    if (!is_linked || info.st_size == 0) {
+      ::unlinkat(inside_, number.c_str(), 0);
+      UniqueFd copy(::openat(inside_, number.c_str(),
+                             O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+      if (!copy) return failed("copy", told.path());
+      PADDLE_TRY_STATUS(
+          copy_to_end(content.get(), copy.get(), static_cast<std::uint64_t>(info.st_size))
+              .with(escape_control(told.path())));
+      if (::fstat(copy.get(), &info) != 0) return failed("copy", told.path());
+      content = std::move(copy);
+    }
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    if (::lseek(content.get(), 0, SEEK_SET) != 0) return failed("read", told.path());
+    PADDLE_TRY(const Sha256Digest digest,
+               sha256_of_fd(content.get(), size).with(escape_control(told.path())));
+    told.set_number(number_);
+    told.set_size(size);
+    told.set_sha256(std::string(as_text(digest)));
+    reply_.set_bytes(reply_.bytes() + size);
+    return true;
+  }
+
+  int inside_;
+  const std::function<Status(const CopyEntry&)>& give_;
+  std::uint32_t number_ = 0;
+  wire::agent::CopyReply reply_;
+};
 
 }  // namespace
 
@@ -195,15 +250,70 @@ Status CopyFolders::use() {
   return {};
 }
 
-Result<wire::agent::CopyReply> copy_files(const Root& root,
-                                          const wire::agent::CopyRequest& request) {
+Result<wire::agent::CopyReply> copy_out(const Root& root, const wire::agent::CopyRequest& request,
+                                        const wire::agent::CopyTree& tree) {
   PADDLE_TRY(const SafePath checked, SafePath::parse(request.inside()));
   PADDLE_TRY(const fs::path outside, outside_path(request.outside()));
-  const fs::path inside = fs::path(root.path) / request.inside();
-  wire::agent::CopyReply reply;
-  PADDLE_TRY_STATUS(request.bring_in() ? take_in(outside, inside, reply)
-                                       : take_out(inside, outside, reply));
-  return reply;
+  PADDLE_TRY_STATUS(checked.make_directories(root.fd.get()));
+  PADDLE_TRY(const UniqueFd inside, checked.open_directory(root.fd.get()));
+  const bool one_file =
+      tree.entries_size() == 1 && tree.entries(0).kind() != static_cast<int>(Kind::kFolder);
+  const bool is_its_name = one_file && outside.has_filename() && !is_folder(outside.string());
+  const fs::path folder = is_its_name ? outside.parent_path() : outside;
+  PADDLE_TRY(const UniqueFd destination, open_destination(folder.string()));
+  CopyOut copy(inside.get(), destination.get());
+  for (const CopyEntry& entry : tree.entries()) {
+    Status added = copy.add(entry, is_its_name ? outside.filename().string() : entry.path());
+    if (!added) return std::move(added).error().with(folder.string());
+  }
+  return copy.finish();
+}
+
+Result<wire::agent::CopyReply> copy_in(const Root& root, const wire::agent::CopyRequest& request,
+                                       const std::function<Status(const CopyEntry&)>& give) {
+  PADDLE_TRY(const SafePath checked, SafePath::parse(request.inside()));
+  PADDLE_TRY(const fs::path outside, outside_path(request.outside()));
+  std::error_code error;
+  const fs::path from = fs::canonical(outside, error);
+  errno = error.value();
+  if (error) return failed("read", outside.string());
+  for (const fs::path& part : from) {
+    if (part != fs::path(CopyFolders::kFolder)) continue;
+    return Error{Errc::kUsage, outside.string() + " is where paddlectl keeps copies meanwhile", ""};
+  }
+  if (!from.has_filename())
+    return Error{Errc::kUsage, "/ as a whole is not copied",
+                 "name the folders in it that you want"};
+  fs::path named = outside.lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();
+  if (named.filename() == ".." || !named.has_filename()) named = from;
+  const std::string name = named.filename().string();
+  const UniqueFd above(::open(from.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!above) return failed("read", from.parent_path().string());
+  PADDLE_TRY(const TreeEntry top, entry_at(above.get(), from.filename().string(), name));
+  if (top.kind != Kind::kFile && !top.is_folder())
+    return Error{Errc::kUsage, outside.string() + " is neither a file nor a folder", ""};
+  PADDLE_TRY_STATUS(checked.make_directories(root.fd.get()));
+  PADDLE_TRY(const UniqueFd inside, checked.open_directory(root.fd.get()));
+  CopyIn copy(inside.get(), give);
+  PADDLE_TRY_STATUS(copy.add(top, above.get(), from.filename().string()));
+  if (top.is_folder()) {
+    const UniqueFd folder(::openat(above.get(), from.filename().c_str(),
+                                   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder) return failed("read", outside.string());
+    // The source, $HOME for one, may contain agents' own copy folders.
+    TreeWalk walk([&](const TreeEntry& entry, int in, const std::string& its) -> Result<bool> {
+      if (its == CopyFolders::kFolder && entry.is_folder()) return false;
+      PADDLE_TRY_STATUS(copy.add(entry, in, its));
+      return true;
+    });
+    PADDLE_TRY_STATUS(walk.run(folder.get(), name));
+    PADDLE_TRY_STATUS(copy.count_gone(walk.gone()));
+  }
+  // Files below it may vanish during the copy, but not the source itself.
+  if (fs::exists(from, error)) return copy.reply();
+  errno = ENOENT;
+  return failed("read", outside.string());
 }
 
 }  // namespace paddle::agent

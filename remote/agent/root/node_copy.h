@@ -1,6 +1,8 @@
-// Copies between our folder and the rest of the node, with the user's own rights, as scp has them.
+// Copies between our folder and the rest of the node, with the user's own rights, as rsync -a has
+// them.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "base/result.h"
@@ -33,10 +35,18 @@ class CopyFolders {
   bool in_use_ = false;
 };
 
-// CopyRequest of agent.proto. Files copied out appear whole or not at all and replace existing
-// ones. Only regular files are copied in, none of CopyFolders, and by hard links where possible.
-// Files removed below `outside` during the copy are left out and counted.
-Result<wire::agent::CopyReply> copy_files(const Root& root,
-                                          const wire::agent::CopyRequest& request);
+// CopyRequest of agent.proto, out of our folder. Files appear whole or not at all and replace
+// existing ones; folders and links with the modes and times of the tree. Below `outside` no link is
+// followed, not even one that comes there during the copy.
+Result<wire::agent::CopyReply> copy_out(const Root& root, const wire::agent::CopyRequest& request,
+                                        const wire::agent::CopyTree& tree);
+
+// CopyRequest into our folder, by hard links where possible. Gives each entry once its content is
+// here, a folder before what is in it, and none of CopyFolders. A link that is named itself stands
+// for its target; those below are given as links. What is removed below `outside` during the copy
+// is left out and counted.
+Result<wire::agent::CopyReply> copy_in(
+    const Root& root, const wire::agent::CopyRequest& request,
+    const std::function<Status(const wire::agent::CopyEntry&)>& give);
 
 }  // namespace paddle::agent

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/holes.h"
 #include "remote/agent/root/files.h"
 
 namespace paddle::agent {
@@ -60,6 +61,7 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const Ob
       file->known_.push_back({i, *location, map.name(location->object)});
   }
   file->keep_what_stayed();
+  file->take_zeros();
   return file;
 }
 
@@ -76,6 +78,18 @@ void IncomingFile::take_partial() {
     const auto part = std::span(buffer).first(chunks_[i].size);
     if (!read_at(fd_.get(), part, offsets_[i]) || sha256_of(part) != chunks_[i].hash) continue;
     here_[i] = true;
+    --left_;
+  }
+}
+
+// A chunk of zeros, of the size that such chunks have in the middle of a hole, needs no data.
+void IncomingFile::take_zeros() {
+  static const Sha256Digest kZeros = sha256_of(Bytes(kChunkBytesMax, std::byte{0}));
+  for (std::uint32_t i = 0; i < chunks_.size(); ++i) {
+    if (!wanted_[i] || chunks_[i].size != kChunkBytesMax || chunks_[i].hash != kZeros) continue;
+    if (!make_hole(fd_.get(), offsets_[i], chunks_[i].size)) continue;
+    here_[i] = true;
+    wanted_[i] = false;
     --left_;
   }
 }
@@ -203,7 +217,7 @@ Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
     return Error{Errc::kData, "what arrived is not what was announced", "push again"};
   }
   if (here_[chunk]) return {};
-  if (!write_at(fd_.get(), bytes, offsets_[chunk]))
+  if (!write_with_holes(fd_.get(), bytes, offsets_[chunk]))
     return system_error(Errc::kResource, "write a file in the store");
   here_[chunk] = true;
   return --left_ == 0 && replaced_.empty() ? finish() : Status{};

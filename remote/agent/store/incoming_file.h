@@ -69,6 +69,7 @@ class IncomingFile {
   IncomingFile(Store& store, SafePath path) : store_(store), path_(std::move(path)) {}
   std::uint64_t size() const;
   void take_partial();
+  void take_zeros();
   void keep_what_stayed();
   bool share(const std::string& object) const;
   Status copy_from_objects();

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <csignal>
+#include <fstream>
 #include <random>
 
 #include "tests/unit/remote/push/push_fixture.h"
@@ -81,9 +82,65 @@ TEST_F(PushTest, CopiesLeftBehindGoWithTheNextPushButNotThoseInUse) {
   }
   EXPECT_TRUE(only_lock());
   fs::create_directories(at(".paddlectl-copies/3-3"));
-  ASSERT_TRUE(connect_agent()->import_from(local, ".paddlectl-copies/4-4"));
+  CopyTree tree;
+  ASSERT_TRUE(connect_agent()->import_from(local, ".paddlectl-copies/4-4", tree));
   EXPECT_FALSE(fs::exists(at(".paddlectl-copies/3-3"))) << "get clears too";
-  EXPECT_TRUE(fs::exists(at(".paddlectl-copies/4-4/f")));
+  EXPECT_TRUE(fs::exists(at(".paddlectl-copies/4-4/1")));
+}
+
+TEST_F(PushTest, AFileWhoseSizeSaysNothingIsReadToItsEnd) {
+  // Those of /proc say 0, those of /sys a page, whatever is in them.
+  std::vector<std::string> sources = {"/proc/version", "/proc/self/maps", "/proc/filesystems"};
+  if (fs::exists("/sys/kernel/mm/transparent_hugepage/enabled"))
+    sources.push_back("/sys/kernel/mm/transparent_hugepage/enabled");
+  auto agent = connect_agent();
+  for (const std::string& local : sources) {
+    const auto pushed = push(*agent, {{local, "jobs/a/x"}});
+    ASSERT_TRUE(pushed) << local << ": " << pushed.error().message;
+    const std::string there = file_content(at("jobs/a/x"));
+    EXPECT_FALSE(there.empty()) << local;
+    if (local != "/proc/self/maps") EXPECT_EQ(there, file_content(local));
+    fs::remove_all(at("jobs/a"));
+  }
+  const std::string empty = write_file(folder_ + "/empty", "");
+  ASSERT_TRUE(push(*agent, {{empty, "jobs/a/empty"}}));
+  EXPECT_TRUE(fs::is_empty(at("jobs/a/empty")));
+}
+
+TEST_F(PushTest, AFileIsNotReadThroughALinkWhereNoneWas) {
+  write_file(folder_ + "/secret", "content");
+  fs::create_directories(folder_ + "/site");
+  fs::create_symlink(folder_ + "/secret", folder_ + "/site/a");
+  fs::create_symlink(folder_, folder_ + "/site/b");
+  auto agent = connect_agent();
+  for (const std::string& local : {folder_ + "/site/a", folder_ + "/site/b/secret"}) {
+    const auto refused = push(*agent, {{local, "jobs/a/x", false, "", true}});
+    ASSERT_FALSE(refused) << local;
+    EXPECT_NE(refused.error().message.find("became a link"), std::string::npos)
+        << refused.error().message;
+    EXPECT_TRUE(push(*agent, {{local, "jobs/a/x"}})) << "where links may lead to it";
+  }
+}
+
+TEST_F(PushTest, HolesTakeNoRoomOnTheNode) {
+  // Data at the beginning and in the middle of holes of many chunks.
+  const std::string local = write_file(folder_ + "/image", test::noise(5000, 7));
+  std::filesystem::resize_file(local, 40U << 20U);
+  {
+    std::fstream file(local, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((20U << 20U) + 100);
+    file << "in the middle";
+  }
+  std::filesystem::resize_file(local, (60U << 20U) + 77);
+  auto agent = connect_agent();
+  const auto pushed = push(*agent, {{local, "jobs/a/image"}});
+  ASSERT_TRUE(pushed) << pushed.error().message;
+  struct stat there {};
+  ASSERT_EQ(::stat(at("jobs/a/image").c_str(), &there), 0);
+  EXPECT_EQ(there.st_size, (60 << 20) + 77);
+  EXPECT_LT(there.st_blocks * 512, 2 << 20);
+  EXPECT_EQ(sha256_of_file(at("jobs/a/image")).value(), sha256_of_file(local).value());
+  EXPECT_LT(pushed->bytes_sent, 4U << 20U) << "nor are they sent";
 }
 
 TEST_F(PushTest, AFileThatSomebodyWroteToIsPushedAgain) {
@@ -344,7 +401,7 @@ TEST_F(PushTest, TheHashCacheSparesTheReadingAndNoticesAChange) {
   ++later.changed_ns;
   EXPECT_FALSE(again.find(local, later));
   PushSource source(file);
-  const auto described = source.describe({local});
+  const auto described = source.describe({{local, "f"}});
   ASSERT_TRUE(described);
   EXPECT_EQ((*described)[0]->content.id, content.id) << "it was read again";
   std::string text = file_content(file);
