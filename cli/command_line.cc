@@ -307,10 +307,30 @@ class Parser {
     return known ? fmt::format("see paddlectl {} --help", word) : "see paddlectl --help";
   }
 
+  // The command line with "--" before the first word that is neither an option of ours nor the
+  // value of one. "" when there is none.
+  std::string with_dashes(std::vector<std::string> arguments, const CLI::App& sub) const {
+    for (std::size_t i = line_.command_at + 1; i < arguments.size(); ++i) {
+      const std::size_t equals = arguments[i].find('=');
+      const std::string name = arguments[i].substr(0, equals);
+      if (!name.starts_with('-')) {
+        arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i), "--");
+        return fmt::format("paddlectl {}", fmt::join(arguments, " "));
+      }
+      const CLI::Option* option = sub.get_option_no_throw(name);
+      if (option == nullptr) option = app_.get_option_no_throw(name);
+      if (option != nullptr && equals == std::string::npos && option->get_items_expected_max() > 0)
+        ++i;
+    }
+    return "";
+  }
+
   Error unknown_option(const std::vector<std::string>& arguments,
                        const std::string& message) const {
     const CLI::App* const sub = chosen();
     if (sub == nullptr) return {Errc::kUsage, message, "see paddlectl --help"};
+    const std::string line = sub->get_name() == "exec" ? with_dashes(arguments, *sub) : "";
+    if (!line.empty()) return {Errc::kUsage, message, "put -- before the command: " + line};
     Error error{Errc::kUsage, message, fmt::format("see paddlectl {} --help", sub->get_name())};
     std::vector<std::string> known = flags_of(*sub);
     for (std::string& flag : flags_of(app_)) known.push_back(std::move(flag));

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/console/result_groups.h"
+#include "cli/console/wrap.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
@@ -12,7 +14,8 @@ namespace {
 
 // Output kept per node until all nodes are done; --stream keeps none.
 constexpr std::size_t kOutputBytesMax = 16U << 20U;
-constexpr std::size_t kLineBytesMax = 64U << 10U;  // longer lines are shown in pieces
+constexpr std::size_t kLineBytesMax = 64U << 10U;      // longer lines are shown in pieces
+constexpr auto kStateEvery = std::chrono::seconds(5);  // of a progress bar, with --stream
 constexpr int kNotExecutable = 126, kNotFound = 127;
 constexpr int kSignalBase = 128;  // a shell's exit code after a signal
 
@@ -37,14 +40,18 @@ OptionList list_options(ExecOptions& options) {
 struct NodeRun {
   std::string out, error;  // all output; with --stream only an unfinished line
   std::uint64_t dropped = 0;
-  bool ran = false;
+  std::string shown_state;  // of a progress bar
+  std::optional<TimePoint> state_shown_at;
+  bool began = false;  // the node was reached: the command may have run
+  bool ran = false;    // to its end, which is known
+  bool printed = false;
   remote::CommandEnd end;
 
   int code() const { return end.signal != 0 ? kSignalBase + end.signal : end.exit_code; }
 };
 
-std::string outcome_of(const Member& member, const NodeRun& run) {
-  if (!run.ran) return member.error ? "not run" : "no answer";
+std::string outcome_of(const NodeRun& run) {
+  if (!run.ran) return run.began ? "its end is not known" : "not run";
   if (run.end.timed_out) return "timed out";
   return run.end.signal != 0 ? fmt::format("signal {}", run.end.signal)
                              : fmt::format("exit {}", run.end.exit_code);
@@ -56,16 +63,30 @@ int code_of(const Member& member, const NodeRun& run) {
   return run.end.timed_out ? static_cast<int>(Errc::kUnreachable) : run.code();
 }
 
-// Prints whole lines with the node's name; an unfinished line stays in `kept`.
+// Prints whole lines with the node's name; an unfinished line stays in `kept`. Of a progress bar,
+// which is a line without an end, now and then the newest state, and none twice.
 void stream_lines(Context& context, std::size_t index, const std::string& node,
-                  std::string_view text, std::string& kept) {
+                  std::string_view text, std::string& kept, NodeRun& run) {
   kept += text;
   std::size_t begin = 0;
   for (std::size_t end = kept.find('\n'); end != kept.npos; end = kept.find('\n', begin)) {
-    context.console.labelled(index, node, std::string_view(kept).substr(begin, end - begin));
+    const std::string line = overwritten(std::string_view(kept).substr(begin, end - begin));
+    if (line.empty() || line != std::exchange(run.shown_state, ""))
+      context.console.labelled(index, node, line);
     begin = end + 1;
   }
   kept.erase(0, begin);
+  if (kept.find('\r') != kept.npos) {
+    const std::string state = overwritten(kept);
+    kept = state + '\r';
+    const TimePoint now = context.clock.now();
+    const bool is_time = !run.state_shown_at || now >= *run.state_shown_at + kStateEvery;
+    if (!state.empty() && state != run.shown_state && is_time) {
+      run.state_shown_at = now;
+      run.shown_state = state;
+      context.console.labelled(index, node, state);
+    }
+  }
   if (kept.size() < kLineBytesMax) return;
   context.console.labelled(index, node, kept);
   kept.clear();
@@ -85,7 +106,7 @@ void show_groups(Context& context, std::vector<Member>& members, const std::vect
     if (!run.ran) continue;
     std::string text = run.out;
     if (!text.empty() && !run.error.empty() && text.back() != '\n') text += '\n';
-    text += run.error;
+    text = overwritten(text + run.error);
     if (run.dropped > 0) text += fmt::format("\n({} bytes more; --stream shows all)", run.dropped);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     if (!text.empty()) results.push_back({members[i].spec.name, std::move(text)});
@@ -105,7 +126,7 @@ void show_groups(Context& context, std::vector<Member>& members, const std::vect
 void show_ends(Context& context, std::vector<Member>& members, const std::vector<NodeRun>& runs) {
   std::vector<NodeResult> ends;
   for (std::size_t i = 0; i < members.size(); ++i)
-    ends.push_back({members[i].spec.name, outcome_of(members[i], runs[i])});
+    ends.push_back({members[i].spec.name, outcome_of(runs[i])});
   Table table{{{"nodes", "nodes"}, {"count", "count", 0, true}, {"result", "result"}}, {}};
   for (const ResultGroup& group : group_results(ends)) {
     table.rows.push_back({text_cell(fold_names(group.nodes)), number_cell(group.nodes.size()),
@@ -145,8 +166,9 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
   const bool stream = options.stream && !context.console.json();
   const auto output = [&](std::string_view text, bool is_stderr) {
     std::string& into = is_stderr ? run.error : run.out;
+    run.printed = run.printed || !text.empty();
     if (stream) {
-      stream_lines(context, index, member.spec.name, text, into);
+      stream_lines(context, index, member.spec.name, text, into, run);
     } else {
       keep(run, into, text);
     }
@@ -154,45 +176,73 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
   const auto is_over = [&] {
     return context.interrupted() || (stream && context.console.closed());
   };
+  run.began = true;
   PADDLE_TRY(run.end, member.client->run(command, output, is_over));
   run.ran = true;
   for (std::string* rest : {&run.out, &run.error}) {
-    if (stream && !rest->empty()) context.console.labelled(index, member.spec.name, *rest);
+    const std::string left = overwritten(*rest);
+    if (stream && !left.empty() && left != run.shown_state)
+      context.console.labelled(index, member.spec.name, left);
     if (stream) rest->clear();
   }
   return {};
 }
 
 // By the exit codes that a shell gives too.
-std::string next_step(int code, const std::string& program) {
-  if (code == kNotFound) {
+std::string next_step(const NodeRun& run, const std::string& program) {
+  if (run.end.timed_out) return "it takes longer than --timeout: give it more, or none";
+  if (run.end.signal != 0)
+    return fmt::format("signal {} ended it there, and not paddlectl", run.end.signal);
+  if (run.end.exit_code == kNotFound) {
     return fmt::format("install {} there, or name its path; --shell runs a shell's own commands",
                        program);
   }
-  if (code == kNotExecutable) return "make it executable there: chmod +x " + program;
-  return "the command's own output, above, tells why";
+  if (run.end.exit_code == kNotExecutable) return "make it executable there: chmod +x " + program;
+  return run.printed ? "the command's own output, above, tells why"
+                     : fmt::format("the command printed nothing; exit code {} is its own",
+                                   run.end.exit_code);
 }
 
-// The exit code is the highest of all nodes'.
+// The exit code is the highest of all nodes', and the hint is of a node that has it.
 Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& runs,
                const std::string& program) {
-  std::size_t failed = 0;
+  std::size_t failed = 0, of_command = 0;
   int worst = 0;
-  std::string lost, hint;
+  std::string lost, hint, hint_of_lost;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const int code = code_of(members[i], runs[i]);
+    if (code > worst && runs[i].ran) hint = next_step(runs[i], program);
     worst = std::max(worst, code);
     failed += code != 0 ? 1 : 0;
+    of_command += code != 0 && runs[i].ran && !runs[i].end.timed_out ? 1 : 0;
     if (!members[i].error) continue;
     lost += "\n" + members[i].error->message;
-    if (hint.empty()) hint = members[i].error->hint;
+    if (hint_of_lost.empty()) hint_of_lost = members[i].error->hint;
   }
   if (failed == 0) return {};
-  if (hint.empty()) hint = next_step(worst, program);
+  // A command's own exit code is none of ours, whatever its number.
+  const char* const what =
+      of_command == 0 ? "the command was not run to its end" : "the command failed";
   return Error{static_cast<Errc>(worst),
-               fmt::format("the command failed on {} of {}{}", failed,
-                           counted(members.size(), "node"), lost),
-               hint};
+               fmt::format("{} on {} of {}{}", what, failed, counted(members.size(), "node"), lost),
+               !lost.empty() && (of_command == 0 || hint.empty()) ? hint_of_lost : hint};
+}
+
+// Says of which nodes it is not known that the command has ended there.
+Error interrupted(const std::vector<Member>& members, const std::vector<NodeRun>& runs) {
+  std::vector<std::string> unknown;
+  std::string reasons;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (!runs[i].began || runs[i].ran) continue;
+    unknown.push_back(members[i].spec.name);
+    if (members[i].error) reasons += "\n" + members[i].error->message;
+  }
+  if (unknown.empty())
+    return Error{Errc::kInterrupted, "interrupted; no command runs any more", ""};
+  return Error{Errc::kInterrupted,
+               fmt::format("interrupted; whether the command has ended on {} is not known{}",
+                           fold_names(unknown), reasons),
+               "an agent that lost its connection ends it within two minutes; look there"};
 }
 
 Status run(Context& context, const ExecOptions& options) {
@@ -214,8 +264,7 @@ Status run(Context& context, const ExecOptions& options) {
     if (!options.stream) show_groups(context, session.members(), runs);
     if (!result) show_ends(context, session.members(), runs);
   }
-  if (context.interrupted())
-    return Error{Errc::kInterrupted, "interrupted; the commands were ended", ""};
+  if (context.interrupted()) return interrupted(session.members(), runs);
   if (options.stream && context.console.closed()) return {};  // as after `| head`
   return result;
 }

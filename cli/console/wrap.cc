@@ -63,4 +63,17 @@ std::string wrapped(std::string_view text, std::size_t columns) {
   }
 }
 
+std::string overwritten(std::string_view text) {
+  std::string shown;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    while (line.ends_with('\r')) line.remove_suffix(1);
+    shown += line.substr(line.rfind('\r') + 1);
+    if (end < text.size()) shown += '\n';
+    begin = end + 1;
+  }
+  return shown;
+}
+
 }  // namespace paddle::cli

@@ -1,4 +1,4 @@
-// Text broken at spaces into rows of a terminal.
+// Text as the rows of a terminal: broken at spaces, and with the last of what overwrites itself.
 #pragma once
 
 #include <string>
@@ -16,5 +16,9 @@ std::string wrapped_line(std::string_view line, std::size_t columns, std::size_t
 // Every line of the text, each going on under its own beginning or, where it has columns with two
 // spaces or more between them, under the second.
 std::string wrapped(std::string_view text, std::size_t columns);
+
+// Lines as a terminal shows them in the end: a carriage return begins a line anew, so that of a
+// progress bar its newest state is left, and nothing of the one of "\r\n".
+std::string overwritten(std::string_view text);
 
 }  // namespace paddle::cli

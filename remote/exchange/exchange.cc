@@ -71,7 +71,8 @@ bool Exchange::wait(Duration patience) const {
   if (broken_) return true;
   pollfd item{channel_.fd.get(), POLLIN, 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
-  return ::poll(&item, 1, static_cast<int>(ms)) != 0;
+  // A signal ends the wait too, as Ctrl-C does: that is no reply, and the caller looks what it was.
+  return ::poll(&item, 1, static_cast<int>(ms)) > 0;
 }
 
 Result<Frame> Exchange::receive(wire::agent::AgentKind kind, Duration deadline) {

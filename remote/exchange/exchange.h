@@ -30,7 +30,7 @@ class Exchange {
 
   Status send(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head, ByteSpan tail,
               Duration deadline);
-  // True when a reply begins within `patience`, or the channel is lost.
+  // True when a reply begins within `patience`, or the channel is lost. A signal may end it early.
   bool wait(Duration patience) const;
   // A reply of this kind, or the agent's error reply.
   Result<Frame> receive(wire::agent::AgentKind kind, Duration deadline);

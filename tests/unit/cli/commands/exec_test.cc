@@ -1,4 +1,5 @@
 // exec, put and get against nodes in memory.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -86,6 +87,95 @@ TEST_F(ExecTest, GravestCodeIsOursAndTheTableTellsWhichNodesFailed) {
   EXPECT_NE(err_.str().find("node n-2: no route"), std::string::npos) << err_.str();
 }
 
+TEST_F(ExecTest, TheHintIsTrueWhateverHappened) {
+  const auto hint_of = [&](const std::string& text, CommandEnd end) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) answer(i, text, end);
+    EXPECT_NE(run({"exec", "--", "x"}), 0);
+    const std::size_t at = err_.str().find("hint: ");
+    return at == std::string::npos ? "" : err_.str().substr(at + 6);
+  };
+  EXPECT_TRUE(hint_of("", {1, 0, false}).starts_with("the command printed nothing"));
+  EXPECT_TRUE(hint_of("", {3, 0, false}).starts_with("the command printed nothing; exit code 3"));
+  EXPECT_TRUE(hint_of("said\n", {1, 0, false}).starts_with("the command's own output, above"));
+  EXPECT_TRUE(hint_of("", {0, 9, false}).starts_with("signal 9 ended it there"));
+  EXPECT_TRUE(hint_of("said\n", {0, 15, true}).starts_with("it takes longer than --timeout"));
+  for (remote::FakeNode& node : nodes_) node.unreachable = true;
+  EXPECT_EQ(hint_of("", {}).find("output"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("was not run to its end on 3 of 3 nodes"), std::string::npos);
+}
+
+TEST_F(ExecTest, AnOptionOfTheCommandIsAskedToStandBehindDashes) {
+  EXPECT_EQ(run({"exec", "uname", "-r"}), 2);
+  EXPECT_NE(err_.str().find("put -- before the command: paddlectl exec --cluster"),
+            std::string::npos)
+      << err_.str();
+  EXPECT_NE(err_.str().find("c.toml -- uname -r\n"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"exec", "--on", "n-0", "grep", "--color=never", "x"}), 2);
+  EXPECT_NE(err_.str().find("--on n-0 -- grep --color=never x\n"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"exec", "--colour"}), 2);
+  EXPECT_EQ(err_.str().find("put --"), std::string::npos) << err_.str();
+  EXPECT_TRUE(seen_.empty());
+}
+
+TEST_F(ExecTest, OfAProgressBarTheNewestStateIsShown) {
+  answer(0, "\r10%\r 50%\r100%\ndone\r\n", {});
+  EXPECT_EQ(run({"exec", "--on", "n-0", "--", "x"}), 0);
+  EXPECT_EQ(out_.str(), "n-0:\n100%\ndone\n");
+  EXPECT_EQ(run({"exec", "--on", "n-0", "--stream", "--", "x"}), 0);
+  EXPECT_EQ(out_.str(), "n-0 | 100%\nn-0 | done\n");
+  answer(0, "\r10%\r20%", {});
+  EXPECT_EQ(run({"exec", "--on", "n-0", "--stream", "--", "x"}), 0);
+  EXPECT_EQ(out_.str().find("10%"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("n-0 | 20%\n"), std::string::npos) << out_.str();
+}
+
+TEST_F(ExecTest, PutKeepsFoldersModesAndLinks) {
+  folder_.write("site/conf/a", "x");
+  std::filesystem::create_directories(folder_ / "site/cache/old");
+  std::filesystem::create_symlink("/usr/bin/python3", folder_ / "site/python3");
+  ASSERT_EQ(::mkfifo((folder_ / "site/pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::chmod((folder_ / "site/conf").c_str(), 0751), 0);
+  ASSERT_EQ(::chmod((folder_ / "site/conf/a").c_str(), 0664), 0);
+  ASSERT_EQ(run({"put", "--on", "n-0", folder_ / "site", "/srv"}), 0) << err_.str();
+  EXPECT_NE(err_.str().find("1 left out, as sockets, pipes and devices are: site/pipe"),
+            std::string::npos)
+      << err_.str();
+  std::string made;
+  for (const TreeEntry& entry : nodes_[0].exported)
+    made += entry.path + (entry.link.empty() ? "" : "->" + entry.link) + " ";
+  EXPECT_EQ(made,
+            "site site/cache site/cache/old site/conf site/conf/a "
+            "site/python3->/usr/bin/python3 ");
+  EXPECT_EQ(nodes_[0].exported[3].mode, 0751U);
+  EXPECT_EQ(nodes_[0].exported[4].mode, 0664U);
+  EXPECT_EQ(nodes_[0].files["/srv/site/conf/a"], "x");
+}
+
+TEST_F(ExecTest, GetMakesFoldersAndLinksAndWritesThroughNone) {
+  using Kind = TreeEntry::Kind;
+  nodes_[0].files["/srv/site"] = "";
+  folder_.make("outside");
+  // A node that lies about what it asked for: the file is a folder.
+  nodes_[0].more_copied = {{{"site/x", Kind::kFile, 0644, 0, 5, ""}, 2, ""}};
+  EXPECT_NE(run({"get", "--on", "n-0", "/srv/site", "back"}), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "back/n-0/site/x"));
+  nodes_[0].more_copied.clear();
+  std::filesystem::remove_all(folder_ / "back");
+  std::filesystem::create_directories(folder_ / "back");
+  std::filesystem::create_symlink(folder_ / "outside", folder_ / "back/n-0");
+  EXPECT_EQ(run({"get", "--on", "n-0", "/srv/site", "back"}), 6);
+  EXPECT_NE(err_.str().find("is a link, and nothing is written through one"), std::string::npos)
+      << err_.str();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "outside"));
+  nodes_[0].left_out = {"a/socket"};
+  std::filesystem::remove(folder_ / "back/n-0");
+  EXPECT_EQ(run({"get", "--on", "n-0", "/srv/site", "back"}), 0) << err_.str();
+  EXPECT_NE(err_.str().find("node n-0: 1 left out, as sockets, pipes and devices are: a/socket"),
+            std::string::npos)
+      << err_.str();
+  EXPECT_NE(out_.str().find("done but for 1 that are no files"), std::string::npos) << out_.str();
+}
+
 TEST_F(ExecTest, TheHintOfAFailedCommandIsThatOfItsExitCode) {
   for (const auto& [code, hint] : {std::pair(127, "hint: install nosuch there, or name its path"),
                                    {126, "hint: make it executable there: chmod +x nosuch"},
@@ -146,21 +236,19 @@ TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
 
 TEST_F(ExecTest, GetTakesNothingBesideWhatWasAskedFor) {
   nodes_[0].files["/srv/f.txt"] = "content";
-  const std::string staging = ".paddlectl-copies/1-" + std::to_string(::getpid());
   for (const char* const name : {".git/config", "evil", "f.txt2"}) {
-    nodes_[0].files[staging + "/" + name] = "a lie";
+    nodes_[0].more_copied = {{{name, TreeEntry::Kind::kFile, 0644, 0, 5, ""}, 2, ""}};
     EXPECT_EQ(run({"get", "--on", "n-0", "/srv/f.txt", "back"}), 6) << name;
     EXPECT_NE(err_.str().find("in place of f.txt"), std::string::npos) << err_.str();
     EXPECT_FALSE(std::filesystem::exists(folder_ / ("back/n-0/" + std::string(name)))) << name;
-    nodes_[0].files.erase(staging + "/" + name);
   }
+  nodes_[0].more_copied.clear();
   EXPECT_EQ(run({"get", "--on", "n-0", "/srv/f.txt", "back"}), 0) << err_.str();
 }
 
 TEST_F(ExecTest, GetLooksForRoomBeforeTheFirstByte) {
   for (remote::FakeNode& node : nodes_) node.files["/srv/f.txt"] = "content";
-  const std::string staging = ".paddlectl-copies/1-" + std::to_string(::getpid());
-  nodes_[1].told_sizes[staging + "/f.txt"] = 1ULL << 60U;
+  nodes_[1].told_size = 1ULL << 60U;
   EXPECT_EQ(run({"get", "/srv/f.txt", "back"}), 7) << err_.str();
   EXPECT_NE(err_.str().find("node n-1: no room for its 1153 PB: back has "), std::string::npos)
       << err_.str();

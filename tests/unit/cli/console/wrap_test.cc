@@ -30,5 +30,12 @@ TEST(Wrapped, KeepsACommandWholeWhereItFits) {
   EXPECT_EQ(wrapped("look: paddlectl status --watch", 20), "look: paddlectl\nstatus --watch");
 }
 
+TEST(Overwritten, LeavesTheNewestState) {
+  EXPECT_EQ(overwritten("\r10%\r 50%\r100%\nplain\r\n\r\n"), "100%\nplain\n\n");
+  EXPECT_EQ(overwritten("10%\r20%\r"), "20%");
+  EXPECT_EQ(overwritten("as it is\n"), "as it is\n");
+  EXPECT_EQ(overwritten(""), "");
+}
+
 }  // namespace
 }  // namespace paddle::cli

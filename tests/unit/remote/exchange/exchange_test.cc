@@ -1,9 +1,12 @@
 #include "remote/exchange/exchange.h"
 
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -35,6 +38,28 @@ class ExchangeTest : public testing::Test {
   Channel channel_;
   UniqueFd agent_;
 };
+
+TEST_F(ExchangeTest, ASignalIsNoReply) {
+  const Exchange exchange("n", std::move(channel_));
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
+  const pthread_t caller = ::pthread_self();
+  std::atomic<bool> done = false;
+  std::jthread signals([&] {
+    while (!done) {
+      ::pthread_kill(caller, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(exchange.wait(std::chrono::seconds(30)));
+  done = true;
+  signals.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+  agent_.reset();
+  EXPECT_TRUE(exchange.wait(kArrivesWithin)) << "but the end is one";
+}
 
 TEST_F(ExchangeTest, AnIdleOneTellsTheAgentAgainAndAgainThatItIsThere) {
   const Exchange exchange("n", std::move(channel_), std::chrono::milliseconds(10));

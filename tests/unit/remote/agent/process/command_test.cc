@@ -1,7 +1,9 @@
 // Commands of `paddlectl exec` and the copies of `put` and `get`, on a real agent.
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -108,57 +110,28 @@ TEST_F(AgentTest, CommandEndsWithItsChannel) {
   EXPECT_EQ(processes_using(mark), std::vector<int>{});
 }
 
-TEST_F(AgentTest, PutReplacesFilesOutsideWholeAndWritable) {
-  auto agent = connect_agent();
-  const std::string outside = folder_ + "/outside";
-  const std::string local = write_file(folder_ + "/local", "new");
-  ASSERT_TRUE(
-      push(*agent, {{local, ".paddlectl-copies/1/a"}, {local, ".paddlectl-copies/1/d/b", true}}));
-  fs::create_directory(outside);
-  write_file(outside + "/a", "old");
-  const auto copied = agent->export_to(".paddlectl-copies/1", outside);
-  ASSERT_TRUE(copied) << copied.error().message;
-  EXPECT_EQ(copied->files, 2U);
-  EXPECT_EQ(copied->bytes, 6U);
-  EXPECT_EQ(file_content(outside + "/a"), "new");
-  EXPECT_EQ(file_content(outside + "/d/b"), "new");
-  EXPECT_NE(fs::status(outside + "/a").permissions() & fs::perms::owner_write, fs::perms::none);
-  EXPECT_NE(fs::status(outside + "/d/b").permissions() & fs::perms::owner_exec, fs::perms::none);
-  const auto entries = fs::directory_iterator(outside);
-  EXPECT_EQ(std::distance(fs::begin(entries), fs::end(entries)), 2);  // no draft is left
-}
+void note_signal(int) {}
 
-TEST_F(AgentTest, PutOfOneFileTakesTheNameGiven) {
+TEST_F(AgentTest, CtrlCEndsACommandThatPrintsNothing) {
   auto agent = connect_agent();
-  const std::string local = write_file(folder_ + "/local", "x");
-  ASSERT_TRUE(push(*agent, {{local, ".paddlectl-copies/1/a"}}));
-  ASSERT_TRUE(agent->export_to(".paddlectl-copies/1", folder_ + "/named"));
-  EXPECT_EQ(file_content(folder_ + "/named"), "x");
-  ASSERT_TRUE(agent->export_to(".paddlectl-copies/1", folder_ + "/made/"));
-  EXPECT_EQ(file_content(folder_ + "/made/a"), "x");
-  EXPECT_FALSE(agent->export_to(".paddlectl-copies/../../x", folder_ + "/made/"));
-  EXPECT_FALSE(agent->export_to(".paddlectl-copies/1", folder_ + "/named/below"));
-}
-
-TEST_F(AgentTest, GetTakesFilesAndFoldersButNoLinkBelow) {
-  auto agent = connect_agent();
-  const std::string outside = folder_ + "/outside";
-  fs::create_directories(outside + "/deep");
-  write_file(outside + "/deep/one", "1");
-  write_file(outside + "/two", "22");
-  fs::create_symlink("/etc/passwd", outside + "/link");
-  const auto taken = agent->import_from(outside + "/", ".paddlectl-copies/2");
-  ASSERT_TRUE(taken) << taken.error().message;
-  EXPECT_EQ(taken->files, 2U);
-  const auto listed = agent->list(".paddlectl-copies/2");
-  ASSERT_TRUE(listed);
-  ASSERT_EQ(listed->size(), 2U);
-  EXPECT_EQ((*listed)[0].path, "outside/deep/one");
-  EXPECT_EQ((*listed)[1].size, 2U);
-  EXPECT_FALSE(agent->import_from(folder_ + "/absent", ".paddlectl-copies/3"));
-  EXPECT_FALSE(agent->import_from("", ".paddlectl-copies/3"));
-  ASSERT_TRUE(agent->remove(".paddlectl-copies/2"));
-  EXPECT_EQ(file_content(outside + "/two"), "22");
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = note_signal;  // and no SA_RESTART, as of Ctrl-C
+  ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
+  std::atomic<bool> interrupted = false;
+  const pthread_t caller = ::pthread_self();
+  std::jthread user([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    interrupted = true;
+    ::pthread_kill(caller, SIGUSR1);
+  });
+  const auto end = agent->run(
+      {{"/bin/sleep", "1000"}, {}}, [](std::string_view, bool) {},
+      [&] { return interrupted.load(); });
+  ::sigaction(SIGUSR1, &before, nullptr);
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->signal, SIGTERM);
+  EXPECT_TRUE(agent->facts()) << "and the agent is there for the next";
 }
 
 }  // namespace
