@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/console/json.h"
 #include "cli/console/time_text.h"
 #include "cli/logs/follow.h"
 #include "cli/logs/line_pattern.h"
@@ -87,20 +88,18 @@ struct LogsOptions {
 
 OptionList logs_options(LogsOptions& options) {
   OptionList list = log_choice_options(options.chosen);
-  list.insert(list.end(),
-              {{"-n,--tail", "only the last N lines, of all logs together; default with -f: 20",
-                &options.tail, "N", 0, kTailLinesMax},
-               {.name = "--since",
-                .help = "only lines written since: 90s, 10m, 2h, 1d ago, or 2026-01-31T12:00:00Z",
-                .target = &options.since,
-                .value_name = "TIME",
-                .excludes = {"--tail"}},
-               {.name = "-p,--previous",
-                .help = "only the life of each process before its last start",
-                .target = &options.chosen.previous,
-                .excludes = {"--tail", "--since", "--follow"}},
-               {"--grep", "only lines that match this extended regular expression", &options.grep,
-                "PATTERN"}});
+  list.insert(
+      list.end(),
+      {{"-n,--tail", "only the last N lines, of all logs together; default with -f: 20",
+        &options.tail, "N", 0, kTailLinesMax},
+       {"--since", "only lines written since: 90s, 10m, 2h, 1d ago, or 2026-01-31T12:00:00Z",
+        &options.since, "TIME"},
+       {.name = "-p,--previous",
+        .help = "only the life of each process before its last start",
+        .target = &options.chosen.previous,
+        .excludes = {"--follow"}},
+       {"--grep", "only lines that match this extended regular expression", &options.grep,
+        "PATTERN"}});
   return list;
 }
 
@@ -165,9 +164,10 @@ OptionList metrics_options(MetricsOptions& options) {
 }
 
 // Prints the line as it is, with its node and role before its own fields. Damaged lines, and those
-// that would paint a terminal, are left out: a program reads this output.
+// that would paint a terminal, are left out: a program reads this output. A number that JSON does
+// not have becomes null.
 void print_metrics(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
-  const std::string& text = line.line.text;
+  const std::string text = strict_json(line.line.text);
   if (!parse_metrics(text) || escape_control(text) != text) return;
   const LogSource& from = logs.source(line.source);
   const auto brace = text.find('{');

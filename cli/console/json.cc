@@ -1,7 +1,10 @@
 #include "cli/console/json.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include <fmt/format.h>
@@ -18,7 +21,7 @@ class FlatObjectReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   std::vector<JsonField> take_fields() { return std::move(fields_); }
 
-  bool null() override { return constant(); }
+  bool null() override { return in_list_ ? number(std::nan("")) : constant(); }
   bool boolean(bool) override { return constant(); }
   bool number_integer(number_integer_t value) override {
     return number(static_cast<double>(value));
@@ -69,6 +72,26 @@ class FlatObjectReader final : public nlohmann::json_sax<nlohmann::json> {
   bool in_object_ = false, in_list_ = false;
 };
 
+bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
+         c == '-' || c == '.';
+}
+
+// False for the names that programs give to what is not finite, and for digits that are beyond a
+// double.
+bool is_finite_word(std::string_view word) {
+  std::string name(word.substr(word.starts_with('-') || word.starts_with('+') ? 1 : 0));
+  if (!name.empty() && name[0] >= '0' && name[0] <= '9') {
+    double value = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
+    return error != std::errc::result_out_of_range ||
+           std::isfinite(std::strtod(name.c_str(), nullptr));
+  }
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name != "nan" && name != "inf" && name != "infinity";
+}
+
 std::string joined(char open, const std::vector<std::string>& parts, char close) {
   return fmt::format("{}{}{}", open, fmt::join(parts, ", "), close);
 }
@@ -115,10 +138,33 @@ Json Json::object(const Fields& fields) {
   return all;
 }
 
+std::string strict_json(std::string_view text) {
+  std::string strict;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (in_string || !is_word(c)) {
+      in_string = in_string != (c == '"');
+      const std::size_t size = in_string && c == '\\' && at + 1 < text.size() ? 2 : 1;
+      strict += text.substr(at, size);
+      at += size;
+      continue;
+    }
+    const std::size_t begin = at;
+    while (at < text.size() && is_word(text[at])) ++at;
+    const std::string_view word = text.substr(begin, at - begin);
+    strict += is_finite_word(word) ? word : "null";
+  }
+  return strict;
+}
+
 std::optional<std::vector<JsonField>> read_flat_object(std::string_view text) {
   FlatObjectReader reader;
-  if (!nlohmann::json::sax_parse(text, &reader)) return std::nullopt;
-  return reader.take_fields();
+  const bool is_strict = nlohmann::json::sax_parse(text, &reader);
+  if (is_strict) return reader.take_fields();
+  FlatObjectReader again;
+  if (!nlohmann::json::sax_parse(strict_json(text), &again)) return std::nullopt;
+  return again.take_fields();
 }
 
 }  // namespace paddle::cli

@@ -53,8 +53,13 @@ struct JsonField {
   JsonValue value;
 };
 
+// The text of a JSON line with null in place of each number that JSON does not have: NaN and
+// Infinity, as Python's json.dumps and others write them, and numbers beyond a double.
+std::string strict_json(std::string_view text);
+
 // The fields of one object of strings, numbers, constants and lists of numbers, in their order.
-// Nothing for any other text: nodes write these lines, so deeper nesting, a key that stands twice
+// Numbers that JSON does not have are null; in a list, null is a NaN. Nothing for any other text:
+// nodes write these lines, so deeper nesting, a key that stands twice
 // and more than kJsonFieldsMax fields are refused.
 std::optional<std::vector<JsonField>> read_flat_object(std::string_view text);
 

@@ -16,6 +16,8 @@ constexpr int kChunksAtOnce = 16;
 constexpr std::size_t kWaitingLinesMax = 100'000;
 // Time from a line's writing until its supervisor has put it into the log.
 constexpr std::int64_t kSettleMs = 100;
+// A progress bar that moves is a line this often.
+constexpr auto kStateEvery = std::chrono::seconds(5);
 
 std::int64_t milliseconds(TimePoint when) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(when.time_since_epoch()).count();
@@ -64,6 +66,11 @@ void LogMerge::keep_last(std::size_t lines) {
   std::size_t waiting = 0;
   for (const Source& source : sources_) waiting += source.lines.size();
   for (; waiting > lines; --waiting) (void)next(std::numeric_limits<std::int64_t>::max());
+}
+
+void LogMerge::keep_last(std::size_t lines, std::size_t source) {
+  std::deque<LogLine>& waiting = sources_[source].lines;
+  while (waiting.size() > lines) waiting.pop_front();
 }
 
 std::vector<std::int64_t> clock_skews(const std::vector<std::optional<NodeLook>>& nodes) {
@@ -121,7 +128,7 @@ void LogFollow::keep_previous_life(Log& log, std::vector<LogLine>& lines) {
       const std::string_view number = text.substr(kMark.size());
       std::from_chars(number.data(), number.data() + number.size(), log.life);
     }
-    return log.life != log.previous_life;
+    return log.life != log.previous_life || (line.unix_ms != 0 && line.unix_ms < log.since_ms);
   });
 }
 
@@ -130,47 +137,73 @@ void LogFollow::set_time(const Log& log, LogLine& line) const {
   if (line.unix_ms != 0) line.unix_ms -= log.skew_ms;
 }
 
-Result<std::vector<LogLine>> LogFollow::read_some(remote::AgentClient& client, Log& log) const {
-  if (log.begun) return log.reader.poll(client);
-  Result<std::vector<LogLine>> lines = std::vector<LogLine>();
+// The first lines. A previous life is found from the beginning on, by the marks.
+Result<std::vector<LogLine>> LogFollow::begin(remote::AgentClient& client, Log& log) const {
   if (!options_.since.empty()) {
-    PADDLE_TRY(const std::int64_t since, parse_since(options_.since, log.node_now_ms));
-    lines = log.reader.since(client, since);
-  } else if (options_.tail >= 0) {
-    lines = log.reader.tail(client, static_cast<std::size_t>(options_.tail));
-  } else {
-    lines = log.reader.poll(client);
+    PADDLE_TRY(log.since_ms, parse_since(options_.since, log.node_now_ms));
   }
-  if (lines) log.begun = true;
-  return lines;
+  if (options_.previous) return log.reader.poll(client);
+  if (!options_.since.empty()) return log.reader.since(client, log.since_ms);
+  if (options_.tail < 0) return log.reader.poll(client);
+  return log.reader.tail(client, static_cast<std::size_t>(options_.tail));
+}
+
+// The last lines of a part of a log are known when all of that part was read.
+bool LogFollow::reads_for_tail() const {
+  return options_.tail >= 0 && !is_tail_cut_ && (options_.previous || !options_.since.empty());
+}
+
+void LogFollow::add_lines(std::size_t index, std::vector<LogLine> lines) {
+  Log& log = logs_[index];
+  // What was shown before its end is not shown again.
+  const bool is_shown =
+      !lines.empty() && !log.shown_state.empty() && lines.front().text == log.shown_state;
+  if (is_shown) lines.erase(lines.begin());
+  if (is_shown || !lines.empty()) log.shown_state.clear();
+  keep_previous_life(log, lines);
+  for (LogLine& line : lines) set_time(log, line);
+  merge_.add(index, std::move(lines));
+  if (reads_for_tail()) merge_.keep_last(static_cast<std::size_t>(options_.tail), index);
+}
+
+// Of a line without an end: all that there is, where nobody waits for more; else the newest state
+// of a progress bar, now and then.
+void LogFollow::add_state(std::size_t index, bool follow) {
+  Log& log = logs_[index];
+  const LogLine* const state = log.reader.unfinished();
+  if (state == nullptr) return;
+  if (follow) {
+    if (!log.reader.is_overwritten() || state->text == log.shown_state) return;
+    const TimePoint now = context_.clock.now();
+    if (log.state_shown_at != TimePoint() && now < log.state_shown_at + kStateEvery) return;
+    log.state_shown_at = now;
+  }
+  log.shown_state.clear();
+  add_lines(index, {*state});
+  log.shown_state = state->text;
 }
 
 Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool follow) {
   Log& log = logs_[index];
   log.caught_up = false;
   // Without `follow`, a log with lines still waiting is read later, which bounds memory.
-  for (int i = 0; i < kChunksAtOnce && merge_.waiting(index) < (follow ? kWaitingLinesMax : 1);
+  const std::size_t waiting_max = follow ? kWaitingLinesMax : 1;
+  for (int i = 0; reads_for_tail() || (i < kChunksAtOnce && merge_.waiting(index) < waiting_max);
        ++i) {
     if (context_.interrupted() || context_.console.closed()) return {};
-    auto lines = read_some(client, log);
+    auto lines = log.begun ? log.reader.poll(client) : begin(client, log);
+    log.begun = log.begun || bool(lines);
     if (!lines && lines.error().code == Errc::kUnreachable) return std::move(lines).error();
     if (!lines && lines.error().code == Errc::kUsage) return std::move(lines).error();
     log.caught_up = !lines || log.reader.at_end();  // a missing log has no line yet
-    if (lines) {
-      keep_previous_life(log, *lines);
-      for (LogLine& line : *lines) set_time(log, line);
-      merge_.add(index, *std::move(lines));
-    }
+    if (lines) add_lines(index, *std::move(lines));
     if (log.caught_up) break;
   }
-  if (!log.caught_up || (follow && !log.process_ended)) return {};
+  if (!log.caught_up) return {};
+  if (!log.process_ended) add_state(index, follow);
+  if (follow && !log.process_ended) return {};
   if (log.process_ended) {
-    if (auto rest = log.reader.rest()) {
-      std::vector<LogLine> lines{*std::move(rest)};
-      keep_previous_life(log, lines);
-      for (LogLine& line : lines) set_time(log, line);
-      merge_.add(index, std::move(lines));
-    }
+    if (auto rest = log.reader.rest()) add_lines(index, {*std::move(rest)});
   }
   merge_.close(index);
   return {};

@@ -39,8 +39,9 @@ class LogMerge {
   // The earliest line, once no log can have an earlier one: every open log has a line waiting, or
   // all lines up to `complete_until` have been added.
   std::optional<Line> next(std::int64_t complete_until = kNothingYet);
-  // Drops the earliest lines that wait, until so many are left.
+  // Drops the earliest lines that wait, until so many are left: of all logs, or of one.
   void keep_last(std::size_t lines);
+  void keep_last(std::size_t lines, std::size_t source);
 
  private:
   struct Source {
@@ -94,6 +95,9 @@ class LogFollow {
     std::int64_t node_now_ms = 0;
     std::uint32_t previous_life = 0;  // the one to show; 0: all
     std::uint32_t life = 1;           // of the next line
+    std::int64_t since_ms = 0;        // of the previous life, lines before that are left out
+    std::string shown_state = {};     // of a line without an end
+    TimePoint state_shown_at{};
     bool begun = false;
     bool process_ended = false;
     bool caught_up = false;
@@ -102,8 +106,11 @@ class LogFollow {
   void find_logs(const ClusterLook& look);
   void set_time(const Log& log, LogLine& line) const;
   static void keep_previous_life(Log& log, std::vector<LogLine>& lines);
+  void add_lines(std::size_t index, std::vector<LogLine> lines);
+  void add_state(std::size_t index, bool follow);
+  bool reads_for_tail() const;
   Status read_log(remote::AgentClient& client, std::size_t index, bool follow);
-  Result<std::vector<LogLine>> read_some(remote::AgentClient& client, Log& log) const;
+  Result<std::vector<LogLine>> begin(remote::AgentClient& client, Log& log) const;
 
   Context& context_;
   ClusterSession& session_;

@@ -82,6 +82,8 @@ std::optional<MetricsLine> parse_metrics(std::string_view line) {
       } else {
         parsed.texts.emplace_back(std::move(field.key), std::move(*text));
       }
+    } else if (std::holds_alternative<std::monostate>(field.value)) {
+      parsed.cost_is_null = parsed.cost_is_null || field.key == "cost";
     } else if (auto* const list = std::get_if<std::vector<double>>(&field.value)) {
       parsed.lists.emplace_back(std::move(field.key), std::move(*list));
     }

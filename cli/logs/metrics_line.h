@@ -14,6 +14,7 @@ struct MetricsLine {
   std::string kind;  // train, pass, test, save, stop, pserver
   std::uint64_t pass = 0, batch = 0, samples = 0;
   std::optional<double> cost;  // nothing when it is not finite
+  bool cost_is_null = false;   // the line has one, which is not finite
   std::int64_t unix_ms = 0;    // by the node's clock
   // Every other field, in order.
   std::vector<std::pair<std::string, double>> numbers;

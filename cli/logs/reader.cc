@@ -1,5 +1,7 @@
 #include "cli/logs/reader.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace paddle::cli {
@@ -39,19 +41,37 @@ std::vector<LogLine> LogReader::take_lines(const remote::LogChunk& chunk) {
       lines.push_back({time.at(start), lost});
     }
   }
-  std::size_t begin = 0;
-  for (std::size_t end = 0; (end = chunk.data.find('\n', begin)) != std::string::npos;
-       begin = end + 1) {
-    if (partial_.text.empty()) partial_.unix_ms = time.at(start + begin);
-    partial_.text.append(chunk.data, begin, end - begin);
+  for (std::size_t begin = 0; begin < chunk.data.size();) {
+    const std::size_t end = std::min(chunk.data.find_first_of("\r\n", begin), chunk.data.size());
+    if (end > begin) {
+      add_text(std::string_view(chunk.data).substr(begin, end - begin), time.at(start + begin));
+    }
+    begin = end + 1;
+    if (end == chunk.data.size()) break;
+    if (chunk.data[end] == '\r') {
+      is_returned_ = is_overwritten_ = true;
+      continue;
+    }
+    if (partial_.text.empty()) partial_.unix_ms = time.at(start + end);
     if (!std::exchange(skip_line_, false)) lines.push_back(partial_);
     partial_ = {};
+    is_returned_ = is_overwritten_ = false;
   }
-  if (begin == chunk.data.size()) return lines;
-  if (partial_.text.empty()) partial_.unix_ms = time.at(start + begin);
-  partial_.text.append(chunk.data, begin);
   if (partial_.text.size() > kLogLineBytesMax) take_partial(lines);
   return lines;
+}
+
+void LogReader::add_text(std::string_view text, std::int64_t unix_ms) {
+  if (std::exchange(is_returned_, false)) {
+    partial_ = {};
+    skip_line_ = false;  // a state of a progress bar is whole
+  }
+  if (partial_.text.empty()) partial_.unix_ms = unix_ms;
+  partial_.text += text;
+}
+
+const LogLine* LogReader::unfinished() const {
+  return partial_.text.empty() || skip_line_ ? nullptr : &partial_;
 }
 
 Result<std::vector<LogLine>> LogReader::poll(remote::AgentClient& client) {
@@ -69,6 +89,7 @@ Result<std::vector<LogLine>> LogReader::poll(remote::AgentClient& client) {
 
 std::optional<LogLine> LogReader::rest() {
   LogLine line = std::exchange(partial_, {});
+  is_returned_ = is_overwritten_ = false;
   if (line.text.empty() || skip_line_) return std::nullopt;
   return line;
 }

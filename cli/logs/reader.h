@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct LogLine {
   std::string text;
 };
 
+// Reads a file in whole lines. A carriage return begins a line anew, as on a terminal: of a
+// progress bar, which writes its states over each other, the newest one is the line.
 class LogReader {
  public:
   explicit LogReader(std::string path) : path_(std::move(path)) {}
@@ -29,6 +32,10 @@ class LogReader {
   Result<std::vector<LogLine>> poll(remote::AgentClient& client);
   // The text after the last newline, once the process that wrote it is gone.
   std::optional<LogLine> rest();
+  // The same while it may still grow, which it does nevertheless; null when there is none.
+  const LogLine* unfinished() const;
+  // Whether that is a state of a progress bar: a carriage return stands before or behind it.
+  bool is_overwritten() const { return is_overwritten_; }
   // Starts at the last `lines` lines within the last `bytes`, instead of at the beginning.
   Result<std::vector<LogLine>> tail(remote::AgentClient& client, std::size_t lines,
                                     std::uint64_t bytes = kLogChunkBytes);
@@ -41,11 +48,14 @@ class LogReader {
  private:
   std::vector<LogLine> take_lines(const remote::LogChunk& chunk);
   void take_partial(std::vector<LogLine>& lines);
+  void add_text(std::string_view text, std::int64_t unix_ms);
 
   std::string path_;
   std::uint64_t offset_ = 0;
   LogLine partial_;
-  bool skip_line_ = false;  // offset_ was set to the middle of a line
+  bool is_returned_ = false;     // the next text stands in place of partial_
+  bool is_overwritten_ = false;  // as partial_ does in place of another
+  bool skip_line_ = false;       // offset_ was set to the middle of a line
   std::optional<std::uint64_t> round_end_;
   bool at_end_ = false;
 };

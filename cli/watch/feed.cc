@@ -111,9 +111,9 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
     summary_.first_cost = first;
     knows_first_batch_ = true;
   }
-  // The engine writes no cost that is not finite; a program of the user's own may write none.
+  // A program of the user's own may write no cost at all.
   const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
-  if (cost || process.status.reports) watch_cost(cost.value_or(std::nan("")));
+  if (cost || line.cost_is_null || process.status.reports) watch_cost(cost.value_or(std::nan("")));
 }
 
 void JobFeed::take_warning(const ProcessOnNode& process, const MetricsLine& line) {

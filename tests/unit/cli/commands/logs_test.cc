@@ -21,6 +21,12 @@ TEST_F(CommandsTest, LogsOfThePreviousLifeEndWhereTheLastOneStarts) {
       out_.str(),
       "n-0/trainer-0 | paddlectl: start 2\nn-0/trainer-0 | two\nn-0/trainer-0 | last words\n");
   EXPECT_EQ(run({"logs", "--previous", "-f"}), 2);
+  ASSERT_EQ(run({"logs", "--previous", "-n", "1"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "n-0/trainer-0 | last words\n");
+  nodes_[0].times["jobs/job1/node_0/train.log"] = {{0, 1000}, {4, 2000}, {27, 3000}, {38, 4000}};
+  nodes_[0].usage.unix_ms = 5000;
+  ASSERT_EQ(run({"logs", "--previous", "--since", "2s"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "n-0/trainer-0 | last words\n");
 }
 
 TEST_F(CommandsTest, LogsOfNobodyAreAMistake) {
@@ -57,7 +63,10 @@ TEST_F(CommandsTest, LogsComeInOrderOfTimeByTheFirstNodesClock) {
   EXPECT_TRUE(err_has("hint: write 90s, 10m")) << err_.str();
   EXPECT_EQ(run({"logs", "--grep", "("}), 2);
   EXPECT_TRUE(err_has("--grep '(': Unmatched")) << err_.str();
-  EXPECT_EQ(run({"logs", "--since", "1h", "--tail", "1"}), 2);
+  ASSERT_EQ(run({"logs", "--role", "trainer", "--since", "2s", "--tail", "2"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "n-0/trainer-0 | last\nn-1/trainer-1 | b2 error\n");
+  ASSERT_EQ(run({"logs", "--role", "trainer", "--since", "2s", "-n", "0"}), 0);
+  EXPECT_EQ(out_.str(), "");
 }
 
 TEST_F(CommandsTest, FollowingEndsWhenNobodyReads) {

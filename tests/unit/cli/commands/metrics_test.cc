@@ -39,5 +39,16 @@ TEST_F(CommandsTest, MetricsAreJsonLinesOrPrometheusText) {
   EXPECT_EQ(run({"metrics", "--format", "xml"}), 2);
 }
 
+TEST_F(CommandsTest, MetricsThatAreNotFiniteAreNull) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] =
+      "{\"kind\": \"train\", \"batch\": 4, \"cost\": NaN, \"lr\": -Infinity, \"unix_ms\": 1}\n";
+  ASSERT_EQ(run({"metrics", "--role", "trainer-0"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(),
+            "{\"node\":\"n-0\",\"role\":\"trainer-0\",\"kind\": \"train\", \"batch\": 4, "
+            "\"cost\": null, \"lr\": null, \"unix_ms\": 1}\n");
+}
+
 }  // namespace
 }  // namespace paddle::cli

@@ -87,6 +87,53 @@ TEST_F(LogFollowTest, TailAndSinceLeaveOutEarlierLines) {
   EXPECT_EQ(all_lines(since), "0:c ");
 }
 
+TEST_F(LogFollowTest, TheTailOfAPartOfALogIsItsLastLines) {
+  std::string text;
+  std::vector<remote::LogTime> times;
+  for (int i = 0; i < 100'000; ++i) {
+    if (i % 1000 == 0) times.push_back({text.size(), 900'000 + i});
+    text += std::to_string(i) + "\n";
+  }
+  log_of(0, text, times);
+  log_of(1, "", {});
+  LogFollowOptions both;
+  both.since = "50s";  // from line 50000 on, of several chunks
+  both.tail = 2;
+  EXPECT_EQ(all_lines(both), "0:99998 0:99999 ");
+  both.tail = 100'000;
+  EXPECT_EQ(all_lines(both).substr(0, 8), "0:50000 ");
+}
+
+TEST_F(LogFollowTest, AProgressBarThatRunsIsShownByItsNewestState) {
+  fake.node(0).processes[0].state = remote::ProcessState::kRunning;
+  log_of(0, "a\n\r10%\r20%", {{0, 1000}, {3, 2000}});
+  log_of(1, "", {});
+  EXPECT_EQ(all_lines({}), "0:a 0:20% ") << "with what comes so far";
+  LogFollowOptions options;
+  options.wanted = [](const ProcessOnNode&, const std::string& node) { return node == "n-0"; };
+  ClusterSession session = fake.session();
+  LogFollow follow(fake.context, session, "j", options);
+  const auto turn = [&](std::int64_t seconds) {
+    fake.clock.time += std::chrono::seconds(seconds);
+    fake.node(0).usage.unix_ms += 1000 * seconds;
+    std::string seen;
+    EXPECT_TRUE(follow.read(true));
+    while (const auto line = follow.next()) seen += line->line.text + " ";
+    return seen;
+  };
+  EXPECT_EQ(turn(1), "a 20% ");
+  EXPECT_EQ(turn(10), "") << "the same state";
+  fake.node(0).files["log"] += "\r30%";
+  EXPECT_EQ(turn(10), "30% ");
+  fake.node(0).files["log"] += "\r40%";
+  EXPECT_EQ(turn(1), "") << "too early";
+  EXPECT_EQ(turn(10), "40% ");
+  fake.node(0).files["log"] += "\n\rz\r100%\nlast";
+  EXPECT_EQ(turn(1), "100% ") << "what was shown is not shown again";
+  fake.node(0).processes[0].state = remote::ProcessState::kExited;
+  EXPECT_EQ(turn(1), "last ");
+}
+
 TEST_F(LogFollowTest, TheTailIsThatOfAllLogsTogether) {
   log_of(0, "a\nb\nc\n", {{0, 1000}, {2, 2000}, {4, 5000}});
   log_of(1, "x\ny\nz", {{0, 500}, {2, 3000}, {4, 4000}});

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/logs/follow.h"
@@ -85,6 +86,33 @@ TEST(LogReader, ATailBeginsWithAWholeLine) {
   ASSERT_EQ(lines->size(), 2U) << "not the end of the first line";
   EXPECT_EQ(lines->at(0).text, "second");
   EXPECT_EQ(LogReader("log").tail(log.client, 1)->at(0).text, "last");
+}
+
+TEST(LogReader, OfAProgressBarTheNewestStateIsTheLine) {
+  ALog log;
+  log.node.files["log"] = "start\n\r 10%|#\r 50%|##";
+  log.node.times["log"] = {{0, 100}, {6, 200}, {14, 300}};
+  EXPECT_EQ(log.poll(), "100start ");
+  ASSERT_NE(log.reader.unfinished(), nullptr);
+  EXPECT_EQ(log.reader.unfinished()->text, " 50%|##");
+  EXPECT_TRUE(log.reader.is_overwritten());
+  log.node.files["log"] += "#\r 99%\r\rdone\r\nnext\r\n\r\nplain";
+  EXPECT_EQ(log.poll(), "300done 300next 300 ");
+  EXPECT_EQ(log.reader.unfinished()->text, "plain");
+  EXPECT_FALSE(log.reader.is_overwritten());
+}
+
+TEST(LogReader, AProgressBarWithoutEndTakesNoMemoryAndIsSeenFromItsMiddle) {
+  ALog log;
+  std::string& text = log.node.files["log"];
+  for (int i = 0; i < 100'000; ++i) text += fmt::format("\r{:6} of 100000", i);
+  while (log.reader.poll(log.client) && !log.reader.at_end())
+    EXPECT_LT(log.reader.unfinished()->text.size(), 20U);
+  EXPECT_EQ(log.reader.unfinished()->text, " 99999 of 100000");
+  LogReader tail("log");
+  ASSERT_TRUE(tail.tail(log.client, 10, 1000));
+  ASSERT_NE(tail.unfinished(), nullptr);
+  EXPECT_EQ(tail.unfinished()->text, " 99999 of 100000");
 }
 
 TEST(LogReader, TellsWhatRotationTookAndGoesOn) {

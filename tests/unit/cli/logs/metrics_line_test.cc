@@ -24,6 +24,19 @@ TEST(Metrics, ReadsWhatTheTrainerWrites) {
   EXPECT_FALSE(parse_metrics("garbage"));
 }
 
+TEST(Metrics, OfAProgramOfOnesOwnKeepItsLinesWhenItDiverges) {
+  const auto nan = parse_metrics(R"({"kind": "train", "pass": 0, "batch": 4, "cost": NaN})");
+  ASSERT_TRUE(nan);
+  EXPECT_EQ(nan->batch, 4U);
+  EXPECT_FALSE(nan->cost);
+  EXPECT_TRUE(nan->cost_is_null);
+  const auto auc = parse_metrics(R"({"kind":"test","batch":5,"cost":0.5,"auc":-Infinity})");
+  ASSERT_TRUE(auc);
+  EXPECT_FALSE(auc->cost_is_null);
+  EXPECT_FALSE(auc->number("auc"));
+  EXPECT_FALSE(parse_metrics(R"({"kind":"train","batch":4})")->cost_is_null);
+}
+
 TEST(Metrics, PathFollowsTheLog) {
   EXPECT_EQ(metrics_path("jobs/train/node_0/train-1.log"), "jobs/train/node_0/metrics-1.jsonl");
   EXPECT_EQ(metrics_path("jobs/x/node_0/server.log"), "jobs/x/node_0/server-metrics.jsonl");

@@ -81,6 +81,18 @@ TEST_F(Feed, TheTimeLeftOutlivesAKillAndIsNotTakenFromAShareThatIsNotKnown) {
   EXPECT_EQ(look(), "pass 2/4  57 %  1,200/s  9 min left  cost 6\n");
 }
 
+TEST_F(Feed, AProgramOfOnesOwnThatDivergesIsWarnedOf) {
+  for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
+  fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      R"({"kind":"train","pass":0,"batch":1,"cost":0.5,"unix_ms":999000})"
+      "\n";
+  EXPECT_EQ(look().find("diverges"), std::string::npos);
+  fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] +=
+      R"({"kind":"train","pass":0,"batch":2,"cost":NaN,"unix_ms":999500})"
+      "\n";
+  EXPECT_NE(look().find("warning: training diverges: the cost is nan"), std::string::npos);
+}
+
 TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
   for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
   EXPECT_EQ(look(), "2 trainers running, without metrics so far\n");
