@@ -1,11 +1,37 @@
-// The rules of .paddleignore files, which are those of gitignore(5).
+// The rules of .paddleignore files, which are those of gitignore(5) as git reads them.
 #pragma once
 
+#include <bitset>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace paddle::cli {
+
+// A pattern of git: '?', '*', "**" and "[...]" with ranges and classes such as [:digit:].
+class Glob {
+ public:
+  // Of a path, '*' and '?' stop at a slash, and "**" matches any number of folders where it stands
+  // for a whole name. Nothing for a pattern that matches no text, such as a bracket without its
+  // end.
+  static std::optional<Glob> compile(std::string_view text, bool is_path);
+
+  bool matches(std::string_view text) const;
+
+ private:
+  struct Part {
+    enum class Kind {
+      kOne,       // one of `characters`
+      kName,      // any number of characters but a slash
+      kAnything,  // any number of characters
+      kFolders    // nothing, or anything that ends with a slash
+    };
+    Kind kind = Kind::kOne;
+    std::bitset<256> characters;
+  };
+  std::vector<Part> parts_;
+};
 
 class IgnoreRules {
  public:
@@ -21,17 +47,20 @@ class IgnoreRules {
  private:
   struct Rule {
     std::string folder;
-    std::string pattern;
-    bool keeps = false;  // "!pattern"
+    std::string text;
+    Glob glob;
+    bool is_plain = false;  // `text` is the name itself
+    bool keeps = false;     // "!pattern"
     bool folders_only = false;
     bool whole_path = false;  // a slash within: against the path, not the last name
   };
+  void add_line(std::string_view folder, std::string_view line);
   const Rule* last_match(std::string_view path, bool is_folder) const;
 
   std::vector<Rule> rules_;
 };
 
-// '*', '?' and '[...]' match within a name; '**' as a whole name matches any number of names.
+// Whether a pattern of a path matches all of it.
 bool matches_glob(std::string_view pattern, std::string_view text);
 
 }  // namespace paddle::cli
