@@ -53,6 +53,9 @@ Result<std::string> first_line(int fd, const std::string& path) {
     if (got == 0 || one == '\n') break;
     line.push_back(one);
   }
+  // As editors of Windows begin a file and end a line.
+  if (line.ends_with('\r')) line.pop_back();
+  if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
   if (!line.empty() && line.size() <= kAnswerBytesMax) return line;
   wipe(line);
   return Error{

@@ -49,6 +49,20 @@ class SshConnectTest : public SshLauncherTest {
   ConnectOptions options_;
 };
 
+TEST_F(SshConnectTest, AServerMayAllowOneSessionAConnection) {
+  restart({"MaxSessions=1"});
+  if (HasFatalFailure()) return;
+  // First with the agent to be brought there, which takes a command after the other; then without.
+  for (int turn = 0; turn < 3; ++turn) {
+    auto client = connected();
+    ASSERT_TRUE(client);
+    EXPECT_TRUE(client->facts());
+  }
+  auto client = connected();
+  ASSERT_TRUE(client);
+  EXPECT_TRUE(client->teardown(false));
+}
+
 TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
   auto client = connected();
   ASSERT_TRUE(client);

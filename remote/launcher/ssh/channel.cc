@@ -12,6 +12,17 @@
 
 namespace paddle::remote {
 
+namespace {
+
+// A server that allows few sessions a connection (MaxSessions) counts one for a moment after both
+// ends have closed it. So long an opening that it refuses is tried again, so often.
+constexpr auto kRefusedMax = std::chrono::seconds(10);
+// A new channel waits so long for one that closes: the command of that may go on.
+constexpr auto kCloseMax = std::chrono::seconds(1);
+constexpr auto kRetryEvery = std::chrono::milliseconds(50);
+
+}  // namespace
+
 bool session_lost(ssh_session session) {
   return ssh_is_connected(session) == 0 ||
          (ssh_get_status(session) & (SSH_CLOSED | SSH_CLOSED_ERROR)) != 0;
@@ -63,13 +74,36 @@ int SshChannel::advance_open(ssh_session session) {
   }
 }
 
+bool SshChannel::waits(TimePoint now) {
+  if (request_.command.empty()) return false;  // no session, but a connection further on
+  if (!asked_at_) asked_at_ = now;
+  return now < *asked_at_ + kCloseMax && now < deadline_;
+}
+
+TimePoint SshChannel::next_try(TimePoint now) const {
+  if (retry_at_ > now) return retry_at_;
+  return asked_at_ && *asked_at_ + kCloseMax > now ? *asked_at_ + kCloseMax : TimePoint::max();
+}
+
+bool SshChannel::tries_again(TimePoint now) {
+  if (stage_ != Stage::kOpening || request_.command.empty()) return false;
+  if (!refused_at_) refused_at_ = now;
+  if (now >= deadline_ || now >= *refused_at_ + kRefusedMax) return false;
+  retry_at_ = now + kRetryEvery;
+  stage_ = Stage::kNew;
+  channel_.reset();
+  return true;
+}
+
 bool SshChannel::step_open(ssh_session session, TimePoint now) {
+  if (now < retry_at_) return false;
   const int code = advance_open(session);
   if (code == SSH_OK) {
     if (stage_ == Stage::kRunning) opened_.set_value({});
     return true;
   }
   if (code == SSH_AGAIN && now < deadline_) return false;
+  if (code == SSH_ERROR && !session_lost(session) && tries_again(now)) return false;
   fail(code == SSH_AGAIN ? "no answer before the deadline"
                          : escape_control(ssh_get_error(session)));
   return true;

@@ -4,6 +4,7 @@
 #include <array>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <libssh/libssh.h>
@@ -33,6 +34,17 @@ class SshChannel {
     return stage_ == Stage::kNew || stage_ == Stage::kOpening || stage_ == Stage::kRequesting;
   }
   bool done() const { return stage_ == Stage::kDone; }
+  // It has not asked the server for anything yet.
+  bool is_new() const { return stage_ == Stage::kNew; }
+  // Its caller has closed it, and the server has not: a session that a server with MaxSessions
+  // counts.
+  bool is_closing() const {
+    return stage_ == Stage::kRunning && local_eof_ && !request_.command.empty();
+  }
+  // Whether a new one still waits for others that close.
+  bool waits(TimePoint now);
+  // When a new one is to be stepped again, although nothing moved.
+  TimePoint next_try(TimePoint now) const;
 
   // Moves bytes as far as possible without blocking; true when any moved.
   bool step(ssh_session session, TimePoint now);
@@ -49,6 +61,7 @@ class SshChannel {
 
   bool step_open(ssh_session session, TimePoint now);
   int advance_open(ssh_session session);
+  bool tries_again(TimePoint now);
   bool move_to_remote(ssh_session session);
   bool move_to_local();
   bool move_stderr();
@@ -61,6 +74,9 @@ class SshChannel {
   std::shared_ptr<StderrTail> tail_;
   std::promise<Status> opened_;
   Stage stage_ = Stage::kNew;
+  TimePoint retry_at_{};
+  std::optional<TimePoint> asked_at_;    // while another one was closing
+  std::optional<TimePoint> refused_at_;  // by the server, first
   std::unique_ptr<ssh_channel_struct, SshChannelFree> channel_;
 
   std::array<char, kChunkBytes> to_remote_;

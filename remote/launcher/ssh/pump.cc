@@ -120,7 +120,13 @@ void SshPump::run() {
     const std::uint64_t bytes_before = socket_bytes_.in_bytes;
     bool moved = ssh_event_dopoll(event_, 0) == SSH_ERROR;
     const TimePoint now = SteadyClock().now();
-    for (auto& channel : channels_) moved |= channel->step(session, now);
+    bool is_closing = false;
+    for (auto& channel : channels_) {
+      // A server that allows one session takes the next one when it has closed the last.
+      if (is_closing && channel->is_new() && channel->waits(now)) continue;
+      moved |= channel->step(session, now);
+      is_closing |= channel->is_closing();
+    }
     if (session_lost(session)) break;
     if (!moved && socket_bytes_.in_bytes == bytes_before) wait_for_work();
   }
@@ -137,6 +143,7 @@ void SshPump::wait_for_work() {
   TimePoint next = TimePoint::max();
   for (const auto& channel : channels_) {
     if (channel->opening()) next = std::min(next, channel->deadline());
+    if (channel->is_new()) next = std::min(next, channel->next_try(SteadyClock().now()));
     // poll() reports a hang-up even for no events, so a socket that cannot help is left out.
     if (const short events = channel->wanted(write_pending); events != 0) {
       items.push_back({channel->local(), events, 0});

@@ -143,6 +143,18 @@ TEST(LoginAnswers, AServersOwnPromptIsEscapedAndItsAnswerGivenOnce) {
   EXPECT_EQ(answers.find(question), nullptr) << "a code is good for one login";
 }
 
+TEST(LoginAnswers, APasswordFileMayComeFromAnyEditor) {
+  for (const char* const text : {"one", "one\n", "one\r\n", "\xef\xbb\xbfone\r\nnot this\r\n"}) {
+    const test::TemporaryFolder folder;
+    const std::string file = folder.write("password", text);
+    ::chmod(file.c_str(), 0600);
+    World world;
+    world.passwords = {{"a:22", "one"}};
+    ASSERT_TRUE(world.answers.use_password_file(file));
+    EXPECT_TRUE(world.reach("a:22")) << text;
+  }
+}
+
 TEST(LoginAnswers, APasswordFileMustBeOursAlone) {
   const test::TemporaryFolder folder;
   const std::string file = folder.write("password", "one\nnot this\n");
