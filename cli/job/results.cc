@@ -1,16 +1,21 @@
 #include "cli/job/results.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/fd.h"
 #include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -45,6 +50,68 @@ bool is_here_in_size(const fs::path& target, std::uint64_t size) {
   return fs::file_size(target, error) == size && !error;
 }
 
+// Whether the file is here with the same content.
+bool is_here(const remote::FetchItem& file) {
+  const auto path = SafePath::parse(file.local_path);
+  const auto content = path ? path->open_read(file.folder->get()) : path.error();
+  struct stat info {};
+  if (!content || ::fstat(content->get(), &info) != 0 ||
+      static_cast<std::uint64_t>(info.st_size) != file.size) {
+    return false;
+  }
+  const auto digest = sha256_of_fd(content->get(), file.size);
+  return digest && to_hex(*digest) == file.sha256;
+}
+
+// An output folder, opened once. What nodes name is written below it, and through no link.
+struct OutputFolder {
+  fs::path path;
+  std::shared_ptr<const UniqueFd> fd;
+};
+
+Result<OutputFolder> open_output(const fs::path& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return system_error(Errc::kResource, "open " + folder.string());
+  return OutputFolder{folder, std::make_shared<const UniqueFd>(std::move(fd))};
+}
+
+Error not_written(const fs::path& place, bool is_link) {
+  return Error{Errc::kData,
+               fmt::format("{} {}", place.string(),
+                           is_link ? "is a link, and nothing is written through one"
+                                   : "belongs to somebody else"),
+               "remove it, or name another folder outright, with its whole path"};
+}
+
+// Makes the folders above a file that a node names. kData for a name that leads out, and for a link
+// or a folder of somebody else on the way.
+Status make_above(const OutputFolder& output, const std::string& name, const std::string& hint) {
+  PADDLE_TRY(const SafePath safe, SafePath::parse(name));
+  UniqueFd at(::fcntl(output.fd->get(), F_DUPFD_CLOEXEC, 0));
+  for (std::size_t begin = 0, end = 0; at && (end = name.find('/', begin)) != name.npos;
+       begin = end + 1) {
+    const std::string part = name.substr(begin, end - begin);
+    const fs::path place = output.path / name.substr(0, end);
+    if (::mkdirat(at.get(), part.c_str(), 0777) != 0 && errno != EEXIST) {
+      Error error = system_error(Errc::kResource, "create " + place.string());
+      error.hint = hint;
+      return error;
+    }
+    struct stat info {};
+    UniqueFd next(
+        ::openat(at.get(), part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!next && ::fstatat(at.get(), part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISLNK(info.st_mode)) {
+      return not_written(place, true);
+    }
+    if (next && ::fstat(next.get(), &info) == 0 && !remote::is_trusted_owner(info.st_uid))
+      return not_written(place, false);
+    at = std::move(next);
+    if (!at) return system_error(Errc::kResource, "create " + place.string());
+  }
+  return {};
+}
+
 using Listed = std::map<std::string, remote::FileEntry>;  // by path on the node
 
 // Sets the hashes, and the sizes to which they belong, and removes the files that are here with the
@@ -67,11 +134,7 @@ Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files, List
     file.size = found->second.size;
     file.sha256 = found->second.sha256;
   }
-  std::erase_if(files, [&](const remote::FetchItem& file) {
-    if (!is_here_in_size(file.local_path, file.size)) return false;
-    const auto digest = sha256_of_file(file.local_path);
-    return digest && to_hex(*digest) == file.sha256;
-  });
+  std::erase_if(files, is_here);
   return {};
 }
 
@@ -83,7 +146,8 @@ void keep_whole(Member& member, const std::string& remote, const fs::path& folde
     if (!file.remote_path.starts_with(remote + "/")) continue;
     const std::string snapshot = snapshot_of(file.remote_path.substr(remote.size() + 1));
     std::error_code ignored;
-    if (!snapshot.empty() && fs::exists(file.local_path, ignored)) replaced[snapshot] = true;
+    if (!snapshot.empty() && fs::exists(folder / file.local_path, ignored))
+      replaced[snapshot] = true;
   }
   for (const auto& [snapshot, is] : replaced) {
     if (!damaged_file_here((folder / snapshot).string()).empty()) continue;
@@ -150,16 +214,17 @@ Error damage_error(const std::vector<std::string>& damaged) {
 }
 
 // `prefix` stands before the names of the files, below `folder`.
-Status add_wanted(Member& member, const std::string& remote, const fs::path& folder,
+Status add_wanted(Member& member, const std::string& remote, const OutputFolder& folder,
                   const std::string& prefix, const std::vector<remote::FileEntry>& entries,
                   std::vector<remote::FetchItem>& wanted) {
   for (const remote::FileEntry& entry : entries) {
     if (is_log_index(entry.path)) continue;
     // An unsafe path is an error below.
     if (is_hidden(entry.path) && SafePath::parse(entry.path)) continue;
-    auto target = fetch_target(folder, prefix + entry.path, kStillThere);
-    if (!target) return std::move(target).error().with("node " + member.spec.name);
-    wanted.push_back({remote + "/" + entry.path, *std::move(target), entry.size, entry.sha256});
+    PADDLE_TRY_STATUS(
+        make_above(folder, prefix + entry.path, kStillThere).with("node " + member.spec.name));
+    wanted.push_back(
+        {remote + "/" + entry.path, prefix + entry.path, entry.size, entry.sha256, folder.fd});
   }
   return {};
 }
@@ -292,33 +357,47 @@ std::string shown_path(const Context& context, const std::string& path) {
   return (below ? inside : fs::path(path).lexically_normal()).string();
 }
 
-Status make_folder(const fs::path& base, const fs::path& folder, const std::string& hint) {
-  std::error_code error;
+namespace {
+
+// Nothing on the way from `base` may be a link, or somebody else's.
+Status check_way(const fs::path& base, const fs::path& folder) {
   fs::path place = base.lexically_normal();
   for (const fs::path& name : folder.lexically_normal().lexically_relative(place)) {
     place /= name;
     struct stat info {};
     if (name == "." || ::lstat(place.c_str(), &info) != 0) continue;
     const bool is_link = S_ISLNK(info.st_mode);
-    if (!is_link && remote::is_trusted_owner(info.st_uid)) continue;
-    return Error{Errc::kData,
-                 fmt::format("{} {}", place.string(),
-                             is_link ? "is a link, and nothing is written through one"
-                                     : "belongs to somebody else"),
-                 "remove it, or name another folder outright, with its whole path"};
+    if (is_link || !remote::is_trusted_owner(info.st_uid)) return not_written(place, is_link);
   }
+  return {};
+}
+
+Status create(const fs::path& folder, const std::string& hint) {
+  std::error_code error;
   fs::create_directories(folder, error);
   if (!error) return {};
   return Error{Errc::kResource, fmt::format("create {}: {}", folder.string(), error.message()),
                hint};
 }
 
-Result<std::string> fetch_target(const fs::path& folder, const std::string& name,
-                                 const std::string& hint) {
-  if (auto safe = SafePath::parse(name); !safe) return std::move(safe).error();
-  const fs::path target = folder / name;
-  PADDLE_TRY_STATUS(make_folder(folder, target.parent_path(), hint));
-  return target.string();
+// Whoever may write to a folder above could exchange the one that is written to, for a link to any
+// other. Of those that are not there yet, what is above counts.
+Status check_owners(fs::path folder) {
+  std::error_code ignored;
+  while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, ignored)))
+    folder = folder.parent_path();
+  Status trusted = remote::check_trusted(folder.empty() ? "." : folder.string());
+  if (trusted) return {};
+  Error error = std::move(trusted).error();
+  error.hint = "name a folder of your own with --output";
+  return error;
+}
+
+}  // namespace
+
+Status make_folder(const fs::path& base, const fs::path& folder, const std::string& hint) {
+  PADDLE_TRY_STATUS(check_way(base, folder));
+  return create(folder, hint);
 }
 
 Result<fs::path> make_output_folder(const Context& context, const std::string& output,
@@ -327,7 +406,10 @@ Result<fs::path> make_output_folder(const Context& context, const std::string& o
   const fs::path above = fs::path(output).lexically_normal();
   const fs::path inside = above.lexically_relative(context.directory);
   const bool is_here = !inside.empty() && *inside.begin() != "..";
-  PADDLE_TRY_STATUS(make_folder(is_here ? fs::path(context.directory) : above, above / job, hint));
+  PADDLE_TRY_STATUS(check_way(is_here ? fs::path(context.directory) : above, above / job));
+  PADDLE_TRY_STATUS(check_owners(above / job));
+  PADDLE_TRY_STATUS(create(above / job, hint));
+  PADDLE_TRY_STATUS(check_owners(above / job));
   return fs::path(output) / job;
 }
 
@@ -340,6 +422,7 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
   if (claimed.has_waited) PADDLE_TRY_STATUS(choose_job(session, job));
   PADDLE_TRY(const OutputLock lock, OutputLock::take(context, folder));
   if (lock.is_held()) remove_parts(folder);
+  PADDLE_TRY(const OutputFolder here, open_output(folder));
   const auto processes = session.processes(job);
   // A node that fails keeps none of the others from giving its files; the error comes at the end.
   ResultFiles found;
@@ -361,10 +444,10 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
     const std::size_t index = session.index_of(member);
     const std::string logs = node_folder(job, member.node);
     PADDLE_TRY(const auto entries, member.client->list_sizes(logs));
-    PADDLE_TRY_STATUS(add_wanted(member, logs, folder, fmt::format("node_{}/", member.node),
-                                 entries, wanted[index]));
+    PADDLE_TRY_STATUS(add_wanted(member, logs, here, fmt::format("node_{}/", member.node), entries,
+                                 wanted[index]));
     PADDLE_TRY_STATUS(
-        add_wanted(member, output_folder(job), folder, "", found.of_member[index], wanted[index]));
+        add_wanted(member, output_folder(job), here, "", found.of_member[index], wanted[index]));
     files += wanted[index].size();
     Listed on_node;
     const auto snapshots = snapshots_wanted(output_folder(job), wanted[index]);

@@ -27,13 +27,10 @@ std::string shown_path(const Context& context, const std::string& path);
 // the workspace, or may write to the current directory, may have put it there.
 Status make_folder(const std::filesystem::path& base, const std::filesystem::path& folder,
                    const std::string& hint);
-// Likewise <output>/<job>. Where that is below the current directory, so must all of it be.
+// Likewise <output>/<job>. Where that is below the current directory, so must all of it be. kAuth
+// where others could exchange a folder on the way: nothing is written below it then.
 Result<std::filesystem::path> make_output_folder(const Context& context, const std::string& output,
                                                  const std::string& job, const std::string& hint);
-// The local path of a file that a node names: `name` below `folder`, with its parents made. kData
-// for a name, or a link, that leaves the folder.
-Result<std::string> fetch_target(const std::filesystem::path& folder, const std::string& name,
-                                 const std::string& hint);
 
 // Fetches logs, files that the job's own program saved, and the snapshots of `passes` with those
 // they are deltas of, into <output>/<job>/{node_<i>/..., pass-0000N/...}; without `passes` logs

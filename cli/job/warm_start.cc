@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "base/fd.h"
+#include "base/safe_path.h"
+#include "base/text.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
 #include "cli/job/result_files.h"
@@ -17,6 +19,8 @@ namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kNameShownBytes = 100;
 
 std::vector<std::string> snapshots_here(const fs::path& folder) {
   std::set<std::string> manifests;
@@ -45,6 +49,14 @@ Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
   StartSnapshot start{"", {folder.string()}};
   const std::string base = manifest_field(*manifest, "base", "name");
   if (base.empty()) return start;
+  if (!SafePath::parse(base) || base.find('/') != std::string::npos) {
+    return Error{
+        Errc::kData,
+        fmt::format("--from {}: its MANIFEST names '{}' as what it is a delta of, which is "
+                    "no snapshot",
+                    shown, escape_control(base.substr(0, kNameShownBytes))),
+        "fetch it again: paddlectl fetch --pass all"};
+  }
   const fs::path full = folder.parent_path() / base;
   if (!fs::exists(full / "MANIFEST")) {
     return Error{Errc::kUsage,

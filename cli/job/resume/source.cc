@@ -311,7 +311,7 @@ class Chooser {
     };
     if (fs::is_regular_file(folder_ / name, error)) return push(folder_ / name);
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / name, error)) {
-      if (entry.is_regular_file(error)) push(entry.path());
+      if (!entry.is_symlink(error) && entry.is_regular_file(error)) push(entry.path());
     }
   }
 

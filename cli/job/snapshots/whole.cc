@@ -1,9 +1,15 @@
 #include "cli/job/snapshots/whole.h"
 
-#include <filesystem>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <charconv>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "base/fd.h"
+#include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -11,8 +17,10 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kReadBytesMax = 64U << 20U;
+constexpr const char* kManifest = "MANIFEST";
 
-// The name stands last, and may have spaces.
+// The name stands last, and may have spaces. It is one below the snapshot's folder: a node wrote
+// it.
 std::optional<NamedFile> named_file(const std::string& line) {
   std::istringstream words(line);
   std::string kind, size, sha256;
@@ -20,10 +28,13 @@ std::optional<NamedFile> named_file(const std::string& line) {
       !sha256.starts_with("sha256=")) {
     return std::nullopt;
   }
-  const std::size_t name = line.find(" name=");
-  if (name == std::string::npos) return std::nullopt;
-  return NamedFile{line.substr(name + 6), std::strtoull(size.c_str() + 5, nullptr, 10),
-                   sha256.substr(7)};
+  const std::string start = fmt::format("{} {} {} name=", kind, size, sha256);
+  if (!line.starts_with(start)) return std::nullopt;
+  NamedFile file{line.substr(start.size()), 0, sha256.substr(7)};
+  const char* const end = size.data() + size.size();
+  const auto [at, error] = std::from_chars(size.data() + 5, end, file.size);
+  if (error != std::errc() || at != end || !SafePath::parse(file.name)) return std::nullopt;
+  return file;
 }
 
 }  // namespace
@@ -69,12 +80,26 @@ std::string manifest_on_node(remote::AgentClient& client, const std::string& fol
 }
 
 std::string damaged_file_here(const std::string& folder) {
-  const auto manifest = read_file(folder + "/MANIFEST", kReadBytesMax);
-  return damaged_file(manifest ? *manifest : "", [&](const NamedFile& file) {
-    const std::string path = folder + "/" + file.name;
-    std::error_code error;
-    if (std::filesystem::file_size(path, error) != file.size || error) return false;
-    const auto digest = sha256_of_file(path);
+  const UniqueFd here(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto content_of = [&](const std::string& name) -> Result<UniqueFd> {
+    PADDLE_TRY(const SafePath path, SafePath::parse(name));
+    return path.open_read(here.get());
+  };
+  const auto manifest = content_of(kManifest);
+  std::string text;
+  if (manifest) {
+    // Of an open file, whatever takes its name meanwhile.
+    if (auto read = read_file(fmt::format("/proc/self/fd/{}", manifest->get()), kReadBytesMax))
+      text = *std::move(read);
+  }
+  return damaged_file(text, [&](const NamedFile& file) {
+    const auto content = content_of(file.name);
+    struct stat info {};
+    if (!content || ::fstat(content->get(), &info) != 0 ||
+        static_cast<std::uint64_t>(info.st_size) != file.size) {
+      return false;
+    }
+    const auto digest = sha256_of_fd(content->get(), file.size);
     return digest && to_hex(*digest) == file.sha256;
   });
 }

@@ -342,6 +342,41 @@ TEST_F(FetchPasses, NothingIsWrittenIntoAFolderOfSomebodyElse) {
   }
 }
 
+TEST_F(FetchPasses, NothingIsWrittenBelowAFolderThatOthersMayWriteTo) {
+  fake_.node(1).files["jobs/j/node_1/train.log"] = "log";
+  const test::TemporaryFolder shared;
+  const auto fetch_into = [&](const std::string& output) {
+    ClusterSession session = fake_.session();
+    return fetch_results(fake_.context, session, "j", output, *parse_pass_choice("last"));
+  };
+  const auto refused = [&](const std::string& output, const char* why) {
+    const auto stats = fetch_into(output);
+    ASSERT_FALSE(stats) << output;
+    EXPECT_EQ(stats.error().code, Errc::kAuth);
+    EXPECT_NE(stats.error().message.find(why), std::string::npos) << stats.error().message;
+    EXPECT_NE(stats.error().hint.find("--output"), std::string::npos);
+  };
+  // Its owner, and whoever may write there, could exchange the job's folder for a link.
+  const std::string open = shared.make("open");
+  ASSERT_EQ(::chmod(open.c_str(), 0777), 0);
+  refused(open, "can be written by everybody");
+  refused(open + "/not/there/yet", "can be written by everybody");
+  EXPECT_TRUE(fs::is_empty(open));
+  fs::create_directory_symlink(open, shared / "link");
+  refused(shared / "link", "can be written by everybody");
+  ASSERT_EQ(::chmod(open.c_str(), 01777), 0);
+  EXPECT_TRUE(fetch_into(open)) << "as in /tmp, nobody may touch what is another's";
+  EXPECT_TRUE(fs::exists(open + "/j/node_1/train.log"));
+  if (::geteuid() != 0) return;  // only root gives folders away
+  const std::string group = shared.make("group");
+  ASSERT_EQ(::chown(group.c_str(), 0, 65534), 0);
+  ASSERT_EQ(::chmod(group.c_str(), 0775), 0);
+  refused(group, "can be written by its group");
+  const std::string theirs = shared.make("theirs");
+  ASSERT_EQ(::chown(theirs.c_str(), 65534, 65534), 0);
+  refused(theirs, "belongs to user 65534");
+}
+
 TEST_F(FetchPasses, NoHiddenFileComesAmongTheLogs) {
   auto& files = fake_.node(1).files;
   files["jobs/j/node_1/train.log"] = "log";
