@@ -227,8 +227,12 @@ Status check_complete(Context& context, ClusterSession& session, const ClusterSp
   const bool any_absent = std::ranges::any_of(session.members(), &Member::absent);
   if (lines.empty() && !any_absent) return {};
   Error error = with_unknown_nodes(context, session, cluster, {Errc::kUnreachable, lines, ""});
-  if (error.message.empty()) return {};
-  return error;
+  if (!error.message.empty()) return error;
+  if (std::ranges::all_of(session.members(), &Member::absent)) {
+    context.console.note(fmt::format(
+        "nothing of cluster '{}' is on its nodes: has paddlectl up run?", cluster.name));
+  }
+  return {};
 }
 
 Status run_jobs(Context& context, const NodeTarget& options) {

@@ -172,7 +172,7 @@ bool has_lost_peer(const remote::ProcessStatus& status) {
   const std::int64_t holds_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(kLostPeerHolds).count();
   const bool came_back = std::ranges::any_of(status.restarts, [&](const remote::Restart& restart) {
-    return restart.failures == 0 && restart.age_ms < holds_ms;
+    return restart.failures == 0 && !restart.ordered && restart.age_ms < holds_ms;
   });
   if (came_back || !status.progress) return came_back;
   return std::ranges::any_of(status.progress->missed_ms,
