@@ -35,7 +35,7 @@ constexpr int kLookPeriodMs = 20;
 constexpr Duration kOrderWait = std::chrono::seconds(5);
 
 TimePoint claim_time() {
-  return std::chrono::steady_clock::claim_time();
+  return std::chrono::steady_clock::now();
 }
 
 bool has_name(int file) {
