@@ -435,7 +435,8 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
                    {job.request.job, job.placement.trainers.front(), job.to.output,
                     job.workspace.snapshot_copies > 1, !job.workspace.command.empty()}));
     if (job.workspace.command.empty())
-      PADDLE_TRY_STATUS(check_changes(job.request.job, job.snapshot.name, changes));
+      PADDLE_TRY_STATUS(check_changes(job.request.job, job.snapshot.name, changes,
+                                      options.plan.source.workspace));
   }
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, job.placement, job.workspace);

@@ -1,6 +1,7 @@
 #include "cli/report/job_json.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -125,7 +126,10 @@ Json pass_json(const MetricsLine& line, const PassSamples& of_all) {
   constexpr std::string_view kTotal = "total_";
   const bool test = line.kind == "test";
   const bool is_part = !test && of_all.is_split;  // its figures are those of the last run alone
-  const auto cost = test ? line.cost : is_part ? std::nullopt : line.number("total_cost");
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  double cost = kUnknown;
+  if (test) cost = line.cost.value_or(kUnknown);
+  if (!test && !is_part) cost = line.number("total_cost").value_or(kUnknown);
   std::vector<Json> evaluators;
   for (const auto& [name, value] : test ? line.evaluators() : line.numbers) {
     if (is_part) break;
@@ -140,7 +144,7 @@ Json pass_json(const MetricsLine& line, const PassSamples& of_all) {
        {"examples", Json::number(test      ? static_cast<double>(line.samples)
                                  : is_part ? of_all.samples
                                            : line.number("total_samples").value_or(0))},
-       {"cost", cost ? Json::number(*cost) : Json()},
+       {"cost", Json::number(cost)},
        {"evaluators", Json::list(evaluators)}});
 }
 

@@ -102,7 +102,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
 }
 
 Status check_changes(const std::string& job, const std::string& snapshot,
-                     const std::vector<SettingChange>& changes) {
+                     const std::vector<SettingChange>& changes, const std::string& workspace) {
   const auto from = parse_snapshot_name(snapshot);
   if (!from || from->is_whole) return {};
   const std::vector<SettingChange> refused = changes_of_order(changes);
@@ -115,6 +115,7 @@ Status check_changes(const std::string& job, const std::string& snapshot,
     back += change.key.starts_with("--") ? fmt::format(" {} {}", change.key, change.before)
                                          : fmt::format(" --set {}={}", change.key, change.before);
   }
+  if (!workspace.empty()) back += " " + workspace;
   const bool has_content = std::ranges::any_of(refused, &SettingChange::is_content);
   return Error{
       Errc::kUsage,

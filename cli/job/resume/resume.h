@@ -27,9 +27,9 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
                                       const std::vector<std::size_t>& nodes,
                                       const std::string& asked, const std::string& output);
 // kUsage for a change that would leave records out, or train them twice, where the job goes on
-// within a pass: `snapshot` is the name of what it goes on from.
+// within a pass: `snapshot` is the name of what it goes on from. `workspace`: as typed, or "".
 Status check_changes(const std::string& job, const std::string& snapshot,
-                     const std::vector<SettingChange>& changes);
+                     const std::vector<SettingChange>& changes, const std::string& workspace);
 
 // Frees the name of a job whose start was broken off before it had any result: ends its processes
 // and removes their records. False for every other job, which it leaves alone.

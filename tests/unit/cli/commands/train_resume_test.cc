@@ -192,10 +192,10 @@ TEST_F(ResumedJob, IsNotChangedWithinAPassInWhatItsPlaceRestsOn) {
     EXPECT_TRUE(err_has(way)) << err_.str();
     EXPECT_TRUE(running().empty());
   };
-  refuses({"--set", "seed=2"}, "seed 1 -> 2", "--resume --name job1 --set seed=1;");
+  refuses({"--set", "seed=2"}, "seed 1 -> 2", "--resume --name job1 --set seed=1 w;");
   refuses({"--set", "train.shuffle_records=0"}, "train.shuffle_records 9 -> 0",
-          "--set train.shuffle_records=9;");
-  refuses({"--trainers", "1"}, "--trainers 2 -> 1", "--resume --name job1 --trainers 2;");
+          "--set train.shuffle_records=9 w;");
+  refuses({"--trainers", "1"}, "--trainers 2 -> 1", "--resume --name job1 --trainers 2 w;");
   const std::string before = test::TemporaryFolder::read(folder_ + "/w/data/train-00001");
   write("w/data/train-00001", "0\ta\n");
   refuses({}, "data/train-00001 has other content", "bring the former files back");
