@@ -1,9 +1,11 @@
 #include "cli/cluster/cluster_file.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <set>
 
@@ -11,10 +13,11 @@
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "cli/cluster/selection.h"
+#include "cli/cluster/node_list.h"
 #include "engine/config/toml_reader.h"
 #include "remote/bootstrap.h"
 #include "remote/launcher/launcher.h"
+#include "remote/launcher/ssh/target.h"
 #include "remote/launcher/ssh/tokens.h"
 #include "remote/launcher/trusted_file.h"
 
@@ -31,6 +34,14 @@ constexpr const char* kOwnVariables = "PADDLECTL_";
 constexpr std::array<std::string_view, 3> kTransports{"sealed", "always", "clear"};
 constexpr std::int64_t kCapacityMax = 4096;
 constexpr std::int64_t kLocalNodesMax = 1024;  // in one [[node]]
+// Of what the nodes of a file hold together; one [[node]] may stand for thousands.
+constexpr std::size_t kNodesBytesMax = 64U << 20U;
+constexpr std::size_t kGroupsMax = 256;
+constexpr std::size_t kGpusMax = 256;
+constexpr std::size_t kVariablesMax = 4096;
+constexpr std::size_t kArgumentsMax = 256;
+constexpr std::size_t kTextBytesMax = 1024;  // of a user, a path, a jump
+constexpr std::size_t kElementBytes = 64;    // that an element of a list takes beside its text
 
 // Defaults of [ssh] and of the top level for every node.
 struct Defaults {
@@ -39,7 +50,39 @@ struct Defaults {
   std::uint16_t ssh_port = 0;
   std::string user, identity, jump, known_hosts, directory;
   std::map<std::string, std::string> environment;
+  std::string folder;  // of the cluster file
 };
+
+// What all nodes read so far take.
+struct NodesRead {
+  std::set<std::string, std::less<>> names;
+  std::size_t bytes = 0;
+};
+
+// A text that every node of a table has a copy of.
+std::string read_text(TomlTable& table, std::string_view key, const std::string& otherwise) {
+  std::string text = table.string(key, otherwise);
+  if (text.size() <= kTextBytesMax) return text;
+  table.fail(key, fmt::format("'{}' is over {} bytes long", key, kTextBytesMax));
+  return otherwise;
+}
+
+// A file that the cluster file names: a relative one lies beside it, as "~" in the user's home.
+std::string read_path(TomlTable& table, std::string_view key, const std::string& otherwise,
+                      const std::string& folder) {
+  std::string path = read_text(table, key, otherwise);
+  const bool relative = !path.empty() && path.front() != '/' && path.front() != '~';
+  return relative ? (std::filesystem::path(folder) / path).lexically_normal().string() : path;
+}
+
+std::string read_user(TomlTable& table, const std::string& otherwise) {
+  std::string user = table.string("user", otherwise);
+  if (user.empty() || !table.has("user")) return user;
+  const auto good = remote::check_user_name(user);
+  if (good) return user;
+  table.fail("user", good.error().message, good.error().hint);
+  return otherwise;
+}
 
 // Names become folders on nodes, so few characters are allowed.
 bool is_plain_name(std::string_view name) {
@@ -53,15 +96,42 @@ bool is_plain_name(std::string_view name) {
 std::vector<std::string> expand(TomlTable& table, std::string_view key) {
   const std::string pattern = table.string(key);
   if (pattern.empty()) return {};
-  auto names = expand_range(pattern);
+  auto names = expand_list(pattern);
   if (names) return *std::move(names);
   table.fail(key, names.error().message, names.error().hint);
   return {};
 }
 
+// "10.1.0.[1-2]"; an IPv6 address may stand in brackets.
+std::vector<std::string> read_addresses(TomlTable& table) {
+  std::vector<std::string> addresses = expand(table, "address");
+  for (std::string& address : addresses) {
+    const HostWord split = split_host(address);
+    if (split.has_number || !split.user.empty()) {
+      table.fail("address", fmt::format("'{}' is no address", address),
+                 "an address alone; the first port is `port`");
+      return {};
+    }
+    if (split.host.find('%') != std::string::npos) {
+      table.fail("address",
+                 fmt::format("'{}' has a zone, which means nothing on other nodes", address),
+                 "use an address that all nodes can reach");
+      return {};
+    }
+    // One address has one spelling, since ports are counted by it.
+    in6_addr ip{};
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const bool is_ip = ::inet_pton(AF_INET6, split.host.c_str(), &ip) == 1;
+    if (is_ip) ::inet_ntop(AF_INET6, &ip, text.data(), text.size());
+    address = is_ip ? std::string(text.data()) : split.host;
+  }
+  return addresses;
+}
+
 // Without this a mistyped key file would be passed over like one that is refused.
-std::string read_identity(TomlTable& table, const std::string& otherwise) {
-  std::string identity = table.string("identity", otherwise);
+std::string read_identity(TomlTable& table, const std::string& otherwise,
+                          const std::string& folder) {
+  std::string identity = read_path(table, "identity", otherwise, folder);
   if (!table.has("identity") || identity.empty()) return identity;
   const std::string path = remote::expand_home(identity);
   if (::access(path.c_str(), R_OK) == 0) return identity;
@@ -71,7 +141,7 @@ std::string read_identity(TomlTable& table, const std::string& otherwise) {
 }
 
 std::string read_workdir(TomlTable& table, const std::string& otherwise) {
-  std::string workdir = table.string("workdir", otherwise);
+  std::string workdir = read_text(table, "workdir", otherwise);
   if (!table.has("workdir")) return workdir;
   if (!workdir.starts_with('/') && !workdir.starts_with("~/")) {
     table.fail("workdir", "workdir must begin with '/' or '~/'");
@@ -100,7 +170,7 @@ void read_roles(TomlTable& table, ClusterNode& node) {
 
 void read_groups(TomlTable& table, ClusterNode& node) {
   if (!table.has("groups")) return;
-  node.groups = table.strings("groups");
+  node.groups = table.strings("groups", kGroupsMax);
   for (const std::string& group : node.groups) {
     if (!is_plain_name(group)) {
       table.fail("groups", fmt::format("'{}' cannot be a group's name", group), kNameHint);
@@ -112,7 +182,7 @@ void read_groups(TomlTable& table, ClusterNode& node) {
 
 // Adds "NAME=value" items, replacing variables of the same name.
 void read_environment(TomlTable& table, std::map<std::string, std::string>& environment) {
-  for (const std::string& item : table.strings("env")) {
+  for (const std::string& item : table.strings("env", kVariablesMax)) {
     const std::size_t equals = item.find('=');
     const std::string name = item.substr(0, equals);
     if (equals == std::string::npos || !is_variable_name(name) || item.find('\0') < item.size()) {
@@ -128,12 +198,12 @@ void read_environment(TomlTable& table, std::map<std::string, std::string>& envi
 
 // GPU names for CUDA_VISIBLE_DEVICES: numbers, or UUIDs as nvidia-smi -L prints them.
 void read_gpus(TomlTable& table, ClusterNode& node) {
-  node.gpus = table.strings("gpus");
+  node.gpus = table.strings("gpus", kGpusMax);
+  std::set<std::string_view> seen;
   for (const std::string& gpu : node.gpus) {
     if (!is_plain_name(gpu))
       table.fail("gpus", fmt::format("'{}' is no GPU", gpu), "write gpus = [\"0\", \"1\"]");
-    if (std::ranges::count(node.gpus, gpu) > 1)
-      table.fail("gpus", fmt::format("GPU {} is named twice", gpu));
+    if (!seen.insert(gpu).second) table.fail("gpus", fmt::format("GPU {} is named twice", gpu));
   }
 }
 
@@ -163,12 +233,13 @@ std::string read_launcher(TomlTable& table) {
 // together. Returns the names of the nodes: the argument with the range, or else the last one.
 std::vector<std::string> read_command(TomlTable& table,
                                       std::vector<std::vector<std::string>>& commands) {
-  const auto patterns = table.strings("launcher");
+  const auto patterns = table.strings("launcher", kArgumentsMax);
   if (patterns.empty() || patterns[0].empty()) {
     table.fail("launcher", "the launcher names no program", kCommandHint);
     return {};
   }
   std::vector<std::vector<std::string>> columns;
+  std::size_t bytes = 0;  // of one node's command
   std::vector<std::string> names = {patterns.back()};
   for (const std::string& pattern : patterns) {
     auto expanded = expand_range(pattern);
@@ -182,6 +253,12 @@ std::vector<std::string> read_command(TomlTable& table,
       return {};
     }
     if (expanded->size() > 1) names = *expanded;
+    bytes += expanded->back().size() + kElementBytes;
+    if (bytes * names.size() > kNodesBytesMax) {
+      table.fail("launcher", fmt::format("the commands of {} nodes are over {} bytes long",
+                                         names.size(), kNodesBytesMax));
+      return {};
+    }
     columns.push_back(*std::move(expanded));
   }
   commands.resize(names.size());
@@ -191,10 +268,37 @@ std::vector<std::string> read_command(TomlTable& table,
   return names;
 }
 
+// Hosts as they are written: "node1", "me@node1:2222", "[2001:db8::1]:22".
+std::vector<HostWord> read_hosts(TomlTable& table) {
+  std::vector<HostWord> hosts;
+  for (const std::string& word : expand(table, "host")) {
+    HostWord host = split_host(word);
+    std::uint32_t port = 22;
+    const auto [end, error] =
+        std::from_chars(host.number.data(), host.number.data() + host.number.size(), port);
+    const bool is_port = error == std::errc() && end == host.number.data() + host.number.size() &&
+                         port > 0 && port <= kPortMax;
+    const auto good = remote::check_host_name(host.host);
+    const auto user = host.user.empty() ? Status() : remote::check_user_name(host.user);
+    if (host.has_number && !is_port) {
+      table.fail("host", fmt::format("'{}' has no port of sshd after the ':'", word),
+                 "write host = \"node1\", \"node1:2222\" or \"[2001:db8::1]:22\"");
+    } else if (!good || !user) {
+      const Error& wrong = good ? user.error() : good.error();
+      table.fail("host", wrong.message, wrong.hint);
+    } else {
+      hosts.push_back(std::move(host));
+      continue;
+    }
+    return {};
+  }
+  return hosts;
+}
+
 // The names a [[node]] table stands for: hosts, those of launcher commands, or name and count of
 // local nodes.
 std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& node,
-                                    std::vector<std::string>& hosts,
+                                    std::vector<HostWord>& hosts,
                                     std::vector<std::vector<std::string>>& commands) {
   const std::string name = table.string("name");
   if (node.is_local()) {
@@ -202,7 +306,7 @@ std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& no
     if (table.has("host"))
       table.fail("host", "a local node has no host", "remove it, or launcher = \"local\"");
     const std::string base = name.empty() ? "node" : name;
-    if (!table.has("count")) return {base};
+    if (!table.has("count") || !is_plain_name(base)) return {base};
     std::vector<std::string> names;
     for (std::int64_t i = 0; i < count; ++i) names.push_back(fmt::format("{}-{}", base, i));
     return names;
@@ -212,52 +316,52 @@ std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& no
                "write a range: host = \"node[01-16].lab\"");
   }
   const bool is_command = node.launcher == "command";
-  hosts = is_command ? read_command(table, commands) : expand(table, "host");
+  std::vector<std::string> otherwise;
+  if (is_command) {
+    otherwise = read_command(table, commands);
+  } else {
+    hosts = read_hosts(table);
+    for (const HostWord& host : hosts) otherwise.push_back(node_name_of(host.host));
+  }
   if (is_command && table.has("host")) {
     table.fail("host", "a node with a launcher command has no host", "use it in the command");
   } else if (!is_command && hosts.empty() && !table.has("host")) {
     table.fail("host", "missing host",
                "write host = \"...\", or launcher = \"local\" for this machine");
   }
-  if (name.empty()) return hosts;
-  auto names = expand_range(name);
+  if (name.empty()) return otherwise;
+  const std::size_t wanted = otherwise.size();
+  auto names = expand_list(name);
   if (!names) {
     table.fail("name", names.error().message, names.error().hint);
-  } else if (names->size() == hosts.size()) {
+  } else if (names->size() == wanted) {
     return *std::move(names);
-  } else if (!hosts.empty()) {
-    table.fail("name", fmt::format("{} names for {} hosts", names->size(), hosts.size()));
+  } else if (wanted > 0) {
+    table.fail("name", fmt::format("{} names for {} hosts", names->size(), wanted));
   }
-  return hosts;
+  return otherwise;
 }
 
-void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster) {
-  ClusterNode node;
-  node.spec.launcher = read_launcher(table);
-  std::vector<std::string> hosts;
-  std::vector<std::vector<std::string>> commands;
-  const auto names = node_names(table, node.spec, hosts, commands);
+// What every node of a table holds a copy of.
+std::size_t bytes_of(const ClusterNode& node) {
+  std::size_t bytes = sizeof node;
+  for (const auto* const list : {&node.groups, &node.gpus}) {
+    for (const std::string& one : *list) bytes += one.size() + kElementBytes;
+  }
+  for (const auto& [name, value] : node.environment)
+    bytes += name.size() + value.size() + 2 * kElementBytes;
+  return bytes;
+}
+
+// The nodes of a table: `node` with a name, and a host or a command, of their own.
+void add_nodes(TomlTable& table, const std::vector<std::string>& names,
+               const std::vector<HostWord>& hosts,
+               const std::vector<std::vector<std::string>>& commands, ClusterNode node,
+               const std::string& workdir, NodesRead& all, ClusterSpec& cluster) {
   const char* const name_key = node.spec.is_local() || table.has("name") ? "name"
                                : commands.empty()                        ? "host"
                                                                          : "launcher";
-  const auto addresses = expand(table, "address");
-  read_roles(table, node);
-  read_groups(table, node);
-  node.capacity = static_cast<std::uint32_t>(table.integer("capacity", 1, 1, kCapacityMax));
-  node.environment = defaults.environment;
-  read_environment(table, node.environment);
-  read_gpus(table, node);
-  node.port = static_cast<std::uint16_t>(table.integer("port", defaults.port, 1, kPortMax));
-  if (node.port + cluster.block() > kPortMax)
-    table.fail("port", "the ports of a pserver end above 65535");
-  node.spec.ssh_port =
-      static_cast<std::uint16_t>(table.integer("ssh_port", defaults.ssh_port, 0, kPortMax));
-  node.spec.user = table.string("user", defaults.user);
-  node.spec.identity = read_identity(table, defaults.identity);
-  node.spec.jump = table.string("jump", defaults.jump);
-  node.spec.known_hosts = table.string("known_hosts", defaults.known_hosts);
-  node.spec.ssh_directory = defaults.directory;
-  const std::string workdir = read_workdir(table, defaults.workdir);
+  const std::vector<std::string> addresses = read_addresses(table);
   if (addresses.size() > 1 && addresses.size() != names.size()) {
     table.fail("address", fmt::format("{} addresses for {} nodes", addresses.size(), names.size()));
     return;
@@ -265,6 +369,16 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
   if (addresses.size() == 1 && names.size() > 1 && !node.spec.is_local()) {
     table.fail("address", fmt::format("one address for {} hosts", names.size()),
                "write a range: 10.1.0.[1-16]");
+    return;
+  }
+  if (cluster.nodes.size() + names.size() > kClusterNodesMax) {
+    table.fail("host", fmt::format("over {} nodes", kClusterNodesMax));
+    return;
+  }
+  all.bytes += bytes_of(node) * names.size();
+  if (all.bytes > kNodesBytesMax) {
+    table.fail(name_key, "the groups and variables of all nodes are too much together",
+               fmt::format("they may have {}, each node its own", human_bytes(kNodesBytesMax)));
     return;
   }
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -276,27 +390,51 @@ void read_node(TomlTable& table, const Defaults& defaults, ClusterSpec& cluster)
     if (!commands.empty()) {
       node.spec.command = commands[i];
     } else if (!node.spec.is_local()) {
-      node.spec.host = hosts[i];
+      node.spec.host = hosts[i].host;
     }
+    ClusterNode own = node;
+    if (!hosts.empty() && !hosts[i].user.empty()) own.spec.user = hosts[i].user;
+    if (!hosts.empty() && hosts[i].has_number)
+      own.spec.ssh_port = static_cast<std::uint16_t>(std::stoul(hosts[i].number));
     // Nodes may share a machine, or a home on a file server: each has a folder of its own.
-    node.spec.root = fmt::format("{}/{}/{}", workdir, cluster.name, node.spec.name);
-    node.address = addresses.empty() ? (node.spec.is_local() ? "127.0.0.1" : "")
-                                     : addresses[addresses.size() == 1 ? 0 : i];
-    node.spec.address = node.address;
-    node.spec.push_port =
-        node.spec.is_local() ? std::uint16_t{0} : static_cast<std::uint16_t>(node.port - 1);
-    if (std::ranges::any_of(cluster.nodes, [&](const ClusterNode& other) {
-          return other.spec.name == node.spec.name;
-        })) {
-      table.fail(name_key, fmt::format("a second node named '{}'", node.spec.name));
+    own.spec.root = fmt::format("{}/{}/{}", workdir, cluster.name, own.spec.name);
+    own.address = addresses.empty() ? (own.spec.is_local() ? "127.0.0.1" : "")
+                                    : addresses[addresses.size() == 1 ? 0 : i];
+    own.spec.address = own.address;
+    if (!all.names.insert(own.spec.name).second) {
+      table.fail(name_key, fmt::format("a second node named '{}'", own.spec.name));
       return;
     }
-    if (cluster.nodes.size() == kClusterNodesMax) {
-      table.fail("host", fmt::format("over {} nodes", kClusterNodesMax));
-      return;
-    }
-    cluster.nodes.push_back(node);
+    cluster.nodes.push_back(std::move(own));
   }
+}
+
+void read_node(TomlTable& table, const Defaults& defaults, NodesRead& all, ClusterSpec& cluster) {
+  ClusterNode node;
+  node.spec.launcher = read_launcher(table);
+  std::vector<HostWord> hosts;
+  std::vector<std::vector<std::string>> commands;
+  const auto names = node_names(table, node.spec, hosts, commands);
+  read_roles(table, node);
+  read_groups(table, node);
+  node.capacity = static_cast<std::uint32_t>(table.integer("capacity", 1, 1, kCapacityMax));
+  node.environment = defaults.environment;
+  read_environment(table, node.environment);
+  read_gpus(table, node);
+  node.port = static_cast<std::uint16_t>(table.integer("port", defaults.port, 1, kPortMax));
+  if (node.port + cluster.block() > kPortMax)
+    table.fail("port", "the ports of a pserver end above 65535");
+  node.spec.push_port =
+      node.spec.is_local() ? std::uint16_t{0} : static_cast<std::uint16_t>(node.port - 1);
+  node.spec.ssh_port =
+      static_cast<std::uint16_t>(table.integer("ssh_port", defaults.ssh_port, 0, kPortMax));
+  node.spec.user = read_user(table, defaults.user);
+  node.spec.identity = read_identity(table, defaults.identity, defaults.folder);
+  node.spec.jump = read_text(table, "jump", defaults.jump);
+  node.spec.known_hosts = read_path(table, "known_hosts", defaults.known_hosts, defaults.folder);
+  node.spec.ssh_directory = defaults.directory;
+  const std::string workdir = read_workdir(table, defaults.workdir);
+  add_nodes(table, names, hosts, commands, std::move(node), workdir, all, cluster);
 }
 
 Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
@@ -315,14 +453,18 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   cluster.transport = top.choice("transport", kTransports.front(), kTransports);
   cluster.nccl_clear = top.boolean("nccl_clear", false);
   read_environment(top, defaults.environment);
+  std::error_code ignored;
+  defaults.folder = std::filesystem::absolute(file, ignored).parent_path().string();
   TomlTable ssh = top.table("ssh");
-  defaults.user = ssh.string("user");
-  defaults.identity = read_identity(ssh, "");
-  defaults.jump = ssh.string("jump");
-  defaults.known_hosts = ssh.string("known_hosts");
-  defaults.directory = ssh.string("directory");
+  defaults.user = read_user(ssh, "");
+  defaults.identity = read_identity(ssh, "", defaults.folder);
+  defaults.jump = read_text(ssh, "jump", "");
+  defaults.known_hosts = read_path(ssh, "known_hosts", "", defaults.folder);
+  defaults.directory = read_path(ssh, "directory", "", defaults.folder);
   defaults.ssh_port = static_cast<std::uint16_t>(ssh.integer("port", 0, 0, kPortMax));
-  for (TomlTable& table : top.tables("node")) read_node(table, defaults, cluster);
+  NodesRead all;
+  for (TomlTable& table : top.tables("node", kClusterNodesMax))
+    read_node(table, defaults, all, cluster);
   check_group_names(top, cluster);
   if (!top.has("node")) {
     top.fail("node", "no [[node]]", "name your servers: add\n  [[node]]\n  host = \"server-1\"");

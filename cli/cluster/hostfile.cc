@@ -1,17 +1,23 @@
 #include "cli/cluster/hostfile.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "base/byte_order_mark.h"
 #include "base/text.h"
-#include "cli/cluster/selection.h"
+#include "cli/cluster/node_list.h"
+#include "remote/launcher/ssh/target.h"
 
 namespace paddle::cli {
 namespace {
 
 constexpr std::uint32_t kSlotsMax = 4096;
+constexpr std::size_t kHostsMax = kRangeNamesMax;
 constexpr std::string_view kBlanks = " \t\r";
 constexpr std::size_t kShownBytes = 80;
 
@@ -34,13 +40,14 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
-bool parse_slots(std::string_view text, std::uint32_t& slots) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  return error == std::errc() && end == text.data() + text.size() && slots > 0 &&
-         slots <= kSlotsMax;
+bool parse_number(std::string_view text, std::uint32_t max, std::uint32_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= max;
 }
 
+// Checked strictly, because the host goes into a cluster file.
 bool is_host(std::string_view host) {
+  if (is_ipv6(host)) return true;
   return !host.empty() && host.front() != '-' && std::ranges::all_of(host, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_';
@@ -49,60 +56,130 @@ bool is_host(std::string_view host) {
 
 // "host", "user@host" or "host:8".
 Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
+  const HostWord split = split_host(word);
   HostfileEntry entry;
-  std::string_view host = word;
-  if (const auto at = host.find('@'); at != host.npos) {
-    entry.user = host.substr(0, at);
-    host.remove_prefix(at + 1);
-    if (!is_host(entry.user)) return place.bad(word, "names no user");
+  entry.host = split.host;
+  entry.user = split.user;
+  if (word.find('@') != word.npos && !remote::check_user_name(entry.user))
+    return place.bad(word, "names no user");
+  if (split.has_number && !parse_number(split.number, kSlotsMax, entry.slots)) {
+    Error error = place.bad(
+        word, fmt::format("has no number of slots from 1 to {} after the ':'", kSlotsMax));
+    error.hint += std::ranges::count(word, ':') > 1
+                      ? "; an IPv6 address has up to eight groups of hexadecimal digits"
+                      : "; the port of sshd goes into the cluster file, as `port` below [ssh]";
+    return error;
   }
-  if (const auto colon = host.find(':'); colon != host.npos) {
-    if (!parse_slots(host.substr(colon + 1), entry.slots)) {
-      Error error = place.bad(
-          word, fmt::format("has no number of slots from 1 to {} after the ':'", kSlotsMax));
-      error.hint += "; the port of sshd goes into the cluster file, as `port` below [ssh]";
-      return error;
-    }
-    host = host.substr(0, colon);
-  }
-  if (!is_host(host)) return place.bad(word, "is no host name");
-  entry.host = host;
+  if (!is_host(entry.host)) return place.bad(word, "is no host name");
   return entry;
 }
 
-Result<HostfileEntry> parse_line(std::string_view rest, const Place& place) {
-  PADDLE_TRY(HostfileEntry entry, parse_host(next_word(rest), place));
-  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
-    const std::string_view key = word.substr(0, word.find('='));
-    std::string_view value = word.substr(std::min(key.size() + 1, word.size()));
-    std::uint32_t count = 0;
-    if (!parse_slots(value, count)) return place.bad(word, "is no key=number");
-    if (key == "slots") {
-      entry.slots = count;
-    } else if (key != "max_slots" && key != "max-slots") {
-      return place.bad(word, "is not known");
+// A line without the blanks around each '=': "slots = 4" means slots=4.
+std::string with_joined_pairs(std::string_view line) {
+  std::string joined;
+  for (const char c : line) {
+    if (c == '=') joined.resize(joined.find_last_not_of(kBlanks) + 1);
+    const bool follows = joined.ends_with('=') && kBlanks.find(c) != kBlanks.npos;
+    if (!follows) joined.push_back(c);
+  }
+  return joined;
+}
+
+// Takes one "key=value" behind the host, and says what is wrong with it.
+Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry) {
+  constexpr std::array<std::string_view, 6> kSlots{"slots", "cpu", "cpus", "count", "np", "slot"};
+  constexpr std::array<std::string_view, 8> kLimits{"max_slots", "max-slots", "slots_max",
+                                                    "slots-max", "max_cpu",   "cpu_max",
+                                                    "max_count", "count_max"};
+  constexpr std::array<std::string_view, 4> kUsers{"user", "username", "user_name", "user-name"};
+  constexpr std::uint32_t kSshPortMax = 65535;
+  const std::string_view key = word.substr(0, word.find('='));
+  const std::string_view value = word.substr(std::min(key.size() + 1, word.size()));
+  if (key.size() == word.size()) return place.bad(word, "is no key=number");
+  if (std::ranges::find(kUsers, key) != kUsers.end()) {
+    entry.user = value;
+    return remote::check_user_name(value) ? Status() : place.bad(word, "names no user");
+  }
+  std::uint32_t number = 0;
+  if (key == "port") {
+    if (!parse_number(value, kSshPortMax, number)) return place.bad(word, "is no port of sshd");
+    entry.ssh_port = static_cast<std::uint16_t>(number);
+    return {};
+  }
+  const bool is_slots = std::ranges::find(kSlots, key) != kSlots.end();
+  if (!is_slots && std::ranges::find(kLimits, key) == kLimits.end())
+    return place.bad(word, "is not known");
+  if (!parse_number(value, kSlotsMax, number)) return place.bad(word, "is no key=number");
+  if (is_slots) entry.slots = number;
+  return {};
+}
+
+// What stands behind the host: key=number pairs, or a bare number of slots. Grid Engine writes a
+// queue and processors behind the number, which mean nothing here.
+Status take_rest(std::string_view rest, const Place& place, HostfileEntry& entry) {
+  std::vector<std::string_view> words;
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest))
+    words.push_back(word);
+  constexpr std::size_t kWordsOfGridEngine = 3;
+  std::uint32_t number = 0;
+  if (!words.empty() && parse_number(words.front(), kSlotsMax, number) &&
+      (words.size() == 1 || words.size() == kWordsOfGridEngine)) {
+    entry.slots = number;
+    return {};
+  }
+  for (const std::string_view word : words) PADDLE_TRY_STATUS(take_pair(word, place, entry));
+  return {};
+}
+
+// "node[01-03] slots=8", "node1:8,node2:8": all entries of a line.
+Result<std::vector<HostfileEntry>> parse_line(std::string_view line, const Place& place) {
+  const std::string joined = with_joined_pairs(line);
+  std::string_view rest = joined;
+  const std::string_view hosts = next_word(rest);
+  std::vector<HostfileEntry> entries;
+  for (const std::string& part : split_list(hosts)) {
+    const auto names = expand_range(part);
+    if (!names) return Error(names.error()).with(place.name);
+    for (const std::string& name : *names) {
+      PADDLE_TRY(entries.emplace_back(), parse_host(name, place));
+      PADDLE_TRY_STATUS(take_rest(rest, place, entries.back()));
     }
   }
-  return entry;
+  return entries;
+}
+
+// UTF-16, as some editors of Windows save texts.
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
 }
 
 }  // namespace
 
 Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const std::string& file) {
+  if (is_utf16(text)) {
+    return Error{Errc::kUsage, file + " is in UTF-16", "save it as UTF-8"};
+  }
+  text = without_byte_order_mark(text);
   std::vector<HostfileEntry> entries;
-  for (std::size_t line = 1; !text.empty(); ++line) {
-    std::string_view rest = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(rest.size() + 1, text.size()));
-    rest = rest.substr(0, rest.find('#'));
-    if (rest.find_first_not_of(kBlanks) == rest.npos) continue;
-    const Place place{fmt::format("{}:{}", file, line),
+  std::map<std::string, std::size_t, std::less<>> places;  // of hosts in `entries`
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(kBlanks) == line.npos) continue;
+    const Place place{fmt::format("{}:{}", file, number),
                       "a line is: host, host slots=8, or host:8; '#' begins a comment"};
-    PADDLE_TRY(HostfileEntry entry, parse_line(rest, place));
-    const auto known = std::ranges::find(entries, entry.host, &HostfileEntry::host);
-    if (known == entries.end()) {
-      entries.push_back(std::move(entry));
-    } else {
-      known->slots = std::max(known->slots, 1U) + std::max(entry.slots, 1U);
+    PADDLE_TRY(auto some, parse_line(line, place));
+    for (HostfileEntry& entry : some) {
+      const auto [known, is_new] = places.emplace(entry.host, entries.size());
+      if (is_new) {
+        if (entries.size() == kHostsMax)
+          return Error{Errc::kUsage, fmt::format("{}: over {} hosts", file, kHostsMax), ""};
+        entries.push_back(std::move(entry));
+        continue;
+      }
+      HostfileEntry& first = entries[known->second];
+      first.slots = std::min(std::max(first.slots, 1U) + std::max(entry.slots, 1U), kSlotsMax);
     }
   }
   if (entries.empty()) return Error{Errc::kUsage, file + ": no host in it", ""};
@@ -112,24 +189,28 @@ Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const s
 Result<std::vector<HostfileEntry>> parse_host_list(std::string_view list,
                                                    const std::string& option) {
   const Place place{option,
-                    "write n1,n2,n3 or node[01-04].lab; me@n1 names a user, n1:8 its slots"};
+                    "write n1,n2,n3 or node[01-04,07].lab; me@n1 names a user, n1:8 its slots, "
+                    "[2001:db8::1]:8 those of an IPv6 address"};
   std::vector<HostfileEntry> entries;
-  for (bool more = true; more;) {
-    const std::string_view term = list.substr(0, list.find(','));
-    more = term.size() < list.size();
-    list.remove_prefix(term.size() + (more ? 1 : 0));
-    std::string_view rest = term;
-    const std::string_view word = next_word(rest);
-    if (!next_word(rest).empty()) return place.bad(term, "is no host name");
-    PADDLE_TRY(const auto names, expand_range(std::string(word)));
-    for (const std::string& name : names) {
+  std::set<std::string, std::less<>> known;
+  for (std::string_view rest = list;;) {
+    const std::size_t size = list_part(rest);
+    std::string_view words = rest.substr(0, size);
+    const std::string_view term = words;
+    const std::string_view word = next_word(words);
+    if (!next_word(words).empty()) return place.bad(term, "is no host name");
+    const auto names = expand_range(std::string(word));
+    if (!names) return Error(names.error()).with(option);
+    for (const std::string& name : *names) {
       PADDLE_TRY(HostfileEntry entry, parse_host(name, place));
-      if (std::ranges::find(entries, entry.host, &HostfileEntry::host) != entries.end())
-        return place.bad(entry.host, "is named twice");
+      if (!known.insert(entry.host).second) return place.bad(entry.host, "is named twice");
+      if (entries.size() == kHostsMax)
+        return Error{Errc::kUsage, fmt::format("{}: over {} hosts", option, kHostsMax), ""};
       entries.push_back(std::move(entry));
     }
+    if (size == rest.size()) return entries;
+    rest.remove_prefix(size + 1);
   }
-  return entries;
 }
 
 }  // namespace paddle::cli

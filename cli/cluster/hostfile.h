@@ -1,5 +1,6 @@
-// Hosts as people name them: in the hostfiles that mpirun, DeepSpeed and others read ("node1
-// slots=8", "node1:8", '#' comments), and in a list ("node[01-16].lab,me@node2:8").
+// Hosts as people name them: in the hostfiles that mpirun, DeepSpeed, PBS, Slurm and others read
+// ("node1 slots = 8", "node1 cpu=8", "node1:8", "node1 8", "node[01-16]", '#' comments), and in a
+// list ("node[01-16].lab,me@node2:8,[2001:db8::1]:8").
 #pragma once
 
 #include <string>
@@ -14,8 +15,9 @@ constexpr std::size_t kHostfileBytesMax = 4U << 20U;
 
 struct HostfileEntry {
   std::string host;
-  std::string user;         // "": not said
-  std::uint32_t slots = 0;  // 0: not said
+  std::string user;            // "": not said
+  std::uint32_t slots = 0;     // 0: not said
+  std::uint16_t ssh_port = 0;  // of sshd; 0: not said
 };
 
 // In the order of the file; a host named twice has the sum of its slots, as mpirun has it. kUsage

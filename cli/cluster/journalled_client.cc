@@ -91,7 +91,7 @@ class JournalledClient final : public AgentClient {
   Status stop_listening() override { return client_->stop_listening(); }
   Result<ProbeResult> probe(const std::string& address, std::uint16_t port, const Secret& token,
                             std::uint32_t caller) override {
-    return note("", fmt::format("probe {}:{}", address, port),
+    return note("", fmt::format("probe {}, port {}", address, port),
                 client_->probe(address, port, token, caller));
   }
   Status start(const ProcessSpec& process) override {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -16,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "cli/cluster/node_list.h"
 #include "remote/launcher/trusted_file.h"
 
 namespace paddle::cli {
@@ -63,28 +63,7 @@ std::vector<std::string> places_upward(const std::string& directory) {
   return places;
 }
 
-bool parse_number(std::string_view text, std::uint64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
 constexpr const char* kHint = "write nodes, ranges and groups: --on gpu,node[01-04],!node02";
-
-// Splits at commas outside brackets.
-std::vector<std::string> split_terms(std::string_view text) {
-  std::vector<std::string> terms(1);
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[') ++depth;
-    if (c == ']') --depth;
-    if (c == ',' && depth <= 0) {
-      terms.emplace_back();
-    } else if (c != ' ') {
-      terms.back().push_back(c);
-    }
-  }
-  return terms;
-}
 
 Error unknown(const ClusterSpec& cluster, const std::string& name, bool group_only) {
   std::vector<std::string_view> known;
@@ -99,19 +78,28 @@ Error unknown(const ClusterSpec& cluster, const std::string& name, bool group_on
   return Error{Errc::kUsage, message, kHint};
 }
 
-// Marks the nodes that a name stands for.
+// Marks the nodes that a name stands for: a node, a group, or else a host or address.
 Status mark(const ClusterSpec& cluster, const std::string& name, bool group_only, bool chosen,
             std::vector<bool>& marks) {
-  bool found = false;
-  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-    const ClusterNode& node = cluster.nodes[i];
-    if (std::ranges::find(node.groups, name) == node.groups.end() &&
-        (group_only || node.spec.name != name))
-      continue;
-    marks[i] = chosen;
-    found = true;
-  }
-  return found ? Status() : unknown(cluster, name, group_only);
+  const auto mark_where = [&](const auto& is_meant) {
+    bool found = false;
+    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+      if (!is_meant(cluster.nodes[i])) continue;
+      marks[i] = chosen;
+      found = true;
+    }
+    return found;
+  };
+  const bool found = mark_where([&](const ClusterNode& node) {
+    return (!group_only && node.spec.name == name) ||
+           std::ranges::find(node.groups, name) != node.groups.end();
+  });
+  if (found) return {};
+  const std::string host = split_host(name).host;
+  const bool by_host = !group_only && !host.empty() && mark_where([&](const ClusterNode& node) {
+    return node.spec.host == host || node.address == host;
+  });
+  return by_host ? Status() : unknown(cluster, name, group_only);
 }
 
 }  // namespace
@@ -234,41 +222,8 @@ Result<ClusterSpec> choose_cluster(const std::string& directory, const std::stri
   return cluster;
 }
 
-Result<std::vector<std::string>> expand_range(const std::string& pattern) {
-  const auto refuse = [&](const std::string& why) {
-    return Error{Errc::kUsage, fmt::format("bad range in '{}': {}", pattern, why),
-                 "write a range as node[01-16].lab"};
-  };
-  const auto open = pattern.find('[');
-  if (open == std::string::npos) {
-    if (pattern.find(']') != std::string::npos) return refuse("']' without '['");
-    return std::vector<std::string>{pattern};
-  }
-  const auto close = pattern.find(']', open);
-  if (close == std::string::npos) return refuse("'[' without ']'");
-  if (pattern.find_first_of("[]", close + 1) != std::string::npos) return refuse("only one range");
-  const std::string inside = pattern.substr(open + 1, close - open - 1);
-  const auto dash = inside.find('-');
-  if (dash == std::string::npos) return refuse("expected first-last");
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-  if (!parse_number(std::string_view(inside).substr(0, dash), first) ||
-      !parse_number(std::string_view(inside).substr(dash + 1), last)) {
-    return refuse("first and last must be numbers");
-  }
-  if (last < first) return refuse("last is below first");
-  if (last - first >= kRangeNamesMax) return refuse(fmt::format("over {} names", kRangeNamesMax));
-  const bool padded = dash > 1 && inside.front() == '0';
-  std::vector<std::string> names;
-  for (std::uint64_t i = 0; i <= last - first; ++i) {
-    names.push_back(fmt::format("{}{:0{}}{}", pattern.substr(0, open), first + i, padded ? dash : 1,
-                                pattern.substr(close + 1)));
-  }
-  return names;
-}
-
 Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::string_view text) {
-  std::vector<std::string> terms = split_terms(text);
+  std::vector<std::string> terms = split_list(text);
   if (terms.size() == 1 && terms.front().empty()) terms = {std::string(kAllNodes)};
   const bool only_less = std::ranges::all_of(terms, [](auto& t) { return t.starts_with('!'); });
   std::vector<bool> marks(cluster.nodes.size(), only_less);

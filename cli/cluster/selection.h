@@ -1,5 +1,4 @@
-// The cluster of a command (that of --cluster or the current one), the nodes of --on, and the
-// ranges in their names.
+// The cluster of a command (that of --cluster or the current one), and the nodes of --on.
 #pragma once
 
 #include <string>
@@ -40,17 +39,11 @@ void forget_cluster(const std::string& directory, const std::string& file);
 // `asked` relative to the directory, or else the current cluster; read and checked.
 Result<ClusterSpec> choose_cluster(const std::string& directory, const std::string& asked);
 
-constexpr std::size_t kRangeNamesMax = 4096;
-
-// "node[01-16].lab" -> node01.lab ... node16.lab: one numeric range per pattern, zero padding kept.
-// A text without '[' is itself. kUsage: more than one range, bounds that are not numbers, last <
-// first, too many names.
-Result<std::vector<std::string>> expand_range(const std::string& pattern);
-
 // A comma-separated list of nodes ("node1"), ranges of them ("node[01-04].lab"), groups ("gpu", or
-// "@gpu" as clush has it) and "all". A term with '!' in front excludes; when all terms do, they
-// exclude from all nodes. "" is all nodes. Indices into ClusterSpec::nodes, ascending, each once.
-// kUsage: a name that is neither node nor group (with the nearest one), or nothing left.
+// "@gpu" as clush has it), "all", and where no node has that name, hosts and addresses. A term with
+// '!' in front excludes; when all terms do, they exclude from all nodes. "" is all nodes. Indices
+// into ClusterSpec::nodes, ascending, each once. kUsage: a name that is neither node nor group
+// (with the nearest one), or nothing left.
 Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::string_view text);
 // The text for --on that names exactly these nodes of the cluster.
 std::string on_text(const ClusterSpec& cluster, const std::vector<std::size_t>& nodes);

@@ -40,12 +40,13 @@ OptionList init_options(InitOptions& options) {
       {"--template", "write a workspace from this template", &options.workspace_template,
        "TEMPLATE"},
       {.name = "--hosts",
-       .help = "write a cluster file of these servers: n1,n2,n3 or node[01-04].lab",
+       .help = "write a cluster file of these servers: n1,n2,n3 or node[01-04,07].lab",
        .target = &options.hosts,
        .value_name = "HOSTS",
        .excludes = {"--template"}},
       {.name = "--hostfile",
-       .help = "write a cluster file of the servers in mpirun's or DeepSpeed's hostfile",
+       .help =
+           "write a cluster file of the servers in a hostfile: of mpirun, DeepSpeed, PBS, Slurm",
        .target = &options.hostfile,
        .value_name = "FILE",
        .excludes = {"--template", "--hosts"}},
@@ -82,7 +83,7 @@ struct HostRun {
   bool takes(const HostRun& next) const {
     return digits > 0 && next.digits == digits && next.head == head && next.tail == tail &&
            next.number == number + count && next.first.slots == first.slots &&
-           next.first.user == first.user;
+           next.first.user == first.user && next.first.ssh_port == first.ssh_port;
   }
   std::string pattern() const {
     if (count == 1) return first.host;
@@ -115,7 +116,8 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
       escape_control(origin), kDefaultPort);
   for (const HostRun& run : runs) {
     text += fmt::format("\n[[node]]\nhost = \"{}\"\n", run.pattern());
-    if (!run.first.user.empty()) text += fmt::format("user = \"{}\"\n", run.first.user);
+    if (!run.first.user.empty()) text += fmt::format("user = '{}'\n", run.first.user);
+    if (run.first.ssh_port > 0) text += fmt::format("ssh_port = {}\n", run.first.ssh_port);
     if (run.first.slots > 0) {
       text += fmt::format("capacity = {}  # trainers; its slots\n", run.first.slots);
     }

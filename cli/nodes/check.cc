@@ -11,6 +11,7 @@
 #include "cli/console/json.h"
 #include "cli/nodes/gpu_check.h"
 #include "cli/nodes/gpus.h"
+#include "cli/nodes/ports.h"
 
 namespace paddle::cli {
 namespace {
@@ -170,8 +171,8 @@ class FaultFinder {
       const OutcomeText text = text_of(outcome);
       const std::string ports = fmt::format("{}-{}", found.ports->first, found.ports->last);
       add("reached_by", Errc::kUnreachable,
-          fmt::format("{}:{} {} (from {}: {})", found.address, found.ports->first, text.reason,
-                      names_of(names), details[outcome]),
+          fmt::format("{} {} (from {}: {})", endpoint_text(found.address, found.ports->first),
+                      text.reason, names_of(names), details[outcome]),
           fmt::format(fmt::runtime(text.next), ports));
     }
   }

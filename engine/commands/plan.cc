@@ -66,7 +66,10 @@ Result<Plan> make_plan(const trainer::TrainOptions& options,
     const std::string node = i < names.size() ? names[i] : at.host;
     const auto add = [&](std::vector<Port>& ports, std::uint32_t count) {
       for (std::uint32_t n = 0; n < count; ++n) {
-        ports.push_back({fmt::format("{}:{}", at.host, at.port++), node});
+        const bool is_ipv6 = at.host.find(':') != std::string::npos;
+        ports.push_back({fmt::format("{0}{1}{2}:{3}", is_ipv6 ? "[" : "", at.host,
+                                     is_ipv6 ? "]" : "", at.port++),
+                         node});
       }
     };
     add(plan.dense_ports, options.ports_num);

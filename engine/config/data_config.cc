@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -62,18 +63,22 @@ SlotType slot_type(std::string_view word) {
   return word == "float" ? SlotType::kFloat : SlotType::kId;
 }
 
-void read_columns(TomlTable& table, const DataConfig& data, DataSlotConfig& slot) {
+using ColumnPlaces = std::map<std::string_view, std::uint32_t>;  // in DataConfig::columns
+
+void read_columns(TomlTable& table, const DataConfig& data, const ColumnPlaces& places,
+                  DataSlotConfig& slot) {
   std::vector<std::string> names = table.strings("columns");
   if (!table.has("columns")) names.push_back(slot.name);
   for (const std::string& name : names) {
-    const auto found = std::ranges::find(data.columns, name);
-    if (found == data.columns.end()) {
+    const auto found = places.find(name);
+    if (found == places.end()) {
       table.fail(table.has("columns") ? "columns" : "name",
                  fmt::format("'{}' is not in [data] columns", name),
-                 fmt::format("they are {}", fmt::join(data.columns, ", ")));
-      continue;
+                 "they are " + listed(std::vector<std::string_view>(data.columns.begin(),
+                                                                    data.columns.end())));
+      break;
     }
-    slot.columns.push_back(static_cast<std::uint32_t>(found - data.columns.begin()));
+    slot.columns.push_back(found->second);
   }
   if (names.empty()) table.fail("columns", "'columns' is empty");
   slot.width = static_cast<std::uint32_t>(slot.columns.size());
@@ -88,6 +93,8 @@ void read_slots(TomlTable& data, DataConfig& config) {
   std::span<const std::string_view> types = kMultiSlotTypes;
   if (is_csv) types = kCsvTypes;
   if (config.format == "jsonl") types = kJsonTypes;
+  ColumnPlaces places;
+  for (std::uint32_t i = 0; i < config.columns.size(); ++i) places.emplace(config.columns[i], i);
   std::set<std::string> names;
   for (TomlTable& table : data.tables("slot")) {
     DataSlotConfig slot;
@@ -96,7 +103,7 @@ void read_slots(TomlTable& data, DataConfig& config) {
     slot.name = table.string("name");
     slot.type = slot_type(table.choice("type", "id", types));
     if (is_csv) {
-      read_columns(table, config, slot);
+      read_columns(table, config, places, slot);
     } else {
       if (slot.type == SlotType::kFloat) {
         slot.width = read_count(table, "width", 1, 1, kSlotWidthMax);

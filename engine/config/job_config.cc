@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/config/override_keys.h"
 #include "engine/config/sections.h"
@@ -42,6 +43,16 @@ std::optional<float> read_optional_float(TomlTable& table, std::string_view key,
 
 void require(TomlTable& table, std::string_view key, std::string_view where) {
   if (!table.has(key)) table.fail(key, fmt::format("{} has no '{}'", where, key));
+}
+
+std::string listed(std::span<const std::string_view> names) {
+  constexpr std::size_t kNamesListed = 40;
+  const auto shown = names.first(std::min(names.size(), kNamesListed));
+  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  if (shown.size() < names.size()) {
+    text += fmt::format(" and {} more", names.size() - shown.size());
+  }
+  return text;
 }
 
 std::vector<std::string> read_program(TomlTable table, std::string_view key) {

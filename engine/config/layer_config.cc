@@ -177,8 +177,9 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
 void check_known(TomlTable& table, std::string_view key, const std::string& word,
                  const std::set<std::string>& known, std::string_view otherwise) {
   if (word.empty() || known.contains(word)) return;
-  table.fail(key, fmt::format("'{}' is {}", word, otherwise),
-             fmt::format("here one can use {}", fmt::join(known, ", ")));
+  table.fail(
+      key, fmt::format("'{}' is {}", word, otherwise),
+      "here one can use " + listed(std::vector<std::string_view>(known.begin(), known.end())));
 }
 
 }  // namespace
@@ -192,9 +193,10 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
   for (TomlTable& table : root.tables("layer")) {
     LayerConfig layer = read_layer(table, data, folder);
     constexpr std::string_view kOtherwise = "neither a data slot nor an earlier layer";
-    for (const std::string& input : layer.inputs) {
-      check_known(table, "input", input, known, kOtherwise);
-    }
+    const auto unknown = std::ranges::find_if(layer.inputs, [&](const std::string& input) {
+      return !input.empty() && !known.contains(input);
+    });
+    if (unknown != layer.inputs.end()) check_known(table, "input", *unknown, known, kOtherwise);
     check_known(table, "label", layer.label, known, kOtherwise);
     if (!layer.name.empty() && !known.insert(layer.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", layer.name));

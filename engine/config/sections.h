@@ -29,6 +29,9 @@ void require(TomlTable& table, std::string_view key, std::string_view where);
 // key, without that one.
 Result<TomlTable> open_job(const std::string& path, const std::vector<std::string>& overrides);
 
+// "a, b, c", cut after some names: for hints, which one file may cause thousands of.
+std::string listed(std::span<const std::string_view> names);
+
 // The list of a program and its arguments; empty when absent.
 std::vector<std::string> read_program(TomlTable table, std::string_view key);
 

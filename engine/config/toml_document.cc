@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,12 +24,13 @@ std::string_view type_name(const toml::node& node) {
   return kNames[std::min(static_cast<std::size_t>(node.type()), kNames.size() - 1)];
 }
 
+std::tuple<bool, bool, std::uint32_t, std::uint32_t> order_of(const Mistake& mistake) {
+  return {mistake.is_absence, mistake.location.name.starts_with("--set "), mistake.location.at.line,
+          mistake.location.at.column};
+}
+
 bool precedes(const Mistake& a, const Mistake& b) {
-  const auto key = [](const Mistake& mistake) {
-    return std::make_tuple(mistake.is_absence, mistake.location.name.starts_with("--set "),
-                           mistake.location.at.line, mistake.location.at.column);
-  };
-  return key(a) < key(b);
+  return order_of(a) < order_of(b);
 }
 
 // Moves every leaf of `from` over `to` and keeps its source location.
@@ -45,6 +48,24 @@ void merge(toml::table& to, toml::table&& from) {
 
 }  // namespace
 
+void TomlDocument::keep(Mistake mistake) {
+  const auto is_decisive = [this](const Mistake& one) { return one.location == decisive; };
+  mistakes.push_back(std::move(mistake));
+  if (mistakes.size() <= kMistakesMax) return;
+  const auto last = std::ranges::max_element(mistakes, [&](const Mistake& a, const Mistake& b) {
+    return std::pair(!is_decisive(a), order_of(a)) < std::pair(!is_decisive(b), order_of(b));
+  });
+  mistakes.erase(last);
+}
+
+void TomlDocument::know(OpenTable& in, std::string_view key) {
+  const auto place = std::ranges::lower_bound(in.known, key);
+  if (place != in.known.end() && *place == key) return;
+  auto word = words.find(key);
+  if (word == words.end()) word = words.emplace(key).first;
+  in.known.insert(place, *word);
+}
+
 void TomlDocument::add_wrong_type(const toml::node& found, std::string_view key,
                                   std::string_view wanted) {
   add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
@@ -60,7 +81,7 @@ std::string TomlDocument::place_of(const toml::source_region& region) const {
 std::string TomlDocument::page_of(const Location& location) const {
   const std::string section =
       location.name == name ? section_at(text, location.at.line) : section_set_by(location.name);
-  const bool known = !open.empty() && open.front().known.contains(outermost(section));
+  const bool known = !open.empty() && open.front().knows(outermost(section));
   return "see " + page + (known ? "#" + anchor_of(section) : "");
 }
 
@@ -80,17 +101,17 @@ Error TomlDocument::error(Mistake mistake) const {
 
 std::size_t TomlDocument::open_table(toml::table& table, const toml::source_region& source,
                                      std::string_view called) {
-  const auto found = std::ranges::find(open, &table, &OpenTable::table);
-  if (found != open.end()) return static_cast<std::size_t>(found - open.begin());
-  open.push_back({&table, source, {}, std::string(called)});
-  return open.size() - 1;
+  const auto [found, is_new] = places.emplace(&table, open.size());
+  if (is_new) open.push_back({&table, source, {}, std::string(called)});
+  return found->second;
 }
 
 std::vector<std::string> TomlDocument::known_keys() const {
   std::vector<std::string> keys;
   for (const OpenTable& opened : open) {
     if (opened.name.empty()) continue;
-    for (const std::string& key : opened.known) keys.push_back(opened.name + "." + key);
+    for (const std::string_view key : opened.known)
+      keys.push_back(fmt::format("{}.{}", opened.name, key));
   }
   return keys;
 }
@@ -102,18 +123,27 @@ std::string TomlDocument::below_a_table(std::string_view key) const {
   return "";
 }
 
-void TomlDocument::add_unknown_keys() {
+void TomlDocument::add_unknown_key() {
+  std::optional<Mistake> first;
+  const OpenTable* table = nullptr;
+  std::string_view unknown;
   for (const OpenTable& opened : open) {
-    const std::vector<std::string_view> known(opened.known.begin(), opened.known.end());
     for (const auto& [key, node] : *opened.table) {
-      if (opened.known.contains(key.str())) continue;
-      std::string near = &opened == &open.front() ? below_a_table(key.str()) : "";
-      if (near.empty()) near = nearest(key.str(), known);
-      add(key.source(), near.empty()
-                            ? fmt::format("unknown key '{}'", key.str())
-                            : fmt::format("unknown key '{}', did you mean '{}'?", key.str(), near));
+      if (opened.knows(key.str())) continue;
+      Mistake found{locate(key.source()), "", "", false};
+      if (first && !precedes(found, *first)) continue;
+      first = std::move(found);
+      table = &opened;
+      unknown = key.str();
     }
   }
+  if (!first) return;
+  std::string near = table == &open.front() ? below_a_table(unknown) : "";
+  if (near.empty()) near = nearest(unknown, table->known);
+  first->message = near.empty()
+                       ? fmt::format("unknown key '{}'", unknown)
+                       : fmt::format("unknown key '{}', did you mean '{}'?", unknown, near);
+  keep(*std::move(first));
 }
 
 Status TomlDocument::verdict() const {

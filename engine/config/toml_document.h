@@ -2,11 +2,13 @@
 // found in them. Only toml_reader.cc includes it.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #define TOML_EXCEPTIONS 0
@@ -16,6 +18,8 @@
 #include "base/result.h"
 
 namespace paddle::config {
+
+constexpr std::size_t kMistakesMax = 16;  // kept; one of them is shown
 
 // A position in the file or in an override, which `name` tells apart.
 struct Location {
@@ -34,9 +38,11 @@ struct Mistake {
 
 struct OpenTable {
   toml::table* table = nullptr;
-  toml::source_region source;                // for mistakes about the table itself
-  std::set<std::string, std::less<>> known;  // keys that were looked up
-  std::string name = {};                     // "train", of [train]
+  toml::source_region source;           // for mistakes about the table itself
+  std::vector<std::string_view> known;  // keys that were looked up, ascending
+  std::string name = {};                // "train", of [train]
+
+  bool knows(std::string_view key) const { return std::ranges::binary_search(known, key); }
 };
 
 struct TomlDocument {
@@ -46,6 +52,8 @@ struct TomlDocument {
   toml::table root;
   std::deque<toml::table> absent;  // stand for tables that were looked up in vain
   std::deque<OpenTable> open;
+  std::unordered_map<const toml::table*, std::size_t> places;  // of tables in `open`
+  std::set<std::string, std::less<>> words;                    // that OpenTable::known points to
   std::vector<Mistake> mistakes;
   std::optional<Location> decisive;  // a mistake there comes before all others
 
@@ -56,10 +64,15 @@ struct TomlDocument {
   std::string place_of(const toml::source_region& region) const;
   void add(const toml::source_region& region, std::string message, std::string_view hint = "",
            bool is_absence = false) {
-    mistakes.push_back({locate(region), std::move(message), std::string(hint), is_absence});
+    keep({locate(region), std::move(message), std::string(hint), is_absence});
   }
+  // Beyond kMistakesMax, the last in the order of verdict() is dropped.
+  void keep(Mistake mistake);
+  // The key counts as looked up from now on.
+  void know(OpenTable& in, std::string_view key);
   void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted);
-  void add_unknown_keys();
+  // The first of them in the order of verdict().
+  void add_unknown_key();
   // The first mistake: absent keys come last because a misspelt key is absent too; those of the
   // file come before those of overrides, each in their order.
   Status verdict() const;

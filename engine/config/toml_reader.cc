@@ -14,8 +14,8 @@ namespace paddle::config {
 namespace {
 
 // The node under `key`, which is a known key from now on.
-toml::node* look_up(OpenTable& in, std::string_view key) {
-  in.known.emplace(key);
+toml::node* look_up(TomlDocument& document, OpenTable& in, std::string_view key) {
+  document.know(in, key);
   return in.table->get(key);
 }
 
@@ -23,7 +23,7 @@ toml::node* look_up(OpenTable& in, std::string_view key) {
 template <class T>
 auto look_up_as(TomlDocument& document, std::size_t index, std::string_view key,
                 std::string_view wanted) {
-  toml::node* const node = look_up(document.open[index], key);
+  toml::node* const node = look_up(document, document.open[index], key);
   auto* const value = node == nullptr ? nullptr : node->as<T>();
   if (node != nullptr && value == nullptr) document.add_wrong_type(*node, key, wanted);
   return value;
@@ -60,7 +60,7 @@ Result<TomlTable> TomlTable::parse(std::string_view text, const std::string& nam
   document->text = text;
   PADDLE_TRY(document->root, document->parse_text(text, name));
   for (const std::string& one : overrides) PADDLE_TRY_STATUS(document->apply(one));
-  document->open.push_back({&document->root, {}, {}, {}});
+  document->open_table(document->root, {});
   return TomlTable(std::move(document), 0);
 }
 
@@ -97,7 +97,7 @@ std::int64_t TomlTable::integer(std::string_view key, std::int64_t fallback, std
 }
 
 double TomlTable::number(std::string_view key, double fallback, double min, double max) {
-  const toml::node* const node = look_up(document_->open[index_], key);
+  const toml::node* const node = look_up(*document_, document_->open[index_], key);
   if (node == nullptr) return fallback;
   if (!node->is_number()) {
     document_->add_wrong_type(*node, key, "a number");
@@ -112,11 +112,17 @@ bool TomlTable::boolean(std::string_view key, bool fallback) {
   return value == nullptr ? fallback : value->get();
 }
 
-std::vector<std::string> TomlTable::strings(std::string_view key) {
+std::vector<std::string> TomlTable::strings(std::string_view key, std::size_t at_most) {
   constexpr std::string_view kWanted = "an array of strings";
   std::vector<std::string> values;
   const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
   if (array == nullptr) return values;
+  if (array->size() > at_most) {
+    document_->add(
+        (*array)[at_most].source(),
+        fmt::format("'{}' has {} values, but at most {} are taken", key, array->size(), at_most));
+    return values;
+  }
   for (const toml::node& element : *array) {
     if (const auto* const value = element.as_string()) {
       values.push_back(value->get());
@@ -127,11 +133,17 @@ std::vector<std::string> TomlTable::strings(std::string_view key) {
   return values;
 }
 
-std::vector<std::string> TomlTable::words(std::string_view key) {
+std::vector<std::string> TomlTable::words(std::string_view key, std::size_t at_most) {
   constexpr std::string_view kWanted = "an array of strings and whole numbers";
   std::vector<std::string> values;
   const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
   if (array == nullptr) return values;
+  if (array->size() > at_most) {
+    document_->add(
+        (*array)[at_most].source(),
+        fmt::format("'{}' has {} values, but at most {} are taken", key, array->size(), at_most));
+    return values;
+  }
   for (const toml::node& element : *array) {
     if (const auto* const text = element.as_string()) {
       values.push_back(text->get());
@@ -153,11 +165,18 @@ TomlTable TomlTable::table(std::string_view key) {
   return {document_, document_->open_table(found, source, key)};
 }
 
-std::vector<TomlTable> TomlTable::tables(std::string_view key) {
+std::vector<TomlTable> TomlTable::tables(std::string_view key, std::size_t at_most) {
   const std::string wanted = fmt::format("an array of tables, [[{}]]", key);
   std::vector<TomlTable> found;
   auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
   if (array == nullptr) return found;
+  if (array->size() > at_most) {
+    document_->add((*array)[at_most].source(),
+                   fmt::format("there are {} [[{}]], but at most {} are "
+                               "taken",
+                               array->size(), key, at_most));
+    return found;
+  }
   for (toml::node& element : *array) {
     if (toml::table* const below = element.as_table()) {
       found.push_back(TomlTable(document_, document_->open_table(*below, element.source())));
@@ -184,7 +203,7 @@ std::string TomlTable::location(std::string_view key) const {
 
 void TomlTable::fail(std::string_view key, std::string_view message, std::string_view hint) {
   OpenTable& opened = document_->open[index_];
-  const toml::node* const node = look_up(opened, key);
+  const toml::node* const node = look_up(*document_, opened, key);
   document_->add(node == nullptr ? opened.source : node->source(), std::string(message), hint,
                  node == nullptr);
 }
@@ -252,7 +271,7 @@ void TomlTable::prefer_override(std::string_view key, std::string_view other) {
 }
 
 Status TomlTable::finish() {
-  document_->add_unknown_keys();
+  document_->add_unknown_key();
   return document_->verdict();
 }
 

@@ -19,6 +19,8 @@ namespace paddle::config {
 struct TomlDocument;
 
 constexpr std::size_t kConfigBytesMax = 1U << 20U;  // of a file
+constexpr std::size_t kElementsMax = 100'000;       // of an array
+constexpr std::size_t kTablesMax = 10'000;          // of one [[name]]
 
 // A table of an open file, cheap to copy. Lookups return the default when the key is absent or
 // wrong; finish() reports the mistake. Errors are kUsage: "job.toml:12:8: unknown key 'pases',
@@ -48,11 +50,12 @@ class TomlTable {
                 double min = std::numeric_limits<double>::lowest(),
                 double max = std::numeric_limits<double>::max());
   bool boolean(std::string_view key, bool fallback);
-  std::vector<std::string> strings(std::string_view key);
-  // The same of an array in which whole numbers stand for their digits: ["no", 1].
-  std::vector<std::string> words(std::string_view key);
-  TomlTable table(std::string_view key);                // empty when absent
-  std::vector<TomlTable> tables(std::string_view key);  // [[key]]; empty when absent
+  // Both are empty, with a mistake, when there are more than `at_most`.
+  std::vector<std::string> strings(std::string_view key, std::size_t at_most = kElementsMax);
+  std::vector<TomlTable> tables(std::string_view key, std::size_t at_most = kTablesMax);  // [[key]]
+  // The strings of an array in which whole numbers stand for their digits: ["no", 1].
+  std::vector<std::string> words(std::string_view key, std::size_t at_most = kElementsMax);
+  TomlTable table(std::string_view key);  // empty when absent
 
   // "train.passes": every key of a table that was looked up.
   std::vector<std::string> known_keys() const;

@@ -69,6 +69,9 @@ class Scanner {
     }
     if (is_blank(c) || c == '\r') return;
     const bool begins_statement = std::exchange(begins_statement_, c == '\n' && open_.empty());
+    if (std::string_view("=,[{.").find(c) != std::string_view::npos && ++parts_ > kTomlPartsMax) {
+      return refuse(place, fmt::format("the file has over {} keys and values", kTomlPartsMax));
+    }
     if (c == '.' && ++dots_ >= kKeyPartsMax) {
       return refuse(place, fmt::format("a key has at most {} parts", kKeyPartsMax));
     }
@@ -177,7 +180,8 @@ class Scanner {
   std::size_t at_ = 0;
   std::string open_;  // brackets and braces of values
   Value value_ = Value::kNone;
-  std::size_t dots_ = 0;  // of the key that may be read now
+  std::size_t dots_ = 0;   // of the key that may be read now
+  std::size_t parts_ = 0;  // keys, values and tables so far
   bool begins_statement_ = true;
   std::optional<TomlFault> fault_;
 };

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 
 namespace paddle::fuzz {
@@ -72,6 +73,28 @@ class Input {
  private:
   std::string_view left_;
 };
+
+// Texts that are large because a part of them is repeated: "#*BEGIN,END" on the first line repeats
+// these bytes of what follows until it has kGrownBytes. Other texts are themselves. What takes time
+// or memory by the square of its input is slow only in large ones.
+constexpr std::size_t kGrownBytes = 256U << 10U;
+inline std::string grown(std::string_view text) {
+  if (!text.starts_with("#*")) return std::string(text);
+  const std::size_t line_end = std::min(text.find('\n'), text.size());
+  Input head(reinterpret_cast<const std::uint8_t*>(text.data()) + 2, line_end - 2);
+  const auto number = [&](char separator) {
+    std::size_t value = 0;
+    for (const char c : head.text_until(separator).substr(0, 6))
+      value = value * 10 + static_cast<unsigned char>(c) % 16U;
+    return value;
+  };
+  const std::string_view rest = text.substr(std::min(line_end + 1, text.size()));
+  const std::size_t begin = std::min(number(','), rest.size());
+  const std::size_t end = std::max(begin, std::min(number('\n'), rest.size()));
+  std::string all(rest.substr(0, end));
+  while (end > begin && all.size() < kGrownBytes) all += rest.substr(begin, end - begin);
+  return all += rest.substr(end);
+}
 
 }  // namespace paddle::fuzz
 

@@ -6,7 +6,8 @@
 using namespace paddle;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text = fuzz::Input(data, size).rest();
+  const std::string whole = fuzz::grown(fuzz::Input(data, size).rest());
+  const std::string_view text = whole;
   static_cast<void>(cli::parse_cluster(text, "cluster.toml"));
   static_cast<void>(cli::parse_hostfile(text, "hosts"));
   static_cast<void>(cli::parse_host_list(text.substr(0, text.find('\n')), "--hosts"));

@@ -2,10 +2,10 @@
 
 #include <regex>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
-#include "cli/cluster/selection.h"
 
 namespace paddle::cli {
 namespace {
@@ -15,19 +15,124 @@ std::string message_of(std::string_view text) {
   return cluster ? "no error" : cluster.error().message;
 }
 
-TEST(HostRange, ExpandsWithPadding) {
-  EXPECT_EQ(*expand_range("n[08-10].lab"),
-            (std::vector<std::string>{"n08.lab", "n09.lab", "n10.lab"}));
-  EXPECT_EQ(*expand_range("10.1.0.[1-2]"), (std::vector<std::string>{"10.1.0.1", "10.1.0.2"}));
-  EXPECT_EQ(*expand_range("plain"), std::vector<std::string>{"plain"});
+// "user@host:ssh_port name address" of each node.
+std::vector<std::string> nodes_of(std::string_view text) {
+  const auto cluster = parse_cluster(text, "/etc/labs/lab.toml");
+  if (!cluster) return {cluster.error().message};
+  std::vector<std::string> nodes;
+  for (const ClusterNode& node : cluster->nodes) {
+    nodes.push_back(fmt::format("{}@{}:{} {} {}", node.spec.user, node.spec.host,
+                                node.spec.ssh_port, node.spec.name, node.address));
+  }
+  return nodes;
 }
 
-TEST(HostRange, RefusesNonsense) {
+TEST(ClusterFile, AHostIsWrittenAsSlurmAndPeopleWriteIt) {
+  using Nodes = std::vector<std::string>;
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"node[01-02,07]\"\naddress = \"10.0.0.[1-2,7]\"\n"),
+            (Nodes{"@node01:0 node01 10.0.0.1", "@node02:0 node02 10.0.0.2",
+                   "@node07:0 node07 10.0.0.7"}));
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"gpu[1,3],cpu02\"\n"),
+            (Nodes{"@gpu1:0 gpu1 ", "@gpu3:0 gpu3 ", "@cpu02:0 cpu02 "}));
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"r[1-2]n[1-2]\"\nname = \"a[1-4]\"\n").back(),
+            "@r2n2:0 a4 ");
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"me@node1:2222\"\n"), Nodes{"me@node1:2222 node1 "});
+}
+
+TEST(ClusterFile, AddressesOfIPv6AreHosts) {
+  using Nodes = std::vector<std::string>;
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"2001:db8::1\"\naddress = \"[fd00::1]\"\n"),
+            Nodes{"@2001:db8::1:0 2001-db8--1 fd00::1"});
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"[::1]\"\nname = \"here\"\n"), Nodes{"@::1:0 here "});
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"[::1]:22\"\n"), Nodes{"@::1:22 ip6--1 "});
+  EXPECT_EQ(nodes_of("[ssh]\nport = 9\n[[node]]\nhost = \"fe80::1%eth0\"\n"),
+            Nodes{"@fe80::1%eth0:9 fe80--1-eth0 "});
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"a\"\naddress = \"FD00:0:0::0001\"\n"),
+            Nodes{"@a:0 a fd00::1"});
+  EXPECT_NE(message_of("[[node]]\nhost = \"a\"\naddress = \"fe80::1%eth0\"\n").find("has a zone"),
+            std::string::npos);
+  EXPECT_NE(
+      message_of("[[node]]\nhost = \"a\"\naddress = \"[fd00::1]:7164\"\n").find("is no address"),
+      std::string::npos);
+  for (const char* bad : {"[::1]:x", "[::1]:0", "[::1]:65536", "[::g]", "node1:", "node1:70000",
+                          "-oProxyCommand=x", "a b", "$(id)", "me@", "x;y@n"}) {
+    EXPECT_EQ(message_of(fmt::format("[[node]]\nhost = \"{}\"\n", bad)).rfind("lab.toml:2:8: ", 0),
+              0U)
+        << bad << ": " << message_of(fmt::format("[[node]]\nhost = \"{}\"\n", bad));
+  }
+}
+
+TEST(ClusterFile, UsersOfADirectoryHaveBackslashesAndAtsInTheirNames) {
+  for (const char* user : {"CORP\\alice", "alice@corp.example", "CORP+alice", "alice.b-c_d"}) {
+    const auto cluster =
+        parse_cluster(fmt::format("[ssh]\nuser = '{}'\n[[node]]\nhost = \"n\"\n", user), "l");
+    ASSERT_TRUE(cluster) << cluster.error().message;
+    EXPECT_EQ(cluster->nodes[0].spec.user, user);
+  }
   for (const char* bad :
-       {"n[1-", "n]", "n[2-1]", "n[a-b]", "n[1]", "n[1-2][3-4]", "n[0-99999999999]", "n[-1-2]"}) {
-    const auto names = expand_range(bad);
-    ASSERT_FALSE(names) << bad;
-    EXPECT_EQ(names.error().code, Errc::kUsage);
+       {"-l", "a b", "a;b", "a\\", "\\a", "$(id)", "a\"b", "`id`", "a%h", "a'b"}) {
+    const std::string message =
+        message_of(fmt::format("[ssh]\nuser = '''{}'''\n[[node]]\nhost = \"n\"\n", bad));
+    EXPECT_EQ(message.rfind("lab.toml:2:", 0), 0U) << bad << ": " << message;
+  }
+}
+
+TEST(ClusterFile, FilesThatItNamesLieBesideIt) {
+  const auto cluster = parse_cluster(R"(
+[ssh]
+known_hosts = "known_hosts"
+directory = "../dot_ssh"
+[[node]]
+host = "a"
+[[node]]
+host = "b"
+known_hosts = "~/x/known_hosts"
+[[node]]
+host = "c"
+known_hosts = "/h"
+)",
+                                     "/etc/labs/lab.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  EXPECT_EQ(cluster->nodes[0].spec.known_hosts, "/etc/labs/known_hosts");
+  EXPECT_EQ(cluster->nodes[0].spec.ssh_directory, "/etc/dot_ssh");
+  EXPECT_EQ(cluster->nodes[1].spec.known_hosts, "~/x/known_hosts");
+  EXPECT_EQ(cluster->nodes[2].spec.known_hosts, "/h");
+  EXPECT_NE(message_of("[ssh]\nidentity = \"no_such_key\"\n[[node]]\nhost = \"a\"\n")
+                .find("cannot read the private key /"),
+            std::string::npos);
+}
+
+// What would take gigabytes, or minutes, is refused with its line.
+TEST(ClusterFile, ALargeFileTakesLittle) {
+  const auto list = [](const std::string& item, int count) {
+    std::string text = "[";
+    for (int i = 0; i < count; ++i) text += (i > 0 ? "," : "") + item;
+    return text + "]\n";
+  };
+  std::string variables = "[";
+  for (int i = 0; i < 4000; ++i)
+    variables += fmt::format("{}\"A{}={}\"", i > 0 ? "," : "", i, std::string(200, 'x'));
+  variables += "]\n";
+  std::string tables;
+  for (int i = 0; i < 100'000; ++i) tables += "[[node]]\n";
+  const std::string head = "[[node]]\nhost = \"n[1-1000]\"\n";
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+           {head + "groups = " + list("\"a\"", 190'000), "'groups' has 190000 values"},
+           {head + "groups = " + list("\"a\"", 250'000), "over 200000 keys and values"},
+           {head + "gpus = " + list("\"0\"", 190'000), "'gpus' has 190000 values"},
+           {head + "env = " + variables, "too much together"},
+           {head + "env = " + list("\"A=\"", 5000), "'env' has 5000 values"},
+           {head + "user = \"" + std::string(100'000, 'a') + "\"\n", "user name"},
+           {head + "jump = \"" + std::string(100'000, 'a') + "\"\n", "'jump' is over 1024 bytes"},
+           {head + "workdir = \"/" + std::string(100'000, 'a') + "\"\n", "'workdir' is over"},
+           {"[[node]]\nhost = \"" + std::string(100'000, 'a') + "[1-1000]\"\n", "too long"},
+           {"[[node]]\nlauncher = [\"" + std::string(500'000, 'a') + "\", \"n[1-1000]\"]\n",
+            "bytes long"},
+           {tables, "there are 100000 [[node]]"},
+           {"[[node]]\nhost = \"n[1-4096]\"\n[[node]]\nhost = \"m\"\n", "over 4096 nodes"}}) {
+    const std::string message = message_of(text);
+    EXPECT_NE(message.substr(0, 300).find(why), std::string::npos) << message.substr(0, 300);
+    EXPECT_EQ(message.rfind("lab.toml:", 0), 0U);
   }
 }
 

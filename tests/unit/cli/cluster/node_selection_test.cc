@@ -38,6 +38,30 @@ TEST(NodeSelection, AnExclamationMarkTakesAway) {
   EXPECT_EQ(*select_nodes(cluster, "!node[01-03].lab,!@gpu"), (Indices{3}));
 }
 
+TEST(NodeSelection, ListsOfSlurmHostsAndAddressesStandForNodes) {
+  const auto cluster = parse_cluster(R"(
+[[node]]
+host = "node[01-04].lab"
+name = "n[1-4]"
+address = "10.0.0.[1-4]"
+[[node]]
+host = "2001:db8::1"
+[[node]]
+host = "rack[1-2]x[1-2]"
+)",
+                                     "lab.toml");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  EXPECT_EQ(*select_nodes(*cluster, "n[1-2,4]"), (Indices{0, 1, 3}));
+  EXPECT_EQ(*select_nodes(*cluster, "node[01,03].lab"), (Indices{0, 2}));
+  EXPECT_EQ(*select_nodes(*cluster, "10.0.0.[2-3],n1"), (Indices{0, 1, 2}));
+  EXPECT_EQ(*select_nodes(*cluster, "rack[1-2]x[2]"), (Indices{6, 8}));
+  for (const char* same : {"2001:db8::1", "[2001:db8::1]", "2001-db8--1"}) {
+    EXPECT_EQ(*select_nodes(*cluster, same), (Indices{4})) << same;
+  }
+  EXPECT_EQ(*select_nodes(*cluster, "!n[1-4],![2001:db8::1]"), (Indices{5, 6, 7, 8}));
+  EXPECT_FALSE(select_nodes(*cluster, "[2001:db8::2]"));
+}
+
 TEST(NodeSelection, RefusesWhatIsNotThereAndNothing) {
   const ClusterSpec cluster = lab();
   for (const char* bad : {"gpus", "@node01.lab", "node[01-05].lab", "gpu,", "!", "@", "gpu,!gpu",

@@ -161,6 +161,61 @@ TEST_F(InitTest, MakesAClusterFileOfAHostfileWithRangesOfItsHosts) {
   EXPECT_NE(text.find("host = \"node[08-10].lab\""), std::string::npos) << text;
 }
 
+// "[user@]host*slots " of each.
+std::string entries_of(const std::string& text) {
+  const auto entries = parse_hostfile(text, "hosts");
+  if (!entries) return entries.error().message;
+  std::string shown;
+  for (const HostfileEntry& entry : *entries) {
+    shown += (entry.user.empty() ? "" : entry.user + "@") + entry.host + "*" +
+             std::to_string(entry.slots) + (entry.ssh_port == 0 ? "" : ":") +
+             (entry.ssh_port == 0 ? "" : std::to_string(entry.ssh_port)) + " ";
+  }
+  return shown;
+}
+
+TEST_F(InitTest, ReadsHostfilesAsProgramsAndPeopleWriteThem) {
+  EXPECT_EQ(entries_of("n1 slots = 4\nn2 slots= 2\nn3 slots =1 max_slots = 3\n"),
+            "n1*4 n2*2 n3*1 ");
+  EXPECT_EQ(entries_of("n1 cpu=4\nn2 count=2\nn3 cpus = 8\n"), "n1*4 n2*2 n3*8 ");
+  EXPECT_EQ(entries_of("\xef\xbb\xbfn1 slots=4\r\n\r\nn2\tslots=4\r\n"), "n1*4 n2*4 ");
+  EXPECT_EQ(entries_of("n1\nn1\nn2\nn2\n"), "n1*2 n2*2 ") << "PBS";
+  EXPECT_EQ(entries_of("n1 slots=4 # fast\n#n2 slots=4\n  # x\n"), "n1*4 ");
+  EXPECT_EQ(entries_of("node[01-02,07] slots=8\ngpu[1,3],cpu2\n"),
+            "node01*8 node02*8 node07*8 gpu1*0 gpu3*0 cpu2*0 ")
+      << "Slurm";
+  EXPECT_EQ(entries_of("n1 4 all.q@n1 UNDEFINED\nn2 2 all.q@n2 <NULL>\nn3 8\n"), "n1*4 n2*2 n3*8 ")
+      << "Grid Engine";
+  EXPECT_EQ(
+      entries_of("2001:db8::1 slots=8\n[2001:db8::2] slots=4\n[2001:db8::3]:2\nfe80::1%eth0\n"),
+      "2001:db8::1*8 2001:db8::2*4 2001:db8::3*2 fe80::1%eth0*0 ");
+  EXPECT_EQ(entries_of("CORP\\alice@n1 slots=1\nalice@corp.example@n2\nn3 user=bob port=2222\n"),
+            "CORP\\alice@n1*1 alice@corp.example@n2*0 bob@n3*0:2222 ");
+  EXPECT_EQ(entries_of("n1:4,n2:2\n"), "n1*4 n2*2 ") << "Horovod";
+  EXPECT_EQ(entries_of(std::string("\xff\xfen\0", 4)), "hosts is in UTF-16");
+  for (const char* bad : {"n[1-", "2001:db8:::1", "[::1", "a slots=", "a = 4", "a cpu=-1",
+                          "a port=0", "a user=;", "a 4 b", "a 0"}) {
+    EXPECT_TRUE(entries_of(std::string("ok\n") + bad + "\n").starts_with("hosts:2: "))
+        << bad << ": " << entries_of(std::string("ok\n") + bad + "\n");
+  }
+}
+
+TEST_F(InitTest, ListsOfSlurmAndAddressesOfIPv6BecomeClusterFiles) {
+  ASSERT_EQ(run({"a.toml", "--hosts", "node[01-03,07]"}), 0) << err_.str();
+  EXPECT_EQ(nodes_of("a.toml"), "node01 node02 node03 node07 ");
+  ASSERT_EQ(run({"b.toml", "--hosts", "gpu[1,3],cpu[02-03]"}), 0) << err_.str();
+  EXPECT_EQ(nodes_of("b.toml"), "gpu1 gpu3 cpu02 cpu03 ");
+  ASSERT_EQ(run({"c.toml", "--hosts", "2001:db8::1,[2001:db8::2]:4,::1"}), 0) << err_.str();
+  EXPECT_EQ(nodes_of("c.toml"), "2001:db8::1 2001:db8::2*4 ::1 ");
+  ASSERT_EQ(run({"d.toml", "--hosts", "CORP\\alice@n1,alice@corp.example@n2"}), 0) << err_.str();
+  EXPECT_EQ(nodes_of("d.toml"), "CORP\\alice@n1 alice@corp.example@n2 ");
+  folder_.write("hosts", "n1 port=2222\nn2 port=2222\n");
+  ASSERT_EQ(run({"e.toml", "--hostfile", "hosts"}), 0) << err_.str();
+  EXPECT_EQ(read_cluster(folder_ / "e.toml")->nodes[1].spec.ssh_port, 2222);
+  EXPECT_EQ(run({"f.toml", "--hosts", "2001:db8::g"}), 2);
+  EXPECT_NE(err_.str().find("IPv6"), std::string::npos) << err_.str();
+}
+
 TEST_F(InitTest, NamesTheLineOfAHostfileThatCannotBeRead) {
   for (const char* bad : {"a slots=x", "a slots=0", "a slots=99999", "a rank=1", "-oProxy slots=1",
                           "a;b", "a\x1b[2J", "a:", "@a", "$(id)", "a b", "\"a\"", "a:1:2"}) {

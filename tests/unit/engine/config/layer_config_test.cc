@@ -16,6 +16,40 @@ TEST_F(JobConfigTest, ReadsTheKeysOfAnEmbedding) {
   EXPECT_FALSE(job->layers[1].padding_id.has_value());
 }
 
+// Files of a megabyte whose every word is a mistake: one of them is shown, and briefly.
+TEST_F(JobConfigTest, ManyWrongNamesMakeOneShortError) {
+  const auto list = [](int count) {
+    std::string text = "[";
+    for (int i = 0; i < count; ++i) text += i > 0 ? ",\"?\"" : "\"?\"";
+    return text + "]\n";
+  };
+  const std::string head = "[data]\ntrain = \"x\"\nformat = \"libsvm\"\n";
+  std::string known;
+  for (int i = 0; i < 4000; ++i)
+    known += "[[layer]]\nname = \"" + std::string(60, 'n') + std::to_string(i) + "\"\n";
+  std::string unlike = head;
+  for (int i = 0; i < 9000; ++i) {
+    unlike += "[[layer]]\nname = \"n" + std::to_string(i) + "\"\ninput = [\"?\"]\n";
+  }
+  std::string columns = "[data]\ntrain = \"x\"\nformat = \"csv\"\ncolumns = [";
+  for (int i = 0; i < 8000; ++i) columns += "\"" + std::string(50, 'c') + std::to_string(i) + "\",";
+  columns += "]\n[[data.slot]]\nname = \"a\"\ntype = \"id\"\ncolumns = ";
+  std::string many = head;
+  for (int i = 0; i < 10'001; ++i) many += "[[layer]]\n";
+  for (const auto& [text, what] : std::vector<std::pair<std::string, std::string>>{
+           {head + known + "[[layer]]\nname = \"z\"\ninput = " + list(99'000), ""},
+           {unlike, "'?' is neither a data slot nor an earlier layer"},
+           {columns + list(99'000), "'?' is not in [data] columns"},
+           {columns + list(100'001), "at most 100000 are taken"},
+           {many, "there are 10001 [[layer]], but at most 10000 are taken"}}) {
+    const auto job = read_job(folder_.write("job.toml", text));
+    ASSERT_FALSE(job);
+    EXPECT_NE(job.error().message.find(what), std::string::npos)
+        << job.error().message.substr(0, 300);
+    EXPECT_LT(job.error().message.size() + job.error().hint.size(), 6000U);
+  }
+}
+
 TEST_F(JobConfigTest, ReadsTheCountsOfASampledCost) {
   folder_.write("counts.txt", "the 900\ncat\t3\n<unk> 0\n");
   const std::string layer =

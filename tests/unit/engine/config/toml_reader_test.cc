@@ -81,6 +81,52 @@ TEST(TomlReader, TheFirstMistakeOfTheFileIsShownWhateverTheOrderOfLookups) {
   EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:1: unknown key 'oops'"));
 }
 
+std::string repeated(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST(TomlReader, TheFirstOfManyMistakesIsShown) {
+  std::string text = "first = 1\n";
+  for (int i = 0; i < 60'000; ++i) text += "k" + std::to_string(i) + " = 1\n";
+  TomlTable unknown = parse(text);
+  EXPECT_EQ(first_mistake(unknown).substr(0, 30), "job.toml:1:1: unknown key 'fir");
+
+  TomlTable mixed = parse("a = [\n" + repeated("1,\n", 90'000) + "]\nb = 3\n");
+  for (int i = 0; i < 100; ++i) mixed.fail("b", "later");
+  EXPECT_TRUE(mixed.strings("a").empty());
+  EXPECT_TRUE(first_mistake(mixed).starts_with("job.toml:2:1: 'a' must be an array of strings"));
+
+  // The place that decides counts before others, however many there are.
+  TomlTable decided = parse("a = 1\nb = 2\n");
+  decided.decides("b");
+  decided.fail("b", "decisive");
+  for (int i = 0; i < 100; ++i) decided.fail("a", "earlier");
+  EXPECT_TRUE(first_mistake(decided).starts_with("job.toml:2:5: decisive"));
+}
+
+TEST(TomlReader, MoreThanAFileMayHoldIsRefusedAtItsPlace) {
+  const auto error_of = [](const std::string& text) {
+    const auto table = TomlTable::parse(text, "job.toml");
+    return table ? std::string("none") : table.error().message.substr(0, 80);
+  };
+  const std::string too_many = "the file has over 200000 keys and values";
+  EXPECT_NE(error_of("a = [" + repeated("1,", 200'000) + "]").find(too_many), std::string::npos);
+  EXPECT_NE(error_of(repeated("[[a]]\n", 101'000)).find(too_many), std::string::npos);
+  EXPECT_NE(error_of("a = [" + repeated("{},", 150'000) + "]").find(too_many), std::string::npos);
+  std::string dotted;
+  for (int i = 0; i < 14'000; ++i) dotted += "k" + std::to_string(i) + repeated(".a", 30) + "=1\n";
+  EXPECT_NE(error_of(dotted).find(too_many), std::string::npos);
+  EXPECT_EQ(error_of("a = [" + repeated("1,", 100'000) + "]"), "none");
+
+  TomlTable root = parse("a = ['x', 'y', 'z']\n[[b]]\n[[b]]\n[[b]]\n");
+  EXPECT_TRUE(root.strings("a", 2).empty());
+  EXPECT_TRUE(root.tables("b", 2).empty());
+  EXPECT_EQ(root.tables("b", 3).size(), 3U);
+  EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:16: 'a' has 3 values, but at most 2"));
+}
+
 TEST(TomlReader, AKeyTheCallerRefusesIsNotUnknownToo) {
   TomlTable root = parse("host = 'a'\n");
   root.fail("host", "a local node has no host");

@@ -1,0 +1,51 @@
+// Nodes as people name them: ranges as Slurm and ClusterShell write them ("node[01-03,07].lab",
+// "rack[1-2]n[1-4]"), and one host with its user and a number ("me@node1:8", "[2001:db8::1]:22").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace paddle::cli {
+
+constexpr std::size_t kRangeNamesMax = 4096;
+constexpr std::size_t kRangeBytesMax = 16U << 10U;  // of a pattern with brackets
+
+// "node[01-03,07].lab" -> node01.lab node02.lab node03.lab node07.lab. A pair of brackets holds
+// numbers and ranges, separated by commas; "0-10/2" takes every second number. The zeros in front
+// of a range's first number stay. Several pairs give every combination, the last pair counts
+// fastest, as `scontrol show hostnames` has it. A text without '[' is itself, and so is an IPv6
+// address in brackets. kUsage: bounds that are not numbers, last < first, too many names.
+Result<std::vector<std::string>> expand_range(const std::string& pattern);
+
+// The length of the first part of a list: up to a comma outside brackets.
+std::size_t list_part(std::string_view list);
+// The parts of a list, split at commas outside brackets, without blanks around them. "" is one
+// empty part.
+std::vector<std::string> split_list(std::string_view list);
+
+// The names of a list of patterns.
+Result<std::vector<std::string>> expand_list(std::string_view list);
+
+// An IPv6 address, with or without a zone: "2001:db8::1", "fe80::1%eth0".
+bool is_ipv6(std::string_view text);
+
+// "[user@]host[:number]"; an IPv6 address with a number is written "[address]:number".
+struct HostWord {
+  std::string user;    // "": not said
+  std::string host;    // without brackets
+  std::string number;  // the text behind the ':'; "": not said
+  bool has_number = false;
+};
+// The user ends at the last '@', since users of a directory have one in their names. Nothing but an
+// address in brackets is checked.
+HostWord split_host(std::string_view word);
+
+// The name of a node that has no other: the host, or for an IPv6 address the host with '-' for each
+// character that no folder's name may have.
+std::string node_name_of(std::string_view host);
+
+}  // namespace paddle::cli
