@@ -1,17 +1,19 @@
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
 
 #include <fmt/ranges.h>
 
 #include "base/pool.h"
+#include "cli/cluster/node_list.h"
 #include "cli/cluster/selection.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {
 
-constexpr int kQuestionsMax = 3;  // until the answer is yes or no
+constexpr int kQuestionsMax = 5;  // until the answer is yes or no
 
 struct TrustOptions {
   std::string cluster, on;
@@ -70,14 +72,22 @@ Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
   if (!options.host.empty()) {
     if (!options.on.empty())
       return Error{Errc::kUsage, "both a host and --on", "name the host, or nodes of a cluster"};
+    const HostWord word = split_host(options.host);
     for (const ClusterNode& node : cluster ? cluster->nodes : std::vector<ClusterNode>()) {
-      if (node.spec.name == options.host || node.spec.host == options.host)
-        nodes.push_back(node.spec);
+      if (node.spec.name == options.host || node.spec.host == word.host) nodes.push_back(node.spec);
     }
     if (nodes.empty() && !cluster && !options.cluster.empty()) return std::move(cluster).error();
     if (!nodes.empty()) return nodes;
     remote::NodeSpec node;
-    node.name = node.host = options.host;
+    node.name = node.host = word.host;
+    node.user = word.user;
+    std::uint16_t port = 0;
+    const auto [end, error] =
+        std::from_chars(word.number.data(), word.number.data() + word.number.size(), port);
+    if (word.has_number && (error != std::errc() || *end != '\0' || port == 0))
+      return Error{Errc::kUsage, fmt::format("'{}' has no port after the ':'", options.host),
+                   "write HOST, HOST:PORT or [ADDRESS]:PORT"};
+    node.ssh_port = port;
     return std::vector<remote::NodeSpec>{node};
   }
   if (!cluster) return std::move(cluster).error();
@@ -91,6 +101,23 @@ bool is_named(const remote::ShownHostKey& key, const std::vector<std::string>& f
   return std::ranges::any_of(fingerprints, [&](const std::string& fingerprint) {
     return key.fingerprint == fingerprint || key.fingerprint.ends_with(" " + fingerprint);
   });
+}
+
+// In lower case but for a fingerprint, without blanks around it.
+std::string trimmed(std::string_view answer) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t begin = std::min(answer.find_first_not_of(kBlanks), answer.size());
+  const std::size_t end = answer.find_last_not_of(kBlanks) + 1;
+  std::string word(answer.substr(begin, std::max(end, begin) - begin));
+  constexpr std::size_t kLongestWord = 3;
+  if (word.size() > kLongestWord) return word;
+  for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  return word;
+}
+
+// "SHA256:..." of "ssh-ed25519 SHA256:...", which JSON keeps whole.
+Cell fingerprint_cell(const std::string& fingerprint) {
+  return {fingerprint.substr(fingerprint.find(' ') + 1), Json(fingerprint)};
 }
 
 // Shows the unknown keys, and asks unless an option answers. An error when they may not be added.
@@ -115,14 +142,18 @@ Status confirm(Context& context, const TrustOptions& options,
   constexpr const char* kHint =
       "compare them with what the machines say (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), "
       "then give --fingerprint SHA256:..., or --yes for all of them";
-  const std::string keys = counted(unknown.size(), "new host key");
-  std::string question = fmt::format("trust {} (yes/no)? ", keys);
-  for (int asked = 0; asked < kQuestionsMax; ++asked) {
+  // As ssh asks: until the answer is yes, no, or the fingerprint of every key shown.
+  std::string question =
+      fmt::format("trust {}? Type yes or no: ", counted(unknown.size(), "new host key"));
+  for (int i = 0; i < kQuestionsMax; ++i) {
     const auto answer = context.ask ? context.ask(question, false) : std::nullopt;
     if (!answer) return Error{Errc::kAuth, "cannot ask: this is not a terminal", kHint};
-    if (*answer == "yes") return {};
-    if (*answer == "no" || *answer == "n") break;
-    question = fmt::format("trust {}? Please type yes or no, in full: ", keys);
+    const std::string word = trimmed(*answer);
+    const bool names_all = std::ranges::all_of(
+        unknown, [&](const Asked* asked) { return is_named(**asked->shown, {word}); });
+    if (word == "yes" || names_all) return {};
+    if (word == "no") break;
+    question = "Type yes in full, no, or the fingerprint: ";
   }
   return Error{Errc::kAuth, "no key was added: type yes in full to accept", kHint};
 }
@@ -151,8 +182,12 @@ Status trust_stage(Context& context, const TrustOptions& options, std::vector<As
 Status run(Context& context, const TrustOptions& options) {
   PADDLE_TRY(const auto nodes, nodes_asked_for(context, options));
   PADDLE_TRY(auto stages, stages_of(nodes));
-  Table table{
-      {{"node", "node"}, {"address", "address"}, {"host key", "host_key"}, {"state", "state"}}, {}};
+  Table table{{{"node", "node", 0, false, true},
+               {"address", "address", 1},
+               {"type", "", 2},
+               {"host key", "host_key"},
+               {"state", "state"}},
+              {}};
   std::optional<Error> first;
   for (auto& stage : stages) {
     if (const Status done = trust_stage(context, options, stage); !done) return done.error();
@@ -164,12 +199,13 @@ Status run(Context& context, const TrustOptions& options) {
           first->message += "\n" + asked.shown->error().message;
         }
         table.rows.push_back({text_cell(asked.node.name), text_cell(asked.node.host), empty_cell(),
-                              text_cell("FAILED")});
+                              empty_cell(), text_cell("FAILED")});
         continue;
       }
       const remote::ShownHostKey& key = **asked.shown;
       table.rows.push_back({text_cell(asked.node.name), text_cell(key.label),
-                            text_cell(key.fingerprint),
+                            text_cell(key.fingerprint.substr(0, key.fingerprint.find(' '))),
+                            fingerprint_cell(key.fingerprint),
                             text_cell(asked.added ? "added" : "known")});
     }
   }

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/byte_order_mark.h"
 #include "base/fd.h"
 #include "base/text.h"
 
@@ -54,8 +55,8 @@ Result<std::string> first_line(int fd, const std::string& path) {
     line.push_back(one);
   }
   // As editors of Windows begin a file and end a line.
+  line.erase(0, line.size() - without_byte_order_mark(line).size());
   if (line.ends_with('\r')) line.pop_back();
-  if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
   if (!line.empty() && line.size() <= kAnswerBytesMax) return line;
   wipe(line);
   return Error{

@@ -236,9 +236,9 @@ TEST_F(SshConfigTest, EveryKnownHostsFileCounts) {
   files("", "", "");
   expect_refusal(Errc::kAuth, fmt::format("is not in {0}/one, {0}/two words;", folder));
   files("", other, "");
-  expect_refusal(Errc::kAuth, "not the one in " + folder + "/two words.");
+  expect_refusal(Errc::kAuth, "not the one in " + folder + "/two words:1.");
   files("", "", other);
-  expect_refusal(Errc::kAuth, "not the one in " + folder + "/all.");
+  expect_refusal(Errc::kAuth, "not the one in " + folder + "/all:1.");
   files(line, "", "@revoked * " + *read_file(folder + "/host_key.pub"));
   expect_refusal(Errc::kAuth, "revoked in " + folder + "/all");
   files(line, "",

@@ -154,12 +154,13 @@ class SshPromptTest : public ::testing::Test {
 TEST_F(SshPromptTest, APasswordIsKeptAndACodeAskedForEachTime) {
   serve({{"(train@node) Password: ", "one"}, {"Verification code: ", "123", true}});
   const std::string code =
-      fmt::format("train@127.0.0.6:{} asks: Verification code:  (seen)", server_->port());
+      fmt::format("train@node-0 (127.0.0.6:{}) asks: Verification code:  (seen)", server_->port());
   said_ = {"one", "123", "123", "wrong", "123"};
   const Status first = reach();
   ASSERT_TRUE(first) << first.error().message;
   const std::string password =
-      fmt::format("password of train on 127.0.0.6:{} (and on every node that takes it): (unseen)",
+      fmt::format("password of train on node-0 (127.0.0.6:{}) (and on every node that takes it): "
+                  "(unseen)",
                   server_->port());
   EXPECT_EQ(questions_, (std::vector<std::string>{password, code}));
   EXPECT_TRUE(reach());

@@ -58,6 +58,49 @@ TEST_F(SshTrustTest, RefusesAChangedHostKey) {
   EXPECT_EQ(error.hint.find("trust"), std::string::npos) << "not a thing to wave through";
 }
 
+// The same file, read by OpenSSH's own ssh and by us.
+TEST_F(SshTrustTest, LogsInWhereverSshDoes) {
+  if (::access("/usr/bin/ssh", X_OK) != 0) GTEST_SKIP() << "no ssh";
+  const std::string line = *read_file(sshd_->known_hosts());
+  const std::string good = line.substr(0, line.find(' ', line.find(' ', line.find(' ') + 1) + 1));
+  const std::string key = good.substr(good.find(' ') + 1);
+  ASSERT_TRUE(test::make_key(sshd_->folder() + "/other_key"));
+  const std::string other = *read_file(sshd_->folder() + "/other_key.pub");
+  std::string tabs = good;
+  std::ranges::replace(tabs, ' ', '\t');
+  const std::string name = fmt::format("[{}]:{}", sshd_->address(), sshd_->port());
+  int taken = 0;
+  for (const std::string& text :
+       {good + "\n", good + "\r\n", tabs + "\n",
+        name + " ssh-mldsa-65 AAAADHNzaC1t\n" + good + "\n", good + "\n" + name + " ssh-rsa cut\n",
+        "# lab\n\n  " + good + " a comment\n", sshd_->address() + " " + key + "\n",
+        "127.0.0.? " + key + "\n", "!" + name + ",* " + key + "\n",
+        "@cert-authority * " + key + "\n", "  @revoked * " + key + "\n" + good + "\n",
+        name + " " + other + good + "\n", name + " " + other, sshd_->address() + " " + other,
+        "@cert-authority * " + other + good + "\n", std::string("\n")}) {
+    write(sshd_->known_hosts(), text);
+    const auto theirs = test::run_program(
+        {"/usr/bin/ssh", "-F", "none", "-i", sshd_->identity(), "-p", std::to_string(sshd_->port()),
+         "-o", "UserKnownHostsFile=" + sshd_->known_hosts(), "-o", "GlobalKnownHostsFile=none",
+         "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", sshd_->address(), "true"});
+    const auto ours = make_ssh_launcher(node_, within(seconds(20)));
+    EXPECT_EQ(bool(ours), *theirs == 0) << text << (ours ? "" : ours.error().message);
+    taken += *theirs == 0 ? 1 : 0;
+  }
+  EXPECT_GE(taken, 8);
+}
+
+TEST_F(SshTrustTest, AnAuthorityForCertificatesIsNamedWithTheWayOut) {
+  write(sshd_->known_hosts(),
+        "\n@cert-authority 127.0.0.* " + *read_file(sshd_->folder() + "/host_key.pub"));
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kAuth);
+  EXPECT_NE(error.message.find("@cert-authority of " + sshd_->known_hosts() + ":2"),
+            std::string::npos)
+      << error.message;
+  EXPECT_NE(error.hint.find("launcher = [\"ssh\""), std::string::npos) << error.hint;
+}
+
 TEST_F(SshTrustTest, RefusesAWrongKeyAndNamesWhatWasTried) {
   const std::string wrong = sshd_->folder() + "/wrong_key";
   const std::string fallback = node_.ssh_directory + "/id_ecdsa";

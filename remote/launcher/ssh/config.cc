@@ -42,7 +42,6 @@ Status apply_algorithms(ssh_session session, const OpensshConfig& config) {
       {"ciphers", {SSH_OPTIONS_CIPHERS_C_S, SSH_OPTIONS_CIPHERS_S_C}, kCiphers},
       {"macs", {SSH_OPTIONS_HMAC_C_S, SSH_OPTIONS_HMAC_S_C}, nullptr},
       {"kexalgorithms", {SSH_OPTIONS_KEY_EXCHANGE}, kKeyExchanges},
-      {"hostkeyalgorithms", {SSH_OPTIONS_HOSTKEYS}, nullptr},
       {"pubkeyacceptedalgorithms", {SSH_OPTIONS_PUBLICKEY_ACCEPTED_TYPES}, nullptr},
       {"compression", {SSH_OPTIONS_COMPRESSION}, nullptr},
   };
@@ -77,12 +76,9 @@ Status apply_options(ssh_session session, const SshTarget& target) {
   // Else ssh_connect would read the files by its own rules.
   const bool process_config = false;
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_PROCESS_CONFIG, &process_config));
-  // The connection is made by us, or by the command: libssh needs the name for known_hosts alone.
-  const bool aliased = !target.key_alias.empty();
-  const unsigned port = aliased ? 22 : target.port;
-  const std::string& name = aliased ? target.key_alias : target.host;
-  PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_HOST, name.c_str()));
-  PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_PORT, &port));
+  // The connection is made by us, or by the command, and known_hosts is read by us: libssh only
+  // wants to have a name.
+  PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_HOST, "localhost"));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_USER, target.user.c_str()));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_NODELAY, &on));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_GSSAPI_AUTH, &off));

@@ -2,31 +2,27 @@
 
 #include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+#include <array>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/fd.h"
 #include "base/text.h"
-#include "remote/launcher/ssh/tokens.h"
 
 namespace paddle::remote {
 namespace {
 
-// As ssh has it: the user's, then those of the system.
-std::vector<std::string> all_files(const SshTarget& target) {
-  std::vector<std::string> files = target.known_hosts;
-  files.insert(files.end(), target.system_known_hosts.begin(), target.system_known_hosts.end());
-  return files;
-}
-
-// libssh takes one file of the user and one of the system, ssh several of each.
-void look_only_in(ssh_session session, const std::string& file) {
-  ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, file.c_str());
-  ssh_options_set(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
+// As ssh has it: the user's files, then those of the system.
+KnownHosts known_hosts_of(const SshTarget& target) {
+  KnownHosts known({target.known_name(), target.known_name_without_port()});
+  for (const auto* const files : {&target.known_hosts, &target.system_known_hosts}) {
+    for (const std::string& file : *files) known.read(file);
+  }
+  return known;
 }
 
 // The user's files that exist, or else the one that takes new keys.
@@ -59,17 +55,22 @@ Result<std::string> fingerprint_of(ssh_key key) {
   return fingerprint;
 }
 
-// libssh ignores @revoked lines. Here a revoked key is refused for every host.
-bool is_revoked(ssh_key key, const std::string& known_hosts) {
-  char* encoded = nullptr;
-  if (ssh_pki_export_pubkey_base64(key, &encoded) != SSH_OK) return false;
-  const std::string wanted = encoded;
-  ssh_string_free_char(encoded);
-  std::ifstream lines(known_hosts);  // however long it is
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("@revoked") && line.find(wanted) != line.npos) return true;
-  }
-  return false;
+Result<std::string> encoded(ssh_key key) {
+  char* text = nullptr;
+  if (ssh_pki_export_pubkey_base64(key, &text) != SSH_OK)
+    return Error{Errc::kAuth, "the server's host key cannot be written down", ""};
+  std::string base64 = text;
+  ssh_string_free_char(text);
+  return base64;
+}
+
+// The algorithms of host keys that libssh has, and that are not outdated.
+constexpr std::array<std::string_view, 6> kHostKeyAlgorithms{
+    "ssh-ed25519",         "ecdsa-sha2-nistp521", "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp256", "rsa-sha2-512",        "rsa-sha2-256"};
+
+bool makes(std::string_view algorithm, std::string_view type) {
+  return algorithm == type || (type == "ssh-rsa" && algorithm.starts_with("rsa-sha2-"));
 }
 
 }  // namespace
@@ -79,69 +80,82 @@ Result<std::string> host_fingerprint(ssh_session session) {
   return fingerprint_of(key.get());
 }
 
-void choose_known_hosts(ssh_session session, const SshTarget& target) {
-  std::string chosen;
-  for (const std::string& file : all_files(target)) {
-    look_only_in(session, file);
-    if (chosen.empty() && ssh_session_has_known_hosts_entry(session) == SSH_KNOWN_HOSTS_OK) {
-      chosen = file;
-    }
+Status prefer_known_keys(ssh_session session, const SshTarget& target) {
+  // We look at the files ourselves: libssh reads fewer lines of them than ssh does.
+  ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, "/dev/null");
+  ssh_options_set(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
+  const std::vector<std::string> types = known_hosts_of(target).types();
+  std::vector<std::string> algorithms(kHostKeyAlgorithms.begin(), kHostKeyAlgorithms.end());
+  const bool configured = target.config.is_set("hostkeyalgorithms");
+  if (configured) {
+    algorithms.clear();
+    std::istringstream list(target.config.value("hostkeyalgorithms"));
+    for (std::string one; std::getline(list, one, ',');) algorithms.push_back(one);
   }
-  look_only_in(session, escape_tokens(chosen.empty() ? target.known_hosts.front() : chosen));
+  std::ranges::stable_partition(algorithms, [&](const std::string& algorithm) {
+    return std::ranges::any_of(types, [&](const auto& type) { return makes(algorithm, type); });
+  });
+  const std::string text = fmt::format("{}", fmt::join(algorithms, ","));
+  if (ssh_options_set(session, SSH_OPTIONS_HOSTKEYS, text.c_str()) == SSH_OK || !configured)
+    return {};
+  return target.config.refusal("hostkeyalgorithms", target.config.value("hostkeyalgorithms"),
+                               "none of them is supported");
 }
 
-Result<bool> host_is_known(ssh_session session, const SshTarget& target) {
+Result<HostKeyVerdict> judge_host_key(ssh_session session, const SshTarget& target) {
   PADDLE_TRY(const KeyHandle key, server_key(session));
   PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
-  ssh_known_hosts_e state = SSH_KNOWN_HOSTS_UNKNOWN;  // the first that is not, or OK of any file
-  std::string where;
-  for (const std::string& file : all_files(target)) {
-    if (is_revoked(key.get(), file)) {
-      return Error{Errc::kAuth,
-                   fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),
-                               fingerprint, file),
-                   "whoever runs the machine must give it a new host key"};
-    }
-    look_only_in(session, file);
-    const ssh_known_hosts_e here = ssh_session_is_known_server(session);
-    if (here == SSH_KNOWN_HOSTS_UNKNOWN || here == SSH_KNOWN_HOSTS_NOT_FOUND) continue;
-    if (here != SSH_KNOWN_HOSTS_OK && state != SSH_KNOWN_HOSTS_UNKNOWN) continue;
-    state = here;
-    where = file;
+  PADDLE_TRY(const std::string text, encoded(key.get()));
+  HostKeyVerdict verdict = known_hosts_of(target).check(text);
+  if (verdict.state == HostKeyState::kRevoked) {
+    return Error{Errc::kAuth,
+                 fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),
+                             fingerprint, verdict.place),
+                 "whoever runs the machine must give it a new host key"};
   }
-  switch (state) {
-    case SSH_KNOWN_HOSTS_OK:
-      return true;
-    case SSH_KNOWN_HOSTS_UNKNOWN:
-    case SSH_KNOWN_HOSTS_NOT_FOUND:
-      return false;
-    case SSH_KNOWN_HOSTS_CHANGED:
-    case SSH_KNOWN_HOSTS_OTHER:
-      return Error{
-          Errc::kAuth,
-          fmt::format("the host key of {} has changed: it shows {}, not the one in {}. Someone "
-                      "may be listening in, or the machine was reinstalled",
-                      target.label(), fingerprint, where),
-          fmt::format("ask whoever runs it for the fingerprint; only if it is this one: "
-                      "ssh-keygen -f {} -R \"{}\"",
-                      where, target.known_name())};
-    default:
-      return Error{Errc::kAuth,
-                   fmt::format("the host key of {} ({}) cannot be checked: {}", target.label(),
-                               fingerprint, escape_control(ssh_get_error(session))),
-                   fmt::format("check that {} is readable and well formed", where)};
-  }
+  if (verdict.state != HostKeyState::kChanged) return verdict;
+  const std::string file = verdict.place.substr(0, verdict.place.rfind(':'));
+  return Error{
+      Errc::kAuth,
+      fmt::format("the host key of {} has changed: it shows {}, not the one in {}. Someone "
+                  "may be listening in, or the machine was reinstalled",
+                  target.label(), fingerprint, verdict.place),
+      fmt::format("ask whoever runs it for the fingerprint; only if it is this one: "
+                  "ssh-keygen -f {} -R \"{}\"",
+                  file, target.known_name())};
+}
+
+Result<std::string> known_hosts_line(ssh_session session, const SshTarget& target) {
+  PADDLE_TRY(const KeyHandle key, server_key(session));
+  PADDLE_TRY(const std::string text, encoded(key.get()));
+  return fmt::format("{} {} {}", target.known_name(), ssh_key_type_to_char(ssh_key_type(key.get())),
+                     text);
 }
 
 Status check_host_key(ssh_session session, const SshTarget& target) {
-  PADDLE_TRY(const bool known, host_is_known(session, target));
-  if (known) return {};
+  PADDLE_TRY(const HostKeyVerdict verdict, judge_host_key(session, target));
+  if (verdict.state == HostKeyState::kKnown) return {};
   PADDLE_TRY(const std::string fingerprint, host_fingerprint(session));
-  return Error{Errc::kAuth,
-               fmt::format("{} is not in {}; it shows the host key {}", target.label(),
-                           description(target), fingerprint),
-               "compare it with what the machine itself says, then: paddlectl trust --cluster "
-               "<cluster file>"};
+  std::string message = fmt::format("{} is not in {}; it shows the host key {}", target.label(),
+                                    description(target), fingerprint);
+  const KnownHosts known = known_hosts_of(target);
+  for (const std::string& unread : known.unread()) {
+    message += fmt::format(" ({} cannot be read)", unread);
+  }
+  std::string hint =
+      "compare it with what the machine itself says, then: paddlectl trust --cluster <cluster "
+      "file>";
+  if (!verdict.authority.empty()) {
+    message += fmt::format(
+        "; the @cert-authority of {} is for host certificates, which paddlectl "
+        "does not read",
+        verdict.authority);
+    hint += fmt::format(
+        "; or let ssh check the certificate: launcher = [\"ssh\", \"-o\", "
+        "\"BatchMode=yes\", \"{}\"]",
+        target.host);
+  }
+  return Error{Errc::kAuth, std::move(message), std::move(hint)};
 }
 
 }  // namespace paddle::remote

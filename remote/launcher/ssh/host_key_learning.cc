@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kKnownHostsBytesMax = 16U << 20U;
 constexpr std::size_t kSaltBytes = 20;  // of SHA-1, as in OpenSSH's hostfile.c
 constexpr std::string_view kHashedPrefix = "|1|";
 // A line for a file that somebody else's config names must not mean anything to another program,
@@ -87,19 +88,15 @@ Result<ShownHostKey> ask_host_key(const NodeSpec& node, TimePoint deadline, Logi
   key.label = unverified.target.label();
   key.known_hosts = unverified.target.known_hosts.front();
   PADDLE_TRY(key.fingerprint, host_fingerprint(session));
-  PADDLE_TRY(key.known, host_is_known(session, unverified.target).with(node.name));
+  PADDLE_TRY(const HostKeyVerdict verdict,
+             judge_host_key(session, unverified.target).with(node.name));
+  key.known = verdict.state == HostKeyState::kKnown;
   key.alias = unverified.target.key_alias;
   if (!key.known) {
     PADDLE_TRY(key.known_hosts, file_for_keys(key.known_hosts).with(node.name));
     PADDLE_TRY_STATUS(check_alias(node, key).with(node.name));
   }
-  char* line = nullptr;
-  if (ssh_session_export_known_hosts_entry(session, &line) != SSH_OK) {
-    return Error{Errc::kAuth, key.label + ": the host key cannot be written down", ""};
-  }
-  key.line = line;
-  ssh_string_free_char(line);
-  while (key.line.ends_with('\n')) key.line.pop_back();
+  PADDLE_TRY(key.line, known_hosts_line(session, unverified.target).with(key.label));
   return key;
 }
 

@@ -297,13 +297,22 @@ Error refused(ssh_session session, const SshTarget& target, const Attempts& atte
 
 }  // namespace
 
-Status authenticate(ssh_session session, const SshTarget& target, bool bastion, Login* login,
-                    TimePoint deadline) {
+std::string shown_server(const NodeSpec& node, const SshTarget& target) {
+  const std::string label = target.label();
+  const bool is_host = node.name == target.host || node.name.empty();
+  return is_host ? label : fmt::format("{} ({})", node.name, label);
+}
+
+Status authenticate(ssh_session session, const SshTarget& target, const NodeSpec& node,
+                    Login* login, TimePoint deadline) {
   Attempts attempts;
   std::optional<Person> person;
-  if (login != nullptr)
-    person.emplace(Person{
-        *login, LoginQuestion{target.user, target.label(), bastion, "", false, target.asked_host}});
+  if (login != nullptr) {
+    // A node is known by its name, and a bastion as the cluster file names it.
+    const std::string& known_as = node.bastion > 0 ? target.asked_host : node.name;
+    person.emplace(Person{*login, LoginQuestion{target.user, target.label(), node.bastion > 0, "",
+                                                false, known_as == target.host ? "" : known_as}});
+  }
   for (int i = 0; i < kMethodsMax; ++i) {
     Attempt attempt = Attempt::kRefused;
     for (const std::string& method : target.methods) {

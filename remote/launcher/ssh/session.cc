@@ -8,8 +8,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <string_view>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -17,6 +21,7 @@
 #include "remote/launcher/ssh/config.h"
 #include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/login.h"
+#include "remote/launcher/ssh/login_turns.h"
 
 namespace paddle::remote {
 namespace {
@@ -70,24 +75,45 @@ Result<UniqueFd> connect_one(const addrinfo& address, TimePoint deadline) {
   return fd;
 }
 
-// Non-blocking, TCP_NODELAY, keep-alive: a vanished peer is detected within kPeerLostSeconds.
-// Tries every address of the target's family.
-Result<UniqueFd> connect_tcp(const SshTarget& target, TimePoint deadline) {
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+// Every address of the target, of its family.
+Result<Addresses> resolve_host(const SshTarget& target) {
   addrinfo wanted{};
   wanted.ai_family = target.address_family;
   wanted.ai_socktype = SOCK_STREAM;
-  wanted.ai_flags = AI_ADDRCONFIG;
+  wanted.ai_flags = AI_NUMERICHOST;
+  const std::string port = fmt::format("{}", target.port);
   addrinfo* raw = nullptr;
-  // The resolver keeps its own deadlines (resolv.conf timeout and attempts).
-  if (const int code =
-          ::getaddrinfo(target.host.c_str(), fmt::format("{}", target.port).c_str(), &wanted, &raw);
-      code != 0) {
-    return Error{Errc::kUnreachable, fmt::format("{}: {}", target.label(), ::gai_strerror(code)),
-                 "check the host name, and that it resolves on this machine"};
+  // A literal address counts even where this machine has no other one of its family.
+  int code = ::getaddrinfo(target.host.c_str(), port.c_str(), &wanted, &raw);
+  if (code != 0) {
+    wanted.ai_flags = AI_ADDRCONFIG;
+    // The resolver keeps its own deadlines (resolv.conf timeout and attempts).
+    code = ::getaddrinfo(target.host.c_str(), port.c_str(), &wanted, &raw);
   }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
+  if (code == 0) return Addresses(raw);
+  return Error{Errc::kUnreachable, fmt::format("{}: {}", target.label(), ::gai_strerror(code)),
+               "check the host name, and that it resolves on this machine"};
+}
+
+// The first address and its port, as text.
+std::string door_of(const addrinfo& address) {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  ::getnameinfo(address.ai_addr, address.ai_addrlen, host.data(), host.size(), port.data(),
+                port.size(), NI_NUMERICHOST | NI_NUMERICSERV);
+  return fmt::format("{} {}", host.data(), port.data());
+}
+
+// Non-blocking, TCP_NODELAY, keep-alive: a vanished peer is detected within kPeerLostSeconds.
+Result<UniqueFd> connect_tcp(const SshTarget& target, const addrinfo* addresses,
+                             TimePoint deadline) {
   Error last{Errc::kUnreachable, "no address", ""};
-  for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
+  for (const addrinfo* one = addresses; one != nullptr; one = one->ai_next) {
     auto fd = connect_one(*one, deadline);
     if (fd) return fd;
     last = std::move(fd).error();
@@ -98,34 +124,120 @@ Result<UniqueFd> connect_tcp(const SshTarget& target, TimePoint deadline) {
   return std::move(last).with(target.label());
 }
 
-// A TCP connection made by the jump host, carried in a channel of our session to it.
-Result<Channel> connect_through(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
-                                Login* login) {
-  PADDLE_TRY(const NodeSpec bastion, bastion_of(node, target.jump));
-  PADDLE_TRY(SshConnection connection, open_session(bastion, deadline, login));
-  PADDLE_TRY(const std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
-  return pump->open({"", target.host, target.port}, deadline);
-}
+// One try to connect and to agree on keys. The turn at the server is taken once the way to it is
+// there, so that no thread holds one turn while it waits for another.
+class HandshakeTry {
+ public:
+  HandshakeTry(const NodeSpec& node, const SshTarget& target, TimePoint deadline, Login* login)
+      : node_(node), target_(target), deadline_(deadline), login_(login) {}
 
-Result<Channel> connect_transport(const NodeSpec& node, const SshTarget& target, TimePoint deadline,
-                                  Login* login) {
-  if (!target.jump.empty()) {
-    return connect_through(node, target, deadline, login).with("jump host " + target.jump);
+  Result<UnverifiedConnection> run() {
+    UnverifiedConnection made;
+    made.target = target_;
+    made.connection.label = target_.label();
+    made.connection.session.reset(ssh_new());
+    ssh_session session = made.connection.session.get();
+    if (session == nullptr) return Error{Errc::kResource, "libssh: out of memory", ""};
+    PADDLE_TRY_STATUS(apply_options(session, target_));
+    PADDLE_TRY_STATUS(prefer_known_keys(session, target_));
+    if (target_.proxy_command.empty()) {
+      PADDLE_TRY(Channel transport, connect(made.turn));
+      if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
+        return system_error(Errc::kResource, "fcntl");
+      }
+      PADDLE_TRY_STATUS(wait_for_greeting(transport.fd.get()));
+      made.connection.transport = std::move(transport.keep_alive);
+      const socket_t fd = transport.fd.release();  // ssh_connect, called next, takes ownership
+      ssh_options_set(session, SSH_OPTIONS_FD, &fd);
+    } else {
+      // Nodes that one command reaches through one bastion have it in common, tokens and all.
+      PADDLE_TRY(made.turn, turn_at("command " + target_.config.value("proxycommand")));
+    }
+    PADDLE_TRY_STATUS(set_deadline(session, deadline_));
+    PADDLE_TRY_STATUS(handshake(session));
+    return made;
   }
-  Channel direct;
-  PADDLE_TRY(direct.fd, connect_tcp(target, deadline));
-  return direct;
-}
 
-Status handshake(ssh_session session, const SshTarget& target) {
-  const int code = ssh_connect(session);
-  if (code == SSH_OK) return {};
-  return Error{Errc::kUnreachable,
-               fmt::format("{}: {}", target.label(),
-                           code == SSH_AGAIN ? "no answer before the deadline"
-                                             : escape_control(ssh_get_error(session))),
-               "check that it is an SSH server"};
-}
+  // The server, or a machine before it, ended the connection before the login began.
+  bool was_dropped() const { return was_dropped_; }
+
+ private:
+  Result<LoginTurn> turn_at(const std::string& door) {
+    PADDLE_TRY(LoginTurn turn, take_login_turn(door, deadline_).with(target_.label()));
+    if (target_.connect_timeout > Duration())
+      deadline_ = std::min(deadline_, SteadyClock().now() + target_.connect_timeout);
+    return turn;
+  }
+
+  Result<Channel> connect(LoginTurn& turn) {
+    if (!target_.jump.empty()) {
+      return connect_through(turn).with("jump host " + target_.jump);
+    }
+    PADDLE_TRY(const Addresses addresses, resolve_host(target_));
+    PADDLE_TRY(turn, turn_at(door_of(*addresses)));
+    Channel direct;
+    PADDLE_TRY(direct.fd, connect_tcp(target_, addresses.get(), deadline_));
+    return direct;
+  }
+
+  // A TCP connection made by the jump host, carried in a channel of our session to it.
+  Result<Channel> connect_through(LoginTurn& turn) {
+    PADDLE_TRY(const NodeSpec bastion, bastion_of(node_, target_.jump));
+    PADDLE_TRY(SshConnection connection, open_session(bastion, deadline_, login_));
+    PADDLE_TRY(const std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
+    PADDLE_TRY(turn, turn_at(target_.jump + " " + target_.label()));
+    return pump->open({"", target_.host, target_.port}, deadline_);
+  }
+
+  Error dropped(const std::string& how) {
+    was_dropped_ = true;
+    return {Errc::kUnreachable, fmt::format("{} {}", target_.label(), how),
+            "its sshd may have too many logins at a time (MaxStartups): try --parallel 4; or see "
+            "whether a firewall or a list of denied hosts ends connections there"};
+  }
+
+  // Servers speak first, and one that drops a connection says nothing, or why.
+  Status wait_for_greeting(int fd) {
+    if (const Status ready = wait_ready(fd, POLLIN, deadline_); !ready) {
+      return Error{Errc::kUnreachable, target_.label() + ": no answer before the deadline",
+                   "check that it is an SSH server"};
+    }
+    std::array<char, 64> head{};
+    const ssize_t got = ::recv(fd, head.data(), head.size(), MSG_PEEK);
+    if (got == 0) return dropped("closed the connection at once");
+    if (got < 0 && errno != EAGAIN) {
+      return dropped(fmt::format("ended the connection at once: {}", std::strerror(errno)));
+    }
+    const std::string_view text(head.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    for (const char* const refusal : {"Exceeded MaxStartups", "Not allowed at this time"}) {
+      if (text.starts_with(refusal)) return dropped(fmt::format("says \"{}\"", refusal));
+    }
+    return {};
+  }
+
+  Status handshake(ssh_session session) {
+    const int code = ssh_connect(session);
+    if (code == SSH_OK) return {};
+    const std::string why = escape_control(ssh_get_error(session));
+    Error error{Errc::kUnreachable,
+                fmt::format("{}: {}", target_.label(),
+                            code == SSH_AGAIN ? "no answer before the deadline" : why),
+                "check that it is an SSH server"};
+    // libssh's words for an end by the other side.
+    if (code != SSH_AGAIN && why.starts_with("Socket error")) {
+      was_dropped_ = true;
+      error.hint += ", and that its sshd takes more logins at a time (MaxStartups)";
+    }
+    if (target_.proxy_command.empty()) return error;
+    return std::move(error).with("ProxyCommand of " + target_.config.file());
+  }
+
+  const NodeSpec& node_;
+  const SshTarget& target_;
+  TimePoint deadline_;
+  Login* const login_;
+  bool was_dropped_ = false;
+};
 
 }  // namespace
 
@@ -155,42 +267,28 @@ Result<std::string> jumps_to(const NodeSpec& node) {
 }
 
 Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline, Login* login) {
-  UnverifiedConnection made;
-  made.connection.session.reset(ssh_new());
-  ssh_session session = made.connection.session.get();
-  if (session == nullptr) return Error{Errc::kResource, "libssh: out of memory", ""};
-  PADDLE_TRY(made.target, resolve(node, deadline));
-  const SshTarget& target = made.target;
-  PADDLE_TRY_STATUS(apply_options(session, target));
-  choose_known_hosts(session, target);
-  if (target.connect_timeout > Duration()) {
-    deadline = std::min(deadline, SteadyClock().now() + target.connect_timeout);
-  }
-  made.connection.label = target.label();
-  PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  if (target.proxy_command.empty()) {
-    PADDLE_TRY(Channel transport, connect_transport(node, target, deadline, login));
-    if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
-      return system_error(Errc::kResource, "fcntl");
+  PADDLE_TRY(const SshTarget target, resolve(node, deadline));
+  for (int tries = 1;; ++tries) {
+    HandshakeTry attempt(node, target, deadline, login);
+    auto made = attempt.run();
+    if (made || !attempt.was_dropped()) return made;
+    const Duration pause = pause_before_login_try(tries);
+    if (tries == kLoginTriesMax || SteadyClock().now() + pause >= deadline) {
+      if (tries == 1) return made;
+      Error error = std::move(made).error();
+      error.message += fmt::format(" (tried {} times)", tries);
+      return error;
     }
-    made.connection.transport = std::move(transport.keep_alive);
-    PADDLE_TRY_STATUS(set_deadline(session, deadline));
-    const socket_t fd = transport.fd.release();  // ssh_connect, called next, takes ownership
-    ssh_options_set(session, SSH_OPTIONS_FD, &fd);
+    std::this_thread::sleep_for(pause);
   }
-  if (Status status = handshake(session, target); !status) {
-    if (target.proxy_command.empty()) return std::move(status).error();
-    return std::move(status).error().with("ProxyCommand of " + target.config.file());
-  }
-  return made;
 }
 
 Result<SshConnection> open_session(const NodeSpec& node, TimePoint deadline, Login* login) {
   PADDLE_TRY(UnverifiedConnection made, shake_hands(node, deadline, login));
   ssh_session session = made.connection.session.get();
   PADDLE_TRY_STATUS(check_host_key(session, made.target));
-  PADDLE_TRY_STATUS(authenticate(session, made.target, node.bastion > 0, login, deadline)
-                        .with(made.target.label()));
+  PADDLE_TRY_STATUS(
+      authenticate(session, made.target, node, login, deadline).with(made.target.label()));
   return std::move(made.connection);
 }
 

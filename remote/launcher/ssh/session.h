@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "remote/launcher/launcher.h"
+#include "remote/launcher/ssh/login_turns.h"
 #include "remote/launcher/ssh/pump.h"
 
 namespace paddle::remote {
@@ -13,7 +14,9 @@ namespace paddle::remote {
 struct UnverifiedConnection {
   SshConnection connection;
   SshTarget target;
+  LoginTurn turn = {};  // at the server
 };
+// A server that drops the connection is tried again, kLoginTriesMax times or until the deadline.
 Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline, Login* login);
 
 // The bastions on the way to the node, from NodeSpec::jump or ProxyJump in ~/.ssh/config.

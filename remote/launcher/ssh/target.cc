@@ -18,6 +18,7 @@
 
 #include "base/text.h"
 #include "remote/launcher/ssh/tokens.h"
+#include "remote/launcher/trusted_file.h"
 
 namespace paddle::remote {
 namespace {
@@ -161,6 +162,33 @@ void read_known_hosts(const NodeSpec& node, const std::string& directory, SshTar
                                            : "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2");
 }
 
+bool is_null_device(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3);
+}
+
+// A password is sent, and a key is believed, on the word of these files: where a cluster file or a
+// config that came with it names them, nobody else may have written them.
+Status check_trust(const NodeSpec& node, const SshTarget& target) {
+  const bool foreign = ssh_directory(node) != home_directory() + "/.ssh";
+  const auto check = [&](const std::vector<std::string>& files, bool by_file,
+                         const char* key) -> Status {
+    for (const std::string& file : files) {
+      if ((!by_file && !foreign) || is_null_device(file)) continue;
+      const std::string what = by_file ? fmt::format("`{}` of node {}", key, node.name)
+                                       : fmt::format("{} names it", target.config.file());
+      PADDLE_TRY_STATUS(check_trusted(file).with(what));
+    }
+    return {};
+  };
+  PADDLE_TRY_STATUS(check(target.known_hosts, !node.known_hosts.empty(), "known_hosts"));
+  PADDLE_TRY_STATUS(check(target.system_known_hosts, false, ""));
+  const std::size_t named = node.identity.empty() || target.identities.empty() ? 0 : 1;
+  PADDLE_TRY_STATUS(check({target.identities.begin(), target.identities.begin() + long(named)},
+                          true, "identity"));
+  return check({target.identities.begin() + long(named), target.identities.end()}, false, "");
+}
+
 // libssh opens these by name, and would wait for ever for what a pipe brings.
 Status check_files(const SshTarget& target) {
   for (const auto* const files : {&target.known_hosts, &target.system_known_hosts,
@@ -169,7 +197,7 @@ Status check_files(const SshTarget& target) {
       for (const std::string& path : {file, file + ".pub"}) {  // of an identity
         struct stat info {};
         if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) continue;
-        if (S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3)) continue;  // /dev/null
+        if (is_null_device(path)) continue;
         return Error{Errc::kUsage, escape_control(path) + ": not a regular file",
                      "put a file in its place, or name another in " + target.config.file()};
       }
@@ -200,17 +228,22 @@ Status read_way(const NodeSpec& node, SshTarget& target) {
 }  // namespace
 
 Status check_host_name(std::string_view host) {
-  return check_name("host name", host, "._:-", kMaxHostBytes, "-.");
+  // "fe80::1%eth0": an address with a zone.
+  const bool is_ipv6 = std::ranges::count(host, ':') > 1;
+  return check_name("host name", host, is_ipv6 ? "._:%-" : "._:-", kMaxHostBytes,
+                    is_ipv6 ? "-.%" : "-.");
 }
 
 Status check_user_name(std::string_view user) {
-  return check_name("user name", user, "._-", kMaxUserBytes, "-");
+  // A backslash at the end would escape what follows the name in a command.
+  const bool ends_well = !user.ends_with('\\');
+  return check_name("user name", ends_well ? user : "\\", "._@+\\-", kMaxUserBytes, "-\\");
 }
 
 Result<JumpHost> parse_jump(std::string_view text) {
   JumpHost jump;
   if (text.starts_with(kJumpScheme)) text.remove_prefix(kJumpScheme.size());
-  if (const auto at = text.find('@'); at != text.npos) {
+  if (const auto at = text.rfind('@'); at != text.npos) {
     jump.user = text.substr(0, at);
     PADDLE_TRY_STATUS(check_user_name(jump.user));
     text.remove_prefix(at + 1);
@@ -237,8 +270,17 @@ std::string SshTarget::label() const {
 }
 
 std::string SshTarget::known_name() const {
-  if (!key_alias.empty()) return key_alias;
-  return port == 22 ? host : fmt::format("[{}]:{}", host, port);
+  std::string name = !key_alias.empty() ? key_alias
+                     : port == 22       ? host
+                                        : fmt::format("[{}]:{}", host, port);
+  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  return name;
+}
+
+std::string SshTarget::known_name_without_port() const {
+  if (!key_alias.empty() || port == 22) return "";
+  const std::string name = known_name();
+  return name.substr(1, host.size());
 }
 
 Result<SshTarget> resolve(const NodeSpec& node, TimePoint deadline) {
@@ -261,6 +303,7 @@ Result<SshTarget> resolve(const NodeSpec& node, TimePoint deadline) {
   read_known_hosts(node, directory, target);
   PADDLE_TRY_STATUS(read_identities(node, directory, target));
   PADDLE_TRY_STATUS(check_files(target));
+  PADDLE_TRY_STATUS(check_trust(node, target));
   target.identities_only = config.value("identitiesonly") == "yes";
   target.agent = agent_socket(config);
   target.methods = login_methods(config);

@@ -16,12 +16,14 @@
 namespace paddle::remote {
 
 // Letters, digits and "._:-", at most 255, not starting with '-' or '.': nothing that a
-// shell or an option parser would interpret.
+// shell or an option parser would interpret. An IPv6 address may have a zone: "fe80::1%eth0".
 Status check_host_name(std::string_view host);
-// Letters, digits and "._-", at most 64, not starting with '-'.
+// Letters, digits and "._-+@\", at most 64, not starting with '-' or '\', nor ending with that:
+// users of a directory are called "CORP\alice" or "alice@corp.example".
 Status check_user_name(std::string_view user);
 
-// "[user@]host[:port]" as in ProxyJump; an IPv6 address with a port is written "[address]:port".
+// "[user@]host[:port]" as in ProxyJump, the user up to the last '@'; an IPv6 address with a port is
+// written "[address]:port".
 struct JumpHost {
   std::string user;
   std::string host;
@@ -50,7 +52,9 @@ struct SshTarget {
   OpensshConfig config;
 
   std::string label() const;       // "host:port"
-  std::string known_name() const;  // in known_hosts
+  std::string known_name() const;  // in known_hosts, in lower case
+  // The name that a line without a port has; "" where known_name() has none either.
+  std::string known_name_without_port() const;
 };
 
 inline constexpr std::array<std::string_view, 3> kLoginMethods = {

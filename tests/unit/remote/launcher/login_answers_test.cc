@@ -41,6 +41,21 @@ struct World {
   }
 };
 
+TEST(LoginAnswers, APasswordFileMayComeFromWindows) {
+  const test::TemporaryFolder folder;
+  for (const char* text :
+       {"secret", "secret\n", "secret\r\n", "secret\r", "\xef\xbb\xbfsecret\r\nx\n"}) {
+    const std::string file = folder.write("password", text);
+    ASSERT_EQ(::chmod(file.c_str(), 0600), 0);
+    LoginAnswers answers([](std::string_view, bool) { return std::optional<std::string>(); });
+    ASSERT_TRUE(answers.use_password_file(file));
+    EXPECT_STREQ(answers.find({"train", "a:22", false, "", false})->reveal(), "secret") << text;
+  }
+  const std::string file = folder.write("password", "\r\n");
+  LoginAnswers answers([](std::string_view, bool) { return std::optional<std::string>(); });
+  EXPECT_FALSE(answers.use_password_file(file));
+}
+
 TEST(LoginAnswers, OnePasswordIsAskedOnceForEveryNodeThatTakesIt) {
   World world;
   world.said = {"one"};

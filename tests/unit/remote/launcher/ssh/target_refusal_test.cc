@@ -54,6 +54,37 @@ TEST_F(SshTargetTest, AFolderThatOthersMayWriteIsNotBelieved) {
   }
 }
 
+TEST_F(SshTargetTest, FilesThatTheClusterFileNamesAreBelievedOnlyWhereNobodyElseWritesThem) {
+  const std::string hosts = folder_.write("lab/known_hosts", "");
+  const std::string identity = folder_.write("keys/id", "");
+  node_.known_hosts = hosts;
+  node_.identity = identity;
+  EXPECT_TRUE(resolve(node_, soon()));
+  for (const std::string& open : {hosts, folder_ / "lab", identity, folder_ / "keys"}) {
+    std::filesystem::permissions(open, std::filesystem::perms::others_write,
+                                 std::filesystem::perm_options::add);
+    const auto refused = resolve(node_, soon());
+    ASSERT_FALSE(refused) << open;
+    EXPECT_EQ(refused.error().code, Errc::kAuth);
+    EXPECT_EQ(refused.error().hint, "chmod go-w " + open);
+    EXPECT_NE(refused.error().message.find(open.find("lab") != open.npos ? "`known_hosts` of node"
+                                                                         : "`identity` of node"),
+              std::string::npos)
+        << refused.error().message;
+    std::filesystem::permissions(open, std::filesystem::perms::others_write,
+                                 std::filesystem::perm_options::remove);
+  }
+  // A name in a sticky folder, where anybody may put the file that is missing.
+  const std::string shared = folder_.make("shared");
+  std::filesystem::permissions(shared,
+                               std::filesystem::perms::all | std::filesystem::perms::sticky_bit);
+  node_.known_hosts = shared + "/known_hosts";
+  EXPECT_FALSE(resolve(node_, soon()));
+  node_.known_hosts.clear();
+  folder_.write("config", "UserKnownHostsFile " + shared + "/known_hosts\n");
+  EXPECT_FALSE(resolve(node_, soon())) << "the config came with the cluster file";
+}
+
 TEST_F(SshTargetTest, UnsupportedOptionsAreRefusedByNameFileAndLine) {
   const std::string included =
       folder_.write("more", "# first\nHost n2\n  BindInterface=\"eth7\"\n");

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "remote/launcher/ssh/login.h"
 #include "remote/launcher/ssh/tokens.h"
 #include "tests/unit/remote/launcher/ssh/target_fixture.h"
 
@@ -41,6 +42,48 @@ TEST_F(SshTargetTest, LoginMethodsComeInTheirOrderWithoutThoseThatAreOff) {
     const auto target = resolve(node_, soon());
     ASSERT_TRUE(target) << target.error().message;
     EXPECT_EQ(joined(target->methods), methods) << config;
+  }
+}
+
+TEST_F(SshTargetTest, AQuestionNamesAServerAsItsUserDoes) {
+  SshTarget target;
+  target.host = "10.0.0.1";
+  node_.name = "pw1";
+  EXPECT_EQ(shown_server(node_, target), "pw1 (10.0.0.1:22)");
+  node_.name = "10.0.0.1";
+  EXPECT_EQ(shown_server(node_, target), "10.0.0.1:22");
+  target.host = "2001:db8::1";
+  node_.name = "2001-db8--1";
+  EXPECT_EQ(shown_server(node_, target), "2001-db8--1 ([2001:db8::1]:22)");
+}
+
+TEST_F(SshTargetTest, NamesInKnownHostsAreInLowerCaseWithOrWithoutThePort) {
+  SshTarget target;
+  target.host = "PC-Node01";
+  EXPECT_EQ(target.known_name(), "pc-node01");
+  EXPECT_EQ(target.known_name_without_port(), "");
+  target.port = 2222;
+  EXPECT_EQ(target.known_name(), "[pc-node01]:2222");
+  EXPECT_EQ(target.known_name_without_port(), "pc-node01");
+  target.key_alias = "Box";
+  EXPECT_EQ(target.known_name(), "box");
+  EXPECT_EQ(target.known_name_without_port(), "");
+}
+
+TEST_F(SshTargetTest, UsersOfADirectoryAreTaken) {
+  for (const char* user : {"CORP\\alice", "alice@corp.example", "CORP+alice"}) {
+    node_.user = user;
+    const auto target = resolve(node_, soon());
+    ASSERT_TRUE(target) << target.error().message;
+    EXPECT_EQ(target->user, user);
+    const auto jump = parse_jump(std::string(user) + "@[2001:db8::1]:2222");
+    ASSERT_TRUE(jump) << jump.error().message;
+    EXPECT_EQ(jump->user, user);
+    EXPECT_EQ(jump->host, "2001:db8::1");
+    EXPECT_EQ(jump->port, 2222);
+  }
+  for (const char* bad : {"-x", "a b", "a\\", "\\a", "a;b", "a$b", "a`b", "a\"b", "a%b"}) {
+    EXPECT_FALSE(check_user_name(bad)) << bad;
   }
 }
 
