@@ -33,7 +33,7 @@ Pair make_pair_of(bool shares_memory) {
   pair.lower = must(net::peer::begin_call({"127.0.0.1", must(net::peer::port_of(listener))}));
   while (!must(net::peer::is_connected(pair.lower.get()))) net::spin_once();
   while (!pair.higher) {
-    if (auto caller = net::peer::next_caller(listener)) pair.higher = *std::move(caller);
+    if (auto caller = net::peer::next_caller(listener)) pair.higher = std::move(caller->socket);
   }
   if (shares_memory) pair.memory.emplace(must(net::SharedSegment::create()));
   return pair;

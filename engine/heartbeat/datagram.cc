@@ -1,7 +1,12 @@
 #include "engine/heartbeat/datagram.h"
 
+#include <linux/filter.h>
+#include <sys/socket.h>
+
+#include <array>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/hmac.h"
 
 namespace paddle::heartbeat {
@@ -64,6 +69,29 @@ std::optional<Pulse> read_claim(ByteSpan bytes, std::uint64_t job_tag) {
   Pulse pulse{header->sender, header->incarnation, header->sequence, (header->flags & kLast) != 0};
   if (is_pserver) pulse.answers = std::exchange(pulse.life, header->server_generation);
   return pulse;
+}
+
+void drop_foreign_datagrams(int socket, std::uint64_t job_tag) {
+  constexpr std::uint32_t kUdpHeaderBytes = 8;  // a filter sees it too
+  constexpr std::uint32_t kTagAt = kUdpHeaderBytes + kJobTagAt;
+  std::array<std::uint8_t, sizeof job_tag> tag{};
+  store_le(reinterpret_cast<std::byte*>(tag.data()), job_tag);
+  const auto word = [&tag](std::size_t at) {  // as a filter loads it
+    return std::uint32_t{tag[at]} << 24U | std::uint32_t{tag[at + 1]} << 16U |
+           std::uint32_t{tag[at + 2]} << 8U | tag[at + 3];
+  };
+  std::array<sock_filter, 8> code{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kUdpHeaderBytes + sizeof(Datagram), 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kTagAt),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word(0), 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kTagAt + 4),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word(4), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, ~0U),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+  }};
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
 bool is_proven(ByteSpan bytes, const Secret& key) {

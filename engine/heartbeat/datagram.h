@@ -11,6 +11,7 @@
 namespace paddle::heartbeat {
 
 constexpr std::size_t kProofBytes = 32;
+constexpr std::size_t kJobTagAt = 16;  // in a frame's header
 using Datagram = std::array<std::byte, kFrameHeaderBytes + kProofBytes>;
 
 // The key of one direction between a client and a server.
@@ -20,5 +21,10 @@ Datagram encode(const Pulse& pulse, std::uint64_t job_tag, const Secret& key);
 // The claim of a datagram of this job; nothing: it is none.
 std::optional<Pulse> read_claim(ByteSpan bytes, std::uint64_t job_tag);
 bool is_proven(ByteSpan bytes, const Secret& key);
+
+// Lets the kernel drop what has another length or job than a datagram of this job, before it takes
+// a place in the socket's buffer: a flood from somebody who does not know the job's number then
+// hides no pulse. Where the kernel cannot, read_claim() does the same later.
+void drop_foreign_datagrams(int socket, std::uint64_t job_tag);
 
 }  // namespace paddle::heartbeat

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kReadsMax = 256;  // before the next look at the clock
 constexpr int kLastPulses = 3;  // some may be lost
+constexpr int kBufferBytes = 1 << 20;
 
 struct Address {
   sockaddr_storage storage{};
@@ -107,8 +108,12 @@ Result<UdpHeartbeat::Peer> UdpHeartbeat::peer_of(NodeId id) const {
 
 Status UdpHeartbeat::open() {
   stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-  const auto open_socket = [](int family) {
-    return UniqueFd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const auto open_socket = [this](int family) {
+    UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket) return socket;
+    drop_foreign_datagrams(socket.get(), options_.job_tag);
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
+    return socket;
   };
   if (is_server()) {
     PADDLE_TRY(const Address address, address_of(options_.bind));

@@ -77,8 +77,16 @@ Result<std::string> interface_address(const std::string& name) {
   if (::getifaddrs(&all) != 0) return Error{Errc::kResource, "cannot list network interfaces"};
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(all, &::freeifaddrs);
   std::string seen;
+  std::string of_ipv6;
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
+    if (one->ifa_addr == nullptr) continue;
+    if (name == one->ifa_name && one->ifa_addr->sa_family == AF_INET6 && of_ipv6.empty()) {
+      std::array<char, INET6_ADDRSTRLEN> text{};
+      const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+      if (!IN6_IS_ADDR_LINKLOCAL(&ip)) ::inet_ntop(AF_INET6, &ip, text.data(), text.size());
+      of_ipv6 = text.data();
+    }
+    if (one->ifa_addr->sa_family != AF_INET) continue;
     if (name != one->ifa_name) {
       seen += fmt::format("{}{}", seen.empty() ? "" : ", ", one->ifa_name);
       continue;
@@ -88,8 +96,9 @@ Result<std::string> interface_address(const std::string& name) {
     ::inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size());
     return std::string(text.data());
   }
+  if (!of_ipv6.empty()) return of_ipv6;
   return Error{Errc::kUsage,
-               fmt::format("no interface '{}' with an IPv4 address", escape_control(name)),
+               fmt::format("no interface '{}' with an IP address", escape_control(name)),
                fmt::format("this machine has {}", seen)};
 }
 

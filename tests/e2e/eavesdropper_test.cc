@@ -30,6 +30,8 @@ class Relay {
   struct Change {
     bool to_server = false;
     std::size_t at = 0;  // bytes of that direction; 0: nothing is changed
+    bool repeats =
+        false;  // sends all that goes to the server a second time, on a connection beside
   };
   Relay(int from, int to, Change change)
       : to_(to), change_(change), listener_(listen_on(static_cast<std::uint16_t>(from))) {
@@ -45,6 +47,7 @@ class Relay {
     const std::lock_guard lock(mutex_);
     return seen_;
   }
+  int copies() const { return copies_; }
 
  private:
   void run() {
@@ -57,14 +60,21 @@ class Relay {
       if (::bind(server.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0 ||
           ::connect(server.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0)
         continue;
-      pumps_.emplace_back([this, client = std::move(client), server = std::move(server)] {
-        std::thread back([&] { pump(server.get(), client.get(), false); });
-        pump(client.get(), server.get(), true);
-        back.join();
-      });
+      UniqueFd copy;
+      if (change_.repeats) {
+        copy = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (::connect(copy.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0)
+          ++copies_;
+      }
+      pumps_.emplace_back(
+          [this, client = std::move(client), server = std::move(server), copy = std::move(copy)] {
+            std::thread back([&] { pump(server.get(), client.get(), false, -1); });
+            pump(client.get(), server.get(), true, copy.get());
+            back.join();
+          });
     }
   }
-  void pump(int in, int out, bool to_server) {
+  void pump(int in, int out, bool to_server, int copy) {
     std::string buffer(64U << 10U, 0);
     std::size_t total = 0;
     for (;;) {
@@ -79,6 +89,8 @@ class Relay {
         const std::lock_guard lock(mutex_);
         seen_.append(buffer, 0, size);
       }
+      // The server may have ended the copy, which then takes no more.
+      if (copy >= 0) (void)::send(copy, buffer.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (::send(out, buffer.data(), size, MSG_NOSIGNAL) != got) break;
     }
     ::shutdown(out, SHUT_WR);
@@ -89,6 +101,7 @@ class Relay {
   Change change_;
   UniqueFd listener_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<int> copies_ = 0;
   std::mutex mutex_;
   std::string seen_;
   std::thread acceptor_;
@@ -101,6 +114,7 @@ class EavesdropperTest : public testing::Test {
     int code = 0;
     std::string said;
     std::string seen;  // on the wires
+    int copies = 0;    // connections that were repeated
   };
   // A job of one trainer and one pserver with a relay on each of its two ports.
   End train(const std::string& name, const std::string& transport, Relay::Change change = {}) {
@@ -114,6 +128,7 @@ class EavesdropperTest : public testing::Test {
     end.code = trainer.wait().value_or(-1);
     end.said = trainer.output();
     end.seen = dense.seen() + sparse.seen();
+    end.copies = dense.copies();
     return end;
   }
   // Pieces of 16 bytes, of values in a snapshot of this job, that went over the wires as they are.
@@ -153,6 +168,19 @@ TEST_F(EavesdropperTest, WhoChangesAByteEndsTheJobWithAnErrorThatSaysSo) {
       EXPECT_EQ(end.code, static_cast<int>(Errc::kAuth)) << end.said;
       EXPECT_NE(end.said.find("what arrived is not what was sent"), std::string::npos) << end.said;
     }
+  }
+}
+
+// All that a trainer says is said a second time, while it says it, on connections of somebody else.
+TEST_F(EavesdropperTest, WhoRepeatsAConnectionChangesNothing) {
+  const End alone = train("alone", "always");
+  ASSERT_EQ(alone.code, 0) << alone.said;
+  for (const char* const transport : {"always", "clear"}) {
+    const std::string name = std::string("repeated-") + transport;
+    const End end = train(name, transport, {.repeats = true});
+    EXPECT_EQ(end.code, 0) << end.said;
+    EXPECT_GE(end.copies, 1);
+    EXPECT_EQ(job_.snapshot(name, 0), job_.snapshot("alone", 0));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -17,7 +18,6 @@ namespace {
 constexpr Duration kBackoffMin = std::chrono::milliseconds(20);
 constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
 constexpr Duration kLook = std::chrono::milliseconds(50);  // how often stop_asked() is asked
-constexpr std::size_t kAcceptsPerLook = 64;
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
 
 TimePoint now() {
@@ -32,6 +32,15 @@ struct Call {
   UniqueFd connecting = {};
   std::unique_ptr<Handshake> handshake = {};
   std::string last_failure = {};
+};
+
+// A caller that has not proven itself. What it sends is read once there is something: a silent one
+// costs a descriptor only.
+struct Caller {
+  asio::ip::address source;
+  TimePoint since{};
+  UniqueFd socket;  // until it sends something
+  std::unique_ptr<Handshake> handshake = {};
 };
 
 class Mesh {
@@ -167,29 +176,63 @@ class Mesh {
 
   void accept_callers() {
     for (std::size_t i = 0; i < kAcceptsPerLook; ++i) {
-      auto socket = next_caller(options_.listener);
-      if (!socket) return;
-      auto handshake = Handshake::accept(options_.self, *std::move(socket), now());
-      if (!handshake) continue;
-      if (callers_.size() == kUnprovenCallersMax) callers_.pop_front();
-      callers_.push_back(*std::move(handshake));
+      auto accepted = next_caller(options_.listener);
+      if (!accepted) return;
+      if (callers_.size() == kUnprovenCallersMax) evict_caller();
+      ++callers_by_source_[accepted->source];
+      callers_.push_back({accepted->source, now(), std::move(accepted->socket)});
     }
+  }
+
+  // An honest caller speaks at once and proves itself within a few looks.
+  void evict_caller() {
+    std::size_t most = 0;
+    for (const auto& [source, count] : callers_by_source_) most = std::max(most, count);
+    auto victim = callers_.end();
+    for (auto caller = callers_.begin(); caller != callers_.end(); ++caller) {
+      if (callers_by_source_.at(caller->source) < most) continue;
+      if (victim == callers_.end()) victim = caller;
+      if (caller->handshake != nullptr) continue;
+      victim = caller;
+      break;
+    }
+    remove(victim);
+  }
+
+  std::list<Caller>::iterator remove(std::list<Caller>::iterator caller) {
+    const auto count = callers_by_source_.find(caller->source);
+    if (--count->second == 0) callers_by_source_.erase(count);
+    return callers_.erase(caller);
+  }
+
+  // True once the caller is proven; an error is final.
+  Result<bool> advance(Caller& caller) {
+    if (caller.handshake == nullptr) {
+      pollfd item{caller.socket.get(), POLLIN, 0};
+      if (::poll(&item, 1, 0) <= 0) {
+        if (now() - caller.since < kHandshakeDeadline) return false;
+        return Error{Errc::kUnreachable, "handshake deadline passed"};
+      }
+      PADDLE_TRY(caller.handshake,
+                 Handshake::accept(options_.self, std::move(caller.socket), caller.since));
+    }
+    return caller.handshake->advance(now());
   }
 
   Status advance_callers() {
     for (auto caller = callers_.begin(); caller != callers_.end();) {
-      const auto is_done = (*caller)->advance(now());
+      const auto is_done = advance(*caller);
       if (is_done && !*is_done) {
         ++caller;
         continue;
       }
       if (is_done) {
-        PADDLE_TRY_STATUS(admit(**caller));
+        PADDLE_TRY_STATUS(admit(*caller->handshake));
       } else if (is_done.error().code == Errc::kAuth) {
         log_refused(fmt::format("a caller of {} is turned away: {}", options_.names[self()],
                                 is_done.error().message));
       }
-      caller = callers_.erase(caller);
+      caller = remove(caller);
     }
     return {};
   }
@@ -259,15 +302,22 @@ class Mesh {
         until = std::min(until, call.next_try);
       }
     }
-    for (const auto& caller : callers_) add(*caller);
+    for (const Caller& caller : callers_) {
+      if (caller.handshake != nullptr) {
+        add(*caller.handshake);
+      } else {
+        items.push_back({caller.socket.get(), POLLIN, 0});
+      }
+    }
     ::poll(items.data(), items.size(), milliseconds_until(until));
   }
 
   const MeshOptions& options_;
   std::vector<Arrival> arrivals_;  // by rank
   std::uint32_t self_ = 0;
-  std::vector<Call> calls_;                        // by rank
-  std::list<std::unique_ptr<Handshake>> callers_;  // the oldest first
+  std::vector<Call> calls_;    // by rank
+  std::list<Caller> callers_;  // the oldest first
+  std::map<asio::ip::address, std::size_t> callers_by_source_;
   Rng rng_;
   TimePoint refusal_logged_{};
   std::uint64_t refusals_unlogged_ = 0;

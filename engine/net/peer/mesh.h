@@ -10,8 +10,12 @@
 
 namespace paddle::net::peer {
 
-// Of unproven callers; the oldest is turned away for a new one.
-constexpr std::size_t kUnprovenCallersMax = 64;
+// Of unproven callers. For a new one another is turned away, of the address that has most of them:
+// the oldest that has said nothing, or else the oldest.
+constexpr std::size_t kUnprovenCallersMax = 256;
+// Of one look of a rank at its sockets: an honest caller needs several looks for its proof.
+constexpr std::size_t kAcceptsPerLook = 32;
+static_assert(kUnprovenCallersMax >= 8 * kAcceptsPerLook);
 
 struct MeshOptions {
   Self self;

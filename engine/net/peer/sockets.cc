@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/net/acceptor.h"
+
 namespace paddle::net::peer {
 namespace {
 
@@ -68,11 +70,15 @@ Result<std::uint16_t> port_of(const UniqueFd& listener) {
   return bound.port();
 }
 
-std::optional<UniqueFd> next_caller(const UniqueFd& listener) {
+std::optional<AcceptedCaller> next_caller(const UniqueFd& listener) {
   for (;;) {
-    UniqueFd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    asio::ip::tcp::endpoint from;
+    auto size = static_cast<socklen_t>(from.capacity());
+    UniqueFd socket(::accept4(listener.get(), from.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return std::nullopt;
-    if (set_options(socket.get())) return socket;
+    from.resize(size);
+    if (set_options(socket.get()))
+      return AcceptedCaller{std::move(socket), source_of(from.address())};
   }
 }
 

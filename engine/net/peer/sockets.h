@@ -11,8 +11,12 @@ namespace paddle::net::peer {
 Result<UniqueFd> listen(const Endpoint& endpoint);
 Result<std::uint16_t> port_of(const UniqueFd& listener);
 
-// The next caller's socket, or nothing now.
-std::optional<UniqueFd> next_caller(const UniqueFd& listener);
+struct AcceptedCaller {
+  UniqueFd socket;
+  asio::ip::address source;  // as source_of() has it
+};
+// The next caller, or nothing now.
+std::optional<AcceptedCaller> next_caller(const UniqueFd& listener);
 
 // A socket that begins to connect.
 Result<UniqueFd> begin_call(const Endpoint& endpoint);

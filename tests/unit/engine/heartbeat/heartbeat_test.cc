@@ -1,6 +1,7 @@
 #include "engine/heartbeat/heartbeat.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -108,6 +110,45 @@ TEST(Datagrams, AreOfOneDirectionOneJobAndUntouched) {
     Datagram bad = good;
     bad[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_FALSE(is_proven(bad, there)) << bit;
+  }
+}
+
+TEST(Datagrams, TheKernelPassesOnThoseOfTheJobOnly) {
+  const std::uint64_t tag = 0x8899aabbccddeeff;
+  for (const int family : {AF_INET, AF_INET6}) {
+    const UniqueFd to(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const UniqueFd from(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage here{};
+    here.ss_family = static_cast<sa_family_t>(family);
+    if (family == AF_INET6) {
+      reinterpret_cast<sockaddr_in6&>(here).sin6_addr = in6addr_loopback;
+    } else {
+      reinterpret_cast<sockaddr_in&>(here).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    }
+    socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    auto* const at = reinterpret_cast<sockaddr*>(&here);
+    if (::bind(to.get(), at, size) != 0) continue;  // no IPv6 here
+    ASSERT_EQ(::getsockname(to.get(), at, &size), 0);
+    drop_foreign_datagrams(to.get(), tag);
+    const Datagram good = encode({kTrainer, 3, 8}, tag, secret('a'));
+    const auto send = [&](ByteSpan bytes) {
+      EXPECT_EQ(::sendto(from.get(), bytes.data(), bytes.size(), 0, at, size),
+                static_cast<ssize_t>(bytes.size()));
+    };
+    for (std::size_t byte = 0; byte < sizeof tag; ++byte) {
+      Datagram other = good;
+      other[kJobTagAt + byte] ^= std::byte{1};
+      send(other);
+    }
+    send(ByteSpan(good).first(good.size() - 1));
+    send(Bytes(good.size() + 1, std::byte{0}));
+    send(Bytes(1, std::byte{0}));
+    send(encode({kTrainer, 3, 9}, tag + 1, secret('a')));
+    send(good);
+    Datagram got{};
+    ASSERT_EQ(::recv(to.get(), got.data(), got.size(), 0), static_cast<ssize_t>(got.size()));
+    EXPECT_EQ(got, good);
+    EXPECT_LT(::recv(to.get(), got.data(), got.size(), MSG_DONTWAIT), 0);
   }
 }
 
@@ -238,6 +279,34 @@ TEST_F(AnsweredHeartbeat, ARecordedFarewellHidesNoDeath) {
   answer({{kPserver, 7, 1, false, kLife}});
   answer({{kPserver, 7, 90, true, kLife - 1}});
   EXPECT_TRUE(dies(kPserver));
+}
+
+// Strangers send whatever they like to the port, faster than it is read, for longer than a silence
+// that ends a peer.
+TEST_F(HeartbeatTest, AFloodHidesNoPulse) {
+  const auto server = pserver();
+  const auto client = trainer();
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> flood;
+  for (int i = 0; i < 2; ++i) {
+    flood.emplace_back([&, i] {
+      const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      const sockaddr_in to = address();
+      const Datagram foreign = encode({kTrainer, 2, 1}, 6, secret('x'));
+      const Bytes junk(i == 0 ? foreign.size() : 1400, std::byte{0x5a});
+      while (!stop) {
+        for (const ByteSpan bytes : {ByteSpan(foreign), ByteSpan(junk)}) {
+          ::sendto(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT,
+                   reinterpret_cast<const sockaddr*>(&to), sizeof to);
+        }
+      }
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(3600));
+  stop = true;
+  for (std::thread& one : flood) one.join();
+  const std::scoped_lock lock(mutex_);
+  EXPECT_TRUE(dead_.empty());
 }
 
 // A trainer whose pulses come, then a stop of them without a farewell.

@@ -39,7 +39,7 @@ TEST(Identity, AnInterfaceIsItsAddress) {
   EXPECT_EQ(*interface_address("10.1.2.3"), "10.1.2.3");
   const auto none = interface_address("nosuch0");
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().message, "no interface 'nosuch0' with an IPv4 address");
+  EXPECT_EQ(none.error().message, "no interface 'nosuch0' with an IP address");
 }
 
 TEST(Identity, NamesAreNotLookedUp) {

@@ -222,7 +222,7 @@ TEST_P(LanesTest, ARankThatTakesNoneIsNamedAtTheDeadline) {
     self.id.index = 0;
     auto socket = next_caller(ranks_.listeners[0]);
     ASSERT_TRUE(socket);
-    auto handshake = Handshake::accept(self, *std::move(socket), now());
+    auto handshake = Handshake::accept(self, std::move(socket->socket), now());
     ASSERT_TRUE(handshake);
     const Status done = finish(**handshake);
     ASSERT_TRUE(done) << done.error().message;

@@ -3,6 +3,7 @@
 
 #include <netinet/tcp.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/unit/engine/net/peer/mesh_fixture.h"
@@ -47,6 +48,61 @@ TEST(Mesh, Trap19StrangersAndWrongKeysAreTurnedAwayAndTheRanksStillMeet) {
     rank0.join();
     ASSERT_TRUE(first) << first.error().message;
     EXPECT_EQ((*first)[1]->ends().peer, (NodeId{Role::kTrainer, 1}));
+  }
+}
+
+// Calls a port as fast as it can, and holds the last calls; they say `words`.
+class Flood {
+ public:
+  Flood(const Endpoint& to, const char* from, std::string words = "") {
+    thread_ = std::thread([this, to, from, words] { run(*parse_endpoint(to), from, words); });
+  }
+  ~Flood() {
+    stop_ = true;
+    thread_.join();
+  }
+  int made() const { return made_; }
+
+ private:
+  void run(const asio::ip::tcp::endpoint& to, const char* from, const std::string& words) {
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    ::inet_pton(AF_INET, from, &here.sin_addr);
+    std::vector<UniqueFd> held(400);
+    for (std::size_t at = 0; !stop_; at = (at + 1) % held.size()) {
+      UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+      const int late = 1;
+      ::setsockopt(fd.get(), SOL_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late);
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here);
+      ::connect(fd.get(), to.data(), static_cast<socklen_t>(to.size()));
+      if (!words.empty()) ::send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL);
+      held[at] = std::move(fd);
+      ++made_;
+    }
+  }
+
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> made_ = 0;
+  std::thread thread_;
+};
+
+TEST(Mesh, RanksMeetInAFloodThatIsFasterThanALook) {
+  const std::string begins_tls("\x16\x03\x01\x02\x00\x01", 6);
+  for (const Transport transport : {Transport::kAlways, Transport::kSealed}) {
+    for (const auto& [from, words] : std::vector<std::pair<const char*, std::string>>{
+             {"127.0.0.9", ""}, {"127.0.0.9", begins_tls}, {"127.0.0.1", ""}, {"127.0.0.1", "x"}}) {
+      Ranks ranks(2);
+      ranks.transport = transport;
+      Result<Connections> first = none();
+      const Flood flood(ranks.endpoints[0], from, words);
+      const Flood more(ranks.endpoints[0], from, words);
+      while (flood.made() < 600) std::this_thread::yield();  // before anybody accepts
+      std::thread rank0 = connecting(ranks.options(0), first);
+      const auto second = connect_ranks(ranks.options(1), soon());
+      rank0.join();
+      EXPECT_TRUE(second) << from << " " << words << ": " << second.error().message;
+      EXPECT_TRUE(first) << from << " " << words << ": " << first.error().message;
+    }
   }
 }
 
