@@ -56,6 +56,29 @@ class CliLocal : public testing::Test {
   LocalCluster cluster{2};
 };
 
+// Pservers, ranks, heartbeats, ports and links of nodes that have addresses of IPv6 alone.
+TEST_F(CliLocal, TrainsOverIPv6) {
+  if (TemporaryFolder::read("/proc/net/if_inet6").find("0001 ") == std::string::npos)
+    GTEST_SKIP() << "no IPv6 on this machine's loopback";
+  const std::string file = cluster.folder() / "cluster.toml";
+  cluster.folder().write("cluster.toml", TemporaryFolder::read(file) + "address = \"[0:0::1]\"\n");
+  prepare_quick_start();
+  const Outcome check = cluster.run({"check"});
+  EXPECT_EQ(check.code, 0) << check.output;
+  EXPECT_TRUE(check.says("::1")) << check.output;
+  const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "2", "--name", "six",
+                                     "--set", "train.passes=1", "quick_start"});
+  EXPECT_EQ(train.code, 0) << train.output;
+  const std::string said =
+      TemporaryFolder::read(cluster.folder() / "output/six/node_0/server.log") + train.output;
+  EXPECT_NE(said.find("[::1]:"), std::string::npos) << said;
+  const Outcome group =
+      cluster.run({"train", "--trainers", "2", "--pservers", "0", "--name", "ring", "--set",
+                   "train.passes=1", "--set", "strategy.dense=collective", "quick_start"});
+  EXPECT_EQ(group.code, 0) << group.output;
+  expect_clean_teardown();
+}
+
 TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
   prepare_quick_start("3");
   const Outcome train =

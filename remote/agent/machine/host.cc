@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -71,16 +72,27 @@ constexpr int kListenBacklog = 128;
 // The kernel writes an address as numbers of 32 bits in the byte order of this machine: one of
 // IPv4, four of IPv6. Both families' wildcards and the IPv4 address in one of IPv6 take calls to
 // it.
-bool takes_calls_to(in_addr address, std::string_view local) {
-  const std::string own = fmt::format("{:08X}", address.s_addr);
-  constexpr std::string_view kMapped = "0000000000000000FFFF0000";
-  if (local.starts_with(kMapped)) local.remove_prefix(kMapped.size());
+bool takes_calls_to(const IpEndpoint& address, std::string_view local) {
+  std::string own;
+  if (address.family() == AF_INET) {
+    own = fmt::format("{:08X}",
+                      reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr);
+    constexpr std::string_view kMapped = "0000000000000000FFFF0000";
+    if (local.starts_with(kMapped)) local.remove_prefix(kMapped.size());
+  } else {
+    constexpr std::size_t kDigits = 32;
+    if (local.size() != kDigits) return false;
+    for (const std::uint32_t part :
+         reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr.s6_addr32) {
+      own += fmt::format("{:08X}", part);
+    }
+  }
   return local == own || local.find_first_not_of('0') == std::string_view::npos;
 }
 
 // TCP sockets that listen for calls to the address: port -> inode (proc_net_tcp(5): local address,
 // state 0A, inode).
-std::multimap<std::uint32_t, std::uint64_t> listening_inodes(in_addr address) {
+std::multimap<std::uint32_t, std::uint64_t> listening_inodes(const IpEndpoint& address) {
   std::multimap<std::uint32_t, std::uint64_t> found;
   for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::istringstream lines(text_of(file));
@@ -120,20 +132,32 @@ struct Interface {
   bool is_loopback = false;
 };
 
-// Those that are up and have an IPv4 address.
+// "" for another family, and for an IPv6 address of one link, which means nothing elsewhere.
+std::string text_of_address(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address != nullptr && address->sa_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(),
+                text.size());
+  } else if (address != nullptr && address->sa_family == AF_INET6) {
+    const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&ip)) ::inet_ntop(AF_INET6, &ip, text.data(), text.size());
+  }
+  return text.data();
+}
+
+// Those that are up, once for each address; those of IPv4 first.
 std::vector<Interface> interfaces() {
   std::vector<Interface> found;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return found;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    if ((one->ifa_flags & IFF_UP) == 0) continue;
-    char text[INET_ADDRSTRLEN];
-    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr)
-      found.push_back({one->ifa_name, text, (one->ifa_flags & IFF_LOOPBACK) != 0});
+    std::string address = text_of_address(one->ifa_addr);
+    if (address.empty() || (one->ifa_flags & IFF_UP) == 0) continue;
+    found.push_back({one->ifa_name, std::move(address), (one->ifa_flags & IFF_LOOPBACK) != 0});
   }
+  std::ranges::stable_partition(
+      found, [](const Interface& one) { return one.address.find(':') == std::string::npos; });
   return found;
 }
 
@@ -180,26 +204,41 @@ wire::agent::Facts host_facts(const Root& root) {
   return facts;
 }
 
-UniqueFd listen_at(in_addr address, std::uint32_t port) {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Result<IpEndpoint> parse_ip(const std::string& address, std::uint32_t port) {
+  IpEndpoint endpoint;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(endpoint.storage);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(endpoint.storage);
+  if (::inet_pton(AF_INET, address.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(static_cast<std::uint16_t>(port));
+    endpoint.size = sizeof v4;
+    return endpoint;
+  }
+  if (::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(static_cast<std::uint16_t>(port));
+    endpoint.size = sizeof v6;
+    return endpoint;
+  }
+  return Error{Errc::kUsage, "'" + address + "' is not an IP address", ""};
+}
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+UniqueFd listen_at(const IpEndpoint& at) {
+  UniqueFd fd(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;  // as in the engine, so that TIME_WAIT does not hold a port
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<std::uint16_t>(port));
-  name.sin_addr = address;
   const bool listens =
-      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 &&
-      ::listen(fd.get(), kListenBacklog) == 0;
+      ::bind(fd.get(), at.data(), at.size) == 0 && ::listen(fd.get(), kListenBacklog) == 0;
   return listens ? std::move(fd) : UniqueFd();
 }
 
 Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request,
                                             const ClaimPort& claim) {
-  in_addr address{};
-  if (::inet_pton(AF_INET, request.address().c_str(), &address) != 1) {
-    return Error{Errc::kUsage, "'" + request.address() + "' is not an IPv4 address", ""};
-  }
+  PADDLE_TRY(const IpEndpoint address, parse_ip(request.address(), 0));
   if (request.first() == 0 || request.count() > kPortsMax ||
       request.first() + request.count() > 65536) {
     return Error{Errc::kUsage, "ports must lie in 1..65535, at most 1024 at once", ""};
@@ -215,8 +254,9 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
       entry->set_owner(other);
       if (entry->claimed()) continue;
     }
-    entry->set_free(static_cast<bool>(listen_at(address, port)));
-    if (!entry->free() && errno == EADDRNOTAVAIL) {
+    PADDLE_TRY(const IpEndpoint here, parse_ip(request.address(), port));
+    entry->set_free(static_cast<bool>(listen_at(here)));
+    if (!entry->free() && (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT)) {
       return Error{Errc::kUsage, request.address() + " is not an address of this node", ""};
     }
   }

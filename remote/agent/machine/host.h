@@ -2,6 +2,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <functional>
 
@@ -14,20 +15,37 @@ namespace paddle::agent {
 
 wire::agent::Facts host_facts(const Root& root);
 
-// The first IPv4 address that is not loopback, or 127.0.0.1.
+// The first IPv4 address that is not loopback, or else the first one of IPv6 that other machines
+// can reach, or 127.0.0.1.
 std::string own_address();
+
+// An address of IPv4 or IPv6 and a port, as a socket takes them.
+struct IpEndpoint {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* data() { return reinterpret_cast<sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  std::uint32_t port() const {  // of both families in one place
+    return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+  }
+};
+// kUsage when the text is no address: names are not looked up.
+Result<IpEndpoint> parse_ip(const std::string& address, std::uint32_t port);
+bool is_loopback(const std::string& address);
 
 constexpr std::uint32_t kPortsMax = 1024;  // per request
 
 // Claims a port for this session; which other session has it, or "".
 using ClaimPort = std::function<Result<std::string>(std::uint32_t port)>;
 
-// A port is free when it can be bound and listened on at the address (dotted IPv4), and claimed if
+// A port is free when it can be bound and listened on at the address, and claimed if
 // the request asks for that.
 Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& request,
                                             const ClaimPort& claim);
 
 // A listening socket; empty, with errno set, when the port is taken or the address not ours.
-UniqueFd listen_at(in_addr address, std::uint32_t port);
+UniqueFd listen_at(const IpEndpoint& at);
 
 }  // namespace paddle::agent

@@ -29,15 +29,10 @@ constexpr int kFolderFd = kListenerFd + 1;
 constexpr int kPortMax = 65535;
 constexpr int kStopMs = 5000;
 
-Result<sockaddr_in> parse_target(const ProbeTarget& target, bool any_port) {
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  if (::inet_pton(AF_INET, target.address().c_str(), &name.sin_addr) != 1)
-    return Error{Errc::kUsage, "'" + target.address() + "' is not an IPv4 address", ""};
+Result<IpEndpoint> parse_target(const ProbeTarget& target, bool any_port) {
   if ((target.port() == 0 && !any_port) || target.port() > kPortMax)
     return Error{Errc::kUsage, "a port lies in 1..65535", ""};
-  name.sin_port = htons(static_cast<std::uint16_t>(target.port()));
-  return name;
+  return parse_ip(target.address(), target.port());
 }
 
 [[noreturn]] void become_listener(int listener, const Secret& token, PeerService service,
@@ -67,8 +62,8 @@ ProbeOutcome outcome_of(int error) {
 }
 
 // 0 or an errno.
-int connect_before(int fd, const sockaddr_in& name, TimePoint deadline) {
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0) return 0;
+int connect_before(int fd, const IpEndpoint& name, TimePoint deadline) {
+  if (::connect(fd, name.data(), name.size) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   pollfd item{fd, POLLOUT, 0};
   while (::poll(&item, 1, milliseconds_until(deadline)) <= 0) {
@@ -82,11 +77,11 @@ int connect_before(int fd, const sockaddr_in& name, TimePoint deadline) {
 }  // namespace
 
 Result<UniqueFd> listen_for_peers(const ProbeTarget& at) {
-  PADDLE_TRY(const sockaddr_in name, parse_target(at, true));
-  UniqueFd socket = listen_at(name.sin_addr, at.port());
+  PADDLE_TRY(const IpEndpoint name, parse_target(at, true));
+  UniqueFd socket = listen_at(name);
   if (!socket) {
     return system_error(Errc::kResource,
-                        "listen on " + at.address() + ":" + std::to_string(at.port()));
+                        "listen on " + at.address() + ", port " + std::to_string(at.port()));
   }
   PADDLE_TRY_STATUS(set_nonblocking(socket.get()));
   return socket;
@@ -116,9 +111,9 @@ void PeerListener::stop() {
 
 Result<PeerCall> call_peer(const ProbeTarget& target, ByteSpan caller_key,
                            std::string_view service) {
-  PADDLE_TRY(const sockaddr_in name, parse_target(target, false));
+  PADDLE_TRY(const IpEndpoint name, parse_target(target, false));
   PADDLE_TRY(const Secret key, Secret::from_bytes(caller_key));
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  UniqueFd fd(::socket(name.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_error(Errc::kResource, "socket");
   if (const int error = connect_before(fd.get(), name, SteadyClock().now() + kConnectDeadline);
       error != 0)

@@ -31,10 +31,6 @@ TimePoint after(Duration duration) {
   return TimePoint(std::chrono::steady_clock::now()) + duration;
 }
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.");
-}
-
 Bytes encode(const std::vector<Piece>& pieces) {
   Bytes text(kCountBytes + pieces.size() * kRequestBytes);
   store_le(text.data(), static_cast<std::uint32_t>(pieces.size()));
@@ -131,13 +127,13 @@ Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
     socket = listen_for_peers(at);
   }
   if (!socket) return std::move(socket).error();
-  sockaddr_in name{};
-  socklen_t size = sizeof name;
-  if (::getsockname(socket->get(), reinterpret_cast<sockaddr*>(&name), &size) != 0)
+  IpEndpoint name;
+  name.size = sizeof name.storage;
+  if (::getsockname(socket->get(), name.data(), &name.size) != 0)
     return system_error(Errc::kResource, "getsockname");
   ServeReply reply;
   reply.set_address(at.address());
-  reply.set_port(ntohs(name.sin_port));
+  reply.set_port(name.port());
   const bool sealed = request.seal_always() || !is_loopback(at.address());
   reply.set_sealed(sealed);
   const auto serve = [sealed](const PeerConnection& caller, int folder) {

@@ -1,12 +1,14 @@
 // Hostile answers of a node, none of which may harm paddlectl.
 #include <fcntl.h>
 
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/rng.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -261,6 +263,86 @@ TEST_F(HostileAgentTest, AHostileListingIsRefusedWhole) {
     EXPECT_EQ(files.error().code, Errc::kData);
     EXPECT_EQ(files.error().message.find('\x1b'), std::string::npos);
   }
+}
+
+// Every request of a client, whose answers may be anything.
+void ask_everything(AgentClient& agent, const std::string& folder) {
+  static_cast<void>(agent.facts());
+  static_cast<void>(agent.list("output"));
+  static_cast<void>(agent.list_sizes("output"));
+  static_cast<void>(agent.list_own_files("output"));
+  static_cast<void>(agent.fetch({{"log", folder + "/fetched/log", 5, std::string(64, 'a')}}));
+  static_cast<void>(agent.check_ports("127.0.0.1", 7164, 4));
+  static_cast<void>(agent.claim_ports("127.0.0.1", 7164, 4));
+  static_cast<void>(agent.leftovers());
+  static_cast<void>(agent.probe("127.0.0.1", 7164,
+                                *Secret::from_bytes(as_bytes(std::string(kSecretBytes, 'k'))), 0));
+  static_cast<void>(agent.processes(""));
+  static_cast<void>(agent.status("j"));
+  static_cast<void>(agent.read_log("log", 0, 4096));
+  static_cast<void>(agent.run(
+      {.arguments = {"/bin/true"}}, [](std::string_view, bool) {}, [] { return false; }));
+  static_cast<void>(agent.export_to("inside", "/outside"));
+  static_cast<void>(agent.teardown(false));
+}
+
+// Answers of every kind, with fields that are random, to requests of another kind.
+TEST_F(HostileAgentTest, AnswersOfAnyKindAndContentHarmNothing) {
+  Rng rng(20261127);
+  const auto text = [&] {
+    constexpr std::array<std::string_view, 8> kTexts{
+        "",        "trainer-0", "../../etc/passwd", "/dev/null", std::string_view("a\0b", 3),
+        "\x1b[2J", "a\nb",      "jobs/j/x"};
+    return rng.below(4) == 0 ? std::string(rng.below(300), static_cast<char>(rng.below(128)))
+                             : std::string(kTexts[rng.below(kTexts.size())]);
+  };
+  const auto number = [&] {
+    constexpr std::array<std::uint64_t, 7> kNumbers{0,           1,           65536, ~0U,
+                                                    1ULL << 40U, 1ULL << 63U, ~0ULL};
+    return kNumbers[rng.below(kNumbers.size())];
+  };
+  std::filesystem::create_directory(folder_ + "/fetched");
+  node_.timeout = std::chrono::seconds(1);
+  for (int round = 0; round < 25; ++round) {
+    answers_ = UniqueFd(::open((folder_ + "/answers").c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+    for (int i = 0; i < 24; ++i) {
+      const auto kind = static_cast<AgentKind>(rng.below(80));
+      const auto flags = static_cast<std::uint16_t>(rng.below(4) == 0 ? rng.next() : 0);
+      ProcessesReply processes;
+      for (std::uint64_t left = rng.below(4); left > 0; --left) {
+        auto* const one = processes.add_processes();
+        one->set_job(text());
+        one->set_name(text());
+        one->set_pid(static_cast<std::int32_t>(number()));
+      }
+      ListReply files;
+      for (std::uint64_t left = rng.below(4); left > 0; --left) {
+        auto* const one = files.add_files();
+        one->set_path(text());
+        one->set_size(number());
+      }
+      Facts facts;
+      facts.set_address(text());
+      facts.set_architecture(text());
+      facts.set_cores(static_cast<std::uint32_t>(number()));
+      facts.set_memory_bytes(number());
+      std::string noise(rng.below(200), '\0');
+      for (char& c : noise) c = static_cast<char>(rng.next());
+      ErrorReply raw;  // its unknown fields are the noise
+      raw.ParsePartialFromString(noise);
+      const std::array<const google::protobuf::MessageLite*, 4> heads{&processes, &files, &facts,
+                                                                      &raw};
+      answer(kind, *heads[rng.below(heads.size())], flags, rng.below(2) == 0 ? "" : text());
+    }
+    // It ends behind its answers, so that no request waits for more.
+    options_.agent_binary = write_file(
+        folder_ + "/hostile", "#!/bin/sh\nprintf 'PADDLECTL-AGENT " + std::string(kProgramVersion) +
+                                  "\\n'; cat " + folder_ + "/answers\n");
+    const auto agent = connect_agent();
+    ASSERT_TRUE(agent);
+    ask_everything(*agent, folder_);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/fetched"));
 }
 
 TEST_F(HostileAgentTest, BytesThatAreNoFrameAreNamed) {

@@ -37,9 +37,7 @@ TEST(Ports, RangesThatLeaveThePortsAreRefused) {
 }
 
 TEST(Ports, AClaimedPortIsNeitherFreeNorTried) {
-  in_addr here{};
-  ::inet_pton(AF_INET, "127.0.0.1", &here);
-  UniqueFd listener = listen_at(here, 0);
+  UniqueFd listener = listen_at(*parse_ip("127.0.0.1", 0));
   ASSERT_TRUE(listener);
   sockaddr_in name{};
   socklen_t size = sizeof name;
@@ -61,16 +59,10 @@ TEST(Ports, AClaimedPortIsNeitherFreeNorTried) {
 }
 
 std::uint32_t port_of(const UniqueFd& listener) {
-  sockaddr_in name{};
-  socklen_t size = sizeof name;
-  ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size);
-  return ntohs(name.sin_port);
-}
-
-in_addr address_of(const char* text) {
-  in_addr address{};
-  ::inet_pton(AF_INET, text, &address);
-  return address;
+  IpEndpoint name;
+  name.size = sizeof name.storage;
+  ::getsockname(listener.get(), name.data(), &name.size);
+  return name.port();
 }
 
 // Another process that listens on an address until this object ends.
@@ -82,7 +74,7 @@ class Listener {
     pid_ = ::fork();
     if (pid_ == 0) {
       ::close(to_child[1]);
-      const UniqueFd listener = listen_at(address_of(address), 0);
+      const UniqueFd listener = listen_at(*parse_ip(address, 0));
       const std::uint32_t port = listener ? port_of(listener) : 0;
       char none = 0;
       const bool told = ::write(to_parent[1], &port, sizeof port) == sizeof port;
@@ -121,7 +113,7 @@ std::string owner_text(int pid) {
 
 TEST(Ports, AnOwnerListensOnTheAddressInQuestion) {
   const Listener other("127.0.0.3");
-  const UniqueFd ours = listen_at(address_of("127.0.0.2"), other.port());
+  const UniqueFd ours = listen_at(*parse_ip("127.0.0.2", other.port()));
   ASSERT_TRUE(ours);
   EXPECT_TRUE(owner_at("127.0.0.2", other.port()).starts_with(owner_text(::getpid())));
   EXPECT_TRUE(owner_at("127.0.0.3", other.port()).starts_with(owner_text(other.pid())));
@@ -131,6 +123,20 @@ TEST(Ports, AnOwnerListensOnTheAddressInQuestion) {
 TEST(Ports, AnOwnerMayListenOnEveryAddress) {
   const Listener other("0.0.0.0");
   EXPECT_TRUE(owner_at("127.0.0.3", other.port()).starts_with(owner_text(other.pid())));
+}
+
+TEST(Ports, AnAddressOfIPv6HasPortsToo) {
+  if (!listen_at(*parse_ip("::1", 0))) GTEST_SKIP() << "no IPv6 here";
+  const Listener other("::1");
+  EXPECT_TRUE(owner_at("::1", other.port()).starts_with(owner_text(other.pid())));
+  EXPECT_EQ(owner_at("127.0.0.1", other.port()), "free");
+  EXPECT_NE(owner_at("2001:db8::1", 7164).find("is not an address of this node"),
+            std::string::npos);
+  const Listener all("::");
+  EXPECT_TRUE(owner_at("::1", all.port()).starts_with(owner_text(all.pid())));
+  for (const char* none : {"", "::g", "fe80::1%lo", "[::1]", "10.0.0", "localhost"}) {
+    EXPECT_FALSE(parse_ip(none, 1)) << none;
+  }
 }
 
 // Of both families, which is what a socket of IPv6 takes unless it is told otherwise.
