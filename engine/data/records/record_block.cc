@@ -76,8 +76,7 @@ void clear(const std::vector<config::SlotConfig>& slots, nn::Batch& batch) {
     slot.ids.clear();
     slot.weights.clear();
     slot.values.clear();
-    if (!slot.offsets.empty())
-      slot.offsets.erase(slot.offsets.begin() + 1, slot.offsets.end());  // the first is 0
+    if (slot.offsets.size() > 1) slot.offsets.erase(slot.offsets.begin() + 1, slot.offsets.end());
   }
 }
 

@@ -81,7 +81,7 @@ TEST(TomlReader, TheFirstMistakeOfTheFileIsShownWhateverTheOrderOfLookups) {
   EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:1: unknown key 'oops'"));
 }
 
-std::string repeated(const std::string& text, int count) {
+std::string times(const std::string& text, int count) {
   std::string all;
   for (int i = 0; i < count; ++i) all += text;
   return all;
@@ -93,7 +93,7 @@ TEST(TomlReader, TheFirstOfManyMistakesIsShown) {
   TomlTable unknown = parse(text);
   EXPECT_EQ(first_mistake(unknown).substr(0, 30), "job.toml:1:1: unknown key 'fir");
 
-  TomlTable mixed = parse("a = [\n" + repeated("1,\n", 90'000) + "]\nb = 3\n");
+  TomlTable mixed = parse("a = [\n" + times("1,\n", 90'000) + "]\nb = 3\n");
   for (int i = 0; i < 100; ++i) mixed.fail("b", "later");
   EXPECT_TRUE(mixed.strings("a").empty());
   EXPECT_TRUE(first_mistake(mixed).starts_with("job.toml:2:1: 'a' must be an array of strings"));
@@ -112,13 +112,13 @@ TEST(TomlReader, MoreThanAFileMayHoldIsRefusedAtItsPlace) {
     return table ? std::string("none") : table.error().message.substr(0, 80);
   };
   const std::string too_many = "the file has over 200000 keys and values";
-  EXPECT_NE(error_of("a = [" + repeated("1,", 200'000) + "]").find(too_many), std::string::npos);
-  EXPECT_NE(error_of(repeated("[[a]]\n", 101'000)).find(too_many), std::string::npos);
-  EXPECT_NE(error_of("a = [" + repeated("{},", 150'000) + "]").find(too_many), std::string::npos);
+  EXPECT_NE(error_of("a = [" + times("1,", 200'000) + "]").find(too_many), std::string::npos);
+  EXPECT_NE(error_of(times("[[a]]\n", 101'000)).find(too_many), std::string::npos);
+  EXPECT_NE(error_of("a = [" + times("{},", 150'000) + "]").find(too_many), std::string::npos);
   std::string dotted;
-  for (int i = 0; i < 14'000; ++i) dotted += "k" + std::to_string(i) + repeated(".a", 30) + "=1\n";
+  for (int i = 0; i < 14'000; ++i) dotted += "k" + std::to_string(i) + times(".a", 30) + "=1\n";
   EXPECT_NE(error_of(dotted).find(too_many), std::string::npos);
-  EXPECT_EQ(error_of("a = [" + repeated("1,", 100'000) + "]"), "none");
+  EXPECT_EQ(error_of("a = [" + times("1,", 100'000) + "]"), "none");
 
   TomlTable root = parse("a = ['x', 'y', 'z']\n[[b]]\n[[b]]\n[[b]]\n");
   EXPECT_TRUE(root.strings("a", 2).empty());
