@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "base/byte_order_mark.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/cluster/node_list.h"
 #include "remote/launcher/ssh/target.h"
 

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "base/byte_order_mark.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace paddle::remote {
 namespace {

@@ -13,7 +13,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "base/byte_order_mark.h"
+#include "base/text_file.h"
 #include "remote/launcher/ssh/base64.h"
 #include "remote/launcher/ssh/config.h"
 
