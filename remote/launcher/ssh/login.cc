@@ -297,10 +297,9 @@ Error refused(ssh_session session, const SshTarget& target, const Attempts& atte
 
 }  // namespace
 
-std::string shown_server(const NodeSpec& node, const SshTarget& target) {
-  const std::string label = target.label();
-  const bool is_host = node.name == target.host || node.name.empty();
-  return is_host ? label : fmt::format("{} ({})", node.name, label);
+std::string known_name(const NodeSpec& node, const SshTarget& target) {
+  const std::string& name = node.bastion > 0 ? target.asked_host : node.name;
+  return name == target.host ? "" : name;
 }
 
 Status authenticate(ssh_session session, const SshTarget& target, const NodeSpec& node,
@@ -308,10 +307,8 @@ Status authenticate(ssh_session session, const SshTarget& target, const NodeSpec
   Attempts attempts;
   std::optional<Person> person;
   if (login != nullptr) {
-    // A node is known by its name, and a bastion as the cluster file names it.
-    const std::string& known_as = node.bastion > 0 ? target.asked_host : node.name;
     person.emplace(Person{*login, LoginQuestion{target.user, target.label(), node.bastion > 0, "",
-                                                false, known_as == target.host ? "" : known_as}});
+                                                false, known_name(node, target)}});
   }
   for (int i = 0; i < kMethodsMax; ++i) {
     Attempt attempt = Attempt::kRefused;

@@ -11,12 +11,12 @@
 
 namespace paddle::remote {
 
-// "pw1 (10.0.0.1:22)": a server by the name that its user knows; "node1:22" where that is its host.
-std::string shown_server(const NodeSpec& node, const SshTarget& target);
+// The name by which a person knows a server, for questions: "pw1"; "" where it is the server's host.
+std::string known_name(const NodeSpec& node, const SshTarget& target);
 
 // Tries the target's methods in its order: keys are the named ones, those of ssh-agent, then the
 // default ones; a person is asked only with a login. kAuth names everything that was tried.
-// Questions name the node, which may be a bastion, as shown_server() does.
+// Questions name the node, which may be a bastion, as known_name() does.
 Status authenticate(ssh_session session, const SshTarget& target, const NodeSpec& node,
                     Login* login, TimePoint deadline);
 

@@ -49,12 +49,15 @@ TEST_F(SshTargetTest, AQuestionNamesAServerAsItsUserDoes) {
   SshTarget target;
   target.host = "10.0.0.1";
   node_.name = "pw1";
-  EXPECT_EQ(shown_server(node_, target), "pw1 (10.0.0.1:22)");
+  EXPECT_EQ(known_name(node_, target), "pw1");
   node_.name = "10.0.0.1";
-  EXPECT_EQ(shown_server(node_, target), "10.0.0.1:22");
+  EXPECT_EQ(known_name(node_, target), "");
   target.host = "2001:db8::1";
   node_.name = "2001-db8--1";
-  EXPECT_EQ(shown_server(node_, target), "2001-db8--1 ([2001:db8::1]:22)");
+  EXPECT_EQ(known_name(node_, target), "2001-db8--1");
+  node_.bastion = 1;
+  target.asked_host = "door";
+  EXPECT_EQ(known_name(node_, target), "door");
 }
 
 TEST_F(SshTargetTest, NamesInKnownHostsAreInLowerCaseWithOrWithoutThePort) {
