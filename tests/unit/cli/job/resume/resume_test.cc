@@ -298,16 +298,16 @@ TEST_F(ResumeTest, WithoutASnapshotThereIsNothingToResume) {
 
 TEST_F(ResumeTest, APreviousRunWithoutPserversTellsSo) {
   ended(0, "trainer-0");
-  const auto unknown = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "");
+  const auto unknown = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "");
   ASSERT_TRUE(unknown) << unknown.error().message;
   EXPECT_FALSE(unknown->pservers) << "that one may have had some on a node that is gone";
   fake_.node(0).processes[0].trainers = 1;
-  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "")->pservers, 0U);
+  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "")->pservers, 0U);
 }
 
 TEST_F(ResumeTest, ThePreviousRunTellsHowManyProcessesItHad) {
   for (const char* name : {"trainer-0", "trainer-1", "pserver-0"}) ended(0, name);
-  const auto previous = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "");
+  const auto previous = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "");
   ASSERT_TRUE(previous) << previous.error().message;
   EXPECT_EQ(previous->job, "j");
   EXPECT_EQ(previous->trainers, 2U);
@@ -315,12 +315,12 @@ TEST_F(ResumeTest, ThePreviousRunTellsHowManyProcessesItHad) {
   // Others were on a node that is gone.
   fake_.node(0).processes[2].trainers = 4;
   fake_.node(0).processes[2].pservers = 3;
-  const auto known = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "");
+  const auto known = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "");
   ASSERT_TRUE(known) << known.error().message;
   EXPECT_EQ(known->trainers, 4U);
   EXPECT_EQ(known->pservers, 3U);
   fake_.node(0).processes[1].state = remote::ProcessState::kRunning;
-  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "j").error().code,
+  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "j", "").error().code,
             Errc::kUsage);
 }
 
