@@ -422,8 +422,10 @@ class TwoCommandsSim : public ::testing::Test {
     std::string story() const {
       std::string text = fmt::format("at the end: {}\n", world.all());
       for (const Actor& actor : actors)
-        text += fmt::format("== {} s: {}: {}\n{}{}\n", actor.begins.count() / 1e9, actor.name,
-                            actor.code, actor.out.str(), actor.err.str());
+        text +=
+            fmt::format("== at {} ms: {}: {}\n{}{}\n",
+                        std::chrono::duration_cast<std::chrono::milliseconds>(actor.begins).count(),
+                        actor.name, actor.code, actor.out.str(), actor.err.str());
       return text;
     }
   };
