@@ -29,7 +29,7 @@ std::vector<std::string> lines_after(const std::string& begin) {
 }
 
 TEST(Readme, ItsTenLinesTrainAModelAndUseIt) {
-  const std::vector<std::string> lines = lines_after("## A model in ten lines");
+  const std::vector<std::string> lines = lines_after("## Using the model");
   ASSERT_EQ(lines.size(), 10U);
   const TemporaryFolder folder;
   const std::string path =

@@ -216,13 +216,13 @@ TEST(Rooms, TheTableHasNoEdgeThatNobodyUses) {
   }
 }
 
-TEST(Rooms, StandInTheFolderTableOfTheReadme) {
-  std::ifstream in(SOURCE_DIR "/README.md");
-  const std::string readme{std::istreambuf_iterator<char>(in), {}};
+TEST(Rooms, StandInTheFolderTable) {
+  std::ifstream in(SOURCE_DIR "/CONTRIBUTING.md");
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
   for (const Room& room : kRooms) {
     const std::string folder = room.name.substr(room.name.rfind('/') + 1) + "/`";
-    EXPECT_TRUE(readme.find("`" + room.name + "/`") != readme.npos ||
-                readme.find("`" + folder) != readme.npos)
+    EXPECT_TRUE(page.find("`" + room.name + "/`") != page.npos ||
+                page.find("`" + folder) != page.npos)
         << room.name;
   }
 }
