@@ -118,9 +118,8 @@ std::vector<std::string> TomlTable::strings(std::string_view key, std::size_t at
   const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
   if (array == nullptr) return values;
   if (array->size() > at_most) {
-    document_->add(
-        (*array)[at_most].source(),
-        fmt::format("'{}' has {} values, but at most {} are taken", key, array->size(), at_most));
+    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are taken", key,
+                                                array->size(), at_most));
     return values;
   }
   for (const toml::node& element : *array) {
@@ -139,9 +138,8 @@ std::vector<std::string> TomlTable::words(std::string_view key, std::size_t at_m
   const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
   if (array == nullptr) return values;
   if (array->size() > at_most) {
-    document_->add(
-        (*array)[at_most].source(),
-        fmt::format("'{}' has {} values, but at most {} are taken", key, array->size(), at_most));
+    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are taken", key,
+                                                array->size(), at_most));
     return values;
   }
   for (const toml::node& element : *array) {
@@ -171,10 +169,9 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key, std::size_t at_mo
   auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
   if (array == nullptr) return found;
   if (array->size() > at_most) {
-    document_->add((*array)[at_most].source(),
-                   fmt::format("there are {} [[{}]], but at most {} are "
-                               "taken",
-                               array->size(), key, at_most));
+    document_->add(array->source(), fmt::format("there are {} [[{}]], but at most {} are "
+                                                "taken",
+                                                array->size(), key, at_most));
     return found;
   }
   for (toml::node& element : *array) {

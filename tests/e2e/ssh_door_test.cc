@@ -1,4 +1,5 @@
 // Servers that drop connections before a login, as sshd does when many come at once, and IPv6.
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 

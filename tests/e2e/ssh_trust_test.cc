@@ -2,6 +2,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "remote/launcher/ssh/config.h"
 #include "remote/launcher/ssh/host_key_learning.h"

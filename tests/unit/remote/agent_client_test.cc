@@ -329,7 +329,7 @@ TEST_F(HostileAgentTest, AnswersOfAnyKindAndContentHarmNothing) {
       std::string noise(rng.below(200), '\0');
       for (char& c : noise) c = static_cast<char>(rng.next());
       ErrorReply raw;  // its unknown fields are the noise
-      raw.ParsePartialFromString(noise);
+      static_cast<void>(raw.ParsePartialFromString(noise));
       const std::array<const google::protobuf::MessageLite*, 4> heads{&processes, &files, &facts,
                                                                       &raw};
       answer(kind, *heads[rng.below(heads.size())], flags, rng.below(2) == 0 ? "" : text());

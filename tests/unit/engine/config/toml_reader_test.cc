@@ -124,7 +124,7 @@ TEST(TomlReader, MoreThanAFileMayHoldIsRefusedAtItsPlace) {
   EXPECT_TRUE(root.strings("a", 2).empty());
   EXPECT_TRUE(root.tables("b", 2).empty());
   EXPECT_EQ(root.tables("b", 3).size(), 3U);
-  EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:16: 'a' has 3 values, but at most 2"));
+  EXPECT_TRUE(first_mistake(root).starts_with("job.toml:1:5: 'a' has 3 values, but at most 2"));
 }
 
 TEST(TomlReader, AKeyTheCallerRefusesIsNotUnknownToo) {
