@@ -1,5 +1,8 @@
 #include "engine/data/chunk_parser.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include <fmt/format.h>
 
 #include "base/rng.h"
@@ -43,10 +46,17 @@ Error ChunkParser::at(const Chunk& chunk, std::uint64_t number, Error error) con
                                            has_lines_ ? "" : " record ", number + 1));
 }
 
-// The likeliest mistake first: `skip` would leave out all records of a wrong column.
-std::string ChunkParser::hint(std::uint64_t number, const std::string& of_field) const {
+// The likeliest mistake first: `skip` would leave out all records of a wrong column. `line` is the
+// one of the bad record; "" of arrays.
+std::string ChunkParser::hint(std::uint64_t number, std::string_view line,
+                              const std::string& of_field) const {
   std::string hint;
-  if (number == 0 && has_lines_) {
+  // A header begins with a name.
+  const std::size_t first = std::min(line.find_first_not_of(" \"\t#"), line.size());
+  const auto is_letter = [](unsigned char c) {
+    return std::isalpha(c) != 0 || c == '_' || c >= 0x80;
+  };
+  if (number == 0 && first < line.size() && is_letter(static_cast<unsigned char>(line[first]))) {
     hint = "is line 1 a header? remove it";
     hint += options_.data.format == "csv" ? ", or set [data] header = true; " : "; ";
   }
@@ -66,13 +76,13 @@ Status ChunkParser::check_records(std::size_t first, RecordBlock& block) const {
   return {};
 }
 
-Status ChunkParser::bad_record(const Chunk& chunk, std::uint64_t number,
+Status ChunkParser::bad_record(const Chunk& chunk, std::uint64_t number, std::string_view line,
                                const RecordBlock::Extent& begin, Error error,
                                RecordBlock& block) const {
   block.drop_since(begin);
   error = at(chunk, number, std::move(error));
   if (!options_.data.skip_bad_records) {
-    error.hint = hint(number, error.hint);
+    error.hint = hint(number, line, error.hint);
     return error;
   }
   if (block.bad_records++ == 0) block.first_bad_record = std::move(error.message);
@@ -98,7 +108,7 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
             : format_->parse(*line, block);
     if (parsed) parsed = check_records(first, block);
     if (parsed) continue;
-    PADDLE_TRY_STATUS(bad_record(chunk, number, begin, std::move(parsed).error(), block));
+    PADDLE_TRY_STATUS(bad_record(chunk, number, *line, begin, std::move(parsed).error(), block));
   }
   return {};
 }
@@ -112,7 +122,7 @@ Status ChunkParser::parse_numbers(const Chunk& chunk, RecordBlock& block) const 
     Status parsed = append_numbers(options_.data, class_names_, chunk, record, block);
     if (parsed) parsed = check_records(first, block);
     if (parsed) continue;
-    PADDLE_TRY_STATUS(bad_record(chunk, number, begin, std::move(parsed).error(), block));
+    PADDLE_TRY_STATUS(bad_record(chunk, number, "", begin, std::move(parsed).error(), block));
   }
   return {};
 }

@@ -22,11 +22,11 @@ class ChunkParser {
  private:
   bool takes(std::uint64_t file, std::uint64_t number) const;
   Error at(const Chunk& chunk, std::uint64_t number, Error error) const;
-  std::string hint(std::uint64_t number, const std::string& of_field) const;
+  std::string hint(std::uint64_t number, std::string_view line, const std::string& of_field) const;
   // Whether the records since `first` keep the rules.
   Status check_records(std::size_t first, RecordBlock& block) const;
-  Status bad_record(const Chunk& chunk, std::uint64_t number, const RecordBlock::Extent& begin,
-                    Error error, RecordBlock& block) const;
+  Status bad_record(const Chunk& chunk, std::uint64_t number, std::string_view line,
+                    const RecordBlock::Extent& begin, Error error, RecordBlock& block) const;
   Status parse_lines(const Chunk& chunk, RecordBlock& block);
   Status parse_numbers(const Chunk& chunk, RecordBlock& block) const;
 

@@ -97,8 +97,8 @@ class CompressedSource : public ByteSource {
   Error damaged(std::string_view why) const {
     return {Errc::kData, fmt::format("{}: the {} file is damaged: {}", path_, kind_, why)};
   }
-  Error no_memory() const {
-    return {Errc::kResource, fmt::format("{}: no memory to decompress", path_)};
+  Error no_memory(std::string_view what = "") const {
+    return {Errc::kResource, fmt::format("{}: no memory to decompress{}", path_, what)};
   }
   Error too_large(std::uint64_t bytes, std::uint64_t max, std::string_view option) const {
     return {Errc::kResource,
@@ -333,7 +333,8 @@ class ZstdSource final : public CompressedSource {
     const std::size_t code = ::ZSTD_decompressStream(stream_.get(), &output, &input);
     take(input.pos);
     const ZSTD_ErrorCode error = ::ZSTD_getErrorCode(code);
-    if (error == ZSTD_error_memory_allocation) return no_memory();
+    if (error == ZSTD_error_memory_allocation)
+      return no_memory(fmt::format(", with a window of {} (--long)", human_bytes(window_)));
     if (error == ZSTD_error_frameParameter_windowTooLarge)
       return too_large(window_, std::uint64_t{1} << 31U, "--long");
     if (error != ZSTD_error_no_error) return damaged(::ZSTD_getErrorName(code));

@@ -265,6 +265,9 @@ TEST_F(FormatTest, TheHintOfABadRecordFitsItsPlace) {
   EXPECT_EQ(hint_of("click,age,site,tags,fee\n1,2,x,3,4\n"),
             "is line 1 a header? remove it, or set [data] header = true; " + label +
                 "; or [data] " + skip);
+  // A line of values is no header.
+  EXPECT_EQ(hint_of("1,NA,x,3,4\n").find("header"), std::string::npos);
+  EXPECT_NE(hint_of("\"Größe\",2,x,3,4\n").find("header"), std::string::npos);
   EXPECT_EQ(hint_of("1,2,x,3,4\nyes,2,x,3,4\n"), label + "; or [data] " + skip);
   EXPECT_EQ(hint_of("1,2,x,3,4\n1,2,x\n"), "[data] " + skip);
   use("libsvm");
