@@ -328,7 +328,8 @@ void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const
   const Reading own = model_.read(since_start_);
   if (options_.is_brief) {
     if (options_.test_data.share.files.empty()) {
-      const std::string what = fmt::format("pass {} of {}", pass + 1, options_.train.passes);
+      const std::string what = fmt::format("pass {} of {} ({})", pass + 1, options_.train.passes,
+                                           snapshot::pass_name(pass));
       log_plain(brief_line(what, "", all));
       said_at_ = std::chrono::steady_clock::now();
     }

@@ -43,7 +43,8 @@ Status Loop::test(std::uint32_t pass, std::uint64_t batch) {
 
 void Loop::tell_test(std::uint32_t pass, std::uint64_t batch, const Reading& reading) {
   if (!options_.is_brief) return log_info("{}", test_line(reading));
-  std::string what = fmt::format("pass {} of {}", pass + 1, options_.train.passes);
+  std::string what =
+      fmt::format("pass {} of {} ({})", pass + 1, options_.train.passes, snapshot::pass_name(pass));
   if (batch != kEndOfPass) what += fmt::format(", batch {}", batch);
   log_plain(brief_line(options_.train.passes > 0 ? what : "before training", "held-out ", reading));
   said_at_ = std::chrono::steady_clock::now();

@@ -34,8 +34,8 @@ std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading
 std::string test_line(const Reading& reading);
 // "auc is undefined: all labels are of one class", for each such evaluator; "" where there is none.
 std::string undefined_note(const Reading& reading);
-// For a person: "pass 3 of 10: held-out cost 0.4026, auc 0.8806 (20000 samples)". `what` is "pass 3
-// of 10" or a longer place; `kind` is "held-out " or "".
+// For a person: "pass 3 of 10 (pass-00002): held-out cost 0.4026, auc 0.8806 (20000 samples)".
+// `what` is "pass 3 of 10 (pass-00002)" or a longer place; `kind` is "held-out " or "".
 std::string brief_line(std::string_view what, std::string_view kind, const Reading& reading);
 // "Pass=0 over all trainers: samples=12800 AvgCost=6.1 discarded=0 Eval: auc=0.7"
 std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t discarded);

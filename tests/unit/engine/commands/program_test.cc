@@ -110,8 +110,8 @@ label = "y"
   std::vector<std::string> all;
   for (std::string line; std::getline(lines, line);) all.push_back(line);
   ASSERT_EQ(all.size(), 3U) << local.error;
-  EXPECT_TRUE(all[0].starts_with("pass 1 of 2: held-out cost ")) << all[0];
-  EXPECT_TRUE(contains(all[1], "pass 2 of 2: held-out cost ")) << all[1];
+  EXPECT_TRUE(all[0].starts_with("pass 1 of 2 (pass-00000): held-out cost ")) << all[0];
+  EXPECT_TRUE(contains(all[1], "pass 2 of 2 (pass-00001): held-out cost ")) << all[1];
   EXPECT_TRUE(contains(all[1], ", rmse ") && contains(all[1], " (1 samples)")) << all[1];
   EXPECT_EQ(all[2], "saved " + saved + "/pass-00001");
   const Outcome verbose = run({"train", "--config=" + config, "--local", "--verbose"});
