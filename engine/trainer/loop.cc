@@ -368,7 +368,8 @@ Status Loop::stop(std::uint32_t pass) {
   // What this run has trained of the pass; the next one counts from 0.
   JsonObject counts;
   counts.add("first_cost", first_cost_).add("passes", options_.train.passes);
-  if (batch_ > 0) metrics_.write("train", pass, batch_, own, counts.add("pass_done", pass_done()));
+  if (const auto done = pass_done()) counts.add("pass_done", *done);
+  if (batch_ > 0) metrics_.write("train", pass, batch_, own, counts);
   if (is_late) {
     metrics_.write("stop", pass, batch_, own, JsonObject().add("why", "train.time_max is over"));
   }
