@@ -120,7 +120,8 @@ OptionList put_options(CopyOptions& options) {
            .required = true}};
 }
 
-// What put sends: the contents of files under numbers, and the tree that the nodes make of them.
+// The files and folders that put sends: the contents of files under numbers, and the tree that the
+// nodes make of them.
 class PutTree {
  public:
   explicit PutTree(std::string staging) : staging_(std::move(staging)) {}

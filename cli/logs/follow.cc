@@ -155,7 +155,7 @@ bool LogFollow::reads_for_tail() const {
 
 void LogFollow::add_lines(std::size_t index, std::vector<LogLine> lines) {
   Log& log = logs_[index];
-  // What was shown before its end is not shown again.
+  // A line that was shown before its end is not shown again.
   const bool is_shown =
       !lines.empty() && !log.shown_state.empty() && lines.front().text == log.shown_state;
   if (is_shown) lines.erase(lines.begin());

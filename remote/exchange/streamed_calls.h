@@ -36,7 +36,7 @@ struct FetchItem {
   std::optional<std::int64_t> mtime_ns = {};  // nothing: now
 };
 
-// What copies between our folder and the rest of a node consist of. The content of a file is in our
+// An entry of a copy between our folder and the rest of a node. The content of a file is in our
 // folder, under its number.
 struct CopiedEntry {
   TreeEntry entry;

@@ -45,7 +45,7 @@ struct LocalFile {
   std::uint32_t mode = 0;  // permission bits
   bool no_links = false;
   FileContent content;
-  // What was read of a file whose size says nothing, such as those of /proc and /sys, which may be
+  // The content of a file whose size says nothing, such as those of /proc and /sys, which may be
   // another at each reading. Then `stamp` is its own.
   UniqueFd copy = {};
 };

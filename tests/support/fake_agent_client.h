@@ -55,9 +55,9 @@ struct FakeNode {
   std::vector<std::string> left_out;
   std::optional<std::uint64_t> told_size;
   CopyTree more_copied;
-  std::vector<TreeEntry> exported;  // what copies made
-  bool hashes = false;                 // lists files with their SHA-256
-  std::string claimed_job;             // the last one, to start processes
+  std::vector<TreeEntry> exported;  // by copies
+  bool hashes = false;              // lists files with their SHA-256
+  std::string claimed_job;          // the last one, to start processes
   std::vector<FakeClaim> claims;
   std::optional<Error> claim_error;  // of every claim
   // Processes that another paddlectl starts, and their ports.

@@ -251,7 +251,7 @@ Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_
   struct stat info {};
   if (::fstat(from, &info) != 0) return system_error(Errc::kData, "stat a file of the store");
   const std::uint64_t end = from_offset + bytes;
-  // What is beyond the end of the file is no hole, but an error of the copy.
+  // A range beyond the end of the file is no hole, but an error of the copy.
   const std::uint64_t known = std::min(end, static_cast<std::uint64_t>(info.st_size));
   for (std::uint64_t at = from_offset; at < known;) {
     const DataRange data = next_data(from, at, known);

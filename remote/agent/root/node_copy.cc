@@ -69,7 +69,7 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// What a tree becomes on the node.
+// Makes the entries of a tree on the node.
 class CopyOut {
  public:
   CopyOut(int inside, int outside) : inside_(inside), writer_(outside) {}

@@ -123,7 +123,7 @@ TEST_F(NodeCopyTest, PutWritesThroughNoLinkBelowTheDestination) {
   // The destination itself is the user's to name, whatever leads there.
   ASSERT_TRUE(put({file("b")}, outside_ + "/site/"));
   EXPECT_EQ(file_content(elsewhere + "/b"), "content");
-  // What is in the way is not removed.
+  // A folder or file in the way is not removed.
   fs::create_directories(outside_ + "/c/full");
   EXPECT_FALSE(put({file("c")}, outside_ + "/"));
   EXPECT_FALSE(put({link("c", "x")}, outside_ + "/"));
