@@ -19,7 +19,7 @@ struct Destination {
 // kUsage: no such choice of passes.
 Result<Destination> destination(const Context& context, const ResultsOptions& options);
 
-// What goes on with a job that has ended, for a hint or a note: "resume with: paddlectl train
+// The next step for a job that has ended, for a hint or a note: "resume with: paddlectl train
 // --resume ...", `lead` before the colon; or, where nothing of it was saved, how it begins anew.
 std::string next_step(const Context& context, ClusterSession& session, const std::string& job,
                       const std::string& output, std::string_view lead);

@@ -1,5 +1,5 @@
-// What a job was started with. It lies with the job, as jobs/<job>/settings.jsonl on its nodes and
-// in its output folder here: `train --resume` goes on with it, and says what differs.
+// The settings that a job was started with. They lie with the job, as jobs/<job>/settings.jsonl on
+// its nodes and in its output folder here: `train --resume` goes on with it, and says what differs.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct JobSettings {
   std::uint32_t restarts = 0;
   std::optional<std::uint32_t> stall_restarts_after;
   std::vector<std::string> variables;  // the names of --env; values stay on the nodes
-  // What identifies the content of each file of [data] train in the workspace.
+  // Hashes of the content of each file of [data] train in the workspace.
   std::map<std::string, std::string> data;
 
   bool operator==(const JobSettings&) const = default;
@@ -70,8 +70,8 @@ Status write_settings(const std::string& folder, const JobSettings& settings);
 Result<std::map<std::string, std::string>> contents_of_data(const Context& context,
                                                             const Workspace& workspace);
 
-// What the job's processes on its nodes tell, where it was started by a paddlectl that kept no
-// record.
+// The settings as far as the job's processes on its nodes show them, where it was started by a
+// paddlectl that kept no record.
 std::optional<JobSettings> settings_of_processes(ClusterSession& session, const std::string& job);
 
 // The variables that --env gave the job's processes, from the specifications on its nodes.

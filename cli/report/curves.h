@@ -19,7 +19,7 @@ constexpr std::size_t kPointsMax = 400;  // of a curve
 // At most kPointsMax of the finite points: of each run of points the lowest and the highest.
 Points thinned(Points points);
 
-// What a trainer has trained of a pass, over all runs of the job: each counts from 0.
+// The examples that a trainer has trained of a pass, over all runs of the job: each counts from 0.
 struct PassSamples {
   double samples = 0;
   bool is_split = false;  // among several runs

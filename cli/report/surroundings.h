@@ -34,7 +34,7 @@ struct CommandRecord {
   std::string version;  // of paddlectl and of the engine it brings along
   ResumeCommand resume = {};
   bool is_resume = false;
-  std::size_t trainers = 0, pservers = 0;  // that it started; none of either: not known
+  std::size_t trainers = 0, pservers = 0;  // started by it; none of either: not known
 };
 
 // `arguments`: as typed, with the command's own word at the index `command`. No text for another

@@ -365,7 +365,7 @@ Status Loop::stop(std::uint32_t pass) {
       fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
   const bool is_late = is_time_over();
   const char* const why = is_late ? "stopped because train.time_max is over" : "stopped as asked";
-  // What this run has trained of the pass; the next one counts from 0.
+  // The next run counts from 0, so this one says how much of the pass it has trained.
   JsonObject counts;
   counts.add("first_cost", first_cost_).add("passes", options_.train.passes);
   if (const auto done = pass_done()) counts.add("pass_done", *done);

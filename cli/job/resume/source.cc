@@ -340,7 +340,7 @@ class Chooser {
                  way_to_begin()};
   }
 
-  // What helps a job that has saved nothing.
+  // The next step for a job that has saved nothing.
   std::string way_to_begin() const {
     if (processes_.empty()) return "paddlectl jobs lists the jobs; start this one without --resume";
     const std::string remove =

@@ -64,7 +64,7 @@ std::vector<TypedWords> commands_in(const std::string& text,
   return commands;
 }
 
-// What the sources say to type has the options that there are.
+// The commands in the sources have the options that there are.
 TEST(Hints, NameCommandsWithTheirOptions) {
   std::set<std::string> wrong;
   std::size_t known = 0;
@@ -92,7 +92,7 @@ TEST(Hints, NameCommandsWithTheirOptions) {
   EXPECT_EQ(wrong, std::set<std::string>());
 }
 
-// Types what the errors and notes of job commands name, each on the cluster as it was.
+// Types the commands that errors and notes of job commands name, each on the cluster as it was.
 class TypedHints : public CommandsTest {
  protected:
   void SetUp() override {
