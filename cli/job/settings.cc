@@ -254,17 +254,17 @@ Result<std::map<std::string, std::string>> contents_of_data(const Context& conte
                                                             const Workspace& workspace) {
   std::set<std::string> names;
   for (const auto& files : workspace.trainer_data) names.insert(files.begin(), files.end());
-  std::vector<std::string> paths;
-  for (const std::string& name : names) paths.push_back(workspace.path + "/" + name);
+  std::vector<remote::PushItem> items;
+  for (const std::string& name : names) items.push_back({workspace.path + "/" + name, name});
   remote::PushSource source(context.hash_cache);
-  PADDLE_TRY(const auto files, source.describe(paths));
+  PADDLE_TRY(const auto files, source.describe(items));
   (void)source.save();  // the push tells a cache that cannot be written
   std::map<std::string, std::string> contents;
   Sha256 all;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string id = to_hex(files[i]->content.id);
     all.update(as_bytes(id));
-    contents.emplace(paths[i].substr(workspace.path.size() + 1), id);
+    contents.emplace(items[i].remote_path, id);
   }
   if (contents.size() <= kFilesNamedMax) return contents;
   return std::map<std::string, std::string>{
