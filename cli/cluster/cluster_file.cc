@@ -41,7 +41,7 @@ constexpr std::size_t kGpusMax = 256;
 constexpr std::size_t kVariablesMax = 4096;
 constexpr std::size_t kArgumentsMax = 256;
 constexpr std::size_t kTextBytesMax = 1024;  // of a user, a path, a jump
-constexpr std::size_t kElementBytes = 64;    // that an element of a list takes beside its text
+constexpr std::size_t kElementBytes = 64;    // of an element of a list, beside its text
 
 // Defaults of [ssh] and of the top level for every node.
 struct Defaults {
@@ -53,7 +53,7 @@ struct Defaults {
   std::string folder;  // of the cluster file
 };
 
-// What all nodes read so far take.
+// Names and memory of all nodes read so far.
 struct NodesRead {
   std::set<std::string, std::less<>> names;
   std::size_t bytes = 0;
@@ -342,7 +342,7 @@ std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& no
   return otherwise;
 }
 
-// What every node of a table holds a copy of.
+// The memory of one node of a table, which has copies of its lists.
 std::size_t bytes_of(const ClusterNode& node) {
   std::size_t bytes = sizeof node;
   for (const auto* const list : {&node.groups, &node.gpus}) {

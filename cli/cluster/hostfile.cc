@@ -114,8 +114,8 @@ Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry
   return {};
 }
 
-// What stands behind the host: key=number pairs, or a bare number of slots. Grid Engine writes a
-// queue and processors behind the number, which mean nothing here.
+// Takes the words behind the host: key=number pairs, or a bare number of slots. Grid Engine writes
+// a queue and processors behind the number, which mean nothing here.
 Status take_rest(std::string_view rest, const Place& place, HostfileEntry& entry) {
   std::vector<std::string_view> words;
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest))

@@ -53,7 +53,7 @@ struct TomlDocument {
   std::deque<toml::table> absent;  // stand for tables that were looked up in vain
   std::deque<OpenTable> open;
   std::unordered_map<const toml::table*, std::size_t> places;  // of tables in `open`
-  std::set<std::string, std::less<>> words;                    // that OpenTable::known points to
+  std::set<std::string, std::less<>> words;                    // to which OpenTable::known points
   std::vector<Mistake> mistakes;
   std::optional<Location> decisive;  // a mistake there comes before all others
 

@@ -20,8 +20,8 @@ struct TomlDocument;
 
 // Bounds of a file in bytes, of an array in elements, and of one [[name]] in tables.
 constexpr std::size_t kConfigBytesMax = 1U << 20U;
-constexpr std::size_t kElementsMax = 100'000;
-constexpr std::size_t kTablesMax = 10'000;
+constexpr std::size_t kElementsMax = 100000;
+constexpr std::size_t kTablesMax = 10000;
 
 // A table of an open file, cheap to copy. Lookups return the default when the key is absent or
 // wrong; finish() reports the mistake. Errors are kUsage: "job.toml:12:8: unknown key 'pases',

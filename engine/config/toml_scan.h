@@ -14,7 +14,7 @@ namespace paddle::config {
 constexpr std::size_t kKeyPartsMax = 32;  // of "a.b.c": 3
 constexpr std::size_t kNestedMax = 32;    // arrays and inline tables
 // Each takes some 200 bytes of memory, so that a file of a megabyte takes at most 50 MB.
-constexpr std::size_t kTomlPartsMax = 200'000;  // keys, values and tables of a file
+constexpr std::size_t kTomlPartsMax = 200000;  // keys, values and tables of a file
 
 struct TomlFault {
   std::uint32_t line = 1;

@@ -17,7 +17,7 @@ Result<std::string> host_fingerprint(ssh_session session);
 // Before the handshake: the server is asked first for the types of key that known_hosts has.
 Status prefer_known_keys(ssh_session session, const SshTarget& target);
 
-// What the known_hosts files say of the server's key, kKnown or kUnknown. kAuth when the key
+// Looks the server's key up in the known_hosts files: kKnown or kUnknown. kAuth when the key
 // changed or is revoked.
 Result<HostKeyVerdict> judge_host_key(ssh_session session, const SshTarget& target);
 

@@ -1,6 +1,6 @@
-// What known_hosts files say of a host, read as OpenSSH reads them (sshd(8), SSH_KNOWN_HOSTS FILE
-// FORMAT; match_hostname() and hostkeys_foreach() of its sources). A line that cannot be read hides
-// no other one.
+// The lines of known_hosts files about a host, read as OpenSSH reads them (sshd(8), SSH_KNOWN_HOSTS
+// FILE FORMAT; match_hostname() and hostkeys_foreach() of its sources). A line that cannot be read
+// hides no other one.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace paddle::remote {
 
-// The name by which a person knows a server, for questions: "pw1"; "" where it is the server's host.
+// The name by which a person knows a server, for questions: "pw1"; "" where it is its host.
 std::string known_name(const NodeSpec& node, const SshTarget& target);
 
 // Tries the target's methods in its order: keys are the named ones, those of ssh-agent, then the

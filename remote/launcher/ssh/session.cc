@@ -13,7 +13,6 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -279,7 +278,7 @@ Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadlin
       error.message += fmt::format(" (tried {} times)", tries);
       return error;
     }
-    std::this_thread::sleep_for(pause);
+    ::poll(nullptr, 0, milliseconds_until(SteadyClock().now() + pause));
   }
 }
 

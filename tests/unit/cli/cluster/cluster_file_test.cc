@@ -102,7 +102,7 @@ known_hosts = "/h"
             std::string::npos);
 }
 
-// What would take gigabytes, or minutes, is refused with its line.
+// A file that would take gigabytes, or minutes, is refused with the line.
 TEST(ClusterFile, ALargeFileTakesLittle) {
   const auto list = [](const std::string& item, int count) {
     std::string text = "[";
