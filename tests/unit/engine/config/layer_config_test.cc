@@ -27,7 +27,8 @@ TEST_F(JobConfigTest, ManyWrongNamesMakeOneShortError) {
   std::string known;
   for (int i = 0; i < 4000; ++i)
     known += "[[layer]]\nname = \"" + std::string(60, 'n') + std::to_string(i) + "\"\n";
-  std::string unlike = head;
+  std::string unlike =
+      head + "[[layer]]\nname = \"c\"\ntype = \"softmax_cross_entropy\"\ninput = [\"?\"]\n";
   for (int i = 0; i < 9000; ++i) {
     unlike += "[[layer]]\nname = \"n" + std::to_string(i) + "\"\ninput = [\"?\"]\n";
   }

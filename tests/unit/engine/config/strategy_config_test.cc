@@ -13,8 +13,7 @@ const std::string kStrategyJob = std::string(R"([data]
 train = "a.csv"
 format = "csv"
 columns = ["area", "price"]
-)") + test::kPriceNetwork +
-                         "[strategy]\n";
+)") + test::kPriceNetwork + "[strategy]\n";
 
 class StrategyConfigTest : public testing::Test {
  protected:

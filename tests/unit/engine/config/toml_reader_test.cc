@@ -113,7 +113,7 @@ TEST(TomlReader, MoreThanAFileMayHoldIsRefusedAtItsPlace) {
   };
   const std::string too_many = "the file has over 200000 keys and values";
   EXPECT_NE(error_of("a = [" + times("1,", 200'000) + "]").find(too_many), std::string::npos);
-  EXPECT_NE(error_of(times("[[a]]\n", 101'000)).find(too_many), std::string::npos);
+  EXPECT_NE(error_of(times("[[a]]\n", 201'000)).find(too_many), std::string::npos);
   EXPECT_NE(error_of("a = [" + times("{},", 150'000) + "]").find(too_many), std::string::npos);
   std::string dotted;
   for (int i = 0; i < 14'000; ++i) dotted += "k" + std::to_string(i) + times(".a", 30) + "=1\n";
