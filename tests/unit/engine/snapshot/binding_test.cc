@@ -336,7 +336,7 @@ TEST_F(BindingTest, ASnapshotAndADeltaOfFormatOneAreStillRead) {
   overwrite(at("_fc.wbias"), content(at("_fc.wbias")) + "x");
   expect_refused("_fc.wbias", "expected 24 bytes");
   write_pass(other_, 5);  // over what was read as ours
-  forge(other_, "format=2", "format=4");
+  forge(other_, "format=2", "format=5");
   EXPECT_EQ(SnapshotReader::open(other_).error().code, Errc::kVersion);
 }
 
