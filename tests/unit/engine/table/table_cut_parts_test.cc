@@ -60,19 +60,19 @@ TEST(SparseTableCuts, ATakeIsBoundedInRowsLookedAtAndInBytes) {
 // One entry of the index cannot be looked at without its neighbours.
 TEST(SparseTableCuts, APartOfWideRowsHasAsFewAsWereAskedFor) {
   auto set = test::small_set("sgd", 1);
-  constexpr std::uint64_t kWidth = 1U << 16U;
-  set.mutable_parameters(test::kTable)->set_dims(1, kWidth);
+  constexpr std::uint64_t kWideRow = 1U << 16U;
+  set.mutable_parameters(test::kTable)->set_dims(1, kWideRow);
   set.mutable_parameters(test::kTable)->set_initial_std(0);  // no time for draws
   SparseTable table(set, test::kTable);
   table.track_cuts();
-  Push push{std::vector<std::uint64_t>(40), std::vector<float>(40 * kWidth, 1.0F)};
+  Push push{std::vector<std::uint64_t>(40), std::vector<float>(40 * kWideRow, 1.0F)};
   for (std::size_t i = 0; i < push.ids.size(); ++i) push.ids[i] = i;
   push.apply_to(table);
   const TableImage expected = image_of(table);
   Parts parts;
   table.begin_cut(true);
-  while (const auto part = table.take_cut(kWidth * sizeof(float))) {
-    ASSERT_LT(part->size(), 4 * kWidth * sizeof(float));
+  while (const auto part = table.take_cut(kWideRow * sizeof(float))) {
+    ASSERT_LT(part->size(), 4 * kWideRow * sizeof(float));
     if (!part->empty()) parts.push_back(*part);
   }
   EXPECT_EQ(table.cut_rows_left(), 0U);
