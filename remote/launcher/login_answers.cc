@@ -24,6 +24,11 @@ std::string account_of(const LoginQuestion& question) {
   return question.user + "@" + question.server;
 }
 
+std::string shown_server(const LoginQuestion& question) {
+  return question.known_as.empty() ? question.server
+                                   : fmt::format("{} ({})", question.known_as, question.server);
+}
+
 std::string scope_of(const LoginQuestion& question) {
   return question.bastion ? account_of(question) : question.user;
 }
@@ -164,12 +169,9 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
   if (asked >= kQuestionsMax) {
     return refused_error(kQuestionsMax, "passwords", question);
   }
-  const std::string server = question.known_as.empty()
-                                 ? question.server
-                                 : fmt::format("{} ({})", question.known_as, question.server);
-  const std::string where =
-      fmt::format("{} on {}{}{}", question.user, question.bastion ? "bastion " : "", server,
-                  question.bastion || alone ? "" : " (and on every node that takes it)");
+  const std::string where = fmt::format(
+      "{} on {}{}{}", question.user, question.bastion ? "bastion " : "", shown_server(question),
+      question.bastion || alone ? "" : " (and on every node that takes it)");
   const char* const why = !refused     ? ""
                           : asked == 0 ? "not the one of the other nodes: "
                                        : "wrong, try again: ";
@@ -188,7 +190,8 @@ Status LoginAnswers::obtain_prompt(const LoginQuestion& question) {
   }
   const std::string shown = escape_control(question.prompt.substr(0, kPromptBytesShown));
   PADDLE_TRY(Answer answer,
-             ask(fmt::format("{} asks: {} ", account_of(question), shown), !question.echo));
+             ask(fmt::format("{}@{} asks: {} ", question.user, shown_server(question), shown),
+                 !question.echo));
   const std::lock_guard lock(mutex_);
   once_[once_of(question)] = std::move(answer);
   return {};
