@@ -10,7 +10,7 @@
 namespace paddle::trainer {
 namespace {
 
-const std::vector<nn::Value> kFigures{{"cost", 0}, {"auc", 0, true}};
+const std::vector<nn::Value> kRecordFigures{{"cost", 0}, {"auc", 0, true}};
 
 TEST(TestRecord, TestsOutliveAProcessWithAllTheirBits) {
   const test::TemporaryFolder folder;
@@ -55,12 +55,12 @@ TEST(TestRecord, TheBestPassHasAFileWhileThereIsOne) {
 TEST(TestRecord, ADecisionArrivesAsItWasSent) {
   const std::vector<nn::Value> figures{{"cost", 1.0 / 3}, {"auc", std::nan("")}};
   for (const EndReason reason : {EndReason::kNone, EndReason::kWorse, EndReason::kReached}) {
-    Tally all = encode(Decision{reason, figures}, kFigures);
+    Tally all = encode(Decision{reason, figures}, kRecordFigures);
     for (const double sum : all.sums) EXPECT_TRUE(std::isfinite(sum)) << "a pserver refuses it";
-    const Tally of_another = encode(Decision(), kFigures);
+    const Tally of_another = encode(Decision(), kRecordFigures);
     ASSERT_TRUE(all.same_shape(of_another));
     all.add(of_another);
-    const auto heard = decode_decision(all, kFigures);
+    const auto heard = decode_decision(all, kRecordFigures);
     ASSERT_TRUE(heard);
     EXPECT_EQ(heard->reason, reason);
     ASSERT_EQ(heard->figures.size(), 2U);
@@ -68,11 +68,11 @@ TEST(TestRecord, ADecisionArrivesAsItWasSent) {
     EXPECT_TRUE(std::isnan(heard->figures[1].value));
     EXPECT_TRUE(heard->figures[1].higher_is_better);
   }
-  const auto none = decode_decision(encode(Decision(), kFigures), kFigures);
+  const auto none = decode_decision(encode(Decision(), kRecordFigures), kRecordFigures);
   ASSERT_TRUE(none);
   EXPECT_TRUE(none->figures.empty());
-  EXPECT_FALSE(decode_decision({}, kFigures));
-  EXPECT_FALSE(decode_decision({{0, 0, 0}, {0, 0, 0}}, kFigures));
+  EXPECT_FALSE(decode_decision({}, kRecordFigures));
+  EXPECT_FALSE(decode_decision({{0, 0, 0}, {0, 0, 0}}, kRecordFigures));
 }
 
 }  // namespace
