@@ -65,9 +65,9 @@ std::vector<Scored> draw(std::size_t count, double scale, double spread, double 
 
 TEST(ScoreHistogram, AucIsThatOfAllPairsAtAnyScaleAndRate) {
   std::uint64_t seed = 0;
-  for (const std::size_t count : {300U, 10'000U, 40'000U}) {
-    for (const double scale : {1e-30, 6e-6, 1e-3, 0.3}) {
-      for (const double spread : {1e-4, 0.05, 1.0}) {
+  for (const std::size_t count : {300U, 20'000U}) {
+    for (const double scale : {6e-6, 1e-3, 0.3}) {
+      for (const double spread : {1e-4, 1.0}) {
         for (const double rate : {0.0003, 0.03, 0.5}) {
           const auto all = draw(count, scale, spread, rate, ++seed);
           EXPECT_NEAR(area_under_curve(histogram_of(all)), exact_auc(all), 1e-4)
@@ -80,14 +80,14 @@ TEST(ScoreHistogram, AucIsThatOfAllPairsAtAnyScaleAndRate) {
 
 TEST(ScoreHistogram, AucIsAsExactWhereNearlyAllAreOfClassOne) {
   for (const double scale : {3e-6, 1e-3, 0.2}) {
-    const auto all = draw(40'000, scale, 1, 0.9997, 77, true);
+    const auto all = draw(20'000, scale, 1, 0.9997, 77, true);
     EXPECT_NEAR(area_under_curve(histogram_of(all)), exact_auc(all), 1e-4) << scale;
   }
 }
 
 // Most scores are nearly one, and a few thousand lie far around them.
 TEST(ScoreHistogram, AFewScoresFarAwayDoNotBlurTheOthers) {
-  std::vector<Scored> all = draw(40'000, 3e-4, 0.04, 0.003, 1);
+  std::vector<Scored> all = draw(20'000, 3e-4, 0.04, 0.003, 1);
   const auto far = draw(3'000, 1e-3, 6, 0.3, 2);
   all.insert(all.end(), far.begin(), far.end());
   EXPECT_NEAR(area_under_curve(histogram_of(all)), exact_auc(all), 1e-4);
@@ -108,7 +108,7 @@ TEST(ScoreHistogram, OneClassHasNoArea) {
 }
 
 TEST(ScoreHistogram, ASumHasTheSameBitsInAnyOrderOfItsParts) {
-  const auto all = draw(60'000, 0.01, 4, 0.1, 5);
+  const auto all = draw(30'000, 0.01, 4, 0.1, 5);
   const ScoreHistogram whole = histogram_of(all, 1000);
   EXPECT_GT(whole.shift(), 0U);
   EXPECT_LE(whole.entries().size(), 1000U);
