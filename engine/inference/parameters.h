@@ -68,7 +68,7 @@ class DistinctIds {
 
   std::uint64_t asked() const;
   std::uint64_t absent() const;
-  // What a person should know of ids without a row: how many there are, why, and how they were
+  // A sentence on the ids without a row: how many there are, why, and how they were
   // read. "" where there is none.
   std::string note() const;
 

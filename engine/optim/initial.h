@@ -23,7 +23,7 @@ void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std
 // Initial values of many rows of one table, `width` elements each; several at once are far faster.
 class InitialRows {
  public:
-  // What tests, predictions and exports read for a row that the table lacks: the mean of the
+  // Values that tests, predictions and exports read for a row that the table lacks: the mean of the
   // initial values, so that an id that training never saw has no random part in a score. Where the
   // table draws unseen ids, or is static, which keeps every row at its initial value, it is the
   // initial value.

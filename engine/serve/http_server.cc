@@ -143,7 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close_if_idle() {
     if (state_ == State::kIdle) close();
   }
-  // What it holds counts no more from now on, though its last step has still to end.
+  // Its bytes count no more from now on, though its last step has still to end.
   void close() {
     stream_.close();
     give_bytes();

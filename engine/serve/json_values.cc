@@ -94,7 +94,7 @@ Result<std::string_view> JsonValues::take_value() {
   std::size_t end = std::min(left_.find('\n'), left_.size());
   if (left_.starts_with('{') || left_.starts_with('[')) {
     PADDLE_TRY(const auto closed, end_of_brackets(left_));
-    // What is not closed goes to the parser up to the line end, which says that it is no object.
+    // An open value goes to the parser up to the line end, which says that it is no object.
     if (closed) end = *closed;
   } else if (is_array_) {
     end = std::min({end, left_.find(','), left_.find(']')});

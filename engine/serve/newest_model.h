@@ -17,7 +17,7 @@ namespace paddle::serve {
 class NewestModel {
  public:
   enum class Choice {
-    kBest,    // that the file BEST names, which training writes with train.best; else the newest
+    kBest,    // the one in the file BEST, which training writes with train.best; else the newest
     kNewest,  // whatever BEST says
   };
 
@@ -52,7 +52,7 @@ class NewestModel {
   const ModelOptions options_;
   Counters& counters_;
   bool is_snapshot_ = false;
-  std::string seen_;    // what was there at the last look
+  std::string seen_;    // the candidates at the last look
   std::string served_;  // the mark of the snapshot that is served
 
   mutable std::mutex mutex_;

@@ -12,7 +12,7 @@
 namespace paddle::nn {
 namespace {
 
-// What the outputs of the layer are, and so which float of them is the score.
+// Kinds of outputs of the layer, which say which float of them is the score.
 enum class Scores {
   kProbabilities,       // of class 1, behind a sigmoid or as the second of a softmax
   kLogits,              // of class 1, to which the cost applies a sigmoid

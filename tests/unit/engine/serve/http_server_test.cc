@@ -221,7 +221,7 @@ TEST_F(HttpServerTest, AHiddenRequestIsNotAnswered) {
   Client old = client();
   EXPECT_EQ(old.ask("POST /v1/predict HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
             400);
-  // What is right goes on: a body in chunks, and a request behind it.
+  // A right request goes on: a body in chunks, and a request behind it.
   Client right = client();
   EXPECT_EQ(right.ask(head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 200);
   EXPECT_EQ(right.ask(kHealth + kHealth), 200);

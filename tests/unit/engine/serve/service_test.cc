@@ -253,7 +253,7 @@ TEST(NewestModelTest, ServesTheBestSnapshotWhereTrainingNamesOne) {
   EXPECT_TRUE(served.comes_to_serve("pass-00003")) << served.model();
   served.folder().write("save/BEST", "pass-00000\n");
   EXPECT_TRUE(served.comes_to_serve("pass-00000")) << served.model();
-  // What is no snapshot there, or is damaged, gives way to the newest.
+  // A name of no snapshot, or of a damaged one, gives way to the newest.
   for (const char* const none : {"pass-00007\n", "../save/pass-00001\n", ""}) {
     served.folder().write("save/BEST", "pass-00000\n");
     EXPECT_TRUE(served.comes_to_serve("pass-00000")) << served.model();
