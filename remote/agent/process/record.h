@@ -26,9 +26,9 @@ struct Record {
   std::optional<wire::agent::Restarts> restarts;
 };
 
-// On a full disk `life`, `pid`, `exit`, `notice` and `stop` take the room of reserve_records(). Where the
-// disk takes nothing at all, because it can only be read or has failed, they and the others about a
-// process that runs go to the job's folder in memory, until it does.
+// On a full disk `life`, `pid`, `exit`, `notice` and `stop` take the room of reserve_records().
+// Where the disk takes nothing at all, because it can only be read or has failed, they and the
+// others about a process that runs go to the job's folder in memory, until it does.
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
 // Takes disk space for these, so that a disk that becomes full cannot make the process look
