@@ -7,10 +7,10 @@
 namespace paddle::strategy {
 namespace {
 
-using Work = std::function<void(Rank&)>;
+using RankWork = std::function<void(Rank&)>;
 
 // One life of each rank, in one group. `bears_loss`: another rank may be lost before it begins.
-void as_lives(const wire::ParameterSet& set, const Memories& memories, const Work& work,
+void as_lives(const wire::ParameterSet& set, const Memories& memories, const RankWork& work,
               const GroupClient::Flags& flags = {}, const std::string& resumed = "",
               bool bears_loss = false) {
   collective::as_ranks(
