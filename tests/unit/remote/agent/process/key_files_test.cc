@@ -146,7 +146,7 @@ class WipedKeysTest : public AgentTest {
   void SetUp() override {
     agent_ = connect_agent();
     push_script(*agent_, "sleeper", "exec sleep 1000");
-    ASSERT_TRUE(agent_->claim_job("job-1", false));
+    ASSERT_TRUE(claim_to_start(*agent_, "job-1"));
     for (const char* name : {"trainer-0", "trainer-1"}) {
       ASSERT_TRUE(agent_->write_keys("job-1", name, Secret::generate()->reveal()));
       ASSERT_TRUE(agent_->start(script("sleeper", name)));
