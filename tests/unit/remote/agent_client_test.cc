@@ -282,7 +282,9 @@ void ask_everything(AgentClient& agent, const std::string& folder) {
   static_cast<void>(agent.read_log("log", 0, 4096));
   static_cast<void>(agent.run(
       {.arguments = {"/bin/true"}}, [](std::string_view, bool) {}, [] { return false; }));
-  static_cast<void>(agent.export_to("inside", "/outside"));
+  CopyTree tree;
+  static_cast<void>(agent.export_to(tree, "inside", "/outside"));
+  static_cast<void>(agent.import_from("/outside", "inside", tree));
   static_cast<void>(agent.teardown(false));
 }
 
