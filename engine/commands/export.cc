@@ -209,8 +209,8 @@ const Command kExportCommand{
 text         "<row id> <value> <value> ..." a line
 vec          the text format of word2vec, with the words of the job's dictionary
 npy          numpy.load: an array; a table as records of "id" and "values"
-npz          numpy.load: every parameter by its name, a table as "<name>.ids" and
-             "<name>.values"
+npz          numpy.load: every parameter by its name, a table as "<name>.ids"
+             and "<name>.values"
 safetensors  the same names
 onnx         the network, from the slots of a record to its score
 
