@@ -90,7 +90,7 @@ TEST_P(Hardened, ChecksItsStackAndItsCopies) {
 #endif
 }
 
-// What an advisory is compared with: the packages, and in the bytes the version that OpenSSL says.
+// An advisory is compared with these lines; the bytes of a static program have OpenSSL's version too.
 TEST_P(Hardened, NamesTheLibrariesThatItIsLinkedWith) {
   const TemporaryFolder folder;
   Process asked({GetParam(), "version", "--libraries"}, folder / "libraries");

@@ -235,7 +235,7 @@ TEST(SparseTable, HasMemoryPreparedAheadOfManyRows) {
   }));
 }
 
-// What a test reads of id 2, where id 1 has a row.
+// The values that a test reads for id 2, where id 1 has a row.
 std::vector<float> tested_without_row(const wire::ParameterSet& set) {
   SparseTable table(set, test::kTable);
   const std::vector<std::uint64_t> trained{1}, asked{1, 2};
