@@ -35,7 +35,9 @@ TEST_F(ULimits, ALittleStackOrMemoryEndsNoProgramWithoutAWord) {
                                    "ulimit -v 150000", "ulimit -n 8", "ulimit -n 20"}) {
     const Outcome up = run(limits, "up cluster.toml");
     EXPECT_TRUE(up.code == 0 || up.code == 7) << limits << " " << up.code << up.output;
-    if (up.code == 7) EXPECT_TRUE(up.says("hint: ")) << limits << up.output;
+    if (up.code == 7) {
+      EXPECT_TRUE(up.says("hint: ")) << limits << up.output;
+    }
   }
 }
 

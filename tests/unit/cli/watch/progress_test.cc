@@ -86,7 +86,9 @@ TEST(TimeLeft, ManyRestartsDoNotChangeThePace) {
     for (int second = 0; second < 20; ++second) {
       left.add(now += 1000, position);
       position += 0.01;
-      if (const auto ms = left.left_ms(10)) EXPECT_NEAR(*ms, (10 - position) * 100'000, 6000);
+      if (const auto ms = left.left_ms(10)) {
+        EXPECT_NEAR(*ms, (10 - position) * 100'000, 6000);
+      }
     }
     position -= 0.05;
     left.interrupt();

@@ -100,7 +100,9 @@ TEST_F(DatasetTest, TheShareGivenIsThatOfTheRecordsWhereTheShuffleHoldsThemAll) 
         const auto given = stream->next();
         ASSERT_TRUE(given && *given);
         // The batches may be taken faster than they are made.
-        if (batch > 1) EXPECT_NEAR(stream->share_given().value_or(-1), batch / 20.0, 1e-9) << batch;
+        if (batch > 1) {
+          EXPECT_NEAR(stream->share_given().value_or(-1), batch / 20.0, 1e-9) << batch;
+        }
       }
     }
   }
