@@ -214,11 +214,15 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
     const auto own = jobs_.find(request.job());
     const auto others =
         living_claims(order.folder(), own == jobs_.end() ? "" : own->second.name, true);
+    bool is_refused = false;
     for (const Found& other : others) {
       const Order what = order_of(command_of(other.claim), *command);
       if (what != Order::kBeside && what != Order::kOver) in_the_way.push_back(other.claim);
+      is_refused = is_refused || what == Order::kRefuse;
     }
-    if (!in_the_way.empty()) continue;
+    if (is_refused) continue;
+    // Whoever waits says for whom, and asks again.
+    if (!in_the_way.empty()) return in_the_way;
     PADDLE_TRY_STATUS(check_processes(root_, request));
     const JobClaim claim = bounded(request.claim());
     if (own == jobs_.end()) {

@@ -25,9 +25,9 @@ class Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // Claims a job, in place of an earlier claim of this session on it. Waits up to `wait` for those
-  // that are in the way, since a session whose connection broke ends soon; returns those that are
-  // still there then, and changes nothing. kUsage where `fresh` or `idle` refuse it, kFailed where
+  // Claims a job, in place of an earlier claim of this session on it. Returns those that are in the
+  // way, and changes nothing then; if one refuses it, after up to `wait`, since a session whose
+  // connection broke ends soon. kUsage where `fresh` or `idle` refuse it, kFailed where
   // the claim that this session had was revoked, kResource when it cannot be written.
   Result<std::vector<wire::agent::JobClaim>> take(const wire::agent::ClaimRequest& request,
                                                   Duration wait);
