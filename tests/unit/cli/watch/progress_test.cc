@@ -74,7 +74,7 @@ TEST(TimeLeft, IsNotForetoldFromTheFirstSeconds) {
     EXPECT_FALSE(left.left_ms(10)) << second;
   }
   left.add(5000, 0.05);
-  EXPECT_NEAR(left.left_ms(10).value_or(0), 995'000, 1);
+  EXPECT_NEAR(static_cast<double>(left.left_ms(10).value_or(0)), 995'000, 1);
 }
 
 // Of a job of 28 minutes: kills, pauses and tests leave the pace what it was.
@@ -87,7 +87,7 @@ TEST(TimeLeft, ManyRestartsDoNotChangeThePace) {
       left.add(now += 1000, position);
       position += 0.01;
       if (const auto ms = left.left_ms(10)) {
-        EXPECT_NEAR(*ms, (10 - position) * 100'000, 6000);
+        EXPECT_NEAR(static_cast<double>(*ms), (10 - position) * 100'000, 6000);
       }
     }
     position -= 0.05;
@@ -110,7 +110,7 @@ TEST(TimeLeft, FollowsAChangeOfThePace) {
   TimeLeft left;
   for (int minute = 0; minute <= 60; ++minute) left.add(60'000 * minute, minute * 0.1);
   for (int minute = 1; minute <= 120; ++minute) left.add(60'000 * (60 + minute), 6 + minute * 0.01);
-  EXPECT_NEAR(left.left_ms(10).value_or(0) / 60'000.0, 280, 3);
+  EXPECT_NEAR(static_cast<double>(left.left_ms(10).value_or(0)) / 60'000.0, 280, 3);
 }
 
 TEST(TimeLeft, IsNotForetoldFromNothing) {

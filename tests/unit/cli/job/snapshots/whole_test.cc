@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
