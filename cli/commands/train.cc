@@ -265,9 +265,14 @@ Error name_taken(const Context& context, ClusterSession& session, const std::str
   const auto processes = session.processes(name);
   if (processes.empty()) return error;
   const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
-  error.hint = runs ? fmt::format("follow it: paddlectl attach {}; or choose another --name", name)
-                    : fmt::format("{}; or remove it: paddlectl rm {}; or choose another --name",
-                                  next_step(context, session, name, output, "go on with it"), name);
+  if (runs) {
+    error.hint = fmt::format("follow it: paddlectl attach {}; or choose another --name", name);
+    return error;
+  }
+  error.hint = next_step(context, session, name, output, "go on with it");
+  if (error.hint.find("paddlectl rm ") == std::string::npos)
+    error.hint += fmt::format("; or remove it: paddlectl rm {}", name);
+  error.hint += "; or choose another --name";
   return error;
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 using collective::Pattern;
 
-constexpr std::uint64_t kSeeds = 400;
+constexpr std::uint64_t kLevelSeeds = 400;
 
 WorldOptions on_hosts(std::uint64_t seed) {
   WorldOptions options = of(seed);
@@ -19,7 +19,7 @@ WorldOptions on_hosts(std::uint64_t seed) {
 
 TEST(LevelsSim, EveryRankHasTheSumsOfHostsForEverySeed) {
   std::uint64_t levelled = 0;
-  const std::uint64_t seeds = for_seeds(kSeeds, [&](std::uint64_t seed) {
+  const std::uint64_t seeds = for_seeds(kLevelSeeds, [&](std::uint64_t seed) {
     const WorldOptions options = on_hosts(seed);
     World world(options);
     const WorldOutcome outcome = world.run();
@@ -51,7 +51,7 @@ TEST(LevelsSim, ABucketLeavesItsHostOnce) {
 TEST(LevelsSim, ARankThatDiesInTheMiddleOfAnyPhaseIsNamedByAllOthers) {
   for (const Pattern pattern : {Pattern::kReduceOnHost, Pattern::kReduceBetween,
                                 Pattern::kGatherBetween, Pattern::kGatherOnHost}) {
-    for_seeds(kSeeds / 10, [&](std::uint64_t seed) {
+    for_seeds(kLevelSeeds / 10, [&](std::uint64_t seed) {
       WorldOptions options{.seed = seed,
                            .ranks = 7,
                            .steps = 50,
@@ -69,7 +69,7 @@ TEST(LevelsSim, ARankThatDiesInTheMiddleOfAnyPhaseIsNamedByAllOthers) {
 }
 
 TEST(LevelsSim, KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
-  for_seeds(kSeeds, [](std::uint64_t seed) {
+  for_seeds(kLevelSeeds, [](std::uint64_t seed) {
     const WorldOutcome outcome = World(with_kills(on_hosts(seed))).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
@@ -77,7 +77,7 @@ TEST(LevelsSim, KilledRanksAreNamedByEverySurvivorAndNoSumIsWrong) {
 }
 
 TEST(LevelsSim, ACutLinkEndsTheGroupOnAllRanksWithBothItsEndsNamed) {
-  for_seeds(kSeeds / 2, [](std::uint64_t seed) {
+  for_seeds(kLevelSeeds / 2, [](std::uint64_t seed) {
     const WorldOutcome outcome = World(with_a_cut(on_hosts(seed))).run();
     expect_no_wrong_sum(outcome);
     expect_all_know(outcome);
@@ -86,7 +86,7 @@ TEST(LevelsSim, ACutLinkEndsTheGroupOnAllRanksWithBothItsEndsNamed) {
 }
 
 TEST(LevelsSim, DuplicatedFramesEndTheGroupAndNeverASumWrong) {
-  for_seeds(kSeeds / 2, [](std::uint64_t seed) {
+  for_seeds(kLevelSeeds / 2, [](std::uint64_t seed) {
     WorldOptions options = on_hosts(seed);
     options.duplicate = 0.002;
     const WorldOutcome outcome = World(options).run();
