@@ -166,6 +166,7 @@ TEST_F(WipedKeysTest, TheyGoWithTheLastProcessAndNotBefore) {
   ASSERT_TRUE(agent_->started());
   ASSERT_TRUE(stop({"trainer-0"}));
   EXPECT_TRUE(have_keys()) << "trainer-1 runs";
+  ASSERT_TRUE(agent_->claim_job({"job-1", {JobCommand::kRestartProcess}}));
   ASSERT_TRUE(agent_->restart("job-1", {"trainer-0"}));
   EXPECT_TRUE(have_keys());
   ASSERT_TRUE(stop({}));

@@ -91,6 +91,7 @@ TEST_F(AgentTest, ARestartByHandIsNoFailureOfTheProcess) {
   spec.arguments = {"{life}"};
   spec.restarts = 1;
   ASSERT_TRUE(agent->start(spec));
+  ASSERT_TRUE(agent->claim_job({"job-1", {JobCommand::kRestartProcess}}));
   for (int life = 1; life <= 3; ++life) {
     wait_log(*agent, spec.log, "life " + std::to_string(life) + "\n");
     ASSERT_TRUE(agent->restart("job-1", {"p"}));
