@@ -42,8 +42,11 @@ TEST_F(PassReaderTest, BatchesOfAnotherSizeGoOnWithTheNextRecord) {
       const auto batch = stream->next();
       EXPECT_TRUE(batch) << batch.error().message;
       if (!batch || !*batch) break;
-      const auto& weights = (*batch)->slots.front().weights;
-      const auto& offsets = (*batch)->slots.front().offsets;
+      const auto features = std::ranges::find_if(
+          (*batch)->slots, [](const nn::Slot& slot) { return !slot.weights.empty(); });
+      if (features == (*batch)->slots.end()) break;
+      const auto& weights = features->weights;
+      const auto& offsets = features->offsets;
       for (std::size_t at = 0; at + 1 < offsets.size(); ++at)
         records.push_back(weights[offsets[at]]);
     }
