@@ -135,7 +135,8 @@ TEST_F(KeptPushTest, TheIndexOfThePassIsTheSameMemoryInEveryLife) {
 
 TEST_F(KeptPushTest, WithoutRoundsOnlyCountsAreKept) {
   auto kept = KeptPush::open(
-      {.memory = UniqueFd(::dup(memory_.get())), .empty_tally = {{0, 0}, {0}}}, dense_);
+      {.memory = UniqueFd(::dup(memory_.get())), .empty_tally = {{0, 0}, {0}, {ScoreHistogram()}}},
+      dense_);
   ASSERT_TRUE(kept);
   EXPECT_TRUE(dense_[0].placed_gradient.empty());
   train(**kept, {0, 1});

@@ -169,6 +169,7 @@ TEST_F(WipedKeysTest, TheyGoWithTheLastProcessAndNotBefore) {
   ASSERT_TRUE(agent_->claim_job({"job-1", {JobCommand::kRestartProcess}}));
   ASSERT_TRUE(agent_->restart("job-1", {"trainer-0"}));
   EXPECT_TRUE(have_keys());
+  ASSERT_TRUE(agent_->release_job("job-1"));
   ASSERT_TRUE(stop({}));
   EXPECT_FALSE(have_keys());
   EXPECT_FALSE(
