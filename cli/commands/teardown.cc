@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -71,9 +72,15 @@ Status teardown_all(Context& context, ClusterSession& session, bool keep_data,
     if (!done && done.error().code == Errc::kUnreachable) member.client.reset();
     return done;
   };
-  const std::size_t unreachable = session.unreachable();
+  std::vector<const Member*> reached;
+  for (const Member& member : session.members()) {
+    if (member.client) reached.push_back(&member);
+  }
   Status done = session.each(teardown_one);
-  if (done || session.unreachable() == unreachable) return done;
+  const bool is_one_lost = std::ranges::any_of(reached, [](const Member* member) {
+    return member->error && member->error->code == Errc::kUnreachable;
+  });
+  if (done || !is_one_lost) return done;
   // Another teardown ends the agent of this one; what it leaves is for a second look.
   session.reconnect(context);
   session.forgive_absent();

@@ -134,7 +134,7 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
       return line.text == "paddle: " + cause->message || line.text == "hint: " + cause->hint;
     });
   }
-  if (!lines->empty()) error.message += "; its last lines:";
+  if (!lines->empty()) error.message += "; last lines:";
   for (const LogLine& line : *lines) {
     error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line.text);
   }

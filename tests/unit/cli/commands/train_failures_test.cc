@@ -41,7 +41,7 @@ TEST_F(CommandsTest, AKilledProcessShowsThreeLinesOfItsLog) {
   };
   EXPECT_EQ(train(), 1);
   EXPECT_TRUE(
-      err_has("error: trainer-1 on n-1 killed by signal 9 (Killed); its last lines:\n"
+      err_has("error: trainer-1 on n-1 killed by signal 9 (Killed); last lines:\n"
               "  n-1/trainer-1 | 2\n"))
       << err_.str();
   EXPECT_TRUE(
@@ -79,7 +79,7 @@ TEST_F(CommandsTest, TheCauseOfAFailureIsPrintedOnce) {
   EXPECT_EQ(train(), 6);
   const std::string told = err_.str();
   EXPECT_TRUE(
-      err_has("exited with code 6: train-00000:7: bad; its last lines:\n"
+      err_has("exited with code 6: train-00000:7: bad; last lines:\n"
               "  n-0/trainer-0 | reading\n"))
       << told;
   EXPECT_EQ(told.find("train-00000:7: bad"), told.rfind("train-00000:7: bad")) << told;
