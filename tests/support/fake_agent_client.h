@@ -305,6 +305,10 @@ class FakeAgentClient : public AgentClient {
     status.started_unix_ms = status.pid;
     fake_.specs[process.name] = process;
     if (fake_.on_start) fake_.on_start(fake_, status);
+    // A node has one record of a process: that of its newest run.
+    std::erase_if(fake_.processes, [&](const ProcessStatus& before) {
+      return before.job == status.job && before.name == status.name;
+    });
     fake_.processes.push_back(status);
     return {};
   }

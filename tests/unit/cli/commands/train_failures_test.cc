@@ -62,7 +62,7 @@ TEST_F(CommandsTest, AProcessWithoutMemoryShowsWhatItHadAndWhatHelps) {
   };
   EXPECT_EQ(train(), 7);
   EXPECT_TRUE(
-      err_has("error: trainer-1 on n-1 killed by the kernel: out of memory (it had 3.1 GB); its"))
+      err_has("error: trainer-1 on n-1 killed by the kernel: out of memory (it had 3.1 GB); last"))
       << err_.str();
   EXPECT_TRUE(err_has("hint: use a smaller batch_size or trainer_count, ")) << err_.str();
 }
