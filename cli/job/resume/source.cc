@@ -330,8 +330,7 @@ class Chooser {
       return Error{
           Errc::kData,
           fmt::format("job {} has no whole snapshot, on its nodes or in {}", resumed_.job, where),
-          "bring one that is whole to that folder; to begin anew: paddlectl train with another "
-          "--name"};
+          "bring one that is whole to that folder; or begin anew under another --name"};
     }
     std::error_code ignored;
     if (!keeps_folder) fs::remove(folder_, ignored);
