@@ -70,7 +70,7 @@ constexpr std::string_view kMemoryHint =
     } catch (...) {
     }
   } else if (std::uncaught_exceptions() > 0) {
-    // A thread that was refused leaves others behind, whose end nobody waits for any more.
+    // Threads that started before the refused one still run, so their end is not waited for.
     end_for_lack(kNoThread, kThreadHint);
   }
   std::abort();

@@ -280,7 +280,7 @@ Status TreeWriter::finish() {
     const UniqueFd fd(::openat(above.get(), split(folder.path).second.c_str(),
                                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd) return write_error("open " + shown(folder.path));
-    // One that was there may be somebody else's, who lets this user write into it.
+    // A folder that existed before may belong to another user and be writable all the same.
     if (::fchmod(fd.get(), folder.mode & mode_kept_) != 0 && errno != EPERM)
       return write_error("chmod " + shown(folder.path));
     const auto times = times_of(folder.mtime_ns);

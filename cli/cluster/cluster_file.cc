@@ -34,7 +34,7 @@ constexpr const char* kOwnVariables = "PADDLECTL_";
 constexpr std::array<std::string_view, 3> kTransports{"sealed", "always", "clear"};
 constexpr std::int64_t kCapacityMax = 4096;
 constexpr std::int64_t kLocalNodesMax = 1024;  // in one [[node]]
-// Of what the nodes of a file hold together; one [[node]] may stand for thousands.
+// Limit of the groups and variables of all nodes of a file; one [[node]] may stand for thousands.
 constexpr std::size_t kNodesBytesMax = 64U << 20U;
 constexpr std::size_t kGroupsMax = 256;
 constexpr std::size_t kGpusMax = 256;

@@ -1,4 +1,4 @@
-// Which cluster commands use here: shown, listed and switched without a look at any node.
+// The command `cluster` shows, lists and switches the current cluster, and contacts no node.
 #include <algorithm>
 #include <filesystem>
 
@@ -43,8 +43,8 @@ struct KnownCluster {
   Json nodes() const { return spec ? Json(spec->nodes.size()) : Json(); }
 };
 
-// Those that a place names, the current one first, then files of clusters in this folder and in its
-// `clusters`.
+// The clusters known in a folder: the current one first, then the cluster files in the folder and
+// in its `clusters`.
 std::vector<KnownCluster> known_here(const Context& context) {
   std::vector<KnownCluster> known;
   for (CurrentCluster& place : known_places(context.directory)) {

@@ -42,7 +42,7 @@ std::string staging_folder(const Context& context) {
   return fmt::format(".paddlectl-copies/{}-{}", context.unix_seconds(), ::getpid());
 }
 
-// Of the content of a file.
+// The path on a node at which the content of file `number` is staged.
 std::string staged(const std::string& staging, std::uint32_t number) {
   return fmt::format("{}/{}", staging, number);
 }

@@ -33,7 +33,8 @@ struct JobSummary {
   std::optional<std::int64_t> age_ms;  // since its first process started, by that node's clock
   std::optional<std::uint64_t> pass, passes;
   std::optional<double> cost, best_cost;  // newest of trainer 0, lowest held-out
-  // Of the figure that tells its best pass: [train] best, or else the cost, or what its tests have.
+  // The figure that ranks the passes: [train] best, or else the cost, or the first one of its
+  // tests.
   std::string figure;
   std::optional<double> best;
   std::uint64_t bytes = 0;

@@ -106,7 +106,7 @@ std::string gpu_table(const JobView& view, const ConsoleOptions& console) {
   return "\n" + to_text(table, console.columns, console.colour);
 }
 
-// Commands that are at work on the job, as any of its nodes tells.
+// Descriptions of the commands that hold a claim on the job at any of its nodes.
 std::set<std::string> commands_at_work(const JobView& view) {
   std::set<std::string> lines;
   for (const ProcessView& process : view.processes()) {

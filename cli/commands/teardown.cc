@@ -41,7 +41,7 @@ Status wait_for_commands(Context& context, ClusterSession& session,
   for (const JobOnNodes& job : jobs) {
     const Status claimed =
         claim_or_refuse(context, session, job.job, {.command = JobCommand::kTeardown});
-    // Whatever else a node says of a claim keeps nobody from removing all of it.
+    // Any other refused claim does not keep teardown from removing everything.
     if (!claimed && claimed.error().code == Errc::kInterrupted) return claimed;
   }
   session.forgive_absent();  // of another teardown

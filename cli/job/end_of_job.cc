@@ -164,8 +164,8 @@ const ProcessOnNode* failure_seen(const std::vector<ProcessOnNode>& processes) {
   return &*failed;
 }
 
-// Whether a process has lost another one: it ended for that, maybe to be started again, or hears no
-// heartbeat. A long test or save is none of these.
+// Whether a process has lost its connection to another one: it ended for that, and may be started
+// again, or it receives no heartbeat. A long test or save is none of these.
 bool has_lost_peer(const remote::ProcessStatus& status) {
   const auto code = static_cast<int>(Errc::kUnreachable);
   if (status.state == remote::ProcessState::kExited && status.exit_code == code) return true;
@@ -357,7 +357,7 @@ Error stopped_unbegun(const std::string& job) {
   return {Errc::kInterrupted, job + " was stopped before all its trainers had begun", ""};
 }
 
-// Of a job that no node knows any more.
+// The error for a job that no node knows any more.
 Error gone_error(const ClusterSession& session, const std::string& job) {
   const bool is_torn_down = std::ranges::all_of(session.members(), &Member::absent);
   return {Errc::kInterrupted,

@@ -86,6 +86,7 @@ TEST_F(LoopDecide, EndsWithTheLastPassIfNothingEndsItBefore) {
 
 TEST_F(LoopDecide, TheFormerBestPassGoesWhenTheLastOneIsBetter) {
   options_.train.passes = 4;
+  options_.train.stop_after_worse = 0;
   client_.after_pass = {0.9F, 0.6F, 0.7F, 1.0F};
   log_of_run();
   EXPECT_EQ(best(), "pass-00003\n");

@@ -75,6 +75,7 @@ TEST_F(LoopTest, CostsOfOthersAreNoDivergenceToATrainerWithoutARecord) {
 
 // A snapshot of it says what may not change until the pass is over.
 TEST_F(LoopTest, AStopInAPassTellsTheRecordsAndTheDataOfAllTrainers) {
+  folder_.make("save");
   options_.save_dir = folder_ / "save";
   options_.order = {.batch_size = 1, .shuffle_records = 7};
   options_.data_hash = [] { return std::uint64_t{99}; };
@@ -91,6 +92,7 @@ TEST_F(LoopTest, AStopInAPassTellsTheRecordsAndTheDataOfAllTrainers) {
 }
 
 TEST_F(LoopTest, RecordsAreCountedOnFromThoseOfBatchesOfAnotherSize) {
+  folder_.make("save");
   options_.save_dir = folder_ / "save";
   options_.batches_done = 5;
   options_.begins_within_pass = true;
