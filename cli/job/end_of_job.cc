@@ -383,15 +383,15 @@ std::optional<Error> stopped_elsewhere(const std::string& job,
   return Error{Errc::kInterrupted, describe_unsaved(processes, job), ""};
 }
 
-// A start that was broken off; or a job that has trained, of which more is lost than was ever seen
-// from here.
+// The error for a start that was broken off, or for a job that has trained and has lost processes
+// that were never seen from here.
 Error incomplete_error(ClusterSession& session, const std::string& job, BrokenStart broken) {
   broken.has_trained = has_trained(session, job);
   return {broken.has_trained ? Errc::kUnreachable : Errc::kFailed, describe(broken, job), ""};
 }
 
-// The end that the job has come to; nothing while it goes on, or while a node seems lost: what the
-// others tell then is its consequence.
+// The end of the job; nothing while it goes on, or while a node seems lost: what the other nodes
+// report then follows from that loss.
 std::optional<Status> end_of(ClusterSession& session, const std::string& job,
                              const std::vector<ProcessOnNode>& processes, bool is_asked,
                              const LossWatch& loss) {
