@@ -118,7 +118,7 @@ Result<Claimed> claim_job(Context& context, ClusterSession& session, const std::
       return claimed;
     }
     claimed.has_waited = true;
-    claimed.is_joined = order == Order::kJoin;
+    claimed.is_joined = claimed.is_joined || order == Order::kJoin;
     if (context.interrupted()) {
       return Error{Errc::kInterrupted, "no longer waiting: " + describe(holder, job), ""};
     }

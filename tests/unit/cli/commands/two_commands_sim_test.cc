@@ -153,7 +153,7 @@ class World {
     }
   }
 
-  // A request to a node finds its connection, or finds it broken by a teardown.
+  // Sets the node's clock.
   void look(FakeNode& node) const {
     node.usage.unix_ms =
         1'000'000 + std::chrono::duration_cast<std::chrono::milliseconds>(turns_.passed()).count();
@@ -246,6 +246,7 @@ class World {
     ProcessStatus* const status = find(node, name);
     if (status == nullptr || status->life != life || status->state != ProcessState::kRunning)
       return;
+    look(node);
     if (is_save && name == "trainer-0") ++saves;
     status->state = ProcessState::kExited;
     status->exit_code = code;
@@ -260,6 +261,7 @@ class World {
     const auto left = running();
     if (std::ranges::any_of(left, [](const auto& n) { return n.starts_with("trainer-"); })) return;
     for (FakeNode& node : nodes) {
+      look(node);
       for (ProcessStatus& process : node.processes) {
         const bool has_served = node.usage.unix_ms > process.started_unix_ms + 3'000;
         if (process.state == ProcessState::kRunning && has_served)
