@@ -82,8 +82,12 @@ void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
 }
 
 void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
-  const auto progress = progress_of(line);
-  if (progress) from_metrics_[process.status.name] = *progress;
+  auto progress = progress_of(line);
+  if (progress) {
+    remote::Progress& newest = from_metrics_[process.status.name];
+    if (progress->passes == 0) progress->passes = newest.passes;
+    newest = *progress;
+  }
   if (process.status.name != "trainer-0") return;
   if (progress && progress->passes > 0) summary_.passes = progress->passes;
   if (line.kind == "warning") return take_warning(process, line);

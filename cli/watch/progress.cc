@@ -96,7 +96,7 @@ std::optional<std::int64_t> TimeLeft::left_ms(double passes) const {
   if (moved_ < kPositionMin) return std::nullopt;
   if (moved_ms_ < (moves_ < kMovesMin ? kSeenWithFewMovesMinMs : kSeenMinMs)) return std::nullopt;
   const double left = (passes - position_) / moved_ * moved_ms_;
-  if (!(left >= 0 && left < kYearMs)) return std::nullopt;
+  if (!(left > 0 && left < kYearMs)) return std::nullopt;
   return static_cast<std::int64_t>(left);
 }
 
@@ -134,8 +134,8 @@ std::string pass_text(std::uint64_t pass, std::uint64_t passes) {
 }
 
 std::string share_text(double share) {
-  // 100 % is only what is done.
-  return fmt::format("{} %", std::floor(100 * std::clamp(share, 0.0, 1.0)));
+  // 100 % is only what is done. Shares arrive as float: 0.52F is 52 %.
+  return fmt::format("{} %", std::floor(100 * static_cast<float>(std::clamp(share, 0.0, 1.0))));
 }
 
 std::string rate_text(double per_second) {
