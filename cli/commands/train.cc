@@ -517,7 +517,11 @@ Status run_train(Context& context, const TrainOptions& options) {
   std::vector<std::string> unset;
   PADDLE_TRY(auto environment,
              read_environment(context, options, options.resume ? &unset : nullptr));
-  if (options.dry_run) return show_plan(context, options.plan, environment);
+  if (options.dry_run) {
+    PADDLE_TRY_STATUS(
+        check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
+    return show_plan(context, options.plan, environment);
+  }
   PADDLE_TRY(JobToStart job, prepare(context, options, std::move(environment), unset));
   return start(context, options, job);
 }
