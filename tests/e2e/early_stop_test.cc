@@ -102,7 +102,8 @@ class EarlyStop : public testing::Test {
 TEST_F(EarlyStop, HasTheBitsOfAJobWithSoManyPasses) {
   ASSERT_TRUE(job.run("job", kShape, early({passes(kPasses)})));
   expect_end("job");
-  const std::string why = fmt::format("training ends with pass-{:05}: cost was worse than", last_);
+  const std::string why =
+      fmt::format("training ends with pass {} (pass-{:05}): cost was worse than", last_ + 1, last_);
   for (const int trainer : {0, 1}) {
     EXPECT_NE(job.output("job", trainer).find(why), std::string::npos)
         << job.output("job", trainer);
@@ -135,7 +136,7 @@ TEST_F(EarlyStop, AGroupOfTrainersHasTheSameEnd) {
   expect_end("hybrid");
   job.write_dense_ngram({60, 60});
   ASSERT_TRUE(job.run("group", group, early({passes(kPasses)})));
-  EXPECT_NE(job.output("group", 1).find("training ends with pass-"), std::string::npos);
+  EXPECT_NE(job.output("group", 1).find("training ends with pass "), std::string::npos);
 }
 
 // Some of the kills are while trainer 0 saves and tests and the others wait for what it decides. On
@@ -191,9 +192,10 @@ TEST(EarlyStops, AFigureThatIsReachedEndsAJobOfAnyStrategy) {
     EXPECT_EQ(snapshots_of(job, "job"), std::set<std::string>{"pass-00000"}) << strategy;
     EXPECT_EQ(best_of(job, "job"), "pass-00000\n") << strategy;
     for (const int trainer : {0, 1}) {
-      EXPECT_NE(job.output("job", trainer)
-                    .find("with pass-00000: train.stop_when = 'perplexity < 1000' is fulfilled"),
-                std::string::npos)
+      EXPECT_NE(
+          job.output("job", trainer)
+              .find("with pass 1 (pass-00000): train.stop_when = 'perplexity < 1000' is fulfilled"),
+          std::string::npos)
           << job.output("job", trainer);
     }
     // Resumed, it may take another one.

@@ -45,6 +45,7 @@ class GpuTraining : public testing::Test {
     std::vector<std::string> arguments{program,
                                        "train",
                                        "--local",
+                                       "--verbose",
                                        "--config=" + (folder_ / "job.toml"),
                                        "--save_dir=" + (folder_ / name),
                                        "--num_passes=1",

@@ -220,7 +220,7 @@ TEST_F(SnapshotCopies, WithoutAWholeOneTheHintNamesAWayOn) {
     const Outcome refused = train("job", kPasses, {"--resume"});
     EXPECT_EQ(refused.code, 6) << refused.output;
     EXPECT_TRUE(refused.says("pass-00000")) << refused.output;
-    EXPECT_TRUE(refused.says("or begin anew under another --name"))
+    EXPECT_TRUE(refused.says("to begin anew: paddlectl train with another --name"))
         << refused.output;
   }
   fs::remove_all(here / "pass-00000");

@@ -145,6 +145,7 @@ TEST_F(SshLauncherTest, NamesAPortNobodyListensOn) {
   const std::uint16_t port = node_.ssh_port;
   const test::TemporaryFolder directory;
   node_.ssh_directory = directory.path();
+  node_.known_hosts = directory / "known_hosts";
   sshd_.reset();
   auto launcher = make_ssh_launcher(node_, within(seconds(20)));
   ASSERT_FALSE(launcher);

@@ -303,12 +303,12 @@ TEST_F(SshTrustTest, RefusesHostileNamesBeforeConnecting) {
     EXPECT_EQ(refusal().code, Errc::kUsage) << host;
   }
   node_.host = sshd_->address();
-  for (const char* user : {"-l", "root;id", "$USER", "a b", "a@b", "a\\b", "a:b"}) {
+  for (const char* user : {"-l", "root;id", "$USER", "a b", "a\\", "\\a", "a:b"}) {
     node_.user = user;
     EXPECT_EQ(refusal().code, Errc::kUsage) << user;
   }
   node_.user.clear();
-  for (const char* jump : {"-J", "a;b", "u@h@x", "host:0", "host:99999", "host:22x", "$(id):22"}) {
+  for (const char* jump : {"-J", "a;b", "host:0", "host:99999", "host:22x", "$(id):22"}) {
     node_.jump = jump;
     EXPECT_EQ(refusal().code, Errc::kUsage) << jump;
   }

@@ -153,14 +153,15 @@ TEST(StopResume, WhatMayNotChangeWithinAPassIsRefusedByNameAndTheOldSettingsGoOn
     all.emplace_back("--resume");
     all.insert(all.end(), more.begin(), more.end());
     Process process = job.start_local("job", all);
-    return std::pair(process.wait(std::chrono::seconds(60)), process.output());
+    const auto code = process.wait(std::chrono::seconds(60));
+    return std::pair(code, process.output());
   };
   const std::vector<std::array<std::string, 3>> changes{
       {"--set=seed=2", "seed=1, not 2", "--set seed=1"},
       {"--set=train.shuffle_records=0", "train.shuffle_records=50, not 0",
        "--set train.shuffle_records=50"},
       {"--set=data.files_at_once=2", "data.files_at_once=1, not 2", "--set data.files_at_once=1"},
-      {"--set=data.skip_bad_records=true", "another [data] section", "model/job.toml"}};
+      {"--set=data.on_bad_record=skip", "another [data] section", "model/job.toml"}};
   for (const auto& [flag, named, hint] : changes) {
     const auto [code, output] = resume({flag});
     EXPECT_EQ(code, static_cast<int>(Errc::kUsage)) << output;

@@ -42,7 +42,7 @@ if rank == 0:
     for call in calls:
         call.sendall(b"all\n")
     output = sys.argv[sys.argv.index("--output") + 1]
-    os.makedirs(output)
+    os.makedirs(output, exist_ok=True)
     open(output + "/met.txt", "w").write("\n".join(sorted(met)) + "\n")
 else:
     for attempt in range(300):

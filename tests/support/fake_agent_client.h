@@ -159,7 +159,9 @@ class FakeAgentClient : public AgentClient {
     for (const FetchItem& item : items) {
       const std::string folder =
           item.folder ? fmt::format("/proc/self/fd/{}/", item.folder->get()) : "";
-      std::ofstream(folder + item.local_path, std::ios::binary) << fake_.files[item.remote_path];
+      std::ofstream file(folder + item.local_path, std::ios::binary);
+      if (!file) return Error{Errc::kResource, "create " + item.local_path, ""};
+      file << fake_.files[item.remote_path];
     }
     return {};
   }
@@ -168,6 +170,10 @@ class FakeAgentClient : public AgentClient {
     const std::lock_guard lock(fake_.mutex);
     std::erase_if(fake_.files, [&](const auto& f) {
       return f.first == path || f.first.starts_with(path + "/");
+    });
+    // A node's records of processes are files of their job.
+    std::erase_if(fake_.processes, [&](const ProcessStatus& process) {
+      return path == "jobs/" + process.job || path == "jobs/" + process.job + "/proc";
     });
     return {};
   }

@@ -69,7 +69,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const auto format = data::make_format(config, dictionary());
   if (format->has_header()) static_cast<void>(format->check_header(input.text_until('\n')));
   const nn::SlotRule rule{.layer = "cost", .slot_name = "", .below = 2};
-  const data::RecordRules rules(config, {&rule, 1});
+  // A rule is of a slot that the network reads: without one, no network does.
+  const std::size_t kinds = config::data_slots(config).empty() ? 0 : 1;
+  const data::RecordRules rules(config, {&rule, kinds});
   data::RecordBlock block;
   while (!input.empty()) {
     const data::RecordBlock::Extent end = block.end();

@@ -91,7 +91,7 @@ TEST(JobSettings, OfTheOrderOfRecordsMayNotChangeWithinAPass) {
   now.overrides = {"train.batch_size=9", "optimizer.learning_rate=1"};
   EXPECT_EQ(named(settings(), now), Texts()) << "batches may have another size";
   now.overrides = {"seed=2", "train.shuffle_records=7", "data.global_shuffle=true"};
-  EXPECT_EQ(named(settings(), now), (Texts{"data.global_shuffle false -> true", "seed 3 -> 2",
+  EXPECT_EQ(named(settings(), now), (Texts{"seed 3 -> 2", "data.global_shuffle false -> true",
                                            "train.shuffle_records 0 -> 7"}));
   now.overrides = {"train.shuffle_records=0", "data.files_at_once=1", "seed=3"};
   EXPECT_EQ(named(settings(), now), Texts()) << "what job.toml leaves out has these values";

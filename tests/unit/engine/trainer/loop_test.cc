@@ -94,7 +94,7 @@ TEST_F(LoopTest, AStopInAPassTellsTheRecordsAndTheDataOfAllTrainers) {
 TEST_F(LoopTest, RecordsAreCountedOnFromThoseOfBatchesOfAnotherSize) {
   folder_.make("save");
   options_.save_dir = folder_ / "save";
-  options_.batches_done = 5;
+  options_.batches_done = client_.at.batches = 5;
   options_.begins_within_pass = true;
   options_.train_data.origin = data::PassOrigin{0, 5, 1};
   client_.on_push = [&] { client_.is_stop_asked = true; };

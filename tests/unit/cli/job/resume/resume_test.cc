@@ -155,6 +155,8 @@ TEST_F(ResumeTest, ACopyWithMoreProgressIsBroughtToTrainer0) {
   EXPECT_FALSE(fake_.node(0).files.contains("jobs/j/output/pass-00002/MANIFEST"))
       << "no other node may add one to a job without copies";
   has_copies_ = true;
+  ended(0, "trainer-0");
+  ended(1, "trainer-1");
   ASSERT_TRUE(prepare());
   EXPECT_EQ(fake_.node(0).files["jobs/j/output/pass-00002/MANIFEST"], manifest(3, 0));
   EXPECT_TRUE(
@@ -176,6 +178,7 @@ TEST_F(ResumeTest, ACopyTakesThePlaceOfADamagedSnapshot) {
   EXPECT_TRUE(said("pass-00001 brought to n-0")) << fake_.err.str();
   EXPECT_TRUE(said("continuing after pass 2\n")) << fake_.err.str();
   on_node(0, "pass-00001/MANIFEST") = "";
+  ended(1, "trainer-1");
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
   EXPECT_TRUE(has(0, "pass-00001.damaged-2/MANIFEST"));
@@ -192,6 +195,8 @@ TEST_F(ResumeTest, OfSeveralThatAreAllDamagedTheCopyIsTakenOnceThatIsKnown) {
   for (const char* file : {"pass-00001/w", "pass-00002/w"}) on_node(0, file) = "weighed";
   ASSERT_TRUE(prepare());
   EXPECT_FALSE(said("brought to")) << fake_.err.str();
+  ended(0, "trainer-0");
+  ended(1, "trainer-1");
   refused();
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "pass-00002/w"), "weights");

@@ -78,10 +78,10 @@ class Generator {
         {"User", {"u1", "\"u2\"", "train-user"}},
         {"Port", {"22", "2222", "65535"}},
         {"IdentityFile",
-         {"~/.ssh/k1", "~/k-%h-%r-%p-%n", "%d/x-%u-%i", "~root/z", "\"/tmp/a b/%%k\"",
+         {"~/.ssh/k1", "~/k-%h-%r-%p-%n", "%d/x-%u-%i", "~root/z", "\"/nowhere/a b/%%k\"",
           "${PADDLE_TEST_KEY}/y", "none", "/abs/%l.%L.%k", "\"~/quoted\"", "~/.ssh/id_rsa"}},
         {"UserKnownHostsFile",
-         {"~/kh", "~/kh1 ~/kh2", "/tmp/%h-%r \"/tmp/a b\"", "none", "%d/kh", "/dev/null"}},
+         {"~/kh", "~/kh1 ~/kh2", "/nowhere/%h-%r \"/nowhere/a b\"", "none", "%d/kh", "/dev/null"}},
         {"GlobalKnownHostsFile", {"/etc/other", "/etc/one /etc/two", "none"}},
         {"HostKeyAlias", {"alias", "Alias.Lab"}},
         {"ProxyJump",
@@ -139,7 +139,8 @@ Result<SshTarget> compare_with_ssh(const NodeSpec& node, TimePoint deadline) {
     const Words found = after(text, option + " ");
     return found.empty() ? "" : found.front();
   };
-  EXPECT_EQ(bool(target), !value(said, "hostname").empty()) << said;
+  EXPECT_EQ(bool(target), !value(said, "hostname").empty())
+      << (target ? "" : target.error().message) << said;
   if (!target) return target;
   EXPECT_EQ(target->host, value(said, "hostname"));
   EXPECT_EQ(fmt::format("{}", target->port), value(said, "port"));

@@ -160,8 +160,8 @@ TEST_F(KnownHostsTest, TakesTheLinesThatSshTakes) {
 TEST_F(KnownHostsTest, RefusesWhatSshRefuses) {
   EXPECT_EQ(state(""), HostKeyState::kUnknown);
   EXPECT_EQ(state("# [node1]:2222 " + key_), HostKeyState::kUnknown);
-  EXPECT_EQ(state("![node1]:2222,* " + key_), HostKeyState::kUnknown);
-  EXPECT_EQ(state("*,![node1]:* " + key_ + "\n"), HostKeyState::kUnknown);
+  EXPECT_EQ(state("![node1]:2222,!node1,* " + key_), HostKeyState::kUnknown);
+  EXPECT_EQ(state("*,![node1]:*,!node1 " + key_ + "\n"), HostKeyState::kUnknown);
   EXPECT_EQ(state("@cert-authority * " + key_), HostKeyState::kUnknown);
   EXPECT_EQ(state("[node1]:2223 " + key_), HostKeyState::kUnknown);
   EXPECT_EQ(state("[node1]:2222 ssh-rsa " + base64_of(key_)), HostKeyState::kUnknown);
