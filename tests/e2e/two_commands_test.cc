@@ -89,6 +89,18 @@ TEST_F(TwoCommands, AStopBesideARestartEndsTheJob) {
   }
 }
 
+TEST_F(TwoCommands, AResumeOfAJobThatRunsIsRefusedAndChangesNothing) {
+  Process follower = train("job", 1'000'000);
+  ASSERT_TRUE(follower.prints("held-out cost ")) << follower.output();
+  const int trainer = cluster.find_engine("--trainer_id=0");
+  const Outcome resumed = cluster.run({"train", "--resume", "--name", "job", "quick_start"});
+  EXPECT_EQ(resumed.code, 2) << resumed.output;
+  EXPECT_TRUE(resumed.says("error: job job still runs\n")) << resumed.output;
+  EXPECT_EQ(cluster.find_engine("--trainer_id=0"), trainer);
+  EXPECT_EQ(cluster.run({"stop", "job"}).code, 0);
+  EXPECT_EQ(follower.wait(), kResumable) << follower.output();
+}
+
 TEST_F(TwoCommands, FetchesAndAttachesBesideTheEndOfATrainingBringTheSame) {
   Process follower = train("job", 6);
   ASSERT_TRUE(follower.prints("held-out cost ")) << follower.output();

@@ -197,7 +197,9 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   PADDLE_TRY(const FolderEntry entry, open_log(root, path));
   const int folder = entry.folder.get();
   const std::string& name = entry.name;
-  const FolderLock lock(folder, LOCK_SH);
+  // A process holds the lock on the folder of its record while it runs; nothing there is rotated.
+  std::optional<FolderLock> lock;
+  if (path.find("/proc/") == std::string::npos) lock.emplace(folder, LOCK_SH);
   const UniqueFd current = open_log_file(folder, name, O_RDONLY | O_NONBLOCK);
   if (!current) return system_error(Errc::kData, "open log " + path);
   const UniqueFd before = open_log_file(folder, name + ".1", O_RDONLY | O_NONBLOCK);

@@ -1,5 +1,8 @@
 #include "remote/agent/log/log_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -39,6 +42,20 @@ TEST(LogFile, ReaderSeesOneSequenceAcrossRotations) {
   EXPECT_EQ(oldest->size, written.size());
   EXPECT_LE(std::filesystem::file_size(folder / "jobs/log"), 10U);
   EXPECT_LE(std::filesystem::file_size(folder / "jobs/log.1"), 10U);
+}
+
+// A supervisor holds the lock on the folder of its process's record as long as it lives.
+TEST(LogFile, ARecordOfAProcessThatRunsIsReadAtOnce) {
+  const test::TemporaryFolder folder;
+  folder.write("jobs/job/proc/pserver-0/spec", "text");
+  auto root = open_root(folder.path());
+  ASSERT_TRUE(root) << root.error().message;
+  const UniqueFd record(
+      ::open((folder / "jobs/job/proc/pserver-0").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(record.get(), LOCK_EX | LOCK_NB), 0);
+  const auto part = read_log(*root, "jobs/job/proc/pserver-0/spec", 0, 100);
+  ASSERT_TRUE(part) << part.error().message;
+  EXPECT_EQ(as_text(part->data), "text");
 }
 
 struct TimedLog {
