@@ -56,7 +56,8 @@ Status wait_connected(int fd, TimePoint deadline) {
     int code = 0;
     socklen_t size = sizeof code;
     if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0) code = errno;
-    if (code == 0) return {};
+    // A server may accept a call and reset it at once: wait_for_greeting() sees that it ended.
+    if (code == 0 || code == ECONNRESET) return {};
     errno = code;
     return system_error(Errc::kUnreachable, "connect");
   }
