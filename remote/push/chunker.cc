@@ -1,11 +1,14 @@
 #include "remote/push/chunker.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <future>
 #include <memory>
 
 #include "base/fd.h"
+#include "base/holes.h"
 #include "base/rng.h"
 
 namespace paddle::remote {
@@ -52,6 +55,16 @@ std::vector<Chunk> hash_chunks(const std::shared_ptr<Part>& part) {
   return std::move(part->chunks);
 }
 
+// The first chunk of zeros without an end.
+const Chunk& zero_chunk() {
+  static const Chunk kChunk = [] {
+    const Bytes zeros(kChunkBytesMax, std::byte{0});
+    const std::size_t size = chunk_length(zeros);
+    return Chunk{sha256_of(ByteSpan(zeros).first(size)), static_cast<std::uint32_t>(size)};
+  }();
+  return kChunk;
+}
+
 }  // namespace
 
 std::size_t chunk_length(ByteSpan data) {
@@ -74,6 +87,18 @@ Result<std::vector<Chunk>> chunk_file(int fd, std::uint64_t file_bytes) {
   };
   Bytes rest;
   for (std::uint64_t left = file_bytes; left > 0 || !rest.empty();) {
+    // The chunks of a hole are alike, and need not be read.
+    const std::uint64_t at = file_bytes - left - rest.size();
+    const std::uint64_t zeros = next_data(fd, at, file_bytes).begin - at;
+    if (zeros >= zero_chunk().size) {
+      collect();
+      chunks.insert(chunks.end(), zeros / zero_chunk().size, zero_chunk());
+      rest.clear();
+      left = file_bytes - at - zeros / zero_chunk().size * zero_chunk().size;
+    }
+    if (::lseek(fd, static_cast<off_t>(file_bytes - left), SEEK_SET) < 0)
+      return system_error(Errc::kData, "read");
+    if (left == 0 && rest.empty()) break;
     auto part = std::make_shared<Part>();
     part->bytes = std::move(rest);
     const std::size_t kept = part->bytes.size();

@@ -1,12 +1,18 @@
 #include "remote/push/chunker.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/fd.h"
 #include "tests/support/noise.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::remote {
 namespace {
@@ -33,6 +39,37 @@ TEST(Chunker, AnInsertionMovesNoCutBeyondItsNeighbours) {
   cut(before, false);
   EXPECT_GT(chunks.size(), 30U);
   EXPECT_LE(cut(after, true), 3U);
+}
+
+// With the chunks of the same bytes without holes, though holes are not read.
+TEST(Chunker, HolesAreChunksOfZeros) {
+  const test::TemporaryFolder folder;
+  const auto chunks_of = [](const UniqueFd& fd, std::uint64_t size) {
+    auto chunks = chunk_file(fd.get(), size);
+    EXPECT_TRUE(chunks) << chunks.error().message;
+    return chunks ? *std::move(chunks) : std::vector<Chunk>();
+  };
+  const std::string noise = test::noise(700'000, 8);
+  for (const std::vector<std::uint64_t>& places :
+       {std::vector<std::uint64_t>{}, {0}, {30'000'000}, {5'000'001, 20'000'000}, {29'500'000}}) {
+    const std::uint64_t size = 30'700'000;
+    const UniqueFd holes(
+        ::open((folder / "holes").c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    ASSERT_EQ(::ftruncate(holes.get(), static_cast<off_t>(size)), 0);
+    std::string all(size, '\0');
+    for (const std::uint64_t place : places) {
+      ASSERT_TRUE(write_at(holes.get(), as_bytes(noise), place));
+      all.replace(place, noise.size(), noise);
+    }
+    const UniqueFd full(::open(folder.write("full", all).c_str(), O_RDONLY | O_CLOEXEC));
+    const std::vector<Chunk> found = chunks_of(holes, size);
+    const std::vector<Chunk> right = chunks_of(full, size);
+    ASSERT_EQ(found.size(), right.size()) << places.size();
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      EXPECT_EQ(found[i].size, right[i].size) << i;
+      EXPECT_EQ(found[i].hash, right[i].hash) << i;
+    }
+  }
 }
 
 }  // namespace
