@@ -69,9 +69,9 @@ TEST_F(CliLocal, TrainsOverIPv6) {
   const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "2", "--name", "six",
                                      "--set", "train.passes=1", "quick_start"});
   EXPECT_EQ(train.code, 0) << train.output;
-  const std::string said =
-      TemporaryFolder::read(cluster.folder() / "output/six/node_0/server.log") + train.output;
-  EXPECT_NE(said.find("[::1]:"), std::string::npos) << said;
+  const std::string processes =
+      TemporaryFolder::read(cluster.folder() / "output/six/processes.jsonl");
+  EXPECT_NE(processes.find("[::1]:"), std::string::npos) << processes;
   const Outcome group =
       cluster.run({"train", "--trainers", "2", "--pservers", "1", "--name", "ring", "--set",
                    "train.passes=1", "--set", "strategy.dense=collective", "quick_start"});

@@ -1,5 +1,7 @@
 #include "cli/job/resume/resume.h"
 
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -137,6 +139,35 @@ TEST_F(ResumeTest, WhatAProgramOfTheUsersOwnSavedIsItsOwnToJudge) {
   fake_.node(0).files["jobs/j/output/pass-00001/MANIFEST"] = "theirs";
   ASSERT_TRUE(prepare());
   EXPECT_EQ(fake_.node(0).files.size(), 1U);
+}
+
+// docs/trainer.md names two kinds of file by which it is found.
+TEST_F(ResumeTest, ACheckpointOfAProgramOfTheUsersOwnIsFoundOnTheNodeAndHere) {
+  is_own_program_ = true;
+  on_node(0, "checkpoint.pt") = "theirs";
+  EXPECT_TRUE(prepare()) << "on the node";
+  EXPECT_EQ(on_node(0, "checkpoint.pt"), "theirs");
+  fake_.node(0).files.clear();
+  folder_.write("j/checkpoint.pt", "fetched");
+  ASSERT_TRUE(prepare());
+  EXPECT_EQ(on_node(0, "checkpoint.pt"), "fetched");
+  std::filesystem::remove(folder_ / "j/checkpoint.pt");
+  fake_.node(0).files.clear();
+  folder_.write("j/runs/a/MANIFEST", "");
+  folder_.write("j/runs/a/weights.npz", "w");
+  ASSERT_TRUE(prepare());
+  EXPECT_EQ(on_node(0, "runs/a/weights.npz"), "w");
+}
+
+TEST_F(ResumeTest, WhatIsNoCheckpointIsNotGoneOnFrom) {
+  is_own_program_ = true;
+  for (const char* const file : {"model.pt", "old/checkpoint.pt", "MANIFEST.txt", "loss.csv"}) {
+    fake_.node(0).files.clear();
+    on_node(0, file) = "theirs";
+    const Status prepared = prepare();
+    ASSERT_FALSE(prepared) << file;
+    EXPECT_EQ(prepared.error().code, Errc::kUsage) << file;
+  }
 }
 
 TEST_F(ResumeTest, ASnapshotOfAnotherNodeIsBroughtToTrainer0) {
