@@ -146,6 +146,7 @@ TEST_F(SshLauncherTest, NamesAPortNobodyListensOn) {
   const test::TemporaryFolder directory;
   node_.ssh_directory = directory.path();
   node_.known_hosts = directory / "known_hosts";
+  node_.identity = directory.write("key", *read_file(node_.identity));
   sshd_.reset();
   auto launcher = make_ssh_launcher(node_, within(seconds(20)));
   ASSERT_FALSE(launcher);
