@@ -113,29 +113,17 @@ bool TomlTable::boolean(std::string_view key, bool fallback) {
 }
 
 std::vector<std::string> TomlTable::strings(std::string_view key, std::size_t at_most) {
-  constexpr std::string_view kWanted = "an array of strings";
-  std::vector<std::string> values;
-  const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
-  if (array == nullptr) return values;
-  if (array->size() > at_most) {
-    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are taken", key,
-                                                array->size(), at_most));
-    return values;
-  }
-  for (const toml::node& element : *array) {
-    if (const auto* const value = element.as_string()) {
-      values.push_back(value->get());
-    } else {
-      document_->add_wrong_type(element, key, kWanted);
-    }
-  }
-  return values;
+  return texts(key, at_most, "an array of strings", false);
 }
 
 std::vector<std::string> TomlTable::words(std::string_view key, std::size_t at_most) {
-  constexpr std::string_view kWanted = "an array of strings and whole numbers";
+  return texts(key, at_most, "an array of strings and whole numbers", true);
+}
+
+std::vector<std::string> TomlTable::texts(std::string_view key, std::size_t at_most,
+                                          std::string_view wanted, bool takes_numbers) {
   std::vector<std::string> values;
-  const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
+  const auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
   if (array == nullptr) return values;
   if (array->size() > at_most) {
     document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are taken", key,
@@ -143,12 +131,13 @@ std::vector<std::string> TomlTable::words(std::string_view key, std::size_t at_m
     return values;
   }
   for (const toml::node& element : *array) {
+    const auto* const number = takes_numbers ? element.as_integer() : nullptr;
     if (const auto* const text = element.as_string()) {
       values.push_back(text->get());
-    } else if (const auto* const number = element.as_integer()) {
+    } else if (number != nullptr) {
       values.push_back(fmt::format("{}", number->get()));
     } else {
-      document_->add_wrong_type(element, key, kWanted);
+      document_->add_wrong_type(element, key, wanted);
     }
   }
   return values;

@@ -92,6 +92,8 @@ class TomlTable {
  private:
   TomlTable(std::shared_ptr<TomlDocument> document, std::size_t index)
       : document_(std::move(document)), index_(index) {}
+  std::vector<std::string> texts(std::string_view key, std::size_t at_most, std::string_view wanted,
+                                 bool takes_numbers);
 
   std::shared_ptr<TomlDocument> document_;
   std::size_t index_;  // in TomlDocument's list of opened tables

@@ -70,7 +70,9 @@ TEST_P(PushesFromAThread, OfOneTrainerGiveTheSameBitsWhereverItsShardsAre) {
   std::vector<std::string> flags{"--set=strategy.dense=" + strategy,
                                  "--set=strategy.sparse=" + strategy};
   if (strategy == "half_async") {
-    flags.insert(flags.end(), {"--set=strategy.max_merge=2", "--set=strategy.send_queue_size=2"});
+    flags.insert(flags.end(),
+                 std::initializer_list<std::string>{"--set=strategy.max_merge=2",
+                                                    "--set=strategy.send_queue_size=2"});
   } else {
     flags.emplace_back("--set=strategy.update_frequency=3");
   }

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 constexpr const char* kAddress = "127.0.0.9";
 constexpr std::chrono::seconds kDeadline{90};
 
-// `canary` is a program in PATH, here and on the nodes. The first text runs it without quotes, within
-// single ones and within double ones.
+// `canary` is a program in PATH, here and on the nodes. The first text runs it without quotes,
+// within single ones and within double ones.
 const std::vector<std::string> kTexts = {
     "a$(canary)`canary`;canary|canary&canary <(canary)${x:-$(canary)}';canary;'\";canary;\"#",
     "a\ncanary\n",
@@ -157,27 +157,29 @@ void PrintTo(const Place& place, std::ostream* out) {
 
 Place in_cluster(const std::string& name, const std::string& key, bool is_of_node,
                  const std::string& format = "{}") {
-  return {name, [=](Surroundings& here, const std::string& text) {
-            const std::map<std::string, std::string> entry = {
-                {key, fmt::format(fmt::runtime(format), toml(text))}};
-            here.folder().write("hostile.toml",
-                                is_of_node ? here.cluster({}, entry) : here.cluster(entry, {}));
-            for (const char* command : {"up", "check", "teardown"}) {
-              std::vector<std::string> all = {command};
-              if (all[0] == "up") {
-                all.emplace_back("hostile.toml");
-              } else {
-                all.insert(all.end(), {"--cluster", "hostile.toml"});
-              }
-              if (all[0] == "teardown") all.insert(all.end(), {"--yes", "--discard"});
-              here.run(all);
-            }
-            const std::string program = PADDLECTL_PROGRAM;
-            here.start({"/bin/bash", "-c",
-                        "source <(\"$0\" completion bash); COMP_WORDS=(\"$0\" check --cluster "
-                        "hostile.toml --on ''); COMP_CWORD=5; _paddlectl",
-                        program});
-          }};
+  return {
+      name, [=](Surroundings& here, const std::string& text) {
+        const std::map<std::string, std::string> entry = {
+            {key, fmt::format(fmt::runtime(format), toml(text))}};
+        here.folder().write("hostile.toml",
+                            is_of_node ? here.cluster({}, entry) : here.cluster(entry, {}));
+        for (const char* command : {"up", "check", "teardown"}) {
+          std::vector<std::string> all = {command};
+          if (all[0] == "up") {
+            all.emplace_back("hostile.toml");
+          } else {
+            all.insert(all.end(), std::initializer_list<std::string>{"--cluster", "hostile.toml"});
+          }
+          if (all[0] == "teardown")
+            all.insert(all.end(), std::initializer_list<std::string>{"--yes", "--discard"});
+          here.run(all);
+        }
+        const std::string program = PADDLECTL_PROGRAM;
+        here.start({"/bin/bash", "-c",
+                    "source <(\"$0\" completion bash); COMP_WORDS=(\"$0\" check --cluster "
+                    "hostile.toml --on ''); COMP_CWORD=5; _paddlectl",
+                    program});
+      }};
 }
 
 Place in_arguments(const std::string& name, std::vector<std::string> arguments) {

@@ -91,7 +91,7 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
   const Outcome whole = cluster.run(arguments);
   ASSERT_EQ(whole.code, 0) << whole.output;
   std::ranges::replace(arguments, "whole", "killed");
-  arguments.insert(arguments.end(), {"--restarts", "3"});
+  arguments.insert(arguments.end(), std::initializer_list<std::string>{"--restarts", "3"});
   Process train = cluster.start(arguments);
   ASSERT_TRUE(train.prints("held-out cost ")) << train.output();
   const auto of_others = [&] {

@@ -142,7 +142,7 @@ TEST_F(SshWaysTest, FromAnotherMachineWithTheClusterFileAndTheKeysAlone) {
   const auto there = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"/usr/bin/env", "--chdir=" + other.path(), "HOME=" + home,
                                          PADDLECTL_PROGRAM});
-    arguments.insert(arguments.end(), {"--cluster", "lab.toml"});
+    arguments.insert(arguments.end(), std::initializer_list<std::string>{"--cluster", "lab.toml"});
     return Process(arguments, other / fmt::format("printed-{}", commands++));
   };
   Process status = there({"status"});

@@ -103,7 +103,8 @@ Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint d
                           bool starts_programs = true) {
   UniqueFd channel;
   std::vector<std::string> command = arguments;
-  if (!starts_programs) command.insert(command.begin(), {"env", kNoShell});
+  if (!starts_programs)
+    command.insert(command.begin(), std::initializer_list<std::string>{"env", kNoShell});
   auto program = ChildProgram::start(command, channel);
   if (!program) {
     return Error{Errc::kUsage,

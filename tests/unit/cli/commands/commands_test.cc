@@ -231,9 +231,10 @@ TEST_F(CommandsTest, OnReachesOnlyTheNodesItNames) {
     const std::vector<std::string> where = {command, "--cluster", "c.toml"};
     std::vector<std::string> all = where;
     if (std::string(command) == "up") all = {"up", "c.toml"};
-    if (std::string(command) == "teardown") all.insert(all.end(), {"--yes", "--discard"});
+    if (std::string(command) == "teardown")
+      all.insert(all.end(), std::initializer_list<std::string>{"--yes", "--discard"});
     EXPECT_EQ(run(all), 4) << command;
-    all.insert(all.end(), {"--on", "n-0"});
+    all.insert(all.end(), std::initializer_list<std::string>{"--on", "n-0"});
     EXPECT_EQ(run(all), 0) << command << err_.str();
     EXPECT_FALSE(out_has("n-1")) << command << out_.str();
     all.back() = "n-7";

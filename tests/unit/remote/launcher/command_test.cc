@@ -42,7 +42,7 @@ class CommandLauncherTest : public AgentTest {
 
 TEST_F(CommandLauncherTest, TheLineReachesTheShellThatTheProgramStarts) {
   use_program("export MARK=\"$1 $2\"; shift 2; exec \"$@\"");
-  node_.command.insert(node_.command.end(), {"a b", "$HOME;'"});
+  node_.command.insert(node_.command.end(), std::initializer_list<std::string>{"a b", "$HOME;'"});
   const auto channel = run("echo \"<$MARK>\"");
   ASSERT_TRUE(channel) << channel.error().message;
   const auto line = skip_to_line(channel->fd.get(), "<", within(std::chrono::seconds(20)));
