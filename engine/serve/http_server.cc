@@ -34,8 +34,10 @@ constexpr std::size_t kRefusalsMax = 100;             // connections that are be
 constexpr std::size_t kLingerBytesMax = 4U << 20U;    // read after a refusal, so that it arrives
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::chrono::milliseconds kAcceptPause{100};  // without descriptors
-constexpr std::size_t kSmallReply = 64U << 10U;         // which is always sent
-constexpr std::chrono::seconds kUsualReplyTime{2};      // for a client to take its reply
+// For a request of a connection that was made before the server was asked to end.
+constexpr std::chrono::milliseconds kLastRequestTime{100};
+constexpr std::size_t kSmallReply = 64U << 10U;     // which is always sent
+constexpr std::chrono::seconds kUsualReplyTime{2};  // for a client to take its reply
 
 // A body that grows with the bytes that come, not to the length that the client announces.
 struct GrowingBody {
@@ -91,6 +93,7 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
 
  private:
   void accept();
+  void take(tcp::socket socket);
   // Closes a connection of the address that has most, for one of `newcomer`: first those that never
   // asked, then those that are idle; if the newcomer's address has fewer, also those that send a
   // request or take a reply slowly. The longest in that state goes. False: all are at work.
@@ -127,9 +130,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void wait_for_request() {
     // A request that is here already has no idle time before it.
     if (buffer_.size() > 0) return read_head();
-    if (server_.is_draining()) return;
     enter(State::kIdle);
-    stream_.expires_after(server_.options().idle_time);
+    stream_.expires_after(server_.is_draining() ? kLastRequestTime : server_.options().idle_time);
     stream_.async_read_some(buffer_.prepare(kFirstRead),
                             [self = shared_from_this()](ErrorCode error, std::size_t bytes) {
                               self->buffer_.commit(bytes);
@@ -140,8 +142,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     is_last_ = true;
     write(refusal(503, "too many connections", "ask again later"));
   }
+  // A request that has arrived is answered all the same.
   void close_if_idle() {
-    if (state_ == State::kIdle) close();
+    if (state_ == State::kIdle && stream_.socket().available(ignored_) == 0) close();
   }
   // Its bytes count no more from now on, though its last step has still to end.
   void close() {
@@ -407,29 +410,33 @@ void BeastServer::run() {
 
 void BeastServer::accept() {
   acceptor_.async_accept([this](ErrorCode error, tcp::socket socket) {
-    if (is_draining_) return;
     if (error) {
+      if (is_draining_) return;
       // Out of descriptors, mostly; those that are open go on.
       timer_.expires_after(kAcceptPause);
       return timer_.async_wait([this](ErrorCode ended) {
         if (!ended && !is_draining_) accept();
       });
     }
-    ErrorCode ignored;
-    const std::string peer = Connection::address_of(socket.remote_endpoint(ignored));
-    const bool is_full = connections_.size() >= options_.connections_max && !make_place(peer);
-    if (is_full && connections_.size() >= options_.connections_max + kRefusalsMax) return accept();
-    const auto connection = std::make_shared<Connection>(shared_from_this(), std::move(socket));
-    connections_.insert(connection.get());
-    service_.counters().connections = connections_.size();
-    if (is_full) {
-      ++service_.counters().refused_connections;
-      connection->refuse_connection();
-    } else {
-      connection->wait_for_request();
-    }
-    accept();
+    take(std::move(socket));
+    if (!is_draining_) accept();
   });
+}
+
+void BeastServer::take(tcp::socket socket) {
+  ErrorCode ignored;
+  const std::string peer = Connection::address_of(socket.remote_endpoint(ignored));
+  const bool is_full = connections_.size() >= options_.connections_max && !make_place(peer);
+  if (is_full && connections_.size() >= options_.connections_max + kRefusalsMax) return;
+  const auto connection = std::make_shared<Connection>(shared_from_this(), std::move(socket));
+  connections_.insert(connection.get());
+  service_.counters().connections = connections_.size();
+  if (is_full) {
+    ++service_.counters().refused_connections;
+    connection->refuse_connection();
+  } else {
+    connection->wait_for_request();
+  }
 }
 
 // Those that are closed already may take a moment to end.
@@ -496,9 +503,16 @@ void BeastServer::leave(Connection* connection) {
 
 void BeastServer::drain() {
   if (std::exchange(is_draining_, true)) return;
-  ErrorCode ignored;
-  acceptor_.close(ignored);
   for (Connection* const connection : connections_) connection->close_if_idle();
+  // Clients that wait to be accepted may have sent their requests.
+  ErrorCode error;
+  acceptor_.non_blocking(true, error);
+  while (!error) {
+    tcp::socket socket(context_);
+    acceptor_.accept(socket, error);
+    if (!error) take(std::move(socket));
+  }
+  acceptor_.close(error);
   timer_.expires_after(options_.drain_time);
   timer_.async_wait([this](ErrorCode ended) {
     if (!ended) context_.stop();

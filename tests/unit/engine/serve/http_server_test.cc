@@ -91,10 +91,16 @@ std::string post_head(const std::string& path, std::size_t bytes) {
 class HttpServerTest : public testing::Test {
  protected:
   void start(HttpOptions options) {
+    listen(options);
+    run();
+  }
+  void listen(HttpOptions options) {
     served_.start(1);
     auto server = HttpServer::listen(options, served_.service());
     ASSERT_TRUE(server) << server.error().message;
     server_ = *std::move(server);
+  }
+  void run() {
     thread_ = std::thread([this] { server_->run(); });
   }
   void TearDown() override {
@@ -121,6 +127,30 @@ TEST_F(HttpServerTest, ABodyThatIsAnnouncedTakesNoRoom) {
     ASSERT_TRUE(announcing.back().send(post_head("/v1/predict", 8'000'000) + "{"));
   }
   EXPECT_EQ(predict(), 200);
+}
+
+TEST_F(HttpServerTest, RequestsThatWereSentBeforeTheEndAreAnswered) {
+  listen({});
+  std::vector<Client> waiting;
+  for (int i = 0; i < 20; ++i) {
+    waiting.push_back(client());
+    ASSERT_TRUE(waiting.back().send(kHealth));
+  }
+  server_->stop();  // before any of them is accepted
+  run();
+  for (Client& one : waiting) EXPECT_TRUE(one.read_to("\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  thread_.join();
+  server_.reset();
+}
+
+TEST_F(HttpServerTest, OneThatNeverAsksHoldsNoEndUp) {
+  listen({.drain_time = std::chrono::hours(1)});
+  Client silent = client();
+  server_->stop();
+  run();
+  thread_.join();
+  server_.reset();
+  EXPECT_TRUE(silent.is_closed());
 }
 
 TEST_F(HttpServerTest, ARequestWithoutABodyHasNone) {
