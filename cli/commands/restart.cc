@@ -170,7 +170,8 @@ Status run_restart(Context& context, const RestartOptions& asked) {
   PADDLE_TRY_STATUS(restart_all(context, session, job));
   context.console.result(
       Json::object({{"job", job}, {"state", "running"}}),
-      fmt::format("{} resumes from its last snapshot; follow it: paddlectl attach", job));
+      fmt::format(
+          "{} runs again, from its last snapshot if it has one; follow it: paddlectl attach", job));
   return {};
 }
 

@@ -79,9 +79,7 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   if (const auto left = view.left_ms(); left && view.stalls().empty())
     text += "  " + left_text(*left);
   for (const ProcessView& process : view.processes()) {
-    const bool lacks_latest = process.saved_pass && process.status.progress &&
-                              !process.status.progress->save_failure.empty();
-    if (lacks_latest) text += "  " + saved_text(process.saved_pass);
+    if (process.saved_pass) text += "  " + saved_text(process.saved_pass);
   }
   if (progress->cost && std::isfinite(*progress->cost)) {
     text += "  cost " + cost_text(*progress->cost);

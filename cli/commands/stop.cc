@@ -76,9 +76,11 @@ Status run_stop(Context& context, const StopOptions& options) {
   PADDLE_TRY_STATUS(check_saved(session, job, options, before, after));
   const auto stopped =
       static_cast<std::size_t>(std::ranges::count_if(before, is_running, &ProcessOnNode::status));
-  context.console.result(Json::object({{"job", job}, {"stopped", stopped}}),
-                         fmt::format("{}: {} stopped; logs and snapshots stay on the nodes", job,
-                                     counted(stopped, "process")));
+  context.console.result(
+      Json::object({{"job", job}, {"stopped", stopped}}),
+      fmt::format("{}: {}; logs and snapshots stay on the nodes", job,
+                  claimed.is_joined ? "stopped, as another paddlectl stop asked too"
+                                    : counted(stopped, "process") + " stopped"));
   const bool is_done = std::ranges::all_of(after, [](const ProcessOnNode& process) {
     return is_pserver(process.status) || ended_well(process.status);
   });

@@ -83,7 +83,8 @@ void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
 
 void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   auto progress = progress_of(line);
-  if (progress) {
+  // Lines before its start are of a run that may have had other passes.
+  if (progress && line.unix_ms >= process.status.started_unix_ms) {
     remote::Progress& newest = from_metrics_[process.status.name];
     if (progress->passes == 0) progress->passes = newest.passes;
     newest = *progress;

@@ -72,7 +72,7 @@ std::string describe_save_failure(const remote::ProcessStatus& status, const std
   if (!is_running(status) || !status.progress || status.progress->save_failure.empty()) return "";
   return fmt::format(
       "{} on {} could not save its latest snapshot ({}); training continues, and the next pass is "
-      "saved again: make room until then",
+      "saved again: free or repair its disk before that",
       status.name, node, status.progress->save_failure);
 }
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
+#include "cli/job/folders.h"
+#include "cli/job/passes.h"
 #include "cli/logs/reader.h"
 #include "cli/watch/process_state.h"
 
@@ -39,7 +42,6 @@ std::optional<double> usual(const std::vector<MetricsLine>& lines, std::string_v
 void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
   for (const MetricsLine& line : lines) {
     if (line.kind == "test") view.last_test = line;
-    if (line.kind == "save") view.saved_pass = line.pass;
     if (line.kind == "pserver") {
       const double port = line.number("port").value_or(0);
       if (port >= 0 && port < 65536) view.ports[static_cast<std::uint64_t>(port)] = line;
@@ -50,6 +52,19 @@ void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
   }
   view.usual_rate = usual(lines, "examples_per_second");
   view.usual_busy_rate = usual(lines, "examples_per_busy_second");
+}
+
+// The newest pass of which the node has a whole snapshot, where the latest one is not there.
+std::optional<std::uint64_t> saved_pass(Member& member, const remote::ProcessStatus& status) {
+  if (!status.progress || status.progress->save_failure.empty()) return std::nullopt;
+  const auto files = member.client->list_sizes(output_folder(status.job));
+  std::set<std::string> names;
+  for (const remote::FileEntry& file : files ? *files : std::vector<remote::FileEntry>()) {
+    if (file.path.ends_with("/MANIFEST")) names.insert(file.path);
+  }
+  const auto snapshots = snapshots_among(names);
+  const auto newest = snapshots.empty() ? std::nullopt : parse_snapshot_name(snapshots.back());
+  return newest ? std::optional(newest->pass) : std::nullopt;
 }
 
 // Log points may be minutes apart, and only a median of several tells a rate.
@@ -202,11 +217,13 @@ void JobView::look(Context& context, ClusterSession& session) {
     return comes_before(a.status, b.status);
   });
   std::vector<std::vector<MetricsLine>> metrics(look.processes.size());
+  std::vector<std::optional<std::uint64_t>> saved(look.processes.size());
   (void)session.each([&](Member& member) -> Status {
     for (std::size_t i = 0; i < metrics.size(); ++i) {
       const ProcessOnNode& process = look.processes[i];
       if (&session.members()[process.member] != &member) continue;
       metrics[i] = newest_metrics(*member.client, metrics_path(process.status.log));
+      saved[i] = saved_pass(member, process.status);
     }
     return {};
   });
@@ -226,6 +243,7 @@ void JobView::look(Context& context, ClusterSession& session) {
     const auto& node = look.nodes[process.member];
     ProcessView view = view_of(process, session.members()[process.member].spec.name, node);
     take_metrics(metrics[i], view);
+    view.saved_pass = saved[i];
     take_reported_rates(view);
     const bool runs = is_running(process.status);
     if (runs && node && !metrics[i].empty() && metrics[i].back().unix_ms > 0) {

@@ -46,7 +46,7 @@ struct ProcessView {
   remote::ProcessStatus status;
   std::optional<MetricsLine> last;  // of a trainer: the newest log point or end of a pass
   std::optional<MetricsLine> last_test;
-  std::optional<std::uint64_t> saved_pass;     // the newest among its last lines, from 0
+  std::optional<std::uint64_t> saved_pass;     // the newest, from 0, if the latest is not saved
   std::map<std::uint64_t, MetricsLine> ports;  // of a pserver: the newest line of each port
   std::optional<double> examples_per_second;   // at its last log point
   // By the wall clock, and while not waiting for others: as it reports every second, or else the

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -89,7 +90,13 @@ Result<MetricsFile> MetricsFile::open(const std::string& path) {
   metrics.file_->path = path;
   metrics.file_->fd =
       UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!metrics.file_->fd) return system_error(Errc::kResource, "open " + path);
+  if (metrics.file_->fd) return metrics;
+  const int reason = errno;
+  Error error = system_error(Errc::kResource, "open " + path);
+  // A disk that takes nothing costs lines, as in write().
+  if (reason != EROFS && reason != ENOSPC && reason != EDQUOT && reason != EIO) return error;
+  log_warning("{}; no metrics are written", error.message);
+  metrics.file_.reset();
   return metrics;
 }
 

@@ -182,7 +182,8 @@ TEST_F(CliRestart, AWholeJobIsRestartedFromWhereItWasAndARemovedOneIsGone) {
   EXPECT_EQ(cluster.run({"restart", "trainer-1"}).code, 2) << "it was started without --restarts";
   const Outcome restarted = cluster.run({"restart"});
   ASSERT_EQ(restarted.code, 0) << restarted.output;
-  EXPECT_TRUE(restarted.says("job resumes from its last snapshot")) << restarted.output;
+  EXPECT_TRUE(restarted.says("job runs again, from its last snapshot if it has one"))
+      << restarted.output;
   const Outcome status = cluster.run({"status"});
   EXPECT_TRUE(status.says("running (start 2)")) << status.output;
   EXPECT_EQ(cluster.run({"stop"}).code, 0);

@@ -186,6 +186,11 @@ TEST_F(CommandsTest, StatusTellsOfASnapshotThatCouldNotBeSaved) {
   EXPECT_FALSE(out_has(R"("save_failure": ")")) << out_.str();
   set_failure("saving pass-00003: No space left");
   ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("last saved: pass 1")) << out_.str();
+  for (const char* const file : {"pass-00000/MANIFEST", "pass-00002/MANIFEST", "pass-00003.tmp/w"})
+    nodes_[0].files[std::string("jobs/job1/output/") + file] = "m";
+  ASSERT_EQ(run({"status"}), 0);
+  EXPECT_TRUE(out_has("last saved: pass 3")) << out_.str();
   EXPECT_TRUE(out_has("warning: trainer-0 on n-")) << out_.str();
   EXPECT_TRUE(out_has("saving pass-00003: No space left")) << out_.str();
   ASSERT_EQ(run({"status", "--json"}), 0);

@@ -113,6 +113,20 @@ TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
   EXPECT_EQ(look(), "pass 2/2  100 %  cost 2\n") << "the program ends";
 }
 
+TEST_F(Feed, LinesOfARunBeforeAreNoProgressOfThisOne) {
+  for (remote::ProcessStatus& status : fake_.node(0).processes) {
+    status.reports = false;
+    status.started_unix_ms = 999'500;
+  }
+  const auto add = [&](const char* const line) {
+    fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] += std::string(line) + "\n";
+  };
+  add(R"({"kind":"train","pass":4,"passes":60,"pass_done":0.41,"batch":1,"cost":3,"unix_ms":999000})");
+  EXPECT_EQ(look(), "2 trainers running, without metrics so far\n");
+  add(R"({"kind":"train","pass":4,"passes":6,"pass_done":0.5,"batch":9,"cost":2,"unix_ms":999600})");
+  EXPECT_EQ(look(), "pass 5/6  50 %  cost 2\n");
+}
+
 TEST_F(Feed, SaysWhyAJobEndsBeforeItsLastPass) {
   const auto write = [&](std::uint64_t pass, std::int64_t unix_ms) {
     fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] += fmt::format(
