@@ -1,8 +1,10 @@
 #include "cli/cluster/cluster_session.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,6 +48,41 @@ std::vector<std::string> nodes_with_files(ClusterSession& session, const std::st
   });
   std::ranges::sort(nodes);
   return nodes;
+}
+
+// Nothing of it runs, and it did not end well by itself.
+bool may_give_way(const remote::ProcessStatus& status) {
+  const bool is_done =
+      status.state == remote::ProcessState::kExited && status.exit_code == 0 && !status.stopped;
+  return status.state != remote::ProcessState::kRunning && !is_done;
+}
+
+// Leaves out what a node that was away for a while still knows of an earlier run of a job: the job
+// was started again without it, so the same process was started later elsewhere, or the job has
+// another number of processes since. `all` is sorted by time of start.
+void leave_out_former_runs(std::vector<ProcessOnNode>& all) {
+  using Numbers = std::pair<std::uint32_t, std::uint32_t>;
+  using Place = std::pair<std::size_t, std::string>;                        // member, job
+  std::map<std::string, Numbers> newest_numbers;                            // by job
+  std::map<std::pair<std::string, std::string>, std::size_t> newest_place;  // by job and process
+  for (const auto& [member, status] : all) {
+    if (status.trainers > 0) newest_numbers[status.job] = {status.trainers, status.pservers};
+    newest_place[{status.job, status.name}] = member;
+  }
+  std::map<Place, bool> is_former;
+  std::set<Place> stays;
+  for (const auto& [member, status] : all) {
+    const Place place{member, status.job};
+    const auto numbers = newest_numbers.find(status.job);
+    const bool has_other_numbers = status.trainers > 0 && numbers != newest_numbers.end() &&
+                                   numbers->second != Numbers(status.trainers, status.pservers);
+    is_former[place] |= has_other_numbers || newest_place[{status.job, status.name}] != member;
+    if (!may_give_way(status)) stays.insert(place);
+  }
+  std::erase_if(all, [&](const ProcessOnNode& process) {
+    const Place place{process.member, process.status.job};
+    return is_former[place] && !stays.contains(place);
+  });
 }
 
 }  // namespace
@@ -196,6 +233,7 @@ std::vector<ProcessOnNode> ClusterSession::gather(
   }
   std::ranges::stable_sort(all, {},
                            [](const ProcessOnNode& p) { return p.status.started_unix_ms; });
+  leave_out_former_runs(all);
   return all;
 }
 

@@ -77,7 +77,8 @@ class ClusterSession {
   // back combined.
   Status each(const std::function<Status(Member&)>& work);
   // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep
-  // their error.
+  // their error. Processes of a node that was away while the job was started again without it are
+  // left out, unless one of them runs or ended well.
   std::vector<ProcessOnNode> processes(const std::string& job);
   // The same with resource usage of processes and nodes.
   ClusterLook look(const Clock& clock, const std::string& job);

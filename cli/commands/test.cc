@@ -27,6 +27,7 @@ struct TestOptions {
 
 OptionList test_options(TestOptions& options) {
   return {cluster_option(options.target.cluster),
+          on_option(options.target.on),
           job_option(options.target),
           job_argument(options.target),
           {"--pass",

@@ -1,14 +1,12 @@
 #include "cli/watch/view.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
-#include "cli/job/folders.h"
-#include "cli/job/passes.h"
 #include "cli/logs/reader.h"
 #include "cli/watch/process_state.h"
 
@@ -57,14 +55,18 @@ void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
 // The newest pass of which the node has a whole snapshot, where the latest one is not there.
 std::optional<std::uint64_t> saved_pass(Member& member, const remote::ProcessStatus& status) {
   if (!status.progress || status.progress->save_failure.empty()) return std::nullopt;
-  const auto files = member.client->list_sizes(output_folder(status.job));
-  std::set<std::string> names;
+  constexpr std::string_view kBegin = "pass-";  // pass-00002/MANIFEST
+  std::optional<std::uint64_t> newest;
+  const auto files = member.client->list_sizes("jobs/" + status.job + "/output");
   for (const remote::FileEntry& file : files ? *files : std::vector<remote::FileEntry>()) {
-    if (file.path.ends_with("/MANIFEST")) names.insert(file.path);
+    const char* const end = file.path.data() + file.path.size();
+    std::uint64_t pass = 0;
+    if (!file.path.starts_with(kBegin)) continue;
+    const auto number = std::from_chars(file.path.data() + kBegin.size(), end, pass);
+    if (number.ec == std::errc() && std::string_view(number.ptr, end) == "/MANIFEST")
+      newest = std::max(newest.value_or(0), pass);
   }
-  const auto snapshots = snapshots_among(names);
-  const auto newest = snapshots.empty() ? std::nullopt : parse_snapshot_name(snapshots.back());
-  return newest ? std::optional(newest->pass) : std::nullopt;
+  return newest;
 }
 
 // Log points may be minutes apart, and only a median of several tells a rate.
@@ -260,8 +262,12 @@ void JobView::look(Context& context, ClusterSession& session) {
     if (ended_well(process.status) && view.progress && view.progress->pass_done)
       view.progress->pass_done = 1;
     // Reports come once a second, and none at the end; the last line of its metrics has the end.
-    if (!runs && view.progress && view.last && view.last->pass == view.progress->pass)
-      view.progress->batch = std::max(view.progress->batch, view.last->batch);
+    if (!runs && view.progress && view.last && view.last->pass >= view.progress->pass) {
+      const bool is_later = view.last->pass > view.progress->pass;
+      view.progress->batch =
+          is_later ? view.last->batch : std::max(view.progress->batch, view.last->batch);
+      view.progress->pass = static_cast<std::uint32_t>(view.last->pass);
+    }
     if (process.status.name == "trainer-0") {
       watch_cost(metrics[i], process.status.reports);
       take_history(metrics[i], view.progress, process.status.started_unix_ms);

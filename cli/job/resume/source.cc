@@ -7,6 +7,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "cli/cluster/cluster_session.h"
@@ -71,8 +72,10 @@ Result<std::string> damage_on(Member& member, const std::string& job, const std:
 
 class Chooser {
  public:
-  Chooser(Context& context, ClusterSession& session, const JobToResume& resumed)
+  Chooser(Context& context, const ClusterSpec& cluster, ClusterSession& session,
+          const JobToResume& resumed)
       : context_(context),
+        cluster_(cluster),
         session_(session),
         resumed_(resumed),
         processes_(session.processes(resumed.job)),
@@ -83,6 +86,17 @@ class Chooser {
     PADDLE_TRY_STATUS(list());
     PADDLE_TRY(const std::string own, own_snapshot());
     PADDLE_TRY(const auto copy, newest_copy(own));
+    if (has_moved() && !resumed_.is_own_program) {
+      const std::string here = snapshot_here("");
+      const std::string& there = copy ? copy->second : own;
+      if (!here.empty() && !there.empty() &&
+          parse_snapshot_name(here) > parse_snapshot_name(there)) {
+        context_.console.note(fmt::format("going on from {}: node {} has none so new",
+                                          shown_path(context_, (folder_ / here).string()),
+                                          leader_.spec.name));
+        return to_push(here, false);
+      }
+    }
     if (!own.empty() && !copy) {
       note_other_node();
       return SnapshotToPush{own, {}, {}};
@@ -177,11 +191,23 @@ class Chooser {
     });
   }
 
+  // The nodes of all trainers in a job with copies, and that of trainer 0 in any job.
   bool may_have_copies(std::size_t member) {
-    if (!resumed_.has_copies || member == session_.index_of(leader_)) return false;
+    if (member == session_.index_of(leader_)) return false;
     return std::ranges::any_of(processes_, [&](const ProcessOnNode& process) {
-      return process.member == member && !is_pserver(process.status);
+      const bool has =
+          resumed_.has_copies ? !is_pserver(process.status) : process.status.name == "trainer-0";
+      return process.member == member && has;
     });
+  }
+
+  // Trainer 0 of the last run was on another node: what this one has may be of a run before.
+  bool has_moved() {
+    return !processes_.empty() &&
+           std::ranges::none_of(processes_, [&](const ProcessOnNode& process) {
+             return process.status.name == "trainer-0" &&
+                    process.member == session_.index_of(leader_);
+           });
   }
 
   // Newer than `own`.
@@ -336,7 +362,18 @@ class Chooser {
     if (!keeps_folder) fs::remove(folder_, ignored);
     return Error{Errc::kUsage,
                  fmt::format("job {} has no snapshot, on its nodes or in {}", resumed_.job, where),
-                 way_to_begin()};
+                 way_to_others() + way_to_begin()};
+  }
+
+  // Snapshots may be on nodes that are not asked, as those that `up --any` left out.
+  std::string way_to_others() const {
+    std::vector<std::string> left_out;
+    for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
+      if (session_.find_node(i) == nullptr) left_out.push_back(cluster_.nodes[i].spec.name);
+    }
+    if (left_out.empty()) return "";
+    return fmt::format("{} may have one: bring {} back, then paddlectl up; or ",
+                       fmt::join(left_out, ", "), left_out.size() == 1 ? "it" : "them");
   }
 
   // The next step for a job that has saved nothing.
@@ -367,6 +404,7 @@ class Chooser {
   }
 
   Context& context_;
+  const ClusterSpec& cluster_;
   ClusterSession& session_;
   const JobToResume& resumed_;
   std::vector<ProcessOnNode> processes_;
@@ -384,7 +422,7 @@ Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSp
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
-  return Chooser(context, session, resumed).choose();
+  return Chooser(context, cluster, session, resumed).choose();
 }
 
 }  // namespace paddle::cli

@@ -1,12 +1,14 @@
 #include "remote/agent/process/processes.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -26,6 +28,8 @@ constexpr Duration kStartDeadline = std::chrono::seconds(20);
 // A supervisor writes the exit record and ends leftover children before it exits.
 constexpr Duration kSupervisorGrace = std::chrono::seconds(5);
 constexpr Duration kTeardownGrace = std::chrono::seconds(5);
+constexpr int kRemoveTries = 5;
+constexpr int kRemovePauseMs = 100;
 constexpr std::size_t kStatusBytesMax = 64U << 10U;
 constexpr const char* kMadeMark = ".paddlectl-made";  // bootstrap leaves it in folders above root
 constexpr int kFoldersAboveMax = 16;
@@ -297,19 +301,28 @@ Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
     for (const std::string& job : *jobs) wipe_key_files(root, job);
   }
   wipe_stray_key_files(root);
-  RemoveReport report;
-  PADDLE_TRY(const std::vector<std::string> names, names_of(root.fd.get()));
-  for (const std::string& name : names) {
-    remove_tree(root.fd.get(), name, name, keep, report);
+  // Another command that ends just now may still write.
+  for (int tries = 1;; ++tries) {
+    RemoveReport report;
+    PADDLE_TRY(const std::vector<std::string> names, names_of(root.fd.get()));
+    for (const std::string& name : names) {
+      remove_tree(root.fd.get(), name, name, keep, report);
+    }
+    reply.set_files_removed(reply.files_removed() + report.files);
+    const int reason = ::rmdir(root.path.c_str()) == 0 ? 0 : errno;
+    if (reason == 0 || reason == ENOENT) {
+      remove_made_folders(root.path);
+      return reply;
+    }
+    if (keep_data && reason == ENOTEMPTY && report.remaining.empty()) return reply;
+    if (tries < kRemoveTries) {
+      ::poll(nullptr, 0, kRemovePauseMs);
+      continue;
+    }
+    for (const std::string& path : report.remaining) reply.add_remaining(path);
+    if (reply.remaining_size() == 0) reply.add_remaining(root.path + ": " + std::strerror(reason));
+    return reply;
   }
-  for (const std::string& path : report.remaining) reply.add_remaining(path);
-  reply.set_files_removed(report.files);
-  if (::rmdir(root.path.c_str()) == 0 || errno == ENOENT) {
-    remove_made_folders(root.path);
-  } else if (!(keep_data && errno == ENOTEMPTY) && reply.remaining_size() == 0) {
-    reply.add_remaining(system_error(Errc::kResource, root.path).message);
-  }
-  return reply;
 }
 
 }  // namespace paddle::agent

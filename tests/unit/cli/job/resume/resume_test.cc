@@ -195,6 +195,25 @@ TEST_F(ResumeTest, ACopyWithMoreProgressIsBroughtToTrainer0) {
       << fake_.err.str();
 }
 
+// A node that was lost and is back has snapshots of a run before the last one.
+TEST_F(ResumeTest, WhatTheLastRunSavedGoesBeforeWhatANodeThatIsBackHas) {
+  save(0, 1, "weights");
+  save(1, 4, "newest");
+  ended(1, "trainer-0");
+  ASSERT_TRUE(prepare());
+  EXPECT_EQ(on_node(0, "pass-00004/w"), "newest");
+  EXPECT_TRUE(said("continuing after pass 5\n")) << fake_.err.str();
+}
+
+TEST_F(ResumeTest, WhatWasFetchedOfTheLastRunGoesBeforeWhatANodeThatIsBackHas) {
+  save(0, 1, "weights");
+  save_here(3, "fetched");
+  ended(1, "trainer-0");
+  ASSERT_TRUE(prepare());
+  EXPECT_EQ(on_node(0, "pass-00003/w"), "fetched");
+  EXPECT_TRUE(said("node n-0 has none so new")) << fake_.err.str();
+}
+
 TEST_F(ResumeTest, ACopyTakesThePlaceOfADamagedSnapshot) {
   has_copies_ = true;
   ended(0, "trainer-0");
