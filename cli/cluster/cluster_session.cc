@@ -233,12 +233,17 @@ std::vector<ProcessOnNode> ClusterSession::gather(
   }
   std::ranges::stable_sort(all, {},
                            [](const ProcessOnNode& p) { return p.status.started_unix_ms; });
-  leave_out_former_runs(all);
   return all;
 }
 
-std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
+std::vector<ProcessOnNode> ClusterSession::all_records(const std::string& job) {
   return gather([&](Member& member) { return member.client->processes(job); });
+}
+
+std::vector<ProcessOnNode> ClusterSession::processes(const std::string& job) {
+  std::vector<ProcessOnNode> all = all_records(job);
+  leave_out_former_runs(all);
+  return all;
 }
 
 ClusterLook ClusterSession::look(const Clock& clock, const std::string& job) {
@@ -250,6 +255,7 @@ ClusterLook ClusterSession::look(const Clock& clock, const std::string& job) {
     look.nodes[index_of(member)] = NodeLook{status.node, asked, clock.now()};
     return std::move(status.processes);
   });
+  leave_out_former_runs(look.processes);
   return look;
 }
 

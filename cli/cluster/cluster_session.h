@@ -80,6 +80,8 @@ class ClusterSession {
   // their error. Processes of a node that was away while the job was started again without it are
   // left out, unless one of them runs or ended well.
   std::vector<ProcessOnNode> processes(const std::string& job);
+  // With those too: a command that gives keys believes neither of two nodes that claim a process.
+  std::vector<ProcessOnNode> all_records(const std::string& job);
   // The same with resource usage of processes and nodes.
   ClusterLook look(const Clock& clock, const std::string& job);
   // Connects those without a client again, and prepares none.

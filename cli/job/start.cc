@@ -320,7 +320,7 @@ Status restart_job(Context& context, ClusterSession& session, const std::string&
   JobPlan plan;
   plan.job = job;
   std::set<std::string> names;
-  for (const ProcessOnNode& process : session.processes(job)) {
+  for (const ProcessOnNode& process : session.all_records(job)) {
     if (!names.insert(process.status.name).second) {
       return Error{Errc::kFailed,
                    fmt::format("two nodes claim {} of job {}: nobody gets its keys",

@@ -103,6 +103,8 @@ TEST_F(StartTest, ARestartDealsNewKeysByTheNamesOfTheProcesses) {
   for (const std::size_t i : {0U, 1U}) two.node(i).processes.clear();
   add(0, "trainer-0");
   add(1, "trainer-0");
+  two.node(0).processes[0].stopped = true;
+  two.node(1).processes[0].started_unix_ms = 1;  // a later one has no better claim
   two.node(0).files.clear();
   const Status refused = restart_job(two.context, session, "j");
   ASSERT_FALSE(refused);
