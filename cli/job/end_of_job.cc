@@ -321,8 +321,8 @@ Error silence_error(ClusterSession& session, const std::string& job,
   if (running > 0 && stands_still) {
     error.message += fmt::format("\n{} makes no progress without it", job);
     error.hint = fmt::format(
-        "once the node answers, paddlectl stop --now --job {} ends what runs there; a node that is "
-        "gone for good: take it out of the cluster file",
+        "once the node answers, paddlectl stop --now --job {} ends what runs there; a node that "
+        "does not come back: leave it out with paddlectl up --any",
         job);
     return error;
   }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kLostNamesShown = 4;
 constexpr const char* kHintOfLoss =
-    "a node that is gone for good: take it out of the cluster file, or prepare it again with "
-    "paddlectl up";
+    "a node that does not come back: leave it out with paddlectl up --any; one that is empty: "
+    "prepare it again with paddlectl up";
 
 std::string names_text(const std::vector<std::string>& names) {
   if (names.size() <= kLostNamesShown) return fmt::format("{}", fmt::join(names, ", "));
