@@ -17,7 +17,11 @@ namespace {
 
 constexpr Duration kBackoffMin = std::chrono::milliseconds(20);
 constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
-constexpr Duration kLook = std::chrono::milliseconds(50);  // how often stop_asked() is asked
+// A call without an answer is given up and made anew: where a flood keeps a port's queue full, the
+// kernel itself would call again only after 1, 3 and 7 seconds.
+constexpr Duration kPatienceMin = std::chrono::milliseconds(250);
+constexpr Duration kPatienceMax = std::chrono::seconds(2);  // a slow line answers within this
+constexpr Duration kLook = std::chrono::milliseconds(50);   // how often stop_asked() is asked
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
 
 TimePoint now() {
@@ -29,6 +33,7 @@ struct Call {
   std::uint32_t rank = 0;
   TimePoint next_try{};
   Duration backoff = kBackoffMin;
+  TimePoint began{};
   UniqueFd connecting = {};
   std::unique_ptr<Handshake> handshake = {};
   std::string last_failure = {};
@@ -138,10 +143,15 @@ class Mesh {
     if (!call.connecting && call.handshake == nullptr) {
       if (now() < call.next_try) return {};
       PADDLE_TRY(call.connecting, begin_call(options_.endpoints[call.rank]));
+      call.began = now();
     }
     if (call.connecting) {
       PADDLE_TRY(const bool connects, is_connected(call.connecting.get()));
-      if (!connects) return {};
+      if (!connects) {
+        const Duration patience = std::clamp(4 * call.backoff, kPatienceMin, kPatienceMax);
+        if (now() - call.began < patience) return {};
+        return Error{Errc::kUnreachable, "connect: no answer"};
+      }
       PADDLE_TRY(call.handshake, shake_hands(call.rank, std::move(call.connecting)));
     }
     PADDLE_TRY(const bool is_done, call.handshake->advance(now()));

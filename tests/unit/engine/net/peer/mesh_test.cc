@@ -87,25 +87,45 @@ class Flood {
   std::thread thread_;
 };
 
-TEST(Mesh, RanksMeetInAFloodThatIsFasterThanALook) {
-  const std::string begins_tls("\x16\x03\x01\x02\x00\x01", 6);
-  for (const Transport transport : {Transport::kAlways, Transport::kSealed}) {
-    for (const auto& [from, words] : std::vector<std::pair<const char*, std::string>>{
-             {"127.0.0.9", ""}, {"127.0.0.9", begins_tls}, {"127.0.0.1", ""}, {"127.0.0.1", "x"}}) {
-      Ranks ranks(2);
-      ranks.transport = transport;
-      Result<Connections> first = none();
-      const Flood flood(ranks.endpoints[0], from, words);
-      const Flood more(ranks.endpoints[0], from, words);
-      while (flood.made() < 600) std::this_thread::yield();  // before anybody accepts
-      std::thread rank0 = connecting(ranks.options(0), first);
-      const auto second = connect_ranks(ranks.options(1), soon());
-      rank0.join();
-      EXPECT_TRUE(second) << from << " " << words << ": " << second.error().message;
-      EXPECT_TRUE(first) << from << " " << words << ": " << first.error().message;
-    }
-  }
+struct FloodCase {
+  std::string name;
+  Transport transport;
+  const char* from;
+  std::string words;
+};
+
+class MeshInAFlood : public testing::TestWithParam<FloodCase> {};
+
+TEST_P(MeshInAFlood, ItsRanksMeetThoughItIsFasterThanALook) {
+  const FloodCase& flood_case = GetParam();
+  Ranks ranks(2);
+  ranks.transport = flood_case.transport;
+  Result<Connections> first = none();
+  const Flood flood(ranks.endpoints[0], flood_case.from, flood_case.words);
+  const Flood more(ranks.endpoints[0], flood_case.from, flood_case.words);
+  while (flood.made() < 600) std::this_thread::yield();  // before anybody accepts
+  std::thread rank0 = connecting(ranks.options(0), first);
+  const auto second = connect_ranks(ranks.options(1), soon());
+  rank0.join();
+  EXPECT_TRUE(second) << second.error().message;
+  EXPECT_TRUE(first) << first.error().message;
 }
+
+std::vector<FloodCase> flood_cases() {
+  const std::string begins_tls("\x16\x03\x01\x02\x00\x01", 6);
+  std::vector<FloodCase> cases;
+  for (const auto transport : {Transport::kAlways, Transport::kSealed}) {
+    const std::string of = transport == Transport::kAlways ? "Tls" : "Sealed";
+    cases.push_back({of + "SilentFromAnotherAddress", transport, "127.0.0.9", ""});
+    cases.push_back({of + "TlsFromAnotherAddress", transport, "127.0.0.9", begins_tls});
+    cases.push_back({of + "SilentFromTheRanksAddress", transport, "127.0.0.1", ""});
+    cases.push_back({of + "NoiseFromTheRanksAddress", transport, "127.0.0.1", "x"});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MeshInAFlood, testing::ValuesIn(flood_cases()),
+                         [](const auto& one) { return one.param.name; });
 
 TEST(Mesh, Trap19ManyStrangersFillFewLinesOfTheLog) {
   Ranks ranks(2);
