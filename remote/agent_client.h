@@ -85,6 +85,7 @@ struct ProcessSpec {
   std::uint64_t hang_ms = 0;   // one that hangs for longer is killed, a failure too; 0: never
   bool keeps_memory = false;   // one of ours: its lives share memory
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
+  std::uint64_t run = 0;                     // of the job: greater than that of each run before
   std::vector<PortRange> ports;              // its own while it runs, open or not
 };
 
@@ -167,6 +168,7 @@ struct ProcessStatus {
   bool claimed = false;                      // a paddlectl is starting processes of its job
   std::vector<JobClaim> claims = {};         // of all commands that are at work on its job
   std::uint32_t trainers = 0, pservers = 0;  // of the whole job, on all nodes
+  std::uint64_t run = 0;                     // of the job: greater than that of each run before
   std::vector<PortRange> ports = {};         // as its ProcessSpec has them
   // Resident when the kernel killed it for lack of memory; 0: it did not.
   std::uint64_t out_of_memory_bytes = 0;

@@ -87,6 +87,7 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   spec.set_keeps_memory(process.keeps_memory);
   spec.set_trainers(process.trainers);
   spec.set_pservers(process.pservers);
+  spec.set_run(process.run);
   for (const PortRange& range : process.ports) {
     auto* const ports = spec.add_ports();
     ports->set_address(range.address);
@@ -144,6 +145,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
     status.claims.push_back(from_wire(claim));
   status.trainers = std::min(from.trainers(), kJobProcessesMax);
   status.pservers = std::min(from.pservers(), kJobProcessesMax);
+  status.run = from.run();
   for (const wire::agent::PortRange& range : from.ports()) {
     if (range.first() == 0 || range.first() > kPortMax) continue;
     if (range.count() > kPortMax + 1 - range.first()) continue;

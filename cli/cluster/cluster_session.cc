@@ -57,35 +57,24 @@ bool may_give_way(const remote::ProcessStatus& status) {
   return status.state != remote::ProcessState::kRunning && !is_done;
 }
 
-// Leaves out what a node that was away for a while still knows of an earlier run of a job: the job
-// was started again without it, so the same process was started later elsewhere, or the job has
-// another number of processes since. `all` is sorted by time of start.
+}  // namespace
+
 void leave_out_former_runs(std::vector<ProcessOnNode>& all) {
-  using Numbers = std::pair<std::uint32_t, std::uint32_t>;
-  using Place = std::pair<std::size_t, std::string>;                        // member, job
-  std::map<std::string, Numbers> newest_numbers;                            // by job
-  std::map<std::pair<std::string, std::string>, std::size_t> newest_place;  // by job and process
-  for (const auto& [member, status] : all) {
-    if (status.trainers > 0) newest_numbers[status.job] = {status.trainers, status.pservers};
-    newest_place[{status.job, status.name}] = member;
-  }
-  std::map<Place, bool> is_former;
+  using Place = std::pair<std::size_t, std::string>;  // member, job
+  std::map<std::string, std::uint64_t> newest;        // by job
+  for (const auto& [member, status] : all)
+    newest[status.job] = std::max(newest[status.job], status.run);
+  const auto is_former = [&](const remote::ProcessStatus& status) {
+    return status.run < newest[status.job];
+  };
   std::set<Place> stays;
   for (const auto& [member, status] : all) {
-    const Place place{member, status.job};
-    const auto numbers = newest_numbers.find(status.job);
-    const bool has_other_numbers = status.trainers > 0 && numbers != newest_numbers.end() &&
-                                   numbers->second != Numbers(status.trainers, status.pservers);
-    is_former[place] |= has_other_numbers || newest_place[{status.job, status.name}] != member;
-    if (!may_give_way(status)) stays.insert(place);
+    if (is_former(status) && !may_give_way(status)) stays.insert({member, status.job});
   }
   std::erase_if(all, [&](const ProcessOnNode& process) {
-    const Place place{process.member, process.status.job};
-    return is_former[place] && !stays.contains(place);
+    return is_former(process.status) && !stays.contains({process.member, process.status.job});
   });
 }
-
-}  // namespace
 
 ClusterSession ClusterSession::unconnected(const ClusterSpec& cluster,
                                            const std::vector<std::size_t>& nodes) {

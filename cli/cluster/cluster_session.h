@@ -25,6 +25,10 @@ struct ProcessOnNode {
   remote::ProcessStatus status;
 };
 
+// Leaves out what a node that was away for a while still knows of an earlier run of a job, unless
+// one of its processes runs or ended well.
+void leave_out_former_runs(std::vector<ProcessOnNode>& processes);
+
 // A node's resource usage, and when it was asked by the local clock.
 struct NodeLook {
   remote::NodeUsage usage;

@@ -391,10 +391,12 @@ Status take_variables(const PreviousRun& previous, const std::vector<std::string
 }
 
 JobSettings settings_of(const Context& context, const TrainOptions& options,
-                        const Placement& placement, const Workspace& workspace,
+                        const PreviousRun& previous, const Placement& placement,
+                        const Workspace& workspace,
                         const std::map<std::string, std::string>& environment) {
   JobSettings settings;
-  settings.unix_ms = context.unix_seconds() * 1000;
+  settings.run = static_cast<std::uint64_t>(context.unix_seconds()) * 1000;
+  if (previous.settings) settings.run = std::max(settings.run, previous.settings->run + 1);
   settings.workspace = workspace.path;
   const auto text = read_file(workspace.path + "/job.toml", config::kConfigBytesMax);
   if (text) settings.configuration = *text;
@@ -479,7 +481,8 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
                find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),
                                    job.to.output));
   }
-  job.settings = settings_of(context, options, job.placement, job.workspace, environment);
+  job.settings = settings_of(context, options, previous, job.placement, job.workspace, environment);
+  job.request.run = job.settings.run;
   job.request.environment = std::move(environment);
   if (options.resume) {
     PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));

@@ -68,6 +68,7 @@ struct Planner {
     spec.restarts = request.restarts;
     spec.trainers = static_cast<std::uint32_t>(placement.trainers.size());
     spec.pservers = static_cast<std::uint32_t>(placement.pservers.size());
+    spec.run = request.run;
     spec.hang_ms = request.restarts > 0 ? std::uint64_t{1000} * request.stall_restarts_after : 0;
     return spec;
   }

@@ -33,6 +33,7 @@ struct JobRequest {
   std::map<std::string, std::string> environment = {};  // --env
   std::optional<StartSnapshot> from = {};
   std::string gpu_engine = {};  // of built-in trainers, which then have a GPU each; "": none have
+  std::uint64_t run = 0;        // JobSettings::run
 };
 
 // The value of --stall-restarts-after, where it is given, beside that of --restarts.

@@ -38,10 +38,10 @@ class Fields {
     if (value == nullptr || !(*value >= 0 && *value <= 1e9)) return std::nullopt;
     return static_cast<std::uint32_t>(*value);
   }
-  std::int64_t time(std::string_view key) const {
+  std::uint64_t time(std::string_view key) const {
     const auto* const value = find<double>(key);
     return value == nullptr || !(*value > 0 && *value < 1e15) ? 0
-                                                              : static_cast<std::int64_t>(*value);
+                                                              : static_cast<std::uint64_t>(*value);
   }
 
  private:
@@ -58,7 +58,7 @@ void take_line(const Fields& line, JobSettings& settings, bool& has_start) {
   const std::string kind = line.text("kind");
   if (kind == "start") {
     has_start = true;
-    settings.unix_ms = line.time("unix_ms");
+    settings.run = line.time("run");
     settings.workspace = line.text("workspace");
     settings.trainers = line.count("trainers").value_or(0);
     settings.pservers = line.count("pservers").value_or(0);
@@ -113,7 +113,7 @@ std::string encode(const JobSettings& settings) {
     text += Json::object(fields).text() + "\n";
   };
   add({{"kind", "start"},
-       {"unix_ms", settings.unix_ms},
+       {"run", settings.run},
        {"workspace", settings.workspace},
        {"trainers", settings.trainers},
        {"pservers", settings.pservers},
@@ -238,7 +238,7 @@ std::optional<JobSettings> read_settings(ClusterSession& session, const std::str
     const auto text =
         text_on_node(*member.client, job_folder(job) + "/" + kSettingsFile, kSettingsBytesMax);
     auto found = text ? decode_settings(*text) : std::nullopt;
-    if (found && (!newest || found->unix_ms > newest->unix_ms)) newest = std::move(found);
+    if (found && (!newest || found->run > newest->run)) newest = std::move(found);
   }
   if (newest) newest->workspace = workspace;
   return newest;
@@ -277,6 +277,7 @@ std::optional<JobSettings> settings_of_processes(ClusterSession& session, const 
   if (look.processes.empty()) return std::nullopt;
   JobSettings settings;
   for (const auto& [member, status] : look.processes) {
+    settings.run = std::max(settings.run, status.run);
     settings.trainers = std::max(settings.trainers, status.trainers);
     settings.pservers = std::max(settings.pservers, status.pservers);
     settings.restarts = std::max(settings.restarts, status.restarts_allowed);

@@ -18,7 +18,9 @@ namespace paddle::cli {
 constexpr const char* kSettingsFile = "settings.jsonl";
 
 struct JobSettings {
-  std::int64_t unix_ms = 0;            // of the start
+  // Greater than that of each run of the job before: the clock here in milliseconds, where no run
+  // before has a later one.
+  std::uint64_t run = 0;
   std::string workspace;               // absolute, on the machine that started it
   std::string configuration;           // the text of its job.toml
   std::vector<std::string> overrides;  // --set

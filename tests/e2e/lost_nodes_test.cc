@@ -21,20 +21,47 @@ class LostNodes : public testing::Test {
   std::string node(int number) const {
     return cluster.folder() / fmt::format("nodes/t/n-{}", number);
   }
-  std::vector<int> processes_on(int number) const {
+  std::string away() const { return cluster.folder() / "away"; }
+  std::vector<int> processes_on(int number) const { return processes_in(node(number)); }
+  std::vector<int> processes_in(const std::string& folder) const {
     std::vector<int> found;
     for (const int pid : cluster.processes()) {
       std::error_code gone;
       const auto program = fs::read_symlink(fmt::format("/proc/{}/exe", pid), gone);
-      if (program.string().starts_with(node(number) + "/")) found.push_back(pid);
+      if (program.string().starts_with(folder + "/")) found.push_back(pid);
     }
     return found;
   }
-  void lose(int number) const {
-    for (int times = 0; times < 3; ++times) {
-      for (const int pid : processes_on(number)) ::kill(pid, SIGKILL);
+  // A supervisor and its guard start each other again.
+  void kill_all_in(const std::string& folder) const {
+    for (int quiet = 0, tries = 0; quiet < 3 && tries < 1000; ++tries) {
+      const std::vector<int> found = processes_in(folder);
+      for (const int pid : found) ::kill(pid, SIGKILL);
+      quiet = found.empty() ? quiet + 1 : 0;
+      ::poll(nullptr, 0, 10);
     }
+  }
+  void lose(int number) const {
+    kill_all_in(node(number));
     fs::remove_all(node(number));
+  }
+  // As a machine that loses its power: its disk stays as it is, and may come back.
+  void take_away(int number) const {
+    kill_all_in(node(number));
+    fs::rename(node(number), away());
+    kill_all_in(away());
+  }
+  // Of the snapshots of a job that a node has; -1: none.
+  int newest_pass(int number, const std::string& job) const {
+    int newest = -1;
+    std::error_code ignored;
+    for (const auto& entry :
+         fs::directory_iterator(node(number) + "/jobs/" + job + "/output", ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (fs::exists(entry.path() / "MANIFEST", ignored) && name.starts_with("pass-"))
+        newest = std::max(newest, std::stoi(name.substr(5)));
+    }
+    return newest;
   }
   void remove_agents(int number) const {
     for (const auto& entry : fs::directory_iterator(node(number) + "/bin")) {
@@ -72,6 +99,40 @@ TEST_F(LostNodes, EndAJobUnderRestartsAndAreNamed) {
   EXPECT_EQ(status.code, 2) << status.output;
   EXPECT_TRUE(status.says("job is incomplete: no node has pserver-0, trainer-0")) << status.output;
   EXPECT_FALSE(status.says("never started")) << status.output;
+}
+
+TEST_F(LostNodes, OneThatIsBackKnowsNothingOfTheRunsSince) {
+  cluster.copy_template("word2vec");
+  ASSERT_EQ(cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(300)).code, 0);
+  Process job =
+      cluster.start({"train", "--trainers", "3", "--pservers", "2", "--name", "job", "--set",
+                     "train.passes=1000000", "--set", "train.snapshot_copies=2", "word2vec"});
+  for (int tries = 0; tries < 3000 && newest_pass(1, "job") < 1; ++tries) ::poll(nullptr, 0, 20);
+  take_away(0);
+  EXPECT_EQ(job.wait(), 4) << job.output();
+  const int lost_at = newest_pass(1, "job");
+  ASSERT_GE(lost_at, 1) << job.output();
+
+  const auto go_on = [&](int passes, std::vector<std::string> more) {
+    std::vector<std::string> arguments{
+        "train",      "--resume", "--name", "job", "--set", fmt::format("train.passes={}", passes),
+        "--trainers", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return cluster.run(arguments);
+  };
+  const Outcome without = go_on(lost_at + 3, {"--on", "n-1,n-2"});
+  ASSERT_EQ(without.code, 0) << without.output;
+  fs::rename(away(), node(0));
+  const Outcome status = cluster.run({"status", "--job", "job"});
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_FALSE(status.says("n-0")) << status.output;
+  const Outcome jobs = cluster.run({"jobs"});
+  EXPECT_TRUE(jobs.says("job  done")) << jobs.output;
+  // Its own newest snapshot is of the run before.
+  const Outcome with = go_on(lost_at + 4, {});
+  EXPECT_EQ(with.code, 0) << with.output;
+  EXPECT_TRUE(with.says(fmt::format("pass-{:05}", lost_at + 2))) << with.output;
+  EXPECT_FALSE(with.says(fmt::format("pass-{:05}", lost_at))) << with.output;
 }
 
 TEST_F(LostNodes, AMissingAgentIsBroughtAgainByWhateverComesNext) {

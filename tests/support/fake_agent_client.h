@@ -305,6 +305,7 @@ class FakeAgentClient : public AgentClient {
     status.arguments = process.arguments;
     status.trainers = process.trainers;
     status.pservers = process.pservers;
+    status.run = process.run;
     status.ports = process.ports;
     status.state = ProcessState::kRunning;
     status.pid = fake_.next_pid++;

@@ -364,6 +364,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_reports(!record.spec.program().empty());
   status.set_trainers(record.spec.trainers());
   status.set_pservers(record.spec.pservers());
+  status.set_run(record.spec.run());
   *status.mutable_ports() = record.spec.ports();
   if (record.restarts) *status.mutable_restarts() = record.restarts->restarts();
   for (wire::agent::Restart& restart : *status.mutable_restarts())

@@ -14,12 +14,13 @@ using remote::ProcessState;
 class FormerRun : public testing::Test {
  protected:
   remote::ProcessStatus& add(std::size_t node, const std::string& name, std::uint32_t trainers,
-                             std::int64_t started, ProcessState state) {
+                             std::uint64_t run, ProcessState state) {
     remote::ProcessStatus status;
     status.job = "j";
     status.name = name;
     status.trainers = status.pservers = trainers;
-    status.started_unix_ms = started;
+    status.run = run;
+    status.started_unix_ms = static_cast<std::int64_t>(++started_);
     status.state = state;
     return fake_.node(node).processes.emplace_back(std::move(status));
   }
@@ -35,19 +36,20 @@ class FormerRun : public testing::Test {
   }
 
   FakeCluster fake_{3};
+  int started_ = 0;
 };
 
 TEST_F(FormerRun, ProcessesThatWereStartedElsewhereSinceAreLeftOut) {
   add(0, "trainer-0", 2, 100, ProcessState::kLost);
   add(1, "trainer-0", 2, 200, ProcessState::kExited);
-  add(2, "trainer-1", 2, 201, ProcessState::kExited);
+  add(2, "trainer-1", 2, 200, ProcessState::kExited);
   EXPECT_EQ(seen(), "trainer-0 on 1, trainer-1 on 2, ");
 }
 
 TEST_F(FormerRun, ProcessesThatTheJobHasNoMoreAreLeftOut) {
   add(0, "trainer-2", 3, 100, ProcessState::kKilled);
   add(1, "trainer-0", 2, 200, ProcessState::kRunning);
-  add(2, "trainer-1", 2, 201, ProcessState::kRunning);
+  add(2, "trainer-1", 2, 200, ProcessState::kRunning);
   EXPECT_EQ(seen(), "trainer-0 on 1, trainer-1 on 2, ");
 }
 
@@ -57,7 +59,7 @@ TEST_F(FormerRun, ThoseThatWereAskedToStopAreLeftOutToo) {
   EXPECT_EQ(seen(), "pserver-0 on 1, ");
 }
 
-// A node could else take the place of another one by a later time.
+// A node could else take the place of another one by a greater number.
 TEST_F(FormerRun, WhatRunsOrEndedWellGivesWayToNothing) {
   for (const ProcessState state : {ProcessState::kRunning, ProcessState::kExited}) {
     for (const std::size_t node : {0U, 1U, 2U}) fake_.node(node).processes.clear();
@@ -68,10 +70,23 @@ TEST_F(FormerRun, WhatRunsOrEndedWellGivesWayToNothing) {
 }
 
 TEST_F(FormerRun, AProcessThatIsStartedAgainInItsPlaceMakesNoOtherRun) {
-  add(0, "trainer-0", 2, 300, ProcessState::kRunning);
+  add(2, "pserver-0", 2, 100, ProcessState::kLost);
   add(1, "trainer-1", 2, 100, ProcessState::kKilled);
-  add(2, "pserver-0", 2, 90, ProcessState::kLost);
+  add(0, "trainer-0", 2, 100, ProcessState::kRunning).started_unix_ms = 300;
   EXPECT_EQ(seen(), "pserver-0 on 2, trainer-1 on 1, trainer-0 on 0, ");
+}
+
+TEST_F(FormerRun, ANodeWhoseClockIsWrongIsNotTakenForOneOfTheNewestRun) {
+  add(0, "trainer-0", 2, 100, ProcessState::kLost).started_unix_ms = 9'000;
+  add(1, "trainer-0", 2, 200, ProcessState::kExited);
+  EXPECT_EQ(seen(), "trainer-0 on 1, ");
+}
+
+// Each of two nodes was alone in its run.
+TEST_F(FormerRun, ProcessesOfOtherNamesAreOfARunBeforeToo) {
+  add(0, "trainer-1", 2, 100, ProcessState::kKilled);
+  add(1, "trainer-0", 2, 200, ProcessState::kKilled);
+  EXPECT_EQ(seen(), "trainer-0 on 1, ");
 }
 
 }  // namespace

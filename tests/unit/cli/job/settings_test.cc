@@ -7,7 +7,7 @@ namespace {
 
 JobSettings settings() {
   JobSettings settings;
-  settings.unix_ms = 1'700'000'000'000;
+  settings.run = 1'700'000'000'000;
   settings.workspace = "/home/me/clicks";
   settings.configuration =
       "seed = 3\n[train]\nbatch_size = 512 # of a trainer\n[[layer]]\nname = \"out\"\nsize = 1\n";
