@@ -31,6 +31,7 @@ struct JobSummary {
   std::set<std::string> nodes;  // those with its processes or files
   std::size_t trainers = 0, pservers = 0;
   std::optional<std::int64_t> age_ms;  // since its first process started, by that node's clock
+  std::uint64_t run = 0;               // of trainer 0, whose figures these are:
   std::optional<std::uint64_t> pass, passes;
   std::optional<double> cost, best_cost;  // newest of trainer 0, lowest held-out
   // The figure that ranks the passes: [train] best, or else the cost, or the first one of its
@@ -96,6 +97,7 @@ Status look_at(Member& member, std::size_t index, Jobs& jobs) {
     const std::int64_t age = status.node.unix_ms - process.started_unix_ms;
     job.age_ms = std::max(age, job.age_ms.value_or(age));
     if (process.name != "trainer-0") continue;
+    job.run = process.run;
     const TrainKeys keys = process.reports ? keys_of(*member.client, process) : TrainKeys();
     job.figure = keys.best;
     take_metrics(read_metrics(*member.client, metrics_path(process.log), kMetricsBytesMax), job);
@@ -117,7 +119,8 @@ void merge(JobSummary& job, JobSummary&& part) {
   if (part.age_ms) job.age_ms = std::max(*part.age_ms, job.age_ms.value_or(*part.age_ms));
   const bool has_trainer_0 =
       std::ranges::any_of(part.processes, [](auto& p) { return p.status.name == "trainer-0"; });
-  if (!has_trainer_0) return;
+  if (!has_trainer_0 || part.run < job.run) return;
+  job.run = part.run;
   job.pass = part.pass;
   job.passes = part.passes;
   job.cost = part.cost;
@@ -134,16 +137,23 @@ std::vector<std::string> stalled_processes(const std::vector<ProcessOnNode>& pro
   return names;
 }
 
-std::string state_of(const JobSummary& job, bool nodes_missing, bool all_processes) {
+// The nodes of the cluster that are not in a list of jobs.
+struct UnseenNodes {
+  bool any = false;
+  bool only_left_out = false;  // by `up --any`: a job's other trainers tell how it ended
+};
+
+std::string state_of(const JobSummary& job, const UnseenNodes& unseen, bool all_processes) {
   const auto& processes = job.processes;
   const bool has_trainer = std::ranges::any_of(
       processes, [](const ProcessOnNode& process) { return !is_pserver(process.status); });
   const bool is_claimed =
       std::ranges::any_of(processes, [](const ProcessOnNode& p) { return p.status.claimed; });
   const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
-  if (runs && (has_trainer || nodes_missing)) return "running";
+  if (runs && (has_trainer || unseen.any)) return "running";
   if (runs && is_claimed) return "starting";
-  if (nodes_missing && (!all_processes || processes.empty())) return "unknown";
+  const bool is_known = all_processes && !processes.empty();
+  if (unseen.any && !is_known && !(unseen.only_left_out && has_trainer)) return "unknown";
   if (processes.empty()) return "not started";
   if (const ProcessOnNode* const failed = first_failure(processes)) {
     return is_stopped_job(processes)
@@ -241,7 +251,7 @@ Status run_jobs(Context& context, const NodeTarget& options) {
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
-  (void)leave_out_as_up_did(context, session, cluster, options);
+  const std::size_t left_out = leave_out_as_up_did(context, session, cluster, options).size();
   const std::size_t asked = session.members().size();
   std::vector<Jobs> found(asked);
   (void)session.each([&](Member& member) {
@@ -253,11 +263,14 @@ Status run_jobs(Context& context, const NodeTarget& options) {
     for (auto& [name, job] : part) merge(all[name], std::move(job));
   }
   Status reached = session.all_well();
+  const UnseenNodes unseen{.any = !reached || asked < cluster.nodes.size(),
+                           .only_left_out = reached && asked + left_out == cluster.nodes.size()};
   for (auto& [name, job] : all) {
+    leave_out_former_runs(job.processes);
     const JobSize size = size_of_job(job.processes);
     job.trainers = size.trainers;
     job.pservers = size.pservers;
-    job.state = state_of(job, !reached || asked < cluster.nodes.size(), size.all_seen);
+    job.state = state_of(job, unseen, size.all_seen);
     job.stalled = stalled_processes(job.processes);
   }
   std::vector<std::pair<std::string, JobSummary>> jobs(all.begin(), all.end());

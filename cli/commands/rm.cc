@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
@@ -76,6 +77,8 @@ Status run_rm(Context& context, const RmOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   ClusterSession session = ClusterSession::find_all(context, cluster);
   session.forgive_absent();
+  const auto left_out =
+      leave_out_as_up_did(context, session, cluster, {.cluster = options.cluster, .on = ""});
   PADDLE_TRY_STATUS(session.all_well());
   std::vector<JobOnNodes> jobs;
   PADDLE_TRY_STATUS(list_jobs_on_nodes(session, jobs));
@@ -101,6 +104,13 @@ Status run_rm(Context& context, const RmOptions& options) {
     release_claim(session, job);
     context.console.result(Json::object({{"job", job}, {"state", "removed"}}),
                            job + " is removed from the nodes; what was fetched stays here");
+  }
+  if (!left_out.empty()) {
+    context.console.note(
+        fmt::format("what {} {} of {} stays there; remove it with the same command once {}",
+                    fmt::join(left_out, ", "), left_out.size() == 1 ? "has" : "have",
+                    jobs.size() == 1 ? jobs.front().job : "these jobs",
+                    left_out.size() == 1 ? "it answers" : "they answer"));
   }
   return {};
 }

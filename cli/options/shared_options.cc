@@ -97,6 +97,7 @@ Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing mis
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   if (missing == Missing::kRefusedUnlessAbsent) session.forgive_absent();
+  if (missing == Missing::kAllowed) (void)leave_out_as_up_did(context, session, cluster, target);
   auto chosen = choose_job(session, target.job);
   if (!chosen && session.unreachable() == 0)
     return with_unknown_nodes(context, session, cluster, std::move(chosen).error());

@@ -58,7 +58,8 @@ struct FoundJob {
 enum class Missing { kAllowed, kRefused, kRefusedUnlessAbsent };
 
 // Connects to the nodes and chooses the job. kUsage when there is none. Without --on, a node that
-// is out of reach and has no process of the job is left out, with a note.
+// is out of reach and has no process of the job is left out, with a note; so is, for kAllowed, one
+// that `up --any` left out.
 Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing missing);
 
 }  // namespace paddle::cli

@@ -1,4 +1,6 @@
 // `paddlectl jobs` on two nodes in memory.
+#include <fmt/format.h>
+
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -43,6 +45,45 @@ TEST_F(JobsTest, NodesLeftOutMakeAStateUnknown) {
   pserver.trainers = pserver.pservers = 1;
   EXPECT_EQ(jobs({"--on", "n-0"}), 0) << err_.str();
   EXPECT_TRUE(out_has("half  unknown")) << out_.str();
+}
+
+TEST_F(JobsTest, AJobOfBeforeIsKnownWithoutANodeThatUpLeftOut) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0) << err_.str();
+  for (const auto& [job, code] : {std::pair("done", 0), std::pair("bad", 3)}) {
+    for (const std::size_t number : {0U, 1U}) {
+      ProcessStatus& trainer =
+          add(nodes_[number], job, "trainer-" + std::to_string(number), 400'000);
+      trainer.trainers = 2;
+      trainer.exit_code = code;
+      trainer.ended_unix_ms = 500'000 + static_cast<int>(number);
+    }
+  }
+  add(nodes_[0], "lost", "pserver-0", 400'000).trainers = 1;
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(jobs(), 4) << err_.str();
+  EXPECT_TRUE(out_has("done  unknown")) << out_.str();
+  ASSERT_EQ(run({"up", "--any", "c.toml"}), 0) << err_.str();
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("done  done ")) << out_.str();
+  EXPECT_TRUE(out_has("bad   failed: trainer-0 exited with code 3")) << out_.str();
+  EXPECT_TRUE(out_has("lost  unknown")) << "no trainer of it was seen: " << out_.str();
+  EXPECT_EQ(run({"status", "--job", "done"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("left out, as in `up --any`: n-1")) << err_.str();
+}
+
+TEST_F(JobsTest, TheFiguresOfAJobAreThoseOfItsNewestRun) {
+  for (const std::uint64_t run : {2U, 1U}) {
+    FakeNode& node = nodes_[2 - run];
+    ProcessStatus& trainer = add(node, "moved", "trainer-0", 400'000);
+    trainer.run = run;
+    trainer.log = "jobs/moved/train.log";
+    trainer.exit_code = run == 1 ? 4 : 0;
+    node.files["jobs/moved/metrics.jsonl"] =
+        fmt::format("{{\"kind\":\"pass\",\"pass\":{},\"batch\":9,\"cost\":0.375}}\n", run + 4);
+  }
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("moved  done ")) << out_.str();
+  EXPECT_TRUE(out_has("     7  0.375")) << out_.str();
 }
 
 TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {

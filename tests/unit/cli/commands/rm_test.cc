@@ -56,6 +56,23 @@ TEST_F(CommandsTest, AFinishedJobIsNotRestarted) {
   EXPECT_EQ(nodes_[0].next_pid, pid) << "nothing was started";
 }
 
+TEST_F(CommandsTest, AJobIsRemovedWithoutANodeThatUpLeftOut) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(run({"rm", "job1", "--yes"}), 4) << err_.str();
+  ASSERT_EQ(run({"up", "--any", "c.toml"}), 0) << err_.str();
+  ASSERT_EQ(run({"rm", "job1", "--yes"}), 0) << err_.str();
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+  EXPECT_TRUE(
+      err_has("what n-1 has of job1 stays there; remove it with the same command once it "
+              "answers"))
+      << err_.str();
+  nodes_[1].unreachable = false;
+  ASSERT_EQ(run({"rm", "job1", "--yes"}), 0) << err_.str();
+  EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/workspace/job.toml"));
+}
+
 TEST_F(CommandsTest, WhatABrokenStartLeftIsRemovedByName) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   nodes_[1].files["jobs/broken/workspace/job.toml"] = "x";
