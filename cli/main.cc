@@ -29,11 +29,19 @@ constexpr paddle::Duration kConnectDeadline = std::chrono::seconds(20);  // of o
 std::atomic<bool> g_interrupted = false;
 std::atomic<bool> g_notes_interrupts = true;
 std::atomic<bool> g_err_is_terminal = false;
+std::atomic<bool> g_reached_nodes = false;
 int g_wake_pipe[2] = {-1, -1};  // readable after a signal, which ends a pause
 
 // The first signal asks the command to end cleanly; the second exits at once.
 void on_signal(int) {
-  if (g_interrupted.exchange(true)) ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
+  if (g_interrupted.exchange(true)) {
+    constexpr std::string_view kLeft =
+        "\nleft at once; what was started on the nodes may still run: paddlectl jobs shows it\n";
+    if (g_reached_nodes) {
+      [[maybe_unused]] const ssize_t said = ::write(STDERR_FILENO, kLeft.data(), kLeft.size());
+    }
+    ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
+  }
   constexpr std::string_view kNote = "\ninterrupted; press Ctrl-C again to exit immediately\n";
   // On a terminal the end of the line with "^C", at least.
   const std::string_view note =
@@ -228,6 +236,7 @@ int main(int argc, char** argv) {
         return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
           auto client = paddle::remote::connect(node, {agent, kConnectDeadline, create, &login});
           if (client && *client) {
+            g_reached_nodes = true;
             client = paddle::cli::with_journal(*std::move(client), journal);
           }
           return client;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -295,6 +296,42 @@ TEST_F(CliLocal, ASecondCtrlCEndsTheJobAtOnce) {
   EXPECT_EQ(train.output().find("Ctrl-C again"), train.output().rfind("Ctrl-C again"))
       << train.output();
   EXPECT_TRUE(cluster.all_gone());
+  expect_clean_teardown();
+}
+
+// The agents of a command, which are its child processes on local nodes.
+std::vector<int> agents_of(const Process& command) {
+  std::vector<int> agents;
+  std::error_code ignored;
+  const fs::path tasks = "/proc/" + std::to_string(command.pid()) + "/task";
+  for (const auto& task : fs::directory_iterator(tasks, ignored)) {
+    std::istringstream list(TemporaryFolder::read((task.path() / "children").string()));
+    for (int pid = 0; list >> pid;) agents.push_back(pid);
+  }
+  return agents;
+}
+
+TEST_F(CliLocal, ACtrlCThatLeavesAtOnceSaysThatProcessesMayStillRun) {
+  prepare_quick_start();
+  Process train = start_endless("job");
+  const std::vector<int> agents = agents_of(train);
+  ASSERT_FALSE(agents.empty());
+  const int trainer = cluster.find_engine("--trainer_id=1");
+  ASSERT_GT(trainer, 0);
+  ::kill(trainer, SIGSTOP);
+  train.signal(SIGINT);
+  ASSERT_TRUE(train.prints("asking the job to stop and to save")) << train.output();
+  for (const int agent : agents) ::kill(agent, SIGSTOP);  // nothing can be stopped from here now
+  train.signal(SIGINT);
+  ASSERT_TRUE(train.prints("Ctrl-C again to exit")) << train.output();
+  train.signal(SIGINT);
+  EXPECT_EQ(train.wait(), 130) << train.output();
+  for (const int agent : agents) ::kill(agent, SIGCONT);
+  ::kill(trainer, SIGCONT);
+  EXPECT_NE(train.output().find("left at once; what was started on the nodes may still run: "
+                                "paddlectl jobs shows it"),
+            std::string::npos)
+      << train.output();
   expect_clean_teardown();
 }
 
