@@ -84,15 +84,6 @@ std::string read_user(TomlTable& table, const std::string& otherwise) {
   return otherwise;
 }
 
-// Names become folders on nodes, so few characters are allowed.
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= 200 && name.front() != '.' && name.front() != '-' &&
-         std::ranges::all_of(name, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '.' || c == '-' || c == '_';
-         });
-}
-
 std::vector<std::string> expand(TomlTable& table, std::string_view key) {
   const std::string pattern = table.string(key);
   if (pattern.empty()) return {};
@@ -474,6 +465,14 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
 }
 
 }  // namespace
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= 200 && name.front() != '.' && name.front() != '-' &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '-' || c == '_';
+         });
+}
 
 Result<ClusterSpec> read_cluster(const std::string& path) {
   std::error_code ignored;

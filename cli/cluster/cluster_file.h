@@ -52,5 +52,8 @@ constexpr const char* kClearTransport =
 // caret.
 Result<ClusterSpec> read_cluster(const std::string& path);
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file);
+// Whether it can be the name of a cluster or a node: those become folders on nodes, so few
+// characters are allowed.
+bool is_plain_name(std::string_view name);
 
 }  // namespace paddle::cli

@@ -146,6 +146,17 @@ Result<std::string> cluster_text(const Context& context, const InitOptions& opti
                "they are in share/paddlectl of an installation, and in a source tree"};
 }
 
+// Names the cluster after its file, so that two files share no folder on their nodes; those of
+// cluster.toml keep the name of the example.
+std::string named_after(const std::string& file, std::string text) {
+  const std::string stem = fs::path(file).stem().string();
+  const std::size_t at = text.find("\nname = \"");
+  if (fs::path(file).filename() == kClusterFile || !is_plain_name(stem) || at == text.npos)
+    return text;
+  const std::size_t begin = text.find('"', at) + 1;
+  return text.replace(begin, text.find('"', begin) - begin, stem);
+}
+
 // The number of the line where the example has its first server, as a comment; 0: there is none.
 std::size_t line_to_edit(const std::string& text) {
   const std::size_t at = text.find("\n# [[node]]");
@@ -172,7 +183,8 @@ Status write_cluster(Context& context, const InitOptions& options) {
     return Error{Errc::kUsage, name + " already exists",
                  "name another file: " + init_beside(options, name)};
   }
-  PADDLE_TRY(const std::string text, cluster_text(context, options));
+  PADDLE_TRY(std::string text, cluster_text(context, options));
+  text = named_after(name, std::move(text));
   const std::size_t line = line_to_edit(text);
   std::size_t nodes = 0;
   if (line == 0) {

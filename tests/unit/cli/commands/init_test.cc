@@ -74,6 +74,21 @@ TEST_F(InitTest, WritesAClusterFileThatIsGoodAndNeverOverOne) {
   EXPECT_TRUE(read_cluster(folder_ / "here.toml")->nodes[0].spec.is_local());
 }
 
+TEST_F(InitTest, ClusterFilesOfSeveralNamesShareNoFolderOnTheirNodes) {
+  const auto name_in = [this](const std::string& file) {
+    const auto cluster = read_cluster(folder_ / file);
+    return cluster ? cluster->name : cluster.error().message;
+  };
+  ASSERT_EQ(run({"--hosts", "n1,n2"}), 0) << err_.str();
+  EXPECT_EQ(name_in("cluster.toml"), "lab");
+  ASSERT_EQ(run({"--hosts", "n1,n2", "cluster-2.toml"}), 0) << err_.str();
+  EXPECT_EQ(name_in("cluster-2.toml"), "cluster-2");
+  ASSERT_EQ(run({"--local", "here.toml"}), 0) << err_.str();
+  EXPECT_EQ(name_in("here.toml"), "here");
+  ASSERT_EQ(run({"--hosts", "n1", "my lab.toml"}), 0) << err_.str();
+  EXPECT_EQ(name_in("my lab.toml"), "lab") << "no folder has such a name";
+}
+
 TEST_F(InitTest, HostsNamedMakeAClusterFileThatUpTakesAsItIs) {
   ASSERT_EQ(run({"--hosts", "node[08-10].lab,gpu:2,me@10.1.0.7"}), 0) << err_.str();
   EXPECT_EQ(out_.str(), "wrote cluster.toml with 5 nodes\n");
