@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::trainer {
@@ -66,6 +67,21 @@ TEST(MetricsFile, WritesOneObjectALine) {
 }
 
 // A limit on the size of files stands for a full disk.
+TEST(MetricsFile, ADiskThatIsReadOnlyCostsLinesAndNotTheJob) {
+  const test::TemporaryFolder folder;
+  const std::string disk = folder.path();
+  const bool can_mount = test::on_small_disk(disk, "256k", [&] {
+    ASSERT_EQ(::mount("none", disk.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+    testing::internal::CaptureStderr();
+    auto metrics = MetricsFile::open(disk + "/metrics.jsonl");
+    const std::string log = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(metrics) << metrics.error().message;
+    metrics->write("train", JsonObject());
+    EXPECT_NE(log.find("Read-only file system; no metrics are written"), std::string::npos) << log;
+  });
+  if (!can_mount) GTEST_SKIP() << "nothing can be mounted here";
+}
+
 TEST(MetricsFile, AFullDiskLosesWholeLinesAndIsSaidOnce) {
   const test::TemporaryFolder folder;
   auto file = MetricsFile::open(folder / "metrics.jsonl");

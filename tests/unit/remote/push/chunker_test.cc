@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -41,7 +43,27 @@ TEST(Chunker, AnInsertionMovesNoCutBeyondItsNeighbours) {
   EXPECT_LE(cut(after, true), 3U);
 }
 
-// With the chunks of the same bytes without holes, though holes are not read.
+TEST(Chunker, HolesAreNotRead) {
+  const auto bytes_read = [] {
+    std::istringstream counts(test::TemporaryFolder::read("/proc/self/io"));
+    std::string name;
+    std::uint64_t count = 0;
+    counts >> name >> count;
+    return name == "rchar:" ? std::optional(count) : std::nullopt;
+  };
+  if (!bytes_read()) GTEST_SKIP() << "this system does not count what is read";
+  const test::TemporaryFolder folder;
+  const std::uint64_t size = 4ULL << 30U;
+  const UniqueFd fd(
+      ::open((folder / "holes").c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  ASSERT_EQ(::ftruncate(fd.get(), static_cast<off_t>(size)), 0);
+  ASSERT_TRUE(write_at(fd.get(), as_bytes(test::noise(700'000, 8)), size / 2));
+  const auto before = bytes_read();
+  ASSERT_TRUE(chunk_file(fd.get(), size));
+  EXPECT_LT(*bytes_read() - *before, 64U << 20U);
+}
+
+// With the chunks of the same bytes without holes.
 TEST(Chunker, HolesAreChunksOfZeros) {
   const test::TemporaryFolder folder;
   const auto chunks_of = [](const UniqueFd& fd, std::uint64_t size) {

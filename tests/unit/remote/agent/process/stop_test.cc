@@ -1,10 +1,12 @@
 // Stops of processes by a real agent: those it ends, those it spares, and their records.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "base/fd.h"
@@ -180,6 +182,30 @@ TEST_F(AgentTest, TeardownSparesAShellThatStandsInTheFolder) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->remaining, std::vector<std::string>{});
   EXPECT_TRUE(bystander.lives()) << "it only looked around";
+}
+
+TEST_F(AgentTest, TeardownTriesAgainWhereACommandThatEndsStillWrites) {
+  auto agent = connect_agent();
+  const auto path = [&](int number) { return node_.root + "/late-" + std::to_string(number); };
+  constexpr int kFiles = 200;
+  for (int i = 0; i < kFiles; ++i) write_file(path(i), "x");
+  std::thread writer([&] {
+    std::optional<std::chrono::steady_clock::time_point> until;
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < until.value_or(give_up)) {
+      for (int i = 0; i < kFiles; ++i) {
+        const UniqueFd again(
+            ::open(path(i).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        if (again && !until)
+          until = std::chrono::steady_clock::now() + std::chrono::milliseconds(150);
+      }
+    }
+  });
+  const auto report = agent->teardown(false);
+  writer.join();
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_FALSE(std::filesystem::exists(node_.root));
 }
 
 TEST_F(AgentTest, Trap11StopEndsAProcessThatIgnoresSigtermAndItsChildren) {
