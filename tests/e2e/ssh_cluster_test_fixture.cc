@@ -218,7 +218,10 @@ void SshClusterTest::expect_clean_nodes() const {
   for (const auto& entry : fs::recursive_directory_iterator(nodes_.path())) {
     files += entry.path().string() + "\n";
   }
-  EXPECT_EQ(files, "");
+  std::string printed;
+  for (int i = 0; i < commands_; ++i)
+    printed += TemporaryFolder::read(user_file(fmt::format("printed-{}", i)));
+  EXPECT_EQ(files, "") << printed;
   for (const char* const address : kAddresses) {
     for (int i = 0; i < kBlock; ++i) {
       EXPECT_TRUE(listen_on(address, static_cast<std::uint16_t>(port_ + i))) << address;
