@@ -262,6 +262,8 @@ std::vector<std::string> read_command(TomlTable& table,
 // Hosts as they are written: "node1", "me@node1:2222", "[2001:db8::1]:22".
 std::vector<HostWord> read_hosts(TomlTable& table) {
   std::vector<HostWord> hosts;
+  if (table.is_string("host") && table.string("host").empty())
+    table.fail("host", "'host' is empty", "write the server's name or address");
   for (const std::string& word : expand(table, "host")) {
     HostWord host = split_host(word);
     std::uint32_t port = 22;
@@ -393,7 +395,8 @@ void add_nodes(TomlTable& table, const std::vector<std::string>& names,
                                     : addresses[addresses.size() == 1 ? 0 : i];
     own.spec.address = own.address;
     if (!all.names.insert(own.spec.name).second) {
-      table.fail(name_key, fmt::format("a second node named '{}'", own.spec.name));
+      table.fail(name_key, fmt::format("a second node named '{}'", own.spec.name),
+                 "give each a `name` of its own: name = \"n[1-2]\"");
       return;
     }
     cluster.nodes.push_back(std::move(own));

@@ -17,6 +17,9 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::uint32_t kSlotsMax = 4096;
+constexpr std::uint32_t kSshPortMax = 65535;
+// As many slots behind a ':' as nobody's machine has: who writes them means a port of sshd.
+constexpr std::uint32_t kColonSlotsMax = 1023;
 constexpr std::size_t kHostsMax = kRangeNamesMax;
 constexpr std::string_view kBlanks = " \t\r";
 constexpr std::size_t kShownBytes = 80;
@@ -54,7 +57,24 @@ bool is_host(std::string_view host) {
   });
 }
 
-// "host", "user@host" or "host:8".
+// What is wrong with the number behind the ':' of a host.
+Error bad_number(std::string_view word, const HostWord& split, const Place& place) {
+  if (split.is_url) return place.bad(word, "has no port of sshd after the ':'");
+  std::uint32_t port = 0;
+  Error error = place.bad(
+      word, fmt::format("has no number of slots from 1 to {} after the ':'", kColonSlotsMax));
+  if (std::ranges::count(word, ':') > 1 && !word.starts_with('[') && word.find("@[") == word.npos) {
+    error.hint += "; an IPv6 address has up to eight groups of hexadecimal digits";
+  } else if (parse_number(split.number, kSshPortMax, port)) {
+    error.hint = fmt::format(
+        "for a port of sshd write ssh://{}; for so many slots, a hostfile with {} "
+        "slots={}",
+        escape_control(word), escape_control(split.host), port);
+  }
+  return error;
+}
+
+// "host", "user@host", "host:8" or "ssh://user@host:2222".
 Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
   const HostWord split = split_host(word);
   HostfileEntry entry;
@@ -62,13 +82,16 @@ Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
   entry.user = split.user;
   if (word.find('@') != word.npos && !remote::check_user_name(entry.user))
     return place.bad(word, "names no user");
-  if (split.has_number && !parse_number(split.number, kSlotsMax, entry.slots)) {
-    Error error = place.bad(
-        word, fmt::format("has no number of slots from 1 to {} after the ':'", kSlotsMax));
-    error.hint += std::ranges::count(word, ':') > 1
-                      ? "; an IPv6 address has up to eight groups of hexadecimal digits"
-                      : "; the port of sshd goes into the cluster file, as `port` below [ssh]";
-    return error;
+  std::uint32_t number = 0;
+  if (split.has_number &&
+      !parse_number(split.number, split.is_url ? kSshPortMax : kColonSlotsMax, number)) {
+    return bad_number(word, split, place);
+  }
+  entry.colon_slots = split.has_number && !split.is_url;
+  if (split.is_url) {
+    entry.ssh_port = static_cast<std::uint16_t>(number);
+  } else {
+    entry.slots = number;
   }
   if (!is_host(entry.host)) return place.bad(word, "is no host name");
   return entry;
@@ -92,7 +115,6 @@ Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry
                                                     "slots-max", "max_cpu",   "cpu_max",
                                                     "max_count", "count_max"};
   constexpr std::array<std::string_view, 4> kUsers{"user", "username", "user_name", "user-name"};
-  constexpr std::uint32_t kSshPortMax = 65535;
   const std::string_view key = word.substr(0, word.find('='));
   const std::string_view value = word.substr(std::min(key.size() + 1, word.size()));
   if (key.size() == word.size()) return place.bad(word, "is no key=number");
@@ -109,7 +131,8 @@ Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry
   const bool is_slots = std::ranges::find(kSlots, key) != kSlots.end();
   if (!is_slots && std::ranges::find(kLimits, key) == kLimits.end())
     return place.bad(word, "is not known");
-  if (!parse_number(value, kSlotsMax, number)) return place.bad(word, "is no key=number");
+  if (!parse_number(value, kSlotsMax, number))
+    return place.bad(word, fmt::format("has no number from 1 to {}", kSlotsMax));
   if (is_slots) entry.slots = number;
   return {};
 }
@@ -148,6 +171,22 @@ Result<std::vector<HostfileEntry>> parse_line(std::string_view line, const Place
   return entries;
 }
 
+// A host may be named again with another port of sshd: that is another machine behind one address.
+std::string key_of(const HostfileEntry& entry) {
+  return fmt::format("{} {}", entry.host, entry.ssh_port);
+}
+
+// Adds what another line says of a host.
+Status join(const HostfileEntry& again, const Place& place, HostfileEntry& first) {
+  if (!again.user.empty() && !first.user.empty() && again.user != first.user) {
+    return place.bad(again.host,
+                     fmt::format("has user {} here, and {} above", again.user, first.user));
+  }
+  if (first.user.empty()) first.user = again.user;
+  first.slots = std::min(std::max(first.slots, 1U) + std::max(again.slots, 1U), kSlotsMax);
+  return {};
+}
+
 // UTF-16, as some editors of Windows save texts.
 bool is_utf16(std::string_view text) {
   return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
@@ -161,7 +200,7 @@ Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const s
   }
   text = without_byte_order_mark(text);
   std::vector<HostfileEntry> entries;
-  std::map<std::string, std::size_t, std::less<>> places;  // of hosts in `entries`
+  std::map<std::string, std::size_t, std::less<>> places;  // of hosts and ports in `entries`
   for (std::size_t number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -171,18 +210,20 @@ Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const s
                       "a line is: host, host slots=8, or host:8; '#' begins a comment"};
     PADDLE_TRY(auto some, parse_line(line, place));
     for (HostfileEntry& entry : some) {
-      const auto [known, is_new] = places.emplace(entry.host, entries.size());
+      const auto [known, is_new] = places.emplace(key_of(entry), entries.size());
       if (is_new) {
         if (entries.size() == kHostsMax)
           return Error{Errc::kUsage, fmt::format("{}: over {} hosts", file, kHostsMax), ""};
         entries.push_back(std::move(entry));
         continue;
       }
-      HostfileEntry& first = entries[known->second];
-      first.slots = std::min(std::max(first.slots, 1U) + std::max(entry.slots, 1U), kSlotsMax);
+      PADDLE_TRY_STATUS(join(entry, place, entries[known->second]));
     }
   }
-  if (entries.empty()) return Error{Errc::kUsage, file + ": no host in it", ""};
+  if (entries.empty()) {
+    return Error{Errc::kUsage, file + ": no host in it",
+                 "write a host in each line: node1 slots=8"};
+  }
   return entries;
 }
 
@@ -190,7 +231,7 @@ Result<std::vector<HostfileEntry>> parse_host_list(std::string_view list,
                                                    const std::string& option) {
   const Place place{option,
                     "write n1,n2,n3 or node[01-04,07].lab; me@n1 names a user, n1:8 its slots, "
-                    "[2001:db8::1]:8 those of an IPv6 address"};
+                    "[2001:db8::1]:8 those of an IPv6 address; ssh://n1:2222 a port of sshd"};
   std::vector<HostfileEntry> entries;
   std::set<std::string, std::less<>> known;
   for (std::string_view rest = list;;) {
@@ -203,13 +244,14 @@ Result<std::vector<HostfileEntry>> parse_host_list(std::string_view list,
     if (!names) return Error(names.error()).with(option);
     for (const std::string& name : *names) {
       PADDLE_TRY(HostfileEntry entry, parse_host(name, place));
-      if (!known.insert(entry.host).second) return place.bad(entry.host, "is named twice");
+      if (!known.insert(key_of(entry)).second) return place.bad(entry.host, "is named twice");
       if (entries.size() == kHostsMax)
         return Error{Errc::kUsage, fmt::format("{}: over {} hosts", option, kHostsMax), ""};
       entries.push_back(std::move(entry));
     }
     if (size == rest.size()) return entries;
     rest.remove_prefix(size + 1);
+    if (rest.find_first_not_of(kBlanks) == rest.npos) return entries;  // "n1,n2,"
   }
 }
 

@@ -171,6 +171,12 @@ bool is_ipv6(std::string_view text) {
 
 HostWord split_host(std::string_view word) {
   HostWord split;
+  constexpr std::string_view kScheme = "ssh://";
+  if (word.starts_with(kScheme)) {
+    split.is_url = true;
+    word.remove_prefix(kScheme.size());
+    if (word.ends_with('/')) word.remove_suffix(1);
+  }
   if (const auto at = word.rfind('@'); at != word.npos) {
     split.user = word.substr(0, at);
     word.remove_prefix(at + 1);

@@ -33,12 +33,14 @@ Result<std::vector<std::string>> expand_list(std::string_view list);
 // An IPv6 address, with or without a zone: "2001:db8::1", "fe80::1%eth0".
 bool is_ipv6(std::string_view text);
 
-// "[user@]host[:number]"; an IPv6 address with a number is written "[address]:number".
+// "[user@]host[:number]"; an IPv6 address with a number is written "[address]:number". "ssh://" may
+// stand in front, as OpenSSH has it: then the number can only be a port.
 struct HostWord {
   std::string user;    // "": not said
   std::string host;    // without brackets
   std::string number;  // the text behind the ':'; "": not said
   bool has_number = false;
+  bool is_url = false;  // "ssh://" stands in front
 };
 // The user ends at the last '@', since users of a directory have one in their names. Nothing but an
 // address in brackets is checked.

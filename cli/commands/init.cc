@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +9,7 @@
 #include "base/text.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/cluster/hostfile.h"
+#include "cli/cluster/node_list.h"
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
 #include "cli/workspace/share_folder.h"
@@ -61,6 +63,7 @@ OptionList init_options(InitOptions& options) {
 // Consecutive hosts "node01" ... "node16" with equal slots and user, written as one [[node]].
 struct HostRun {
   HostfileEntry first;
+  std::string node;        // its name; "": its host
   std::string head, tail;  // around the number; head is the whole host without one
   std::uint64_t number = 0;
   std::size_t digits = 0, count = 1;
@@ -81,9 +84,10 @@ struct HostRun {
     tail = entry.host.substr(name.size());
   }
   bool takes(const HostRun& next) const {
-    return digits > 0 && next.digits == digits && next.head == head && next.tail == tail &&
-           next.number == number + count && next.first.slots == first.slots &&
-           next.first.user == first.user && next.first.ssh_port == first.ssh_port;
+    return digits > 0 && node.empty() && next.node.empty() && next.digits == digits &&
+           next.head == head && next.tail == tail && next.number == number + count &&
+           next.first.slots == first.slots && next.first.user == first.user &&
+           next.first.ssh_port == first.ssh_port;
   }
   std::string pattern() const {
     if (count == 1) return first.host;
@@ -94,8 +98,12 @@ struct HostRun {
 
 std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::string& origin) {
   std::vector<HostRun> runs;
+  std::map<std::string, int> counts;
+  for (const HostfileEntry& entry : entries) ++counts[entry.host];
   for (const HostfileEntry& entry : entries) {
     HostRun next(entry);
+    if (counts[entry.host] > 1 && entry.ssh_port > 0)
+      next.node = fmt::format("{}-{}", node_name_of(entry.host), entry.ssh_port);
     if (!runs.empty() && runs.back().takes(next)) {
       ++runs.back().count;
     } else {
@@ -116,6 +124,7 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
       escape_control(origin), kDefaultPort);
   for (const HostRun& run : runs) {
     text += fmt::format("\n[[node]]\nhost = \"{}\"\n", run.pattern());
+    if (!run.node.empty()) text += fmt::format("name = \"{}\"\n", run.node);
     if (!run.first.user.empty()) text += fmt::format("user = '{}'\n", run.first.user);
     if (run.first.ssh_port > 0) text += fmt::format("ssh_port = {}\n", run.first.ssh_port);
     if (run.first.slots > 0) {
@@ -125,11 +134,23 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
   return text;
 }
 
+// Where a user of ssh has a port, a user of mpirun has slots.
+void note_slots(Context& context, const std::vector<HostfileEntry>& entries) {
+  const auto found = std::ranges::find_if(entries, &HostfileEntry::colon_slots);
+  if (found == entries.end()) return;
+  context.console.note(fmt::format(
+      "the number behind '{0}:' is its slots: {1}; a port of sshd is written as "
+      "ssh://{0}:2222",
+      found->host.find(':') == std::string::npos ? found->host : "[" + found->host + "]",
+      counted(found->slots, "trainer")));
+}
+
 // The text of a cluster file whose servers are known; else that of the example.
-Result<std::string> cluster_text(const Context& context, const InitOptions& options) {
+Result<std::string> cluster_text(Context& context, const InitOptions& options) {
   if (!options.hosts.empty()) {
     const std::string list = fmt::format("{}", fmt::join(options.hosts, ","));
     PADDLE_TRY(const auto entries, parse_host_list(list, "--hosts"));
+    note_slots(context, entries);
     return cluster_of(entries, "--hosts");
   }
   if (!options.hostfile.empty()) {
@@ -175,7 +196,20 @@ std::string init_beside(const InitOptions& options, const std::string& name) {
   return command;
 }
 
+// "--hosts n1 n2" asks for the file n2, and its writer means two hosts.
+Status check_target(const InitOptions& options) {
+  if (options.hosts.empty() || options.target.empty() || options.target.ends_with(".toml"))
+    return {};
+  return Error{Errc::kUsage,
+               fmt::format("'{}' would be the cluster file to write, and not a host",
+                           escape_control(options.target)),
+               fmt::format("separate hosts by commas: --hosts {},{}; the name of a cluster file "
+                           "ends in .toml here: {}.toml",
+                           fmt::join(options.hosts, ","), options.target, options.target)};
+}
+
 Status write_cluster(Context& context, const InitOptions& options) {
+  PADDLE_TRY_STATUS(check_target(options));
   const std::string name = options.target.empty() ? kClusterFile : options.target;
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
   std::error_code ignored;

@@ -54,6 +54,8 @@ TEST(ClusterFile, AddressesOfIPv6AreHosts) {
   EXPECT_NE(
       message_of("[[node]]\nhost = \"a\"\naddress = \"[fd00::1]:7164\"\n").find("is no address"),
       std::string::npos);
+  EXPECT_EQ(nodes_of("[[node]]\nhost = \"ssh://me@n1:2222\"\n"), Nodes{"me@n1:2222 n1 "});
+  EXPECT_NE(message_of("[[node]]\nhost = \"\"\n").find("'host' is empty"), std::string::npos);
   for (const char* bad : {"[::1]:x", "[::1]:0", "[::1]:65536", "[::g]", "node1:", "node1:70000",
                           "-oProxyCommand=x", "a b", "$(id)", "me@", "x;y@n"}) {
     EXPECT_EQ(message_of(fmt::format("[[node]]\nhost = \"{}\"\n", bad)).rfind("lab.toml:2:8: ", 0),

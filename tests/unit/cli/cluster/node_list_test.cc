@@ -84,6 +84,9 @@ TEST(NodeList, SplitsUserHostAndNumber) {
   EXPECT_EQ(text_of("me@[::1]:2222"), "me|::1|2222");
   EXPECT_EQ(text_of("[fe80::1%eth0]:22"), "|fe80::1%eth0|22");
   EXPECT_EQ(text_of("node1:"), "|node1|");
+  EXPECT_EQ(text_of("ssh://me@node1:2222/"), "me|node1|2222");
+  EXPECT_TRUE(split_host("ssh://[::1]:22").is_url);
+  EXPECT_FALSE(split_host("node1:22").is_url);
   EXPECT_EQ(text_of("[::1]x"), "|[::1]x|-");
   EXPECT_EQ(text_of(""), "||-");
 }

@@ -92,7 +92,9 @@ TEST_F(InitTest, ClusterFilesOfSeveralNamesShareNoFolderOnTheirNodes) {
 TEST_F(InitTest, HostsNamedMakeAClusterFileThatUpTakesAsItIs) {
   ASSERT_EQ(run({"--hosts", "node[08-10].lab,gpu:2,me@10.1.0.7"}), 0) << err_.str();
   EXPECT_EQ(out_.str(), "wrote cluster.toml with 5 nodes\n");
-  EXPECT_EQ(err_.str(), "next: paddlectl up cluster.toml\n");
+  EXPECT_EQ(err_.str(),
+            "the number behind 'gpu:' is its slots: 2 trainers; a port of sshd is written as "
+            "ssh://gpu:2222\nnext: paddlectl up cluster.toml\n");
   EXPECT_EQ(nodes_of("cluster.toml"), "node08.lab node09.lab node10.lab gpu*2 me@10.1.0.7 ");
   const std::string text = test::TemporaryFolder::read(folder_ / "cluster.toml");
   EXPECT_NE(text.find("host = \"node[08-10].lab\""), std::string::npos) << text;
@@ -114,9 +116,7 @@ TEST_F(InitTest, HostsThatAreNoneAreNamed) {
            {"n1;n2", "--hosts: 'n1;n2' is no host name"},
            {"", "--hosts: '' is no host name"},
            {"n1 n2", "--hosts: 'n1 n2' is no host name"},
-           {"n1,n2:x", "--hosts: 'n2:x' has no number of slots from 1 to 4096 after the ':'"},
-           {"n1:22122", "--hosts: 'n1:22122' has no number of slots from 1 to 4096 after the ':'"},
-           {"n1:22122", "; the port of sshd goes into the cluster file, as `port` below [ssh]\n"},
+           {"n1,n2:x", "--hosts: 'n2:x' has no number of slots from 1 to 1023 after the ':'"},
            {"node[1-", "bad range in 'node[1-': '[' without ']'"},
            {"n1,n1", "--hosts: 'n1' is named twice"},
            {"n[1-3],n2", "--hosts: 'n2' is named twice"}}) {
@@ -229,6 +229,49 @@ TEST_F(InitTest, ListsOfSlurmAndAddressesOfIPv6BecomeClusterFiles) {
   EXPECT_EQ(read_cluster(folder_ / "e.toml")->nodes[1].spec.ssh_port, 2222);
   EXPECT_EQ(run({"f.toml", "--hosts", "2001:db8::g"}), 2);
   EXPECT_NE(err_.str().find("IPv6"), std::string::npos) << err_.str();
+}
+
+TEST_F(InitTest, WhatMayBeAPortOfSshdIsNotTakenForSlots) {
+  for (const char* word : {"n1:2221", "me@n1:22122", "[::1]:2222"}) {
+    EXPECT_EQ(run({"a.toml", "--hosts", word}), 2) << word;
+    EXPECT_NE(err_.str().find("for a port of sshd write ssh://" + std::string(word)),
+              std::string::npos)
+        << err_.str();
+    ASSERT_EQ(run({std::string("of-") + word + ".toml", "--hosts", "ssh://" + std::string(word)}),
+              0)
+        << err_.str();
+    EXPECT_GT(read_cluster(folder_ / ("of-" + std::string(word) + ".toml"))->nodes[0].spec.ssh_port,
+              2000);
+  }
+  EXPECT_EQ(entries_of("n1:2221\n").substr(0, 7), "hosts:1");
+  EXPECT_EQ(entries_of("n1 slots=2221\nssh://me@n2:2222/\n"), "n1*2221 me@n2*0:2222 ");
+  ASSERT_EQ(run({"b.toml", "--hosts", "n1:22"}), 0) << err_.str();
+  EXPECT_NE(err_.str().find("a port of sshd is written as ssh://n1:2222"), std::string::npos);
+  EXPECT_EQ(run({"c.toml", "--hosts", "ssh://n1:0"}), 2);
+}
+
+TEST_F(InitTest, PortsOfOneAddressAreNodesOfTheirOwn) {
+  ASSERT_EQ(run({"a.toml", "--hosts", "ssh://lab:2221,ssh://lab:2222,"}), 0) << err_.str();
+  folder_.write("hosts", "lab port=2221 user=me\nlab port=2222\nlab port=2222 user=you\nn2\n");
+  ASSERT_EQ(run({"b.toml", "--hostfile", "hosts"}), 0) << err_.str();
+  for (const char* file : {"a.toml", "b.toml"}) {
+    const auto cluster = read_cluster(folder_ / file);
+    ASSERT_TRUE(cluster) << cluster.error().message;
+    EXPECT_EQ(cluster->nodes[0].spec.name, "lab-2221");
+    EXPECT_EQ(cluster->nodes[0].spec.host, "lab");
+    EXPECT_EQ(cluster->nodes[1].spec.name, "lab-2222");
+    EXPECT_EQ(cluster->nodes[1].spec.ssh_port, 2222);
+  }
+  EXPECT_EQ(nodes_of("b.toml"), "me@lab you@lab*2 n2 ");
+  EXPECT_EQ(run({"c.toml", "--hosts", "ssh://lab:2221,ssh://lab:2221"}), 2);
+  EXPECT_TRUE(entries_of("n1 user=me\nn1 user=you\n").starts_with("hosts:2: ")) << "whose slots?";
+}
+
+TEST_F(InitTest, ASecondHostIsNotTakenForTheFileToWrite) {
+  EXPECT_EQ(run({"--hosts", "n1.lab", "n2.lab"}), 2);
+  EXPECT_NE(err_.str().find("separate hosts by commas: --hosts n1.lab,n2.lab;"), std::string::npos)
+      << err_.str();
+  EXPECT_FALSE(fs::exists(folder_ / "n2.lab"));
 }
 
 TEST_F(InitTest, NamesTheLineOfAHostfileThatCannotBeRead) {
