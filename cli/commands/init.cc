@@ -196,16 +196,26 @@ std::string init_beside(const InitOptions& options, const std::string& name) {
   return command;
 }
 
-// "--hosts n1 n2" asks for the file n2, and its writer means two hosts.
+// A name without its digits: hosts of a cluster differ in these.
+std::string without_digits(std::string text) {
+  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+  return text;
+}
+
+// "--hosts n1 n2" and "--hosts n1, n2" ask for the file n2, and their writer means two hosts.
 Status check_target(const InitOptions& options) {
-  if (options.hosts.empty() || options.target.empty() || options.target.ends_with(".toml"))
-    return {};
-  return Error{Errc::kUsage,
-               fmt::format("'{}' would be the cluster file to write, and not a host",
-                           escape_control(options.target)),
-               fmt::format("separate hosts by commas: --hosts {},{}; the name of a cluster file "
-                           "ends in .toml here: {}.toml",
-                           fmt::join(options.hosts, ","), options.target, options.target)};
+  if (options.target.empty() || options.hosts.empty()) return {};
+  const std::string list = fmt::format("{}", fmt::join(options.hosts, ","));
+  const std::vector<std::string> hosts = split_list(list);
+  const bool is_host = std::ranges::any_of(hosts, [&](const std::string& host) {
+    return host.empty() || without_digits(host) == without_digits(options.target);
+  });
+  if (!is_host || options.target.ends_with(".toml")) return {};
+  return Error{
+      Errc::kUsage,
+      fmt::format("'{}' would be the file to write, and no host", escape_control(options.target)),
+      fmt::format("separate hosts by commas: --hosts {}{}{}; or name the file {}.toml", list,
+                  list.ends_with(',') ? "" : ",", options.target, options.target)};
 }
 
 Status write_cluster(Context& context, const InitOptions& options) {

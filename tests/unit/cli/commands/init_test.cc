@@ -272,6 +272,9 @@ TEST_F(InitTest, ASecondHostIsNotTakenForTheFileToWrite) {
   EXPECT_NE(err_.str().find("separate hosts by commas: --hosts n1.lab,n2.lab;"), std::string::npos)
       << err_.str();
   EXPECT_FALSE(fs::exists(folder_ / "n2.lab"));
+  EXPECT_EQ(run({"--hosts", "gpu,", "cpu"}), 2) << "of gpu, cpu";
+  EXPECT_NE(err_.str().find("--hosts gpu,cpu;"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"--hosts", "n1", "lab"}), 0) << err_.str();
 }
 
 TEST_F(InitTest, NamesTheLineOfAHostfileThatCannotBeRead) {
