@@ -54,6 +54,21 @@ TEST_F(SshLauncherTest, RunsCommandsOneAfterTheOtherOnOneSession) {
   EXPECT_EQ(log.find("Failed none"), log.npos) << "no `none` probe";
 }
 
+TEST_F(SshLauncherTest, UsersOfADirectoryReachTheServerUnderTheirWholeNames) {
+  for (const char* user : {"CORP\\alice", "alice@corp.example", "CORP+alice"}) {
+    node_.user = user;
+    const Error error = refusal();
+    EXPECT_EQ(error.code, Errc::kAuth) << error.message;
+    EXPECT_NE(error.message.find(std::string("no key is accepted for user ") + user),
+              std::string::npos)
+        << error.message;
+  }
+  for (const char* shown :
+       {"Invalid user CORP\\", "Invalid user alice@corp.example ", "Invalid user CORP+alice "}) {
+    EXPECT_NE(sshd_->log_with(shown).find(shown), std::string::npos) << sshd_->log_with(shown);
+  }
+}
+
 TEST_F(SshLauncherTest, ChannelsLiveSideBySideAndOutliveTheLauncher) {
   auto launcher = make_ssh_launcher(node_, within(seconds(20)));
   ASSERT_TRUE(launcher) << launcher.error().message;

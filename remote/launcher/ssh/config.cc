@@ -79,7 +79,9 @@ Status apply_options(ssh_session session, const SshTarget& target) {
   // The connection is made by us, or by the command, and known_hosts is read by us: libssh only
   // wants to have a name.
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_HOST, "localhost"));
-  PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_USER, target.user.c_str()));
+  // Every login names its user (login.cc): some releases of libssh refuse "CORP\alice" as an
+  // option.
+  PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_USER, "user"));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_NODELAY, &on));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_GSSAPI_AUTH, &off));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_STRICTHOSTKEYCHECK, &on));

@@ -66,11 +66,12 @@ Result<Attempt> outcome(ssh_session session, int answer) {
   return Attempt::kRefused;
 }
 
-Result<Attempt> try_file(ssh_session session, const std::string& path, TimePoint deadline) {
+Result<Attempt> try_file(ssh_session session, const SshTarget& target, const std::string& path,
+                         TimePoint deadline) {
   const auto key = read_key(path);
   if (!key) return Attempt::kRefused;
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  return outcome(session, ssh_userauth_publickey(session, nullptr, key->get()));
+  return outcome(session, ssh_userauth_publickey(session, target.user.c_str(), key->get()));
 }
 
 // The key of a file, or of the public one beside it, in base64; "" when there is none.
@@ -112,7 +113,7 @@ Result<Attempt> try_agent(ssh_session session, const SshTarget& target, TimePoin
                                   wanted_of_agent(target)));
   ssh_set_agent_socket(session, relay->release_socket());
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  const int answer = ssh_userauth_agent(session, nullptr);
+  const int answer = ssh_userauth_agent(session, target.user.c_str());
   tried.emplace_back(relay->gave_up()         ? "ssh-agent (it lists keys and signs with none)"
                      : target.identities_only ? "the keys of ssh-agent that IdentitiesOnly leaves"
                                               : "the keys of ssh-agent");
@@ -125,7 +126,7 @@ Result<Attempt> try_keys(ssh_session session, const SshTarget& target, TimePoint
                          std::vector<std::string>& tried) {
   for (const std::string& path : target.identities) {
     tried.push_back(described(path));
-    PADDLE_TRY(const Attempt attempt, try_file(session, path, deadline));
+    PADDLE_TRY(const Attempt attempt, try_file(session, target, path, deadline));
     if (attempt != Attempt::kRefused) return attempt;
   }
   PADDLE_TRY(const Attempt attempt, try_agent(session, target, deadline, tried));
@@ -134,7 +135,7 @@ Result<Attempt> try_keys(ssh_session session, const SshTarget& target, TimePoint
     const bool named = std::ranges::find(target.identities, path) != target.identities.end();
     if (named || ::access(path.c_str(), F_OK) != 0) continue;
     tried.push_back(described(path));
-    PADDLE_TRY(const Attempt last, try_file(session, path, deadline));
+    PADDLE_TRY(const Attempt last, try_file(session, target, path, deadline));
     if (last != Attempt::kRefused) return last;
   }
   return Attempt::kRefused;
@@ -174,7 +175,7 @@ Result<Attempt> try_prompts(ssh_session session, const Person& person, TimePoint
   LoginQuestion last;
   for (int round = 0; round < kPromptRoundsMax; ++round) {
     PADDLE_TRY_STATUS(set_deadline(session, deadline));
-    const int state = ssh_userauth_kbdint(session, nullptr, nullptr);
+    const int state = ssh_userauth_kbdint(session, person.password.user.c_str(), nullptr);
     if (state != SSH_AUTH_INFO) {
       PADDLE_TRY(const Attempt attempt, outcome(session, state));
       if (attempt != Attempt::kRefused) {
@@ -216,7 +217,8 @@ Result<Attempt> try_password(ssh_session session, const Person& person, TimePoin
   if (!answer) return Attempt::kRefused;
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
   PADDLE_TRY(const Attempt attempt,
-             outcome(session, ssh_userauth_password(session, nullptr, answer->reveal())));
+             outcome(session, ssh_userauth_password(session, person.password.user.c_str(),
+                                                    answer->reveal())));
   if (attempt == Attempt::kRefused) {
     person.login.refuse(person.password, answer);
   } else {
@@ -255,7 +257,8 @@ Result<Attempt> try_method(ssh_session session, const SshTarget& target, const s
   if (!by_key && !person) return Attempt::kRefused;
   if (!by_key && ssh_userauth_list(session, nullptr) == 0) {
     PADDLE_TRY_STATUS(set_deadline(session, deadline));
-    PADDLE_TRY(const Attempt none, outcome(session, ssh_userauth_none(session, nullptr)));
+    PADDLE_TRY(const Attempt none,
+               outcome(session, ssh_userauth_none(session, target.user.c_str())));
     if (none != Attempt::kRefused) return none;
   }
   const int taken = ssh_userauth_list(session, nullptr);  // 0 before the first refusal
@@ -321,7 +324,8 @@ Status authenticate(ssh_session session, const SshTarget& target, const NodeSpec
   }
   if (ssh_userauth_list(session, nullptr) == 0) {  // no method was tried: ask for the server's
     PADDLE_TRY_STATUS(set_deadline(session, deadline));
-    PADDLE_TRY(const Attempt none, outcome(session, ssh_userauth_none(session, nullptr)));
+    PADDLE_TRY(const Attempt none,
+               outcome(session, ssh_userauth_none(session, target.user.c_str())));
     if (none == Attempt::kAccepted) return {};
   }
   return refused(session, target, attempts);
