@@ -188,16 +188,18 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
   return {};
 }
 
-// By the exit codes that a shell gives too.
+// By the exit codes that a shell gives too. `program`: "" for a line of --shell, whose shell itself
+// says which program it did not find.
 std::string next_step(const NodeRun& run, const std::string& program) {
   if (run.end.timed_out) return "it takes longer than --timeout: give it more, or none";
   if (run.end.signal != 0)
     return fmt::format("signal {} ended it there, and not paddlectl", run.end.signal);
-  if (run.end.exit_code == kNotFound) {
+  if (run.end.exit_code == kNotFound && !program.empty()) {
     return fmt::format("install {} there, or name its path; --shell runs a shell's own commands",
                        program);
   }
-  if (run.end.exit_code == kNotExecutable) return "make it executable there: chmod +x " + program;
+  if (run.end.exit_code == kNotExecutable && !program.empty())
+    return "make it executable there: chmod +x " + program;
   return run.printed ? "the command's own output, above, tells why"
                      : fmt::format("the command printed nothing; exit code {} is its own",
                                    run.end.exit_code);
@@ -257,7 +259,7 @@ Status run(Context& context, const ExecOptions& options) {
     const std::size_t index = session.index_of(member);
     return run_on(context, options, command, index, member, runs[index]);
   });
-  Status result = verdict(session.members(), runs, arguments.front());
+  Status result = verdict(session.members(), runs, options.shell.empty() ? arguments.front() : "");
   if (context.console.json()) {
     show_json(context, session.members(), runs);
   } else {

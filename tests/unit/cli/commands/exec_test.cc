@@ -185,6 +185,9 @@ TEST_F(ExecTest, TheHintOfAFailedCommandIsThatOfItsExitCode) {
     answer(0, "said\n", end);
     EXPECT_EQ(run({"exec", "--", "nosuch"}), code);
     EXPECT_NE(err_.str().find(hint), std::string::npos) << err_.str();
+    EXPECT_EQ(run({"exec", "--shell", "nosuch"}), code);
+    EXPECT_NE(err_.str().find("the command's own output, above"), std::string::npos)
+        << "not that /bin/sh is to be installed: " << err_.str();
   }
 }
 
