@@ -75,10 +75,16 @@ Error in_the_way(const std::string& path, const struct stat& there, const char* 
                fmt::format("{} is a {} there, and {} here", shown(path),
                            S_ISLNK(there.st_mode)   ? "link"
                            : S_ISDIR(there.st_mode) ? "folder"
-                                                    : "file",
+                           : S_ISREG(there.st_mode) ? "file"
+                                                    : "device, pipe or socket",
                            wanted),
                "nothing is written through it, and it is not replaced: remove or rename it, or "
                "choose another destination"};
+}
+
+// Whether a file or link may take its place. Others read and write a device such as /dev/null.
+bool is_replaceable(const struct stat& there) {
+  return S_ISREG(there.st_mode) || S_ISLNK(there.st_mode);
 }
 
 }  // namespace
@@ -184,14 +190,13 @@ Status DraftFile::commit(const std::string& name, std::optional<std::uint32_t> m
     // A time that the file system does not keep is no loss.
     std::ignore = ::futimens(fd(), times.data());
   }
-  if (::renameat(folder_.get(), name_.c_str(), folder_.get(), name.c_str()) != 0) {
-    struct stat there {};
-    if (errno == EISDIR &&
-        ::fstatat(folder_.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
-      return in_the_way(name, there, "a file");
-    }
-    return write_error("write " + shown(name));
+  struct stat there {};
+  if (::fstatat(folder_.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+      !is_replaceable(there)) {
+    return in_the_way(name, there, "a file");
   }
+  if (::renameat(folder_.get(), name_.c_str(), folder_.get(), name.c_str()) != 0)
+    return write_error("write " + shown(name));
   name_.clear();
   return {};
 }
@@ -257,7 +262,7 @@ Status TreeWriter::make_link(const TreeEntry& link) {
   const std::string name = split(link.path).second;
   struct stat there {};
   if (::fstatat(above.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-      S_ISDIR(there.st_mode)) {
+      !is_replaceable(there)) {
     return in_the_way(link.path, there, "a link");
   }
   const std::string draft = fmt::format("{}{}{}", kDraftBegin, ::getpid(), ".link");

@@ -67,8 +67,8 @@ class DraftFile {
   ~DraftFile();
 
   int fd() const { return fd_.get(); }
-  // In place of what has the name, unless that is a folder. Without a time the file has that of its
-  // last write.
+  // In place of a file or link that has the name; kData for anything else there. Without a time the
+  // file has that of its last write.
   Status commit(const std::string& name, std::optional<std::uint32_t> mode = {},
                 std::optional<std::int64_t> mtime_ns = {});
 

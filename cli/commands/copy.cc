@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "base/tree.h"
 #include "cli/cluster/cluster_session.h"
+#include "cli/cluster/node_list.h"
 #include "cli/cluster/selection.h"
 #include "cli/job/disk_room.h"
 #include "cli/job/results.h"
@@ -105,6 +106,34 @@ Status copy_on_each(Context& context, ClusterSession& session,
   return done;
 }
 
+// Refuses what has a meaning for scp or a shell, and would be a strange name here.
+Status check_node_path(const ClusterSpec& cluster, const std::string& path, bool is_put) {
+  const auto command = [is_put](const std::string& on, std::string right) {
+    if (right.empty()) right = "PATH";
+    return fmt::format("paddlectl {} {}{}{}{}", is_put ? "put" : "get", on,
+                       is_put ? "FILE... " : "", right, is_put ? "" : " FOLDER");
+  };
+  const std::string as_name = "; for a file of that name: ./" + path;
+  if (path.empty()) return Error{Errc::kUsage, "the path on the nodes is empty", command("", "")};
+  if (path.size() > 1 && path[0] == '~' && path[1] != '/') {
+    return Error{Errc::kUsage, fmt::format("{}: '~' is only the home of the login's user", path),
+                 "give the absolute path" + as_name};
+  }
+  const std::string before = path.substr(0, path.find(':'));
+  if (before.size() == path.size() || before.find('/') != before.npos) return {};
+  const std::string node = split_host(before).host;
+  if (node.empty() || !select_nodes(cluster, node)) return {};
+  return Error{Errc::kUsage, path + " names a node, and a path alone is expected",
+               command("--on " + node + " ", path.substr(before.size() + 1)) + as_name};
+}
+
+// A hint for a name that is not there and looks like a pattern.
+Error with_pattern_hint(Error error, const std::string& path) {
+  if (error.code == Errc::kFailed && path.find_first_of("*?[") != path.npos)
+    error.hint = "no shell sees the path, so a pattern names nothing: get the folder itself";
+  return error;
+}
+
 struct CopyOptions {
   std::string cluster, on;
   std::vector<std::string> paths;
@@ -140,6 +169,10 @@ class PutTree {
                                error == std::errc::no_such_file_or_directory ? "no such file"
                                                                              : error.message()),
                    kUsage};
+    }
+    if (!real.has_filename()) {
+      return Error{Errc::kUsage, "/ as a whole is not copied",
+                   "name the folders in it that you want"};
     }
     const UniqueFd above(::open(real.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!above) return system_error(Errc::kUsage, "read " + real.parent_path().string());
@@ -204,10 +237,17 @@ Status run_put(Context& context, const CopyOptions& options) {
   }
   const std::string staging = staging_folder(context);
   PutTree put(staging);
-  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i)
+  for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
+    // "" would be the current folder, as from a variable that is not set.
+    if (options.paths[i].empty()) {
+      return Error{Errc::kUsage, "the name of a file to copy is empty",
+                   "the current folder is `.`; a variable may not be set"};
+    }
     PADDLE_TRY_STATUS(put.add_path(fs::path(context.directory) / options.paths[i]));
-  note_left_out(context, put.left_out(), put.left_out_names(), "");
+  }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY_STATUS(check_node_path(cluster, options.paths.back(), true));
+  note_left_out(context, put.left_out(), put.left_out_names(), "");
   PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
   remote::PushSource source(context.hash_cache, nodes.size());
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
@@ -310,7 +350,12 @@ Status run_get(Context& context, const CopyOptions& options) {
     return Error{Errc::kUsage, "give the path on the nodes and the folder here",
                  "paddlectl get /var/log/syslog logs"};
   }
+  if (options.paths[1].empty()) {
+    return Error{Errc::kUsage, "the name of the folder here is empty",
+                 "the current folder is `.`; a variable may not be set"};
+  }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY_STATUS(check_node_path(cluster, options.paths[0], false));
   PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
   const fs::path asked = (fs::path(options.paths[0]) / "").lexically_normal().parent_path();
   const std::string name = asked.filename() == ".." ? "" : asked.filename().string();
@@ -329,7 +374,7 @@ Status run_get(Context& context, const CopyOptions& options) {
     if (taken && is_named) fetched = check_given(member, tree, name);
     if (taken && fetched) fetched = fetch_staged(member, tree, staging, local, mode_kept, room);
     const Status removed = member.client->remove(staging);
-    if (!taken) return taken.error();
+    if (!taken) return with_pattern_hint(taken.error(), options.paths[0]);
     report.files = taken->files;
     report.bytes = report.bytes_moved = taken->bytes;
     report.gone = taken->gone;

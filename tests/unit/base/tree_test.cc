@@ -98,6 +98,23 @@ TEST_F(TreeTest, ADraftGetsItsNameWhenItIsWholeOrGoes) {
   ASSERT_TRUE(draft->commit(std::string(255, 'n'))) << "as long as a name can be";
 }
 
+TEST_F(TreeTest, NoFileOrLinkTakesThePlaceOfAPipeOrDevice) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  auto draft = DraftFile::create(root_.get());
+  ASSERT_TRUE(draft);
+  const Status file = draft->commit("pipe");
+  ASSERT_FALSE(file);
+  EXPECT_NE(file.error().message.find("pipe is a device, pipe or socket there, and a file here"),
+            std::string::npos)
+      << file.error().message;
+  TreeWriter writer(root_.get());
+  EXPECT_FALSE(writer.make_link({"pipe", Kind::kLink, 0777, 0, 0, "/elsewhere"}));
+  EXPECT_TRUE(fs::is_fifo(fs::symlink_status(folder_ / "pipe")));
+  ::unlink((folder_ / "pipe").c_str());
+  fs::create_symlink("/nowhere", folder_ / "pipe");
+  EXPECT_TRUE(draft->commit("pipe")) << "a link gives way";
+}
+
 TEST_F(TreeTest, OldDraftsGoButNotThoseInUse) {
   folder_.write(".paddlectl-1-0.part", "of a killed program");
   folder_.write(".paddlectl-1", "somebody's");

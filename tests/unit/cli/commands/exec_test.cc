@@ -237,6 +237,29 @@ TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
   EXPECT_EQ(run({"put", folder_ / "none", "/srv"}), 2);
 }
 
+TEST_F(ExecTest, PathsThatMeanSomethingElseToScpOrAShellAreRefused) {
+  folder_.write("f.txt", "content");
+  const std::string file = folder_ / "f.txt";
+  for (const auto& [command, what] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"put", file, ""}, "the path on the nodes is empty"},
+           {{"put", "", "/srv/"}, "the name of a file to copy is empty"},
+           {{"put", "/", "/srv/"}, "/ as a whole is not copied"},
+           {{"put", file, "~root/x"}, "give the absolute path; for a file of that name: ./~root/x"},
+           {{"put", file, "n-1:/srv/x"}, "paddlectl put --on n-1 FILE... /srv/x;"},
+           {{"put", file, "me@n-1:x"}, "a path alone is expected"},
+           {{"get", "n-[0-1]:/srv/x", "back"}, "paddlectl get --on n-[0-1] /srv/x FOLDER;"},
+           {{"get", "", "back"}, "the path on the nodes is empty"},
+           {{"get", "/srv/f.txt", ""}, "the name of the folder here is empty"}}) {
+    EXPECT_EQ(run(command), 2);
+    EXPECT_NE(err_.str().find(what), std::string::npos) << what << "; " << err_.str();
+  }
+  for (remote::FakeNode& node : nodes_) EXPECT_TRUE(node.files.empty());
+  EXPECT_EQ(run({"get", "/srv/*.txt", "back"}), 1);
+  EXPECT_NE(err_.str().find("a pattern names nothing"), std::string::npos) << err_.str();
+  for (const char* good : {"./~root", "~/x", "12:30.log", "/srv/n-1:x"})
+    EXPECT_EQ(run({"put", "--on", "n-0", file, good}), 0) << err_.str();
+}
+
 TEST_F(ExecTest, GetTakesNothingBesideWhatWasAskedFor) {
   nodes_[0].files["/srv/f.txt"] = "content";
   for (const char* const name : {".git/config", "evil", "f.txt2"}) {
