@@ -41,6 +41,9 @@ class JournalledClient final : public AgentClient {
 
   const NodeSpec& node() const override { return client_->node(); }
   void set_patience(Duration patience) override { client_->set_patience(patience); }
+  void set_interrupted(std::function<bool()> interrupted) override {
+    client_->set_interrupted(std::move(interrupted));
+  }
   Result<HostFacts> facts() override { return client_->facts(); }
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
                          const PushProgress& progress, const std::string& keep_only) override {

@@ -88,8 +88,10 @@ void note_left_out(Context& context, std::uint64_t count, const std::vector<std:
 Status copy_on_each(Context& context, ClusterSession& session,
                     const std::function<Status(Member&, CopyCounts&)>& work) {
   std::vector<CopyCounts> all(session.members().size());
-  Status done = session.visit(
-      context, [&](Member& member) { return work(member, all[session.index_of(member)]); });
+  Status done = session.visit(context, [&](Member& member) {
+    member.client->set_interrupted([&context] { return context.interrupted(); });
+    return work(member, all[session.index_of(member)]);
+  });
   Table table{{{"node", "node"},
                {"files", "files", 0, true},
                {"size", "bytes", 0, true},

@@ -50,6 +50,11 @@ Error Exchange::lose(Error error) {
   return *broken_;
 }
 
+Error Exchange::give_up(Error error) {
+  broken_ = named(std::move(error));
+  return *broken_;
+}
+
 Status Exchange::send(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head,
                       ByteSpan tail, Duration deadline) {
   if (broken_) return *broken_;

@@ -87,6 +87,20 @@ Status check_tree(const CopyTree& tree) {
   return {};
 }
 
+// A frame of the answer to a copy, which Ctrl-C breaks off.
+Result<Frame> receive(Exchange& exchange, const std::function<bool()>& interrupted, AgentKind kind,
+                      Duration patience) {
+  const TimePoint end = SteadyClock().now() + patience;
+  for (bool begins = !interrupted; !begins && SteadyClock().now() < end;) {
+    if (interrupted()) {
+      return exchange.give_up(
+          Error{Errc::kInterrupted, "the copy was broken off", "what is whole by now stays"});
+    }
+    begins = exchange.wait(kInterruptedEvery);
+  }
+  return exchange.receive(kind, patience);
+}
+
 constexpr Duration kRequestDeadline = std::chrono::seconds(30);
 // Beyond the command's own timeout: for SIGTERM, its grace, and the reply.
 constexpr Duration kEndDeadline = std::chrono::seconds(15);
@@ -124,7 +138,7 @@ Status NodeFiles::receive_file(const FetchItem& item, int fd, Status& written) {
   Sha256 hash;
   std::uint64_t left = item.size;
   for (bool more = true; more;) {
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_GET, kAnswerDeadline));
+    PADDLE_TRY(const Frame frame, receive(exchange_, interrupted_, AGENT_GET, kAnswerDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<GetReply>(frame));
     Bytes raw;
     if (reply.raw_bytes() > 0 && reply.raw_bytes() <= kAgentChunkBytes) {
@@ -268,7 +282,7 @@ Result<CopyStats> NodeFiles::export_to(const CopyTree& tree, const std::string& 
     request.set_more(at < tree.size());
     PADDLE_TRY_STATUS(
         exchange_.send(AGENT_COPY, request, as_bytes(part.SerializeAsString()), kAnswerDeadline));
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_COPY, kDiskDeadline));
+    PADDLE_TRY(const Frame frame, receive(exchange_, interrupted_, AGENT_COPY, kDiskDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<CopyReply>(frame));
     if (!request.more()) return stats_of(reply);
   }
@@ -283,7 +297,7 @@ Result<CopyStats> NodeFiles::import_from(const std::string& outside, const std::
   PADDLE_TRY_STATUS(exchange_.send(AGENT_COPY, request, {}, kAnswerDeadline));
   std::size_t bytes = 0;
   for (;;) {
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_COPY, kDiskDeadline));
+    PADDLE_TRY(const Frame frame, receive(exchange_, interrupted_, AGENT_COPY, kDiskDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<CopyReply>(frame));
     wire::agent::CopyTree part;
     if (!part.ParseFromArray(frame.tail.data(), static_cast<int>(frame.tail.size())))

@@ -58,6 +58,7 @@ bool is_part_of_fetch(std::string_view name);
 class NodeFiles {
  public:
   explicit NodeFiles(Exchange& exchange) : exchange_(exchange) {}
+  void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
 
   enum class Listed { kAll, kSizesOfAll, kOwnFiles };
   Result<std::vector<FileEntry>> list(const std::string& folder, Listed listed);
@@ -72,6 +73,7 @@ class NodeFiles {
   Status receive_file(const FetchItem& item, int fd, Status& written);
 
   Exchange& exchange_;
+  std::function<bool()> interrupted_;
 };
 
 struct CommandSpec {

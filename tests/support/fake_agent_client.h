@@ -72,7 +72,8 @@ struct FakeNode {
   int next_pid = 100;
   int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
-  bool run_is_interrupted = false;             // after its output
+  bool run_is_interrupted = false;  // after its output
+  bool copies_end_with_interrupts = false;
   std::function<void(FakeNode&)> on_claim;     // with the lock held
   std::function<void(FakeNode&)> on_read_log;  // with the lock held
   // Called with the lock held when a process starts: may append to its log or end it.
@@ -154,6 +155,9 @@ class FakeAgentClient : public AgentClient {
     return entries;
   }
 
+  void set_interrupted(std::function<bool()> interrupted) override {
+    fake_.copies_end_with_interrupts = bool(interrupted);
+  }
   Status fetch(const std::vector<FetchItem>& items) override {
     const std::lock_guard lock(fake_.mutex);
     for (const FetchItem& item : items) {

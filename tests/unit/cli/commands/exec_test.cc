@@ -229,6 +229,7 @@ TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
   std::getline(back, text);
   EXPECT_EQ(text, "content");
   EXPECT_EQ(nodes_[1].files.size(), 1U);
+  EXPECT_TRUE(nodes_[0].copies_end_with_interrupts && nodes_[1].copies_end_with_interrupts);
   EXPECT_EQ(out_.str().find("removed"), std::string::npos) << out_.str();
   nodes_[1].gone = 2;
   EXPECT_EQ(run({"get", "--on", "n-1", "/srv/f.txt", "back"}), 0) << err_.str();

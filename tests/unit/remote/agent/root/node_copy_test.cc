@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -211,6 +212,30 @@ TEST_F(NodeCopyTest, GetTellsFilesFoldersAndLinksAndNamesWhatIsNone) {
   }
   CopyTree none;
   EXPECT_FALSE(agent_->import_from("", kStaging, none));
+}
+
+TEST_F(NodeCopyTest, CopiesEndWhenTheyAreInterrupted) {
+  write_file(outside_ + "/file", "content");
+  bool interrupted = false;
+  CopyTree tree;
+  agent_->set_interrupted([&] { return interrupted; });
+  ASSERT_TRUE(agent_->import_from(outside_ + "/file", kStaging, tree));
+  const std::vector<FetchItem> wanted = {
+      {std::string(kStaging) + "/1", folder_ + "/got", 7, tree[0].sha256}};
+  ASSERT_TRUE(agent_->fetch(wanted));
+  interrupted = true;
+  const Status fetched = agent_->fetch(wanted);
+  ASSERT_FALSE(fetched);
+  EXPECT_EQ(fetched.error().code, Errc::kInterrupted) << fetched.error().message;
+  EXPECT_EQ(agent_->remove(kStaging).error().code, Errc::kInterrupted) << "nobody reads the rest";
+  for (const bool is_put : {false, true}) {
+    agent_ = connect_agent();
+    agent_->set_interrupted([] { return true; });
+    const auto copied = is_put ? agent_->export_to({folder("site")}, kStaging, outside_)
+                               : agent_->import_from(outside_ + "/file", kStaging, tree);
+    ASSERT_FALSE(copied);
+    EXPECT_EQ(copied.error().code, Errc::kInterrupted) << copied.error().message;
+  }
 }
 
 TEST_F(NodeCopyTest, GetReadsFilesWhoseSizeSaysNothingToTheirEnd) {
