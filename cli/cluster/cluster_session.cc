@@ -143,6 +143,12 @@ void ClusterSession::set_patience(Duration patience) {
   }
 }
 
+void ClusterSession::set_interrupted(const std::function<bool()>& interrupted) {
+  for (Member& member : members_) {
+    if (member.client) member.client->set_interrupted(interrupted);
+  }
+}
+
 Member* ClusterSession::find_node(std::size_t node) {
   const auto found = std::ranges::find(members_, node, &Member::node);
   return found == members_.end() ? nullptr : &*found;

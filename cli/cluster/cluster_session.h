@@ -92,6 +92,8 @@ class ClusterSession {
   void reconnect(Context& context) { connect(context, false); }
   // As AgentClient::set_patience, of all that are connected.
   void set_patience(Duration patience);
+  // As AgentClient::set_interrupted, likewise.
+  void set_interrupted(const std::function<bool()>& interrupted);
 
  private:
   void connect(Context& context, bool create);

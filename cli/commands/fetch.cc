@@ -35,6 +35,7 @@ Status run_fetch(Context& context, const FetchOptions& options) {
   // Results of the reachable nodes are fetched even when another node is down, and the command
   // fails.
   Status reached = session.all_well();
+  session.set_interrupted([&context] { return context.interrupted(); });
   const std::filesystem::path base = std::filesystem::path(context.directory) / options.output;
   auto fetched = fetch_results(context, session, job, base.string(), passes);
   if (!fetched) return std::move(fetched).error();

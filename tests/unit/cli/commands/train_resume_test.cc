@@ -254,6 +254,7 @@ TEST_F(ResumedJob, KeepsTheConfigurationThatWasPushedWhateverANodeSends) {
   for (FakeNode& node : nodes_)
     node.files["jobs/job1/workspace/job.toml"] = "[data]\ncommand = [\"evil\"]\n";
   EXPECT_EQ(run({"fetch", "job1"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[0].copies_end_with_interrupts) << "Ctrl-C ends a fetch";
   EXPECT_EQ(run({"report", "job1"}), 0) << err_.str();
   EXPECT_EQ(test::TemporaryFolder::read(path), pushed);
   EXPECT_EQ(run({"report", "job1", "--output", "elsewhere"}), 0) << err_.str();
