@@ -80,7 +80,12 @@ bool is_lack(int error) {
 
 Error system_error(Errc code, const std::string& what) {
   const int error = errno;
-  return Error{is_lack(error) ? Errc::kResource : code, what + ": " + std::strerror(error), ""};
+  // To try again, or to free something, helps with neither.
+  const char* const hint =
+      error == EACCES  ? "this user may not do that: change the permissions, or name another place"
+      : error == EROFS ? "name a place that can be written to, or mount it for writing"
+                       : "";
+  return Error{is_lack(error) ? Errc::kResource : code, what + ": " + std::strerror(error), hint};
 }
 
 void raise_descriptor_limit() {

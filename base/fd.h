@@ -40,7 +40,7 @@ bool is_lack(int error);
 
 // "open /x: No such file or directory": the error of a failed system call, with errno's text. Its
 // code is kResource where is_lack(errno), whatever the caller was doing, so that a full disk is
-// never taken for a damaged file or a lost peer.
+// never taken for a damaged file or a lost peer. For what this user may not do there is a hint.
 Error system_error(Errc code, const std::string& what);
 
 // Raises the soft limit of open descriptors to the hard one: the usual 1024 is 200 nodes of

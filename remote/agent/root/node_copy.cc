@@ -50,18 +50,21 @@ Error failed(const char* what, const std::string& path) {
 
 // Makes the folder with its parents, whatever the umask, and opens it.
 Result<UniqueFd> open_destination(const std::string& folder) {
+  std::optional<Error> refused;  // why a part could not be made; it may be there
   for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
     const std::string part = folder.substr(0, end);
     if (!part.empty() && ::mkdir(part.c_str(), kNewFolderMode) == 0) {
       std::ignore = ::chmod(part.c_str(), kNewFolderMode);
-    } else if (errno != EEXIST && errno != EROFS && errno != EACCES && errno != EPERM) {
-      return failed("make the folder", part);
+    } else if (errno == EROFS || errno == EACCES || errno == EPERM) {
+      if (!refused) refused = failed("make the folder", part);
+    } else if (errno != EEXIST) {
+      return errno == ENOENT && refused ? *refused : failed("make the folder", part);
     }
     if (end == std::string::npos) break;
   }
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return failed("make the folder", folder);
-  return fd;
+  if (fd) return fd;
+  return errno == ENOENT && refused ? *refused : failed("make the folder", folder);
 }
 
 bool is_folder(const std::string& path) {

@@ -132,5 +132,14 @@ TEST(Lack, IsAResourceWhateverWasTried) {
   }
 }
 
+TEST(Lack, WhatAUserMayNotDoIsNotToBeTriedAgain) {
+  errno = EACCES;
+  EXPECT_NE(system_error(Errc::kData, "read").hint.find("permissions"), std::string::npos);
+  errno = EROFS;
+  EXPECT_NE(system_error(Errc::kFailed, "write").hint.find("mount it"), std::string::npos);
+  errno = EIO;
+  EXPECT_EQ(system_error(Errc::kData, "read").hint, "");
+}
+
 }  // namespace
 }  // namespace paddle

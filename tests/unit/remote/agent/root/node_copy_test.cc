@@ -102,6 +102,10 @@ TEST_F(NodeCopyTest, PutOfOneFileTakesTheNameGiven) {
   EXPECT_EQ(file_content(outside_ + "/a"), "content");
   EXPECT_FALSE(put({file("a")}, folder_ + "/named/below"));
   EXPECT_FALSE(put({file("../a")}, outside_));
+  const auto refused = put({file("a")}, "/sys/made/below/");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("make the folder /sys/made: "), std::string::npos)
+      << refused.error().message;
   EXPECT_FALSE(agent_->export_to({file("a")}, ".paddlectl-copies/../../x", outside_));
 }
 
