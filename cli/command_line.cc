@@ -126,6 +126,23 @@ void show_words(const OptionList& options) {
   }
 }
 
+// An empty value is most often a variable that is not set: `stop --job "$JOB"` must not stop the
+// latest job, nor `exec --on "$NODE"` run everywhere.
+Error is_empty(std::string_view name) {
+  return {Errc::kUsage, fmt::format("{} is empty", name),
+          "leave it out for its default; a variable may not be set"};
+}
+
+Status refuse_empty(const OptionList& options, const CLI::App& app) {
+  for (const Option& option : options) {
+    const auto* const text = std::get_if<std::string*>(&option.target);
+    if (text == nullptr || !(*text)->empty()) continue;
+    const std::string name = name_in_parser(option.name.substr(0, option.name.find(',')));
+    if (app.count(name) > 0) return is_empty(name);
+  }
+  return {};
+}
+
 std::string without_marks(std::string message) {
   std::erase(message, kMark);
   return message;
@@ -199,10 +216,12 @@ class Parser {
       return Error{Errc::kUsage, without_marks(error.what()), see_help(word)};
     }
     show_words(global_options(line_.global));
+    PADDLE_TRY_STATUS(refuse_empty(global_options(line_.global), app_));
     if (const CLI::App* const sub = chosen(); sub != nullptr) {
       const auto at = std::ranges::find(commands_, sub->get_name(), &Command::name);
       Invocation& invocation = invocations_[static_cast<std::size_t>(at - commands_.begin())];
       show_words(invocation.options);
+      PADDLE_TRY_STATUS(refuse_empty(invocation.options, *sub));
       if (Status passed = pass_on(after_dashes, invocation.options, *sub); !passed) {
         Error error = std::move(passed).error();
         error.hint = see_help(word);
@@ -265,6 +284,7 @@ class Parser {
       if (const std::string wrong = one_of(argument.choices)(word); !wrong.empty())
         return Error{Errc::kUsage, fmt::format("{}: {}", name_in_parser(argument.name), wrong)};
     }
+    if (word.empty()) return is_empty(name_in_parser(argument.name));
     *std::get<std::string*>(argument.target) = word;
     return {};
   }

@@ -41,6 +41,11 @@ struct HostWord {
   std::string number;  // the text behind the ':'; "": not said
   bool has_number = false;
   bool is_url = false;  // "ssh://" stands in front
+
+  // Whether a node with this port of sshd (0: that of ssh's configuration) is meant.
+  bool may_have_port(std::uint16_t port) const {
+    return !has_number || port == 0 || number == std::to_string(port);
+  }
 };
 // The user ends at the last '@', since users of a directory have one in their names. Nothing but an
 // address in brackets is checked.

@@ -95,10 +95,13 @@ Status mark(const ClusterSpec& cluster, const std::string& name, bool group_only
            std::ranges::find(node.groups, name) != node.groups.end();
   });
   if (found) return {};
-  const std::string host = split_host(name).host;
-  const bool by_host = !group_only && !host.empty() && mark_where([&](const ClusterNode& node) {
-    return node.spec.host == host || node.address == host;
-  });
+  const HostWord word = split_host(name);
+  const bool by_host =
+      !group_only && !word.host.empty() && mark_where([&](const ClusterNode& node) {
+        // Nodes behind one address differ in their ports of sshd.
+        return (node.spec.host == word.host && word.may_have_port(node.spec.ssh_port)) ||
+               node.address == word.host;
+      });
   return by_host ? Status() : unknown(cluster, name, group_only);
 }
 

@@ -74,7 +74,8 @@ Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
       return Error{Errc::kUsage, "both a host and --on", "name the host, or nodes of a cluster"};
     const HostWord word = split_host(options.host);
     for (const ClusterNode& node : cluster ? cluster->nodes : std::vector<ClusterNode>()) {
-      if (node.spec.name == options.host || node.spec.host == word.host) nodes.push_back(node.spec);
+      const bool is_host = node.spec.host == word.host && word.may_have_port(node.spec.ssh_port);
+      if (node.spec.name == options.host || is_host) nodes.push_back(node.spec);
     }
     if (nodes.empty() && !cluster && !options.cluster.empty()) return std::move(cluster).error();
     if (!nodes.empty()) return nodes;

@@ -101,6 +101,10 @@ TEST(CommandLine, WordsBeforeTwoDashesReachTheCommandAsTheyAreToo) {
       arguments.insert(arguments.end(), job.begin(), job.end());
       arguments.emplace_back("last");
       seen = parse(arguments);
+      if (word.empty()) {
+        ASSERT_FALSE(seen) << "an empty value is refused below";
+        continue;
+      }
       ASSERT_TRUE(seen) << word << ": " << seen.error().message;
       EXPECT_EQ(seen->set, (std::vector<std::string>{word, word}));
       EXPECT_EQ(seen->job, word);
@@ -110,6 +114,25 @@ TEST(CommandLine, WordsBeforeTwoDashesReachTheCommandAsTheyAreToo) {
   const auto wrong = parse({"show", "--format", "[x]"});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().message, "--format: '[x]' is not one of json, text");
+}
+
+TEST(CommandLine, AnEmptyValueIsNotTheDefault) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"show", "--job", ""}, {"show", "--job="}, {"look", "--since="}}) {
+    const auto seen = parse(words);
+    ASSERT_FALSE(seen) << words[1];
+    EXPECT_EQ(seen.error().code, Errc::kUsage);
+    EXPECT_NE(seen.error().message.find(" is empty"), std::string::npos) << seen.error().message;
+  }
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"stop", ""},
+                                                {"stop", "--", ""},
+                                                {"exec", "--on", "", "true"},
+                                                {"teardown", "--on="},
+                                                {"status", "--cluster", ""},
+                                                {"train", ""}}) {
+    EXPECT_FALSE(parse_command_line(all_commands(), words)) << words[0];
+  }
+  EXPECT_TRUE(parse_command_line(all_commands(), {"exec", "--", "printf", ""}));
 }
 
 TEST(CommandLine, KnowsWhichWordIsTheCommand) {

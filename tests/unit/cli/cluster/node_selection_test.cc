@@ -62,6 +62,16 @@ host = "rack[1-2]x[1-2]"
   EXPECT_FALSE(select_nodes(*cluster, "[2001:db8::2]"));
 }
 
+TEST(NodeSelection, APortOfSshdTellsNodesOfOneAddressApart) {
+  const auto cluster = parse_cluster(
+      "[[node]]\nhost = \"lab:2221,lab:2222\"\nname = \"n[1-2]\"\n[[node]]\nhost = \"n3\"\n", "l");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  EXPECT_EQ(*select_nodes(*cluster, "lab"), (Indices{0, 1}));
+  EXPECT_EQ(*select_nodes(*cluster, "lab:2222"), (Indices{1}));
+  EXPECT_EQ(*select_nodes(*cluster, "ssh://me@lab:2221,n3:22"), (Indices{0, 2}));
+  EXPECT_FALSE(select_nodes(*cluster, "lab:2223"));
+}
+
 TEST(NodeSelection, RefusesWhatIsNotThereAndNothing) {
   const ClusterSpec cluster = lab();
   for (const char* bad : {"gpus", "@node01.lab", "node[01-05].lab", "gpu,", "!", "@", "gpu,!gpu",
