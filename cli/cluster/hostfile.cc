@@ -57,7 +57,7 @@ bool is_host(std::string_view host) {
   });
 }
 
-// What is wrong with the number behind the ':' of a host.
+// The error for a number behind the ':' of a host, with the way to write what may be meant.
 Error bad_number(std::string_view word, const HostWord& split, const Place& place) {
   if (split.is_url) return place.bad(word, "has no port of sshd after the ':'");
   std::uint32_t port = 0;
