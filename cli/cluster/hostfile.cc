@@ -154,12 +154,24 @@ Status take_rest(std::string_view rest, const Place& place, HostfileEntry& entry
   return {};
 }
 
+// "[gpu]" and "[gpu:vars]", as inventories of Ansible have them.
+bool is_section(std::string_view word) {
+  return word.size() > 2 && word.starts_with('[') && word.ends_with(']') &&
+         !is_ipv6(word.substr(1, word.size() - 2)) &&
+         std::ranges::any_of(word, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
 // "node[01-03] slots=8", "node1:8,node2:8": all entries of a line.
 Result<std::vector<HostfileEntry>> parse_line(std::string_view line, const Place& place) {
   const std::string joined = with_joined_pairs(line);
   std::string_view rest = joined;
   const std::string_view hosts = next_word(rest);
   std::vector<HostfileEntry> entries;
+  if (is_section(hosts)) {
+    Error error = place.bad(hosts, "is the head of a section, and no host");
+    error.hint = "write the hosts alone, each in a line: node1 user=me port=2222";
+    return error;
+  }
   for (const std::string& part : split_list(hosts)) {
     const auto names = expand_range(part);
     if (!names) return Error(names.error()).with(place.name);

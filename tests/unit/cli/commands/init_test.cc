@@ -286,6 +286,11 @@ TEST_F(InitTest, NamesTheLineOfAHostfileThatCannotBeRead) {
     EXPECT_TRUE(entries.error().message.starts_with("hosts:2: ")) << entries.error().message;
     EXPECT_EQ(entries.error().message.find('\x1b'), std::string::npos);
   }
+  const auto inventory = parse_hostfile("[gpu]\nn1 ansible_port=2222\n", "hosts");
+  ASSERT_FALSE(inventory);
+  EXPECT_EQ(inventory.error().message, "hosts:1: '[gpu]' is the head of a section, and no host");
+  EXPECT_NE(inventory.error().hint.find("user=me port=2222"), std::string::npos);
+  EXPECT_TRUE(parse_hostfile("[1-3] slots=2\n[fe80::1]\n", "hosts"));
   EXPECT_FALSE(parse_hostfile("# nothing\n", "hosts"));
   EXPECT_EQ((*parse_hostfile("a slots=2\nb\na slots=3", "hosts"))[0].slots, 5U);
   EXPECT_EQ(run({"--hostfile", "absent"}), 2);
