@@ -36,10 +36,19 @@ Error wrong(const std::string& slot, std::string_view expected) {
   return {Errc::kData, fmt::format("'{}' must be {}", slot, expected)};
 }
 
+// Without a value zeros, as for an empty field of csv.
+Status add_floats(const std::string& name, const JsonValue* value, std::uint32_t width,
+                  data::RecordBlock& block) {
+  if (value != nullptr) return data::append_json_floats(name, *value, width, block);
+  block.values.insert(block.values.end(), width, 0);
+  return {};
+}
+
 }  // namespace
 
 JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& dictionary)
     : is_of_words_(!job.data.dictionary.empty()),
+      may_lack_keys_(job.data.format == "jsonl"),
       index_buckets_(job.data.format == "libsvm" ? job.data.buckets : 0),
       dictionary_(dictionary),
       reader_(keys_of(job.data)) {
@@ -54,6 +63,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
     if (is_hashed(job.data, config.name)) slot.hash.emplace(config.name, job.data.buckets);
     const auto in_file =
         std::ranges::find(job.data.slots, config.name, &config::DataSlotConfig::name);
+    slot.has_separator = in_file != job.data.slots.end() && in_file->separator != 0;
     const bool has_columns = job.data.format == "csv" && in_file != job.data.slots.end();
     for (std::size_t i = 0; has_columns && i < in_file->columns.size(); ++i) {
       const auto key = std::ranges::find(reader_.keys(), job.data.columns[in_file->columns[i]]);
@@ -110,21 +120,24 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
                                           slot.config.name, reader_.keys()[*column])};
   }
   if (column) return add_columns(slot, block);
-  if (value == nullptr && slot.is_read) return missing(slot);
-  if (const std::uint32_t width = slot.config.width; width > 0) {
-    if (value != nullptr) return data::append_json_floats(slot.config.name, *value, width, block);
-    block.values.insert(block.values.end(), width, 0);
-    return {};
-  }
+  const bool is_given = value != nullptr && !value->is_null();
+  if (value == nullptr && slot.is_read && !may_be_missing(slot)) return missing(slot);
+  if (slot.config.width > 0)
+    return add_floats(slot.config.name, is_given ? value : nullptr, slot.config.width, block);
   if (slot.config.many) {
     std::uint32_t count = 0;
-    PADDLE_TRY_STATUS(add_list(slot, value, count, block));
+    PADDLE_TRY_STATUS(add_list(slot, slot.config.name, value, count, block));
     block.counts.push_back(count);
     return {};
   }
-  if (value != nullptr) return add_id(slot, *value, block);
-  block.ids.push_back(0);
+  if (is_given || (slot.is_read && value != nullptr)) return add_id(slot, *value, block);
+  block.ids.push_back(slot.hash ? (*slot.hash)("") : 0);
   return {};
+}
+
+// What files of JSON lines may leave out: all but a single id.
+bool JsonRecords::may_be_missing(const Slot& slot) const {
+  return may_lack_keys_ && (slot.config.width > 0 || slot.config.many || slot.hash);
 }
 
 // All of them, a value each, or of ids that a separator parts a list.
@@ -139,9 +152,9 @@ Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) cons
       return error;
     }
     if (slot.config.width > 0) {
-      PADDLE_TRY_STATUS(data::append_json_floats(name, *value, 1, block));
-    } else if (slot.config.many && value->is_list()) {
-      PADDLE_TRY_STATUS(add_list(slot, value, count, block));
+      PADDLE_TRY_STATUS(add_floats(name, value->is_null() ? nullptr : value, 1, block));
+    } else if (slot.has_separator || (slot.config.many && value->is_list())) {
+      PADDLE_TRY_STATUS(add_list(slot, name, value, count, block));
     } else {
       PADDLE_TRY_STATUS(add_id(slot, *value, block));
       ++count;
@@ -152,13 +165,13 @@ Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) cons
 }
 
 // Nothing, null and {} are an empty list too.
-Status JsonRecords::add_list(const Slot& slot, const JsonValue* value, std::uint32_t& count,
-                             data::RecordBlock& block) const {
+Status JsonRecords::add_list(const Slot& slot, const std::string& name, const JsonValue* value,
+                             std::uint32_t& count, data::RecordBlock& block) const {
   const bool is_list = value != nullptr && value->is_list();
   const std::size_t size = is_list ? value->size() : 0;
   if (!is_list && value != nullptr && !value->is_null() &&
       (!value->is_object() || value->size() > 0))
-    return wrong(slot.config.name, "a list");
+    return wrong(name, "a list");
   const JsonValue* each = is_list ? value->items() : nullptr;
   for (std::size_t i = 0; i < size; ++i, each = each->next()) {
     if (!slot.config.weighted) {
@@ -175,6 +188,7 @@ Status JsonRecords::add_list(const Slot& slot, const JsonValue* value, std::uint
   return {};
 }
 
+// A number in place of a text that is hashed counts as its digits: in a file it looks the same.
 Status JsonRecords::add_id(const Slot& slot, const JsonValue& value,
                            data::RecordBlock& block) const {
   if (!slot.classes.empty() && (value.is_text() || value.is_number() || value.is_bool())) {
@@ -182,19 +196,21 @@ Status JsonRecords::add_id(const Slot& slot, const JsonValue& value,
     return slot.classes.parse(value.is_text() ? value.text() : other,
                               fmt::format("'{}':", slot.config.name), block.ids.emplace_back());
   }
-  if (const auto id = value.whole()) {
-    block.ids.push_back(index_buckets_ > 0 && slot.config.weighted ? *id % index_buckets_ : *id);
+  if (slot.hash && !value.is_list() && !value.is_object()) {
+    const std::string other = value.is_text() ? "" : value.shown();
+    block.ids.push_back((*slot.hash)(value.is_text() ? value.text() : other));
     return {};
   }
-  if (value.is_text() && slot.hash) {
-    block.ids.push_back((*slot.hash)(value.text()));
+  const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : value.whole();
+  if (id && !slot.hash) {
+    block.ids.push_back(index_buckets_ > 0 && slot.config.weighted ? *id % index_buckets_ : *id);
     return {};
   }
   if (value.is_text() && is_of_words_) {
     block.ids.push_back(dictionary_.id(value.text()));
     return {};
   }
-  return wrong(slot.config.name, slot.hash      ? "a text, or an id"
+  return wrong(slot.config.name, slot.hash      ? "a text"
                                  : is_of_words_ ? "a word, or an id"
                                                 : "a whole number from 0");
 }

@@ -23,15 +23,17 @@ class JsonRecords {
   // Both must outlive this.
   JsonRecords(const config::JobConfig& job, const data::Dictionary& dictionary);
 
-  // Appends the record of an object. Slots that no layer computes with, such as labels, may be
-  // missing, and are 0 then. kData: it is no record; the caller drops the values left at the end of
-  // the block.
+  // Appends the record of an object, with the ids and numbers that the reader of files makes of the
+  // same values. Slots that no layer computes with, such as labels, may be missing or null, and are
+  // 0 then; null is also a missing number, an empty text and an empty list. kData: it is no record;
+  // the caller drops the values left at the end of the block.
   Status parse(std::string_view line, data::RecordBlock& block);
 
  private:
   struct Slot {
     config::SlotConfig config;
     bool is_read = false;                     // by a layer, but for its label
+    bool has_separator = false;               // a column has a list of ids
     std::optional<data::SlotHash> hash = {};  // of texts that the format hashes
     data::ClassNames classes = {};            // of the ids, where they have names
     // Keys of its columns, where their names are not the slot's.
@@ -44,12 +46,14 @@ class JsonRecords {
   // Whether one of the slot's columns is there; its key.
   std::optional<std::size_t> given_column(const Slot& slot) const;
   Error missing(const Slot& slot) const;
-  // `count` grows by the number of ids.
-  Status add_list(const Slot& slot, const data::JsonValue* value, std::uint32_t& count,
-                  data::RecordBlock& block) const;
+  bool may_be_missing(const Slot& slot) const;
+  // `name` is that of the slot or of its column. `count` grows by the number of ids.
+  Status add_list(const Slot& slot, const std::string& name, const data::JsonValue* value,
+                  std::uint32_t& count, data::RecordBlock& block) const;
   Status add_id(const Slot& slot, const data::JsonValue& value, data::RecordBlock& block) const;
 
   bool is_of_words_;             // texts are words of the dictionary
+  bool may_lack_keys_;           // as files of JSON lines may
   std::uint64_t index_buckets_;  // modulus of ids that are numbers; 0: none
   const data::Dictionary& dictionary_;
   std::vector<Slot> slots_;

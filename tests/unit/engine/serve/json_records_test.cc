@@ -56,10 +56,67 @@ TEST_F(JsonRecordsTest, AreThoseOfTheFormat) {
   EXPECT_TRUE(std::ranges::equal(json.counts, text.counts));
   EXPECT_EQ(json.ids.size(), 5U);
 
-  EXPECT_EQ(mistake(R"({"age":18446744073709551615,"body":[1,2],"town":7,"tags":[]})"), "none");
+  EXPECT_EQ(mistake(R"({"age":18446744073709551615,"body":[1,2],"town":"","tags":[]})"), "none");
   const data::RecordView other = block_.view(block_.records[2]);
-  EXPECT_TRUE(std::ranges::equal(other.ids, std::vector<std::uint64_t>{0, ~0ULL, 7}));
+  EXPECT_EQ(other.ids[1], ~0ULL);
+  EXPECT_EQ(other.ids.size(), 3U);
   EXPECT_EQ(other.counts[0], 0U);
+}
+
+// Numbers in a column of texts, and fields without a value, are those of the same line of a file.
+TEST_F(JsonRecordsTest, TakeNumbersAndNullsAsFilesDo) {
+  ASSERT_EQ(mistake(R"({"label":null,"age":33,"body":null,"town":8001,"tags":[7,true]})"), "none");
+  ASSERT_EQ(mistake(R"({"label":1,"age":true,"size":null,"height":2,"town":null,"tags":null})"),
+            "none");
+  const auto csv = data::make_csv(job_.data, dictionary_);
+  ASSERT_TRUE(csv->parse("0,33,,,8001,7 true", block_));
+  ASSERT_TRUE(csv->parse("1,1,,2,,", block_));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const data::RecordView json = block_.view(block_.records[i]);
+    const data::RecordView text = block_.view(block_.records[i + 2]);
+    EXPECT_TRUE(std::ranges::equal(json.ids, text.ids)) << i;
+    EXPECT_TRUE(std::ranges::equal(json.values, text.values)) << i;
+    EXPECT_TRUE(std::ranges::equal(json.counts, text.counts)) << i;
+  }
+}
+
+TEST_F(JsonRecordsTest, TakeAListWhereAColumnHasASeparator) {
+  job_.data.slots.back().name = "words";
+  job_.layers.front().inputs.back() = "words";
+  const std::string rest = R"("age":33,"body":[1.5,-2],"town":"Rome",)";
+  ASSERT_EQ(mistake("{" + rest + R"("words":["a","b"]})"), "none");
+  ASSERT_EQ(mistake("{" + rest + R"("tags":["a","b"]})"), "none");
+  ASSERT_EQ(mistake("{" + rest + R"("tags":null})"), "none");
+  EXPECT_TRUE(
+      std::ranges::equal(block_.view(block_.records[0]).ids, block_.view(block_.records[1]).ids));
+  EXPECT_EQ(block_.view(block_.records[2]).counts[0], 0U);
+  // As one text it would be another id than the two of the file.
+  EXPECT_EQ(mistake("{" + rest + R"("tags":"a b"})"), "'tags' must be a list");
+}
+
+TEST_F(JsonRecordsTest, AreThoseOfJsonLines) {
+  job_.data.format = "jsonl";
+  job_.data.columns.clear();
+  job_.data.slots = {DataSlotConfig{.name = "label"},
+                     DataSlotConfig{.name = "age", .type = SlotType::kFloat},
+                     DataSlotConfig{.name = "town", .type = SlotType::kHash},
+                     DataSlotConfig{.name = "tags", .type = SlotType::kHashes}};
+  job_.layers.front().inputs = {"age", "town", "tags"};
+  const auto jsonl = data::make_jsonl(job_.data, dictionary_);
+  for (const char* const line :
+       {R"({"label":1,"age":1.5,"town":"x","tags":["a","b"]})",
+        R"({"label":true,"age":true,"town":5,"tags":[1.50,7,false,null]})",
+        R"({"label":0,"age":null,"town":-5.0,"tags":null})", R"({"label":0})",
+        R"({"label":0,"town":true,"tags":[]})", R"({"label":0,"town":null,"tags":["5",5]})"}) {
+    block_.clear();
+    ASSERT_EQ(mistake(line), "none") << line;
+    ASSERT_TRUE(jsonl->parse(line, block_)) << line;
+    const data::RecordView served = block_.view(block_.records[0]);
+    const data::RecordView read = block_.view(block_.records[1]);
+    EXPECT_TRUE(std::ranges::equal(served.ids, read.ids)) << line;
+    EXPECT_TRUE(std::ranges::equal(served.values, read.values)) << line;
+    EXPECT_TRUE(std::ranges::equal(served.counts, read.counts)) << line;
+  }
 }
 
 TEST_F(JsonRecordsTest, MayNameTheColumnsOfCsv) {
@@ -101,7 +158,7 @@ TEST_F(JsonRecordsTest, SayWhatTheyMiss) {
   EXPECT_EQ(mistake(R"({"age":"x"})"), "'age' must be a whole number from 0");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1]})"), "'body' must be a list of 2 numbers");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1,1e39]})"), "'body' must be a list of 2 numbers");
-  EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":[]})"), "'town' must be a text, or an id");
+  EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":[]})"), "'town' must be a text");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":"x","tags":{"a":1}})"),
             "'tags' must be a list");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":"x","tags":[],"tgs":1})"),
@@ -127,8 +184,7 @@ TEST_F(JsonRecordsTest, AreTakenWhateverTheirOrderAndSpelling) {
     const std::string line = R"({"age":5,"body":[1,2],"town":"x","tags":)";
     EXPECT_EQ(mistake(line + empty + "}"), "none") << empty;
   }
-  for (const char* wrong :
-       {"1e2", "-1.0", "1.5", "true", "null", "\"5\"", "18446744073709551616"}) {
+  for (const char* wrong : {"1e2", "-1.0", "1.5", "null", "\"5\"", "18446744073709551616"}) {
     EXPECT_EQ(mistake(fmt::format(R"({{"age":{},{}}})", wrong, rest)),
               "'age' must be a whole number from 0");
   }
