@@ -5,15 +5,19 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/console/console.h"
 #include "cli/console/json.h"
 #include "cli/job/engines.h"
 #include "cli/workspace/engine_program.h"
+#include "engine/config/data_check.h"
 
 namespace paddle::cli {
 namespace {
@@ -202,6 +206,47 @@ std::string describe_processes(const Context& context, const ClusterSpec& cluste
   return Json::list(objects).text() + "\n";
 }
 
+// The first line of a file, as the reader of data takes it; nothing if it cannot be told here, such
+// as for a compressed file.
+std::optional<std::string> first_line(const std::string& path) {
+  constexpr std::size_t kHeadBytes = 256U << 10U;
+  constexpr auto kCompressed = std::to_array<std::string_view>({".gz", ".zst", ".bz2", ".xz"});
+  if (std::ranges::any_of(kCompressed, [&](std::string_view end) { return path.ends_with(end); }))
+    return {};
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kHeadBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  const std::string text = text_of_lines(std::move(head));
+  std::string line = text.substr(0, text.find('\n'));
+  if (line.ends_with('\r')) line.pop_back();
+  // What is no text is named by the reader.
+  if (text.empty() || line.size() >= kHeadBytes || line.find('\0') != line.npos) return {};
+  return line;
+}
+
+// Compares the headers of csv files with the columns, which the reader would do on the nodes.
+Status check_headers(const config::DataConfig& data, const Workspace& workspace,
+                     const std::string& shown) {
+  if (data.format != "csv" || !data.pipe_command.empty() || !data.command.empty()) return {};
+  std::set<std::string> files(workspace.test.begin(), workspace.test.end());
+  for (const auto& share : workspace.trainer_data) files.insert(share.begin(), share.end());
+  for (const std::string& file : files) {
+    const auto line = first_line(workspace.path + "/" + file);
+    if (!line) continue;
+    const std::string place =
+        (std::filesystem::path(shown) / file).lexically_normal().string() + ":1";
+    if (!data.has_header && config::names_columns(*line, data)) {
+      return Error{Errc::kData, fmt::format("{}: the first line names the columns", place),
+                   "set [data] header = true"};
+    }
+    if (!data.has_header) continue;
+    if (Status good = config::check_header(*line, data); !good)
+      return std::move(good).error().with(place);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Workspace> check_job(Context& context, const JobSource& source, const Placement& placement) {
@@ -223,6 +268,10 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
     }
   }
   PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
+  if (workspace->command.empty()) {
+    PADDLE_TRY_STATUS(config::check_dictionary(config->data, path));
+    PADDLE_TRY_STATUS(check_headers(config->data, *workspace, source.workspace));
+  }
   const std::size_t trainers = placement.trainers.size();
   if (const auto batch = config->train.batch_size_of(0, static_cast<std::uint32_t>(trainers));
       !batch)

@@ -18,9 +18,10 @@ struct JobSource {
 };
 
 // Reads the workspace and divides its data among the placement's trainers. Errors are those of
-// read_job and scan_workspace, kUsage for trainers that lack pservers, and kData for a trainer
-// without a data file; where data is missing and the workspace has a script `prepare`, the hint
-// names it.
+// read_job and scan_workspace, kUsage for trainers that lack pservers and for a csv file whose
+// header names other columns, and kData for a trainer without a data file and for a dictionary that
+// words of texts cannot be in; where data is missing and the workspace has a script `prepare`, the
+// hint names it.
 Result<Workspace> check_job(Context& context, const JobSource& source, const Placement& placement);
 
 // The plan printed by `paddle plan`, run here: it builds the network and says which port would hold

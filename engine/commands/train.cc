@@ -17,6 +17,7 @@
 #include "engine/commands/notice.h"
 #include "engine/commands/pulse.h"
 #include "engine/commands/train_start.h"
+#include "engine/config/data_check.h"
 #include "engine/config/platform_rank.h"
 #include "engine/memory/allocator.h"
 #include "engine/optim/optimizer.h"
@@ -212,6 +213,7 @@ Status train(trainer::TrainOptions options) {
   PADDLE_TRY_STATUS(check(options, job));
   data::Dictionary dictionary;
   if (!job.data.dictionary.empty()) {
+    PADDLE_TRY_STATUS(config::check_dictionary(job.data, config::folder_of(options.config)));
     PADDLE_TRY(dictionary, data::Dictionary::read(config::in_folder(
                                config::folder_of(options.config), job.data.dictionary)));
   }

@@ -7,9 +7,8 @@
 #include <bit>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "base/text.h"
+#include "engine/config/data_check.h"
 #include "engine/data/records/class_names.h"
 #include "engine/data/records/fields.h"
 #include "engine/data/records/format.h"
@@ -86,17 +85,9 @@ class Csv final : public Format {
   }
 
   bool has_header() const override { return data_.has_header; }
-  Status check_header(std::string_view line) override {
-    if (split(line) && std::equal(fields_.begin(), fields_.end(), data_.columns.begin())) return {};
-    return Error{Errc::kUsage,
-                 fmt::format("the first line '{}' does not name the columns {}",
-                             escape_control(line.substr(0, kHeaderShownBytes)),
-                             fmt::join(data_.columns, ", ")),
-                 "[data] columns must name them all, in this order"};
-  }
+  Status check_header(std::string_view line) override { return config::check_header(line, data_); }
 
  private:
-  static constexpr std::size_t kHeaderShownBytes = 200;
   static constexpr std::string_view kIdHint =
       "an id, such as a label, is a whole number (0 or 1); classes with names, or not from 0 on, "
       "need labels = [\"no\", \"yes\"] in their slot; other texts need type = \"hash\"";

@@ -59,6 +59,58 @@ TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {
   EXPECT_TRUE(err_has("every file that matches 'data/train-*' in ")) << err_.str();
 }
 
+TEST_F(CommandsTest, AHeaderThatNamesOtherColumnsIsNamedBeforeThePush) {
+  write("paddle", "#!/bin/sh\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  write("w/job.toml", R"([data]
+train = "data/*.csv"
+format = "csv"
+columns = ["a", "y"]
+header = true
+[[data.slot]]
+name = "a"
+type = "float"
+[[data.slot]]
+name = "y"
+type = "float"
+[[layer]]
+name = "o"
+type = "fc"
+input = ["a"]
+size = 1
+[[layer]]
+name = "cost"
+type = "squared_error"
+input = ["o"]
+label = "y"
+)");
+  write("w/data/one.csv",
+        "\xef\xbb\xbf"
+        "a, \"y\"\r\n1,2\r\n");
+  write("w/data/two.csv", "y,a\n2,1\n");
+  write("w/data/packed.csv.gz", "read where it is unpacked");
+  EXPECT_EQ(run({"train", "--dry-run", "w"}), 2);
+  EXPECT_EQ(train(), 2);
+  EXPECT_TRUE(err_has("w/data/two.csv:1: the first line 'y,a' does not name the columns a, y"))
+      << err_.str();
+  EXPECT_TRUE(err_has("columns = [\"y\", \"a\"]")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  write("w/data/two.csv", "a,y\n2,1\n");
+  EXPECT_EQ(run({"train", "--dry-run", "w"}), 0) << err_.str();
+  EXPECT_EQ(run({"train", "--dry-run", "--set", "data.header=false", "w"}), 6);
+  EXPECT_TRUE(err_has("w/data/one.csv:1: the first line names the columns")) << err_.str();
+}
+
+TEST_F(CommandsTest, ADictionaryOfCountsIsNamedBeforeThePush) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("w/data/dictionary.txt", "a 7\nb 3\n<unk>\n");
+  EXPECT_EQ(train(), 6);
+  EXPECT_TRUE(err_has("dictionary.txt:1: 'a 7' has a blank, so that no word of a text can be it"))
+      << err_.str();
+}
+
 TEST_F(CommandsTest, FewerDataFilesThanTrainersAreRefusedBeforeThePush) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   const auto files = nodes_[0].files;

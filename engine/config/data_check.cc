@@ -1,0 +1,126 @@
+#include "engine/config/data_check.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/fd.h"
+#include "base/text.h"
+#include "base/text_file.h"
+#include "engine/config/job_config.h"
+
+namespace paddle::config {
+namespace {
+
+constexpr std::size_t kHeaderShownBytes = 200;
+constexpr std::size_t kWordShownBytes = 40;
+constexpr std::size_t kColumnsShown = 30;
+constexpr std::size_t kWordsBytesMax = 1U << 30U;
+constexpr std::string_view kWordBlanks = " \t\v\f";  // between the words of a text
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
+std::vector<std::string> fields_of(std::string_view line, char delimiter, bool trims) {
+  const std::string_view blanks = !trims ? "" : delimiter == '\t' ? " " : " \t";
+  std::vector<std::string> fields;
+  for (std::size_t at = 0;;) {
+    std::string& field = fields.emplace_back();
+    const std::size_t mark = std::min(line.find_first_not_of(blanks, at), line.size());
+    if (mark < line.size() && line[mark] == '"') {
+      for (at = mark + 1; at < line.size(); ++at) {
+        if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
+        field += line[at];
+      }
+    }
+    const std::size_t end = std::min(line.find(delimiter, at), line.size());
+    field += trimmed(line.substr(std::min(at, end), end - std::min(at, end)), blanks);
+    if (end == line.size()) return fields;
+    at = end + 1;
+  }
+}
+
+bool is_number(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  return std::from_chars(text.data(), end, number).ptr == end && !text.empty();
+}
+
+// The likeliest mistakes: another delimiter, no header, other names or another order.
+std::string header_hint(std::string_view line, const DataConfig& data) {
+  for (const char other : {',', ';', '\t', '|'}) {
+    if (other != data.delimiter && fields_of(line, other, data.trim) == data.columns)
+      return fmt::format("set [data] delimiter = \"{}\"",
+                         other == '\t' ? "\\t" : std::string(1, other));
+  }
+  const std::vector<std::string> fields = fields_of(line, data.delimiter, data.trim);
+  const auto is_value = [&](const std::string& field) {
+    return is_number(field) && std::ranges::find(data.columns, field) == data.columns.end();
+  };
+  if (std::ranges::any_of(fields, is_value))
+    return "it has numbers: where it is no header, write one above it, or set [data] header = "
+           "false for files without one";
+  const auto is_plain = [](const std::string& field) {
+    return !field.empty() && field.find_first_of("\"\\") == field.npos &&
+           escape_control(field) == field;
+  };
+  std::string hint = "[data] columns must name them all, in this order";
+  if (fields.size() > 1 && fields.size() <= kColumnsShown && std::ranges::all_of(fields, is_plain))
+    hint += fmt::format(": columns = [\"{}\"]", fmt::join(fields, "\", \""));
+  return hint;
+}
+
+std::string shown(std::string_view word) {
+  return fmt::format("'{}{}'", escape_control(word.substr(0, kWordShownBytes)),
+                     word.size() > kWordShownBytes ? "..." : "");
+}
+
+}  // namespace
+
+bool names_columns(std::string_view line, const DataConfig& data) {
+  return fields_of(line, data.delimiter, data.trim) == data.columns;
+}
+
+Status check_header(std::string_view line, const DataConfig& data) {
+  if (names_columns(line, data)) return {};
+  return Error{
+      Errc::kUsage,
+      fmt::format("the first line '{}' does not name the columns {}",
+                  escape_control(line.substr(0, kHeaderShownBytes)), fmt::join(data.columns, ", ")),
+      header_hint(line, data)};
+}
+
+Status check_dictionary(const DataConfig& data, const std::string& folder) {
+  constexpr auto kOfWords = std::to_array<std::string_view>({"ngram", "bow"});
+  if (data.dictionary.empty() || std::ranges::find(kOfWords, data.format) == kOfWords.end())
+    return {};
+  const std::string path = in_folder(folder, data.dictionary);
+  PADDLE_TRY(std::string bytes, read_file(path, kWordsBytesMax));
+  const std::string text = text_of_lines(std::move(bytes));
+  std::string_view last;
+  std::size_t number = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    last = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (last.ends_with('\r')) last.remove_suffix(1);
+    ++number;
+    if (last.find_first_of(kWordBlanks) == last.npos) continue;
+    return Error{Errc::kData,
+                 fmt::format("{}:{}: {} has a blank, so that no word of a text can be it", path,
+                             number, shown(last)),
+                 "a line is one word, without counts and blanks: awk '{print $1}' OLD >NEW"};
+  }
+  if (last == "<unk>") return {};
+  return Error{Errc::kData,
+               fmt::format("{}: the last line is not <unk>, but {}", path, shown(last)),
+               "words that are not in the dictionary get the last line's id"};
+}
+
+}  // namespace paddle::config
