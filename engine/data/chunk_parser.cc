@@ -21,6 +21,10 @@ ChunkParser::ChunkParser(const DatasetOptions& options, const Dictionary& dictio
       stream_(hash_combine(hash_combine(options.seed, stable_hash("global shuffle")), pass)) {
   for (const config::DataSlotConfig& slot : options.data.slots)
     class_names_.emplace_back(slot.labels);
+  for (const nn::SlotRule& rule : options.rules) {
+    if (format_ && rule.is_label && rule.slot_name == "label" && rule.below > 0)
+      format_->set_classes(rule.below);
+  }
 }
 
 void ChunkParser::parse(const Chunk& chunk, RecordBlock& block) {

@@ -37,6 +37,8 @@ class Criteo final : public Format {
     return {};
   }
 
+  void set_classes(std::uint64_t count) override { label_.set_classes(count); }
+
  private:
   static Error wrong_count(std::size_t fields) {
     Error wrong{Errc::kData, fmt::format("{} fields, not {}", fields, kFields)};

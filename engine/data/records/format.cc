@@ -38,8 +38,8 @@ Status LabelReader::append(std::string_view text, RecordBlock& block) const {
 
 Status LabelReader::append_signed(std::string_view text, RecordBlock& block) const {
   std::uint64_t size = 0;
-  const bool is_minus_one = !as_float_ && names_.empty() && text.starts_with('-') &&
-                            read_whole(text.substr(1), size) && size == 1;
+  const bool is_minus_one = !as_float_ && names_.empty() && classes_ <= 2 &&
+                            text.starts_with('-') && read_whole(text.substr(1), size) && size == 1;
   if (!is_minus_one) return append(text, block);
   block.ids.push_back(0);
   return {};

@@ -1,6 +1,7 @@
 // Parsers of the lines of data files; docs/job.md describes each format.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -20,6 +21,8 @@ class Format {
   // True when the first line of each file is a header; check_header() validates it.
   virtual bool has_header() const { return false; }
   virtual Status check_header(std::string_view /*line*/) { return {}; }
+  // Tells the number of classes among which the network reads the slot "label".
+  virtual void set_classes(std::uint64_t /*count*/) {}
 };
 
 // data.format must be one of config::data_formats(). Both arguments must outlive the parser.
@@ -42,10 +45,13 @@ class LabelReader {
   explicit LabelReader(const config::DataConfig& data)
       : as_float_(data.float_label), names_(data.labels) {}
   Status append(std::string_view text, RecordBlock& block) const;
-  // The same where "-1" is the class 0 of two, as it is for libsvm.
+  // The same where "-1" is the class 0 of two, as it is for libsvm. Among more classes it is one of
+  // its own, whose place only `data.labels` tells.
   Status append_signed(std::string_view text, RecordBlock& block) const;
+  void set_classes(std::uint64_t count) { classes_ = count; }
 
  private:
+  std::uint64_t classes_ = 2;
   bool as_float_;
   ClassNames names_;
 };

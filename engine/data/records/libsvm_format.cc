@@ -35,6 +35,8 @@ class LibSvm final : public Format {
     return {};
   }
 
+  void set_classes(std::uint64_t count) override { label_.set_classes(count); }
+
  private:
   static Error no_label(std::string_view word, Error error) {
     if (word.find(':') != std::string_view::npos) {

@@ -99,6 +99,23 @@ TEST_F(RecordRulesTest, WholeLinesOfOtherFormatsAreLeftOut) {
   EXPECT_EQ(parse("a b\na unknown b\nb\n"), (Records{"0|2|3", "2|3|1", "0|3|1"}));
 }
 
+// Of the classes -1, 0 and 1 the first two would be one.
+TEST_F(RecordRulesTest, MinusOneIsClass0OfTwoAndABadRecordAmongMore) {
+  for (const std::string format : {"libsvm", "criteo"}) {
+    const std::string rest = format == "libsvm" ? " 3:1\n" : std::string(39, '\t') + "\n";
+    options_.data = {};
+    options_.data.format = format;
+    options_.rules = {{.slot_name = "label", .slot = 0, .is_label = true, .below = 2}};
+    EXPECT_EQ(parse("-1" + rest + "1" + rest).size(), 2U);
+    options_.rules.front().below = 3;
+    EXPECT_EQ(mistake("1" + rest + "-1" + rest),
+              "bad.txt:2: the label '-1' is not a whole number from 0 to 2^64-1");
+    EXPECT_NE(hint_of("-1" + rest).find("labels = "), std::string::npos);
+    options_.data.labels = {"-1", "0", "1"};
+    EXPECT_EQ(parse("-1" + rest + "1" + rest + "0" + rest).size(), 3U);
+  }
+}
+
 TEST_F(RecordRulesTest, RulesThatAlwaysHoldCostNothing) {
   config::DataConfig data;
   data.format = "ngram";
