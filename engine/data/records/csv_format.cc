@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_file.h"
 #include "engine/config/data_check.h"
 #include "engine/data/records/class_names.h"
 #include "engine/data/records/fields.h"
@@ -124,6 +125,17 @@ class Csv final : public Format {
     return fields_.size() == data_.columns.size() ? Status() : wrong_count(line);
   }
 
+  static bool is_ascii(std::string_view text) {
+    return std::ranges::none_of(text, [](char c) { return (c & '\x80') != 0; });
+  }
+  // Its hash would be another one than that of the same text in UTF-8, which JSON always is.
+  Error not_utf8(std::uint32_t column, std::string_view text) const {
+    Error wrong = wrong_field(names_[column], text, "UTF-8");
+    wrong.hint =
+        "make it UTF-8: iconv -f WINDOWS-1252 -t UTF-8 OLD >NEW, or save it as \"CSV UTF-8\"";
+    return wrong;
+  }
+
   // The likeliest mistakes: another delimiter, a table without its label, a delimiter at the end.
   Error wrong_count(std::string_view line) const {
     const std::size_t expected = data_.columns.size();
@@ -218,6 +230,7 @@ class Csv final : public Format {
   Status parse_value(std::size_t index, std::uint32_t column, std::string_view text,
                      RecordBlock& block) {
     if (data_.slots[index].is_hashed()) {
+      if (!is_ascii(text) && !is_utf8(text)) return not_utf8(column, text);
       block.ids.push_back(hashes_[index](text));
       return {};
     }

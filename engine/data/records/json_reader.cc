@@ -24,6 +24,7 @@ bool has_surrogate(std::string_view text) {
   return false;
 }
 
+constexpr std::size_t kNumberShownMax = 40;  // characters of a number in a message
 constexpr std::string_view kNumberCharacters = "0123456789+-.eE";
 
 bool is_zero_with_exponent(std::string_view number) {
@@ -56,12 +57,20 @@ bool shorten_exponents_of_zero(std::string& text) {
 }
 
 // The reason why the parser gave up at this place: ": NaN is not JSON, null is", or "".
-std::string_view oddity_at(std::string_view text, std::size_t place) {
+std::string_view oddity_at(std::string_view text, std::size_t place,
+                           rapidjson::ParseErrorCode code) {
   const std::string_view blanks = " \t\r\n";
+  if (code == rapidjson::kParseErrorStringInvalidEncoding) return ": its text is not UTF-8";
+  if (code == rapidjson::kParseErrorStringUnicodeSurrogateInvalid ||
+      code == rapidjson::kParseErrorTermination)
+    return ": a \\u escape is half of a character, as \\ud83d without \\ude00";
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == text.npos) return "";
   if (text[first] == '[') return ": records are an object a line, without [ ] around them";
   if (text[first] != '{') return "";
+  if (code == rapidjson::kParseErrorDocumentRootNotSingular)
+    return ": something follows its end, and a line is one object";
+  if (code == rapidjson::kParseErrorNone) return ": it has a zero byte";
   const std::string_view rest = text.substr(std::min(place, text.size()));
   if (rest.find_first_not_of(blanks) == rest.npos)
     return ": it ends inside, and an object is one line";
@@ -86,6 +95,15 @@ bool append_numbers(const JsonValue& list, RecordBlock& block) {
     if (!append_number(*item, block)) return false;
   }
   return true;
+}
+
+// The number, or the first of a list, that no float32 can be.
+std::optional<std::string_view> too_large_number(const JsonValue& value) {
+  const JsonValue* item = value.is_list() ? value.items() : &value;
+  for (std::size_t i = 0; i < (value.is_list() ? value.size() : 1); ++i, item = item->next()) {
+    if (item->is_number() && !std::isfinite(item->number())) return item->text();
+  }
+  return {};
 }
 
 }  // namespace
@@ -158,8 +176,7 @@ Status JsonReader::read(std::string_view text) {
   std::string shorter(text);
   if (shorten_exponents_of_zero(shorter)) read = parse(shorter, too_large);
   if (!too_large) return read;
-  constexpr std::size_t kShownMax = 40;
-  const std::string_view number = text.substr(*too_large, kShownMax);
+  const std::string_view number = text.substr(*too_large, kNumberShownMax);
   return Error{Errc::kData,
                fmt::format("the number {} is beyond 1.8e308",
                            number.substr(0, number.find_first_not_of(kNumberCharacters)))};
@@ -185,7 +202,8 @@ Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_
   if (events.is_too_deep())
     return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
   const std::size_t place = parsed.IsError() ? parsed.Offset() : 0;
-  return Error{Errc::kData, fmt::format("it is no JSON object{}", oddity_at(text, place))};
+  return Error{Errc::kData,
+               fmt::format("it is no JSON object{}", oddity_at(text, place, parsed.Code()))};
 }
 
 void JsonReader::trim() {
@@ -218,6 +236,10 @@ Status append_json_floats(std::string_view slot, const JsonValue& value, std::ui
   const bool is_right = value.is_list() ? value.size() == width && append_numbers(value, block)
                                         : width == 1 && append_number(value, block);
   if (is_right) return {};
+  if (const auto large = too_large_number(value)) {
+    return Error{Errc::kData, fmt::format("'{}' has {}, and a float32 has at most 3.4e38", slot,
+                                          large->substr(0, kNumberShownMax))};
+  }
   return Error{Errc::kData,
                fmt::format("'{}' must be {}", slot,
                            width == 1 ? "a number" : fmt::format("a list of {} numbers", width)),

@@ -21,7 +21,7 @@ class JsonLines final : public Format {
   }
 
   Status parse(std::string_view line, RecordBlock& block) override {
-    if (line.empty()) return {};
+    if (line.find_first_not_of(" \t\r") == line.npos) return {};
     Status parsed = reader_.read(line);
     if (parsed) parsed = add_record(block);
     reader_.trim();

@@ -151,13 +151,23 @@ TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
   EXPECT_EQ(mistake("1,1,\"3\"x,4,5\n"), "bad.txt:1: text follows a closing quote");
 }
 
+// In another encoding the same text would be another id than in the JSON of a request.
+TEST_F(FormatTest, TextsOfCsvAreUtf8) {
+  use_csv();
+  const SlotHash site("site", 0);
+  EXPECT_EQ(parse("1,30,Z\xc3\xbcrich,5,0.5\n"),
+            (Records{fmt::format("1|(0.5 30)|{}|5", site("Z\xc3\xbcrich"))}));
+  EXPECT_EQ(mistake("1,30,Rome,5,0.5\n1,30,Z\xfcrich,5,0.5\n"),
+            "bad.txt:2: column 'site': 'Z\\xfcrich' is not UTF-8");
+}
+
 TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
   use_jsonl();
   const SlotHash site("site", 0), tags("tags", 0);
   EXPECT_EQ(
       parse(R"({"click": 1, "numbers": [0.5, -2], "age": 30, "site": "a \u00e9", "seen": [7, 5],)"
             R"( "tags": ["x", 3], "unknown": {"a": [1]}})"
-            "\n\n"
+            "\n\n \t\n"
             R"({"tags": [], "site": 12, "age": true, "click": false})"
             "\r\n"
             R"({"click": 18446744073709551615, "site": null, "seen": null})"),
@@ -175,7 +185,13 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
       {"[", "it is no JSON object: records are an object a line, without [ ] around them"},
       {"{", "it is no JSON object: it ends inside, and an object is one line"},
       {R"({"click": 1)", "it is no JSON object: it ends inside, and an object is one line"},
-      {R"({"click": 1} {})", "it is no JSON object"},
+      {R"({"click": 1} {})",
+       "it is no JSON object: something follows its end, and a line is one object"},
+      {"{\"click\": 1, \"site\": \"caf\xe9\"}", "it is no JSON object: its text is not UTF-8"},
+      {R"({"click": 1, "site": "\ud83d"})",
+       "it is no JSON object: a \\u escape is half of a character, as \\ud83d without \\ude00"},
+      {R"({"click": 1, "site": "\ude00"})",
+       "it is no JSON object: a \\u escape is half of a character, as \\ud83d without \\ude00"},
       {R"({"click": 1, "age": NaN})",
        "it is no JSON object: NaN and Infinity are not JSON, null is"},
       {R"({"click": 1, "numbers": [-Infinity, 1]})",
@@ -198,7 +214,9 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
       {R"({"click": 1, "unknown": )" + std::string(64, '['), "it is nested more than 64 deep"},
       {R"({"click": 1, "unknown": )" + std::string(63, '['),
        "it is no JSON object: it ends inside, and an object is one line"},
-      {R"({"click": 1, "age": 1e300})", "'age' must be a number"},
+      {R"({"click": 1, "age": 1e300})", "'age' has 1e300, and a float32 has at most 3.4e38"},
+      {R"({"click": 1, "numbers": [1, -1e39]})",
+       "'numbers' has -1e39, and a float32 has at most 3.4e38"},
       {R"({"click": 1, "site": ["a"]})", "'site' must be a text"},
       {R"({"click": 1, "seen": 5})", "'seen' must be a list"},
       {R"({"click": 1, "seen": ["a"]})", "'seen" + id},

@@ -117,12 +117,13 @@ TEST_F(JsonLinesTest, FloatsAreThoseOfTheNearestDouble) {
   EXPECT_EQ(number("true"), 1);
   EXPECT_EQ(number("null"), 0);
   EXPECT_EQ(number("[2.5]"), 2.5F);
-  for (const char* wrong : {"3.5e38", "1e39", "-1e300", "\"1\"", "[]", "[1,2]", "{}", "[[1]]"}) {
+  for (const char* wrong : {"\"1\"", "[]", "[1,2]", "{}", "[[1]]"}) {
     EXPECT_EQ(parse(fmt::format(R"({{"id":1,"float":{}}})", wrong)), "'float' must be a number")
         << wrong;
   }
-  for (const char* wrong : {"1.8e308", "0.9e309"})
-    EXPECT_EQ(parse(fmt::format(R"({{"id":1,"float":{}}})", wrong)), "'float' must be a number");
+  for (const char* wrong : {"3.5e38", "1e39", "-1e300", "1.8e308", "0.9e309"})
+    EXPECT_EQ(parse(fmt::format(R"({{"id":1,"float":{}}})", wrong)),
+              fmt::format("'float' has {}, and a float32 has at most 3.4e38", wrong));
   for (const char* wrong : {"1e400", "-1e400", "0.1e400", "1e99999999999999999999"}) {
     EXPECT_EQ(parse(fmt::format(R"({{"id":1,"more":"1e9","float":{}}})", wrong)),
               fmt::format("the number {} is beyond 1.8e308", wrong));
@@ -224,12 +225,11 @@ TEST_F(JsonLinesTest, KeysAreUnescapedAndTheLastOneCounts) {
 }
 
 TEST_F(JsonLinesTest, ALineIsOneObject) {
-  EXPECT_EQ(parse(""), "");
+  for (const char* const blank : {"", " ", " \t\r"}) EXPECT_EQ(parse(blank), "");
   EXPECT_TRUE(block_.records.empty());
   EXPECT_EQ(parse(" \t{ \"id\" :\r 1 , \"list\" : [ ] } \t"), "");
   EXPECT_EQ(parse("\xef\xbb\xbf{\"id\":1}"), "");
-  for (const std::string wrong : {" ",
-                                  "1",
+  for (const std::string wrong : {"1",
                                   "null",
                                   "\"a\"",
                                   "[]",
