@@ -245,7 +245,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
                 .host = text(http::field::host),
                 .content_type = text(http::field::content_type),
                 .authorization = text(http::field::authorization),
-                .body = {}};
+                .body = {},
+                .content_encoding = text(http::field::content_encoding)};
     is_head_only_ = head.method() == http::verb::head;
     is_last_ = !head.keep_alive();
     const auto length = parser_->content_length();

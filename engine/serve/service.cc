@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/secret.h"
+#include "base/text.h"
 #include "engine/serve/request_head.h"
 
 namespace paddle::serve {
@@ -18,6 +19,7 @@ constexpr std::string_view kBearer = "Bearer ";
 constexpr const char* kJson = "application/json";
 constexpr const char* kJsonLines = "application/x-ndjson";
 constexpr std::string_view kPredict = "/v1/predict";
+constexpr std::size_t kShownBytes = 40;         // of a field in a message
 constexpr std::size_t kLargeReply = 4U << 20U;  // whose memory is not kept
 // Larger requests gain nothing from being scored together, and delay the others.
 constexpr std::size_t kJoinedBytesMax = 64U << 10U;
@@ -26,6 +28,13 @@ bool is_json(std::string_view content_type) {
   const std::string type = media_type(content_type);
   return type == kJson || type == kJsonLines || type == "application/jsonl" ||
          type == "application/ndjson" || type.ends_with("+json");
+}
+
+// Whether the lines of a body are JSON, while those of the job's files are not.
+bool is_unsaid_json(std::string_view body, std::string_view format) {
+  const std::size_t first = std::min(body.find_first_not_of(" \t\r\n"), body.size());
+  const std::string_view rest = body.substr(first);
+  return rest.starts_with('[') || (rest.starts_with('{') && format != "jsonl");
 }
 
 // A request may be smaller, or must be another one; the rest is not the client's fault.
@@ -99,6 +108,12 @@ std::optional<Reply> Service::refuse(const Request& head) const {
   if (route == nullptr) {
     return refusal(404, "there is no such path",
                    "paths are /v1/predict, /v1/rows, /v1/model, /healthz, /metrics");
+  }
+  if (!head.content_encoding.empty() && media_type(head.content_encoding) != "identity") {
+    return refusal(415,
+                   fmt::format("a body with the Content-Encoding {} is not read",
+                               escape_control(head.content_encoding.substr(0, kShownBytes))),
+                   "send it as it is");
   }
   const bool has_head = route->method == "GET";
   if (head.method == route->method || (has_head && head.method == "HEAD")) return {};
@@ -188,9 +203,13 @@ std::vector<Reply> Service::predict(std::span<const Waiting> requests,
   counters_.count_joined(requests.size());
   std::vector<Reply> replies;
   replies.reserve(predictions.size());
-  for (Result<Predictions>& made : predictions) {
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    Result<Predictions>& made = predictions[i];
     if (!made) {
-      replies.push_back(refused(made.error()));
+      Error error = made.error();
+      if (!as_json && error.code == Errc::kData && is_unsaid_json(records[i], model->format()))
+        error.hint = "JSON needs the field Content-Type: application/json";
+      replies.push_back(refused(error));
       continue;
     }
     const char* const type = made->is_array ? kJson : as_json ? kJsonLines : "text/csv";

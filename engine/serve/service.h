@@ -20,6 +20,7 @@ namespace paddle::serve {
 
 struct Request {
   std::string method, path, host, content_type, authorization, body;
+  std::string content_encoding = {};
 };
 
 struct Reply {

@@ -169,6 +169,20 @@ TEST_F(HttpServerTest, ARequestWithoutABodyHasNone) {
             200);
 }
 
+TEST_F(HttpServerTest, ACompressedBodyIsRefusedAsSuch) {
+  start({});
+  const auto status_of = [&](const std::string& coding) {
+    return client().ask(
+        fmt::format("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: {}\r\n"
+                    "Content-Length: 0\r\n\r\n",
+                    coding));
+  };
+  EXPECT_EQ(status_of("gzip"), 415);
+  EXPECT_EQ(status_of("br, gzip"), 415);
+  EXPECT_NE(status_of("Identity"), 415);
+  EXPECT_NE(status_of(""), 415);
+}
+
 // Bytes that came, and are not all of a body.
 TEST_F(HttpServerTest, AnAddressThatHoldsAllRoomGivesWay) {
   start({.held_bytes_max = 4U << 20U});

@@ -182,6 +182,22 @@ TEST(ServiceTest, TakesJsonInEveryUsualShape) {
       << "says what may be sent";
 }
 
+TEST(ServiceTest, SaysHowJsonIsToBeSent) {
+  Served served(0);
+  served.start(1);
+  if (testing::Test::HasFatalFailure()) return;
+  // curl -d says that it sends a form.
+  for (const std::string& body : {kOne, "[" + kOne + "]", "\n " + kOne}) {
+    const std::string reply =
+        served.ask(post("/v1/predict", "application/x-www-form-urlencoded", body)).get();
+    EXPECT_TRUE(reply.starts_with("400 ")) << reply;
+    EXPECT_NE(reply.find("JSON needs the field Content-Type: application/json"), std::string::npos)
+        << reply;
+  }
+  EXPECT_EQ(served.ask(post("/v1/predict", "text/csv", "x y\n")).get().find("JSON needs"),
+            std::string::npos);
+}
+
 TEST(ServiceTest, PassesOverAByteOrderMark) {
   Served served(0);
   served.start(1);
