@@ -52,6 +52,11 @@ bool leads_up(std::string_view pattern) {
   return fmt::format("/{}/", pattern).find("/../") != std::string::npos;
 }
 
+// In glob(3) this is one "*", so that files at other depths would be left out in silence.
+bool has_any_depth(std::string_view pattern) {
+  return fmt::format("/{}/", pattern).find("/**/") != std::string::npos;
+}
+
 // Returns N of "train.txt-N", "train.txt-N.gz" (.zst, .bz2, .xz) or "train-N.npz".
 std::optional<std::uint64_t> number_of(std::string_view file) {
   for (const std::string_view ending : {".gz", ".zst", ".bz2", ".xz", ".npz"}) {
@@ -82,6 +87,12 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
     return Error{Errc::kUsage, fmt::format("'..' is not allowed in the pattern '{}'", pattern),
                  "name a folder of the workspace, or begin with '/'"};
   }
+  if (has_any_depth(pattern)) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("'**' is not known in the pattern '{}': it would be one folder", pattern),
+        "write '*' for each folder, as data/*/*.csv, with the files at one depth"};
+  }
   const std::string full =
       pattern.starts_with('/') ? pattern : escape_pattern(workspace) + "/" + pattern;
   GlobResult result;
@@ -92,6 +103,7 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
                  "write a pattern with fewer '*'"};
   }
   std::vector<std::string> files;
+  std::string folder;
   if (failed == GLOB_NOMATCH) return files;
   if (failed != 0) {
     return Error{Errc::kData,
@@ -101,7 +113,14 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
   for (std::size_t i = 0; i < result.found.gl_pathc; ++i) {
     struct stat status {};
     const char* const path = result.found.gl_pathv[i];
-    if (::stat(path, &status) == 0 && S_ISREG(status.st_mode)) files.emplace_back(path);
+    if (::stat(path, &status) != 0) continue;
+    if (S_ISREG(status.st_mode)) files.emplace_back(path);
+    if (S_ISDIR(status.st_mode)) folder = path;
+  }
+  if (files.empty() && !folder.empty()) {
+    return Error{
+        Errc::kData, fmt::format("'{}' in {} matches no file, but a folder", pattern, workspace),
+        fmt::format("name the files in it: {}{}*", pattern, pattern.ends_with('/') ? "" : "/")};
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <fmt/format.h>
 #include <minizip/unzip.h>
+
+#include "engine/data/source/file_kind.h"
 
 namespace paddle::data {
 namespace {
@@ -21,7 +24,18 @@ constexpr uLong kIsEncrypted = 1;  // of the flags
 constexpr uLong kStored = 0;
 constexpr uLong kDeflated = 8;
 
-Error no_zip(const std::string& path) {
+Error no_zip(const std::string& path, const UniqueFd& file) {
+  std::array<char, 16> bytes{};
+  const ssize_t count = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  const std::string_view head(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  if (const std::string_view codec = compression_of(head); !codec.empty()) {
+    return {Errc::kData, fmt::format("{}: it is compressed by {}, not a zip archive", path, codec),
+            "unpack it; numpy.savez_compressed makes archives that are read as they are"};
+  }
+  if (head.starts_with("\x93NUMPY")) {
+    return {Errc::kData, fmt::format("{}: it is one array, as numpy.save writes it", path),
+            "numpy.savez(\"new.npz\", name=array) writes arrays with their names"};
+  }
   return {Errc::kData, fmt::format("{}: it is no zip archive, or is cut off or damaged", path)};
 }
 
@@ -161,7 +175,7 @@ Result<ZipArchive> ZipArchive::open(UniqueFd file, const std::string& path) {
   const Handle handle(archive.file_);
   unz_global_info64 info{};
   if (handle.zip() == nullptr || ::unzGetGlobalInfo64(handle.zip(), &info) != UNZ_OK)
-    return no_zip(path);
+    return no_zip(path, archive.file_->fd);
   if (info.number_entry > kMembersMax) {
     return Error{Errc::kData, fmt::format("{}: it has {} members, and may have {}", path,
                                           info.number_entry, kMembersMax)};
@@ -175,7 +189,7 @@ Result<ZipArchive> ZipArchive::open(UniqueFd file, const std::string& path) {
         ::unzGetCurrentFileInfo64(handle.zip(), &entry, name.data(), name.size(), nullptr, 0,
                                   nullptr, 0) != UNZ_OK ||
         ::unzGetFilePos64(handle.zip(), &place) != UNZ_OK) {
-      return no_zip(path);
+      return no_zip(path, archive.file_->fd);
     }
     if (entry.size_filename > kNameBytesMax) continue;
     const auto [at, is_new] = archive.members_.try_emplace(

@@ -52,6 +52,32 @@ TEST(DataShare, AGlobalShuffleNeedsEveryFileEverywhere) {
   EXPECT_TRUE(share->records_split);
 }
 
+TEST(DataShare, AFolderInPlaceOfFilesIsNamed) {
+  const test::TemporaryFolder folder;
+  folder.write("data/a.csv", "x");
+  for (const char* const pattern : {"data", "data/", "dat*"}) {
+    const auto share = data_share(folder.path(), pattern, 0, 1);
+    ASSERT_FALSE(share) << pattern;
+    EXPECT_EQ(share.error().code, Errc::kData);
+    EXPECT_EQ(share.error().message,
+              fmt::format("'{}' in {} matches no file, but a folder", pattern, folder.path()));
+  }
+  EXPECT_EQ(data_share(folder.path(), "data/", 0, 1).error().hint, "name the files in it: data/*");
+  EXPECT_TRUE(data_share(folder.path(), "none*", 0, 1)->files.empty());
+}
+
+TEST(DataShare, APatternOfAnyDepthIsRefused) {
+  const test::TemporaryFolder folder;
+  folder.write("data/a.csv", "x");
+  folder.write("data/one/b.csv", "x");
+  for (const char* const pattern : {"data/**/*.csv", "**/a.csv", "data/**"}) {
+    const auto share = data_share(folder.path(), pattern, 0, 1);
+    ASSERT_FALSE(share) << pattern << " would leave files out";
+    EXPECT_EQ(share.error().code, Errc::kUsage);
+  }
+  EXPECT_EQ(data_share(folder.path(), "data/a**", 0, 1)->files.size(), 1U);
+}
+
 TEST(DataShare, FoldersAreNoDataFiles) {
   const test::TemporaryFolder folder;
   folder.write("part-0/inside", "x");

@@ -184,6 +184,10 @@ TEST_F(NpzTest, FilesThatAreNoArchiveAreRefused) {
   const std::string whole = test::TemporaryFolder::read(write(arrays()));
   EXPECT_EQ(mistake_of(folder_.write("cut.npz", whole.substr(0, whole.size() / 2))),
             "cut.npz" + none);
+  EXPECT_EQ(mistake_of(folder_.write("packed.npz", "\x1f\x8b\x08 and more")),
+            "packed.npz: it is compressed by gzip, not a zip archive");
+  EXPECT_EQ(mistake_of(folder_.write("one.npy", npy_of<float>("<f4", {1}))),
+            "one.npy: it is one array, as numpy.save writes it");
 }
 
 TEST_F(NpzTest, DamageIsFoundByTheChecksum) {
