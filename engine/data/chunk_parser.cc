@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -21,10 +22,15 @@ ChunkParser::ChunkParser(const DatasetOptions& options, const Dictionary& dictio
       stream_(hash_combine(hash_combine(options.seed, stable_hash("global shuffle")), pass)) {
   for (const config::DataSlotConfig& slot : options.data.slots)
     class_names_.emplace_back(slot.labels);
+  if (!format_) return;
+  // What reads a label as one of two classes decides, whatever else reads it.
+  std::optional<std::uint64_t> classes;
   for (const nn::SlotRule& rule : options.rules) {
-    if (format_ && rule.is_label && rule.slot_name == "label" && rule.below > 0)
-      format_->set_classes(rule.below);
+    const bool is_of_two = rule.below == 1 || rule.below == 2;
+    if (!rule.is_label || rule.slot_name != "label" || classes == 2) continue;
+    classes = is_of_two ? 2 : rule.below;
   }
+  if (classes) format_->set_classes(*classes);
 }
 
 void ChunkParser::parse(const Chunk& chunk, RecordBlock& block) {

@@ -37,6 +37,15 @@ Status Labels::check_names(const Builder& builder, std::size_t classes) const {
       fmt::format("give the layer '{}' size = {}", builder.config().inputs.front(), names));
 }
 
+Status Labels::check_no_names(const Builder& builder) const {
+  if (builder.slot_config(slot_).labels.empty()) return {};
+  return builder.error(
+      fmt::format("it reads slot '{}' as a number, and the 'labels' there make it the number of a "
+                  "class",
+                  name_),
+      "without labels the numbers are read as they are; classes go with softmax_cross_entropy");
+}
+
 Result<SlotRule> Labels::class_rule(const Builder& builder) const {
   PADDLE_TRY_STATUS(check_names(builder, width_));
   SlotRule rule = number_rule();

@@ -24,6 +24,8 @@ class Labels {
   Result<SlotRule> class_rule(const Builder& builder) const;
   Result<SlotRule> binary_rule(const Builder& builder) const;
   SlotRule number_rule() const;
+  // kUsage: the ids have names, so that they are no numbers of the data.
+  Status check_no_names(const Builder& builder) const;
 
   bool are_floats() const { return are_floats_; }
   // Class of an example: the only id of a slot of ids. kData: there is not one, or it is not below

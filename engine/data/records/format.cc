@@ -38,11 +38,17 @@ Status LabelReader::append(std::string_view text, RecordBlock& block) const {
 
 Status LabelReader::append_signed(std::string_view text, RecordBlock& block) const {
   std::uint64_t size = 0;
-  const bool is_minus_one = !as_float_ && names_.empty() && classes_ <= 2 &&
+  const bool is_minus_one = !as_float_ && names_.empty() && classes_ <= 2 && classes_ > 0 &&
                             text.starts_with('-') && read_whole(text.substr(1), size) && size == 1;
-  if (!is_minus_one) return append(text, block);
-  block.ids.push_back(0);
-  return {};
+  if (is_minus_one) {
+    block.ids.push_back(0);
+    return {};
+  }
+  Status appended = append(text, block);
+  if (appended || classes_ > 0 || as_float_) return appended;
+  Error error = std::move(appended).error();
+  error.hint = "numbers that are estimated need [data] label = \"float\"";
+  return error;
 }
 
 }  // namespace paddle::data

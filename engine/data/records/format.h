@@ -21,7 +21,7 @@ class Format {
   // True when the first line of each file is a header; check_header() validates it.
   virtual bool has_header() const { return false; }
   virtual Status check_header(std::string_view /*line*/) { return {}; }
-  // Tells the number of classes among which the network reads the slot "label".
+  // Tells the number of classes of the slot "label"; 0: the network reads it as a number.
   virtual void set_classes(std::uint64_t /*count*/) {}
 };
 
@@ -46,7 +46,7 @@ class LabelReader {
       : as_float_(data.float_label), names_(data.labels) {}
   Status append(std::string_view text, RecordBlock& block) const;
   // The same where "-1" is the class 0 of two, as it is for libsvm. Among more classes it is one of
-  // its own, whose place only `data.labels` tells.
+  // its own, whose place only `data.labels` tells, and a number is itself.
   Status append_signed(std::string_view text, RecordBlock& block) const;
   void set_classes(std::uint64_t count) { classes_ = count; }
 

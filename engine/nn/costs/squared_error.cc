@@ -53,6 +53,7 @@ LayerResult make_squared_error(Builder& builder) {
                     "input has {} outputs",
                     input.width));
   }
+  PADDLE_TRY_STATUS(labels.check_no_names(builder));
   builder.add_rule(labels.number_rule());
   return LayerResult(std::make_unique<SquaredError>(builder, input, std::move(labels)));
 }

@@ -113,6 +113,15 @@ TEST_F(RecordRulesTest, MinusOneIsClass0OfTwoAndABadRecordAmongMore) {
     EXPECT_NE(hint_of("-1" + rest).find("labels = "), std::string::npos);
     options_.data.labels = {"-1", "0", "1"};
     EXPECT_EQ(parse("-1" + rest + "1" + rest + "0" + rest).size(), 3U);
+    // A number that is estimated.
+    options_.data.labels = {};
+    options_.rules.front().below = 0;
+    EXPECT_EQ(mistake("-1" + rest),
+              "bad.txt:1: the label '-1' is not a whole number from 0 to 2^64-1");
+    EXPECT_TRUE(hint_of("-1" + rest).starts_with("numbers that are estimated need [data] label"));
+    // Two classes that an evaluator also compares as numbers.
+    options_.rules.push_back({.slot_name = "label", .slot = 0, .is_label = true, .below = 2});
+    EXPECT_EQ(parse("-1" + rest).size(), 1U);
   }
 }
 

@@ -285,5 +285,20 @@ TEST(Network, ASlotHasAtMostAsManyLabelsAsThereAreClasses) {
   EXPECT_EQ(built.error().hint, "give the layer 'e' size = 4");
 }
 
+// It would estimate the number of the class in place of the number in the data.
+TEST(Network, ASquaredErrorReadsNoLabels) {
+  std::vector<config::SlotConfig> slots = parse_slots({"w", "y"});
+  std::vector<config::LayerConfig> layers{embedding("e", {"w"}, 1, true), cost("cost", "e", "y")};
+  layers[1].type = "squared_error";
+  EXPECT_TRUE(Network::build(layers, slots));
+  slots[1].labels = {"10", "20"};
+  const auto built = Network::build(layers, slots);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, Errc::kUsage);
+  EXPECT_EQ(built.error().message,
+            "layer 'cost': it reads slot 'y' as a number, and the 'labels' there make it the "
+            "number of a class");
+}
+
 }  // namespace
 }  // namespace paddle::nn
