@@ -103,6 +103,10 @@ Status check_dictionary(const DataConfig& data, const std::string& folder) {
   const std::string path = in_folder(folder, data.dictionary);
   PADDLE_TRY(std::string bytes, read_file(path, kWordsBytesMax));
   const std::string text = text_of_lines(std::move(bytes));
+  if (text.find('\0') != text.npos) {
+    return Error{Errc::kData, path + ": it has zero bytes, and a dictionary is text in UTF-8",
+                 "UTF-16: iconv -f UTF-16 -t UTF-8 OLD >NEW; a compressed one is to be unpacked"};
+  }
   std::string_view last;
   std::size_t number = 0;
   for (std::string_view rest = text; !rest.empty();) {

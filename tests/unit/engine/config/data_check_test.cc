@@ -79,6 +79,10 @@ TEST_F(DataCheckTest, ADictionaryHasAWordALine) {
             "words.txt:2: 'b ' has a blank, so that no word of a text can be it");
   EXPECT_EQ(of_words("<unk>\na\nb\n"), "words.txt: the last line is not <unk>, but 'b'");
   EXPECT_EQ(of_words("a\n<unk>\n\n"), "words.txt: the last line is not <unk>, but ''");
+  EXPECT_EQ(of_words(std::string("\xff\xfe"
+                                 "a\0\n\0",
+                                 6)),
+            "words.txt: it has zero bytes, and a dictionary is text in UTF-8");
   // Elsewhere lines are names of ids.
   data_.format = "csv";
   EXPECT_EQ(of_words("New York\nRome\n"), "none");
