@@ -239,10 +239,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_head() {
     const auto& head = parser_->get();
     const auto text = [&](http::field field) { return std::string(head[field]); };
-    const std::string target(head.target());
+    std::string host = text(http::field::host);
+    std::string path = path_of({head.target().data(), head.target().size()}, host);
     request_ = {.method = std::string(head.method_string()),
-                .path = target.substr(0, target.find('?')),
-                .host = text(http::field::host),
+                .path = std::move(path),
+                .host = std::move(host),
                 .content_type = text(http::field::content_type),
                 .authorization = text(http::field::authorization),
                 .body = {},

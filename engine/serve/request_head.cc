@@ -41,7 +41,12 @@ std::optional<HeadFault> count_field(std::string_view line, Counts& counts) {
     return HeadFault{400, "a field of the head has a blank before its colon"};
   const std::string name = lower(line.substr(0, colon));
   counts.hosts += name == "host" ? 1 : 0;
-  counts.lengths += name == "content-length" ? 1 : 0;
+  if (name == "content-length") {
+    ++counts.lengths;
+    const std::string_view length = trimmed(line.substr(colon + 1));
+    if (length.empty() || length.find_first_not_of("0123456789") != std::string_view::npos)
+      return HeadFault{400, "the Content-Length is not one number"};
+  }
   if (name == "transfer-encoding") {
     ++counts.encodings;
     counts.encoding = lower(trimmed(line.substr(colon + 1)));
@@ -82,6 +87,18 @@ std::optional<HeadFault> find_fault(std::string_view head) {
     rest.remove_prefix(line_end + 2);
   }
   return judge(counts, is_old);
+}
+
+std::string path_of(std::string_view target, std::string& host) {
+  constexpr std::string_view kScheme = "http://";
+  if (lower(target.substr(0, kScheme.size())) == kScheme) {
+    target.remove_prefix(kScheme.size());
+    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+    host = target.substr(0, end);
+    target.remove_prefix(end);
+    if (!target.starts_with('/')) return "/";
+  }
+  return std::string(target.substr(0, target.find('?')));
 }
 
 bool is_this_machine(std::string_view host) {

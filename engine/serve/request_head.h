@@ -17,8 +17,12 @@ struct HeadFault {
 //   a field over several lines, or with a blank before its colon; a line end that is not CR LF;
 //   several Host fields, or none in HTTP/1.1;
 //   a Transfer-Encoding in HTTP/1.0, one beside Content-Length, or another one than `chunked`;
-//   several Content-Length fields.
+//   several Content-Length fields, or one that is not only digits.
 std::optional<HeadFault> find_fault(std::string_view head);
+
+// The path of a request's target, without what follows a '?'. Of "http://localhost:8500/v1/model"
+// it is "/v1/model", and `host` becomes what stands before it, in place of the Host field.
+std::string path_of(std::string_view target, std::string& host);
 
 // Whether the Host field is a name or an address, with or without a port, of this machine's
 // loopback: "localhost:8500", "127.0.0.1", "[::1]:80".

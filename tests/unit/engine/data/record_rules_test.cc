@@ -99,7 +99,7 @@ TEST_F(RecordRulesTest, WholeLinesOfOtherFormatsAreLeftOut) {
   EXPECT_EQ(parse("a b\na unknown b\nb\n"), (Records{"0|2|3", "2|3|1", "0|3|1"}));
 }
 
-// Of the classes -1, 0 and 1 the first two would be one.
+// The first two of the classes -1, 0 and 1 would be one.
 TEST_F(RecordRulesTest, MinusOneIsClass0OfTwoAndABadRecordAmongMore) {
   for (const std::string format : {"libsvm", "criteo"}) {
     const std::string rest = format == "libsvm" ? " 3:1\n" : std::string(39, '\t') + "\n";

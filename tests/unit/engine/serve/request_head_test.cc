@@ -33,6 +33,8 @@ TEST(RequestHead, ACodingThatAProxyMayFrameOtherwiseIsRefused) {
   EXPECT_EQ(status_of("Transfer-Encoding: chunked\r\n", "1.0"), 400U);
   EXPECT_EQ(status_of("Host: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n"), 400U);
   EXPECT_EQ(status_of("Host: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n"), 400U);
+  for (const char* const length : {"5, 5", "5,5", "+5", "-5", "0x5", "5 5", ""})
+    EXPECT_EQ(status_of(fmt::format("Host: a\r\nContent-Length: {}\r\n", length)), 400U) << length;
 }
 
 TEST(RequestHead, LinesThatAreReadInTwoWaysAreRefused) {
@@ -51,6 +53,18 @@ TEST(RequestHead, ThereIsOneHost) {
   EXPECT_EQ(status_of("Host: localhost\r\nHost: evil.com\r\n"), 400U);
   EXPECT_EQ(status_of("Host: localhost\r\nHOST: localhost\r\n"), 400U);
   EXPECT_EQ(status_of("X: y\r\n"), 400U);
+}
+
+TEST(RequestHead, ATargetMayNameTheServerToo) {
+  std::string host = "a";
+  EXPECT_EQ(path_of("/v1/predict?x=http://b/", host), "/v1/predict");
+  EXPECT_EQ(path_of("*", host), "*");
+  EXPECT_EQ(path_of("//b/v1/model", host), "//b/v1/model");
+  EXPECT_EQ(host, "a");
+  EXPECT_EQ(path_of("http://localhost:8500/v1/model?x", host), "/v1/model");
+  EXPECT_EQ(host, "localhost:8500");
+  EXPECT_EQ(path_of("HTTP://evil.com?/v1/model", host), "/");
+  EXPECT_EQ(host, "evil.com") << "the Host field does not count beside it";
 }
 
 TEST(RequestHead, AHostIsReadWhole) {
