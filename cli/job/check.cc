@@ -220,7 +220,7 @@ std::optional<std::string> first_line(const std::string& path) {
   const std::string text = text_of_lines(std::move(head));
   std::string line = text.substr(0, text.find('\n'));
   if (line.ends_with('\r')) line.pop_back();
-  // What is no text is named by the reader.
+  // The reader names a file that is no text.
   if (text.empty() || line.size() >= kHeadBytes || line.find('\0') != line.npos) return {};
   return line;
 }

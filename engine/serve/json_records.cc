@@ -135,7 +135,7 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
   return {};
 }
 
-// What files of JSON lines may leave out: all but a single id.
+// Lines of JSON may leave out every key but that of a single id.
 bool JsonRecords::may_be_missing(const Slot& slot) const {
   return may_lack_keys_ && (slot.config.width > 0 || slot.config.many || slot.hash);
 }

@@ -97,7 +97,7 @@ class Model {
   // The folder's own name, "pass-00002".
   const std::string& name() const { return name_; }
   const snapshot::SnapshotInfo& info() const { return info_; }
-  // That of the job's files: "csv".
+  // Format of the job's files: "csv".
   const std::string& format() const { return description_.job.data.format; }
   // A table's shape is its rows and their width.
   // {"snapshot":"pass-00002","passes":3,"step":..,"samples":..,"format":..,"slots":[..],
