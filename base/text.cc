@@ -57,6 +57,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return small;
+}
+
 }  // namespace
 
 std::string escape_control(std::string_view text) {
@@ -103,8 +111,9 @@ std::string human_bytes(std::uint64_t bytes) {
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::size_t best = 4;
   std::string_view found;
+  const std::string small_word = in_small_letters(word);
   for (const std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(small_word, in_small_letters(candidate));
     if (distance < best && distance * 2 < std::max(word.size(), candidate.size()) + 1) {
       best = distance;
       found = candidate;

@@ -17,8 +17,8 @@ std::string escape_lines(std::string_view text);
 // "1.5 GB", "12 kB".
 std::string human_bytes(std::uint64_t bytes);
 
-// The candidate nearest to `word` within edit distance 3 and under half its length, or "": "did you
-// mean ...?".
+// The candidate nearest to `word`, whatever the case of letters, within edit distance 3 and under
+// half its length, or "": "did you mean ...?".
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 // An environment variable's name: letters, digits and '_', and no digit first.

@@ -154,6 +154,17 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return near.empty() ? "" : fmt::format(", did you mean '{}'?", near);
 }
 
+// By its name alone: dashes would make short names alike.
+std::string did_you_mean_flag(const std::string& flag, std::vector<std::string> known) {
+  const auto name_of = [](const std::string& one) {
+    return one.substr(std::min(one.find_first_not_of('-'), one.size()));
+  };
+  std::ranges::transform(known, known.begin(), name_of);
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  const std::string near = nearest(name_of(flag), names);
+  return near.empty() ? "" : fmt::format(", did you mean '--{}'?", near);
+}
+
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
@@ -300,7 +311,7 @@ class Parser {
       if (option == nullptr) {
         return Error{Errc::kUsage,
                      fmt::format("unknown option '{}' before the command{}", name,
-                                 did_you_mean(name, flags_of(app_))),
+                                 did_you_mean_flag(name, flags_of(app_))),
                      "options of a command stand behind it: paddlectl status --cluster lab.toml"};
       }
       if (equals == std::string::npos && option->get_items_expected_max() > 0) ++i;
@@ -357,10 +368,29 @@ class Parser {
     for (const std::string& argument : arguments) {
       const std::string flag = argument.substr(0, argument.find('='));
       if (!flag.starts_with("--") || std::ranges::find(known, flag) != known.end()) continue;
-      error.message = fmt::format("unknown option '{}'{}", flag, did_you_mean(flag, known));
+      std::string way = way_without(flag, *sub);
+      const bool is_job = has_jobs(*sub) && is_job_option(flag);
+      const std::string meant = is_job ? "" : did_you_mean_flag(flag, known);
+      error.message = fmt::format("unknown option '{}'{}", flag, meant);
+      if (meant.empty() && !way.empty()) error.hint = std::move(way);
       break;
     }
     return error;
+  }
+
+  // How the command is given what other commands take by this option, or what job.toml has.
+  static std::string way_without(const std::string& flag, const CLI::App& sub) {
+    if (has_jobs(sub) && is_job_option(flag))
+      return fmt::format("name jobs without an option: paddlectl {} JOB", sub.get_name());
+    if (sub.get_option_no_throw("--set") == nullptr) return "";
+    return fmt::format(
+        "--set changes keys of job.toml: --set train.passes=3; for options see paddlectl {} --help",
+        sub.get_name());
+  }
+
+  static bool is_job_option(const std::string& flag) { return flag == "--job" || flag == "--name"; }
+  static bool has_jobs(const CLI::App& sub) {
+    return sub.get_option_no_throw(name_in_parser("jobs")) != nullptr;
   }
 
   const std::vector<Command>& commands_;

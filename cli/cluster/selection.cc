@@ -105,6 +105,23 @@ Status mark(const ClusterSpec& cluster, const std::string& name, bool group_only
   return by_host ? Status() : unknown(cluster, name, group_only);
 }
 
+Error no_cluster_file(const std::string& directory, const std::string& asked) {
+  std::error_code ignored;
+  const fs::path path = fs::path(directory) / asked;
+  if (fs::is_regular_file(path / "job.toml", ignored)) {
+    return {Errc::kUsage, fmt::format("no cluster file '{}': it is a workspace", asked),
+            "paddlectl up CLUSTER_FILE comes first, then: paddlectl train " + asked};
+  }
+  const std::string with_ending = asked + ".toml";
+  if (fs::is_regular_file(path.parent_path() / (path.filename().string() + ".toml"), ignored)) {
+    return {Errc::kUsage,
+            fmt::format("no cluster file '{}', did you mean '{}'?", asked, with_ending),
+            "paddlectl cluster list shows those that are here"};
+  }
+  return {Errc::kUsage, fmt::format("no cluster file '{}'", asked),
+          "paddlectl init --hosts n1,n2,n3 " + asked + " writes one"};
+}
+
 }  // namespace
 
 std::string cluster_place(const std::string& directory) {
@@ -213,8 +230,7 @@ Result<ClusterSpec> choose_cluster(const std::string& directory, const std::stri
     const fs::path path = fs::path(directory) / asked;
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) {
-      return Error{Errc::kUsage, fmt::format("no cluster file '{}'", asked),
-                   "paddlectl init --hosts n1,n2,n3 " + asked + " writes one"};
+      return no_cluster_file(directory, asked);
     }
     return read_cluster(path.lexically_normal().string());
   }

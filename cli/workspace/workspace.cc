@@ -232,6 +232,25 @@ Status find_requirements(const std::string& list, Workspace& workspace) {
   return {};
 }
 
+// The workspace that somebody meant who named its job.toml, a folder in it, or the folder around
+// it; "" for none, or several.
+std::string workspace_near(const fs::path& path) {
+  std::error_code error;
+  const auto is_workspace = [](const fs::path& folder) {
+    std::error_code ignored;
+    return fs::is_regular_file(folder / "job.toml", ignored);
+  };
+  const fs::path named = path.has_filename() ? path : path.parent_path();
+  if (is_workspace(named.parent_path())) return named.parent_path().string();
+  std::string found;
+  for (fs::directory_iterator at(named, error), end; !error && at != end; at.increment(error)) {
+    if (!is_workspace(at->path())) continue;
+    if (!found.empty()) return "";
+    found = at->path().string();
+  }
+  return found;
+}
+
 }  // namespace
 
 Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool is_alone_on_gpu) {
@@ -272,8 +291,11 @@ Status check_workspace(const std::string& path) {
     // It names programs to run.
     return remote::check_trusted((fs::path(path) / "job.toml").string());
   }
-  return Error{Errc::kUsage, fmt::format("no job.toml in '{}'", path),
-               "name the folder that holds it, or begin with a template: paddlectl init --list"};
+  std::string hint =
+      "name the folder that holds it, or begin with a template: paddlectl init --list";
+  if (const std::string near = workspace_near(path); !near.empty())
+    hint = fmt::format("the workspace is the folder that holds it: {}", near);
+  return Error{Errc::kUsage, fmt::format("no job.toml in '{}'", path), std::move(hint)};
 }
 
 Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,

@@ -81,9 +81,17 @@ Error unknown_flag(const CLI::App& app, const std::string& argument) {
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_lnames().empty()) names.push_back(option->get_lnames()[0]);
   }
-  const std::string near = nearest(name, names);
+  std::string near = nearest(name, names);
+  for (const std::string_view longer : names) {  // --num_passes for --passes
+    if (near.empty() && longer.ends_with("_" + name)) near = longer;
+  }
+  const bool has_set = std::ranges::find(names, "set") != names.end();
+  const std::string help =
+      has_set
+          ? "keys of job.toml go into --set, as in --set=train.batch_size=64; for flags see --help"
+          : "see --help";
   return {Errc::kUsage, fmt::format("unknown flag '--{}'", name),
-          near.empty() ? "see --help" : fmt::format("did you mean '--{}'?", near)};
+          near.empty() ? help : fmt::format("did you mean '--{}'?", near)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/config/job_config.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -94,10 +95,25 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
   return job;
 }
 
+// The file is often named by its folder, or looked for in the wrong one.
+Error with_path_of_job(Error error, const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path file = std::filesystem::path(path) / "job.toml";
+  if (std::filesystem::is_regular_file(file, ignored)) {
+    error.message = path + " is a folder";
+    error.hint = "name the file in it: --config=" + file.string();
+  } else if (!std::filesystem::exists(path, ignored)) {
+    error.hint = "name the job's file: --config=FOLDER/job.toml";
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<TomlTable> open_job(const std::string& path, const std::vector<std::string>& overrides) {
-  PADDLE_TRY(TomlTable root, TomlTable::read(path, overrides));
+  auto opened = TomlTable::read(path, overrides);
+  if (!opened) return with_path_of_job(std::move(opened).error(), path);
+  TomlTable root = *std::move(opened);
   root.table("train").prefer_override("batch_size", "batch_size_total");
   return root;
 }

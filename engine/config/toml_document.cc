@@ -16,6 +16,32 @@ namespace {
 
 constexpr std::size_t kLineShownMax = 400;
 
+// Keys by the names that they have in pandas, scikit-learn, Keras and PyTorch. The last ones have
+// other meanings in other tables.
+using Names = std::pair<std::string_view, std::string_view>;
+constexpr std::array<Names, 18> kNamesElsewhere{{
+    {"lr", "learning_rate"},
+    {"eta", "learning_rate"},
+    {"epochs", "passes"},
+    {"epoch", "passes"},
+    {"num_epochs", "passes"},
+    {"n_epochs", "passes"},
+    {"max_epochs", "passes"},
+    {"num_passes", "passes"},
+    {"batch", "batch_size"},
+    {"bs", "batch_size"},
+    {"sep", "delimiter"},
+    {"separator", "delimiter"},
+    {"names", "columns"},
+    {"valid", "test"},
+    {"validation", "test"},
+    {"patience", "stop_after_worse"},
+    {"shuffle", "shuffle_records"},
+    {"optimizer", "method"},
+}};
+constexpr std::array<Names, 4> kNamesElsewhereInATable{
+    {{"type", "method"}, {"type", "format"}, {"units", "size"}, {"dim", "size"}}};
+
 std::string_view type_name(const toml::node& node) {
   // In the order of toml::node_type, whose dates and times come last.
   constexpr std::array<std::string_view, 8> kNames{"none",          "a table",       "an array",
@@ -24,9 +50,14 @@ std::string_view type_name(const toml::node& node) {
   return kNames[std::min(static_cast<std::size_t>(node.type()), kNames.size() - 1)];
 }
 
-std::tuple<bool, bool, std::uint32_t, std::uint32_t> order_of(const Mistake& mistake) {
-  return {mistake.is_absence, mistake.location.name.starts_with("--set "), mistake.location.at.line,
-          mistake.location.at.column};
+enum class Rank { kOverrideOfWrongType, kFile, kOverride };
+
+std::tuple<bool, Rank, std::uint32_t, std::uint32_t> order_of(const Mistake& mistake) {
+  const bool is_override = mistake.location.name.starts_with("--set ");
+  const Rank rank = !is_override            ? Rank::kFile
+                    : mistake.is_wrong_type ? Rank::kOverrideOfWrongType
+                                            : Rank::kOverride;
+  return {mistake.is_absence, rank, mistake.location.at.line, mistake.location.at.column};
 }
 
 bool precedes(const Mistake& a, const Mistake& b) {
@@ -68,7 +99,14 @@ void TomlDocument::know(OpenTable& in, std::string_view key) {
 
 void TomlDocument::add_wrong_type(const toml::node& found, std::string_view key,
                                   std::string_view wanted) {
-  add(found.source(), fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)));
+  const Location location = locate(found.source());
+  const bool is_bare_list = found.is_string() && wanted.starts_with("an array of strings") &&
+                            location.name.starts_with("--set ");
+  keep({location, fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)),
+        is_bare_list ? fmt::format(R"(quote it for the shell: --set '{}["one", "two"]')",
+                                   location.name.substr(6, location.name.find('=') - 5))
+                     : "",
+        false, true});
 }
 
 std::string TomlDocument::place_of(const toml::source_region& region) const {
@@ -123,6 +161,22 @@ std::string TomlDocument::below_a_table(std::string_view key) const {
   return "";
 }
 
+std::string TomlDocument::meant_by(std::string_view unknown, const OpenTable& table) const {
+  for (const auto& [elsewhere, here] : kNamesElsewhere) {
+    if (elsewhere != unknown) continue;
+    if (table.knows(here)) return std::string(here);
+    if (std::string key = below_a_table(here); !key.empty()) return key;
+  }
+  for (const auto& [elsewhere, here] : kNamesElsewhereInATable) {
+    if (elsewhere == unknown && table.knows(here)) return std::string(here);
+  }
+  const std::string near = nearest(unknown, table.known);
+  const bool is_at_the_top = &table == &open.front();
+  if (!near.empty() && !is_at_the_top) return near;
+  const std::string key = below_a_table(unknown);
+  return key.empty() ? near : key;
+}
+
 void TomlDocument::add_unknown_key() {
   std::optional<Mistake> first;
   const OpenTable* table = nullptr;
@@ -138,8 +192,7 @@ void TomlDocument::add_unknown_key() {
     }
   }
   if (!first) return;
-  std::string near = table == &open.front() ? below_a_table(unknown) : "";
-  if (near.empty()) near = nearest(unknown, table->known);
+  const std::string near = meant_by(unknown, *table);
   first->message = near.empty()
                        ? fmt::format("unknown key '{}'", unknown)
                        : fmt::format("unknown key '{}', did you mean '{}'?", unknown, near);

@@ -33,7 +33,8 @@ struct Mistake {
   Location location;
   std::string message;
   std::string hint;
-  bool is_absence = false;  // of a key; the location is its table's
+  bool is_absence = false;     // of a key; the location is its table's
+  bool is_wrong_type = false;  // the value is of another type than the key takes
 };
 
 struct OpenTable {
@@ -74,7 +75,8 @@ struct TomlDocument {
   // The first of them in the order of verdict().
   void add_unknown_key();
   // The first mistake: absent keys come last because a misspelt key is absent too; those of the
-  // file come before those of overrides, each in their order.
+  // file come before those of overrides, each in their order. An override of the wrong type comes
+  // before the file: what the file lacks then may be what the override was meant to say.
   Status verdict() const;
 
   // A table opened twice stays one entry, so that a key looked up through either is known.
@@ -82,6 +84,8 @@ struct TomlDocument {
                          std::string_view called = "");
   // "train.passes": every key of a table that was looked up.
   std::vector<std::string> known_keys() const;
+  // The known key that `unknown` in this table may stand for; "" for none.
+  std::string meant_by(std::string_view unknown, const OpenTable& table) const;
 
   Result<toml::table> parse_text(std::string_view content, const std::string& source) const;
   Status apply(const std::string& override_text);

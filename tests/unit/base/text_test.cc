@@ -45,6 +45,14 @@ TEST(Nearest, FindsATypingMistakeAndNothingElse) {
   EXPECT_EQ(nearest("port", {}), "");
 }
 
+TEST(Nearest, IgnoresTheCaseOfLetters) {
+  const std::string_view methods[] = {"sgd", "adam", "adamw"};
+  EXPECT_EQ(nearest("SGD", methods), "sgd");
+  EXPECT_EQ(nearest("Adam", methods), "adam");
+  const std::string_view columns[] = {"Age", "Price"};
+  EXPECT_EQ(nearest("age", columns), "Age");
+}
+
 TEST(ToHex, WritesTwoLowerCaseDigitsAByte) {
   EXPECT_EQ(to_hex(as_bytes("\x00\x7f\xff\n"sv)), "007fff0a");
   EXPECT_EQ(to_hex({}), "");

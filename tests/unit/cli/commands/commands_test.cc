@@ -159,6 +159,42 @@ TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
   EXPECT_TRUE(err_has("no cluster file 'missing.toml'"));
 }
 
+TEST_F(CommandsTest, UpNamesTheFileThatWasMeant) {
+  EXPECT_EQ(run({"up", "c"}), 2);
+  EXPECT_TRUE(err_has("no cluster file 'c', did you mean 'c.toml'?")) << err_.str();
+  EXPECT_EQ(run({"up", "w"}), 2);
+  EXPECT_TRUE(err_has("no cluster file 'w': it is a workspace")) << err_.str();
+  EXPECT_TRUE(err_has("then: paddlectl train w")) << err_.str();
+}
+
+TEST_F(CommandsTest, TrainNamesTheWorkspaceThatWasMeant) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const std::string meant = "the workspace is the folder that holds it: " + folder_ + "/w\n";
+  EXPECT_EQ(run({"train", "w/job.toml"}), 2);
+  EXPECT_TRUE(err_has(meant)) << err_.str();
+  EXPECT_EQ(run({"train", "w/data"}), 2);
+  EXPECT_TRUE(err_has(meant)) << err_.str();
+  EXPECT_EQ(run({"train", "w/data/"}), 2);
+  EXPECT_TRUE(err_has(meant)) << err_.str();
+  EXPECT_EQ(run({"train"}), 2) << "in the folder around it";
+  EXPECT_TRUE(err_has(meant)) << err_.str();
+  write("other/job.toml", "");
+  EXPECT_EQ(run({"train"}), 2);
+  EXPECT_TRUE(err_has("name the folder that holds it")) << "which of two? " << err_.str();
+}
+
+TEST_F(CommandsTest, AnUnknownOptionIsNamedWithTheWayWithoutIt) {
+  EXPECT_EQ(run({"wait", "--job", "j"}), 2);
+  EXPECT_TRUE(err_has("unknown option '--job'\n")) << "it is not like --on: " << err_.str();
+  EXPECT_TRUE(err_has("name jobs without an option: paddlectl wait JOB")) << err_.str();
+  EXPECT_EQ(run({"rm", "--name", "j"}), 2);
+  EXPECT_TRUE(err_has("name jobs without an option: paddlectl rm JOB")) << err_.str();
+  EXPECT_EQ(run({"train", "--epochs", "3", "w"}), 2);
+  EXPECT_TRUE(err_has("--set changes keys of job.toml: --set train.passes=3")) << err_.str();
+  EXPECT_EQ(run({"train", "--trainer", "3", "w"}), 2);
+  EXPECT_TRUE(err_has("unknown option '--trainer', did you mean '--trainers'?")) << err_.str();
+}
+
 TEST_F(CommandsTest, UpIsIdempotentAndRemembersTheCluster) {
   ASSERT_EQ(run({"up", "c.toml"}), 0) << err_.str();
   EXPECT_TRUE(out_has(" prepared")) << out_.str();

@@ -62,6 +62,18 @@ TEST_F(JobConfigTest, OverridesWin) {
   EXPECT_EQ(job->name, "other");
 }
 
+TEST_F(JobConfigTest, AFolderOrAnAbsentFileIsNamedWithTheWayToTheJob) {
+  const std::string file = folder_.write("job.toml", kJob);
+  const std::string folder = file.substr(0, file.rfind('/'));
+  const auto by_folder = read_job(folder);
+  ASSERT_FALSE(by_folder);
+  EXPECT_EQ(by_folder.error().message, folder + " is a folder");
+  EXPECT_EQ(by_folder.error().hint, "name the file in it: --config=" + file);
+  const auto absent = read_job(folder + "/other.toml");
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().hint, "name the job's file: --config=FOLDER/job.toml");
+}
+
 TEST_F(JobConfigTest, NamesMistakes) {
   EXPECT_EQ(mistake("passes = 2", "pases = 2"),
             "job.toml:32:1: unknown key 'pases', did you mean 'passes'?");

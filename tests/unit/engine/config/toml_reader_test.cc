@@ -46,6 +46,51 @@ TEST(TomlReader, ShowsAnUnknownKeyWithASuggestionAndACaret) {
             "    ^");
 }
 
+TEST(TomlReader, SuggestsTheKeyForANameThatOtherProgramsHave) {
+  const auto suggestion = [](const std::string& text) {
+    TomlTable root = parse(text);
+    root.table("train").integer("passes", 1);
+    TomlTable optimizer = root.table("optimizer");
+    optimizer.number("learning_rate", 0);
+    optimizer.number("l1", 0);
+    optimizer.string("method");
+    root.table("data").string("format");
+    const std::string all = first_mistake(root);
+    const std::size_t at = all.find("did you mean");
+    return at == all.npos ? "none" : all.substr(at, all.find('\n') - at);
+  };
+  EXPECT_EQ(suggestion("[optimizer]\nlr = 1"), "did you mean 'learning_rate'?") << "not 'l1'";
+  EXPECT_EQ(suggestion("[train]\nlr = 1"), "did you mean 'optimizer.learning_rate'?");
+  EXPECT_EQ(suggestion("[train]\nepochs = 1"), "did you mean 'passes'?");
+  EXPECT_EQ(suggestion("epochs = 1"), "did you mean 'train.passes'?");
+  EXPECT_EQ(suggestion("[optimizer]\ntype = 'sgd'"), "did you mean 'method'?");
+  EXPECT_EQ(suggestion("[data]\ntype = 'csv'"), "did you mean 'format'?");
+  EXPECT_EQ(suggestion("[train]\ntype = 'csv'"), "none");
+}
+
+TEST(TomlReader, SuggestsTheKeyInItsOwnTable) {
+  TomlTable root = parse("[train]\nlearning_rate = 1\n");
+  root.table("train").integer("passes", 1);
+  root.table("optimizer").number("learning_rate", 0);
+  EXPECT_EQ(first_mistake(root).substr(0, 77),
+            "job.toml:2:1: unknown key 'learning_rate', did you mean 'optimizer.learning_r");
+}
+
+// The override was meant to say what the file then lacks.
+TEST(TomlReader, AnOverrideOfTheWrongTypeComesBeforeMistakesThatFollowFromIt) {
+  TomlTable root =
+      parse("[data]\ncolumns = ['age', 'price']\nslot = 'price'\n", {"data.columns=age"});
+  TomlTable data = root.table("data");
+  const bool has_slot = !data.strings("columns").empty();
+  data.string("slot");
+  if (!has_slot) data.fail("slot", "'price' is not in [data] columns");
+  const Status status = root.finish();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message,
+            "--set data.columns=age: 'columns' must be an array of strings, not a string");
+  EXPECT_EQ(status.error().hint, R"(quote it for the shell: --set 'data.columns=["one", "two"]')");
+}
+
 TEST(TomlReader, AnUnknownTableIsAnUnknownKey) {
   TomlTable root = parse("[trian]\npasses = 1\n");
   root.table("train").integer("passes", 1);
