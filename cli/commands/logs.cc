@@ -95,7 +95,7 @@ OptionList logs_options(LogsOptions& options) {
        {"--since", "only lines written since: 90s, 10m, 2h, 1d ago, or 2026-01-31T12:00:00Z",
         &options.since, "TIME"},
        {.name = "-p,--previous",
-        .help = "only the life of each process before its last start",
+        .help = "only what each process logged before its last start",
         .target = &options.chosen.previous,
         .excludes = {"--follow"}},
        {"--grep", "only lines that match this extended regular expression", &options.grep,

@@ -182,7 +182,7 @@ Status run_test(Context& context, const TestOptions& options) {
 }  // namespace
 
 Command test_command() {
-  return {"test", "cost and evaluators of a job's snapshot on held-out data",
+  return {"test", "compute the cost and the evaluators of a job's snapshot on held-out data",
           "  paddlectl test\n"
           "  paddlectl test --pass best --job ctr_dnn-20260101-120000\n"
           "  paddlectl test --snapshot output/first/pass-00002 --data 'new/*'",

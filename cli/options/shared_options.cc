@@ -69,7 +69,7 @@ Result<std::vector<std::size_t>> choose_nodes(Context& context, const ClusterSpe
 }
 
 Option job_option(JobTarget& target) {
-  return {"--job,--name", "the job, in place of JOB", &target.job, "JOB"};
+  return {"--job,--name", "the same as JOB", &target.job, "JOB"};
 }
 
 Option job_argument(JobTarget& target) {

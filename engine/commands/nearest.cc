@@ -122,7 +122,7 @@ Result<std::vector<Query>> answer(const NearestFlags& flags,
     if (!found[i]) {
       return Error{Errc::kData,
                    fmt::format("'{}' has no row in '{}'", queries[i].text, table.name()),
-                   "training has not met it"};
+                   "no record of the training data has it"};
     }
     queries[i].nearest = *std::move(found[i]);
   }
@@ -165,7 +165,7 @@ std::function<Status()> declare(FlagSet& flags) {
 
 }  // namespace
 
-const Command kNearestCommand{"nearest", "words, or rows of a table, with the most similar values",
+const Command kNearestCommand{"nearest", "print the words, or rows of a table, with the most similar values",
                               R"(usage: paddle nearest --snapshot=DIR [--parameter=NAME] WORD|ID...
 
 A line is a word and those nearest to it, with the cosine of the angle between

@@ -81,7 +81,7 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.text("output", "format of the lines, csv or jsonl", options->output);
   flags.text("layer", "print the outputs of this layer instead of scores", options->layer);
   flags.number("threads",
-               "number of threads, for which the lines are the same; 0: one for each core",
+               "number of threads, which does not change the lines; 0: one for each core",
                options->threads, 0, 1024);
   return [options] { return run_predict(*options); };
 }

@@ -303,8 +303,8 @@ std::function<Status()> declare(FlagSet& flags) {
                to.lost_trainer_grace, 0, kCountMax);
   flags.text(
       "cuts",
-      "folder for copies of this pserver's own parameters, from which its next life goes on; "
-      "the first one (--epoch=1) removes what it finds there",
+      "folder for copies of this pserver's own parameters, from which it goes on after a restart; "
+      "the first start (--epoch=1) removes what it finds there",
       to.cuts);
   flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
   flags.text("rank_from", kRankFromHelp, to.rank_from);

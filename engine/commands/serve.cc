@@ -56,7 +56,7 @@ Result<std::string> address_of(const ServeFlags& flags) {
   if (!address || !flags.token_file.empty()) return address;
   if (address->starts_with("127.") || *address == "::1") return address;
   return Error{Errc::kUsage, fmt::format("--bind={} is open to other machines", flags.bind),
-               "--token_file=FILE names a file with the token that their requests must bear"};
+               "--token_file=FILE names a file with the token that their requests must send"};
 }
 
 Status run_serve(const ServeFlags& flags) {
@@ -119,7 +119,7 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.number("port", "port to listen on; 0: any that is free", to.port, 0, kPortMax);
   flags.text("bind", "address or interface to listen on; beyond loopback with --token_file",
              to.bind);
-  flags.text("token_file", "file, of mode 0600, with the token that requests must bear",
+  flags.text("token_file", "file, of mode 0600, with the token that requests must send",
              to.token_file);
   flags.text("layer", "predict the outputs of this layer instead of scores", to.layer);
   flags.number("threads", "threads that score records; 0: one for each core", to.threads, 0, 1024);

@@ -56,7 +56,7 @@ std::function<Status()> declare(FlagSet& flags) {
   const auto options = std::make_shared<TestOptions>();
   options->model.declare(flags);
   flags.number("threads",
-               "number of threads; 0: as many as a trainer of the job, which give its digits",
+               "number of threads; 0: as many as a trainer of the job, for the same digits",
                options->threads, 0, 1024);
   flags.boolean("json", "print one JSON object", options->json);
   return [options] { return run_test(*options); };
@@ -64,7 +64,7 @@ std::function<Status()> declare(FlagSet& flags) {
 
 }  // namespace
 
-const Command kTestCommand{"test", "cost and evaluators of a snapshot on held-out data",
+const Command kTestCommand{"test", "compute cost and evaluators of a snapshot on held-out data",
                            R"(usage: paddle test --snapshot=DIR [--data=GLOB|-] [flags]
 
 Without --data it reads the job's own test data, below --workspace, and prints

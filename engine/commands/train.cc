@@ -303,10 +303,11 @@ void TrainFlags::declare(FlagSet& flags) {
                options.num_gradient_servers, 1, pserver::kTrainersMax);
   flags.list("pservers", "HOST[:PORT],... of the pservers, in the same order for all trainers",
              options.pservers);
-  flags.list("trainers",
-             "HOST:PORT,... of all trainers by trainer_id, of dense = 'collective' or node_groups; "
-             "each listens on its own",
-             options.trainers);
+  flags.list(
+      "trainers",
+      "with dense = 'collective' or node_groups: HOST:PORT,... of all trainers, in the order of "
+      "trainer_id; each trainer listens at its own",
+      options.trainers);
   flags.number("port", "first port of a pserver that --pservers names without one", options.port, 1,
                kPortMax);
   flags.number("ports_num", "number of ports for dense parameters of each pserver",

@@ -109,7 +109,9 @@ Error JsonRecords::missing(const Slot& slot) const {
   std::vector<std::string_view> names;
   for (const std::size_t key : slot.columns) names.emplace_back(reader_.keys()[key]);
   return {Errc::kData, fmt::format("'{}' is missing", slot.config.name),
-          names.empty() ? "" : fmt::format("or its columns: {}", fmt::join(names, ", "))};
+          names.empty() ? ""
+                        : fmt::format("give '{}', or all of its columns: {}", slot.config.name,
+                                      fmt::join(names, ", "))};
 }
 
 Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
