@@ -100,13 +100,30 @@ std::string pass_words(std::uint64_t pass, std::uint64_t passes) {
                      passes > 0 ? fmt::format(" of {}", passes) : "", pass);
 }
 
-std::string describe(const MetricsLine& test, std::uint64_t passes) {
-  std::string text = pass_words(test.pass, passes) + ": held-out cost " +
-                     cost_text(test.cost.value_or(std::nan("")));
-  for (const auto& [name, value] : test.evaluators()) {
+std::string describe(const MetricsLine& line, std::uint64_t passes) {
+  std::string text = fmt::format("{}: {} cost {}", pass_words(line.pass, passes),
+                                 line.kind == "test" ? "held-out" : "training",
+                                 cost_text(line.cost.value_or(std::nan(""))));
+  for (const auto& [name, value] : line.evaluators()) {
     text += fmt::format(", {} {:.5g}", name, value);
   }
-  return text + fmt::format(" ({} samples)", test.samples);
+  return text + fmt::format(" ({} samples)", line.samples);
+}
+
+MetricsLine of_whole_job(MetricsLine pass) {
+  constexpr std::string_view kTotal = "total_";
+  const auto totals = pass.numbers;
+  for (const auto& [name, value] : totals) {
+    if (!name.starts_with(kTotal)) continue;
+    const std::string own = name.substr(kTotal.size());
+    if (own == "cost") pass.cost = value;
+    if (own == "samples" && value >= 0 && value < 1e18)
+      pass.samples = static_cast<std::uint64_t>(value);
+    for (auto& [known, number] : pass.numbers) {
+      if (known == own) number = value;
+    }
+  }
+  return pass;
 }
 
 std::string metrics_path(const std::string& log) {

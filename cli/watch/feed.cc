@@ -47,6 +47,10 @@ void JobFeed::poll(const std::vector<ProcessOnNode>& processes) {
     if (progress && progress->passes > 0) summary_.passes = progress->passes;
   }
   read_metrics(processes);
+  const bool is_over = std::ranges::any_of(processes, [](const ProcessOnNode& process) {
+    return process.status.name == "trainer-0" && !is_running(process.status);
+  });
+  if (is_over) tell_pass();
   show_tests();
   tell_restarts(processes);
   tell_snapshot_failures(processes);
@@ -92,7 +96,11 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   if (process.status.name != "trainer-0") return;
   if (progress && progress->passes > 0) summary_.passes = progress->passes;
   if (line.kind == "warning") return take_warning(process, line);
-  if (line.kind == "pass") summary_.last_pass = line;
+  if (line.kind == "pass") {
+    tell_pass();
+    summary_.last_pass = of_whole_job(line);
+    summary_.is_pass_untold = line.unix_ms >= process.status.started_unix_ms;
+  }
   if (line.kind == "save") saved_pass_ = line.pass;
   if (line.kind == "test") {
     summary_.last_test = line;
@@ -119,6 +127,11 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   // A program of the user's own may write no cost at all.
   const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
   if (cost || line.cost_is_null || process.status.reports) watch_cost(cost.value_or(std::nan("")));
+}
+
+void JobFeed::tell_pass() {
+  if (std::exchange(summary_.is_pass_untold, false) && !summary_.last_test)
+    tests_.push_back(describe(*summary_.last_pass, summary_.passes));
 }
 
 void JobFeed::take_warning(const ProcessOnNode& process, const MetricsLine& line) {

@@ -18,12 +18,14 @@ namespace paddle::cli {
 
 // The outcome of a job, as far as it was followed.
 struct JobSummary {
-  std::optional<MetricsLine> last_test, last_pass;  // of trainer 0
-  std::uint64_t passes = 0;                         // 0: not known
-  std::optional<double> first_cost;                 // of the first batch, where the metrics tell it
-  std::optional<double> diverged_to;                // not finite, or far above the first cost
-  std::size_t tests_told = 0;                       // in its metrics: shown, or of an earlier run
-  bool stands_still = false;                        // a node is silent, and nothing goes on without
+  std::optional<MetricsLine> last_test;  // of trainer 0
+  std::optional<MetricsLine> last_pass;  // its values are those of all trainers
+  bool is_pass_untold = false;           // last_pass, which a test may follow
+  std::uint64_t passes = 0;              // 0: not known
+  std::optional<double> first_cost;      // of the first batch, where the metrics tell it
+  std::optional<double> diverged_to;     // not finite, or far above the first cost
+  std::size_t tests_told = 0;            // in its metrics: shown, or of an earlier run
+  bool stands_still = false;             // a node is silent, and nothing goes on without
 };
 
 class JobFeed {
@@ -43,6 +45,8 @@ class JobFeed {
   void read_metrics(const std::vector<ProcessOnNode>& processes);
   void take(const ProcessOnNode& process, const MetricsLine& line);
   void take_warning(const ProcessOnNode& process, const MetricsLine& line);
+  // The training values of the last pass, of a job without tests.
+  void tell_pass();
   void show_tests();
   void watch_cost(double cost);
   void tell_restarts(const std::vector<ProcessOnNode>& processes);

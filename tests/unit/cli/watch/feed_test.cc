@@ -341,6 +341,44 @@ TEST_F(Feed, TestsGoToStdoutAndIntoTheSummary) {
   EXPECT_EQ(summary_.passes, 4U);
 }
 
+// A user who holds nothing out learns from it whether the job learns.
+TEST_F(Feed, WithoutTestsTheTrainingCostOfEachPassIsShown) {
+  report(1);
+  std::string& metrics = fake_.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  metrics =
+      R"({"kind":"pass","pass":0,"passes":4,"samples":4,"cost":9,"auc":0.1,"total_samples":10,)"
+      R"("total_cost":0.5,"total_auc":0.75})"
+      "\n";
+  look();
+  EXPECT_EQ(fake_.out.str(), "") << "a test may follow";
+  metrics += R"({"kind":"pass","pass":1,"passes":4,"samples":4,"cost":0.25})"
+             "\n";
+  look();
+  EXPECT_EQ(fake_.out.str(),
+            "pass 1 of 4 (pass-00000): training cost 0.5, auc 0.75 (10 samples)\n");
+  trainer(0).state = remote::ProcessState::kExited;
+  look();
+  look();
+  EXPECT_EQ(fake_.out.str(),
+            "pass 1 of 4 (pass-00000): training cost 0.5, auc 0.75 (10 samples)\n"
+            "pass 2 of 4 (pass-00001): training cost 0.25 (4 samples)\n")
+      << "once";
+}
+
+TEST_F(Feed, ATestTakesThePlaceOfTheTrainingCost) {
+  report(1);
+  std::string& metrics = fake_.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  metrics = R"({"kind":"pass","pass":0,"samples":4,"cost":9})"
+            "\n";
+  look();
+  metrics += R"({"kind":"test","pass":0,"samples":5,"cost":0.5})"
+             "\n";
+  look();
+  trainer(0).state = remote::ProcessState::kExited;
+  look();
+  EXPECT_EQ(fake_.out.str(), "pass 1 of 4 (pass-00000): held-out cost 0.5 (5 samples)\n");
+}
+
 TEST_F(Feed, AnotherOneOfTheSameTerminalShowsOnlyWhatIsNew) {
   std::string& metrics = fake_.node(0).files["jobs/j/node_0/metrics.jsonl"];
   metrics = R"({"kind":"test","pass":0,"samples":5,"cost":0.5})"
