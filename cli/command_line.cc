@@ -223,6 +223,13 @@ class Parser {
           Errc::kUsage,
           fmt::format("{} needs {}", word, upper_case(message.substr(0, message.find(' ')))),
           see_help(word)};
+    } catch (const CLI::ArgumentMismatch& error) {
+      const std::string message =
+          without_marks(error.what());  // "--hosts: 1 required HOSTS missing"
+      const std::size_t end = message.find(": 1 required ");
+      return Error{Errc::kUsage,
+                   end == message.npos ? message : message.substr(0, end) + " needs a value",
+                   see_help(word)};
     } catch (const CLI::ParseError& error) {
       return Error{Errc::kUsage, without_marks(error.what()), see_help(word)};
     }

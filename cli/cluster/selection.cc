@@ -63,6 +63,19 @@ std::vector<std::string> places_upward(const std::string& directory) {
   return places;
 }
 
+// The name of the only cluster file in the folder, or of cluster.toml; "" for none, or several.
+std::string cluster_file_here(const std::string& directory) {
+  std::error_code error;
+  std::string found;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.ends_with(".toml") || !read_cluster(at->path().string())) continue;
+    if (name == "cluster.toml") return name;
+    found = found.empty() ? name : "<cluster file>";
+  }
+  return found == "<cluster file>" ? "" : found;
+}
+
 constexpr const char* kHint = "write nodes, ranges and groups: --on gpu,node[01-04],!node02";
 
 Error unknown(const ClusterSpec& cluster, const std::string& name, bool group_only) {
@@ -146,12 +159,12 @@ Result<CurrentCluster> find_current(const std::string& directory) {
   if (const std::string place = default_cluster_place(); !place.empty()) {
     if (auto current = read_place(place)) return current;
   }
-  std::error_code ignored;
-  const bool has_file = fs::exists(fs::path(directory) / "cluster.toml", ignored);
+  const std::string file = cluster_file_here(directory);
   return Error{Errc::kUsage, "no current cluster, here or in a parent folder",
-               fmt::format("run `paddlectl up {}` here first, or pass --cluster <file>, or set "
+               fmt::format("run `paddlectl up {}` here first{}, or pass --cluster <file>, or set "
                            "PADDLECTL_CLUSTER",
-                           has_file ? "cluster.toml" : "<cluster file>")};
+                           file.empty() ? "<cluster file>" : file,
+                           file.empty() ? " (paddlectl init writes a file)" : "")};
 }
 
 std::vector<CurrentCluster> known_places(const std::string& directory) {

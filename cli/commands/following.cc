@@ -215,7 +215,9 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kRefused));
   auto& [cluster, session, job] = found;
   tell_past(context, session, job);
-  context.console.note(fmt::format("Ctrl-C leaves {} running", job));
+  const auto processes = session.processes(job);
+  if (std::ranges::any_of(processes, is_running, &ProcessOnNode::status))
+    context.console.note(fmt::format("Ctrl-C leaves {} running", job));
   JobSummary summary;
   auto followed = follow_job(context, session, job, summary, kPastTestsShown);
   if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;

@@ -80,6 +80,7 @@ Status run_stop(Context& context, const StopOptions& options) {
       Json::object({{"job", job}, {"stopped", stopped}}),
       fmt::format("{}: {}; logs and snapshots stay on the nodes", job,
                   claimed.is_joined ? "stopped, as another paddlectl stop asked too"
+                  : stopped == 0    ? "no process was running"
                                     : counted(stopped, "process") + " stopped"));
   const bool is_done = std::ranges::all_of(after, [](const ProcessOnNode& process) {
     return is_pserver(process.status) || ended_well(process.status);

@@ -155,6 +155,12 @@ Status run_there(Context& context, Member& member, std::vector<std::string> argu
                "--timeout DURATION is how long it may take"};
   }
   if (end.exit_code != 0) failure = engine_error(end.exit_code, std::move(output.error));
+  // The engine's own --data may be below any folder.
+  if (failure.hint.find("--data=GLOB") != std::string::npos) {
+    failure.hint =
+        "--data GLOB names files in the job's workspace on the node; for files on this machine: "
+        "paddlectl test --snapshot output/<job>/pass-0000N --data GLOB";
+  }
   return std::move(failure).with("node " + member.spec.name);
 }
 

@@ -203,7 +203,7 @@ Status ask_for_consent(Context& context, ClusterSession& session,
                  "run the command again and answer y to remove it"};
   }
   const std::string what = context.console.json() ? "; this would be removed:" + list : "";
-  return Error{Errc::kUsage, "nothing was removed: nobody confirmed it" + what,
+  return Error{Errc::kUsage, "nothing was removed, because it was not confirmed" + what,
                losses.empty() ? "in a script, add --yes; --dry-run lists what would be removed"
                               : "in a script, add --yes and, to lose what runs or was never "
                                 "fetched, --discard; --dry-run lists what would be removed"};

@@ -323,7 +323,7 @@ Status restart_job(Context& context, ClusterSession& session, const std::string&
   for (const ProcessOnNode& process : session.all_records(job)) {
     if (!names.insert(process.status.name).second) {
       return Error{Errc::kFailed,
-                   fmt::format("two nodes claim {} of job {}: nobody gets its keys",
+                   fmt::format("two nodes claim {} of job {}: no node gets its keys",
                                process.status.name, job),
                    fmt::format("paddlectl train --resume --name {}", job)};
     }

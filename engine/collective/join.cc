@@ -68,9 +68,10 @@ Status compare(const wire::Member& own, const std::string& own_name, const wire:
                                            other_name, other.size(), own_name, own.size())};
   }
   if (!std::ranges::equal(other.incarnations(), own.incarnations())) {
-    return Error{Errc::kUnreachable,
-                 fmt::format("{} has met other lives of the ranks than {}", other_name, own_name),
-                 "an earlier process of a rank is still running, or one has just been restarted"};
+    return Error{
+        Errc::kUnreachable,
+        fmt::format("{} has met other incarnations of the ranks than {}", other_name, own_name),
+        "an earlier process of a rank is still running, or one has just been restarted"};
   }
   return {};
 }

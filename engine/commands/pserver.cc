@@ -225,7 +225,7 @@ Status serve(const PserverOptions& options) {
     int signal = 0;
     ::sigwait(&signals, &signal);
     if (unfinished == 0) {
-      log_info("nobody is left to serve: stopping");
+      log_info("no trainer is left: stopping");
     } else {
       outcome =
           Error{Errc::kInterrupted, fmt::format("signal {} before every trainer had left", signal)};

@@ -105,7 +105,7 @@ Result<bool> is_connected(int fd) {
     errno = code;
     return system_error(Errc::kUnreachable, "connect");
   }
-  if (is_self_connected(fd)) return Error{Errc::kUnreachable, "connect: nobody listens"};
+  if (is_self_connected(fd)) return Error{Errc::kUnreachable, "connect: no program listens"};
   return true;
 }
 

@@ -141,7 +141,7 @@ Status copy_to_end(int from, int to, std::uint64_t size) {
     if (!write_with_holes(to, part, at)) return system_error(Errc::kResource, "write a copy");
     at += part.size();
     if (size == 0 && at > kUnsizedBytesMax) {
-      return Error{Errc::kFailed, "its size is not told, and it has over 64 MiB",
+      return Error{Errc::kFailed, "it reports no size, and has over 64 MiB",
                    "copy it there with paddlectl exec, and get the copy"};
     }
   }

@@ -154,7 +154,14 @@ TEST_F(CommandsTest, HintsNameWhatTheCommandWasGiven) {
 
 TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
   EXPECT_EQ(run({"status"}), 2);
-  EXPECT_TRUE(err_has("paddlectl up <cluster file>"));
+  EXPECT_TRUE(err_has("run `paddlectl up c.toml` here first,")) << err_.str();
+  write("d.toml", "name = \"d\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\n");
+  write("w.toml", "no = \"cluster file\"\n");
+  EXPECT_EQ(run({"status"}), 2);
+  EXPECT_TRUE(err_has("run `paddlectl up <cluster file>` here first")) << "which of two?";
+  fs::copy(folder_ + "/d.toml", folder_ + "/cluster.toml");
+  EXPECT_EQ(run({"status"}), 2);
+  EXPECT_TRUE(err_has("run `paddlectl up cluster.toml` here first,")) << err_.str();
   EXPECT_EQ(run({"up", "missing.toml"}), 2);
   EXPECT_TRUE(err_has("no cluster file 'missing.toml'"));
 }
@@ -191,6 +198,8 @@ TEST_F(CommandsTest, AnUnknownOptionIsNamedWithTheWayWithoutIt) {
   EXPECT_TRUE(err_has("name jobs without an option: paddlectl rm JOB")) << err_.str();
   EXPECT_EQ(run({"train", "--epochs", "3", "w"}), 2);
   EXPECT_TRUE(err_has("--set changes keys of job.toml: --set train.passes=3")) << err_.str();
+  EXPECT_EQ(run({"init", "--hosts"}), 2);
+  EXPECT_TRUE(err_has("error: --hosts needs a value\n")) << err_.str();
   EXPECT_EQ(run({"train", "--trainer", "3", "w"}), 2);
   EXPECT_TRUE(err_has("unknown option '--trainer', did you mean '--trainers'?")) << err_.str();
 }

@@ -92,12 +92,12 @@ TEST_F(CommandsTest, ARemovalThatIsNotConfirmedSaysSo) {
   EXPECT_TRUE(err_has("error: --ended takes no job names\n")) << err_.str();
   EXPECT_EQ(run({"rm", "broken"}), 2);
   EXPECT_TRUE(err_has("this removes from the nodes:\n  broken: ")) << err_.str();
-  EXPECT_TRUE(err_has("error: nothing was removed: nobody confirmed it\n")) << err_.str();
+  EXPECT_TRUE(err_has("error: nothing was removed, because it was not confirmed\n")) << err_.str();
   EXPECT_EQ(err_.str().find("  broken: "), err_.str().rfind("  broken: ")) << "it is listed once";
   EXPECT_TRUE(err_has("hint: in a script, add --yes; --dry-run lists what would be removed\n"))
       << err_.str();
   EXPECT_EQ(run({"rm", "broken", "--json"}), 2);
-  EXPECT_TRUE(err_has("nobody confirmed it; this would be removed:\\n  broken: ")) << err_.str();
+  EXPECT_TRUE(err_has("it was not confirmed; this would be removed:\\n  broken: ")) << err_.str();
   ask_ = [](std::string_view, bool) { return "n"; };
   EXPECT_EQ(run({"rm", "broken"}), 2);
   EXPECT_TRUE(

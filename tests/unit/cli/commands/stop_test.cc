@@ -56,6 +56,8 @@ TEST_F(CommandsTest, StopLetsTrainersSaveUnlessItIsNow) {
   EXPECT_EQ(run({"stop"}), 0) << err_.str();
   EXPECT_TRUE(running().empty());
   EXPECT_EQ(exit_codes(), (std::vector<int>{0, 75, 0, 75}));
+  EXPECT_EQ(run({"stop"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("job2: no process was running")) << out_.str();
 }
 
 TEST_F(CommandsTest, AStopThatCouldNotSaveIsNoSuccess) {

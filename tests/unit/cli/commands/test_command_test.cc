@@ -105,10 +105,21 @@ TEST_F(TestCommand, WhatWouldBeIgnoredIsRefused) {
 TEST_F(TestCommand, TheEnginesErrorIsItsOwn) {
   exit_code_ = 6;
   out_of_engine_.clear();
+  error_of_engine_ = "paddle: unknown layer 'x'\nhint: layers are a, b\n";
+  EXPECT_EQ(run({"test"}), 6);
+  EXPECT_TRUE(err_has("node n-0: unknown layer 'x'\nhint: layers are a, b\n")) << err_.str();
+}
+
+TEST_F(TestCommand, DataThatIsNotThereHasTheHintOfThisCommand) {
+  exit_code_ = 6;
+  out_of_engine_.clear();
   error_of_engine_ = "paddle: no file matches 'x'\nhint: --data=GLOB names files\n";
   EXPECT_EQ(run({"test", "--data", "x"}), 6);
   EXPECT_TRUE(err_has("node n-0: no file matches 'x'")) << err_.str();
-  EXPECT_TRUE(err_has("hint: --data=GLOB names files")) << err_.str();
+  EXPECT_TRUE(
+      err_has("hint: --data GLOB names files in the job's workspace on the node; for files "
+              "on this machine: paddlectl test --snapshot"))
+      << err_.str();
 }
 
 TEST_F(TestCommand, ASnapshotThatIsNotThereIsNamed) {

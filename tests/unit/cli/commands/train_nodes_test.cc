@@ -107,10 +107,12 @@ TEST_F(TrainNodes, CtrlCIsExplainedWhereItMeansTwoThings) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0) << err_.str();
   EXPECT_TRUE(err_has("Ctrl-C saves and stops the job\n")) << err_.str();
-  ASSERT_EQ(run({"attach", "job1"}), 0) << err_.str();
-  EXPECT_TRUE(err_has("Ctrl-C leaves job1 running\n")) << err_.str();
   ASSERT_EQ(run({"train", "--detach", "--name", "job2", "w"}), 0) << err_.str();
   EXPECT_FALSE(err_has("Ctrl-C")) << err_.str();
+  ASSERT_EQ(run({"attach", "job2"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("Ctrl-C leaves job2 running\n")) << err_.str();
+  ASSERT_EQ(run({"attach", "job2"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("Ctrl-C")) << "it has ended: " << err_.str();
 }
 
 }  // namespace
