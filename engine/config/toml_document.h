@@ -41,7 +41,7 @@ struct OpenTable {
   toml::table* table = nullptr;
   toml::source_region source;           // for mistakes about the table itself
   std::vector<std::string_view> known;  // keys that were looked up, ascending
-  std::string name = {};                // "train", of [train]
+  std::string name = {};                // "train", of [train]; "" for one below another table
 
   bool knows(std::string_view key) const { return std::ranges::binary_search(known, key); }
 };

@@ -149,7 +149,7 @@ TomlTable TomlTable::table(std::string_view key) {
   const toml::node* const node = opened.table->get(key);
   const toml::source_region source = node == nullptr ? opened.source : node->source();
   toml::table& found = below == nullptr ? document_->absent.emplace_back() : *below;
-  return {document_, document_->open_table(found, source, key)};
+  return {document_, document_->open_table(found, source, index_ == 0 ? key : "")};
 }
 
 std::vector<TomlTable> TomlTable::tables(std::string_view key, std::size_t at_most) {

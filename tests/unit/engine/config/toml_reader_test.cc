@@ -70,6 +70,7 @@ TEST(TomlReader, SuggestsTheKeyForANameThatOtherProgramsHave) {
 
 TEST(TomlReader, SuggestsTheKeyInItsOwnTable) {
   TomlTable root = parse("[train]\nlearning_rate = 1\n");
+  root.table("layer").table("weight").number("learning_rate", 0);  // no section of the file
   root.table("train").integer("passes", 1);
   root.table("optimizer").number("learning_rate", 0);
   EXPECT_EQ(first_mistake(root).substr(0, 77),
