@@ -105,8 +105,13 @@ Status check_not_done(ClusterSession& session, const std::string& job) {
   std::erase_if(processes, [](const ProcessOnNode& p) { return is_pserver(p.status); });
   if (processes.empty() || !std::ranges::all_of(processes, ended_well, &ProcessOnNode::status))
     return {};
-  return Error{Errc::kUsage, fmt::format("job {} is done; it was not started again", job),
-               fmt::format("to train on from its last snapshot: paddlectl train --resume --name {} "
+  const bool is_own = is_own_program(processes.front().status);
+  return Error{
+      Errc::kUsage, fmt::format("job {} is done; it was not started again", job),
+      is_own ? fmt::format("to run its program again: paddlectl train <workspace>; or, where it "
+                           "has saved a checkpoint: paddlectl train --resume --name {} <workspace>",
+                           job)
+             : fmt::format("to train on from its last snapshot: paddlectl train --resume --name {} "
                            "--set train.passes=N <workspace>",
                            job)};
 }

@@ -105,9 +105,11 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
                           describe_state(failed.status)),
               fmt::format("the whole log: paddlectl logs --node {} --job {}", member.spec.name,
                           failed.status.job)};
+  const bool is_own = is_own_program(failed.status);
   if (failed.status.state == remote::ProcessState::kExited) {
     for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
                             Errc::kData, Errc::kResource, Errc::kResumable}) {
+      if (is_own && code != Errc::kResumable) continue;
       if (failed.status.exit_code == static_cast<int>(code)) error.code = code;
     }
   }

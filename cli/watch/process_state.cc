@@ -24,6 +24,11 @@ bool is_running_trainer(const ProcessOnNode& process) {
   return is_running(process.status) && !is_pserver(process.status);
 }
 
+bool is_own_program(const remote::ProcessStatus& status) {
+  return !is_pserver(status) && !status.reports && !status.arguments.empty() &&
+         status.arguments.front() != "train";
+}
+
 bool ended_well(const remote::ProcessStatus& status) {
   return status.state == remote::ProcessState::kExited && status.exit_code == 0;
 }

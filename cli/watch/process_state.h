@@ -12,6 +12,8 @@ namespace paddle::cli {
 bool is_pserver(const remote::ProcessStatus& status);
 bool is_running(const remote::ProcessStatus& status);
 bool is_running_trainer(const ProcessOnNode& process);
+// Whether a trainer is a program of the user's own, whose exit codes mean what the user likes.
+bool is_own_program(const remote::ProcessStatus& status);
 // Exited with 0.
 bool ended_well(const remote::ProcessStatus& status);
 // Stopped as asked and saved, so that the job can be resumed.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/watch/process_state.h"
+#include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {
 namespace {
@@ -30,6 +31,21 @@ TEST(FirstFailure, IsTheOneThatEndedFirst) {
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->status.name, "pserver-0");
   EXPECT_EQ(describe_state(first->status), "killed by signal 9 (Killed)");
+}
+
+// Python exits with 2 where it finds no script: that is no wrong flag of paddlectl's.
+TEST(FirstFailure, TheExitCodeOfAProgramOfOnesOwnIsNoCodeOfPaddlectl) {
+  FakeCluster fake{1};
+  ClusterSession session = fake.session();
+  ProcessOnNode failed = process("trainer-0", kExited, 2, 50);
+  failed.status.arguments = {"python3", "train.py"};
+  EXPECT_EQ(failure_error(session, failed).code, Errc::kFailed);
+  failed.status.exit_code = 75;
+  EXPECT_EQ(failure_error(session, failed).code, Errc::kResumable) << "as docs/trainer.md has it";
+  failed.status.exit_code = 2;
+  failed.status.arguments = {"train", "--config=job.toml"};
+  failed.status.reports = true;
+  EXPECT_EQ(failure_error(session, failed).code, Errc::kUsage);
 }
 
 TEST(FirstFailure, AnEndForLackOfMemoryIsToldFromAKill) {
