@@ -112,7 +112,7 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
   }
   std::string text = fmt::format(
       "# Made from {}. docs/cluster.md has every key.\n"
-      "name = \"lab\"                       # the folder on every server is <workdir>/<name>\n"
+      "name = \"lab\"                       # a server's folder is <workdir>/<name>/<node>\n"
       "workdir = \"~/.paddlectl\"\n"
       "port = {}                        # first port of a server's first pserver\n"
       "\n"

@@ -62,7 +62,7 @@ void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
     if (line.kind == "test") take_test(line, job);
     if (line.kind != "train" && line.kind != "pass") continue;
     job.pass = line.pass;
-    job.cost = line.cost;
+    job.cost = line.kind == "pass" ? of_whole_job(line).cost : line.cost;
   }
   if (const std::uint32_t passes = passes_of(lines); passes > 0) job.passes = passes;
 }

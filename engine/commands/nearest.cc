@@ -165,7 +165,8 @@ std::function<Status()> declare(FlagSet& flags) {
 
 }  // namespace
 
-const Command kNearestCommand{"nearest", "print the words, or rows of a table, with the most similar values",
+const Command kNearestCommand{"nearest",
+                              "print the words, or rows of a table, with the most similar values",
                               R"(usage: paddle nearest --snapshot=DIR [--parameter=NAME] WORD|ID...
 
 A line is a word and those nearest to it, with the cosine of the angle between

@@ -159,7 +159,8 @@ TEST_F(TrainerPage, ShowsAProgramWhoseFilesAndMetricsComeHome) {
     EXPECT_NE(line.find("slope"), std::string::npos) << file;
   }
   const Outcome status = cluster_.run({"status"});
-  EXPECT_FALSE(matches(status.output, R"((trainer-1 +done +3/3 +- +60 ))").empty()) << status.output;
+  EXPECT_FALSE(matches(status.output, R"((trainer-1 +done +3/3 +- +60 ))").empty())
+      << status.output;
 }
 
 TEST_F(TrainerPage, NamesEveryVariableAndNoOther) {

@@ -184,6 +184,16 @@ TEST_F(JobsTest, TheBestFigureIsTheOneThatTheJobChose) {
   EXPECT_TRUE(out_has(R"("best_held_out": {"figure": "auc", "value": 0.875})")) << out_.str();
 }
 
+TEST_F(JobsTest, TheCostOfAPassIsThatOfAllTrainers) {
+  add(nodes_[0], "j", "trainer-0", 500'000);
+  nodes_[0].processes.back().log = "jobs/j/train.log";
+  nodes_[0].files["jobs/j/metrics.jsonl"] =
+      "{\"kind\":\"pass\",\"pass\":1,\"passes\":3,\"cost\":7.5,\"total_cost\":0.25}\n";
+  EXPECT_EQ(jobs(), 0) << err_.str();
+  EXPECT_TRUE(out_has("2 of 3  0.25 ")) << out_.str();
+  EXPECT_FALSE(out_has("7.5")) << out_.str();
+}
+
 TEST_F(JobsTest, ALongNameIsCutBeforeAColumnIsLost) {
   add(nodes_[0], std::string(100, 'x'), "trainer-0", 400'000);
   add(nodes_[0], "short", "trainer-0", 500'000);
