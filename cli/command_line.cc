@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include <CLI/CLI.hpp>
@@ -153,6 +154,35 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   const std::string near = nearest(word, names);
   return near.empty() ? "" : fmt::format(", did you mean '{}'?", near);
 }
+
+// Commands of paddle, and by the names that they have in other programs.
+using NameElsewhere = std::pair<std::string_view, std::string_view>;
+constexpr std::array<NameElsewhere, 24> kCommandsElsewhere{{
+    {"predict", "paddle predict"},
+    {"serve", "paddle serve"},
+    {"export", "paddle export"},
+    {"nearest", "paddle nearest"},
+    {"verify", "paddle verify"},
+    {"pserver", "paddle pserver"},
+    {"resume", "paddlectl train --resume"},
+    {"start", "paddlectl train"},
+    {"run", "paddlectl train"},
+    {"submit", "paddlectl train"},
+    {"kill", "paddlectl stop"},
+    {"cancel", "paddlectl stop"},
+    {"down", "paddlectl teardown"},
+    {"destroy", "paddlectl teardown"},
+    {"delete", "paddlectl rm"},
+    {"remove", "paddlectl rm"},
+    {"ps", "paddlectl status"},
+    {"top", "paddlectl status"},
+    {"ls", "paddlectl jobs"},
+    {"list", "paddlectl jobs"},
+    {"cp", "paddlectl put"},
+    {"download", "paddlectl fetch"},
+    {"ssh", "paddlectl exec"},
+    {"shell", "paddlectl exec"},
+}};
 
 // By its name alone: dashes would make short names alike.
 std::string did_you_mean_flag(const std::string& flag, std::vector<std::string> known) {
@@ -334,6 +364,11 @@ class Parser {
       if (!command.alias.empty()) names.emplace_back(command.alias);
     }
     if (std::ranges::find(names, word) != names.end()) return {};
+    const auto elsewhere = std::ranges::find(kCommandsElsewhere, word, &NameElsewhere::first);
+    if (elsewhere != kCommandsElsewhere.end()) {
+      return Error{Errc::kUsage, fmt::format("unknown command '{}'", word),
+                   fmt::format("did you mean {0}? see {0} --help", elsewhere->second)};
+    }
     return Error{Errc::kUsage,
                  fmt::format("unknown command '{}'{}", word, did_you_mean(word, names)),
                  "see paddlectl --help"};

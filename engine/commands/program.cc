@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -49,11 +50,21 @@ bool is_help(const std::string& argument) {
   return argument == "--help" || argument == "-h";
 }
 
+// Those that paddle has not too.
+constexpr auto kCommandsOfPaddlectl = std::to_array<std::string_view>(
+    {"init",    "up",     "check",   "trust", "cluster", "teardown", "attach",
+     "wait",    "stop",   "restart", "rm",    "status",  "jobs",     "logs",
+     "metrics", "report", "fetch",   "exec",  "put",     "get",      "render"});
+
 Result<const Command*> find_command(const std::string& name) {
   std::vector<std::string_view> names{"help"};
   for (const Command* command : kCommands) {
     if (command->name == (name == "--version" ? "version" : name)) return command;
     names.emplace_back(command->name);
+  }
+  if (std::ranges::find(kCommandsOfPaddlectl, name) != kCommandsOfPaddlectl.end()) {
+    return Error{Errc::kUsage, fmt::format("unknown command '{}'", name),
+                 fmt::format("it is a command of paddlectl: see paddlectl {} --help", name)};
   }
   const std::string near = nearest(name, names);
   return Error{Errc::kUsage, fmt::format("unknown command '{}'", escape_control(name)),

@@ -204,6 +204,18 @@ TEST_F(CommandsTest, AnUnknownOptionIsNamedWithTheWayWithoutIt) {
   EXPECT_TRUE(err_has("unknown option '--trainer', did you mean '--trainers'?")) << err_.str();
 }
 
+TEST_F(CommandsTest, ACommandOfAnotherNameIsNamed) {
+  EXPECT_EQ(run({"predict"}), 2);
+  EXPECT_TRUE(
+      err_has("unknown command 'predict'\nhint: did you mean paddle predict? see paddle "
+              "predict --help\n"))
+      << err_.str();
+  EXPECT_EQ(run({"ls"}), 2);
+  EXPECT_TRUE(err_has("did you mean paddlectl jobs?")) << "not logs: " << err_.str();
+  EXPECT_EQ(run({"resume"}), 2);
+  EXPECT_TRUE(err_has("did you mean paddlectl train --resume?")) << err_.str();
+}
+
 TEST_F(CommandsTest, UpIsIdempotentAndRemembersTheCluster) {
   ASSERT_EQ(run({"up", "c.toml"}), 0) << err_.str();
   EXPECT_TRUE(out_has(" prepared")) << out_.str();

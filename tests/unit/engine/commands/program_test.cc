@@ -126,6 +126,9 @@ TEST(Program, WithoutACommandHelpIsAnError) {
 }
 
 TEST(Program, SuggestsTheNearestCommand) {
+  EXPECT_EQ(run({"fetch"}).error,
+            "paddle: unknown command 'fetch'\n"
+            "hint: it is a command of paddlectl: see paddlectl fetch --help\n");
   EXPECT_EQ(run({"trian"}).error, "paddle: unknown command 'trian'\nhint: did you mean 'train'?\n");
   EXPECT_EQ(run({"x\x1b[2J"}).error,
             "paddle: unknown command 'x\\x1b[2J'\nhint: see paddle --help\n");
