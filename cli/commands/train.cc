@@ -592,9 +592,9 @@ Command train_command() {
   return {"train",
           "push a workspace, start its pservers and trainers, follow them and fetch the results",
           "  paddlectl train --trainers 4 --pservers 2 templates/word2vec\n"
-          "  paddlectl train --set train.passes=10 --name long-run --detach templates/word2vec\n"
-          "  paddlectl train --resume --name long-run templates/word2vec\n"
-          "  paddlectl train --from output/long-run/pass-00009 templates/word2vec",
+          "  paddlectl train --set train.passes=10 --name long --detach templates/word2vec\n"
+          "  paddlectl train --resume --name long templates/word2vec\n"
+          "  paddlectl train --from output/long/pass-00009 templates/word2vec",
           [] { return invocation(train_options, run_train); }};
 }
 
