@@ -51,6 +51,26 @@ constexpr std::string_view kThreadHint =
 constexpr std::string_view kNoMemory = "out of memory";
 constexpr std::string_view kMemoryHint =
     "see `ulimit -v`, `free -m` and the memory limit of the control group (cgroup)";
+constexpr std::string_view kProcessHint =
+    "allow more processes: ulimit -u, and pids.max of the control group (cgroup)";
+constexpr std::string_view kDiskHint =
+    "make room on that disk, see df -h and df -i; then run the "
+    "same command again";
+
+struct Lack {
+  std::string_view words;
+  std::string_view hint;
+};
+constexpr Lack kLacks[] = {
+    {"File too large", "allow larger files: ulimit -f"},
+    {"Too many open files", "allow more open descriptors: ulimit -n 4096"},
+    {"Cannot fork", kProcessHint},  // by dash
+    {"Resource temporarily unavailable", kProcessHint},
+    {"Cannot allocate memory", kMemoryHint},
+    {"Read-only file system", "make that file system writable, or choose another folder"},
+    {"No space left on device", kDiskHint},
+    {"Disk quota exceeded", kDiskHint},
+};
 
 // Any other exception is a bug, and one for a core file.
 [[noreturn]] void on_terminate() {
@@ -116,6 +136,13 @@ Status prepare_limits(const char* program) {
                "the stack is limited to " + std::to_string(stack / 1024) + " kB, and " +
                    std::to_string(kStackMin / 1024) + " are needed",
                "allow more: ulimit -s 8192"};
+}
+
+std::string_view hint_for_lack(std::string_view message) {
+  for (const Lack& lack : kLacks) {
+    if (message.find(lack.words) != message.npos) return lack.hint;
+  }
+  return "";
 }
 
 Status need_descriptors(std::size_t count, const std::string& what) {

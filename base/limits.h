@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -19,5 +20,9 @@ Status prepare_limits(const char* program);
 // Whether so many more descriptors can be open at once. `what` needs them: "20 connections of
 // trainers".
 Status need_descriptors(std::size_t count, const std::string& what);
+
+// The next step after a lack that a message names in the words of strerror() or of a node's shell;
+// "": it names none.
+std::string_view hint_for_lack(std::string_view message);
 
 }  // namespace paddle

@@ -44,7 +44,7 @@ int report(Context& context, Error error, const CommandLine& given = {}) {
     std::istringstream lines(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
     for (std::string line; std::getline(lines, line);) context.console.note(line);
   } else {
-    if (error.hint.empty()) error.hint = next_step(error.code);
+    if (error.hint.empty()) error.hint = next_step(error);
     context.console.error(error);
   }
   return static_cast<int>(error.code);

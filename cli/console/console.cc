@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/limits.h"
 #include "base/text.h"
 #include "cli/console/wrap.h"
 
@@ -320,8 +321,11 @@ std::string escape_lines(std::string_view text) {
   }
 }
 
-std::string_view next_step(Errc code) {
-  switch (code) {
+std::string_view next_step(const Error& error) {
+  if (error.code == Errc::kResource) {
+    if (const auto hint = hint_for_lack(error.message); !hint.empty()) return hint;
+  }
+  switch (error.code) {
     case Errc::kFailed:
       return "fix what is named above, then run the same command again";
     case Errc::kUsage:

@@ -111,6 +111,6 @@ std::string escape_lines(std::string_view text);
 
 // A generic hint for an error that carries none; "" for ends that the user asked for: an
 // interruption, a stop that can go on.
-std::string_view next_step(Errc code);
+std::string_view next_step(const Error& error);
 
 }  // namespace paddle::cli

@@ -85,7 +85,7 @@ class FaultFinder {
       look_at_links(found);
     }
     for (Fault& fault : faults_) {
-      if (fault.error.hint.empty()) fault.error.hint = next_step(fault.error.code);
+      if (fault.error.hint.empty()) fault.error.hint = next_step(fault.error);
     }
     return std::move(faults_);
   }

@@ -60,7 +60,7 @@ Status write_whole(int folder, const std::string& name, ByteSpan content, mode_t
                              O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return system_error(Errc::kResource, "create a file in the store");
   const Status written = write_all(fd.get(), content, TimePoint::max());
-  if (!written) return Error{Errc::kResource, written.error().message, "is the disk full?"};
+  if (!written) return Error{Errc::kResource, written.error().message, ""};
   if (::fchmod(fd.get(), mode) == 0 &&
       ::renameat(folder, temporary.c_str(), folder, name.c_str()) == 0 &&
       ::fstat(fd.get(), &info) == 0) {

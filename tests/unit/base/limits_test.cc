@@ -141,5 +141,18 @@ TEST(Lack, WhatAUserMayNotDoIsNotToBeTriedAgain) {
   EXPECT_EQ(system_error(Errc::kData, "read").hint, "");
 }
 
+TEST(Lack, HasAHintThatNamesTheLimitWhoseverWordsTellIt) {
+  const auto names = [](const char* message, const char* limit) {
+    EXPECT_NE(hint_for_lack(message).find(limit), std::string::npos) << message;
+  };
+  names("write: File too large", "ulimit -f");
+  names("pipe: Too many open files", "ulimit -n");
+  names("closed by peer (/bin/sh: 1: Cannot fork)", "ulimit -u");
+  names("start /bin/sh: Resource temporarily unavailable", "pids.max");
+  names("mmap: Cannot allocate memory", "ulimit -v");
+  names("write: No space left on device", "df -i");
+  EXPECT_EQ(hint_for_lack("open x: No such file or directory"), "");
+}
+
 }  // namespace
 }  // namespace paddle

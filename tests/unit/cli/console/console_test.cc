@@ -144,5 +144,12 @@ TEST(HumanBytes, RoundsToReadableUnits) {
   EXPECT_EQ(human_bytes(135'000'000'000), "135 GB");
 }
 
+TEST(NextStep, OfALackNamesWhatLacks) {
+  EXPECT_EQ(next_step(Error{Errc::kResource, "a: write: File too large"}),
+            "allow larger files: ulimit -f");
+  EXPECT_TRUE(next_step(Error{Errc::kResource, "port 7164 is taken"}).starts_with("free what"));
+  EXPECT_EQ(next_step(Error{Errc::kInterrupted, "Too many open files"}), "");
+}
+
 }  // namespace
 }  // namespace paddle::cli
