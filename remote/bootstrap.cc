@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/limits.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -44,9 +45,9 @@ constexpr std::string_view kFind =
 
 // t: whether only this user and root can have written root, its programs and the folders above.
 // Each belongs to one of them, and others cannot write it: a sticky folder they can, and the
-// owner's own group may (its number is the user's). Else $b tells the first. A link on the way is
-// resolved, and $r and $f become the places that were looked at: whoever may change the link
-// cannot lead us elsewhere afterwards.
+// owner's own group may (its number is the user's). Else $b tells the first, or that the node
+// could not look. A link on the way is resolved, and $r and $f become the places that were looked
+// at: whoever may change the link cannot lead us elsewhere afterwards.
 constexpr std::string_view kTrust =
     "t() { b=\"$r is a link or belongs to someone else\"; "
     "[ -O \"$r\" ] && ! [ -L \"$r\" ] && [ -O \"$r/bin\" ] && ! [ -L \"$r/bin\" ] || return 1; "
@@ -58,7 +59,8 @@ constexpr std::string_view kTrust =
     "?????w*|????????w*) w=1;; *) w=;; esac; "
     "if [ -n \"$w\" ] || ! [ $o = 0 -o -O \"$n\" ]; then echo \"$n\"; exit; fi; k=$((k+1)); "
     "done; echo $k; }); "
-    "[ \"$b\" = $# ] || { b=\"${b%/.} can be written by someone else\"; return 1; }; }; ";
+    "[ \"$b\" = $# ] || { case $b in /*) b=\"${b%/.} can be written by someone else\";; "
+    "*) b=\"$r cannot be looked at\";; esac; return 1; }; }; ";
 
 // Makes root (0700; folders made above it get a mark, so that teardown can remove them). Refuses
 // one that holds foreign files, because teardown removes all of it. It is ours (o) if it has our
@@ -167,11 +169,24 @@ std::string fill_holes(std::string_view command, std::string_view root, std::str
   return out;
 }
 
+// The error of a shell that did not do its work. It may have said on standard error that the node
+// lacks something, which is no fault of the network or of the folder.
+Error refused_by_shell(Error error, const Channel& channel) {
+  error = with_stderr(std::move(error), channel);
+  const bool is_vague =
+      error.code == Errc::kUnreachable || error.code == Errc::kAuth || error.code == Errc::kFailed;
+  const std::string_view hint = hint_for_lack(error.message);
+  if (!is_vague || hint.empty()) return error;
+  error.code = Errc::kResource;
+  error.hint = hint;
+  return error;
+}
+
 Result<std::string> answer_of(Launcher& launcher, const std::string& command,
                               const std::string& prefix, TimePoint deadline) {
   PADDLE_TRY(const Channel channel, launcher.run(command, deadline));
   auto line = skip_to_line(channel.fd.get(), prefix, deadline);
-  if (!line) return with_stderr(std::move(line).error(), channel);
+  if (!line) return refused_by_shell(std::move(line).error(), channel);
   return line;
 }
 
@@ -258,7 +273,7 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
   auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
   if (!answer) {
     Error error = written ? std::move(answer).error() : std::move(written).error();
-    return with_stderr(std::move(error), channel).with("push the agent");
+    return refused_by_shell(std::move(error), channel).with("push the agent");
   }
   PADDLE_TRY(const bool arrived, is_agent(launcher, *answer, agent, file, deadline));
   if (arrived) return {};
@@ -356,7 +371,8 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   PADDLE_TRY(Channel channel, launcher.run(serve(file, root, agent.hash), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
-  if (!version) return with_stderr(std::move(version).error(), channel).with("start the agent");
+  if (!version)
+    return refused_by_shell(std::move(version).error(), channel).with("start the agent");
   if (*version != kProgramVersion) {
     return Error{Errc::kVersion,
                  fmt::format("paddlectl-agent is {}, paddlectl is {}", escape_control(*version),

@@ -25,6 +25,9 @@ Error refused(std::string why) {
        "Too many open files", "Cannot allocate memory"});
   const bool lacks_room = std::ranges::any_of(
       kLacks, [&](std::string_view text) { return why.find(text) != why.npos; });
+  // Its tools were refused, or somebody removed a part of it meanwhile.
+  if (why.ends_with(" cannot be looked at"))
+    return {Errc::kFailed, std::move(why), "run the same command again"};
   if (!lacks_room) return {Errc::kAuth, std::move(why), "choose another workdir"};
   return {Errc::kResource, std::move(why),
           "make room there, or set another `workdir` in the cluster file"};

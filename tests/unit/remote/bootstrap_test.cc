@@ -397,6 +397,31 @@ TEST_F(AgentTest, ANodeWithoutRoomForItsFolderIsShortOfRoomAndNotStrange) {
   }
 }
 
+// A tool that cannot be started looks at nothing.
+TEST_F(AgentTest, ANodeThatMayStartNoProcessIsNotCalledStrangeOrUnreachable) {
+  PrefixedLauncher first(node_, "");
+  ASSERT_TRUE(bootstrap(first, node_, options_, soon()));
+  const std::string tools = folder_ + "/tools";
+  std::filesystem::create_directory(tools);
+  const std::string ls =
+      write_file(tools + "/ls", "#!/bin/sh\necho '/bin/sh: 1: Cannot fork' >&2\nexit 2\n");
+  std::filesystem::permissions(ls, std::filesystem::perms::owner_all);
+  PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+  const auto refused = bootstrap(launcher, node_, options_, soon());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kResource) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("Cannot fork"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(refused.error().message.find("someone else"), std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().hint.find("ulimit -u"), std::string::npos) << refused.error().hint;
+  // The shell itself ends, where it is the one that may not start another.
+  PrefixedLauncher ends(node_, "echo '/bin/sh: 1: Cannot fork' >&2; exit 2; ");
+  const auto ended = bootstrap(ends, node_, options_, soon());
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Errc::kResource) << ended.error().message;
+}
+
 // The marks of folders that we made are no way to empty a file of ours.
 TEST_F(AgentTest, AMarkThatIsALinkLeavesItsFileAsItIs) {
   const std::string tools = folder_ + "/tools", file = folder_ + "/precious";
