@@ -59,8 +59,12 @@ Status Journal::append(const std::string& path, const std::string& line) const {
     return system_error(Errc::kResource, "open " + path);
   }
   if (!S_ISREG(info.st_mode)) return Error{Errc::kResource, path + " is not a regular file", ""};
-  if (::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return {};
-  return system_error(Errc::kResource, "write " + path);
+  for (std::string_view left = line; !left.empty();) {
+    const ssize_t put = ::write(file.get(), left.data(), left.size());
+    if (put < 0) return system_error(Errc::kResource, "write " + path);
+    left.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return {};
 }
 
 void Journal::add(const std::string& job, const remote::NodeSpec& node, std::string_view action,

@@ -39,6 +39,12 @@ Result<CurrentCluster> read_place(const std::string& place) {
   return current;
 }
 
+// A place that cannot be believed, or cannot be opened for want of a descriptor, is not one that is
+// not there.
+bool decides(const Error& error) {
+  return error.code == Errc::kAuth || error.code == Errc::kResource;
+}
+
 std::string absolute_in(const char* variable) {
   const char* const value = ::getenv(variable);
   return value != nullptr && *value == '/' ? value : "";
@@ -150,14 +156,15 @@ std::string default_cluster_place() {
 Result<CurrentCluster> find_current(const std::string& directory) {
   for (const std::string& place : places_upward(directory)) {
     auto current = read_place(place);
-    if (current || current.error().code == Errc::kAuth) return current;
+    if (current || decides(current.error())) return current;
   }
   if (const char* const file = ::getenv(kClusterVariable); file != nullptr && *file != '\0') {
     return CurrentCluster{
         (fs::path(directory) / file).lexically_normal().string(), kClusterVariable, {}};
   }
   if (const std::string place = default_cluster_place(); !place.empty()) {
-    if (auto current = read_place(place)) return current;
+    auto current = read_place(place);
+    if (current || current.error().code == Errc::kResource) return current;
   }
   const std::string file = cluster_file_here(directory);
   return Error{Errc::kUsage, "no current cluster, here or in a parent folder",

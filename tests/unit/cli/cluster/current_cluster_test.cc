@@ -1,6 +1,8 @@
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -161,6 +163,21 @@ TEST_F(CurrentClusterTest, APlaceThatCannotBeWrittenIsKnownBeforehand) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kResource);
   EXPECT_NE(refused.error().hint.find("--default"), std::string::npos);
+}
+
+using CurrentClusterDeathTest = CurrentClusterTest;
+
+TEST_F(CurrentClusterDeathTest, WithoutADescriptorItIsNotCalledMissing) {
+  const auto choose = [this] {
+    const rlimit few{3, 3};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    const auto current = find_current(folder_.path());
+    if (current) ::_exit(0);
+    std::fprintf(stderr, "%s\n", current.error().message.c_str());
+    ::_exit(static_cast<int>(current.error().code));
+  };
+  EXPECT_EXIT(choose(), testing::ExitedWithCode(static_cast<int>(Errc::kResource)),
+              "current: Too many open files");
 }
 
 }  // namespace

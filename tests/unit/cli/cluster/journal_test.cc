@@ -1,9 +1,12 @@
 #include "cli/cluster/journal.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <thread>
 
@@ -162,6 +165,21 @@ TEST_F(JournalTest, OneThatCannotBeWrittenIsSaidOnceAndStopsNothing) {
   fs::create_symlink(folder_ / "elsewhere", path("jobs/first.jsonl"));
   EXPECT_TRUE(one->stop("first", {}, {}));
   EXPECT_FALSE(fs::exists(folder_ / "elsewhere"));
+}
+
+using JournalDeathTest = JournalTest;
+
+TEST_F(JournalDeathTest, AFileThatMayNotGrowIsSaidAsThat) {
+  folder_.write("state/paddlectl/jobs/first.jsonl", std::string(950, '\n'));
+  const auto add = [this] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{1000, 1000};  // a part of the line fits
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    (void)client()->stop("first", {}, {});
+    for (const Error& error : complaints_) std::fprintf(stderr, "%s\n", error.message.c_str());
+    ::_exit(0);
+  };
+  EXPECT_EXIT(add(), testing::ExitedWithCode(0), "write .*first.jsonl: File too large");
 }
 
 }  // namespace
