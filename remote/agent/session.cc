@@ -121,8 +121,8 @@ const Session::Request Session::kRequests[] = {
                            }>},
     {AGENT_START, answer<ProcessSpec,
                          [](Session& s, const ProcessSpec& spec, ByteSpan) -> Status {
-                           PADDLE_TRY_STATUS(s.claims_.check(spec.job()));
-                           return start_process(s.root_, spec);
+                           return s.claims_.start(spec.job(),
+                                                  [&] { return start_process(s.root_, spec); });
                          }>},
     {AGENT_PROCESSES, pass<&Session::processes>},
     {AGENT_STOP, answer<StopRequest,
@@ -137,7 +137,9 @@ const Session::Request Session::kRequests[] = {
                              // The last other process may end just now, which would wipe the keys.
                              if (!s.claims_.may_start(restart.job()))
                                return Error{Errc::kData, "a restart of a job not claimed", ""};
-                             return restart_processes(s.root_, restart);
+                             return s.claims_.start(restart.job(), [&] {
+                               return restart_processes(s.root_, restart);
+                             });
                            }>},
     {AGENT_READ_LOG, pass<&Session::log>},
     {AGENT_RUN, pass<&Session::run>},

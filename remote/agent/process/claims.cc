@@ -31,8 +31,8 @@ constexpr const char* kOrder = "order";
 constexpr std::size_t kClaimBytesMax = 4096;
 constexpr std::size_t kTextBytesMax = 200;
 constexpr int kLookPeriodMs = 20;
-// Claims are compared and written within milliseconds.
-constexpr Duration kOrderWait = std::chrono::seconds(5);
+// Claims are compared and written within milliseconds, and a process is started within seconds.
+constexpr Duration kOrderWait = std::chrono::seconds(10);
 
 TimePoint claim_time() {
   return std::chrono::steady_clock::now();
@@ -163,7 +163,8 @@ Status check_processes(const Root& root, const wire::agent::ClaimRequest& reques
   if (request.fresh() ? records.empty() : std::ranges::none_of(records, runs)) return {};
   return Error{Errc::kUsage, "a job named '" + request.job() + "' already exists",
                request.fresh() ? "choose another --name"
-                               : "follow it: paddlectl attach; or end it: paddlectl stop"};
+                               : "follow it: paddlectl attach --job " + request.job() +
+                                     "; or end it: paddlectl stop --job " + request.job()};
 }
 
 JobClaim bounded(JobClaim claim) {
@@ -256,6 +257,13 @@ Status Claims::check(const std::string& job) const {
 bool Claims::may_start(const std::string& job) const {
   const auto own = jobs_.find(job);
   return own != jobs_.end() && starts_processes(command_of(own->second.claim)) && check(job);
+}
+
+Status Claims::start(const std::string& job, const std::function<Status()>& work) const {
+  if (!jobs_.contains(job)) return work();
+  PADDLE_TRY(const JobOrder order, JobOrder::lock(root_, job, kOrderWait));
+  PADDLE_TRY_STATUS(check(job));
+  return work();
 }
 
 std::string Claims::holder(const std::string& job) const {
@@ -370,6 +378,8 @@ bool has_starter(const std::vector<JobClaim>& claims) {
 }
 
 void wipe_unneeded_keys(const Root& root, const std::string& job) {
+  // A session that starts processes keeps the order, and may wait for this supervisor's end.
+  if (has_starter(claims_of(root, job))) return;
   // On a disk that is full, or fails, there is no order, and the keys are wiped nevertheless.
   const auto order = JobOrder::lock(root, job, kOrderWait);
   if (has_starter(claims_of(root, job))) return;

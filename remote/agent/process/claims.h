@@ -3,6 +3,7 @@
 // as proto/command_order.h has it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,6 +36,9 @@ class Claims {
   bool may_start(const std::string& job) const;
   // kFailed, with who revoked it, when this session's claim of the job was revoked.
   Status check(const std::string& job) const;
+  // Does `work`, which starts processes of the job, unless this session's claim was revoked. Nobody
+  // revokes it meanwhile: who does so afterwards finds what was started, and ends it.
+  Status start(const std::string& job, const std::function<Status()>& work) const;
   // "paddlectl stop of alice@laptop, pid 12"; "" without a claim of this session.
   std::string holder(const std::string& job) const;
   // Which other session of this user on this machine, of any root, has the port: "paddlectl-agent,

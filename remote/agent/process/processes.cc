@@ -161,7 +161,8 @@ Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
   const std::string label = spec.job() + "/" + spec.name();
   const UniqueFd spec_fd(::memfd_create("spec", MFD_CLOEXEC));
   if (!spec_fd) return system_error(Errc::kResource, "memfd_create");
-  PADDLE_TRY_STATUS(write_all(spec_fd.get(), as_bytes(spec.SerializeAsString()), TimePoint::max()));
+  Status written = write_all(spec_fd.get(), as_bytes(spec.SerializeAsString()), TimePoint::max());
+  PADDLE_TRY_STATUS(std::move(written).with("start " + label));
   ::lseek(spec_fd.get(), 0, SEEK_SET);
   PADDLE_TRY(Pipe status, make_pipe());
   // Above the descriptors that the child uses.

@@ -396,8 +396,10 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
       status.mutable_usage()->set_cpu_ms(record.exit->cpu_ms());
     }
   } else {
-    status.set_state(supervisor_alive(record) ? wire::agent::PROCESS_RUNNING
-                                              : wire::agent::PROCESS_LOST);
+    const bool runs = supervisor_alive(record);
+    status.set_state(runs ? wire::agent::PROCESS_RUNNING : wire::agent::PROCESS_LOST);
+    // An order to end it kills a supervisor that is paused, which then writes no record of the end.
+    status.set_stopped(!runs && status.stop_ordered());
   }
   return status;
 }

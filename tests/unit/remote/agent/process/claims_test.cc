@@ -1,5 +1,6 @@
 #include "remote/agent/process/claims.h"
 
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -7,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "base/secret.h"
 #include "remote/agent/process/key_files.h"
@@ -133,6 +136,34 @@ TEST_F(ClaimsOfOneNode, WhatWasRevokedStartsNothingAndNamesWho) {
   EXPECT_EQ(third.take(JobCommand::kTrain), "bob@desk, pid 7 ;") << "the stop goes on";
   // It may still end and fetch what it began.
   EXPECT_EQ(train.take(JobCommand::kFinish), "");
+}
+
+TEST_F(ClaimsOfOneNode, WhatIsBeingStartedIsThereBeforeAStopNowGoesOn) {
+  Claimant restart(root_, "alice");
+  Claimant stop(root_, "bob");
+  ASSERT_EQ(restart.take(JobCommand::kRestartProcess), "");
+  std::atomic<bool> is_started = false;
+  bool stop_saw = false;
+  std::thread second;
+  const Status first = restart.claims().start("job", [&]() -> Status {
+    second = std::thread([&] {
+      EXPECT_EQ(stop.take(JobCommand::kStopNow), "");
+      stop_saw = is_started;
+    });
+    ::poll(nullptr, 0, 200);
+    is_started = true;
+    return {};
+  });
+  second.join();
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(stop_saw) << "it would not find what it has to end";
+  bool is_started_again = false;
+  const Status again = restart.claims().start("job", [&]() -> Status {
+    is_started_again = true;
+    return {};
+  });
+  EXPECT_FALSE(again);
+  EXPECT_FALSE(is_started_again);
 }
 
 TEST_F(ClaimsOfOneNode, AnotherCommandOfOneSessionTakesThePlaceOfTheFirst) {

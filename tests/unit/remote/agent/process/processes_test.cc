@@ -1,7 +1,14 @@
 // Processes that a real agent starts, and their ends as it tells of them.
+#include "remote/agent/process/processes.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdio>
 #include <optional>
 
+#include "remote/agent/root/root.h"
 #include "tests/support/core_limit.h"
 #include "tests/unit/remote/agent_fixture.h"
 
@@ -139,6 +146,20 @@ TEST_F(AgentTest, ProcessDiesWithItsSupervisorAndIsLost) {
   EXPECT_EQ(processes_using(node_.root + "/jobs"), std::vector<int>{});
 }
 
+TEST_F(AgentTest, AProcessWhoseSupervisorIsPausedIsStoppedByAnOrderAndNotLost) {
+  auto agent = connect_agent();
+  push_script(*agent, "long", "echo ready; exec sleep 1000");
+  ASSERT_TRUE(agent->start(script("long", "trainer-0")));
+  wait_log(*agent, "jobs/job-1/output/trainer-0.log", "ready");
+  const int pid = agent->processes("job-1")->at(0).pid;
+  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
+  const int supervisor = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+  ASSERT_GT(supervisor, 1);
+  ASSERT_EQ(::kill(supervisor, SIGSTOP), 0);
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(1)));
+  EXPECT_TRUE(wait_end(*agent, "job-1", "trainer-0").stopped);
+}
+
 TEST_F(AgentTest, TwoJobsStandSideBySide) {
   auto agent = connect_agent();
   push_script(*agent, "long", "echo $1; exec sleep 1000");
@@ -154,6 +175,26 @@ TEST_F(AgentTest, TwoJobsStandSideBySide) {
   ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(20)));
   EXPECT_EQ(agent->processes("job-1")->at(0).signal, SIGTERM);
   EXPECT_EQ(agent->processes("job-2")->at(0).state, ProcessState::kRunning);
+}
+
+using AgentDeathTest = AgentTest;
+
+TEST_F(AgentDeathTest, AProcessThatCannotBeDescribedInMemoryIsNamed) {
+  const auto start = [this] {
+    const auto root = agent::open_root(folder_);
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    wire::agent::ProcessSpec spec;
+    spec.set_job("job-1");
+    spec.set_name("trainer-0");
+    spec.add_arguments(std::string(4000, 'x'));
+    const Status started = agent::start_process(*root, spec);
+    if (!started) std::fprintf(stderr, "%s\n", started.error().message.c_str());
+    ::_exit(started ? 0 : static_cast<int>(started.error().code));
+  };
+  EXPECT_EXIT(start(), testing::ExitedWithCode(static_cast<int>(Errc::kResource)),
+              "start job-1/trainer-0: write: File too large");
 }
 
 }  // namespace
