@@ -1,12 +1,15 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "cli/commands/following.h"
 #include "cli/job/end_of_job.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/start.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/broken_start.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {
@@ -56,6 +59,22 @@ bool was_started_again(ClusterSession& session, const std::string& job,
   });
 }
 
+// Whoever stopped the job meanwhile means it to stay so.
+Status check_not_stopped(ClusterSession& session, const std::string& job,
+                         const std::vector<ProcessOnNode>& before) {
+  if (std::ranges::none_of(before, is_running_trainer)) return {};
+  const auto now = session.processes(job);
+  PADDLE_TRY_STATUS(session.all_well());
+  const auto stopped = std::ranges::find_if(now, [](const ProcessOnNode& process) {
+    return !is_pserver(process.status) && !process.status.stopped_by.empty();
+  });
+  if (stopped == now.end() || std::ranges::any_of(now, is_running_trainer)) return {};
+  return Error{Errc::kUsage,
+               fmt::format("job {} was ended meanwhile by {}; it was not started again", job,
+                           stopped->status.stopped_by),
+               "to start it again all the same: paddlectl restart --job " + job};
+}
+
 Status restart_process(Context& context, ClusterSession& session, const std::string& job,
                        const std::string& name) {
   const auto processes = session.processes(job);
@@ -84,6 +103,7 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
   PADDLE_TRY(const Claimed claimed, claim_job(context, session, job, terms));
   if (claimed.refused_by) return refusal(*claimed.refused_by, terms.command, job);
   if (claimed.has_waited) PADDLE_TRY_STATUS(choose_job(session, job));
+  PADDLE_TRY_STATUS(check_not_stopped(session, job, processes));
   if (!claimed.is_joined || !was_started_again(session, job, {*found}))
     PADDLE_TRY_STATUS(member.client->restart(job, {name}));
   const bool is_own = !found->status.reports;
@@ -116,20 +136,20 @@ Status check_not_done(ClusterSession& session, const std::string& job) {
                            job)};
 }
 
-// Whoever stopped the job meanwhile means it to stay so.
-Status check_not_stopped(ClusterSession& session, const std::string& job,
-                         const std::vector<ProcessOnNode>& before) {
-  if (std::ranges::none_of(before, is_running_trainer)) return {};
-  const auto now = session.processes(job);
+// Half a job would wait for the other half.
+Status check_whole(Context& context, ClusterSession& session, const RestartOptions& options,
+                   const std::string& job) {
+  const auto processes = session.processes(job);
   PADDLE_TRY_STATUS(session.all_well());
-  const auto stopped = std::ranges::find_if(now, [](const ProcessOnNode& process) {
-    return !is_pserver(process.status) && !process.status.stopped_by.empty();
-  });
-  if (stopped == now.end() || std::ranges::any_of(now, is_running_trainer)) return {};
+  const std::vector<std::string> missing = missing_processes(processes);
+  if (missing.empty() || !options.target.on.empty()) return {};
+  const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
   return Error{Errc::kUsage,
-               fmt::format("job {} was ended meanwhile by {}; it was not started again", job,
-                           stopped->status.stopped_by),
-               "to start it again all the same: paddlectl restart --job " + job};
+               fmt::format("job {} is incomplete: no node has {}; it was not started again", job,
+                           fmt::join(missing, ", ")),
+               runs ? "end the rest of it: paddlectl stop --job " + job
+                    : next_step(context, session, job, context.directory + "/output",
+                                "go on from its last snapshot")};
 }
 
 Status restart_all(Context& context, ClusterSession& session, const std::string& job) {
@@ -172,6 +192,7 @@ Status run_restart(Context& context, const RestartOptions& asked) {
   if (!options.process.empty()) {
     return restart_process(context, session, job, options.process);
   }
+  PADDLE_TRY_STATUS(check_whole(context, session, options, job));
   PADDLE_TRY_STATUS(restart_all(context, session, job));
   context.console.result(
       Json::object({{"job", job}, {"state", "running"}}),

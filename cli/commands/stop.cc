@@ -71,7 +71,7 @@ Status run_stop(Context& context, const StopOptions& options) {
     return Error{Errc::kFailed,
                  fmt::format("{} on {} is still running", process.status.name,
                              session.members()[process.member].spec.name),
-                 ""};
+                 "somebody may have started it again; end it: paddlectl stop --now --job " + job};
   }
   PADDLE_TRY_STATUS(check_saved(session, job, options, before, after));
   const auto stopped =
