@@ -5,6 +5,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/removal.h"
@@ -34,15 +35,35 @@ OptionList rm_options(RmOptions& options) {
            &options.consent.dry_run}};
 }
 
+// Waits for a stop that is at work on the job.
+Status await_stop(Context& context, ClusterSession& session, const std::string& job) {
+  const auto processes = session.processes(job);
+  const bool is_stopping = std::ranges::any_of(processes, [](const ProcessOnNode& process) {
+    return std::ranges::any_of(process.status.claims, [](const remote::JobClaim& claim) {
+      return claim.command == JobCommand::kStop || claim.command == JobCommand::kStopNow;
+    });
+  });
+  if (!is_stopping) return {};
+  const auto claimed = claim_job(context, session, job, {.command = JobCommand::kRm, .idle = true});
+  release_claim(session, job);
+  // Any other reason that keeps the job comes from the look that follows.
+  const bool is_left = !claimed && claimed.error().code == Errc::kInterrupted;
+  return is_left ? Status(claimed.error()) : Status();
+}
+
 // Checks every job before the first is removed.
-Result<std::vector<JobOnNodes>> named_jobs(ClusterSession& session, std::vector<JobOnNodes> all,
+Result<std::vector<JobOnNodes>> named_jobs(Context& context, ClusterSession& session,
+                                           const ClusterSpec& cluster, std::vector<JobOnNodes> all,
                                            const std::vector<std::string>& names) {
   std::vector<JobOnNodes> chosen;
   for (const std::string& name : names) {
     PADDLE_TRY_STATUS(check_job_name(name));
     const auto found = std::ranges::find(all, name, &JobOnNodes::job);
-    if (found == all.end()) PADDLE_TRY_STATUS(choose_job(session, name));
-    if (found == all.end()) continue;
+    if (found == all.end()) {
+      auto known = choose_job(session, name);
+      if (!known) return with_unknown_nodes(context, session, cluster, std::move(known).error());
+      continue;
+    }
     for (const JobPart& part : found->parts) {
       if (part.running.empty()) continue;
       return Error{Errc::kUsage,
@@ -80,12 +101,16 @@ Status run_rm(Context& context, const RmOptions& options) {
   const auto left_out =
       leave_out_as_up_did(context, session, cluster, {.cluster = options.cluster, .on = ""});
   PADDLE_TRY_STATUS(session.all_well());
+  if (!options.consent.dry_run) {
+    for (const std::string& job : options.jobs)
+      PADDLE_TRY_STATUS(await_stop(context, session, job));
+  }
   std::vector<JobOnNodes> jobs;
   PADDLE_TRY_STATUS(list_jobs_on_nodes(session, jobs));
   if (options.ended) {
     jobs = ended_jobs(context, session, std::move(jobs), options.consent.discard);
   } else {
-    PADDLE_TRY(jobs, named_jobs(session, std::move(jobs), options.jobs));
+    PADDLE_TRY(jobs, named_jobs(context, session, cluster, std::move(jobs), options.jobs));
   }
   if (options.consent.dry_run) {
     context.console.table(removal_table(session, jobs));

@@ -116,5 +116,66 @@ TEST_F(CommandsTest, WhatSomebodyStartsIsNotRemoved) {
     EXPECT_TRUE(node.files.contains("jobs/starting/workspace/job.toml"));
 }
 
+TEST_F(CommandsTest, AProcessOfAJobThatSomebodyEndsMeanwhileIsNotStartedAgain) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "--restarts", "2", "w"}), 0);
+  nodes_[0].on_claim = [this](FakeNode&) {  // just before that of the restart
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& process : node.processes) {
+        process.state = ProcessState::kKilled;
+        process.stopped = true;
+        process.stopped_by = "paddlectl stop --now of bob@desk, pid 7";
+      }
+    }
+  };
+  EXPECT_EQ(run({"restart", "job1", "trainer-1"}), 2) << err_.str();
+  EXPECT_TRUE(err_has("job job1 was ended meanwhile by paddlectl stop --now of bob@desk, pid 7"))
+      << err_.str();
+  EXPECT_TRUE(running().empty());
+}
+
+TEST_F(CommandsTest, HalfAJobIsNotStartedAgain) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_exit_ = 75;
+  ASSERT_EQ(train(), 75) << err_.str();
+  std::erase_if(nodes_[1].processes,
+                [](const ProcessStatus& process) { return process.name == "trainer-1"; });
+  const int pid = nodes_[0].next_pid;
+  EXPECT_EQ(run({"restart", "job1"}), 2) << err_.str();
+  EXPECT_TRUE(err_has("job job1 is incomplete: no node has trainer-1; it was not started again"))
+      << err_.str();
+  EXPECT_TRUE(err_has("go on from its last snapshot: paddlectl train --resume --name job1"))
+      << err_.str();
+  EXPECT_EQ(nodes_[0].next_pid, pid) << "nothing was started";
+  fs::remove_all(folder_ + "/output");
+  for (FakeNode& node : nodes_) {
+    std::erase_if(node.files,
+                  [](const auto& file) { return file.first.starts_with("jobs/job1/output/"); });
+  }
+  EXPECT_EQ(run({"restart", "job1"}), 2) << err_.str();
+  EXPECT_TRUE(err_has("no node has a snapshot of it; to begin anew: paddlectl rm job1"))
+      << err_.str();
+}
+
+TEST_F(CommandsTest, ARemovalWaitsForTheStopThatIsAtWork) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  for (FakeNode& node : nodes_)
+    node.claims.push_back({nullptr, "job1", {JobCommand::kStop, "bob@desk, pid 7"}});
+  on_pause_ = [this] {  // the stop comes to its end
+    for (FakeNode& node : nodes_) {
+      node.claims.clear();
+      for (ProcessStatus& process : node.processes) process.state = ProcessState::kKilled;
+    }
+  };
+  EXPECT_EQ(run({"rm", "job1", "--yes", "--discard"}), 0) << err_.str();
+  EXPECT_TRUE(
+      err_has("paddlectl stop of bob@desk, pid 7, saves and ends job1: waiting for its end"))
+      << err_.str();
+  EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
+}
+
 }  // namespace
 }  // namespace paddle::cli
