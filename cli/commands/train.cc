@@ -375,6 +375,21 @@ void take_settings(const PreviousRun& previous, TrainOptions& options) {
   if (!plan.pservers && before.trainers > 0) plan.pservers = before.pservers;
 }
 
+// kUsage for a workspace that was moved or removed since the last run, or is not known here, where
+// none is named now.
+Status check_last_workspace(const Context& context, const PreviousRun& previous,
+                            const TrainOptions& options) {
+  if (!options.plan.source.workspace.empty() || is_workspace(context.directory)) return {};
+  const std::string last = previous.settings.value_or(JobSettings()).workspace;
+  return Error{Errc::kUsage,
+               last.empty() ? "no job.toml in " + context.directory
+                            : fmt::format("no job.toml in {}, the workspace of the last run of {}",
+                                          last, options.job),
+               fmt::format("name the folder where it is now: paddlectl train --resume --name {} "
+                           "<workspace>",
+                           options.job)};
+}
+
 // Adds the variables of the job's last run: their values are on its nodes, or here.
 Status take_variables(const PreviousRun& previous, const std::vector<std::string>& unset,
                       std::map<std::string, std::string>& environment) {
@@ -453,6 +468,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
                                            options.job, job.to.output));
     const bool names_nodes = !options.plan.target.on.empty();
     take_settings(previous, options);
+    PADDLE_TRY_STATUS(check_last_workspace(context, previous, options));
     PADDLE_TRY_STATUS(take_variables(previous, unset, environment));
     auto nodes = nodes_of_job(context, options.plan.target);
     if (!nodes && names_nodes) return std::move(nodes).error();

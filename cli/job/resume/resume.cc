@@ -7,12 +7,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
 #include "cli/job/start.h"
 #include "cli/logs/reader.h"
 #include "cli/watch/broken_start.h"
+#include "cli/watch/lost_nodes.h"
 #include "cli/watch/process_state.h"
 #include "remote/push/source.h"
 
@@ -59,6 +61,19 @@ Status set_aside(Context& context, Member& leader, const std::string& job,
   return {};
 }
 
+// Nothing is seen of a node that was renamed: its processes of the job go on.
+void note_unknown_nodes(Context& context, ClusterSession& session, const ClusterSpec& cluster,
+                        const std::string& job) {
+  const auto processes = session.processes(job);
+  if (!processes.empty() && missing_processes(processes).empty()) return;
+  const std::string unknown =
+      describe_unknown_nodes(context, session, cluster, AskedMachines::kFew);
+  if (unknown.empty()) return;
+  context.console.note(
+      fmt::format("warning: {}; if {} still runs there, it goes on beside this run", unknown, job));
+  context.console.note(hint_of_unknown_nodes(cluster));
+}
+
 }  // namespace
 
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
@@ -86,7 +101,9 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     if (is_running(process.status)) {
       return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
-                   "follow it: paddlectl attach; or end it: paddlectl stop"};
+                   fmt::format("follow it: paddlectl attach --job {0}; or end it: paddlectl stop "
+                               "--job {0}",
+                               previous.job)};
     }
     ++(is_pserver(process.status) ? pservers : previous.trainers);
   }
@@ -97,6 +114,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     is_told = is_told || process.status.trainers > 0;
   }
   if (is_told || pservers > 0) previous.pservers = pservers;
+  note_unknown_nodes(context, session, cluster, previous.job);
   PADDLE_TRY_STATUS(session.all_well());
   return previous;
 }

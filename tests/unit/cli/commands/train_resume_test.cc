@@ -179,6 +179,16 @@ TEST_F(ResumedJob, SaysWhatAnEditedJobTomlChanges) {
   EXPECT_TRUE(has_argument("trainer-0", "--set=optimizer.learning_rate=0.5"));
 }
 
+TEST_F(ResumedJob, NamesTheWorkspaceThatIsNoLongerWhereItWas) {
+  stopped_run({});
+  fs::rename(folder_ + "/w", folder_ + "/moved");
+  EXPECT_EQ(run({"train", "--resume", "--name", "job1"}), 2);
+  EXPECT_TRUE(err_has("no job.toml in " + folder_ + "/w, the workspace of the last run of job1"))
+      << err_.str();
+  EXPECT_TRUE(err_has("paddlectl train --resume --name job1 <workspace>")) << err_.str();
+  EXPECT_EQ(run({"train", "--resume", "--name", "job1", "moved"}), 0) << err_.str();
+}
+
 TEST_F(ResumedJob, IsNotChangedWithinAPassInWhatItsPlaceRestsOn) {
   stopped_run({"--set", "train.shuffle_records=9"});
   const auto refuses = [&](const std::vector<std::string>& more, const std::string& what,

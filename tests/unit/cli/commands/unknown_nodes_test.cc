@@ -30,8 +30,13 @@ class UnknownNodesTest : public CommandsTest {
 
 TEST_F(UnknownNodesTest, ThatWereRenamedAreNamedByEveryCommand) {
   edit("m", 2);
-  for (const auto& command : std::vector<std::vector<std::string>>{
-           {"status"}, {"stop"}, {"jobs"}, {"logs"}, {"attach"}, {"stop", "--job", "job1"}}) {
+  for (const auto& command : std::vector<std::vector<std::string>>{{"status"},
+                                                                   {"stop"},
+                                                                   {"jobs"},
+                                                                   {"logs"},
+                                                                   {"attach"},
+                                                                   {"stop", "--job", "job1"},
+                                                                   {"rm", "job1", "--yes"}}) {
     EXPECT_EQ(run(command), 2) << command.front();
     EXPECT_TRUE(
         err_has("folders of n-0, n-1, which are not in c.toml, are on the machines of this "
@@ -67,6 +72,21 @@ TEST_F(UnknownNodesTest, ThatWereTakenOutAreMissedByTheirProcesses) {
   edit("n", 1);
   EXPECT_EQ(run({"status"}), 4);
   EXPECT_TRUE(err_has("job1 is incomplete: no node has")) << err_.str();
+}
+
+TEST_F(UnknownNodesTest, AreNamedToWhoeverResumesWhatMayRunThere) {
+  ASSERT_EQ(run({"fetch", "job1"}), 0) << err_.str();
+  edit("m", 2);
+  for (FakeNode& node : nodes_) {  // those of other names are elsewhere
+    node.processes.clear();
+    node.files.clear();
+  }
+  trainer_state_ = ProcessState::kExited;
+  (void)run({"train", "--resume", "--name", "job1", "w"});
+  EXPECT_TRUE(
+      err_has("warning: folders of n-0, n-1, which are not in c.toml, are on the machines of this "
+              "cluster; if job1 still runs there, it goes on beside this run\n"))
+      << err_.str();
 }
 
 TEST_F(UnknownNodesTest, AreNoneOfAClusterThatIsWhole) {
