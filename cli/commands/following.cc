@@ -231,24 +231,25 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   return stop_after(context, session, job, to.output, std::move(error));
 }
 
-// How a job begins anew that has saved nothing.
+// How a job begins anew that has saved nothing, as far as its nodes tell.
 std::string way_to_begin(ClusterSession& session, const std::string& job) {
   const auto processes = session.processes(job);
   const bool is_begun = broken_start(session, processes) && !has_trained(session, job);
+  // A node that is lost may have had a snapshot.
+  const bool lacks_node = !processes.empty() && !missing_processes(processes).empty();
+  const std::string lead = lacks_node ? "no node has a snapshot of it" : "nothing of it was saved";
   if (processes.empty() || is_begun) {
-    return fmt::format(
-        "nothing of it was saved; start it again: paddlectl train --name {} <workspace>", job);
+    return fmt::format("{}; start it again: paddlectl train --name {} <workspace>", lead, job);
   }
-  if (!missing_processes(processes).empty()) {
+  if (lacks_node) {
     return fmt::format(
-        "nothing of it was saved; to begin anew: paddlectl rm {0}, then paddlectl train --name {0} "
-        "<workspace>",
+        "{0}; to begin anew: paddlectl rm {1}, then paddlectl train --name {1} <workspace>", lead,
         job);
   }
   return fmt::format(
-      "nothing of it was saved; start it again from its beginning: paddlectl restart "
-      "{0}; or remove it: paddlectl rm {0}",
-      job);
+      "{0}; start it again from its beginning: paddlectl restart {1}; or remove it: paddlectl rm "
+      "{1}",
+      lead, job);
 }
 
 }  // namespace

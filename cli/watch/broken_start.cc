@@ -23,7 +23,7 @@ std::string list_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
-// Snapshots, and lines of metrics that trainers write, a program of the user's own too.
+// Snapshots, and lines of metrics that trainers write; both of a program of the user's own too.
 bool has_trained(ClusterSession& session, const std::string& job) {
   std::atomic<bool> has = false;
   (void)session.each([&](Member& member) -> Status {
@@ -33,6 +33,7 @@ bool has_trained(ClusterSession& session, const std::string& job) {
       const bool is_metrics =
           file.path.starts_with("node_") && name.starts_with("metrics") && name.ends_with(".jsonl");
       if (file.size > 0 && (is_metrics || file.path.starts_with("output/pass-"))) has = true;
+      if (file.path.starts_with("output/") && name == "MANIFEST") has = true;
     }
     return {};
   });

@@ -52,8 +52,9 @@ TEST_F(BrokenStartLooks, AJobWhoseTrainerWasOnANodeThatIsLostIsIncomplete) {
 }
 
 TEST_F(BrokenStartLooks, AJobWhoseFilesTellThatItTrainedIsIncomplete) {
-  for (const char* const file : {"jobs/j/node_0/metrics.jsonl", "jobs/j/node_1/metrics-1.jsonl",
-                                 "jobs/j/output/pass-00005/MANIFEST"}) {
+  for (const char* const file :
+       {"jobs/j/node_0/metrics.jsonl", "jobs/j/node_1/metrics-1.jsonl",
+        "jobs/j/output/pass-00005/MANIFEST", "jobs/j/output/of-a-program/MANIFEST"}) {
     fake_.node(1).files = {{file, "{}"}};
     EXPECT_EQ(found(), "j is incomplete: no node has trainer-0, trainer-1; pserver-0 runs") << file;
   }
