@@ -377,8 +377,10 @@ Status run_get(Context& context, const CopyOptions& options) {
     if (taken && fetched) fetched = fetch_staged(member, tree, staging, local, mode_kept, room);
     const Status removed = member.client->remove(staging);
     if (!taken) return with_pattern_hint(taken.error(), options.paths[0]);
-    report.files = taken->files;
-    report.bytes = report.bytes_moved = taken->bytes;
+    if (fetched) {
+      report.files = taken->files;
+      report.bytes = report.bytes_moved = taken->bytes;
+    }
     report.gone = taken->gone;
     report.left_out = taken->left_out;
     const std::lock_guard lock(noting);

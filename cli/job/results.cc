@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -334,8 +335,10 @@ void record_fetched(Context& context, ClusterSession& session, const std::string
     for (const auto& [path, size] : sizes) record.sizes[path] = size;
     return write_fetch_record(*member.client, job, record, folder.string());
   });
-  if (!recorded && session.unreachable() == 0)
-    context.console.note("not recorded as fetched: " + recorded.error().message);
+  if (recorded || session.unreachable() > 0) return;
+  std::istringstream lines(recorded.error().message);  // one for each node
+  for (std::string line; std::getline(lines, line);)
+    context.console.note("not recorded as fetched: " + line);
 }
 
 // Removes what a fetch left unfinished that was killed. The folder is this program's alone.

@@ -159,6 +159,8 @@ TEST_F(ExecTest, GetMakesFoldersAndLinksAndWritesThroughNone) {
   nodes_[0].more_copied = {{{"site/x", Kind::kFile, 0644, 0, 5, ""}, 2, ""}};
   EXPECT_NE(run({"get", "--on", "n-0", "/srv/site", "back"}), 0);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "back/n-0/site/x"));
+  EXPECT_NE(run({"get", "--on", "n-0", "/srv/site", "back", "--json"}), 0);
+  EXPECT_NE(out_.str().find("\"files\": 0"), std::string::npos) << "nothing came: " << out_.str();
   nodes_[0].more_copied.clear();
   std::filesystem::remove_all(folder_ / "back");
   std::filesystem::create_directories(folder_ / "back");

@@ -520,5 +520,16 @@ TEST(ShownPath, IsRelativeBelowTheCurrentDirectoryExceptInJson) {
   EXPECT_EQ(shown_path(fake.context, "/home/me/output/j"), "/home/me/output/j");
 }
 
+TEST_F(FetchPasses, WhatCannotBeRecordedIsALineForEachNode) {
+  save(0, "scores-1.txt", "1");
+  for (const char* const node : {"n-0", "n-1"})
+    fs::create_directories(folder_ / ("j/.fetched-" + std::string(node) + ".tmp"));
+  ASSERT_TRUE(fetch("last"));
+  EXPECT_FALSE(said("\\x0a")) << fake_.err.str();
+  EXPECT_NE(fake_.err.str().find("not recorded as fetched: "),
+            fake_.err.str().rfind("not recorded as fetched: "))
+      << fake_.err.str();
+}
+
 }  // namespace
 }  // namespace paddle::cli
