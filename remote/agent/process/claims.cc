@@ -161,10 +161,13 @@ Status check_processes(const Root& root, const wire::agent::ClaimRequest& reques
   if (!request.fresh() && !request.idle()) return {};
   PADDLE_TRY(const auto records, read_records(root, request.job()));
   if (request.fresh() ? records.empty() : std::ranges::none_of(records, runs)) return {};
-  return Error{Errc::kUsage, "a job named '" + request.job() + "' already exists",
-               request.fresh() ? "choose another --name"
-                               : "follow it: paddlectl attach --job " + request.job() +
-                                     "; or end it: paddlectl stop --job " + request.job()};
+  if (request.fresh()) {
+    return Error{Errc::kUsage, "a job named '" + request.job() + "' already exists",
+                 "choose another --name"};
+  }
+  return Error{Errc::kUsage, "job " + request.job() + " still runs",
+               "follow it: paddlectl attach --job " + request.job() +
+                   "; or end it: paddlectl stop --job " + request.job()};
 }
 
 JobClaim bounded(JobClaim claim) {

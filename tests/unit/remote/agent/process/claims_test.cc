@@ -265,8 +265,10 @@ TEST_F(ClaimsTest, AClaimEndsWithItsSessionAndNotWithWhatItStarted) {
   auto second = connect_agent();
   const Status refused = claim(*second, "job-1", true);
   ASSERT_FALSE(refused) << "it runs";
-  EXPECT_NE(refused.error().message.find("already exists"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("job job-1 still runs"), std::string::npos)
       << refused.error().message;
+  EXPECT_EQ(refused.error().hint,
+            "follow it: paddlectl attach --job job-1; or end it: paddlectl stop --job job-1");
   ASSERT_TRUE(second->stop("job-1", {}, std::chrono::seconds(5)));
   EXPECT_FALSE(claim(*second, "job-1")) << "a new one, over what the old one left";
   EXPECT_TRUE(claim(*second, "job-1", true));
