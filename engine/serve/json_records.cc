@@ -48,7 +48,7 @@ Status add_floats(const std::string& name, const JsonValue* value, std::uint32_t
 
 JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& dictionary)
     : is_of_words_(!job.data.dictionary.empty()),
-      may_lack_keys_(job.data.format == "jsonl"),
+      is_jsonl_(job.data.format == "jsonl"),
       index_buckets_(job.data.format == "libsvm" ? job.data.buckets : 0),
       dictionary_(dictionary),
       reader_(keys_of(job.data)) {
@@ -63,7 +63,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
     if (is_hashed(job.data, config.name)) slot.hash.emplace(config.name, job.data.buckets);
     const auto in_file =
         std::ranges::find(job.data.slots, config.name, &config::DataSlotConfig::name);
-    slot.has_separator = in_file != job.data.slots.end() && in_file->separator != 0;
+    if (in_file != job.data.slots.end()) slot.separator = in_file->separator;
     const bool has_columns = job.data.format == "csv" && in_file != job.data.slots.end();
     for (std::size_t i = 0; has_columns && i < in_file->columns.size(); ++i) {
       const auto key = std::ranges::find(reader_.keys(), job.data.columns[in_file->columns[i]]);
@@ -132,17 +132,18 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
     block.counts.push_back(count);
     return {};
   }
-  if (is_given || (slot.is_read && value != nullptr)) return add_id(slot, *value, block);
+  if (is_given || (slot.is_read && value != nullptr))
+    return add_id(slot, slot.config.name, *value, block);
   block.ids.push_back(slot.hash ? (*slot.hash)("") : 0);
   return {};
 }
 
 // Lines of JSON may leave out every key but that of a single id.
 bool JsonRecords::may_be_missing(const Slot& slot) const {
-  return may_lack_keys_ && (slot.config.width > 0 || slot.config.many || slot.hash);
+  return is_jsonl_ && (slot.config.width > 0 || slot.config.many || slot.hash);
 }
 
-// All of them, a value each, or of ids that a separator parts a list.
+// All columns must be there. Each has one value or, where a separator parts its ids, a list.
 Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) const {
   std::uint32_t count = 0;
   for (const std::size_t key : slot.columns) {
@@ -155,10 +156,10 @@ Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) cons
     }
     if (slot.config.width > 0) {
       PADDLE_TRY_STATUS(add_floats(name, value->is_null() ? nullptr : value, 1, block));
-    } else if (slot.has_separator || (slot.config.many && value->is_list())) {
+    } else if (value->is_list() ? slot.config.many : slot.separator != 0 && !is_one(slot, *value)) {
       PADDLE_TRY_STATUS(add_list(slot, name, value, count, block));
     } else {
-      PADDLE_TRY_STATUS(add_id(slot, *value, block));
+      PADDLE_TRY_STATUS(add_id(slot, name, *value, block));
       ++count;
     }
   }
@@ -177,30 +178,39 @@ Status JsonRecords::add_list(const Slot& slot, const std::string& name, const Js
   const JsonValue* each = is_list ? value->items() : nullptr;
   for (std::size_t i = 0; i < size; ++i, each = each->next()) {
     if (!slot.config.weighted) {
-      PADDLE_TRY_STATUS(add_id(slot, *each, block));
+      PADDLE_TRY_STATUS(add_id(slot, name, *each, block));
       continue;
     }
     if (!each->is_list() || each->size() != 2 || !each->items()->next()->is_number())
-      return wrong(slot.config.name, "a list of [id, value]");
-    PADDLE_TRY_STATUS(add_id(slot, *each->items(), block));
+      return wrong(name, "a list of [id, value]");
+    PADDLE_TRY_STATUS(add_id(slot, name, *each->items(), block));
     block.values.push_back(each->items()->next()->number());
-    if (!std::isfinite(block.values.back())) return wrong(slot.config.name, "of finite values");
+    if (!std::isfinite(block.values.back())) return wrong(name, "of finite values");
   }
   count += static_cast<std::uint32_t>(size);
   return {};
 }
 
-// A number in place of a text that is hashed counts as its digits: in a file it looks the same.
-Status JsonRecords::add_id(const Slot& slot, const JsonValue& value,
+// A field of a column with a separator that holds one id: in a file it would have no separator.
+bool JsonRecords::is_one(const Slot& slot, const JsonValue& value) {
+  if (value.is_null() || value.is_object()) return false;
+  return !value.is_text() ||
+         (!value.text().empty() && value.text().find(slot.separator) == std::string_view::npos);
+}
+
+// A number in place of a text that is hashed is its digits, as in a file.
+Status JsonRecords::add_id(const Slot& slot, const std::string& name, const JsonValue& value,
                            data::RecordBlock& block) const {
   if (!slot.classes.empty() && (value.is_text() || value.is_number() || value.is_bool())) {
     const std::string other = value.is_text() ? "" : value.shown();
-    return slot.classes.parse(value.is_text() ? value.text() : other,
-                              fmt::format("'{}':", slot.config.name), block.ids.emplace_back());
+    return slot.classes.parse(value.is_text() ? value.text() : other, fmt::format("'{}':", name),
+                              block.ids.emplace_back());
   }
-  if (slot.hash && !value.is_list() && !value.is_object()) {
-    const std::string other = value.is_text() ? "" : value.shown();
-    block.ids.push_back((*slot.hash)(value.is_text() ? value.text() : other));
+  if (slot.hash && !value.is_list() && !value.is_object() && (is_jsonl_ || !value.is_bool())) {
+    // The reader of JSON lines takes the shortest spelling, the others the text as it stands.
+    const std::string other = is_jsonl_ && !value.is_text() ? value.shown() : "";
+    const bool is_itself = value.is_text() || (value.is_number() && !is_jsonl_);
+    block.ids.push_back((*slot.hash)(is_itself ? value.text() : other));
     return {};
   }
   const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : value.whole();
@@ -212,9 +222,9 @@ Status JsonRecords::add_id(const Slot& slot, const JsonValue& value,
     block.ids.push_back(dictionary_.id(value.text()));
     return {};
   }
-  return wrong(slot.config.name, slot.hash      ? "a text"
-                                 : is_of_words_ ? "a word, or an id"
-                                                : "a whole number from 0");
+  return wrong(name, slot.hash      ? "a text"
+                     : is_of_words_ ? "a word, or an id"
+                                    : "a whole number from 0");
 }
 
 }  // namespace paddle::serve

@@ -33,7 +33,7 @@ class JsonRecords {
   struct Slot {
     config::SlotConfig config;
     bool is_read = false;                     // by a layer, but for its label
-    bool has_separator = false;               // a column has a list of ids
+    char separator = 0;                       // between the ids of one field of csv; 0: none
     std::optional<data::SlotHash> hash = {};  // of texts that the format hashes
     data::ClassNames classes = {};            // of the ids, where they have names
     // Keys of its columns, where their names are not the slot's.
@@ -50,10 +50,12 @@ class JsonRecords {
   // `name` is that of the slot or of its column. `count` grows by the number of ids.
   Status add_list(const Slot& slot, const std::string& name, const data::JsonValue* value,
                   std::uint32_t& count, data::RecordBlock& block) const;
-  Status add_id(const Slot& slot, const data::JsonValue& value, data::RecordBlock& block) const;
+  static bool is_one(const Slot& slot, const data::JsonValue& value);
+  Status add_id(const Slot& slot, const std::string& name, const data::JsonValue& value,
+                data::RecordBlock& block) const;
 
   bool is_of_words_;             // texts are words of the dictionary
-  bool may_lack_keys_;           // as files of JSON lines may
+  bool is_jsonl_;                // the job's files are lines of JSON
   std::uint64_t index_buckets_;  // modulus of ids that are numbers; 0: none
   const data::Dictionary& dictionary_;
   std::vector<Slot> slots_;

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/text_file.h"
+#include "engine/config/data_check.h"
 #include "engine/serve/json_values.h"
 #include "engine/serve/row_request.h"
 
@@ -153,7 +154,9 @@ Status Model::read_text(std::string_view records, Scratch& scratch, Work& work) 
     if (text.ends_with('\r')) text.remove_suffix(1);
     ++line;
     if (text.empty()) continue;
-    if (line == 1 && scratch.format->has_header() && scratch.format->check_header(text)) continue;
+    if (line == 1 && scratch.format->has_header() &&
+        config::names_columns(text, description_.job.data))
+      continue;
     scratch.block.clear();
     const Status parsed = scratch.format->parse(text, scratch.block);
     if (!parsed) return at({line}, parsed.error());

@@ -65,11 +65,11 @@ TEST_F(JsonRecordsTest, AreThoseOfTheFormat) {
 
 // Numbers in a column of texts, and fields without a value, are those of the same line of a file.
 TEST_F(JsonRecordsTest, TakeNumbersAndNullsAsFilesDo) {
-  ASSERT_EQ(mistake(R"({"label":null,"age":33,"body":null,"town":8001,"tags":[7,true]})"), "none");
+  ASSERT_EQ(mistake(R"({"label":null,"age":33,"body":null,"town":8001,"tags":[7,1.50]})"), "none");
   ASSERT_EQ(mistake(R"({"label":1,"age":true,"size":null,"height":2,"town":null,"tags":null})"),
             "none");
   const auto csv = data::make_csv(job_.data, dictionary_);
-  ASSERT_TRUE(csv->parse("0,33,,,8001,7 true", block_));
+  ASSERT_TRUE(csv->parse("0,33,,,8001,7 1.50", block_));
   ASSERT_TRUE(csv->parse("1,1,,2,,", block_));
   for (std::size_t i = 0; i < 2; ++i) {
     const data::RecordView json = block_.view(block_.records[i]);
@@ -78,6 +78,8 @@ TEST_F(JsonRecordsTest, TakeNumbersAndNullsAsFilesDo) {
     EXPECT_TRUE(std::ranges::equal(json.values, text.values)) << i;
     EXPECT_TRUE(std::ranges::equal(json.counts, text.counts)) << i;
   }
+  // Files write True, t or 1.
+  EXPECT_EQ(mistake(R"({"age":33,"body":[1,2],"town":true,"tags":[]})"), "'town' must be a text");
 }
 
 TEST_F(JsonRecordsTest, TakeAListWhereAColumnHasASeparator) {
@@ -90,6 +92,10 @@ TEST_F(JsonRecordsTest, TakeAListWhereAColumnHasASeparator) {
   EXPECT_TRUE(
       std::ranges::equal(block_.view(block_.records[0]).ids, block_.view(block_.records[1]).ids));
   EXPECT_EQ(block_.view(block_.records[2]).counts[0], 0U);
+  ASSERT_EQ(mistake("{" + rest + R"("tags":"a"})"), "none");
+  ASSERT_EQ(mistake("{" + rest + R"("tags":["a"]})"), "none");
+  EXPECT_TRUE(
+      std::ranges::equal(block_.view(block_.records[3]).ids, block_.view(block_.records[4]).ids));
   // As one text it would be another id than the two of the file.
   EXPECT_EQ(mistake("{" + rest + R"("tags":"a b"})"), "'tags' must be a list");
 }

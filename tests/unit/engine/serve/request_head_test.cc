@@ -65,6 +65,7 @@ TEST(RequestHead, ATargetMayNameTheServerToo) {
   EXPECT_EQ(host, "localhost:8500");
   EXPECT_EQ(path_of("HTTP://evil.com?/v1/model", host), "/");
   EXPECT_EQ(host, "evil.com") << "the Host field does not count beside it";
+  EXPECT_EQ(path_of("http:///v1/model", host), "") << "it names no server";
 }
 
 TEST(RequestHead, AHostIsReadWhole) {
