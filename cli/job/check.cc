@@ -210,18 +210,24 @@ std::string describe_processes(const Context& context, const ClusterSpec& cluste
 // as for a compressed file.
 std::optional<std::string> first_line(const std::string& path) {
   constexpr std::size_t kHeadBytes = 256U << 10U;
+  constexpr std::size_t kUsualBytes = 4U << 10U;
   constexpr auto kCompressed = std::to_array<std::string_view>({".gz", ".zst", ".bz2", ".xz"});
   if (std::ranges::any_of(kCompressed, [&](std::string_view end) { return path.ends_with(end); }))
     return {};
   std::ifstream file(path, std::ios::binary);
-  std::string head(kHeadBytes, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(file.gcount()));
-  const std::string text = text_of_lines(std::move(head));
-  std::string line = text.substr(0, text.find('\n'));
-  if (line.ends_with('\r')) line.pop_back();
+  std::string head;
+  for (std::size_t size = kUsualBytes; file && head.find_first_of("\r\n") == head.npos;
+       size = kHeadBytes - kUsualBytes) {
+    const std::size_t had = head.size();
+    if (had == kHeadBytes) return {};
+    head.resize(had + size);
+    file.read(head.data() + had, static_cast<std::streamsize>(size));
+    head.resize(had + static_cast<std::size_t>(file.gcount()));
+  }
+  head.resize(std::min(head.size(), head.find_first_of("\r\n")));
+  std::string line(without_byte_order_mark(head));
   // The reader names a file that is no text.
-  if (text.empty() || line.size() >= kHeadBytes || line.find('\0') != line.npos) return {};
+  if (line.empty() || line.find('\0') != line.npos || !is_utf8(line)) return {};
   return line;
 }
 
@@ -229,18 +235,21 @@ std::optional<std::string> first_line(const std::string& path) {
 Status check_headers(const config::DataConfig& data, const Workspace& workspace,
                      const std::string& shown) {
   if (data.format != "csv" || !data.pipe_command.empty() || !data.command.empty()) return {};
+  const bool may_be_header =
+      !data.has_header && !data.skip_bad_records && config::names_are_no_record(data);
   std::set<std::string> files(workspace.test.begin(), workspace.test.end());
   for (const auto& share : workspace.trainer_data) files.insert(share.begin(), share.end());
   for (const std::string& file : files) {
+    if (!data.has_header && !may_be_header) break;
     const auto line = first_line(workspace.path + "/" + file);
     if (!line) continue;
     const std::string place =
         (std::filesystem::path(shown) / file).lexically_normal().string() + ":1";
-    if (!data.has_header && config::names_columns(*line, data)) {
+    if (may_be_header) {
+      if (!config::names_columns(*line, data)) break;  // the others are of one kind with it
       return Error{Errc::kData, fmt::format("{}: the first line names the columns", place),
                    "set [data] header = true"};
     }
-    if (!data.has_header) continue;
     if (Status good = config::check_header(*line, data); !good)
       return std::move(good).error().with(place);
   }

@@ -88,7 +88,7 @@ Error unknown_flag(const CLI::App& app, const std::string& argument) {
   const bool has_set = std::ranges::find(names, "set") != names.end();
   const std::string help =
       has_set
-          ? "keys of job.toml go into --set, as in --set=train.batch_size=64; for flags see --help"
+          ? "set keys of job.toml by --set, as in --set=train.batch_size=64; --help lists the flags"
           : "see --help";
   return {Errc::kUsage, fmt::format("unknown flag '--{}'", name),
           near.empty() ? help : fmt::format("did you mean '--{}'?", near)};

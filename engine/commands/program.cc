@@ -50,7 +50,7 @@ bool is_help(const std::string& argument) {
   return argument == "--help" || argument == "-h";
 }
 
-// Those that paddle has not too.
+// Commands of paddlectl that paddle does not have.
 constexpr auto kCommandsOfPaddlectl = std::to_array<std::string_view>(
     {"init",    "up",     "check",   "trust", "cluster", "teardown", "attach",
      "wait",    "stop",   "restart", "rm",    "status",  "jobs",     "logs",

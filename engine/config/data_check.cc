@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,20 +28,32 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
+// None of a line whose quotes are not as RFC 4180 has them, which the reader refuses.
 std::vector<std::string> fields_of(std::string_view line, char delimiter, bool trims) {
-  const std::string_view blanks = !trims ? "" : delimiter == '\t' ? " " : " \t";
+  const std::string_view blanks = !trims              ? ""
+                                  : delimiter == '\t' ? " "
+                                  : delimiter == ' '  ? "\t"
+                                                      : " \t";
   std::vector<std::string> fields;
   for (std::size_t at = 0;;) {
     std::string& field = fields.emplace_back();
     const std::size_t mark = std::min(line.find_first_not_of(blanks, at), line.size());
+    bool is_quoted = false, is_closed = false;
     if (mark < line.size() && line[mark] == '"') {
-      for (at = mark + 1; at < line.size(); ++at) {
-        if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
-        field += line[at];
+      is_quoted = true;
+      for (at = mark + 1; at < line.size() && !is_closed; ++at) {
+        if (line[at] == '"' && (at + 1 == line.size() || line[at + 1] != '"')) {
+          is_closed = true;
+        } else {
+          field += line[at];
+          at += line[at] == '"' ? 1 : 0;
+        }
       }
     }
     const std::size_t end = std::min(line.find(delimiter, at), line.size());
-    field += trimmed(line.substr(std::min(at, end), end - std::min(at, end)), blanks);
+    const bool has_rest = line.substr(at, end - at).find_first_not_of(blanks) != line.npos;
+    if (is_quoted && (!is_closed || has_rest)) return {};
+    field += trimmed(line.substr(at, end - at), blanks);
     if (end == line.size()) return fields;
     at = end + 1;
   }
@@ -49,7 +62,8 @@ std::vector<std::string> fields_of(std::string_view line, char delimiter, bool t
 bool is_number(const std::string& text) {
   double number = 0;
   const char* const end = text.data() + text.size();
-  return std::from_chars(text.data(), end, number).ptr == end && !text.empty();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ptr == end && !text.empty() && std::isfinite(number);
 }
 
 // The likeliest mistakes: another delimiter, no header, other names or another order.
@@ -87,6 +101,15 @@ bool names_columns(std::string_view line, const DataConfig& data) {
   return fields_of(line, data.delimiter, data.trim) == data.columns;
 }
 
+bool names_are_no_record(const DataConfig& data) {
+  return std::ranges::any_of(data.slots, [&](const DataSlotConfig& slot) {
+    return !slot.is_hashed() && slot.labels.empty() &&
+           std::ranges::any_of(slot.columns, [&](std::uint32_t column) {
+             return column < data.columns.size() && !is_number(data.columns[column]);
+           });
+  });
+}
+
 Status check_header(std::string_view line, const DataConfig& data) {
   if (names_columns(line, data)) return {};
   return Error{
@@ -107,8 +130,9 @@ Status check_dictionary(const DataConfig& data, const std::string& folder) {
     return Error{Errc::kData, path + ": it has zero bytes, and a dictionary is text in UTF-8",
                  "UTF-16: iconv -f UTF-16 -t UTF-8 OLD >NEW; a compressed one is to be unpacked"};
   }
-  std::string_view last;
-  std::size_t number = 0;
+  std::string_view last, first_with_blank;
+  std::size_t number = 0, first_number = 0, with_blanks = 0;
+  bool is_wrong = false;
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     last = rest.substr(0, end);
@@ -116,9 +140,16 @@ Status check_dictionary(const DataConfig& data, const std::string& folder) {
     if (last.ends_with('\r')) last.remove_suffix(1);
     ++number;
     if (last.find_first_of(kWordBlanks) == last.npos) continue;
+    // At an end it hides a word. A line of several words is harmless, unless most have counts.
+    is_wrong = is_wrong || trimmed(last, kWordBlanks) != last;
+    if (with_blanks++ > 0) continue;
+    first_with_blank = last;
+    first_number = number;
+  }
+  if (is_wrong || (with_blanks > 0 && 2 * with_blanks >= number)) {
     return Error{Errc::kData,
                  fmt::format("{}:{}: {} has a blank, so that no word of a text can be it", path,
-                             number, shown(last)),
+                             first_number, shown(first_with_blank)),
                  "a line is one word, without counts and blanks: awk '{print $1}' OLD >NEW"};
   }
   if (last == "<unk>") return {};

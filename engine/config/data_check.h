@@ -12,6 +12,9 @@ namespace paddle::config {
 
 // Whether the line of a csv file names the columns, in their order.
 bool names_columns(std::string_view line, const DataConfig& data);
+// Whether a line that names the columns of csv can be no record, because a slot reads a number
+// where a name stands.
+bool names_are_no_record(const DataConfig& data);
 // kUsage: the first line of a csv file, which is a header, does not name the columns.
 Status check_header(std::string_view line, const DataConfig& data);
 

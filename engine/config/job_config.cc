@@ -102,7 +102,8 @@ Error with_path_of_job(Error error, const std::string& path) {
   if (std::filesystem::is_regular_file(file, ignored)) {
     error.message = path + " is a folder";
     error.hint = "name the file in it: --config=" + file.string();
-  } else if (!std::filesystem::exists(path, ignored)) {
+  } else if (std::filesystem::status(path, ignored).type() ==
+             std::filesystem::file_type::not_found) {
     error.hint = "name the job's file: --config=FOLDER/job.toml";
   }
   return error;

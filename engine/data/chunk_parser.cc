@@ -23,7 +23,7 @@ ChunkParser::ChunkParser(const DatasetOptions& options, const Dictionary& dictio
   for (const config::DataSlotConfig& slot : options.data.slots)
     class_names_.emplace_back(slot.labels);
   if (!format_) return;
-  // A cost or evaluator of two classes decides, whatever others read the label.
+  // If several layers or evaluators read the label, one of two classes decides.
   std::optional<std::uint64_t> classes;
   for (const nn::SlotRule& rule : options.rules) {
     const bool is_of_two = rule.below == 1 || rule.below == 2;

@@ -126,13 +126,17 @@ class Csv final : public Format {
   }
 
   static bool is_ascii(std::string_view text) {
-    return std::ranges::none_of(text, [](char c) { return (c & '\x80') != 0; });
+    std::uint64_t bits = 0;
+    for (; text.size() > 8; text.remove_prefix(8)) bits |= load_short(text.substr(0, 8));
+    if (!text.empty()) bits |= load_short(text);
+    return (bits & 0x8080808080808080U) == 0;
   }
   // Its hash would be another one than that of the same text in UTF-8, which JSON always is.
   Error not_utf8(std::uint32_t column, std::string_view text) const {
     Error wrong = wrong_field(names_[column], text, "UTF-8");
     wrong.hint =
-        "make it UTF-8: iconv -f WINDOWS-1252 -t UTF-8 OLD >NEW, or save it as \"CSV UTF-8\"";
+        "make it UTF-8: iconv -f WINDOWS-1252 -t UTF-8 OLD >NEW, or save it as \"CSV UTF-8\"; "
+        "train again a model of the old bytes";
     return wrong;
   }
 

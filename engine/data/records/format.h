@@ -45,8 +45,8 @@ class LabelReader {
   explicit LabelReader(const config::DataConfig& data)
       : as_float_(data.float_label), names_(data.labels) {}
   Status append(std::string_view text, RecordBlock& block) const;
-  // The same where "-1" is the class 0 of two, as it is for libsvm. Among more classes it is one of
-  // its own, whose place only `data.labels` tells, and a number is itself.
+  // The same where "-1" is the class 0 of two, as it is for libsvm. With more classes it is a class
+  // of its own, and only `data.labels` can say which. A label that is a number stays -1.
   Status append_signed(std::string_view text, RecordBlock& block) const;
   void set_classes(std::uint64_t count) { classes_ = count; }
 

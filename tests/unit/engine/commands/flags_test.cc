@@ -83,8 +83,8 @@ TEST_F(FlagsTest, NamesMistakes) {
   EXPECT_EQ(mistake({"--prot=80"}), "unknown flag '--prot' | did you mean '--port'?");
   EXPECT_TRUE(mistake({"--noport"}).starts_with("unknown flag '--noport'"));
   EXPECT_EQ(mistake({"--batch_size=8"}),
-            "unknown flag '--batch_size' | keys of job.toml go into --set, as in "
-            "--set=train.batch_size=64; for flags see --help");
+            "unknown flag '--batch_size' | set keys of job.toml by --set, as in "
+            "--set=train.batch_size=64; --help lists the flags");
   EXPECT_EQ(mistake({"--port=70000"}), "--port: '70000' is not a whole number from 1 to 65535 | ");
   EXPECT_EQ(mistake({"--port=8x"}), "--port: '8x' is not a whole number from 1 to 65535 | ");
   EXPECT_EQ(mistake({"--local=maybe"}), "--local: 'maybe' is neither true nor false | ");

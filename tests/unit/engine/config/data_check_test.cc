@@ -53,12 +53,25 @@ TEST_F(DataCheckTest, AnotherHeaderIsToldHowToBeRead) {
             "[data] columns must name them all, in this order: "
             "columns = [\"age\", \"tenure\", \"city\", \"churned\"]");
   EXPECT_TRUE(hint("39,2,0").starts_with("it has numbers: where it is no header, "));
-  for (const char* const other : {"", "age", "\"age,tenure", "age,,churned", "a\"b,c,d"})
+  for (const char* const other : {"", "age", "\"age,tenure", "age,,churned", "a\"b,c,d",
+                                  "age,tenure,\"churned", "\"ag\"e,tenure,churned"})
     EXPECT_EQ(hint(other), "[data] columns must name them all, in this order") << other;
   EXPECT_TRUE(check_header("x\ny", data_)
                   .error()
                   .message.starts_with(
                       "the first line 'x\\x0ay' does not name the columns age, tenure, churned"));
+}
+
+TEST_F(DataCheckTest, NamesOfColumnsMayBeARecordWhereNoNumberIsRead) {
+  data_.slots = {{.name = "x", .type = SlotType::kId, .columns = {0}}};
+  EXPECT_TRUE(names_are_no_record(data_));
+  data_.slots[0].labels = {"age", "no"};
+  EXPECT_FALSE(names_are_no_record(data_));
+  data_.slots = {{.name = "x", .type = SlotType::kHash, .columns = {0, 1, 2}}};
+  EXPECT_FALSE(names_are_no_record(data_));
+  data_.columns = {"0", "1", "2"};
+  data_.slots = {{.name = "x", .type = SlotType::kFloat, .width = 3, .columns = {0, 1, 2}}};
+  EXPECT_FALSE(names_are_no_record(data_));
 }
 
 TEST_F(DataCheckTest, ADictionaryHasAWordALine) {
@@ -77,6 +90,7 @@ TEST_F(DataCheckTest, ADictionaryHasAWordALine) {
             "words.txt:1: 'a\t9' has a blank, so that no word of a text can be it");
   EXPECT_EQ(of_words("a\nb \n<unk>\n"),
             "words.txt:2: 'b ' has a blank, so that no word of a text can be it");
+  EXPECT_EQ(of_words("a\nb\nNew York\nc\n<unk>\n"), "none") << "no text finds it";
   EXPECT_EQ(of_words("<unk>\na\nb\n"), "words.txt: the last line is not <unk>, but 'b'");
   EXPECT_EQ(of_words("a\n<unk>\n\n"), "words.txt: the last line is not <unk>, but ''");
   EXPECT_EQ(of_words(std::string("\xff\xfe"
