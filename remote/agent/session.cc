@@ -121,8 +121,9 @@ const Session::Request Session::kRequests[] = {
                            }>},
     {AGENT_START, answer<ProcessSpec,
                          [](Session& s, const ProcessSpec& spec, ByteSpan) -> Status {
-                           return s.claims_.start(spec.job(),
-                                                  [&] { return start_process(s.root_, spec); });
+                           return s.claims_.start(
+                               spec.job(), [&] { return start_process(s.root_, spec); },
+                               [&] { s.end(spec.job(), {spec.name()}); });
                          }>},
     {AGENT_PROCESSES, pass<&Session::processes>},
     {AGENT_STOP, answer<StopRequest,
@@ -131,16 +132,19 @@ const Session::Request Session::kRequests[] = {
                           stop.set_by(s.claims_.holder(stop.job()));
                           return stop_processes(s.root_, stop);
                         }>},
-    {AGENT_RESTART, answer<RestartRequest,
-                           [](Session& s, const RestartRequest& restart, ByteSpan) -> Status {
-                             PADDLE_TRY_STATUS(s.claims_.check(restart.job()));
-                             // The last other process may end just now, which would wipe the keys.
-                             if (!s.claims_.may_start(restart.job()))
-                               return Error{Errc::kData, "a restart of a job not claimed", ""};
-                             return s.claims_.start(restart.job(), [&] {
-                               return restart_processes(s.root_, restart);
-                             });
-                           }>},
+    {AGENT_RESTART,
+     answer<RestartRequest,
+            [](Session& s, const RestartRequest& restart, ByteSpan) -> Status {
+              PADDLE_TRY_STATUS(s.claims_.check(restart.job()));
+              // The last other process may end just now, which would wipe the keys.
+              if (!s.claims_.may_start(restart.job()))
+                return Error{Errc::kData, "a restart of a job not claimed", ""};
+              return s.claims_.start(
+                  restart.job(), [&] { return restart_processes(s.root_, restart); },
+                  [&] {
+                    s.end(restart.job(), {restart.names().begin(), restart.names().end()});
+                  });
+            }>},
     {AGENT_READ_LOG, pass<&Session::log>},
     {AGENT_RUN, pass<&Session::run>},
     {AGENT_LEFTOVERS, answer<PathRequest, [](Session& s, const PathRequest&,
@@ -276,6 +280,14 @@ Status Session::keep_keys(const std::string& job, const std::string& process, By
   PADDLE_TRY_STATUS(claims_.check(job));
   if (!claims_.may_start(job)) return Error{Errc::kData, "keys of a job not claimed", ""};
   return write_key_file(root_, job, process, keys);
+}
+
+void Session::end(const std::string& job, const std::vector<std::string>& names) const {
+  StopRequest stop;
+  stop.set_job(job);
+  stop.mutable_names()->Assign(names.begin(), names.end());
+  stop.set_by(claims_.revoker(job));
+  std::ignore = stop_processes(root_, stop);  // who revoked the claim names what is left
 }
 
 Status Session::processes(const Frame& request) {

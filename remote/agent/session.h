@@ -52,6 +52,8 @@ class Session {
   Status get(const Frame& request);
   Status copy(const Frame& request);
   Status keep_keys(const std::string& job, const std::string& process, ByteSpan keys);
+  // At once, on behalf of whoever revoked this session's claim of the job.
+  void end(const std::string& job, const std::vector<std::string>& names) const;
   Status processes(const Frame& request);
   Status log(const Frame& request);
   Status run(const Frame& request);

@@ -31,8 +31,8 @@ constexpr const char* kOrder = "order";
 constexpr std::size_t kClaimBytesMax = 4096;
 constexpr std::size_t kTextBytesMax = 200;
 constexpr int kLookPeriodMs = 20;
-// Claims are compared and written within milliseconds, and a process is started within seconds.
-constexpr Duration kOrderWait = std::chrono::seconds(10);
+// Claims are compared and written within milliseconds.
+constexpr Duration kOrderWait = std::chrono::seconds(5);
 
 TimePoint claim_time() {
   return std::chrono::steady_clock::now();
@@ -251,10 +251,16 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
 Status Claims::check(const std::string& job) const {
   const auto own = jobs_.find(job);
   if (own == jobs_.end() || has_name(own->second.file.get())) return {};
-  const auto claim = read_claim(own->second.file.get());
-  const std::string by = claim ? claim->revoked_by() : "";
+  const std::string by = revoker(job);
   return Error{Errc::kFailed, "job " + job + " was ended by " + (by.empty() ? "somebody else" : by),
                "look at it: paddlectl status --job " + job};
+}
+
+std::string Claims::revoker(const std::string& job) const {
+  const auto own = jobs_.find(job);
+  const auto claim =
+      own == jobs_.end() ? std::optional<JobClaim>() : read_claim(own->second.file.get());
+  return claim ? claim->revoked_by() : "";
 }
 
 bool Claims::may_start(const std::string& job) const {
@@ -262,11 +268,14 @@ bool Claims::may_start(const std::string& job) const {
   return own != jobs_.end() && starts_processes(command_of(own->second.claim)) && check(job);
 }
 
-Status Claims::start(const std::string& job, const std::function<Status()>& work) const {
-  if (!jobs_.contains(job)) return work();
-  PADDLE_TRY(const JobOrder order, JobOrder::lock(root_, job, kOrderWait));
+Status Claims::start(const std::string& job, const std::function<Status()>& work,
+                     const std::function<void()>& undo) const {
   PADDLE_TRY_STATUS(check(job));
-  return work();
+  Status started = work();
+  Status valid = check(job);
+  if (valid) return started;
+  undo();
+  return valid;
 }
 
 std::string Claims::holder(const std::string& job) const {
@@ -381,8 +390,6 @@ bool has_starter(const std::vector<JobClaim>& claims) {
 }
 
 void wipe_unneeded_keys(const Root& root, const std::string& job) {
-  // A session that starts processes keeps the order, and may wait for this supervisor's end.
-  if (has_starter(claims_of(root, job))) return;
   // On a disk that is full, or fails, there is no order, and the keys are wiped nevertheless.
   const auto order = JobOrder::lock(root, job, kOrderWait);
   if (has_starter(claims_of(root, job))) return;

@@ -36,9 +36,13 @@ class Claims {
   bool may_start(const std::string& job) const;
   // kFailed, with who revoked it, when this session's claim of the job was revoked.
   Status check(const std::string& job) const;
-  // Does `work`, which starts processes of the job, unless this session's claim was revoked. Nobody
-  // revokes it meanwhile: who does so afterwards finds what was started, and ends it.
-  Status start(const std::string& job, const std::function<Status()>& work) const;
+  // Does `work`, which starts processes of the job, unless this session's claim was revoked. Where
+  // it is revoked meanwhile, `undo` ends what was started: whoever revoked it may have looked for
+  // the job's processes before these were there.
+  Status start(const std::string& job, const std::function<Status()>& work,
+               const std::function<void()>& undo) const;
+  // Who revoked this session's claim of the job: "paddlectl stop --now of alice@laptop, pid 12".
+  std::string revoker(const std::string& job) const;
   // "paddlectl stop of alice@laptop, pid 12"; "" without a claim of this session.
   std::string holder(const std::string& job) const;
   // Which other session of this user on this machine, of any root, has the port: "paddlectl-agent,

@@ -204,8 +204,8 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
     const auto& of_job = claims[status.job()];
     status.set_claimed(has_starter(of_job));
     status.mutable_claims()->Assign(of_job.begin(), of_job.end());
+    *status.mutable_arguments() = arguments;  // they tell a program of the user's own from ours
     if (!usage) continue;
-    *status.mutable_arguments() = arguments;
     *status.mutable_gpu_variables() = gpus.variables();
     // The usage of an ended process comes from its exit record.
     const bool runs = status.state() == wire::agent::PROCESS_RUNNING;

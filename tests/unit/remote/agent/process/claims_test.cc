@@ -138,32 +138,33 @@ TEST_F(ClaimsOfOneNode, WhatWasRevokedStartsNothingAndNamesWho) {
   EXPECT_EQ(train.take(JobCommand::kFinish), "");
 }
 
-TEST_F(ClaimsOfOneNode, WhatIsBeingStartedIsThereBeforeAStopNowGoesOn) {
+TEST_F(ClaimsOfOneNode, WhatIsStartedWhileAStopNowRevokesTheClaimIsEndedAgain) {
   Claimant restart(root_, "alice");
   Claimant stop(root_, "bob");
   ASSERT_EQ(restart.take(JobCommand::kRestartProcess), "");
-  std::atomic<bool> is_started = false;
-  bool stop_saw = false;
-  std::thread second;
-  const Status first = restart.claims().start("job", [&]() -> Status {
-    second = std::thread([&] {
-      EXPECT_EQ(stop.take(JobCommand::kStopNow), "");
-      stop_saw = is_started;
-    });
-    ::poll(nullptr, 0, 200);
-    is_started = true;
-    return {};
-  });
-  second.join();
-  EXPECT_TRUE(first);
-  EXPECT_TRUE(stop_saw) << "it would not find what it has to end";
-  bool is_started_again = false;
-  const Status again = restart.claims().start("job", [&]() -> Status {
-    is_started_again = true;
-    return {};
-  });
-  EXPECT_FALSE(again);
-  EXPECT_FALSE(is_started_again);
+  std::string done;
+  const auto note = [&](const char* what) { return [&done, what] { done += what; }; };
+  const auto works = [&] {
+    done += "started ";
+    return Status();
+  };
+  EXPECT_TRUE(restart.claims().start("job", works, note("ended ")));
+  EXPECT_EQ(done, "started ");
+  done.clear();
+  const Status revoked = restart.claims().start(
+      "job",
+      [&] {
+        EXPECT_EQ(stop.take(JobCommand::kStopNow), "");
+        return works();
+      },
+      note("ended "));
+  ASSERT_FALSE(revoked);
+  EXPECT_NE(revoked.error().message.find("was ended by"), std::string::npos);
+  EXPECT_EQ(done, "started ended ");
+  EXPECT_NE(restart.claims().revoker("job").find("bob"), std::string::npos);
+  done.clear();
+  EXPECT_FALSE(restart.claims().start("job", works, note("ended ")));
+  EXPECT_EQ(done, "") << "nothing is started any more";
 }
 
 TEST_F(ClaimsOfOneNode, AnotherCommandOfOneSessionTakesThePlaceOfTheFirst) {
