@@ -80,11 +80,10 @@ bool is_lack(int error) {
 
 Error system_error(Errc code, const std::string& what) {
   const int error = errno;
-  // To try again, or to free something, helps with neither.
+  // To try again does not help. A network that refuses a connection says so too.
+  const bool is_refused = error == EACCES && code != Errc::kUnreachable;
   const char* const hint =
-      error == EACCES  ? "this user may not do that: change the permissions, or name another place"
-      : error == EROFS ? "name a place that can be written to, or mount it for writing"
-                       : "";
+      is_refused ? "this user may not do that: change the permissions, or name another place" : "";
   return Error{is_lack(error) ? Errc::kResource : code, what + ": " + std::strerror(error), hint};
 }
 

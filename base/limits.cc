@@ -63,6 +63,7 @@ struct Lack {
 };
 constexpr Lack kLacks[] = {
     {"File too large", "allow larger files: ulimit -f"},
+    {"Too many open files in system", "allow more on that machine: sysctl fs.file-max"},
     {"Too many open files", "allow more open descriptors: ulimit -n 4096"},
     {"Cannot fork", kProcessHint},  // by dash
     {"Resource temporarily unavailable", kProcessHint},

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/limits.h"
 #include "base/text.h"
 
 namespace paddle::remote {
@@ -20,17 +21,13 @@ constexpr auto kKinds = std::to_array<LauncherKind>({
 
 // The node's shell tells why it cannot use the folder, in the words of its own programs.
 Error refused(std::string why) {
-  constexpr auto kLacks = std::to_array<std::string_view>(
-      {"No space left on device", "Disk quota exceeded", "Read-only file system", "File too large",
-       "Too many open files", "Cannot allocate memory"});
-  const bool lacks_room = std::ranges::any_of(
-      kLacks, [&](std::string_view text) { return why.find(text) != why.npos; });
+  const std::string_view lack = hint_for_lack(why);
   // Its tools were refused, or somebody removed a part of it meanwhile.
   if (why.ends_with(" cannot be looked at"))
     return {Errc::kFailed, std::move(why), "run the same command again"};
-  if (!lacks_room) return {Errc::kAuth, std::move(why), "choose another workdir"};
+  if (lack.empty()) return {Errc::kAuth, std::move(why), "choose another workdir"};
   return {Errc::kResource, std::move(why),
-          "make room there, or set another `workdir` in the cluster file"};
+          fmt::format("{}; or set another `workdir` in the cluster file", lack)};
 }
 
 }  // namespace
