@@ -131,7 +131,7 @@ void show_words(const OptionList& options) {
 // latest job, nor `exec --on "$NODE"` run everywhere.
 Error is_empty(std::string_view name) {
   return {Errc::kUsage, fmt::format("{} is empty", name),
-          "leave it out for its default; a variable may not be set"};
+          "perhaps a variable is not set"};
 }
 
 Status refuse_empty(const OptionList& options, const CLI::App& app) {

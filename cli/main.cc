@@ -36,7 +36,7 @@ int g_wake_pipe[2] = {-1, -1};  // readable after a signal, which ends a pause
 void on_signal(int) {
   if (g_interrupted.exchange(true)) {
     constexpr std::string_view kLeft =
-        "\nleft at once; what was started on the nodes may still run: paddlectl jobs shows it\n";
+        "\nleft at once; paddlectl jobs shows what runs on the nodes\n";
     if (g_reached_nodes) {
       [[maybe_unused]] const ssize_t said = ::write(STDERR_FILENO, kLeft.data(), kLeft.size());
     }

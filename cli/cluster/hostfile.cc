@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kSlotsMax = 4096;
 constexpr std::uint32_t kSshPortMax = 65535;
-// As many slots behind a ':' as nobody's machine has: who writes them means a port of sshd.
+// The most slots that may stand behind a ':'. A larger number is meant as a port of sshd.
 constexpr std::uint32_t kColonSlotsMax = 1023;
 constexpr std::size_t kHostsMax = kRangeNamesMax;
 constexpr std::string_view kBlanks = " \t\r";

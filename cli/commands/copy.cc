@@ -243,7 +243,7 @@ Status run_put(Context& context, const CopyOptions& options) {
     // "" would be the current folder, as from a variable that is not set.
     if (options.paths[i].empty()) {
       return Error{Errc::kUsage, "the name of a file to copy is empty",
-                   "the current folder is `.`; a variable may not be set"};
+                   "the current folder is `.`; perhaps a variable is not set"};
     }
     PADDLE_TRY_STATUS(put.add_path(fs::path(context.directory) / options.paths[i]));
   }
@@ -354,7 +354,7 @@ Status run_get(Context& context, const CopyOptions& options) {
   }
   if (options.paths[1].empty()) {
     return Error{Errc::kUsage, "the name of the folder here is empty",
-                 "the current folder is `.`; a variable may not be set"};
+                 "the current folder is `.`; perhaps a variable is not set"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY_STATUS(check_node_path(cluster, options.paths[0], false));

@@ -150,15 +150,6 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   return Status(finish_ended_job(context, session, job, to, summary, error));
 }
 
-// Whether the job's trainers are a program of the user's own.
-bool has_own_program(const Context& context, ClusterSession& session, const std::string& job) {
-  for (const auto& [member, status] : session.look(context.clock, job).processes) {
-    if (!is_pserver(status) && !status.arguments.empty())
-      return status.arguments.front() != "train";
-  }
-  return false;
-}
-
 // How a job goes on whose start was broken off, that lost a node, or a process to a signal or with
 // its machine, or whose own program failed; none for any other failure.
 std::vector<std::string> ways_on(const Context& context, ClusterSession& session,
@@ -169,12 +160,11 @@ std::vector<std::string> ways_on(const Context& context, ClusterSession& session
                                             first->status.state == remote::ProcessState::kLost);
   const auto broken = first == nullptr ? broken_start(session, processes) : std::nullopt;
   const bool lacks_node = !missing_processes(processes).empty();
-  const bool is_own_program =
-      first != nullptr && !is_pserver(first->status) && has_own_program(context, session, job);
-  if (!is_lost && !broken && !lacks_node && !is_own_program) return {};
+  const bool is_own = first != nullptr && is_own_program(first->status);
+  if (!is_lost && !broken && !lacks_node && !is_own) return {};
   std::vector<std::string> ways{
       next_step(context, session, job, output, "go on from its last snapshot")};
-  if (is_own_program && !lacks_node && has_checkpoint(session, job, output)) {
+  if (is_own && !lacks_node && has_checkpoint(session, job, output)) {
     ways.push_back(
         fmt::format("or, with the files that its nodes have: paddlectl restart {}", job));
   }

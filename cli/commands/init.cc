@@ -207,9 +207,13 @@ Status check_target(const InitOptions& options) {
   if (options.target.empty() || options.hosts.empty()) return {};
   const std::string list = fmt::format("{}", fmt::join(options.hosts, ","));
   const std::vector<std::string> hosts = split_list(list);
-  const bool is_host = std::ranges::any_of(hosts, [&](const std::string& host) {
-    return host.empty() || without_digits(host) == without_digits(options.target);
-  });
+  const bool is_host =
+      std::ranges::any_of(hosts,
+                          [&](const std::string& host) {
+                            return !host.empty() && without_digits(split_host(host).host) ==
+                                                        without_digits(options.target);
+                          }) ||
+      list.ends_with(',');
   if (!is_host || options.target.ends_with(".toml")) return {};
   return Error{
       Errc::kUsage,

@@ -137,7 +137,7 @@ Status run_logs(Context& context, const LogsOptions& options) {
   if (!options.since.empty()) {
     if (auto since = parse_since(options.since, 1); !since) return std::move(since).error();
   }
-  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowed));
+  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowedIfLeftOut));
   LogFollow logs(context, found.session, found.name, reading(options));
   return print_all(context, found, logs, options.chosen, kLogsPeriod,
                    [&](const LogMerge::Line& line) {
@@ -189,7 +189,7 @@ LogFollowOptions reading(const MetricsOptions& options) {
 }
 
 Status run_metrics(Context& context, const MetricsOptions& options) {
-  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowed));
+  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowedIfLeftOut));
   if (options.format == "prometheus") {
     JobView view(found.name);
     view.look(context, found.session);

@@ -141,8 +141,11 @@ Status check_whole(Context& context, ClusterSession& session, const RestartOptio
                    const std::string& job) {
   const auto processes = session.processes(job);
   PADDLE_TRY_STATUS(session.all_well());
+  // A command that starts the job is named when this one asks for the claim.
+  const bool is_claimed =
+      std::ranges::any_of(processes, [](const ProcessOnNode& p) { return p.status.claimed; });
   const std::vector<std::string> missing = missing_processes(processes);
-  if (missing.empty() || !options.target.on.empty()) return {};
+  if (missing.empty() || is_claimed || !options.target.on.empty()) return {};
   const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
   return Error{Errc::kUsage,
                fmt::format("job {} is incomplete: no node has {}; it was not started again", job,

@@ -37,6 +37,7 @@ OptionList rm_options(RmOptions& options) {
 
 // Waits for a stop that is at work on the job.
 Status await_stop(Context& context, ClusterSession& session, const std::string& job) {
+  PADDLE_TRY_STATUS(check_job_name(job));
   const auto processes = session.processes(job);
   const bool is_stopping = std::ranges::any_of(processes, [](const ProcessOnNode& process) {
     return std::ranges::any_of(process.status.claims, [](const remote::JobClaim& claim) {
@@ -130,7 +131,7 @@ Status run_rm(Context& context, const RmOptions& options) {
     context.console.result(Json::object({{"job", job}, {"state", "removed"}}),
                            job + " is removed from the nodes; what was fetched stays here");
   }
-  if (!left_out.empty()) {
+  if (!left_out.empty() && !jobs.empty()) {
     context.console.note(
         fmt::format("what {} {} of {} stays there; remove it with the same command once {}",
                     fmt::join(left_out, ", "), left_out.size() == 1 ? "has" : "have",

@@ -314,7 +314,7 @@ void show(Context& context, const ClusterSpec& cluster, const JobView& view,
 }
 
 Status run(Context& context, const StatusOptions& options) {
-  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowedIfLeftOut));
   ClusterSession& session = found.session;
   JobView view(found.name);
   if (options.watch && context.console.repaints()) context.console.raw("\x1b[2J");

@@ -174,7 +174,7 @@ Status run_test(Context& context, const TestOptions& options) {
     return Error{Errc::kUsage, "--workspace is for --snapshot",
                  "on a node, --data is below the workspace of the job"};
   }
-  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
+  PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowedIfLeftOut));
   PADDLE_TRY(const OnNode at, find_snapshot(context, found, options));
   Member& member = found.session.members()[at.member];
   context.console.note(

@@ -97,7 +97,8 @@ Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing mis
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   if (missing == Missing::kRefusedUnlessAbsent) session.forgive_absent();
-  if (missing == Missing::kAllowed) (void)leave_out_as_up_did(context, session, cluster, target);
+  const bool leaves_out = missing == Missing::kAllowedIfLeftOut;
+  if (leaves_out) (void)leave_out_as_up_did(context, session, cluster, target);
   auto chosen = choose_job(session, target.job);
   if (!chosen && session.unreachable() == 0)
     return with_unknown_nodes(context, session, cluster, std::move(chosen).error());
@@ -108,7 +109,7 @@ Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing mis
     context.console.note(
         fmt::format("{} is not on {}, which cannot be reached", job, fmt::join(names, ", ")));
   }
-  if (missing != Missing::kAllowed) PADDLE_TRY_STATUS(session.all_well());
+  if (missing != Missing::kAllowed && !leaves_out) PADDLE_TRY_STATUS(session.all_well());
   return FoundJob{std::move(cluster), std::move(session), std::move(job)};
 }
 

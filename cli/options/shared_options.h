@@ -53,13 +53,12 @@ struct FoundJob {
   std::string name;
 };
 
-// Nodes that may be out of reach before the job is chosen: any, or none, or those where nothing of
-// the cluster is left.
-enum class Missing { kAllowed, kRefused, kRefusedUnlessAbsent };
+// Nodes that may be out of reach before the job is chosen: any; likewise, and those that `up --any`
+// left out are left out here, with a note; none; or those where nothing of the cluster is left.
+enum class Missing { kAllowed, kAllowedIfLeftOut, kRefused, kRefusedUnlessAbsent };
 
 // Connects to the nodes and chooses the job. kUsage when there is none. Without --on, a node that
-// is out of reach and has no process of the job is left out, with a note; so is, for kAllowed, one
-// that `up --any` left out.
+// is out of reach and has no process of the job is left out, with a note.
 Result<FoundJob> find_job(Context& context, const JobTarget& target, Missing missing);
 
 }  // namespace paddle::cli

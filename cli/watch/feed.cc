@@ -147,7 +147,7 @@ void JobFeed::show_tests() {
   const std::vector<std::string> tests = std::exchange(tests_, {});
   if (context_.console.json()) return;
   const std::size_t hidden = has_looked_ ? 0 : tests.size() - std::min(tests.size(), past_tests_);
-  if (hidden > 0) context_.console.note(counted(hidden, "earlier test") + " not shown");
+  if (hidden > 0) context_.console.note(counted(hidden, "earlier result") + " not shown");
   for (std::size_t i = hidden; i < tests.size(); ++i) context_.console.result(tests[i]);
 }
 

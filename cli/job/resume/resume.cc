@@ -89,6 +89,10 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   PADDLE_TRY_STATUS(check_job_name(previous.job));
   previous.settings = read_settings(session, previous.job, output + "/" + previous.job);
   if (!previous.settings) previous.settings = settings_of_processes(session, previous.job);
+  for (const ProcessOnNode& process : session.processes(previous.job)) {
+    if (previous.settings)
+      previous.settings->run = std::max(previous.settings->run, process.status.run);
+  }
   previous.variables = variables_on_nodes(session, previous.job);
   if (const auto broken = find_broken_start(context, session, previous.job)) {
     PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));

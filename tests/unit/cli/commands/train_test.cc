@@ -91,7 +91,7 @@ TEST_F(CommandsTest, AttachShowsTheLastTestsOfThePastAndAllThatCome) {
     expected +=
         fmt::format("pass {} (pass-{:05}): held-out cost 0.5 (10 samples)\n", pass, pass - 1);
   EXPECT_TRUE(out_.str().starts_with(expected)) << out_.str();
-  EXPECT_TRUE(err_has("245 earlier tests not shown\n")) << err_.str();
+  EXPECT_TRUE(err_has("245 earlier results not shown\n")) << err_.str();
 }
 
 TEST_F(CommandsTest, AJobThatTrainedEndsWellWhateverPassWasAskedFor) {
