@@ -235,10 +235,8 @@ int main(int argc, char** argv) {
       [&](const paddle::remote::NodeSpec& node, bool create) {
         return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
           auto client = paddle::remote::connect(node, {agent, kConnectDeadline, create, &login});
-          if (client && *client) {
-            g_reached_nodes = true;
-            client = paddle::cli::with_journal(*std::move(client), journal);
-          }
+          g_reached_nodes = true;
+          if (client && *client) client = paddle::cli::with_journal(*std::move(client), journal);
           return client;
         });
       },

@@ -31,7 +31,7 @@ struct JobSummary {
   std::set<std::string> nodes;  // those with its processes or files
   std::size_t trainers = 0, pservers = 0;
   std::optional<std::int64_t> age_ms;  // since its first process started, by that node's clock
-  std::uint64_t run = 0;               // that trainer 0 and the figures below are of
+  std::uint64_t run = 0;               // the run of trainer 0, which the figures below are from
   std::optional<std::uint64_t> pass, passes;
   std::optional<double> cost, best_cost;  // newest of trainer 0, lowest held-out
   // The figure that ranks the passes: [train] best, or else the cost, or the first one of its

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -287,7 +288,7 @@ void Session::end(const std::string& job, const std::vector<std::string>& names)
   stop.set_job(job);
   stop.mutable_names()->Assign(names.begin(), names.end());
   stop.set_by(claims_.revoker(job));
-  std::ignore = stop_processes(root_, stop);  // who revoked the claim names what is left
+  std::ignore = stop_processes(root_, stop);  // the revoking command names what is left
 }
 
 Status Session::processes(const Frame& request) {

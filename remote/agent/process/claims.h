@@ -41,7 +41,7 @@ class Claims {
   // the job's processes before these were there.
   Status start(const std::string& job, const std::function<Status()>& work,
                const std::function<void()>& undo) const;
-  // Who revoked this session's claim of the job: "paddlectl stop --now of alice@laptop, pid 12".
+  // The command that revoked this session's claim: "paddlectl stop --now of alice@laptop, pid 12".
   std::string revoker(const std::string& job) const;
   // "paddlectl stop of alice@laptop, pid 12"; "" without a claim of this session.
   std::string holder(const std::string& job) const;
