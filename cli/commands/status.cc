@@ -46,6 +46,11 @@ Cell bytes(bool watch, const std::optional<std::uint64_t>& total,
   return total ? bytes_cell(*total) : empty_cell();
 }
 
+// Not before the first batch.
+bool has_cost(const remote::Progress& progress) {
+  return std::isfinite(progress.cost) && (progress.batch > 0 || progress.cost != 0);
+}
+
 std::vector<Cell> row_of(const ProcessView& process, bool watch) {
   const auto& usage = process.status.usage;
   const auto& progress = process.progress;
@@ -58,7 +63,7 @@ std::vector<Cell> row_of(const ProcessView& process, bool watch) {
       progress ? text_cell(pass_text(progress->pass, progress->passes)) : empty_cell(),
       progress && progress->pass_done ? text_cell(share_text(*progress->pass_done)) : empty_cell(),
       progress ? number_cell(progress->batch) : empty_cell(),
-      progress && std::isfinite(progress->cost) ? cost_cell(progress->cost) : empty_cell(),
+      progress && has_cost(*progress) ? cost_cell(progress->cost) : empty_cell(),
       whole(process.rate()),
       usage ? bytes(watch, usage->received_bytes, process.received_per_second) : empty_cell(),
       usage ? bytes(watch, usage->sent_bytes, process.sent_per_second) : empty_cell(),
@@ -207,7 +212,7 @@ Json to_json(const ProcessView& process) {
        {"passes", progress && progress->passes > 0 ? Json(progress->passes) : Json()},
        {"pass_done", progress && progress->pass_done ? Json::number(*progress->pass_done) : Json()},
        {"batch", progress ? Json(progress->batch) : Json()},
-       {"cost", progress ? Json::number(progress->cost) : Json()},
+       {"cost", progress && has_cost(*progress) ? Json::number(progress->cost) : Json()},
        {"examples_per_second", whole(process.rate()).json},
        {"received_bytes", usage ? Json(usage->received_bytes) : Json()},
        {"sent_bytes", usage ? Json(usage->sent_bytes) : Json()},

@@ -212,12 +212,13 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   if (!options_.report || !is_due) return;
   has_reported_batch_ = samples_ > 0;
   const Reading reading = model_.read(since_start_);
+  if (reading.samples > 0) reported_cost_ = reading.cost;
   wire::Progress progress;
   progress.set_pass(pass);
   progress.set_passes(options_.train.passes);
   progress.set_pass_done(static_cast<float>(pass_done().value_or(std::nan(""))));
   progress.set_batch(batch_);
-  progress.set_cost(reading.cost);
+  progress.set_cost(reported_cost_);
   progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
   progress.set_examples_per_busy_second(usual_rate_.take());
   progress.set_activity(activity);

@@ -170,6 +170,7 @@ class Loop {
   UsualRate usual_rate_;
   std::uint64_t batch_reported_ = 0;  // of this pass
   bool has_reported_batch_ = false;   // one of this run
+  double reported_cost_ = 0;          // the last one of a sample
   std::uint64_t samples_ = 0;         // of this run
   double first_cost_ = 0;             // mean of the first batch
   bool has_first_cost_ = false;

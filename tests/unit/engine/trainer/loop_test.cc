@@ -323,6 +323,17 @@ TEST_F(LoopSaves, AFullDiskCostsASnapshotAndNoTraining) {
   EXPECT_EQ(told[2].substr(0, 17), "saving pass-00002");
 }
 
+// A look at a job that is done would else show the cost of no sample.
+TEST_F(LoopSaves, TheLastCostIsReportedUntilThereIsANewerOne) {
+  std::vector<double> costs;
+  options_.report = [&](const wire::Progress& progress) { costs.push_back(progress.cost()); };
+  const Status done = run();
+  ASSERT_TRUE(done) << done.error().message;
+  ASSERT_GE(costs.size(), 3U);
+  EXPECT_EQ(costs[0], 0) << "before the first batch";
+  for (std::size_t i = 1; i < costs.size(); ++i) EXPECT_GT(costs[i], 0) << i;
+}
+
 TEST_F(LoopSaves, ASaveThatSucceedsEndsTheFailure) {
   fail("pass-00001");
   std::string told;
