@@ -72,8 +72,8 @@ class FramedAgentClient final : public AgentClient {
     return out;
   }
   void set_patience(Duration patience) override { patience_ = patience; }
-  void set_interrupted(std::function<bool()> interrupted) override {
-    files_.set_interrupted(std::move(interrupted));
+  void set_interrupted(const std::function<bool()>& interrupted) override {
+    files_.set_interrupted(interrupted);
   }
   using AgentClient::push;
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,

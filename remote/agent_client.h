@@ -248,7 +248,7 @@ class AgentClient {
   virtual void set_patience(Duration) {}
   // Asked every kInterruptedEvery while fetch(), export_to() and import_from() wait. Once it
   // returns true they fail with kInterrupted, and so does every later call.
-  virtual void set_interrupted(std::function<bool()>) {}
+  virtual void set_interrupted(const std::function<bool()>& /*interrupted*/) {}
   virtual Result<HostFacts> facts() = 0;
 
   // Sends only what the node's store lacks: whole small files, chunks of larger ones. Files appear

@@ -41,8 +41,8 @@ class JournalledClient final : public AgentClient {
 
   const NodeSpec& node() const override { return client_->node(); }
   void set_patience(Duration patience) override { client_->set_patience(patience); }
-  void set_interrupted(std::function<bool()> interrupted) override {
-    client_->set_interrupted(std::move(interrupted));
+  void set_interrupted(const std::function<bool()>& interrupted) override {
+    client_->set_interrupted(interrupted);
   }
   Result<HostFacts> facts() override { return client_->facts(); }
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,

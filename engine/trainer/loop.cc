@@ -317,7 +317,7 @@ void Loop::take_places(Tally& tally) {
   const auto trainers = static_cast<std::ptrdiff_t>(options_.train_data.num_trainers);
   const std::size_t own = since_start_.tally.counts.size();
   place_ = {.order = options_.order, .records = {}, .data = {}};
-  if (tally.counts.size() != own + 2 * options_.train_data.num_trainers) return;
+  if (tally.counts.size() != own + 2ULL * options_.train_data.num_trainers) return;
   const auto records = tally.counts.begin() + static_cast<std::ptrdiff_t>(own);
   place_.records.assign(records, records + trainers);
   place_.data.assign(records + trainers, tally.counts.end());

@@ -58,7 +58,7 @@ bool is_part_of_fetch(std::string_view name);
 class NodeFiles {
  public:
   explicit NodeFiles(Exchange& exchange) : exchange_(exchange) {}
-  void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+  void set_interrupted(const std::function<bool()>& interrupted) { interrupted_ = interrupted; }
 
   enum class Listed { kAll, kSizesOfAll, kOwnFiles };
   Result<std::vector<FileEntry>> list(const std::string& folder, Listed listed);

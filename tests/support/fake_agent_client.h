@@ -155,7 +155,7 @@ class FakeAgentClient : public AgentClient {
     return entries;
   }
 
-  void set_interrupted(std::function<bool()> interrupted) override {
+  void set_interrupted(const std::function<bool()>& interrupted) override {
     fake_.copies_end_with_interrupts = bool(interrupted);
   }
   Status fetch(const std::vector<FetchItem>& items) override {
