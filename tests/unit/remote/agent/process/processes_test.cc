@@ -15,6 +15,12 @@
 namespace paddle::remote {
 namespace {
 
+// The fourth field of /proc/<pid>/stat.
+int parent_of(int pid) {
+  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
+  return std::atoi(stat.c_str() + stat.rfind(')') + 4);
+}
+
 TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsExitCode) {
   auto agent = connect_agent();
   push_script(*agent, "say", "echo \"$1 $COLOUR $(pwd)\"; echo wrong >&2; exit 3");
@@ -137,8 +143,7 @@ TEST_F(AgentTest, ProcessDiesWithItsSupervisorAndIsLost) {
   ASSERT_TRUE(agent->start(script("long", "trainer-0")));
   wait_log(*agent, "jobs/job-1/output/trainer-0.log", "ready");
   const int pid = agent->processes("job-1")->at(0).pid;
-  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
-  const int supervisor = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+  const int supervisor = parent_of(pid);
   ASSERT_GT(supervisor, 1);
   ASSERT_EQ(::kill(supervisor, SIGKILL), 0);
   EXPECT_EQ(wait_end(*agent, "job-1", "trainer-0").state, ProcessState::kLost);
@@ -152,8 +157,7 @@ TEST_F(AgentTest, AProcessWhoseSupervisorIsPausedIsStoppedByAnOrderAndNotLost) {
   ASSERT_TRUE(agent->start(script("long", "trainer-0")));
   wait_log(*agent, "jobs/job-1/output/trainer-0.log", "ready");
   const int pid = agent->processes("job-1")->at(0).pid;
-  const std::string stat = file_content("/proc/" + std::to_string(pid) + "/stat");
-  const int supervisor = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+  const int supervisor = parent_of(pid);
   ASSERT_GT(supervisor, 1);
   ASSERT_EQ(::kill(supervisor, SIGSTOP), 0);
   ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(1)));
