@@ -90,9 +90,9 @@ class ClusterSession {
   ClusterLook look(const Clock& clock, const std::string& job);
   // Connects those without a client again, and prepares none.
   void reconnect(Context& context) { connect(context, false); }
-  // As AgentClient::set_patience, of all that are connected.
+  // Calls AgentClient::set_patience of all that are connected.
   void set_patience(Duration patience);
-  // As AgentClient::set_interrupted, likewise.
+  // Calls AgentClient::set_interrupted of all that are connected.
   void set_interrupted(const std::function<bool()>& interrupted);
 
  private:

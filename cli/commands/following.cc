@@ -221,7 +221,7 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   return stop_after(context, session, job, to.output, std::move(error));
 }
 
-// How a job begins anew that has saved nothing, as far as its nodes tell.
+// The hint for a job without a snapshot on the nodes that answer: how to begin it anew.
 std::string way_to_begin(ClusterSession& session, const std::string& job) {
   const auto processes = session.processes(job);
   const bool is_begun = broken_start(session, processes) && !has_trained(session, job);

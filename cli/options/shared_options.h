@@ -53,8 +53,8 @@ struct FoundJob {
   std::string name;
 };
 
-// Nodes that may be out of reach before the job is chosen: any; likewise, and those that `up --any`
-// left out are left out here, with a note; none; or those where nothing of the cluster is left.
+// Which nodes may be out of reach before the job is chosen: any; any, where a note leaves out those
+// that `up --any` left out; none; or only nodes where nothing of the cluster is left.
 enum class Missing { kAllowed, kAllowedIfLeftOut, kRefused, kRefusedUnlessAbsent };
 
 // Connects to the nodes and chooses the job. kUsage when there is none. Without --on, a node that

@@ -232,8 +232,8 @@ Status find_requirements(const std::string& list, Workspace& workspace) {
   return {};
 }
 
-// The workspace that somebody meant who named its job.toml, a folder in it, or the folder around
-// it; "" for none, or several.
+// The workspace that a path names by its job.toml or by a folder in it, or else the only one just
+// below the path; "" if there is none, or if there are several.
 std::string workspace_near(const fs::path& path) {
   std::error_code error;
   const auto is_workspace = [](const fs::path& folder) {

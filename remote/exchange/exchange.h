@@ -57,7 +57,7 @@ class Exchange {
   Status check_list(std::size_t size, std::size_t max, bool is_endless);
   // Marks the channel as lost and returns the reason, with the agent's last line on stderr.
   Error lose(Error error);
-  // Likewise where this program itself gives it up, because nobody wants the rest of an answer.
+  // Marks the channel as given up by this program, which does not want the rest of an answer.
   Error give_up(Error error);
 
  private:

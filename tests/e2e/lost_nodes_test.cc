@@ -51,7 +51,7 @@ class LostNodes : public testing::Test {
     fs::rename(node(number), away());
     kill_all_in(away());
   }
-  // Of the snapshots of a job that a node has; -1: none.
+  // The number of the newest snapshot of a job on a node; -1: it has none.
   int newest_pass(int number, const std::string& job) const {
     int newest = -1;
     std::error_code ignored;

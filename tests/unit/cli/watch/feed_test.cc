@@ -341,7 +341,7 @@ TEST_F(Feed, TestsGoToStdoutAndIntoTheSummary) {
   EXPECT_EQ(summary_.passes, 4U);
 }
 
-// A user who holds nothing out learns from it whether the job learns.
+// Without held-out data the training cost is all that shows progress.
 TEST_F(Feed, WithoutTestsTheTrainingCostOfEachPassIsShown) {
   report(1);
   std::string& metrics = fake_.node(0).files["jobs/j/node_0/metrics.jsonl"];
