@@ -2,6 +2,8 @@
 // thread of its own, of which one runs at a time. Turns change with each call to a node, and time
 // passes only when all wait; a seed draws both. The nodes are in memory; their processes train,
 // save for a while when they are asked to stop, and lose what they save when they are ended.
+#include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <list>
 #include <map>
@@ -524,62 +526,90 @@ const std::map<std::string, Typed>& typed() {
   return all;
 }
 
-TEST_F(TwoCommandsSim, EveryPairOnAJobThatRuns) {
-  ASSERT_EQ(typed().size(), 15U);
+// A test for each first command.
+class TwoCommandsSimEach : public TwoCommandsSim,
+                           public ::testing::WithParamInterface<const char*> {
+ protected:
+  static std::uint64_t seed_of(std::uint64_t seed, const std::string& names) {
+    return seed * 1000 + std::hash<std::string>()(names) % 1000;
+  }
+};
+
+std::string name_of(const ::testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+class EveryPairSim : public TwoCommandsSimEach {};
+
+TEST_P(EveryPairSim, OnAJobThatRuns) {
+  const std::string first = GetParam();
   sim::for_seeds(1, [&](std::uint64_t seed) {
-    for (const auto& [first, first_words] : typed()) {
-      for (const auto& [second, second_words] : typed()) {
-        SCOPED_TRACE(first + " and " + second);
-        Scene scene(seed * 1000 + std::hash<std::string>()(first + second) % 1000);
-        start_job(scene);
-        scene.add(first_words, running_at());
-        scene.add(second_words, running_at() + scene.turns.draw_time(std::chrono::seconds(4)));
-        play(scene);
-        if (HasFailure()) return;
-      }
+    for (const auto& [second, second_words] : typed()) {
+      SCOPED_TRACE(first + " and " + second);
+      Scene scene(seed_of(seed, first + second));
+      start_job(scene);
+      scene.add(typed().at(first), running_at());
+      scene.add(second_words, running_at() + scene.turns.draw_time(std::chrono::seconds(4)));
+      play(scene);
+      if (HasFailure()) return;
     }
   });
 }
 
-TEST_F(TwoCommandsSim, EveryPairOnAJobThatHasEnded) {
+TEST_P(EveryPairSim, OnAJobThatHasEnded) {
+  const std::string first = GetParam();
   sim::for_seeds(1, [&](std::uint64_t seed) {
-    for (const auto& [first, first_words] : typed()) {
-      for (const auto& [second, second_words] : typed()) {
-        SCOPED_TRACE(first + " and " + second);
-        Scene scene(seed * 1000 + std::hash<std::string>()(first + second) % 1000);
-        scene.world.job_takes = std::chrono::seconds(5);
-        start_job(scene);
-        scene.add(first_words, std::chrono::seconds(20));
-        scene.add(second_words,
-                  std::chrono::seconds(20) + scene.turns.draw_time(std::chrono::seconds(1)));
-        play(scene);
-        if (HasFailure()) return;
-      }
+    for (const auto& [second, second_words] : typed()) {
+      SCOPED_TRACE(first + " and " + second);
+      Scene scene(seed_of(seed, first + second));
+      scene.world.job_takes = std::chrono::seconds(5);
+      start_job(scene);
+      scene.add(typed().at(first), std::chrono::seconds(20));
+      scene.add(second_words,
+                std::chrono::seconds(20) + scene.turns.draw_time(std::chrono::seconds(1)));
+      play(scene);
+      if (HasFailure()) return;
     }
   });
 }
+
+constexpr std::array kFifteen{"attach",  "fetch",           "jobs",     "logs",  "report",
+                              "restart", "restart-process", "resume",   "rm",    "status",
+                              "stop",    "stop-now",        "teardown", "train", "up"};
+INSTANTIATE_TEST_SUITE_P(All, EveryPairSim, ::testing::ValuesIn(kFifteen), name_of);
+
+TEST_F(TwoCommandsSim, TheFifteenAreAllThatAreTyped) {
+  ASSERT_EQ(typed().size(), kFifteen.size());
+  for (const char* const name : kFifteen) EXPECT_TRUE(typed().contains(name)) << name;
+}
+
+constexpr std::array kChanging{"resume",          "stop", "stop-now", "restart",
+                               "restart-process", "rm",   "teardown"};
 
 // Anywhere within the other: at its start, its stop, its end.
-TEST_F(TwoCommandsSim, ThoseThatChangeAJobBesideEachOtherAtAnyTime) {
-  const Typed changing{"resume",          "stop", "stop-now", "restart",
-                       "restart-process", "rm",   "teardown"};
+class ChangesAtAnyTimeSim : public TwoCommandsSimEach {};
+
+TEST_P(ChangesAtAnyTimeSim, BesideEachOther) {
+  const std::string first = GetParam();
   sim::for_seeds(2, [&](std::uint64_t seed) {
-    for (const std::string& first : changing) {
-      for (const std::string& second : changing) {
-        for (const char* const third : {"stop", "restart", "attach"}) {
-          SCOPED_TRACE(fmt::format("{}, {} and {}", first, second, third));
-          Scene scene(seed * 1000 + std::hash<std::string>()(first + second + third) % 1000);
-          scene.world.job_takes = std::chrono::seconds(12);
-          start_job(scene);
-          for (const std::string& name : {first, second, std::string(third)})
-            scene.add(typed().at(name), scene.turns.draw_time(std::chrono::seconds(25)));
-          play(scene);
-          if (HasFailure()) return;
-        }
+    for (const std::string second : kChanging) {
+      for (const std::string third : {"stop", "restart", "attach"}) {
+        SCOPED_TRACE(fmt::format("{}, {} and {}", first, second, third));
+        Scene scene(seed_of(seed, first + second + third));
+        scene.world.job_takes = std::chrono::seconds(12);
+        start_job(scene);
+        for (const std::string& name : {first, second, third})
+          scene.add(typed().at(name), scene.turns.draw_time(std::chrono::seconds(25)));
+        play(scene);
+        if (HasFailure()) return;
       }
     }
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(All, ChangesAtAnyTimeSim, ::testing::ValuesIn(kChanging), name_of);
 
 TEST_F(TwoCommandsSim, StopsBesideStopsSaveAndEndAlike) {
   sim::for_seeds(40, [&](std::uint64_t seed) {
