@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "base/text_file.h"
+#include "engine/config/csv_line.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::config {
@@ -28,35 +29,11 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-// None of a line whose quotes are not as RFC 4180 has them, which the reader refuses.
+// None of a line whose quotes the reader refuses.
 std::vector<std::string> fields_of(std::string_view line, char delimiter, bool trims) {
-  const std::string_view blanks = !trims              ? ""
-                                  : delimiter == '\t' ? " "
-                                  : delimiter == ' '  ? "\t"
-                                                      : " \t";
-  std::vector<std::string> fields;
-  for (std::size_t at = 0;;) {
-    std::string& field = fields.emplace_back();
-    const std::size_t mark = std::min(line.find_first_not_of(blanks, at), line.size());
-    bool is_quoted = false, is_closed = false;
-    if (mark < line.size() && line[mark] == '"') {
-      is_quoted = true;
-      for (at = mark + 1; at < line.size() && !is_closed; ++at) {
-        if (line[at] == '"' && (at + 1 == line.size() || line[at + 1] != '"')) {
-          is_closed = true;
-        } else {
-          field += line[at];
-          at += line[at] == '"' ? 1 : 0;
-        }
-      }
-    }
-    const std::size_t end = std::min(line.find(delimiter, at), line.size());
-    const bool has_rest = line.substr(at, end - at).find_first_not_of(blanks) != line.npos;
-    if (is_quoted && (!is_closed || has_rest)) return {};
-    field += trimmed(line.substr(at, end - at), blanks);
-    if (end == line.size()) return fields;
-    at = end + 1;
-  }
+  CsvLine fields(delimiter, trims);
+  if (!fields.split(line)) return {};
+  return {fields.fields().begin(), fields.fields().end()};
 }
 
 bool is_number(const std::string& text) {

@@ -1,14 +1,10 @@
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include <fmt/format.h>
 
 #include "base/text_file.h"
+#include "engine/config/csv_line.h"
 #include "engine/config/data_check.h"
 #include "engine/data/records/class_names.h"
 #include "engine/data/records/fields.h"
@@ -19,55 +15,15 @@ namespace {
 
 using config::SlotType;
 
-// Marks the bytes among 64 that are `wanted`; the first byte is the lowest bit.
-std::uint64_t match_mask(const char* bytes, char wanted) {
-  std::uint64_t mask = 0;
-#ifdef __SSE2__
-  constexpr std::size_t kBytes = 16;
-  const __m128i wanted_bytes = _mm_set1_epi8(wanted);
-  for (std::size_t i = 0; i < 64; i += kBytes) {
-    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
-    const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(some, wanted_bytes));
-    mask |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(found)) << i;
-  }
-#else
-  for (std::size_t i = 0; i < 64; ++i) mask |= std::uint64_t{bytes[i] == wanted} << i;
-#endif
-  return mask;
-}
-
-// Calls use(index) for each `wanted` in the text. Fields are a few bytes long, so that one search
-// for each would cost more than a comparison of 64 bytes at once.
-template <class Use>
-void for_each_match(std::string_view text, char wanted, const Use& use) {
-  for (std::size_t begin = 0; begin < text.size(); begin += 64) {
-    const std::size_t count = std::min<std::size_t>(64, text.size() - begin);
-    std::uint64_t mask = 0;
-    if (count == 64) {
-      mask = match_mask(text.data() + begin, wanted);
-    } else {
-      std::array<char, 64> rest{};
-      std::copy_n(text.data() + begin, count, rest.data());
-      mask = match_mask(rest.data(), wanted) & ((std::uint64_t{1} << count) - 1);
-    }
-    for (; mask != 0; mask &= mask - 1) {
-      use(begin + static_cast<std::size_t>(std::countr_zero(mask)));
-    }
-  }
-}
-
 // Lines of named columns. Fields may be quoted as in RFC 4180, but hold no line end. Blanks around
 // a field are no part of it, unless DataConfig::trim is false; in quotes they stay. Numbers may
 // have blanks around them in any case. An empty float is 0; an empty text has a hash of its own.
 class Csv final : public Format {
  public:
-  explicit Csv(const config::DataConfig& data) : data_(data) {
+  explicit Csv(const config::DataConfig& data) : data_(data), line_(data.delimiter, data.trim) {
     for (const config::DataSlotConfig& slot : data.slots) {
       hashes_.emplace_back(slot.name, data.buckets);
       class_names_.emplace_back(slot.labels);
-    }
-    for (const char blank : {' ', '\t'}) {
-      if (blank != data.delimiter) blanks_ += blank;
     }
     for (const std::string& column : data.columns) {
       names_.push_back(fmt::format("column '{}':", column));
@@ -76,7 +32,8 @@ class Csv final : public Format {
 
   Status parse(std::string_view line, RecordBlock& block) override {
     if (is_blank_line(line)) return {};
-    PADDLE_TRY_STATUS(split(line));
+    PADDLE_TRY_STATUS(line_.split(line));
+    if (line_.fields().size() != data_.columns.size()) return wrong_count(line);
     const RecordBlock::Extent begin = block.end();
     for (std::size_t i = 0; i < data_.slots.size(); ++i) {
       PADDLE_TRY_STATUS(parse_slot(i, block));
@@ -96,33 +53,7 @@ class Csv final : public Format {
       "an empty field is read as 0; a text needs type = \"hash\"";
 
   bool is_blank_line(std::string_view line) const {
-    return line.empty() || (data_.trim && line.find_first_not_of(blanks_) == line.npos);
-  }
-
-  std::string_view without_blanks(std::string_view field) const {
-    const std::size_t begin = std::min(field.find_first_not_of(blanks_), field.size());
-    return field.substr(begin, field.find_last_not_of(blanks_) + 1 - begin);
-  }
-  std::string_view trimmed(std::string_view field) const {
-    const auto may_be_blank = [](char c) { return c == ' ' || c == '\t'; };
-    if (!data_.trim || field.empty()) return field;
-    return may_be_blank(field.front()) || may_be_blank(field.back()) ? without_blanks(field)
-                                                                     : field;
-  }
-
-  Status split(std::string_view line) {
-    fields_.clear();
-    if (line.find('"') == std::string_view::npos) {
-      std::size_t begin = 0;
-      for_each_match(line, data_.delimiter, [&](std::size_t end) {
-        fields_.push_back(trimmed(line.substr(begin, end - begin)));
-        begin = end + 1;
-      });
-      fields_.push_back(trimmed(line.substr(begin)));
-    } else {
-      PADDLE_TRY_STATUS(split_quoted(line));
-    }
-    return fields_.size() == data_.columns.size() ? Status() : wrong_count(line);
+    return line.empty() || (data_.trim && line.find_first_not_of(line_.blanks()) == line.npos);
   }
 
   static bool is_ascii(std::string_view text) {
@@ -142,8 +73,9 @@ class Csv final : public Format {
 
   // The likeliest mistakes: another delimiter, a table without its label, a delimiter at the end.
   Error wrong_count(std::string_view line) const {
+    const std::vector<std::string_view>& fields = line_.fields();
     const std::size_t expected = data_.columns.size();
-    Error wrong{Errc::kData, fmt::format("{} fields, not {}", fields_.size(), expected)};
+    Error wrong{Errc::kData, fmt::format("{} fields, not {}", fields.size(), expected)};
     for (const char other : {',', ';', '\t', '|', ' '}) {
       const auto count = static_cast<std::size_t>(std::ranges::count(line, other)) + 1;
       if (other == data_.delimiter || expected == 1 || count != expected) continue;
@@ -153,10 +85,10 @@ class Csv final : public Format {
                                other == '\t' ? "\\t" : std::string(1, other));
       return wrong;
     }
-    if (fields_.size() == expected + 1 && fields_.back().empty()) {
+    if (fields.size() == expected + 1 && fields.back().empty()) {
       wrong.hint =
           "the last field is empty: where a delimiter ends the lines, name one column more";
-    } else if (fields_.size() + 1 == expected) {
+    } else if (fields.size() + 1 == expected) {
       wrong.hint =
           "[data] columns names every column; data for predictions has the label's too, with any "
           "label";
@@ -164,48 +96,12 @@ class Csv final : public Format {
     return wrong;
   }
 
-  // Appends each field without its quotes to unquoted_.
-  Status split_quoted(std::string_view line) {
-    unquoted_.clear();
-    unquoted_.reserve(line.size());  // fields_ point into it
-    for (std::size_t at = 0;;) {
-      const std::size_t begin = unquoted_.size();
-      const std::size_t mark =
-          data_.trim ? std::min(line.find_first_not_of(blanks_, at), line.size()) : at;
-      if (mark < line.size() && line[mark] == '"') {
-        at = mark;
-        PADDLE_TRY_STATUS(take_quoted(line, at));
-        fields_.push_back(std::string_view(unquoted_).substr(begin));
-      } else {
-        for (; at < line.size() && line[at] != data_.delimiter; ++at) unquoted_ += line[at];
-        fields_.push_back(trimmed(std::string_view(unquoted_).substr(begin)));
-      }
-      if (at++ >= line.size()) return {};
-    }
-  }
-
-  // Appends what is between the quotes to unquoted_, and goes on to the delimiter.
-  Status take_quoted(std::string_view line, std::size_t& at) {
-    for (++at;; ++at) {
-      if (at >= line.size()) {
-        return Error{Errc::kData,
-                     "a quote is not closed in this line, and a field has no line end inside",
-                     "replace line ends in fields by blanks, and a single quote by two"};
-      }
-      if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
-      unquoted_ += line[at];
-    }
-    if (data_.trim) at = std::min(line.find_first_not_of(blanks_, at), line.size());
-    if (at >= line.size() || line[at] == data_.delimiter) return {};
-    return Error{Errc::kData, "text follows a closing quote"};
-  }
-
   Status parse_slot(std::size_t index, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
     const std::size_t first = block.ids.size();
     const bool is_id = slot.type == SlotType::kId && slot.labels.empty();
     for (const std::uint32_t column : slot.columns) {
-      std::string_view field = fields_[column];
+      std::string_view field = line_.fields()[column];
       std::uint64_t id = 0;
       if (is_id && read_short_id(field, id)) {
         block.ids.push_back(id);
@@ -221,7 +117,7 @@ class Csv final : public Format {
         continue;
       }
       while (!field.empty()) {
-        const std::string_view part = trimmed(take_field(field, slot.separator));
+        const std::string_view part = line_.trimmed(take_field(field, slot.separator));
         PADDLE_TRY_STATUS(parse_value(index, column, part, block));
       }
     }
@@ -238,7 +134,7 @@ class Csv final : public Format {
       block.ids.push_back(hashes_[index](text));
       return {};
     }
-    text = without_blanks(text);
+    text = line_.without_blanks(text);
     if (data_.slots[index].type == SlotType::kFloat) {
       if (!text.empty())
         return parse_float(text, names_[column], block.values.emplace_back(), kNumberHint);
@@ -255,9 +151,7 @@ class Csv final : public Format {
   std::vector<SlotHash> hashes_;         // by slot
   std::vector<ClassNames> class_names_;  // likewise
   std::vector<std::string> names_;       // by column, for messages
-  std::string blanks_;                   // those that are not the delimiter
-  std::vector<std::string_view> fields_;
-  std::string unquoted_;
+  config::CsvLine line_;
 };
 
 }  // namespace

@@ -1,0 +1,113 @@
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "engine/config/csv_line.h"
+
+namespace paddle::config {
+namespace {
+
+// Marks the bytes among 64 that are `wanted`; the first byte is the lowest bit.
+std::uint64_t match_mask(const char* bytes, char wanted) {
+  std::uint64_t mask = 0;
+#ifdef __SSE2__
+  constexpr std::size_t kBytes = 16;
+  const __m128i wanted_bytes = _mm_set1_epi8(wanted);
+  for (std::size_t i = 0; i < 64; i += kBytes) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
+    const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(some, wanted_bytes));
+    mask |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(found)) << i;
+  }
+#else
+  for (std::size_t i = 0; i < 64; ++i) mask |= std::uint64_t{bytes[i] == wanted} << i;
+#endif
+  return mask;
+}
+
+// Calls use(index) for each `wanted` in the text. Fields are a few bytes long, so that one search
+// for each would cost more than a comparison of 64 bytes at once.
+template <class Use>
+void for_each_match(std::string_view text, char wanted, const Use& use) {
+  for (std::size_t begin = 0; begin < text.size(); begin += 64) {
+    const std::size_t count = std::min<std::size_t>(64, text.size() - begin);
+    std::uint64_t mask = 0;
+    if (count == 64) {
+      mask = match_mask(text.data() + begin, wanted);
+    } else {
+      std::array<char, 64> rest{};
+      std::copy_n(text.data() + begin, count, rest.data());
+      mask = match_mask(rest.data(), wanted) & ((std::uint64_t{1} << count) - 1);
+    }
+    for (; mask != 0; mask &= mask - 1) {
+      use(begin + static_cast<std::size_t>(std::countr_zero(mask)));
+    }
+  }
+}
+
+}  // namespace
+
+CsvLine::CsvLine(char delimiter, bool trims) : delimiter_(delimiter), trims_(trims) {
+  for (const char blank : {' ', '\t'}) {
+    if (blank != delimiter) blanks_ += blank;
+  }
+}
+
+std::string_view CsvLine::without_blanks(std::string_view field) const {
+  const std::size_t begin = std::min(field.find_first_not_of(blanks_), field.size());
+  return field.substr(begin, field.find_last_not_of(blanks_) + 1 - begin);
+}
+
+Status CsvLine::split(std::string_view line) {
+  fields_.clear();
+  if (line.find('"') != std::string_view::npos) return split_quoted(line);
+  std::size_t begin = 0;
+  for_each_match(line, delimiter_, [&](std::size_t end) {
+    fields_.push_back(trimmed(line.substr(begin, end - begin)));
+    begin = end + 1;
+  });
+  fields_.push_back(trimmed(line.substr(begin)));
+  return {};
+}
+
+// Appends each field without its quotes to unquoted_.
+Status CsvLine::split_quoted(std::string_view line) {
+  unquoted_.clear();
+  unquoted_.reserve(line.size());  // fields_ point into it
+  for (std::size_t at = 0;;) {
+    const std::size_t begin = unquoted_.size();
+    const std::size_t mark =
+        trims_ ? std::min(line.find_first_not_of(blanks_, at), line.size()) : at;
+    if (mark < line.size() && line[mark] == '"') {
+      at = mark;
+      PADDLE_TRY_STATUS(take_quoted(line, at));
+      fields_.push_back(std::string_view(unquoted_).substr(begin));
+    } else {
+      for (; at < line.size() && line[at] != delimiter_; ++at) unquoted_ += line[at];
+      fields_.push_back(trimmed(std::string_view(unquoted_).substr(begin)));
+    }
+    if (at++ >= line.size()) return {};
+  }
+}
+
+// Appends what is between the quotes to unquoted_, and goes on to the delimiter.
+Status CsvLine::take_quoted(std::string_view line, std::size_t& at) {
+  for (++at;; ++at) {
+    if (at >= line.size()) {
+      return Error{Errc::kData,
+                   "a quote is not closed in this line, and a field has no line end inside",
+                   "replace line ends in fields by blanks, and a single quote by two"};
+    }
+    if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;
+    unquoted_ += line[at];
+  }
+  if (trims_) at = std::min(line.find_first_not_of(blanks_, at), line.size());
+  if (at >= line.size() || line[at] == delimiter_) return {};
+  return Error{Errc::kData, "text follows a closing quote"};
+}
+
+}  // namespace paddle::config
