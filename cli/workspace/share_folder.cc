@@ -49,7 +49,8 @@ Result<std::vector<std::string>> files_of(const fs::path& source) {
   if (error) return failed(source, error);
   std::ranges::sort(files);
   // Last, for without it the folder is no workspace yet.
-  std::ranges::stable_partition(files, [](const std::string& file) { return file != kJobFile; });
+  std::stable_partition(files.begin(), files.end(),
+                        [](const std::string& file) { return file != kJobFile; });
   return files;
 }
 

@@ -156,8 +156,9 @@ std::vector<Interface> interfaces() {
     if (address.empty() || (one->ifa_flags & IFF_UP) == 0) continue;
     found.push_back({one->ifa_name, std::move(address), (one->ifa_flags & IFF_LOOPBACK) != 0});
   }
-  std::ranges::stable_partition(
-      found, [](const Interface& one) { return one.address.find(':') == std::string::npos; });
+  std::stable_partition(found.begin(), found.end(), [](const Interface& one) {
+    return one.address.find(':') == std::string::npos;
+  });
   return found;
 }
 

@@ -92,7 +92,7 @@ Status prefer_known_keys(ssh_session session, const SshTarget& target) {
     std::istringstream list(target.config.value("hostkeyalgorithms"));
     for (std::string one; std::getline(list, one, ',');) algorithms.push_back(one);
   }
-  std::ranges::stable_partition(algorithms, [&](const std::string& algorithm) {
+  std::stable_partition(algorithms.begin(), algorithms.end(), [&](const std::string& algorithm) {
     return std::ranges::any_of(types, [&](const auto& type) { return makes(algorithm, type); });
   });
   const std::string text = fmt::format("{}", fmt::join(algorithms, ","));
