@@ -13,11 +13,12 @@
 #include "base/bytes.h"
 #include "base/pool.h"
 #include "base/result.h"
+#include "engine/optim/initial.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/row_notes.h"
 #include "engine/table/entry_policy.h"
 #include "engine/table/lookup.h"
-#include "engine/table/row_reader.h"
+#include "engine/table/row_store.h"
 #include "engine/table/table_cut.h"
 #include "proto/parameters.pb.h"
 

@@ -1,17 +1,68 @@
-// A sparse table's cut in progress: hands out the rows as they were when it began, while updates go
-// on. A row that an update is about to change is copied first; the others are copied by and by.
+// Cuts of a sparse table: the parts that one has, and the cut in progress that makes them.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/bytes.h"
-#include "engine/table/cut_part.h"
+#include "base/result.h"
+#include "engine/table/entry_policy.h"
+#include "engine/table/row_store.h"
 
 namespace paddle::table {
 
+// Parts of a table's cut, as bytes. Each has a header, u64 kind and u64 count, and then
+//   kStart       u64 1 if the cut is full, u64 passes ended, u64 floats of a row, u64 candidates;
+//                count: rows of the table at the cut
+//   kRemoved     count ids
+//   kCandidates  count ids, and for each u32 sightings | pass last seen << 16
+//   kRows        count times u64 id, u64 updates | pass last seen << 32, and the row's floats:
+//                value, state and score
+// A cut is a kStart, and any number of the others in this order. Integers are little-endian.
+struct CutPart {
+  enum class Kind : std::uint64_t { kStart = 1, kRemoved, kCandidates, kRows };
+
+  static constexpr std::size_t kHeaderBytes = 2 * sizeof(std::uint64_t);
+  static constexpr std::size_t kMarksBytes = 2 * sizeof(std::uint64_t);  // of a row
+
+  Kind kind = Kind::kStart;
+  std::uint64_t count = 0;
+  ByteSpan body;
+
+  // kData when the bytes are not a part of a cut of such rows. Any count fits the bytes.
+  static Result<CutPart> read(ByteSpan bytes, std::uint64_t floats);
+
+  static Kind kind_of(ByteSpan bytes) { return Kind{load_le<std::uint64_t>(bytes.data())}; }
+
+  bool is_full() const { return word(0) == 1; }
+  std::uint16_t pass() const { return static_cast<std::uint16_t>(word(1)); }
+  std::uint64_t candidates() const { return word(3); }
+  std::uint64_t id(std::uint64_t i) const { return word(i); }
+  EntryPolicy::Candidate candidate(std::uint64_t i) const;
+
+ private:
+  std::uint64_t word(std::uint64_t i) const {
+    return load_le<std::uint64_t>(body.data() + i * sizeof(std::uint64_t));
+  }
+};
+
+Bytes start_part(bool is_full, std::uint16_t pass, const RowStore& rows, std::uint64_t candidates);
+Bytes removed_part(std::span<const std::uint64_t> ids);
+Bytes candidates_part(std::span<const EntryPolicy::Candidate> candidates);
+// An empty part of rows, with room for `rows_max`.
+Bytes rows_part(const RowStore& rows, std::uint64_t rows_max);
+// Appends a row to such a part, which must have room.
+void add_row(const RowStore& rows, std::uint64_t id, std::uint32_t number, Bytes& part);
+std::uint64_t count_of(const Bytes& part);
+inline std::size_t row_bytes(const RowStore& rows) {
+  return CutPart::kMarksBytes + rows.layout().floats * sizeof(float);
+}
+
+// A sparse table's cut in progress: hands out the rows as they were when it began, while updates go
+// on. A row that an update is about to change is copied first; the others are copied by and by.
 class TableCut {
  public:
   // Drops what is left of the cut before. A cut of rows that are evicted is full, and has copies of
