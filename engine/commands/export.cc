@@ -13,7 +13,7 @@
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
 #include "engine/export/formats.h"
-#include "engine/export/words.h"
+#include "engine/export/source.h"
 #include "engine/memory/allocator.h"
 #include "engine/onnx/model.h"
 

@@ -14,7 +14,6 @@
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
 #include "engine/export/source.h"
-#include "engine/export/words.h"
 #include "engine/memory/allocator.h"
 
 namespace paddle::commands {

@@ -1,17 +1,65 @@
-// Parameters of a snapshot for export: rows in order, tables by rising id.
+// What an export reads of a snapshot: rows of its parameters in order, tables by rising id, and the
+// words of rows.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "engine/export/sorted_rows.h"
+#include "base/fd.h"
+#include "base/result.h"
 #include "engine/snapshot/reader.h"
 
 namespace paddle::exporting {
 
+// The rows of a table by rising id, in bounded memory: runs of them are sorted, kept in a file that
+// has no name, and merged.
+class SortedRows {
+ public:
+  static constexpr std::size_t kBytesMax = 64U << 20U;       // of rows in memory
+  static constexpr std::size_t kSealedBytesMax = 1U << 20U;  // likewise, after seal()
+
+  // The file is made in `folder` when there are more rows than fit `bytes_max`.
+  SortedRows(std::size_t width, std::string folder, std::size_t bytes_max = kBytesMax)
+      : width_(width), folder_(std::move(folder)), bytes_max_(bytes_max) {}
+
+  // kResource: no room for the file.
+  Status add(std::uint64_t id, std::span<const float> values);
+  // Gives back the memory of the rows, which go to the file unless they are few.
+  Status seal();
+  std::uint64_t rows() const { return rows_; }
+  std::size_t memory_bytes() const;
+  // Any number of times, once all rows are added. The first error ends it and is returned.
+  Status for_each(
+      const std::function<Status(std::uint64_t id, std::span<const float> values)>& use);
+
+ private:
+  struct Run {
+    std::uint64_t offset = 0;  // in the file
+    std::uint64_t rows = 0;
+  };
+  class RunReader;
+
+  std::size_t row_bytes() const { return sizeof(std::uint64_t) + width_ * sizeof(float); }
+  void sort_latest();
+  Status write_latest();
+
+  std::size_t width_;
+  std::string folder_;
+  std::size_t bytes_max_;
+  std::uint64_t rows_ = 0;
+  std::vector<std::uint64_t> ids_;  // of the run in memory
+  std::vector<float> values_;
+  std::vector<std::uint32_t> order_;  // of that run, once it is sorted
+  std::vector<Run> runs_;             // in the file
+  std::uint64_t file_bytes_ = 0;
+  UniqueFd file_;
+};
+
+// A parameter of a snapshot for export: rows in order, tables by rising id.
 class Source {
  public:
   // Reads a table's rows; those that do not fit in memory go to a file in `scratch`. Ids that wait
@@ -50,5 +98,14 @@ std::string scratch_folder(const std::string& output);
 // Those of the snapshot with that name, or all for "". kUsage: there is none, with a suggestion.
 Result<std::vector<wire::ParameterSpec>> choose_parameters(const snapshot::SnapshotReader& snapshot,
                                                            const std::string& name);
+
+// Words for the rows of a parameter, by id from 0 on: the lines of the file `given`, or of the
+// dictionary in the snapshot if that is "". The snapshot's are for tables and for dense parameters
+// with a row for each word; none where there is no dictionary. Blanks in a word become '_', which
+// formats of words in lines need. kUsage: the snapshot has only the hash of its dictionary; kData:
+// `given` cannot be read or has another.
+Result<std::vector<std::string>> words_of(const snapshot::SnapshotReader& snapshot,
+                                          const wire::ParameterSpec& parameter,
+                                          const std::string& given);
 
 }  // namespace paddle::exporting

@@ -1,5 +1,4 @@
-// Folder of the cuts of one shard: "cut-000000012345.full", "cut-000000012400.delta". For one
-// thread at a time.
+// Cuts of one shard on disk (cut_store.h): the file of a cut, and the folder of all.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +7,88 @@
 #include <string>
 #include <vector>
 
-#include "engine/snapshot/cut_file.h"
 #include "engine/snapshot/cut_store.h"
 #include "engine/snapshot/file_system.h"
 
 namespace paddle::snapshot {
 
+// File of one cut. Every byte is under a checksum that goes on from the one before, so a record
+// that is damaged, missing or of another file is found before it is used.
+
+// A written cut: its number, and the CRC32C that its file ends with.
+struct CutMark {
+  std::uint64_t number = 0;
+  std::uint32_t crc = 0;
+
+  bool operator==(const CutMark&) const = default;
+};
+
+// Bytes: u32 "PDCT", u32 format version 1, u64 fingerprint, u64 number, u64 number and u32 CRC32C
+// of the cut before (0 in a full cut), u32 1 in a full cut and else 0, u32 CRC32C of all before.
+//
+// Records follow: u32 kind, u64 length, the payload, u32 CRC32C. That CRC goes on from the one
+// before it with kind, length and payload. The last record has kind 2^32 - 1 and the number of the
+// others (u64) as its payload.
+struct CutHeader {
+  std::uint64_t fingerprint = 0;  // of the shard: its job, its parameters and its place among them
+  std::uint64_t number = 0;
+  std::optional<CutMark> after;  // the cut that a delta follows; absent in a full cut
+};
+
+constexpr std::uint32_t kCutLastRecord = ~std::uint32_t{0};
+
+// Writes one new file. Errors are kResource and name the file; after one, nothing more may be asked
+// of it.
+class CutFileWriter {
+ public:
+  static Result<CutFileWriter> create(Directory& directory, const std::string& name,
+                                      const CutHeader& header);
+  Status add(std::uint32_t kind, ByteSpan payload);
+  // Makes the content durable, but not the file's name.
+  Result<CutMark> finish();
+
+ private:
+  CutFileWriter(std::unique_ptr<OutputFile> file, CutMark mark)
+      : file_(std::move(file)), mark_(mark) {}
+  std::unique_ptr<OutputFile> file_;
+  CutMark mark_;  // its CRC is that of the last record so far
+  std::uint64_t records_ = 0;
+};
+
+// Reads one file from its begin to its end, a record at a time. Errors are kData and name the file,
+// the expected and the found.
+class CutFileReader {
+ public:
+  static Result<CutFileReader> open(const Directory& directory, const std::string& name);
+  const CutHeader& header() const { return header_; }
+  // Reads the next record; false when there are no more, and the file is whole.
+  Result<bool> next();
+  std::uint32_t kind() const { return kind_; }
+  ByteSpan payload() const { return payload_; }
+  // Of the file, once next() was false.
+  CutMark mark() const { return {header_.number, crc_}; }
+  Error error(const std::string& what) const;
+
+ private:
+  CutFileReader(std::string name, std::unique_ptr<InputFile> file)
+      : name_(std::move(name)), file_(std::move(file)), left_(file_->size()) {}
+  Status read_header();
+  Status read(std::span<std::byte> into);
+  Status check_last() const;
+
+  std::string name_;
+  std::unique_ptr<InputFile> file_;
+  std::uint64_t left_;  // bytes of the file
+  CutHeader header_;
+  std::uint32_t crc_ = 0;
+  std::uint64_t records_ = 0;
+  std::uint32_t kind_ = 0;
+  Bytes buffer_;
+  ByteSpan payload_;  // in buffer_
+};
+
+// Folder of the cuts of one shard: "cut-000000012345.full", "cut-000000012400.delta". For one
+// thread at a time.
 class CutFolder {
  public:
   // Makes the folder, durably, and reads all of its files. A file that is damaged, or a delta whose

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/snapshot/manifest_format.h"
+#include "engine/snapshot/format.h"
 
 namespace paddle::snapshot {
 

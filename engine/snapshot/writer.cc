@@ -9,7 +9,7 @@
 #include "engine/optim/optimizer.h"
 #include "engine/optim/update_kernels.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/snapshot/manifest_format.h"
+#include "engine/snapshot/format.h"
 #include "engine/snapshot/replacement.h"
 
 namespace paddle::snapshot {

@@ -58,7 +58,7 @@ def write_workspace(folder, trainers, records, width=64, is_sparse=True):
 
 
 def shows(snapshot):
-    """How many rows of the table were shown how often; the layout is that of engine/snapshot/block_file.h."""
+    """How many rows of the table were shown how often; the layout is that of engine/snapshot/format.h."""
     counts = collections.Counter()
     for path in sorted(glob.glob(f"{glob.escape(snapshot)}/{TABLE}.sparse-0*")):
         with open(path, "rb") as file:

@@ -2,7 +2,7 @@
 
 #include "base/rng.h"
 #include "engine/export/formats.h"
-#include "engine/export/words.h"
+#include "engine/export/source.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
 namespace paddle::exporting {

@@ -1,7 +1,6 @@
 // The format of one cut.
-#include "engine/snapshot/cut_file.h"
-
 #include "base/crc32c.h"
+#include "engine/snapshot/cut_folder.h"
 #include "tests/unit/engine/snapshot/cut_fixture.h"
 
 namespace paddle::snapshot {

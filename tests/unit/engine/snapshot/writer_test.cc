@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/crc32c.h"
-#include "engine/snapshot/manifest_format.h"
+#include "engine/snapshot/format.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
 namespace paddle::snapshot {
