@@ -8,6 +8,66 @@
 #include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
+namespace {
+
+// Trainers that wait, and those whom they wait for: notices to the ones, names of the others for
+// the supervisor.
+
+Blockers blockers_of(const ShardState& state, WaitFor what) {
+  switch (what) {
+    case WaitFor::kReady:
+      return {[](const Trainer& t) { return t.id == 0; },
+              " to say that initial values are in place"};
+    case WaitFor::kStep:
+    case WaitFor::kUpdate:
+      return state.parameters.policy().blockers(state.membership, state.progress.step);
+    case WaitFor::kPass:
+      break;
+  }
+  return {[](const Trainer& t) { return t.active(); },
+          fmt::format(" to finish pass {}", state.progress.passes_finished)};
+}
+
+void send_notice(TimePoint now, const ShardState& state, Trainer& trainer,
+                 std::vector<net::Outgoing>& out) {
+  const Blockers blockers = blockers_of(state, trainer.waiter->what);
+  bool all_connected = true;
+  const bool is_any = std::ranges::any_of(state.membership.trainers(), blockers.is_one);
+  const std::string names = state.membership.names(blockers.is_one, all_connected);
+  wire::Waiting message;
+  message.set_request(trainer.waiter->request);
+  message.set_reason(is_any ? names + blockers.debt : "a copy of its parameters to be on its disk");
+  message.set_all_connected(all_connected);
+  message.set_progress(state.progress.requests);
+  trainer.waiter->next_notice = now + kNoticePeriod;
+  state.replies.send(trainer, FrameType::kWaiting, message, {}, out);
+}
+
+// Tells every trainer whose last notice is kNoticePeriod old whom it waits for.
+void send_due_notices(TimePoint now, ShardState& state, std::vector<net::Outgoing>& out) {
+  for (Trainer& trainer : state.membership.trainers()) {
+    if (trainer.waiter && now >= trainer.waiter->next_notice) {
+      send_notice(now, state, trainer, out);
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Awaited> awaited(const ShardState& state) {
+  const Waiter* first = nullptr;
+  for (const Trainer& trainer : state.membership.trainers()) {
+    if (!trainer.waiter) continue;
+    if (first == nullptr || trainer.waiter->since < first->since) first = &*trainer.waiter;
+  }
+  if (first == nullptr) return std::nullopt;
+  const Blockers blockers = blockers_of(state, first->what);
+  Awaited found{first->since, {}};
+  for (const Trainer& trainer : state.membership.trainers()) {
+    if (blockers.is_one(trainer)) found.trainers.push_back(trainer.id);
+  }
+  return found;
+}
 
 Shard::Shard(ShardOptions options) : state_(std::move(options)) {
   const std::uint32_t trainers = state_.options.num_gradient_servers;
@@ -45,6 +105,31 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
     state_.replies.refuse(from, request.id, *refused, out);
   }
   cuts_.copy();
+}
+
+void Shard::on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) {
+  Trainer* const trainer = state_.membership.by_peer(from);
+  if (trainer == nullptr) return;
+  trainer->connected = false;
+  trainer->waiter.reset();
+  if (trainer->left) return;
+  trainer->lost_at = now;
+  on_tick(now, out);
+}
+
+void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
+  for (Trainer& trainer : state_.membership.trainers()) {
+    if (!trainer.lost_at) continue;
+    if (now - *trainer.lost_at >= patience(trainer)) on_lost(now, trainer, out);
+  }
+  cuts_.on_tick(now);
+  if (state_.progress.ready) try_end_pass(out);  // which may have waited for a cut
+  // The job goes on though no frame comes; without it, those who wait would give up.
+  const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };
+  if (std::ranges::any_of(state_.membership.trainers(), is_busy)) ++state_.progress.requests;
+  send_due_notices(now, state_, out);
+  if (failure_ && !lingers_until_) lingers_until_ = now + kFailureLinger;
+  has_lingered_ = lingers_until_ && now >= *lingers_until_;
 }
 
 Refused Shard::dispatch(Request& request) {
@@ -256,6 +341,83 @@ Refused Shard::on_push(const Request& request, const Message& message) {
   return {};
 }
 
+// The trainers that are lost: whom the shard waits for, and when the job is over.
+
+void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
+                       std::vector<net::Outgoing>& out) {
+  wire::Abandon message;
+  if (frame.header.server_generation != state_.progress.generation || failure_ || trainer.left ||
+      !message.ParseFromString(frame.head)) {
+    return;
+  }
+  // An order to end that one trainer got is no order to the others.
+  Errc code = errc_of(message.exit_code());
+  if (code == Errc::kInterrupted || code == Errc::kResumable) code = Errc::kFailed;
+  // The others of an asynchronous job go on, as they do without one that was killed.
+  if (state_.progress.ready && !needs_all_trainers()) return on_lost(now, trainer, out);
+  fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
+        fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint(), code},
+       out);
+}
+
+bool Shard::needs_all_trainers() const {
+  return state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
+}
+
+// A job that has no values to go on from waits for nobody.
+Duration Shard::grace() const {
+  const bool has_values = state_.progress.ready || !state_.cuts.whole.empty();
+  const bool goes_on = (has_values || state_.progress.has_leaver) && !failure_;
+  return goes_on && state_.parameters.set().trainers_return() ? state_.options.lost_trainer_grace
+                                                              : Duration::zero();
+}
+
+// At a stop a trainer that knows of it does not come back, but one may just be on its way here.
+Duration Shard::patience(const Trainer& trainer) const {
+  if (state_.progress.stop && trainer.knows_of_stop) return Duration::zero();
+  const bool is_ending = state_.progress.stop || state_.membership.any_other_left(trainer);
+  return is_ending ? std::min(grace(), kLastTrainerGrace) : grace();
+}
+
+void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
+  trainer.lost_at.reset();
+  const bool is_needed = needs_all_trainers() || !state_.progress.ready;
+  // Whoever leaves has met all others at the end of the last pass, and nothing is missing then; but
+  // at a stop trainer 0 still saves.
+  if (is_needed && (state_.progress.stop || !state_.membership.any_other_left(trainer))) {
+    return fail({wire::REFUSAL_TRAINER_LOST,
+                 fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
+                out);
+  }
+  trainer.left = true;
+  trainer.push.reset();
+  advance(now, out);
+  try_end_pass(out);
+}
+
+void Shard::await_missing(TimePoint now) {
+  for (Trainer& trainer : state_.membership.trainers()) {
+    trainer.lost_at.reset();
+    const bool is_missing = !trainer.connected && !trainer.left;
+    if (is_missing && grace() > Duration::zero()) trainer.lost_at = now;
+  }
+}
+
+// A trainer that leaves a pserver which was started again has learned from another one that the job
+// is over. Those who wait here learn it there.
+void Shard::on_job_over(const Request& request) {
+  const Refusal over{wire::REFUSAL_TRAINER_LOST, "the other trainers have left this job"};
+  for (Trainer& trainer : state_.membership.trainers()) {
+    const bool is_missing = !trainer.connected && !trainer.left;
+    if (is_missing && !trainer.lost_at) trainer.lost_at = request.now;
+    if (!trainer.waiter) continue;
+    state_.replies.refuse(trainer.peer, trainer.waiter->request, over, request.out);
+    trainer.waiter.reset();
+  }
+}
+
+// What a request made possible.
+
 void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
   if (failure_ || !state_.parameters.is_created()) return;
   while (updates_.apply_next(out)) {
@@ -294,21 +456,6 @@ void Shard::fail(Refusal why, std::vector<net::Outgoing>& out) {
     }
     trainer.waiter.reset();
   }
-}
-
-void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
-  for (Trainer& trainer : state_.membership.trainers()) {
-    if (!trainer.lost_at) continue;
-    if (now - *trainer.lost_at >= patience(trainer)) on_lost(now, trainer, out);
-  }
-  cuts_.on_tick(now);
-  if (state_.progress.ready) try_end_pass(out);  // which may have waited for a cut
-  // The job goes on though no frame comes; without it, those who wait would give up.
-  const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };
-  if (std::ranges::any_of(state_.membership.trainers(), is_busy)) ++state_.progress.requests;
-  send_due_notices(now, state_, out);
-  if (failure_ && !lingers_until_) lingers_until_ = now + kFailureLinger;
-  has_lingered_ = lingers_until_ && now >= *lingers_until_;
 }
 
 }  // namespace paddle::pserver

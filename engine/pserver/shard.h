@@ -2,13 +2,21 @@
 // ticks in, replies out.
 #pragma once
 
+#include <optional>
+
 #include "engine/pserver/cuts.h"
 #include "engine/pserver/push_assembly.h"
 #include "engine/pserver/updates.h"
 #include "engine/pserver/value_transfer.h"
-#include "engine/pserver/waiting.h"
 
 namespace paddle::pserver {
+
+struct Awaited {
+  TimePoint since;
+  std::vector<std::uint32_t> trainers;
+};
+// The trainers that the longest waiting one waits for; nothing while none waits.
+std::optional<Awaited> awaited(const ShardState& state);
 
 class Shard final : public net::FrameHandler {
  public:

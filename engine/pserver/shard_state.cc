@@ -1,6 +1,12 @@
 #include "engine/pserver/shard_state.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
 #include "base/text.h"
+#include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
 namespace {
@@ -8,6 +14,190 @@ namespace {
 constexpr std::size_t kRefusalBytesMax = 4096;  // of its text, before escapes
 
 }  // namespace
+
+void DelayCompensation::on_values(std::uint32_t trainer, std::uint64_t offset,
+                                  std::span<const float> given) {
+  std::vector<float>& seen = seen_[trainer];
+  if (given.empty()) return;
+  if (seen.empty()) seen.resize(size_);
+  PADDLE_CHECK(offset <= size_ && given.size() <= size_ - offset);
+  std::copy(given.begin(), given.end(), seen.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+std::span<const float> DelayCompensation::compensate(std::uint32_t trainer,
+                                                     std::span<const float> gradient,
+                                                     std::span<const float> values,
+                                                     std::vector<float>& into) const {
+  const std::vector<float>& seen = seen_[trainer];
+  if (seen.empty()) return gradient;
+  PADDLE_CHECK(gradient.size() == size_ && values.size() == size_);
+  into.resize(size_);
+  for (std::size_t i = 0; i < size_; ++i) {
+    into[i] = gradient[i] + lambda_ * gradient[i] * gradient[i] * (values[i] - seen[i]);
+  }
+  return into;
+}
+
+Refused ShardParameters::create(const wire::ParameterSet& set) {
+  const std::uint32_t shards = options_.is_sparse ? set.sparse_shards() : set.dense_shards();
+  if (options_.index >= shards) {
+    return Refusal{wire::REFUSAL_PARAMETERS,
+                   fmt::format("this is {} port {} of the job, the trainer knows {}",
+                               options_.is_sparse ? "sparse" : "dense", options_.index, shards),
+                   "give pservers and trainers the same ports"};
+  }
+  if (const Status valid = parameter::validate(set); !valid) {
+    return Refusal{wire::REFUSAL_PARAMETERS, valid.error().message, valid.error().hint};
+  }
+  policy_ = options_.make_policy(set, options_.is_sparse);
+  gradient_limit_ = parameter::gradient_limit(set);
+  if (options_.is_sparse) {
+    create_tables(set);
+  } else if (auto refused = create_dense(set)) {
+    dense_.reset();  // nobody waits for the next Join with its memory
+    return refused;
+  }
+  set_ = set;
+  return {};
+}
+
+Refused ShardParameters::create_dense(const wire::ParameterSet& set) {
+  auto table =
+      table::DenseTable::create(set, options_.index, options_.bytes_max, options_.parallel);
+  if (!table) return Refusal{wire::REFUSAL_LIMIT, table.error().message, table.error().hint};
+  dense_ = *std::move(table);
+  if (options_.loan) options_.loan->values = dense_->values();
+  if (set.delay_compensation() <= 0 || policy_->has_rounds()) return {};
+  const std::uint64_t bytes = dense_->values().size_bytes();
+  const std::uint64_t copies = 1 + dense_->state_width() + set.num_trainers();
+  if (bytes > 0 && copies > options_.bytes_max / bytes) {
+    return Refusal{wire::REFUSAL_LIMIT,
+                   fmt::format("delay_compensation keeps {} copies of {} bytes, the limit is {}",
+                               copies, bytes, options_.bytes_max),
+                   "use more pservers or ports_num"};
+  }
+  compensation_.emplace(set.delay_compensation(), set.num_trainers(), dense_->size());
+  return {};
+}
+
+void ShardParameters::create_tables(const wire::ParameterSet& set) {
+  const auto count = static_cast<std::uint32_t>(set.parameters_size());
+  tables_.resize(count);
+  widths_.assign(count, 0);
+  push_widths_.assign(count, 0);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!set.parameters(static_cast<int>(i)).sparse()) continue;
+    tables_[i] = std::make_unique<table::SparseTable>(set, i, options_.parallel, options_.preparer);
+    widths_[i] = tables_[i]->width();
+    push_widths_[i] = tables_[i]->push_width();
+  }
+}
+
+void ShardParameters::clear_tables() {
+  if (!tables_.empty()) create_tables(set());
+}
+
+void ShardParameters::begin_anew() {
+  clear_tables();
+  if (!dense_) return;
+  dense_.reset();
+  compensation_.reset();
+  PADDLE_CHECK(!create_dense(set()));  // it had room before
+}
+
+Status ShardParameters::end_pass(wire::PassFinished& totals) {
+  for (std::uint32_t parameter = 0; parameter < tables_.size(); ++parameter) {
+    if (!tables_[parameter]) continue;
+    table::SparseTable& table = *tables_[parameter];
+    PADDLE_TRY(const std::uint64_t expired, table.end_pass());
+    wire::TableStatus& status = *totals.add_tables();
+    status.set_parameter(parameter);
+    status.set_rows(table.rows());
+    status.set_bytes(table.bytes());
+    status.set_payload_bytes(table.payload_bytes());
+    status.set_candidates(table.entry().candidates());
+    status.set_expired(expired);
+    status.set_evicted(table.take_evicted());
+    status.set_shrunk(table.take_shrunk());
+  }
+  return {};
+}
+
+void ShardParameters::measure(ShardStatistics& statistics) const {
+  statistics.rows = 0;
+  for (const auto& table : tables_) statistics.rows += table ? table->rows() : 0;
+  statistics.bytes = bytes();
+}
+
+std::uint64_t ShardParameters::bytes() const {
+  std::uint64_t held = dense_ ? dense_->size() * (1 + dense_->state_width()) * sizeof(float) : 0;
+  for (const auto& table : tables_) held += table ? table->bytes() : 0;
+  return held;
+}
+
+Refused ShardParameters::make_room(std::span<const RowSegment> segments, std::uint64_t contributors,
+                                   const Membership& membership) {
+  std::uint64_t held = 0;
+  for (const auto& table : tables_) held += table ? table->counted_bytes() : 0;
+  std::vector<std::uint64_t> ids(tables_.size(), 0);  // by table; a push may come in parts
+  std::uint64_t most = 0;
+  for (const RowSegment& segment : segments) {
+    ids[segment.parameter] += segment.ids.size();
+    most += tables_[segment.parameter]->bytes_for(segment.ids.size() * contributors);
+  }
+  // Pushes that wait reserved memory when they came, which others may have used up since.
+  std::vector<std::uint64_t> waiting(tables_.size(), 0);
+  for (const Trainer& trainer : membership.trainers()) {
+    if (!trainer.has_complete_push()) continue;
+    for (const RowSegment& segment : trainer.push->segments()) {
+      waiting[segment.parameter] += segment.ids.size();
+    }
+  }
+  for (std::uint32_t parameter = 0; parameter < ids.size(); ++parameter) {
+    if (ids[parameter] == 0) continue;
+    const std::uint64_t count = ids[parameter] * contributors + waiting[parameter];
+    if (const Status got = tables_[parameter]->reserve(count); !got) {
+      return Refusal{wire::REFUSAL_LIMIT, got.error().message, got.error().hint};
+    }
+    if (ids[parameter] * contributors <= tables_[parameter]->room()) continue;
+    if (auto refused = check_table(parameter, segments, contributors)) return refused;
+  }
+  if (held + most <= options_.bytes_max) return {};
+  return check_port(held, segments, contributors);
+}
+
+// For a table near its own bytes_max: counts the rows that are really new.
+Refused ShardParameters::check_table(std::uint32_t parameter, std::span<const RowSegment> segments,
+                                     std::uint64_t contributors) const {
+  const table::SparseTable& table = *tables_[parameter];
+  std::uint64_t absent = 0;
+  for (const RowSegment& segment : segments) {
+    if (segment.parameter == parameter) absent += table.count_absent(segment.ids);
+  }
+  if (absent * contributors <= table.room()) return {};
+  const auto& spec = set_->parameters(static_cast<int>(parameter));
+  return Refusal{
+      wire::REFUSAL_LIMIT,
+      fmt::format("table '{}' has {} rows on this port and would grow over its "
+                  "bytes_max of {} (over {} ports)",
+                  spec.name(), table.rows(), spec.table().bytes_max(), set_->sparse_shards()),
+      "raise bytes_max, or give up rows: on_full = \"evict\", expire_passes"};
+}
+
+// For a port near its limit: likewise.
+Refused ShardParameters::check_port(std::uint64_t held, std::span<const RowSegment> segments,
+                                    std::uint64_t contributors) const {
+  for (const RowSegment& segment : segments) {
+    const table::SparseTable& table = *tables_[segment.parameter];
+    held += table.bytes_for(table.count_absent(segment.ids) * contributors);
+    if (held <= options_.bytes_max) continue;
+    return Refusal{wire::REFUSAL_LIMIT,
+                   fmt::format("table '{}' would grow over the limit of this port ({} bytes)",
+                               name(segment.parameter), options_.bytes_max),
+                   "use more pservers or ports_num_for_sparse"};
+  }
+  return {};
+}
 
 net::Outgoing& Replies::add(net::PeerId to, FrameType type, Out& out) const {
   net::Outgoing& outgoing = out.emplace_back();
