@@ -5,11 +5,10 @@
 #include <atomic>
 #include <functional>
 
-#include "engine/client/cut_requests.h"
+#include "engine/client/cuts.h"
 #include "engine/client/dense_channel.h"
 #include "engine/client/parameter_client.h"
 #include "engine/client/sparse_channel.h"
-#include "engine/client/way_back.h"
 
 namespace paddle::client {
 

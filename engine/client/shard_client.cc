@@ -1,9 +1,20 @@
 #include "engine/client/shard_client.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parameter/parameter_set.h"
+#include "engine/parameter/partition.h"
+#include "engine/parameter/row_notes.h"
+#include "engine/snapshot/reader.h"
+#include "engine/snapshot/source/snapshot_source.h"
+#include "engine/snapshot/writer.h"
 
 namespace paddle::client {
 
@@ -123,6 +134,391 @@ Status ShardClient::leave() {
   if (left || left.error().code != Errc::kUnreachable) return left;
   log_info("the job is over: {}", left.error().message);
   return {};
+}
+
+// Loading of a snapshot directory into the shards.
+
+namespace {
+
+constexpr std::uint64_t kChunkBytes = 8ULL << 20U;
+
+// Rows on their way to one shard, laid out as PutRows wants them.
+struct RowChunk {
+  std::vector<std::uint64_t> ids;
+  std::vector<std::uint64_t> marks;
+  std::vector<float> values;
+  std::vector<float> state;
+  std::vector<parameter::RowScore> scores;
+
+  std::uint64_t bytes() const {
+    return (ids.size() + marks.size()) * sizeof(std::uint64_t) +
+           (values.size() + state.size()) * sizeof(float) +
+           scores.size() * sizeof(parameter::RowScore);
+  }
+  Bytes tail() const {
+    Bytes bytes;
+    append_bytes(bytes, std::span(ids));
+    append_bytes(bytes, std::span(marks));
+    append_bytes(bytes, std::span(values));
+    append_bytes(bytes, std::span(state));
+    append_bytes(bytes, std::span(scores));
+    return bytes;
+  }
+};
+
+class SnapshotLoad {
+ public:
+  SnapshotLoad(ShardChannels& shards, const snapshot::SnapshotReader& reader)
+      : shards_(shards),
+        set_(shards.parameters()),
+        reader_(reader),
+        source_(set_, reader),
+        state_width_(optim::state_width(set_.optimizer())) {}
+
+  Status run(bool resumes);
+
+ private:
+  Status load_dense(std::uint32_t parameter);
+  Status put_dense(std::size_t shard, const DensePiece& piece, std::uint32_t plane,
+                   std::span<const float> from, std::uint64_t update_count);
+  Status load_rows(std::uint32_t parameter);
+  Status add_row(const wire::ParameterSpec& spec, const snapshot::SparseRow& row, RowChunk& chunk);
+  Status flush(std::uint32_t parameter, std::size_t shard, RowChunk& chunk);
+
+  ShardChannels& shards_;
+  const wire::ParameterSet& set_;
+  const snapshot::SnapshotReader& reader_;
+  snapshot::SnapshotSource source_;
+  std::size_t state_width_;  // planes
+};
+
+Status SnapshotLoad::run(bool resumes) {
+  PADDLE_TRY_STATUS(source_.check());
+  PADDLE_TRY(const wire::LoadBegin place, source_.place(resumes));
+  const wire::PassOrigins origins = source_.origins(resumes);
+  Bytes tail;
+  append_bytes(tail, std::span<const char>(origins.SerializeAsString()));
+  PADDLE_TRY_STATUS(shards_.ask_all(
+      FrameType::kLoadBegin, place, FrameType::kPosition,
+      [](ClientLanes&, std::size_t, const Frame&) { return Status(); }, tail));
+  for (int i = 0; i < set_.parameters_size(); ++i) {
+    const auto parameter = static_cast<std::uint32_t>(i);
+    PADDLE_TRY_STATUS(set_.parameters(i).sparse() ? load_rows(parameter) : load_dense(parameter));
+  }
+  return {};
+}
+
+Status SnapshotLoad::load_dense(std::uint32_t parameter) {
+  PADDLE_TRY(const snapshot::SnapshotSource::Dense dense, source_.dense(parameter));
+  const std::uint64_t elements = dense.value.size();
+  const DenseLayout& layout = shards_.dense().layout();
+  for (std::size_t shard = 0; shard < layout.pieces.size(); ++shard) {
+    for (const DensePiece& piece : layout.pieces[shard]) {
+      if (piece.parameter != parameter) continue;
+      PADDLE_TRY_STATUS(put_dense(shard, piece, 0, dense.value, dense.update_count));
+      for (std::size_t plane = 0; plane < state_width_; ++plane) {
+        PADDLE_TRY_STATUS(put_dense(shard, piece, static_cast<std::uint32_t>(plane + 1),
+                                    std::span(dense.state).subspan(plane * elements, elements),
+                                    dense.update_count));
+      }
+    }
+  }
+  return {};
+}
+
+Status SnapshotLoad::put_dense(std::size_t shard, const DensePiece& piece, std::uint32_t plane,
+                               std::span<const float> from, std::uint64_t update_count) {
+  for (std::uint64_t done = 0; done < piece.size;) {
+    const std::uint64_t count = std::min(piece.size - done, kChunkBytes / sizeof(float));
+    wire::PutDense put;
+    put.set_offset(piece.offset + done);
+    put.set_count(count);
+    put.set_plane(plane);
+    put.set_update_count(update_count);
+    Bytes tail;
+    append_bytes(tail, from.subspan(piece.begin + done, count));
+    PADDLE_TRY_STATUS(shards_.dense().lanes().exchange(shard, FrameType::kPutDense, put,
+                                                       std::move(tail), FrameType::kDone));
+    done += count;
+  }
+  return {};
+}
+
+Status SnapshotLoad::load_rows(std::uint32_t parameter) {
+  const auto& spec = set_.parameters(static_cast<int>(parameter));
+  std::vector<RowChunk> chunks(set_.sparse_shards());
+  const auto take_row = [&](const snapshot::SparseRow& row) -> Status {
+    const std::size_t shard = parameter::sparse_shard(row.id, set_.sparse_shards());
+    PADDLE_TRY_STATUS(add_row(spec, row, chunks[shard]));
+    return chunks[shard].bytes() >= kChunkBytes ? flush(parameter, shard, chunks[shard]) : Status();
+  };
+  PADDLE_TRY_STATUS(reader_.read_rows(spec.name(), take_row));
+  for (std::size_t shard = 0; shard < chunks.size(); ++shard) {
+    PADDLE_TRY_STATUS(flush(parameter, shard, chunks[shard]));
+  }
+  return {};
+}
+
+Status SnapshotLoad::add_row(const wire::ParameterSpec& spec, const snapshot::SparseRow& row,
+                             RowChunk& chunk) {
+  PADDLE_TRY(const parameter::RowMarks marks, source_.append(spec, row, chunk.values, chunk.state));
+  chunk.ids.push_back(row.id);
+  chunk.marks.push_back(marks.pack());
+  if (spec.table().has_shrink()) chunk.scores.push_back(row.score);
+  return {};
+}
+
+Status SnapshotLoad::flush(std::uint32_t parameter, std::size_t shard, RowChunk& chunk) {
+  if (chunk.ids.empty()) return {};
+  wire::PutRows put;
+  put.set_parameter(parameter);
+  put.set_count(chunk.ids.size());
+  put.set_state_width(static_cast<std::uint32_t>(state_width_));
+  PADDLE_TRY_STATUS(shards_.sparse().lanes().exchange(shard, FrameType::kPutRows, put, chunk.tail(),
+                                                      FrameType::kDone));
+  chunk = {};
+  return {};
+}
+
+}  // namespace
+
+Status ShardClient::load(const std::string& directory) {
+  PADDLE_TRY(const auto reader, snapshot::SnapshotReader::open(directory));
+  return SnapshotLoad(*shards_, reader).run(false);
+}
+
+Status ShardClient::resume(const snapshot::SnapshotReader& snapshot) {
+  return SnapshotLoad(*shards_, snapshot).run(true);
+}
+
+// Saving of the shards' parameters as a snapshot directory.
+
+namespace {
+
+constexpr std::uint64_t kExportBytes = 8ULL << 20U;
+
+template <class T>
+std::vector<T> take(ByteSpan& from, std::uint64_t count) {
+  std::vector<T> values(count);
+  if (count > 0) std::memcpy(values.data(), from.data(), count * sizeof(T));
+  from = from.subspan(count * sizeof(T));
+  return values;
+}
+
+// Ready is idempotent: its answer says where every trainer's lane stands.
+Result<wire::Position> position_of_all(ShardChannels& shards) {
+  ClientLanes& primary = shards.primary();
+  PADDLE_TRY(const Frame frame,
+             primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
+  wire::Position position;
+  PADDLE_TRY_STATUS(primary.parse(0, frame, position));
+  return position;
+}
+
+Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
+  PADDLE_TRY(const wire::Position position, position_of_all(shards));
+  snapshot::SnapshotInfo result;
+  result.optimizer = shards.parameters().optimizer();
+  result.pass = position.passes_finished();
+  result.step = position.step();
+  result.samples = position.samples();
+  result.seed = shards.parameters().seed();
+  result.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
+  // After a finished pass, trainers without rounds may have begun the next one already: training
+  // cannot continue from there.
+  if (shards.is_paused() &&
+      std::ranges::any_of(position.pass_batches(), [](std::uint64_t n) { return n > 0; })) {
+    result.pass_batches.assign(position.pass_batches().begin(), position.pass_batches().end());
+  }
+  return result;
+}
+
+// Of the rows of a job that has deltas.
+wire::ExportMode mode_of(SavedRows kind) {
+  switch (kind) {
+    case SavedRows::kFull:
+      return wire::EXPORT_BASE;
+    case SavedRows::kDelta:
+      return wire::EXPORT_CHANGED;
+    case SavedRows::kCopy:
+      break;
+  }
+  return wire::EXPORT_ROWS;
+}
+
+class SnapshotSave {
+ public:
+  SnapshotSave(ShardChannels& shards, snapshot::SnapshotWriter& writer, SavedRows kind)
+      : shards_(shards),
+        set_(shards.parameters()),
+        writer_(writer),
+        kind_(kind),
+        state_width_(optim::state_width(set_.optimizer())),
+        has_average_(optim::has_average(set_.optimizer())) {}
+
+  Status run();
+
+ private:
+  Status save_dense(std::uint32_t parameter);
+  Status save_table(std::uint32_t parameter);
+  // One shard's rows or candidates, as the request asks.
+  Status save_rows(std::size_t shard, const wire::ExportRows& ask);
+  Status save_removed(std::size_t shard, wire::ExportRows ask);
+  // Calls use(exported, tail) for each answer until the shard has no more; rows of row_bytes each.
+  template <class Use>
+  Status export_all(std::size_t shard, wire::ExportRows ask, std::uint64_t row_bytes,
+                    const Use& use);
+  std::vector<snapshot::SparseRow> read_rows(ByteSpan tail, std::uint64_t count,
+                                             const wire::ParameterSpec& spec) const;
+  std::uint64_t bytes_per_row(const wire::ParameterSpec& spec) const;
+
+  ShardChannels& shards_;
+  const wire::ParameterSet& set_;
+  snapshot::SnapshotWriter& writer_;
+  SavedRows kind_;
+  std::size_t state_width_;  // planes
+  bool has_average_;
+};
+
+Status SnapshotSave::run() {
+  for (int i = 0; i < set_.parameters_size(); ++i) {
+    const auto parameter = static_cast<std::uint32_t>(i);
+    const bool is_sparse = set_.parameters(i).sparse();
+    // Without ports for them, dense parameters are elsewhere.
+    if (!is_sparse && set_.dense_shards() == 0) continue;
+    PADDLE_TRY_STATUS(is_sparse ? save_table(parameter) : save_dense(parameter));
+  }
+  return {};
+}
+
+Status SnapshotSave::save_dense(std::uint32_t parameter) {
+  const auto& spec = set_.parameters(static_cast<int>(parameter));
+  const std::uint64_t elements = parameter::element_count(spec);
+  std::vector<float> value(elements);
+  std::vector<float> state(elements * state_width_);
+  std::uint64_t update_count = 0;
+  const DenseLayout& layout = shards_.dense().layout();
+  for (std::size_t shard = 0; shard < layout.pieces.size(); ++shard) {
+    for (const DensePiece& piece : layout.pieces[shard]) {
+      if (piece.parameter != parameter) continue;
+      for (std::size_t plane = 0; plane <= state_width_; ++plane) {
+        std::uint64_t count = 0;
+        PADDLE_TRY(const auto part, shards_.dense().read(shard, static_cast<std::uint32_t>(plane),
+                                                         piece.offset, piece.size, count));
+        float* const to = plane == 0 ? value.data() : state.data() + (plane - 1) * elements;
+        std::copy(part.begin(), part.end(), to + piece.begin);
+        // Async blocks may differ when a lagged push was dropped on one port only.
+        update_count = std::max(update_count, count);
+      }
+    }
+  }
+  if (has_average_) optim::swap_average(value, state);
+  return writer_.add_dense(spec, value, state, update_count);
+}
+
+std::uint64_t SnapshotSave::bytes_per_row(const wire::ParameterSpec& spec) const {
+  return 2 * sizeof(std::uint64_t) +
+         parameter::row_width(spec) * (1 + state_width_) * sizeof(float) +
+         (spec.table().has_shrink() ? sizeof(parameter::RowScore) : 0);
+}
+
+Status SnapshotSave::save_table(std::uint32_t parameter) {
+  const auto& spec = set_.parameters(static_cast<int>(parameter));
+  const auto waits = [](const auto& policy) { return policy.entry_count() > 1; };
+  const bool has_candidates =
+      waits(spec.table()) || std::ranges::any_of(spec.table().entry(), waits);
+  PADDLE_TRY_STATUS(writer_.begin_sparse(spec, static_cast<std::uint32_t>(state_width_)));
+  for (std::size_t shard = 0; shard < set_.sparse_shards(); ++shard) {
+    wire::ExportRows ask;
+    ask.set_parameter(parameter);
+    ask.set_rows_max(std::max<std::uint64_t>(1, kExportBytes / bytes_per_row(spec)));
+    if (set_.delta_snapshots()) ask.set_mode(mode_of(kind_));
+    PADDLE_TRY_STATUS(save_rows(shard, ask));
+    if (kind_ == SavedRows::kDelta) PADDLE_TRY_STATUS(save_removed(shard, ask));
+    if (!has_candidates) continue;
+    ask.set_mode(wire::EXPORT_CANDIDATES);
+    PADDLE_TRY_STATUS(save_rows(shard, ask));
+  }
+  return writer_.end_sparse();
+}
+
+template <class Use>
+Status SnapshotSave::export_all(std::size_t shard, wire::ExportRows ask, std::uint64_t row_bytes,
+                                const Use& use) {
+  ClientLanes& lanes = shards_.sparse().lanes();
+  while (true) {
+    PADDLE_TRY(const Frame frame,
+               lanes.exchange(shard, FrameType::kExportRows, ask, {}, FrameType::kExportedRows));
+    wire::ExportedRows exported;
+    PADDLE_TRY_STATUS(lanes.parse(shard, frame, exported));
+    if (frame.tail.size() % row_bytes != 0 || frame.tail.size() / row_bytes != exported.count()) {
+      return lanes.malformed(shard, "tail");
+    }
+    PADDLE_TRY_STATUS(use(exported, ByteSpan(frame.tail)));
+    if (exported.next_cursor() == 0) return {};
+    if (exported.next_cursor() <= ask.cursor()) return lanes.malformed(shard, "cursor");
+    ask.set_cursor(exported.next_cursor());
+  }
+}
+
+Status SnapshotSave::save_rows(std::size_t shard, const wire::ExportRows& ask) {
+  const auto& spec = set_.parameters(static_cast<int>(ask.parameter()));
+  return export_all(shard, ask, bytes_per_row(spec),
+                    [&](const wire::ExportedRows& exported, ByteSpan tail) -> Status {
+                      if (exported.state_width() != state_width_) {
+                        return shards_.sparse().lanes().malformed(shard, "tail");
+                      }
+                      return writer_.add_rows(read_rows(tail, exported.count(), spec));
+                    });
+}
+
+std::vector<snapshot::SparseRow> SnapshotSave::read_rows(ByteSpan tail, std::uint64_t count,
+                                                         const wire::ParameterSpec& spec) const {
+  const std::uint64_t width = parameter::row_width(spec);
+  const bool has_scores = spec.table().has_shrink();
+  const auto ids = take<std::uint64_t>(tail, count);
+  const auto marks = take<std::uint64_t>(tail, count);
+  ByteSpan values = tail.first(count * width * sizeof(float));
+  ByteSpan state = tail.subspan(values.size(), values.size() * state_width_);
+  tail = tail.subspan(values.size() + state.size());
+  const auto scores = take<parameter::RowScore>(tail, has_scores ? count : 0);
+  std::vector<snapshot::SparseRow> rows;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    rows.push_back({ids[i], marks[i], take<float>(values, width),
+                    take<float>(state, state_width_ * width),
+                    has_scores ? scores[i] : parameter::RowScore()});
+    if (has_average_) optim::swap_average(rows.back().value, rows.back().state);
+  }
+  return rows;
+}
+
+Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
+  ask.set_mode(wire::EXPORT_REMOVED);
+  ask.set_rows_max(kExportBytes / sizeof(std::uint64_t));
+  return export_all(shard, ask, sizeof(std::uint64_t),
+                    [&](const wire::ExportedRows& exported, ByteSpan tail) {
+                      return writer_.add_removed(take<std::uint64_t>(tail, exported.count()));
+                    });
+}
+
+}  // namespace
+
+Result<snapshot::SnapshotInfo> ShardClient::info() {
+  PADDLE_TRY_STATUS(settle());
+  return snapshot_info(*shards_);
+}
+
+Status ShardClient::add_to(snapshot::SnapshotWriter& writer, SavedRows rows) {
+  PADDLE_CHECK(rows != SavedRows::kDelta || shards_->parameters().delta_snapshots());
+  PADDLE_TRY_STATUS(settle());
+  return SnapshotSave(*shards_, writer, rows).run();
+}
+
+Result<std::uint64_t> ShardClient::leader_batches() {
+  PADDLE_TRY_STATUS(settle());
+  PADDLE_TRY(const wire::Position position, position_of_all(*shards_));
+  if (position.pass_batches().empty()) return shards_->primary().malformed(0, "position");
+  return position.pass_batches(0);
 }
 
 }  // namespace paddle::client

@@ -1,6 +1,5 @@
 // ParameterClient over the shards of a job: each kind of parameters straight, or by the path of its
-// strategy. snapshot_load.cc and snapshot_save.cc move dense parameters whole, sparse tables in
-// chunks of bounded size.
+// strategy. Snapshots move dense parameters whole, sparse tables in chunks of bounded size.
 #pragma once
 
 #include <mutex>

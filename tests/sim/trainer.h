@@ -7,8 +7,7 @@
 
 #include "base/rng.h"
 #include "engine/client/catch_up.h"
-#include "engine/client/cut_requests.h"
-#include "engine/client/way_back.h"
+#include "engine/client/cuts.h"
 #include "engine/strategy/communicator.h"
 #include "tests/sim/kept_push.h"
 #include "tests/sim/snapshot.h"

@@ -1,7 +1,6 @@
-#include "engine/client/row_split.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/client/sparse_channel.h"
 #include "engine/parameter/partition.h"
 #include "tests/unit/engine/pserver/parameters.h"
 

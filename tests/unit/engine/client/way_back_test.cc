@@ -1,6 +1,6 @@
-#include "engine/client/way_back.h"
-
 #include <gtest/gtest.h>
+
+#include "engine/client/cuts.h"
 
 namespace paddle::client {
 namespace {

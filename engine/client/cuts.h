@@ -1,15 +1,23 @@
-// The cuts that shards go back to when some of them have lost their parameters with their process.
-// Passive.
+// A trainer's share in the cuts of shards: it asks those in rounds for them, and chooses those that
+// they go back to. Passive.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "engine/client/lane.h"
 #include "proto/wire.pb.h"
 
 namespace paddle::client {
 
+// All shards in rounds make a cut after the push that follows its announcement, and forget what
+// they can no longer need. Says in a push what the lanes to the shards in rounds, the first of
+// which announces cuts, have answered last.
+void note_cuts(std::span<const ClientLane* const> in_rounds, wire::PushPart& part);
+
+// The cuts that shards go back to when some of them have lost their parameters with their process.
 class WayBack {
  public:
   // Of the shards in order, as they answer Join.
