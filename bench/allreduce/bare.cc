@@ -7,7 +7,7 @@
 #include "bench/allreduce/must.h"
 #include "bench/allreduce/timing.h"
 #include "engine/collective/schedule.h"
-#include "engine/kernels/weighted_sum.h"
+#include "engine/kernels/rank_sums.h"
 #include "engine/net/peer/sockets.h"
 #include "engine/net/ring_stream.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/collective/engine.h"
-#include "engine/kernels/weighted_sum.h"
+#include "engine/kernels/rank_sums.h"
 
 namespace paddle::collective {
 namespace {

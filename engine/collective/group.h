@@ -13,7 +13,7 @@
 #include "engine/collective/events.h"
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
-#include "engine/kernels/bf16.h"
+#include "engine/kernels/rank_sums.h"
 #include "engine/net/tcp.h"
 
 namespace paddle::collective {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/weighted_sum.h"
+#include "engine/kernels/rank_sums.h"
 #include "proto/collective.pb.h"
 
 namespace paddle::collective {

@@ -12,7 +12,7 @@
 #include "engine/collective/schedule.h"
 #include "engine/collective/step_info.h"
 #include "engine/collective/window.h"
-#include "engine/kernels/bf16.h"
+#include "engine/kernels/rank_sums.h"
 #include "proto/frame.h"
 
 namespace paddle::collective {

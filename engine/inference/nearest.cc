@@ -9,7 +9,6 @@
 #include <unordered_map>
 
 #include "engine/kernels/gemm.h"
-#include "engine/kernels/product_memory.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/parameter/row_notes.h"
 

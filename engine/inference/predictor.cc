@@ -7,9 +7,8 @@
 #include "base/json.h"
 #include "base/named_rows.h"
 #include "engine/config/layer_keys.h"
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/costs.h"
 #include "engine/kernels/gemm.h"
-#include "engine/kernels/product_memory.h"
 
 namespace paddle::inference {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "base/multiversion.h"
 #include "base/named_rows.h"
-#include "engine/kernels/activation_formulas.h"
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/costs.h"
 #include "engine/kernels/elementwise.h"
+#include "engine/kernels/formulas.h"
 
 namespace paddle::kernels {
 namespace {

@@ -1,7 +1,7 @@
 #include "engine/kernels/elementwise.h"
 
 #include "base/multiversion.h"
-#include "engine/kernels/row_formulas.h"
+#include "engine/kernels/formulas.h"
 
 namespace paddle::kernels {
 

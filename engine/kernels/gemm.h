@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "base/result.h"
+
 namespace paddle::kernels {
 
 enum class Transpose { kNo, kYes };
@@ -31,5 +33,9 @@ struct Epilogue {
 void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
           std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c,
           const Epilogue& epilogue = {}, std::size_t stride_c = 0);
+
+// Makes sure of the memory for matrix products of several threads: where there is too little,
+// OpenBLAS would try again for ever. kResource.
+Status reserve_products(std::size_t threads);
 
 }  // namespace paddle::kernels

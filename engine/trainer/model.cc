@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/product_memory.h"
+#include "engine/kernels/gemm.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/trainer/compute/gpu_executor.h"
 #include "engine/trainer/compute/host_executor.h"

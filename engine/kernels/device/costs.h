@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/kernels/cost_formulas.h"
 #include "engine/kernels/device/shape.h"
+#include "engine/kernels/formulas.h"
 
 namespace paddle::kernels::device {
 

@@ -5,10 +5,8 @@
 #include <cstdint>
 
 #include "base/rng.h"
-#include "engine/kernels/activation_formulas.h"
-#include "engine/kernels/bf16_formulas.h"
 #include "engine/kernels/device/shape.h"
-#include "engine/kernels/row_formulas.h"
+#include "engine/kernels/formulas.h"
 
 namespace paddle::kernels::device {
 

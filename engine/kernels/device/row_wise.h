@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "engine/kernels/device/shape.h"
-#include "engine/kernels/row_formulas.h"
+#include "engine/kernels/formulas.h"
 
 namespace paddle::kernels::device {
 

@@ -1,7 +1,7 @@
 // binary_cross_entropy: the cost sum over outputs of -y ln p - (1 - y) ln(1 - p), p = sigmoid of
 // the input. Labels: 0 or 1 for one output, in a slot of either kind; for several, that many floats
 // or the ids of those that are 1.
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/costs.h"
 #include "engine/nn/costs/cost.h"
 #include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"

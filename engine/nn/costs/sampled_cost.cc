@@ -16,8 +16,8 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
-#include "engine/kernels/cost_formulas.h"
-#include "engine/kernels/interaction.h"
+#include "engine/kernels/formulas.h"
+#include "engine/kernels/row_wise.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/costs/candidate_input.h"
 #include "engine/nn/labels.h"

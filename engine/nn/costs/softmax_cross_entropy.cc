@@ -1,5 +1,5 @@
 // softmax_cross_entropy: the cost -ln softmax(logits)[label] of each example.
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/costs.h"
 #include "engine/nn/costs/cost.h"
 #include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"

@@ -1,9 +1,8 @@
 // squared_error: the cost sum over outputs of (x - y)^2, as v0.10's square_error_cost. Labels: a
 // float for each output, or the number that is the only id where there is one output.
-#include "engine/kernels/squared_error.h"
-
 #include <fmt/format.h>
 
+#include "engine/kernels/costs.h"
 #include "engine/nn/costs/cost.h"
 #include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/costs.h"
 #include "engine/nn/evaluators/evaluator_input.h"
 #include "engine/nn/makers.h"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/interaction.h"
+#include "engine/kernels/row_wise.h"
 #include "engine/nn/makers.h"
 #include "engine/nn/plan/lowering.h"
 

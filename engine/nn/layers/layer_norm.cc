@@ -3,7 +3,7 @@
 // trainers.
 #include <fmt/format.h>
 
-#include "engine/kernels/normalize.h"
+#include "engine/kernels/row_wise.h"
 #include "engine/nn/makers.h"
 #include "engine/nn/plan/lowering.h"
 

@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "base/rng.h"
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/costs.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/rows.h"
-#include "engine/kernels/squared_error.h"
 
 namespace paddle::nn {
 namespace {

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "engine/kernels/interaction.h"
-#include "engine/kernels/normalize.h"
+#include "engine/kernels/row_wise.h"
 #include "engine/nn/plan/host_ops.h"
 
 namespace paddle::nn {

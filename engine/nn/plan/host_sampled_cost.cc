@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "engine/kernels/cost_formulas.h"
-#include "engine/kernels/interaction.h"
+#include "engine/kernels/formulas.h"
+#include "engine/kernels/row_wise.h"
 #include "engine/kernels/rows.h"
 #include "engine/nn/plan/host_ops.h"
 

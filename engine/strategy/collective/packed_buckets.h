@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/pool.h"
-#include "engine/kernels/bf16.h"
+#include "engine/kernels/rank_sums.h"
 #include "engine/memory/huge_pages.h"
 #include "engine/strategy/collective/group_layout.h"
 

@@ -1,5 +1,3 @@
-#include "engine/kernels/bf16.h"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "engine/kernels/rank_sums.h"
 
 namespace paddle::kernels {
 namespace {

@@ -1,5 +1,3 @@
-#include "engine/kernels/cross_entropy.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -7,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "engine/kernels/costs.h"
 #include "tests/unit/engine/kernels/reference.h"
 
 namespace paddle::kernels {

@@ -1,8 +1,8 @@
-#include "engine/kernels/interaction.h"
-
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "engine/kernels/row_wise.h"
 
 namespace paddle::kernels {
 namespace {

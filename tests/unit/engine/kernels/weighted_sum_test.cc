@@ -1,5 +1,3 @@
-#include "engine/kernels/weighted_sum.h"
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "engine/kernels/rank_sums.h"
 
 namespace paddle::kernels {
 namespace {

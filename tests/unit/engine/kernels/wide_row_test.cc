@@ -7,11 +7,10 @@
 
 #include "base/rng.h"
 #include "engine/kernels/activation.h"
-#include "engine/kernels/cost_formulas.h"
-#include "engine/kernels/cross_entropy.h"
-#include "engine/kernels/interaction.h"
-#include "engine/kernels/normalize.h"
+#include "engine/kernels/costs.h"
+#include "engine/kernels/formulas.h"
 #include "engine/kernels/portable_math.h"
+#include "engine/kernels/row_wise.h"
 #include "tests/unit/engine/kernels/reference.h"
 
 namespace paddle::kernels {

@@ -1,5 +1,5 @@
-#include "engine/kernels/cross_entropy.h"
-#include "engine/kernels/squared_error.h"
+#include "engine/kernels/costs.h"
+
 #include "tests/unit/engine/kernels/device/run_kernel.h"
 
 namespace paddle::kernels::device {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/kernels/activation.h"
-#include "engine/kernels/bf16.h"
+#include "engine/kernels/rank_sums.h"
 #include "engine/kernels/rows.h"
 #include "tests/unit/engine/kernels/device/run_kernel.h"
 

@@ -1,5 +1,5 @@
-#include "engine/kernels/interaction.h"
-#include "engine/kernels/normalize.h"
+#include "engine/kernels/row_wise.h"
+
 #include "tests/unit/engine/kernels/device/run_kernel.h"
 
 namespace paddle::kernels::device {

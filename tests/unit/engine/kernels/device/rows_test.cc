@@ -1,6 +1,6 @@
 #include "engine/kernels/rows.h"
 
-#include "engine/kernels/interaction.h"
+#include "engine/kernels/row_wise.h"
 #include "tests/unit/engine/kernels/device/run_kernel.h"
 
 namespace paddle::kernels::device {

@@ -1,9 +1,9 @@
-#include "engine/kernels/cross_entropy.h"
+#include "engine/kernels/costs.h"
 
 #include <array>
 
 #include "base/multiversion.h"
-#include "engine/kernels/cost_formulas.h"
+#include "engine/kernels/formulas.h"
 #include "engine/kernels/portable_math.h"
 
 namespace paddle::kernels {

@@ -1,12 +1,26 @@
-// Products between vectors of one example, for factorisation machines and cosines. The bits are the
-// same on every machine.
+// Operations on the vectors of one example: layer normalisation, and products between vectors for
+// factorisation machines and cosines. Buffers are row-major and packed. The bits are the same on
+// every machine.
 #pragma once
 
 #include <cstddef>
 
-#include "engine/kernels/row_formulas.h"
+#include "engine/kernels/formulas.h"
 
 namespace paddle::kernels {
+
+// Layer normalisation (Ba, Kiros, Hinton 2016, eq. 4) of each example by its own mean and variance.
+// y = (x - mean) * inverse * gain + bias with inverse = 1 / sqrt(variance + epsilon), per row; the
+// variance divides by the width. statistics: mean and inverse of each row, 2 x rows values.
+void layer_norm(std::size_t rows, std::size_t width, float epsilon, const float* x,
+                const float* gain, const float* bias, float* y, float* statistics);
+// From gradient = d cost / d y and the forward's x and statistics: x_gradient is written, or added
+// to when accumulate; gain_gradient and bias_gradient are added to.
+void layer_norm_backward(std::size_t rows, std::size_t width, const float* x, const float* gain,
+                         const float* statistics, const float* gradient, bool accumulate,
+                         float* x_gradient, float* gain_gradient, float* bias_gradient);
+
+// Products between vectors.
 
 // Adds `fields` vectors of `factors` values, side by side in v, to sums, and their squares to
 // squares.
