@@ -1,17 +1,16 @@
-// Card that computes: memory of its own, streams of work that run in order beside each other, and
-// events between them. The host only orders work, which runs later. An order that the card refuses
-// breaks the device: wait() and all that gives a Result say why from then on, and orders are
-// passed over. Not thread-safe, but that is_done() and wait() may be called from any thread.
+// Cards that compute, behind one interface: a device, sums between the cards of ranks, and the
+// driver that a program opens devices with.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "engine/device/communicator.h"
 #include "engine/kernels/device/kernel.h"
 
 namespace paddle::device {
@@ -59,6 +58,38 @@ struct Product {
   bool relu = false;
 };
 
+// Made by rank 0. The others get it over connections that are proven, as it lets anybody join.
+using CommunicatorId = std::array<std::byte, 128>;
+
+// Communicator: this process's rank among the cards that add up. Its calls only begin something;
+// poll() tells what has become of it, and the stream's events when a sum is done.
+class Communicator {
+ public:
+  enum class State {
+    kReady,     // all that was begun has been taken up; a stream may still compute it
+    kUnderWay,  // nothing else may be begun but abort()
+  };
+
+  Communicator() = default;
+  // Of one that has neither failed nor been aborted: waits for what its streams still compute.
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // An error of any call before, or of another rank, which may come late: only abort() is left
+  // then.
+  virtual Result<State> poll() = 0;
+  // values[i] = the sum over all ranks, in place, with the same bits on each.
+  virtual Status begin_sum(StreamHandle stream, float* values, std::size_t count) = 0;
+  // Ends this rank's part, and its work on streams, for good. It may take long, or never return: so
+  // it is for a thread of its own.
+  virtual void abort() = 0;
+};
+
+// Card that computes: memory of its own, streams of work that run in order beside each other, and
+// events between them. The host only orders work, which runs later. An order that the card refuses
+// breaks the device: wait() and all that gives a Result say why from then on, and orders are
+// passed over. Not thread-safe, but that is_done() and wait() may be called from any thread.
 class Device {
  public:
   Device() = default;
@@ -126,5 +157,46 @@ struct Lane {
   Device* device = nullptr;
   StreamHandle stream;
 };
+
+// Waits of a process for its own card alone, in which no other process takes part.
+
+// A card that passes a deadline has failed. A peer that cannot be reached is another failure, after
+// which a trainer may join its job again.
+inline Status as_own(Status of_card) {
+  if (of_card || of_card.error().code != Errc::kUnreachable) return of_card;
+  Error error = std::move(of_card).error();
+  error.code = Errc::kFailed;
+  return error;
+}
+
+// Waits until the stream has run all that it was given, before memory goes that it uses. Only
+// briefly: the work of a whole card is done by then, and one that hangs keeps its memory.
+constexpr Duration kDrainMax = std::chrono::seconds(5);
+inline void drain(Device& device, StreamHandle stream, EventHandle event) {
+  device.record(stream, event);
+  static_cast<void>(device.wait(event, SteadyClock().now() + kDrainMax));
+}
+
+// Access to the cards of this machine. A program has one driver or none; `paddle` has none,
+// `paddle-gpu` has CUDA's.
+class Driver {
+ public:
+  Driver() = default;
+  virtual ~Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  // For `paddle version`: the driver and libraries it would use, one a line, or what is missing.
+  virtual std::string describe() = 0;
+  // kVersion: the driver is too old; kResource: there is no driver, no card or a library missing,
+  // each with its name and the paths tried.
+  virtual Result<std::vector<Card>> cards() = 0;
+  // kUsage: no such card, with the number of those there are.
+  virtual Result<std::unique_ptr<Device>> open(std::uint32_t index) = 0;
+};
+
+// Set once, by main; null where this program has none.
+void set_driver(Driver* driver);
+Driver* driver();
 
 }  // namespace paddle::device

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/multiversion.h"
-#include "engine/memory/copy_row.h"
+#include "engine/memory/row_access.h"
 
 namespace paddle::kernels {
 

@@ -7,7 +7,7 @@
 
 #include "base/multiversion.h"
 #include "base/rng.h"
-#include "engine/memory/copy_row.h"
+#include "engine/memory/row_access.h"
 
 namespace paddle::optim {
 namespace {

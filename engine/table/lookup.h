@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/memory/copy_row.h"
+#include "engine/memory/row_access.h"
 #include "engine/table/row_index.h"
 
 namespace paddle::table {

@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/result.h"
-#include "engine/memory/prefetch.h"
 #include "engine/memory/region.h"
+#include "engine/memory/row_access.h"
 #include "engine/parameter/row_notes.h"
 #include "engine/table/row_index.h"
 #include "proto/parameters.pb.h"

@@ -6,8 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/memory/copy_row.h"
-#include "engine/memory/prefetch.h"
+#include "engine/memory/row_access.h"
 #include "engine/optim/initial.h"
 #include "engine/table/row_store.h"
 

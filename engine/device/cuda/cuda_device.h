@@ -13,7 +13,6 @@
 #include <set>
 #include <string>
 
-#include "engine/device/cuda/lt.h"
 #include "engine/device/cuda/nccl.h"
 #include "engine/device/cuda/products.h"
 #include "engine/device/device.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/driver.h"
+#include "engine/device/device.h"
 
 namespace paddle::device {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/device/communicator.h"
+#include "engine/device/device.h"
 
 namespace paddle::device {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "engine/device/own_work.h"
+#include "engine/device/device.h"
 #include "engine/nn/device/device_ops.h"
 
 namespace paddle::nn {

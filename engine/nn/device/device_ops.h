@@ -73,16 +73,4 @@ class DeviceOps {
   device::StreamHandle stream_;
 };
 
-template <class Terms>
-void DeviceOps::sum_columns(std::size_t width, const Terms& terms, const Region& to,
-                            bool accumulate) {
-  launch(kernels::device::ColumnSums<Terms>{.rows = rows(),
-                                            .width = width,
-                                            .terms = terms,
-                                            .chunks = frame_.chunks(),
-                                            .counters = frame_.counters(),
-                                            .to = frame_.at(to),
-                                            .accumulate = accumulate});
-}
-
 }  // namespace paddle::nn

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/device/own_work.h"
+#include "engine/device/device.h"
 #include "engine/parameter/parameter_set.h"
 #include "engine/table/entry_policy.h"
 #include "engine/table/lookup.h"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "engine/device/own_work.h"
+#include "engine/device/device.h"
 #include "engine/optim/initial.h"
 
 namespace paddle::strategy {

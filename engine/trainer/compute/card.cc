@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "engine/device/driver.h"
+#include "engine/device/device.h"
 
 namespace paddle::trainer {
 namespace {

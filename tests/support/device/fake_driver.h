@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/driver.h"
+#include "engine/device/device.h"
 #include "tests/support/device/fake_device.h"
 
 namespace paddle::test {

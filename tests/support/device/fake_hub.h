@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/fd.h"
-#include "engine/device/communicator.h"
+#include "engine/device/device.h"
 
 namespace paddle::test {
 

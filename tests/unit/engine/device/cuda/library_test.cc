@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/device/cuda/lt.h"
 #include "engine/device/cuda/nccl.h"
+#include "engine/device/cuda/products.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::device {

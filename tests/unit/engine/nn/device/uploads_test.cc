@@ -1,7 +1,6 @@
-#include "engine/nn/device/uploads.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/nn/device/arena.h"
 #include "tests/support/device/fake_device.h"
 
 namespace paddle::nn {

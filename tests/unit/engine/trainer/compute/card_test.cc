@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/device/driver.h"
+#include "engine/device/device.h"
 #include "tests/unit/engine/trainer/compute/fake_cards.h"
 
 namespace paddle::trainer {

@@ -1,7 +1,7 @@
 // Cards of host memory that this program has for a while.
 #pragma once
 
-#include "engine/device/driver.h"
+#include "engine/device/device.h"
 #include "tests/support/device/fake_driver.h"
 
 namespace paddle::trainer {

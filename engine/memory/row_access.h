@@ -1,9 +1,19 @@
-// Loads of memory into the cache before it is used.
+// Access to short rows: a copy without a call, and loads of cache lines before they are used.
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 namespace paddle {
+
+// For a row whose length is only known at run time: a call would take longer than the copy.
+inline void copy_row(const float* from, std::size_t width, float* to) {
+  constexpr std::size_t kBlock = 8;
+  std::size_t i = 0;
+  for (; i + kBlock <= width; i += kBlock) std::memcpy(to + i, from + i, kBlock * sizeof(float));
+  for (; i + 2 <= width; i += 2) std::memcpy(to + i, from + i, 2 * sizeof(float));
+  if (i < width) to[i] = from[i];
+}
 
 // Loads a cache line. Consecutive loads overlap as far as the CPU can follow them and, unlike
 // prefetches, are never dropped: Zen 4, which waits for some 24 lines at once, drops 16 % of 64

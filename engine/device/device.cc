@@ -1,4 +1,4 @@
-#include "engine/device/driver.h"
+#include "engine/device/device.h"
 
 namespace paddle::device {
 namespace {
