@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "base/fd.h"
-#include "engine/heartbeat/datagram.h"
 
 namespace paddle::heartbeat {
 namespace {

@@ -1,12 +1,23 @@
+// A port's server: its connections and the thread that serves them.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
+#include <map>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <asio/ip/v6_only.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "engine/net/tcp_server_impl.h"
+#include "engine/net/acceptor.h"
+#include "engine/net/frame_io.h"
+#include "engine/net/ring_stream.h"
+#include "engine/net/tcp.h"
 #include "engine/net/tls_stream.h"
 
 namespace paddle::net {
@@ -22,6 +33,123 @@ constexpr std::size_t kConnectionsMax = 8448;  // two of each of 4,096 trainers,
 constexpr std::size_t kConnectionsPerPeerMax = 2;
 constexpr int kListenBacklog = 512;
 constexpr unsigned kTurnsPerPoll = 16;  // polls of shared memory for each poll of the sockets
+
+// A trainer joins once it has reached all pservers.
+constexpr Duration kFirstFrameWithin = std::chrono::minutes(5);
+// The longest one takes a minute at 10 Mbit/s; a trainer that is stopped may go on.
+constexpr Duration kFrameWithin = std::chrono::minutes(15);
+constexpr Duration kLinger = std::chrono::seconds(2);  // time for the peer to close after us
+// A Join carries the job's parameter set, of 4 MiB at most.
+constexpr std::size_t kFirstFramePayloadBytesMax = kFrameHeadBytesMax + (4U << 20U);
+// Read from one peer before the others have their turn.
+constexpr std::size_t kWakeUpBytesMax = 16U << 20U;
+// A longer queue is written at once, not at the end of the wake-up.
+constexpr std::size_t kFlushAtOnceBytes = 64U << 10U;
+constexpr std::size_t kOutboundBytesMax = 256U << 20U;  // per connection
+
+// One accepted connection: its socket, its session, and the frames in flight both ways.
+struct Connection {
+  Connection(PeerId peer_id, asio::ip::tcp::socket&& accepted, std::unique_ptr<Stream> bytes,
+             ServerSession&& fresh, const asio::ip::tcp::endpoint& remote)
+      : id(peer_id),
+        socket(std::move(accepted)),
+        stream(std::move(bytes)),
+        session(std::move(fresh)),
+        reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax),
+        name(endpoint_text(remote)),
+        source(source_of(remote.address())) {}
+
+  PeerId id;
+  asio::ip::tcp::socket socket;
+  std::unique_ptr<Stream> stream;
+  RingStream* ring = nullptr;  // the stream, once it is shared memory
+  ServerSession session;
+  FrameReader reader;
+  FrameWriter writer;
+  std::string name;  // "10.0.0.1:40312", for messages
+  asio::ip::address source;
+
+  bool has_spoken = false;                    // a frame has come after the handshake
+  bool is_joined = false;                     // the handler has seen a frame and goes on
+  TimePoint speaks_until = TimePoint::max();  // deadline of the first frame of a proven peer
+  TimePoint frame_until = TimePoint::max();   // deadline of a frame that has begun
+  bool wait_write = false;                    // a wait for writability is armed
+  bool close_when_flushed = false;
+  bool half_closed = false;  // our side is shut; incoming bytes are dropped
+  TimePoint linger_until{};  // of a half-closed connection
+  std::string doomed;        // reason to close it, at the end of the wake-up; "": none
+};
+
+class TcpServerImpl final : public TcpServer {
+ public:
+  TcpServerImpl(ServerOptions&& options, FrameHandler& handler)
+      : options_(std::move(options)),
+        handler_(handler),
+        acceptor_(io_),
+        timer_(io_),
+        stop_event_(io_) {}
+
+  Status open();
+  void run() override;
+  // Only a write to an eventfd: safe in a signal handler.
+  void stop() override;
+  std::uint16_t port() const override { return port_; }
+  void drop(NodeId client, std::uint32_t incarnation, std::string why) override;
+
+ private:
+  void add(int socket, const asio::ip::tcp::endpoint& remote);
+  void evict_unproven();
+  void on_decided(const Connection& connection);
+  void end_surplus(const Connection& newest);
+  void tick();
+  void on_stop();
+
+  void arm_read(Connection& connection);
+  void on_readable(PeerId id);
+  void read(Connection& connection);
+  void drain(Connection& connection);
+  void on_bytes(Connection& connection);
+  void time_frame(Connection& connection) const;
+  void on_frame(Connection& connection, Frame&& frame);
+  void on_handshake(Connection& connection, const Frame& frame);
+  void on_share(Connection& connection, const Frame& frame);
+
+  void dispatch(std::vector<Outgoing>&& out);
+  void enqueue(Connection& connection, Frame&& frame, ByteSpan view, bool close_after);
+  void keep_views();
+  void settle();
+  bool serve_rings();  // false: all were idle
+  bool prepare_sleep();
+  void flush(Connection& connection);
+  void doom(Connection& connection, std::string why);
+  void end(Connection& connection, const Error& why);
+  void refuse(Connection& connection, const std::string& why);
+  void remove(PeerId id);
+  void log_refused(std::string_view name, std::string_view why);
+
+  ServerOptions options_;
+  FrameHandler& handler_;
+  SteadyClock clock_;
+  asio::io_context io_{1};
+  asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer timer_;
+  asio::posix::stream_descriptor stop_event_;
+  int stop_fd_ = -1;  // owned by stop_event_
+  std::uint16_t port_ = 0;
+  bool stopping_ = false;
+  Acceptor accept_thread_;
+  TimePoint stop_deadline_{};
+  PeerId next_id_ = 1;
+  std::map<PeerId, std::unique_ptr<Connection>> connections_;  // in order of arrival
+  std::size_t unproven_ = 0;
+  std::map<asio::ip::address, std::size_t> unproven_by_source_;
+  std::vector<Connection*> rings_;  // connections on shared memory
+  TimePoint spin_until_{};
+  std::vector<PeerId> viewing_;  // peers whose unwritten replies may hold views
+  std::vector<PeerId> touched_;  // to flush or to remove at the end of this wake-up
+  TimePoint refusal_logged_{};
+  std::uint64_t refusals_unlogged_ = 0;
+};
 
 }  // namespace
 
@@ -57,12 +185,6 @@ Status TcpServerImpl::open() {
   return {};
 }
 
-// Only a write to an eventfd: safe in a signal handler.
-void TcpServerImpl::stop() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t ignored = ::write(stop_fd_, &one, sizeof one);
-}
-
 void TcpServerImpl::run() {
   stop_event_.async_wait(asio::posix::descriptor_base::wait_read, [this](asio::error_code code) {
     if (!code) on_stop();
@@ -93,6 +215,29 @@ void TcpServerImpl::run() {
     }
   }
 }
+
+// Only a write to an eventfd: safe in a signal handler.
+void TcpServerImpl::stop() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t ignored = ::write(stop_fd_, &one, sizeof one);
+}
+
+void TcpServerImpl::drop(NodeId client, std::uint32_t incarnation, std::string why) {
+  asio::post(io_, [this, client, incarnation, reason = std::move(why)] {
+    for (const auto& [id, connection] : connections_) {
+      const ServerSession& session = connection->session;
+      if (!session.proven() || session.transcript().client != client ||
+          session.transcript().incarnation != incarnation) {
+        continue;
+      }
+      log_warning("port {}: {} is dropped: {}", port_, connection->name, reason);
+      doom(*connection, reason);
+    }
+    settle();
+  });
+}
+
+// Connections come and go.
 
 void TcpServerImpl::add(int fd, const tcp::endpoint& remote) {
   asio::error_code code;
@@ -199,25 +344,253 @@ void TcpServerImpl::on_stop() {
   settle();
 }
 
-void TcpServerImpl::drop(NodeId client, std::uint32_t incarnation, std::string why) {
-  asio::post(io_, [this, client, incarnation, reason = std::move(why)] {
-    for (const auto& [id, connection] : connections_) {
-      const ServerSession& session = connection->session;
-      if (!session.proven() || session.transcript().client != client ||
-          session.transcript().incarnation != incarnation) {
-        continue;
+// What they send.
+
+void TcpServerImpl::arm_read(Connection& connection) {
+  if (connection.stream->has_read_ahead()) {
+    asio::post(io_, [this, id = connection.id] { on_readable(id); });
+    return;
+  }
+  connection.socket.async_wait(tcp::socket::wait_read,
+                               [this, id = connection.id](asio::error_code code) {
+                                 if (!code) on_readable(id);
+                               });
+}
+
+void TcpServerImpl::on_readable(PeerId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = *found->second;
+  if (connection.ring != nullptr) connection.ring->wake();
+  read(connection);
+  // A proven trainer often sends another request soon.
+  if (connection.session.proven()) spin_until_ = clock_.now() + kSpin;
+  if (connection.doomed.empty()) arm_read(connection);
+  settle();
+}
+
+void TcpServerImpl::read(Connection& connection) {
+  if (connection.close_when_flushed) {
+    drain(connection);
+  } else {
+    on_bytes(connection);
+  }
+}
+
+void TcpServerImpl::drain(Connection& connection) {
+  std::array<std::byte, 4096> scrap;
+  for (std::size_t total = 0; total < kWakeUpBytesMax;) {
+    const auto count = connection.stream->read_some(scrap);
+    if (!count) return doom(connection, "closed");
+    if (*count == 0) return;
+    total += *count;
+  }
+}
+
+void TcpServerImpl::on_bytes(Connection& connection) {
+  for (std::size_t total = 0; total < kWakeUpBytesMax;) {
+    const auto count = connection.stream->read_some(connection.reader.space());
+    if (!count) return end(connection, count.error());
+    if (*count == 0) return;
+    total += *count;
+    connection.reader.commit(*count);
+    for (;;) {
+      auto frame = connection.reader.next();
+      if (!frame) return refuse(connection, frame.error().message);
+      if (!*frame) {
+        time_frame(connection);
+        break;
       }
-      log_warning("port {}: {} is dropped: {}", port_, connection->name, reason);
-      doom(*connection, reason);
+      connection.frame_until = TimePoint::max();
+      on_frame(connection, std::move(**frame));
+      if (connection.doomed.empty() && connection.writer.queued_bytes() >= kFlushAtOnceBytes) {
+        flush(connection);
+      }
+      if (!connection.doomed.empty() || connection.close_when_flushed) return;
     }
+  }
+}
+
+void TcpServerImpl::time_frame(Connection& connection) const {
+  if (connection.reader.is_idle()) {
+    connection.frame_until = TimePoint::max();
+  } else if (connection.frame_until == TimePoint::max()) {
+    connection.frame_until = clock_.now() + kFrameWithin;
+  }
+}
+
+void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
+  if (!connection.session.proven()) return on_handshake(connection, frame);
+  if (const auto identity = connection.session.check(frame.header); !identity) {
+    return refuse(connection, identity.error().message);
+  }
+  if (frame.header.type == kShare) return on_share(connection, frame);
+  connection.has_spoken = true;
+  connection.speaks_until = TimePoint::max();
+  keep_views();
+  std::vector<Outgoing> out;
+  handler_.on_frame(clock_.now(), connection.id, std::move(frame), out);
+  dispatch(std::move(out));
+  if (!connection.is_joined && !connection.close_when_flushed) {
+    connection.is_joined = true;
+    connection.reader.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
+  }
+}
+
+void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
+  auto answer = connection.session.on_frame(clock_.now(), frame);
+  if (!answer) return refuse(connection, answer.error().message);
+  const bool refused = answer->header.type == kRefused;
+  if (refused) log_refused(connection.name, "handshake refused");
+  enqueue(connection, std::move(*answer), {}, refused);
+  if (connection.session.proven()) {
+    on_decided(connection);
+    connection.speaks_until = clock_.now() + kFirstFrameWithin;
+    connection.reader.set_limits(kReadBufferBytes, kFirstFramePayloadBytesMax);
+    end_surplus(connection);
+  }
+}
+
+// Accepts shared memory, offered by the first frame of a peer on this host. The answer still goes
+// through the socket, all later frames through the memory.
+void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
+  if (connection.has_spoken || connection.ring != nullptr || !connection.reader.is_idle()) {
+    return refuse(connection, "shared memory at the wrong time");
+  }
+  connection.has_spoken = true;
+  connection.speaks_until = clock_.now() + kFirstFrameWithin;
+  const int socket = connection.socket.native_handle();
+  auto segment = is_same_host(socket) && !is_sealed(options_.transport, socket)
+                     ? SharedSegment::open(frame.tail)
+                     : Error{Errc::kAuth, "another host"};
+  Frame answer = connection.session.reply(kShared);
+  answer.tail.push_back(std::byte{segment ? std::uint8_t{1} : std::uint8_t{0}});
+  enqueue(connection, std::move(answer), {}, false);
+  if (!segment) return;
+  flush(connection);
+  if (!connection.writer.empty()) return doom(connection, "it does not read its replies");
+  auto ring = std::make_unique<RingStream>(*std::move(segment), Side::kServer, socket);
+  connection.ring = ring.get();
+  connection.stream = std::move(ring);
+  rings_.push_back(&connection);
+}
+
+// What they are sent.
+
+void TcpServerImpl::dispatch(std::vector<Outgoing>&& out) {
+  for (Outgoing& outgoing : out) {
+    const auto found = connections_.find(outgoing.to);
+    if (found == connections_.end()) continue;
+    outgoing.frame.header.job_tag = options_.job_tag;
+    outgoing.frame.header.sender = options_.self;
+    enqueue(*found->second, std::move(outgoing.frame), outgoing.view, outgoing.close_after);
+  }
+}
+
+void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, ByteSpan view,
+                            bool close_after) {
+  if (!connection.doomed.empty() || connection.close_when_flushed) return;
+  if (!view.empty()) viewing_.push_back(connection.id);
+  connection.writer.push(std::move(frame), view);
+  connection.close_when_flushed = close_after;
+  touched_.push_back(connection.id);
+  if (connection.writer.queued_bytes() > kOutboundBytesMax) {
+    log_warning("{} dropped: {} bytes wait for it, the limit is {}", connection.name,
+                connection.writer.queued_bytes(), kOutboundBytesMax);
+    doom(connection, "it does not read its replies");
+  }
+}
+
+// Called before the handler, which may change viewed memory. Most views are written by then.
+void TcpServerImpl::keep_views() {
+  for (const PeerId id : viewing_) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) found->second->writer.keep_views();
+  }
+  viewing_.clear();
+}
+
+// Ends a wake-up: one gathered write per touched connection, then removals. Their handler calls may
+// touch more connections.
+void TcpServerImpl::settle() {
+  while (!touched_.empty()) {
+    const std::vector<PeerId> touched = std::exchange(touched_, {});
+    for (const PeerId id : touched) {
+      const auto found = connections_.find(id);
+      if (found == connections_.end()) continue;
+      if (found->second->doomed.empty()) flush(*found->second);
+      if (!found->second->doomed.empty()) remove(id);
+    }
+  }
+  if (stopping_ && connections_.empty()) io_.stop();
+}
+
+// One round over the connections on shared memory; while we are awake, no event announces them.
+bool TcpServerImpl::serve_rings() {
+  bool is_busy = false;
+  for (Connection* const connection : rings_) {
+    if (!connection->doomed.empty()) continue;
+    const bool has_output = !connection->writer.empty() && connection->ring->can_write();
+    if (has_output) touched_.push_back(connection->id);
+    const bool has_input = connection->ring->can_read();
+    if (has_input) read(*connection);
+    is_busy = is_busy || has_input || has_output;
+  }
+  if (is_busy) {
+    spin_until_ = clock_.now() + kSpin;
     settle();
-  });
+  }
+  return is_busy;
+}
+
+bool TcpServerImpl::prepare_sleep() {
+  bool may_sleep = true;
+  for (Connection* const connection : rings_) {
+    const std::uint32_t flags = kWantsData | (connection->writer.empty() ? 0U : kWantsRoom);
+    may_sleep = connection->ring->prepare_sleep(flags) && may_sleep;
+  }
+  return may_sleep;
+}
+
+void TcpServerImpl::flush(Connection& connection) {
+  if (connection.wait_write || connection.half_closed) return;
+  const auto flushed = connection.writer.flush(*connection.stream);
+  if (!flushed) return doom(connection, flushed.error().message);
+  if (!*flushed) {
+    if (connection.ring != nullptr) return;  // serve_rings() continues when there is room
+    connection.wait_write = true;
+    connection.socket.async_wait(tcp::socket::wait_write,
+                                 [this, id = connection.id](asio::error_code code) {
+                                   const auto found = connections_.find(id);
+                                   if (code || found == connections_.end()) return;
+                                   found->second->wait_write = false;
+                                   touched_.push_back(id);
+                                   settle();
+                                 });
+    return;
+  }
+  if (!connection.close_when_flushed) return;
+  // Closing with unread bytes would reset the connection and could take the last reply with it.
+  asio::error_code ignored;
+  connection.socket.shutdown(tcp::socket::shutdown_send, ignored);
+  connection.half_closed = true;
+  connection.linger_until = clock_.now() + kLinger;
 }
 
 void TcpServerImpl::doom(Connection& connection, std::string why) {
   if (!connection.doomed.empty()) return;
   connection.doomed = std::move(why);
   touched_.push_back(connection.id);
+}
+
+void TcpServerImpl::end(Connection& connection, const Error& why) {
+  if (why.code == Errc::kAuth) log_refused(connection.name, why.message);
+  doom(connection, why.message);
+}
+
+void TcpServerImpl::refuse(Connection& connection, const std::string& why) {
+  log_refused(connection.name, why);
+  doom(connection, why);
 }
 
 void TcpServerImpl::remove(PeerId id) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/net/frame_io.h"
-#include "engine/net/peer/lent_tail.h"
+#include "engine/net/peer/lent_array.h"
 #include "engine/net/peer/striped_stream.h"
 #include "engine/net/ring_stream.h"
 

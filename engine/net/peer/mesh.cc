@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "engine/net/peer/arrival.h"
 
 namespace paddle::net::peer {
 namespace {
@@ -26,6 +25,74 @@ constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
 
 TimePoint now() {
   return SteadyClock().now();
+}
+
+// The connection with one other rank, as far as it has come: first one socket, which both ends have
+// proven, then its further lanes.
+class Arrival {
+ public:
+  // Lanes that it has in the end, unless it shares memory.
+  explicit Arrival(std::uint32_t lanes) : lanes_(lanes) {}
+
+  const Connection* connection() const { return connection_.get(); }
+  // The handshake of its first lane.
+  const Transcript& first() const { return first_; }
+  // The lane to call next, 0 when nothing has come, nothing when all have.
+  std::optional<std::uint8_t> missing() const;
+  bool lacks(std::uint8_t lane) const;
+
+  // Begins anew, with what a handshake has proven.
+  void begin(Handshake& handshake);
+  void add(std::uint8_t number, Lane lane);
+  // Forgets lanes that have ended, or all with the first one; true when that is so.
+  bool drop_closed();
+  std::unique_ptr<Connection> take() { return std::move(connection_); }
+
+ private:
+  std::uint32_t lanes_;
+  std::unique_ptr<Connection> connection_;
+  Transcript first_;
+  std::vector<std::optional<Lane>> others_;  // from lane 1 on, until the connection has them
+};
+
+std::optional<std::uint8_t> Arrival::missing() const {
+  if (connection_ == nullptr) return std::uint8_t{0};
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    if (!others_[i]) return static_cast<std::uint8_t>(i + 1);
+  }
+  return std::nullopt;
+}
+
+bool Arrival::lacks(std::uint8_t lane) const {
+  return connection_ != nullptr && lane > 0 && lane <= others_.size() && !others_[lane - 1U];
+}
+
+void Arrival::begin(Handshake& handshake) {
+  first_ = handshake.transcript();
+  connection_ = handshake.take();
+  others_.clear();
+  if (!connection_->is_memory()) others_.resize(lanes_ - 1);
+}
+
+void Arrival::add(std::uint8_t number, Lane lane) {
+  PADDLE_CHECK(lacks(number));
+  others_[number - 1U] = std::move(lane);
+  if (missing()) return;
+  std::vector<Lane> lanes;
+  for (auto& other : std::exchange(others_, {})) lanes.push_back(*std::move(other));
+  connection_->widen(std::move(lanes));
+}
+
+bool Arrival::drop_closed() {
+  if (connection_ != nullptr && connection_->is_closed()) {
+    connection_.reset();
+    others_.clear();
+    return true;
+  }
+  for (auto& lane : others_) {
+    if (lane && is_hung_up(lane->fd.get())) lane.reset();
+  }
+  return false;
 }
 
 // The calls to a lower rank, one at a time: it waits for its next try, connects, or shakes hands.

@@ -3,7 +3,7 @@
 
 #include <latch>
 
-#include "engine/net/peer/lent_tail.h"
+#include "engine/net/peer/lent_array.h"
 #include "tests/unit/engine/collective/group_fixture.h"
 
 namespace paddle::collective {

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
-#include "engine/heartbeat/datagram.h"
+#include "engine/heartbeat/pulses.h"
 #include "tests/support/free_ports.h"
 
 namespace paddle::heartbeat {

@@ -1,10 +1,9 @@
 // Tails that a rank reads where another one of its host has them.
-#include "engine/net/peer/lent_tail.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "engine/net/peer/lent_array.h"
 #include "tests/unit/engine/net/peer/mesh_fixture.h"
 
 namespace paddle::net::peer {
