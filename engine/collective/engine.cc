@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 
 namespace paddle::collective {
@@ -17,6 +19,8 @@ constexpr Duration kTellPeriod = std::chrono::seconds(1);
 constexpr Duration kPart = std::chrono::seconds(2);  // for all to leave
 // Before a waiting thread offers its core to others, which takes longer than a small exchange.
 constexpr Duration kEagerSpin = std::chrono::microseconds(2);
+constexpr std::size_t kFewPeers = 4;  // so many are read without asking poll() first
+constexpr int kFramesPerTurn = 8;     // of one peer, before the others have their turn
 
 TimePoint clock_now() {
   return SteadyClock().now();
@@ -27,12 +31,13 @@ void ring(const UniqueFd& bell) {
   [[maybe_unused]] const ssize_t ignored = ::write(bell.get(), &one, sizeof one);
 }
 
-}  // namespace
-
+// Takes back the rings of an eventfd.
 void silence(const UniqueFd& bell) {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t ignored = ::read(bell.get(), &count, sizeof count);
 }
+
+}  // namespace
 
 // The right to serve. A caller gets it from the engine's thread, if that sleeps with it.
 class Engine::Turn {
@@ -70,73 +75,8 @@ Result<std::unique_ptr<Engine>> Engine::start(
   return engine;
 }
 
-Status Engine::open(std::vector<std::unique_ptr<net::peer::Connection>> connections) {
-  PADDLE_CHECK(connections.size() == core_.size());
-  for (auto& connection : connections) peers_.push_back({.connection = std::move(connection)});
-  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  background_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_ || !background_) return system_error(Errc::kResource, "eventfd");
-  if (core_.size() > 1) thread_ = std::thread([this] { run(); });
-  return {};
-}
-
 Engine::~Engine() {
   end();
-}
-
-void Engine::end() {
-  if (is_ending_.exchange(true)) return;
-  if (thread_.joinable()) {
-    ring(background_);
-    ring(wake_);
-    thread_.join();
-  }
-  const Turn turn(*this);
-  is_parting_ = true;
-  take_abort(clock_now());
-  const bool has_left = core_.is_leaving() && core_.is_idle();
-  if (!has_left) core_.abort(clock_now(), {Errc::kFailed, "it ended without leaving the group"});
-  let_go();
-  linger();
-  part(clock_now() + (has_left ? kPart : kLinger));
-  for (Peer& peer : peers_) peer.connection.reset();
-  core_.abort(clock_now(), {Errc::kFailed, "the group has ended"});
-}
-
-// Closing with unread frames would reset the connections, and could take our last ones along.
-void Engine::part(TimePoint end) {
-  for (const Peer& peer : peers_) {
-    if (peer.connection != nullptr) peer.connection->end();
-  }
-  const auto is_open = [](const Peer& peer) { return peer.connection != nullptr; };
-  while (std::ranges::any_of(peers_, is_open) && clock_now() < end) {
-    has_changed_ = false;
-    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
-      peers_[rank].is_ready = judges_again_ = true;
-      read(clock_now(), rank);
-    }
-    if (std::ranges::any_of(peers_, is_open)) sleep(std::min(end, clock_now() + kTick));
-  }
-}
-
-// Tells the peers why the group has failed, as far as they read.
-void Engine::linger() {
-  if (!core_.failure()) return;
-  const TimePoint end = clock_now() + kLinger;
-  for (;;) {
-    bool is_over = true;
-    for (std::uint32_t rank = 0; rank < core_.size(); ++rank) {
-      peers_[rank].is_ready = judges_again_ = true;
-      read(clock_now(), rank);
-      write(clock_now(), rank);
-      const Peer& peer = peers_[rank];
-      is_over =
-          is_over && (peer.connection == nullptr || peer.deaf || !peer.connection->is_writing());
-    }
-    has_changed_ = false;
-    if (is_over || clock_now() >= end) return;
-    sleep(std::min(end, clock_now() + kTick));
-  }
 }
 
 std::uint64_t Engine::post(Operation&& operation) {
@@ -194,17 +134,6 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
   return {};
 }
 
-void Engine::tell_awaited(TimePoint now, std::span<const std::uint32_t> ranks, Duration waited) {
-  if (!options_.on_waiting || waited < kTellPeriod || now - told_ < kTellPeriod) return;
-  told_ = now;
-  options_.on_waiting(ranks, waited);
-}
-
-void Engine::tell_waiting(std::span<const std::uint32_t> ranks, Duration waited) {
-  const Turn turn(*this);
-  tell_awaited(clock_now(), ranks, waited);
-}
-
 BucketMemory Engine::allocate(std::size_t floats) {
   const Turn turn(*this);
   const auto is_memory = [](const Peer& peer) {
@@ -253,24 +182,15 @@ Status Engine::watch(TimePoint deadline) {
   return core_.failure() ? *core_.failure() : Status();
 }
 
-void Engine::take_abort(TimePoint now) {
-  const std::scoped_lock lock(abort_mutex_);
-  if (abort_) core_.abort(now, *abort_);
-  abort_is_asked_ = false;
-}
-
-// Callers may free the memory of operations once they have seen that the group has failed.
-void Engine::let_go() {
-  if (std::exchange(has_let_go_, true)) return;
-  for (const Peer& peer : peers_) {
-    if (peer.connection != nullptr) peer.connection->let_go();
-  }
-}
-
 void Engine::set_activity(std::string_view activity) {
   const Turn turn(*this);
   core_.set_activity(activity);
   for (std::uint32_t rank = 0; rank < core_.size(); ++rank) write(clock_now(), rank);
+}
+
+void Engine::tell_waiting(std::span<const std::uint32_t> ranks, Duration waited) {
+  const Turn turn(*this);
+  tell_awaited(clock_now(), ranks, waited);
 }
 
 void Engine::serve_in_background() {
@@ -278,9 +198,38 @@ void Engine::serve_in_background() {
   ring(background_);
 }
 
+void Engine::end() {
+  if (is_ending_.exchange(true)) return;
+  if (thread_.joinable()) {
+    ring(background_);
+    ring(wake_);
+    thread_.join();
+  }
+  const Turn turn(*this);
+  is_parting_ = true;
+  take_abort(clock_now());
+  const bool has_left = core_.is_leaving() && core_.is_idle();
+  if (!has_left) core_.abort(clock_now(), {Errc::kFailed, "it ended without leaving the group"});
+  let_go();
+  linger();
+  part(clock_now() + (has_left ? kPart : kLinger));
+  for (Peer& peer : peers_) peer.connection.reset();
+  core_.abort(clock_now(), {Errc::kFailed, "the group has ended"});
+}
+
 std::vector<Event> Engine::events() {
   const Turn turn(*this);
   return core_.events().events();
+}
+
+Status Engine::open(std::vector<std::unique_ptr<net::peer::Connection>> connections) {
+  PADDLE_CHECK(connections.size() == core_.size());
+  for (auto& connection : connections) peers_.push_back({.connection = std::move(connection)});
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  background_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_ || !background_) return system_error(Errc::kResource, "eventfd");
+  if (core_.size() > 1) thread_ = std::thread([this] { run(); });
+  return {};
 }
 
 // The engine's thread.
@@ -310,6 +259,214 @@ void Engine::run() {
   }
 }
 
+// Frames between the core of a group and its connections, and the thread's sleep between them.
+
+// One turn for every peer. False: nothing could be done.
+bool Engine::serve(TimePoint now) {
+  if (peers_.size() > kFewPeers) look();
+  judges_again_ = std::exchange(has_changed_, false);
+  bool goes_on = false;
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (write(now, rank)) goes_on = true;
+    if (read(now, rank)) goes_on = true;
+  }
+  return goes_on;
+}
+
+// Asks the kernel once which peers have sent something.
+void Engine::look() {
+  std::vector<pollfd> items(peers_.size(), {-1, POLLIN, 0});
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const auto& connection = peers_[rank].connection;
+    if (connection != nullptr && !connection->is_memory())
+      items[rank].fd = connection->reads_from();
+  }
+  ::poll(items.data(), items.size(), 0);
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const auto& connection = peers_[rank].connection;
+    peers_[rank].is_ready = items[rank].fd < 0 || items[rank].revents != 0 ||
+                            (connection != nullptr && connection->has_read_ahead());
+  }
+}
+
+bool Engine::write(TimePoint now, std::uint32_t rank) {
+  auto& connection = peers_[rank].connection;
+  if (connection == nullptr || peers_[rank].deaf) return false;
+  bool goes_on = false;
+  for (int frames = 0; frames < kFramesPerTurn; ++frames) {
+    if (connection->can_begin()) {
+      auto frame = core_.next(rank);
+      if (!frame && !connection->is_writing()) return goes_on;
+      if (frame) connection->begin(frame->header, std::move(frame->head), frame->tail);
+    }
+    const std::size_t left = connection->left();
+    const auto finished = connection->flush();
+    if (!finished && finished.error().code == Errc::kData) {
+      lose(now, rank, finished.error());
+      return true;
+    }
+    if (!finished) {
+      peers_[rank].deaf = finished.error();
+      peers_[rank].is_ready = true;
+      return true;
+    }
+    const bool has_moved = *finished > 0 || connection->left() < left;
+    for (std::size_t i = 0; i < *finished; ++i) core_.sent(now, rank);
+    has_changed_ = has_changed_ || *finished > 0;
+    goes_on = goes_on || has_moved;
+    if (!has_moved || connection->left() > 0) return goes_on;
+  }
+  return goes_on;
+}
+
+bool Engine::read(TimePoint now, std::uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.connection == nullptr) return false;
+  if (peer.is_paused && !judges_again_) return false;
+  bool goes_on = false;
+  for (int reads = 0; reads < kFramesPerTurn;) {
+    if (!peer.is_taking) {
+      const auto header = peer.connection->peek();
+      if (!header) {
+        lose(now, rank, header.error());
+        return true;
+      }
+      if (*header != nullptr) {
+        const GroupCore::Verdict verdict = core_.judge(now, rank, **header);
+        peer.is_paused = verdict == GroupCore::Verdict::kLater;
+        if (verdict != GroupCore::Verdict::kTake) return goes_on;
+        peer.is_taking = true;
+      }
+    }
+    if (peer.is_taking) {
+      auto frame = peer.connection->next(
+          [&](const FrameHeader& of, std::string_view /*head*/, std::size_t tail_bytes) {
+            const auto place = core_.place(rank, of, tail_bytes);
+            return place.empty() ? std::vector<std::span<std::byte>>() : std::vector{place};
+          });
+      if (!frame && frame.error().code == Errc::kResource) {  // this rank's own limit
+        core_.abort(now, frame.error());
+        core_.drain(rank);
+        peer.is_taking = false;
+        return true;
+      }
+      if (!frame) {
+        lose(now, rank, frame.error());
+        return true;
+      }
+      if (*frame) {
+        peer.is_taking = false;
+        core_.received(now, rank, std::move(**frame));
+        has_changed_ = true;
+        goes_on = true;
+        continue;
+      }
+      peer.is_taking = peer.connection->is_in_frame();
+      if (!peer.is_taking) {  // it was dropped, and so is all behind it but the reason
+        core_.drain(rank);
+        continue;
+      }
+    }
+    // Nobody waits for more: it is for the next turn to ask the kernel.
+    if (goes_on && core_.is_idle()) return true;
+    if (!peer.is_ready && !peer.connection->has_read_ahead()) return goes_on;
+    const auto count = peer.connection->read(core_.likely_place(rank));
+    if (!count) {
+      lose(now, rank, count.error());
+      return true;
+    }
+    if (*count == 0 && peer.deaf) {
+      lose(now, rank, *peer.deaf);
+      return true;
+    }
+    if (*count == 0) return goes_on;
+    core_.heard(now, rank);
+    goes_on = true;
+    ++reads;
+  }
+  return goes_on;
+}
+
+void Engine::lose(TimePoint now, std::uint32_t rank, const Error& why) {
+  core_.closed(now, rank, why);
+  peers_[rank].connection->let_go();  // it may be reading what was lent to it
+  peers_[rank].connection.reset();
+}
+
+void Engine::tick(TimePoint now) {
+  ticked_ = now;
+  if (options_.stop_asked && !core_.failure() && options_.stop_asked()) {
+    core_.abort(now, Error{Errc::kInterrupted, "stopped"});
+  }
+  for (const std::string& line : core_.on_tick(now)) log_warning("{}", line);
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (peer.connection == nullptr) continue;
+    const Duration silent = peer.connection->unacknowledged(now);
+    if (silent >= options_.lost_after) {
+      lose(now, rank,
+           Error{Errc::kUnreachable, fmt::format("its machine has answered nothing for {:.1f} s",
+                                                 std::chrono::duration<double>(silent).count())});
+    } else if (peer.is_paused && !core_.is_leaving() && peer.connection->is_closed()) {
+      // It can have left only with an error. Behind the frames that nobody wants yet may be why.
+      core_.drain(rank);
+      has_changed_ = true;
+    } else if (const Status lanes = peer.connection->check_lanes(); !peer.is_paused && !lanes) {
+      lose(now, rank, lanes.error());
+    }
+  }
+}
+
+void Engine::tell_awaited(TimePoint now, std::span<const std::uint32_t> ranks, Duration waited) {
+  if (!options_.on_waiting || waited < kTellPeriod || now - told_ < kTellPeriod) return;
+  told_ = now;
+  options_.on_waiting(ranks, waited);
+}
+
+// Until a peer, a caller or `until` comes.
+void Engine::sleep(TimePoint until) {
+  std::vector<pollfd> items{{wake_.get(), POLLIN, 0}};
+  bool may_sleep = !has_changed_;
+  for (const Peer& peer : peers_) {
+    if (peer.connection == nullptr) continue;
+    const bool is_writing = peer.connection->is_writing() && !peer.deaf;
+    // A paused peer is not watched: all that it may do can wait until the next tick.
+    if (peer.is_paused && !is_writing) continue;
+    may_sleep = peer.connection->prepare_sleep(!peer.is_paused) && may_sleep;
+    if (!peer.is_paused || peer.connection->is_memory())
+      items.push_back({peer.connection->reads_from(), POLLIN, 0});
+    if (is_writing && !peer.connection->is_memory())
+      items.push_back({peer.connection->writes_to(), POLLOUT, 0});
+  }
+  if (may_sleep) {
+    sleeps_ = true;
+    // Whoever came before it could see that we sleep has not rung.
+    const bool is_wanted = !is_parting_ && (waiters_ > 0 || abort_is_asked_ || is_ending_);
+    if (!is_wanted) ::poll(items.data(), items.size(), milliseconds_until(until));
+    sleeps_ = false;
+    if (items.front().revents != 0) silence(wake_);
+  }
+  for (const Peer& peer : peers_) {
+    if (peer.connection != nullptr) peer.connection->wake();
+  }
+}
+
+// The end.
+
+void Engine::take_abort(TimePoint now) {
+  const std::scoped_lock lock(abort_mutex_);
+  if (abort_) core_.abort(now, *abort_);
+  abort_is_asked_ = false;
+}
+
+// Callers may free the memory of operations once they have seen that the group has failed.
+void Engine::let_go() {
+  if (std::exchange(has_let_go_, true)) return;
+  for (const Peer& peer : peers_) {
+    if (peer.connection != nullptr) peer.connection->let_go();
+  }
+}
+
 // Once, when the group has failed. All ranks report at the same time, so it is short.
 void Engine::report() {
   if (std::exchange(is_reported_, true)) return;
@@ -325,6 +482,42 @@ void Engine::report() {
   for (const std::string& line : core_.events().lines()) text += line + "\n";
   const Status written = replace_file(options_.events_file, as_bytes(text));
   if (!written) log_warning("no events of the group are kept: {}", written.error().message);
+}
+
+// Tells the peers why the group has failed, as far as they read.
+void Engine::linger() {
+  if (!core_.failure()) return;
+  const TimePoint end = clock_now() + kLinger;
+  for (;;) {
+    bool is_over = true;
+    for (std::uint32_t rank = 0; rank < core_.size(); ++rank) {
+      peers_[rank].is_ready = judges_again_ = true;
+      read(clock_now(), rank);
+      write(clock_now(), rank);
+      const Peer& peer = peers_[rank];
+      is_over =
+          is_over && (peer.connection == nullptr || peer.deaf || !peer.connection->is_writing());
+    }
+    has_changed_ = false;
+    if (is_over || clock_now() >= end) return;
+    sleep(std::min(end, clock_now() + kTick));
+  }
+}
+
+// Closing with unread frames would reset the connections, and could take our last ones along.
+void Engine::part(TimePoint end) {
+  for (const Peer& peer : peers_) {
+    if (peer.connection != nullptr) peer.connection->end();
+  }
+  const auto is_open = [](const Peer& peer) { return peer.connection != nullptr; };
+  while (std::ranges::any_of(peers_, is_open) && clock_now() < end) {
+    has_changed_ = false;
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+      peers_[rank].is_ready = judges_again_ = true;
+      read(clock_now(), rank);
+    }
+    if (std::ranges::any_of(peers_, is_open)) sleep(std::min(end, clock_now() + kTick));
+  }
 }
 
 }  // namespace paddle::collective

@@ -17,9 +17,6 @@ namespace paddle::collective {
 
 constexpr Duration kTick = std::chrono::milliseconds(100);
 
-// Takes back the rings of an eventfd.
-void silence(const UniqueFd& bell);
-
 class Engine {
  public:
   struct Options {

@@ -51,6 +51,27 @@ bool meet(const Shape& shape, std::uint32_t a, std::uint32_t b) {
 
 }  // namespace
 
+Hosts::Hosts(std::span<const std::uint64_t> machines) {
+  for (std::uint32_t rank = 0; rank < machines.size(); ++rank) {
+    const auto first =
+        static_cast<std::size_t>(std::ranges::find(machines, machines[rank]) - machines.begin());
+    if (first == rank) ranks_.emplace_back();
+    const std::uint32_t host = first == rank ? count() - 1 : seats_[first].host;
+    seats_.push_back({host, static_cast<std::uint32_t>(ranks_[host].size())});
+    ranks_[host].push_back(rank);
+  }
+  if (ranks_.empty()) return;
+  const auto smallest =
+      std::ranges::min_element(ranks_, {}, [](const auto& r) { return r.size(); });
+  places_ = static_cast<std::uint32_t>(smallest->size());
+  in_place_.resize(places_);
+  for (const auto& ranks : ranks_) {
+    for (std::uint32_t place = 0; place < places_; ++place) {
+      in_place_[place].push_back(ranks[place]);
+    }
+  }
+}
+
 Range slice_of(std::size_t bytes, std::uint32_t ranks, std::uint32_t rank) {
   PADDLE_CHECK(rank < ranks);
   if (bytes <= whole_bytes_max(ranks)) return {0, bytes};
