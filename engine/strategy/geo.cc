@@ -2,7 +2,7 @@
 // number of trainers (merge = mean) or whole (sum). A thread pushes the moves while training
 // continues, and with one trainer the bits do not depend on time.
 #include "engine/strategy/async.h"
-#include "engine/strategy/replica_path.h"
+#include "engine/strategy/replica.h"
 #include "engine/strategy/sender.h"
 #include "engine/strategy/strategy_table.h"
 

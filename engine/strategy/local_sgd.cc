@@ -1,7 +1,7 @@
 // local_sgd: trainers update copies of their own, whose moves shards average in rounds; after a
 // round all trainers hold the mean of their copies. With elastic averaging, dense moves go towards
 // a center on the shards and each trainer continues from its own copy (replica.h).
-#include "engine/strategy/replica_path.h"
+#include "engine/strategy/replica.h"
 #include "engine/strategy/strategy_table.h"
 #include "engine/strategy/sync.h"
 

@@ -3,7 +3,7 @@
 // in a step.
 #pragma once
 
-#include "engine/strategy/card/card_tables.h"
+#include "engine/strategy/card/card_table.h"
 #include "engine/strategy/collective/group_client.h"
 
 namespace paddle::strategy {

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "engine/device/device.h"
 #include "engine/parameter/parameter_set.h"
+#include "engine/parameter/row_notes.h"
+#include "engine/snapshot/reader.h"
 #include "engine/table/entry_policy.h"
 #include "engine/table/lookup.h"
 #include "engine/table/row_store.h"
@@ -18,6 +22,7 @@ constexpr std::size_t kRowsMin = 4096;
 constexpr const char* kWayOut = "train with a pserver, which has all of that: --pservers 1";
 constexpr const char* kMoreRoom =
     "train with pservers, whose nodes have more memory: --pservers 1 or more";
+constexpr std::size_t kRunBytes = 8U << 20U;
 
 std::size_t rows_max_of(const wire::ParameterSet& set, const wire::ParameterSpec& spec) {
   return static_cast<std::size_t>(table::RowLayout(set, spec).rows_max);
@@ -96,17 +101,59 @@ Status CardTable::start(std::uint64_t vocabulary) {
   return move_to(most < table::RowStore::kRowsMax ? most : kRowsMin);
 }
 
-std::size_t CardTable::bytes_per_row() const {
-  return width_ * (1 + state_width_) * sizeof(float) + (counts_ ? sizeof(std::uint32_t) : 0);
+Status CardTable::find(client::SparseRows& rows, Reads reads) {
+  std::vector<std::uint32_t>& numbers = rows.card.numbers;
+  look_up(rows.ids, numbers);
+  absent_.clear();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != table::RowIndex::kNone) continue;
+    numbers[i] = static_cast<std::uint32_t>(this->rows() + absent_.size());
+    absent_.push_back(rows.ids[i]);
+  }
+  PADDLE_TRY_STATUS(reserve(this->rows() + absent_.size()));
+  PADDLE_TRY_STATUS(place_absent(reads == Reads::kToTest ? unseen_ : initial_));
+  PADDLE_TRY_STATUS(reserve_batch(numbers.size()));
+  rows.card.place = {plane(reads == Reads::kToTest && rule_.has_average() ? state_width_ : 0),
+                     batch_.gradients.data()};
+  rows.card.rows_max = batch_.rows_max;
+  rows.values.clear();
+  rows.gradients.clear();
+  return {};
 }
 
-Status CardTable::await(const device::Event& event) {
-  return device::as_own(device_.wait(event.handle(), SteadyClock().now() + patience_));
-}
-
-Status CardTable::wait() {
+Status CardTable::update(const client::SparseRows& rows, float learning_rate) {
+  PADDLE_TRY_STATUS(finish());
+  const std::vector<std::uint32_t>& numbers = rows.card.numbers;
+  if (rule_.is_static() || numbers.empty()) return {};
+  PADDLE_TRY_STATUS(append(std::exchange(absent_, {})));
+  std::ranges::copy(numbers, batch_.numbers.data());
+  upload(batch_.numbers.data(), batch_.on_card.data(), numbers.size());
+  const optim::Step step = rule_.unnumbered_step(learning_rate);
+  if (counts_) {
+    device_.launch(lane_.stream, kernels::device::CountUpdates{.rows = numbers.size(),
+                                                               .numbers = batch_.on_card.data(),
+                                                               .step = step,
+                                                               .counts = rule_.counts_updates(),
+                                                               .average = rule_.average(),
+                                                               .updates = rows_.updates.data(),
+                                                               .steps = batch_.steps.data()});
+  }
+  device_.launch(lane_.stream, kernels::device::UpdateRows{
+                                   .rows = numbers.size(),
+                                   .width = width_,
+                                   .numbers = batch_.on_card.data(),
+                                   .step = step,
+                                   .steps = counts_ ? batch_.steps.data() : nullptr,
+                                   .gradients = batch_.gradients.data(),
+                                   .values = plane(0),
+                                   .state = state_width_ > 0 ? plane(1) : nullptr,
+                                   .plane_stride = rows_.capacity * width_,
+                                   .averages = rule_.has_average() ? plane(state_width_) : nullptr,
+                                   .not_finite = not_finite_.data()});
+  download(not_finite_.data(), found_.data(), 1);
   device_.record(lane_.stream, done_->handle());
-  return await(*done_);
+  is_under_way_ = true;
+  return {};
 }
 
 Status CardTable::finish() {
@@ -118,6 +165,73 @@ Status CardTable::finish() {
                            "not finite",
                            spec_.name()),
                "lower optimizer.learning_rate"};
+}
+
+client::TableTotals CardTable::totals() const {
+  return {.rows = rows(),
+          .bytes = rows_.capacity * bytes_per_row(),
+          .payload_bytes = rows() * bytes_per_row()};
+}
+
+// Snapshots. Rows lie one after the other in every plane, so a run of them takes one copy a plane.
+
+Status CardTable::save(snapshot::SnapshotWriter& writer) {
+  PADDLE_TRY_STATUS(finish());
+  PADDLE_TRY_STATUS(writer.begin_sparse(spec_, static_cast<std::uint32_t>(state_width_)));
+  const std::size_t planes = 1 + state_width_;
+  std::vector<snapshot::SparseRow> saved;
+  for (std::size_t begin = 0; begin < rows(); begin += rows_of_run()) {
+    const std::size_t count = std::min(rows_of_run(), rows() - begin);
+    const std::size_t size = count * width_;
+    PADDLE_TRY_STATUS(wait());
+    PADDLE_TRY_STATUS(room_.reserve(size * planes));
+    PADDLE_TRY_STATUS(update_room_.reserve(count));
+    for (std::size_t p = 0; p < planes; ++p) {
+      download(plane(p) + begin * width_, room_.data() + p * size, size);
+    }
+    if (counts_) download(rows_.updates.data() + begin, update_room_.data(), count);
+    PADDLE_TRY_STATUS(wait());
+    saved.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      snapshot::SparseRow& row = saved[i];
+      const parameter::RowMarks marks{.updates = counts_ ? update_room_.data()[i] : 0};
+      row.id = ids_[begin + i];
+      row.marks = marks.pack();
+      const float* const value = room_.data() + i * width_;
+      row.value.assign(value, value + width_);
+      row.state.clear();
+      for (std::size_t p = 1; p < planes; ++p) {
+        row.state.insert(row.state.end(), value + p * size, value + p * size + width_);
+      }
+      if (rule_.has_average()) optim::swap_average(row.value, row.state);
+    }
+    PADDLE_TRY_STATUS(writer.add_rows(saved));
+  }
+  return writer.end_sparse();
+}
+
+Status CardTable::load(const snapshot::SnapshotReader& reader,
+                       const snapshot::SnapshotSource& source) {
+  PADDLE_TRY_STATUS(finish());
+  index_ = table::RowIndex();
+  ids_.clear();
+  absent_.clear();
+  Run run;
+  PADDLE_TRY_STATUS(reader.read_rows(spec_.name(), [&](const snapshot::SparseRow& row) -> Status {
+    // An id that was seen too seldom for a row.
+    if (parameter::RowMarks::unpack(row.marks).sightings > 0) return {};
+    PADDLE_TRY(const parameter::RowMarks marks, source.append(spec_, row, run.values, run.state));
+    run.ids.push_back(row.id);
+    run.updates.push_back(marks.updates);
+    return run.ids.size() < rows_of_run() ? Status() : put(run);
+  }));
+  return put(run);
+}
+
+// Room for rows, and what the card is given to do.
+
+std::size_t CardTable::bytes_per_row() const {
+  return width_ * (1 + state_width_) * sizeof(float) + (counts_ ? sizeof(std::uint32_t) : 0);
 }
 
 void CardTable::look_up(std::span<const std::uint64_t> ids,
@@ -230,65 +344,112 @@ Status CardTable::place_absent(const optim::InitialRows& values) {
   return {};
 }
 
-Status CardTable::find(client::SparseRows& rows, Reads reads) {
-  std::vector<std::uint32_t>& numbers = rows.card.numbers;
-  look_up(rows.ids, numbers);
-  absent_.clear();
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i] != table::RowIndex::kNone) continue;
-    numbers[i] = static_cast<std::uint32_t>(this->rows() + absent_.size());
-    absent_.push_back(rows.ids[i]);
-  }
-  PADDLE_TRY_STATUS(reserve(this->rows() + absent_.size()));
-  PADDLE_TRY_STATUS(place_absent(reads == Reads::kToTest ? unseen_ : initial_));
-  PADDLE_TRY_STATUS(reserve_batch(numbers.size()));
-  rows.card.place = {plane(reads == Reads::kToTest && rule_.has_average() ? state_width_ : 0),
-                     batch_.gradients.data()};
-  rows.card.rows_max = batch_.rows_max;
-  rows.values.clear();
-  rows.gradients.clear();
-  return {};
+std::size_t CardTable::rows_of_run() const {
+  return std::max<std::size_t>(1, kRunBytes / bytes_per_row());
 }
 
-Status CardTable::update(const client::SparseRows& rows, float learning_rate) {
-  PADDLE_TRY_STATUS(finish());
-  const std::vector<std::uint32_t>& numbers = rows.card.numbers;
-  if (rule_.is_static() || numbers.empty()) return {};
-  PADDLE_TRY_STATUS(append(std::exchange(absent_, {})));
-  std::ranges::copy(numbers, batch_.numbers.data());
-  upload(batch_.numbers.data(), batch_.on_card.data(), numbers.size());
-  const optim::Step step = rule_.unnumbered_step(learning_rate);
+Status CardTable::put(Run& run) {
+  const std::size_t count = run.ids.size();
+  const std::size_t size = count * width_;
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(run.values, is_finite) || !std::ranges::all_of(run.state, is_finite)) {
+    return Error{Errc::kData, fmt::format("table '{}' has a row that is not finite", spec_.name())};
+  }
+  PADDLE_TRY_STATUS(reserve(rows() + count));
+  PADDLE_TRY_STATUS(wait());
+  PADDLE_TRY_STATUS(room_.reserve(size * (1 + state_width_)));
+  PADDLE_TRY_STATUS(update_room_.reserve(count));
+  std::ranges::copy(run.values, room_.data());
+  for (std::size_t i = 0; i < run.state.size(); ++i) {
+    const std::size_t in_row = i % (state_width_ * width_);
+    const std::size_t row = i / (state_width_ * width_);
+    const std::size_t p = 1 + in_row / width_;
+    room_.data()[p * size + row * width_ + in_row % width_] = run.state[i];
+  }
+  const std::size_t first = rows() * width_;
+  for (std::size_t p = 0; p <= state_width_; ++p) {
+    upload(room_.data() + p * size, plane(p) + first, size);
+  }
   if (counts_) {
-    device_.launch(lane_.stream, kernels::device::CountUpdates{.rows = numbers.size(),
-                                                               .numbers = batch_.on_card.data(),
-                                                               .step = step,
-                                                               .counts = rule_.counts_updates(),
-                                                               .average = rule_.average(),
-                                                               .updates = rows_.updates.data(),
-                                                               .steps = batch_.steps.data()});
+    std::ranges::copy(run.updates, update_room_.data());
+    upload(update_room_.data(), rows_.updates.data() + rows(), count);
   }
-  device_.launch(lane_.stream, kernels::device::UpdateRows{
-                                   .rows = numbers.size(),
-                                   .width = width_,
-                                   .numbers = batch_.on_card.data(),
-                                   .step = step,
-                                   .steps = counts_ ? batch_.steps.data() : nullptr,
-                                   .gradients = batch_.gradients.data(),
-                                   .values = plane(0),
-                                   .state = state_width_ > 0 ? plane(1) : nullptr,
-                                   .plane_stride = rows_.capacity * width_,
-                                   .averages = rule_.has_average() ? plane(state_width_) : nullptr,
-                                   .not_finite = not_finite_.data()});
-  download(not_finite_.data(), found_.data(), 1);
-  device_.record(lane_.stream, done_->handle());
-  is_under_way_ = true;
+  PADDLE_TRY_STATUS(wait());
+  PADDLE_TRY_STATUS(append(run.ids));
+  run = {};
   return {};
 }
 
-client::TableTotals CardTable::totals() const {
-  return {.rows = rows(),
-          .bytes = rows_.capacity * bytes_per_row(),
-          .payload_bytes = rows() * bytes_per_row()};
+Status CardTable::wait() {
+  device_.record(lane_.stream, done_->handle());
+  return await(*done_);
+}
+
+Status CardTable::await(const device::Event& event) {
+  return device::as_own(device_.wait(event.handle(), SteadyClock().now() + patience_));
+}
+
+Status CardTables::check(const wire::ParameterSet& set) {
+  for (const wire::ParameterSpec& spec : set.parameters()) {
+    if (spec.sparse()) PADDLE_TRY_STATUS(CardTable::check(set, spec));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<CardTables>> CardTables::create(
+    const wire::ParameterSet& set, device::Lane lane, std::span<const std::uint64_t> vocabularies) {
+  std::unique_ptr<CardTables> made(new CardTables(set));
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
+    const wire::ParameterSpec& spec = set.parameters(static_cast<int>(i));
+    if (!spec.sparse()) continue;
+    made->tables_.push_back(std::make_unique<CardTable>(set, i, lane));
+    PADDLE_TRY_STATUS(made->tables_.back()->start(vocabularies[i]));
+    log_info("table '{}' is on GPU {} ({})", spec.name(), lane.device->card().index,
+             lane.device->card().name);
+  }
+  return made;
+}
+
+Status CardTables::find(std::span<client::SparseRows> rows, CardTable::Reads reads) {
+  for (client::SparseRows& one : rows) {
+    PADDLE_TRY_STATUS(table_of(one.parameter)->find(one, reads));
+  }
+  return {};
+}
+
+Status CardTables::update(std::span<const client::SparseRows> rows, float learning_rate) {
+  for (const client::SparseRows& one : rows) {
+    PADDLE_TRY_STATUS(table_of(one.parameter)->update(one, learning_rate));
+  }
+  return {};
+}
+
+Status CardTables::finish() {
+  for (const auto& table : tables_) PADDLE_TRY_STATUS(table->finish());
+  return {};
+}
+
+Status CardTables::save(snapshot::SnapshotWriter& writer) {
+  for (const auto& table : tables_) PADDLE_TRY_STATUS(table->save(writer));
+  return {};
+}
+
+Status CardTables::load(const snapshot::SnapshotReader& reader) {
+  const snapshot::SnapshotSource source(set_, reader);
+  for (const auto& table : tables_) PADDLE_TRY_STATUS(table->load(reader, source));
+  return {};
+}
+
+std::map<std::uint32_t, client::TableTotals> CardTables::totals() const {
+  std::map<std::uint32_t, client::TableTotals> all;
+  for (const auto& table : tables_) all.emplace(table->parameter(), table->totals());
+  return all;
+}
+
+CardTable* CardTables::table_of(std::uint32_t parameter) {
+  const auto found = std::ranges::find(tables_, parameter, &CardTable::parameter);
+  PADDLE_CHECK(found != tables_.end());
+  return found->get();
 }
 
 }  // namespace paddle::strategy

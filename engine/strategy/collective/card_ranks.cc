@@ -37,20 +37,15 @@ bool CardRanks::can_keep(const wire::ParameterSet& set) {
   return !clips(set);
 }
 
-CardRanks::CardRanks(const wire::ParameterSet& set, collective::Group& group, Options options)
-    : set_(set),
-      group_(group),
-      options_(std::move(options)),
-      device_(*options_.lane.device),
-      layout_(set, group.size()),
-      state_width_(static_cast<std::uint32_t>(optim::state_width(set.optimizer()))),
-      update_counts_(static_cast<std::size_t>(set.parameters_size())),
-      values_(device_),
-      gradients_(device_),
-      state_(device_),
-      room_(device_),
-      turn_(std::make_unique<Turn>(device_)),
-      clips_(clips(set)) {}
+Result<std::unique_ptr<CardRanks>> CardRanks::create(const wire::ParameterSet& set,
+                                                     collective::Group& group, Options options) {
+  std::unique_ptr<CardRanks> ranks(new CardRanks(set, group, std::move(options)));
+  PADDLE_TRY_STATUS(ranks->start());
+  PADDLE_TRY_STATUS(ranks->join_cards());
+  const device::Card& card = ranks->device_.card();
+  log_info("dense parameters stay on GPU {} ({})", card.index, card.name);
+  return ranks;
+}
 
 // Nothing that the card still runs may use what goes: a sum that failed ends with its group, and
 // what was given to the stream after it runs then.
@@ -63,114 +58,6 @@ CardRanks::~CardRanks() {
     device_.wait_for(options_.lane.stream, sums_->done.handle());
   }
   device::drain(device_, options_.lane.stream, done_->handle());
-}
-
-Result<std::unique_ptr<CardRanks>> CardRanks::create(const wire::ParameterSet& set,
-                                                     collective::Group& group, Options options) {
-  std::unique_ptr<CardRanks> ranks(new CardRanks(set, group, std::move(options)));
-  PADDLE_TRY_STATUS(ranks->start());
-  PADDLE_TRY_STATUS(ranks->join_cards());
-  const device::Card& card = ranks->device_.card();
-  log_info("dense parameters stay on GPU {} ({})", card.index, card.name);
-  return ranks;
-}
-
-Status CardRanks::start() {
-  const std::size_t elements = layout_.elements();
-  PADDLE_TRY(done_, device::Event::make(device_));
-  std::size_t longest = 0;
-  for (const std::uint32_t parameter : layout_.dense()) {
-    const wire::ParameterSpec& spec = set_.parameters(static_cast<int>(parameter));
-    rules_.emplace_back(set_.optimizer(), spec);
-    if (!rules_.back().is_static()) updated_.push_back(parameter);
-    longest = std::max(longest, layout_.parameter(parameter).size());
-  }
-  PADDLE_TRY_STATUS(values_.reserve(elements));
-  PADDLE_TRY_STATUS(gradients_.reserve(elements));
-  PADDLE_TRY_STATUS(state_.reserve(elements * state_width_));
-  room_floats_ = longest;
-  PADDLE_TRY_STATUS(room_.reserve(longest));
-  PADDLE_TRY_STATUS(turn_->updates.reserve(updated_.size()));
-  PADDLE_TRY_STATUS(turn_->on_card.reserve(updated_.size()));
-  // The room between parameters is summed too.
-  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, values_.data()});
-  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
-  std::vector<float> value;
-  std::vector<float> state;
-  for (std::size_t i = 0; i < rules_.size(); ++i) {
-    const std::uint32_t parameter = layout_.dense()[i];
-    value.resize(layout_.parameter(parameter).size());
-    state.resize(value.size() * state_width_);
-    optim::fill_initial(value, set_.parameters(static_cast<int>(parameter)), set_.seed(), 0);
-    rules_[i].start(value, state);
-    PADDLE_TRY_STATUS(write(at(parameter, 0), value));
-    for (std::uint32_t p = 1; p <= state_width_; ++p) {
-      PADDLE_TRY_STATUS(write(at(parameter, p), std::span<const float>(state).subspan(
-                                                    (p - 1) * value.size(), value.size())));
-    }
-  }
-  return {};
-}
-
-Status CardRanks::join_cards() {
-  if (group_.size() == 1) return {};
-  const std::set<std::uint64_t> hosts(group_.hosts().begin(), group_.hosts().end());
-  if (hosts.size() > 1 && !options_.may_be_clear) {
-    return Error{Errc::kUsage,
-                 fmt::format("the trainers' cards are on {} hosts, and NCCL's connections between "
-                             "them are neither proven nor sealed",
-                             hosts.size()),
-                 "on a network that you trust, say nccl_clear = true in the cluster file; or train "
-                 "with dense = \"sync\""};
-  }
-  device::CommunicatorId id{};
-  if (group_.rank() == 0) {
-    PADDLE_TRY(id, device_.make_communicator_id());
-  }
-  PADDLE_TRY_STATUS(group_.broadcast(0, id).wait());
-  PADDLE_TRY(cards_,
-             device::CardGroup::join(device_, id, {group_.rank(), group_.size(), options_.job},
-                                     clock_now() + kJoinPatience));
-  return make_buckets();
-}
-
-// All ranks have the same ones, in the same order.
-Status CardRanks::make_buckets() {
-  PADDLE_TRY(device::Stream stream, device::Stream::open(device_, device::Device::Urgency::kHigh));
-  PADDLE_TRY(device::Event done, device::Event::make(device_));
-  sums_ = Sums{std::move(stream), std::move(done)};
-  std::uint64_t end = layout_.elements();
-  const std::span<const std::uint32_t> dense = layout_.dense();
-  for (auto parameter = dense.rbegin(); parameter != dense.rend(); ++parameter) {
-    const std::uint64_t begin = layout_.parameter(*parameter).begin;
-    if (end - begin < options_.bucket_elements && begin > 0) continue;
-    PADDLE_TRY(device::Event written, device::Event::make(device_));
-    buckets_.push_back({{begin, end}, std::move(written)});
-    end = begin;
-  }
-  return {};
-}
-
-CardRanks::Bucket& CardRanks::bucket_of(std::uint32_t parameter) {
-  const std::uint64_t begin = layout_.parameter(parameter).begin;
-  return *std::ranges::find_if(
-      buckets_, [&](const Bucket& bucket) { return bucket.elements.begin <= begin; });
-}
-
-float* CardRanks::at(std::uint32_t parameter, std::uint32_t plane) const {
-  return this->plane(plane) + layout_.parameter(parameter).begin;
-}
-
-float* CardRanks::plane(std::uint32_t number) const {
-  return number == 0 ? values_.data() : state_.data() + (number - 1) * layout_.elements();
-}
-
-Status CardRanks::write(float* to, std::span<const float> from) {
-  if (from.empty()) return {};
-  std::ranges::copy(from, room_.data());
-  device_.upload(options_.lane.stream, reinterpret_cast<const std::byte*>(room_.data()),
-                 reinterpret_cast<std::byte*>(to), from.size_bytes());
-  return wait();
 }
 
 Status CardRanks::lend(std::span<client::DenseParameter> parameters) {
@@ -187,15 +74,6 @@ Status CardRanks::lend(std::span<client::DenseParameter> parameters) {
 
 Result<std::string> CardRanks::take(std::span<client::DenseParameter>) {
   return std::string();
-}
-
-void CardRanks::weigh(device::StreamHandle stream, ElementRange range, float share) {
-  float* const gradients = gradients_.data() + range.begin;
-  if (share == 0) {  // an earlier step has added up these
-    device_.launch(stream, kernels::device::Fill{range.size(), 0, gradients});
-  } else if (share != 1) {
-    device_.launch(stream, kernels::device::Scale{range.size(), share, gradients});
-  }
 }
 
 Status CardRanks::begin_sum(std::span<const float> shares) {
@@ -259,31 +137,6 @@ Status CardRanks::update(std::span<const float> shares, float learning_rate) {
   return cards_ == nullptr ? Status() : finish();
 }
 
-Status CardRanks::wait() {
-  is_under_way_ = false;
-  device_.record(options_.lane.stream, done_->handle());
-  const TimePoint deadline = clock_now() + kPatience;
-  if (cards_ == nullptr) return device::as_own(device_.wait(done_->handle(), deadline));
-  return cards_->wait(done_->handle(), deadline,
-                      [this] { return group_.watch(clock_now() + kWatch); });
-}
-
-Status CardRanks::finish() {
-  if (!is_under_way_) return {};
-  PADDLE_TRY_STATUS(wait());
-  for (std::size_t i = 0; i < updated_.size(); ++i) {
-    if (turn_->updates.data()[i].not_finite == 0) continue;
-    if (cards_ != nullptr) PADDLE_TRY_STATUS(group_.watch(clock_now() + kOthersTell));
-    return Error{
-        Errc::kFailed,
-        fmt::format("the gradients of a step made values of '{}' or their optimizer's state "
-                    "not finite",
-                    set_.parameters(static_cast<int>(updated_[i])).name()),
-        "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm"};
-  }
-  return {};
-}
-
 Status CardRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                          std::span<float> into) {
   PADDLE_TRY_STATUS(finish());
@@ -305,8 +158,202 @@ Status CardRanks::spread(std::uint32_t root, std::uint32_t parameter, std::uint3
   return write(at(parameter, plane), values);
 }
 
+Status CardRanks::read_part(const Put& put) {
+  PADDLE_TRY_STATUS(finish());
+  for (std::uint32_t number = 0; number < planes(); ++number) {
+    const auto read = [&](ElementRange some) {
+      device_.download(options_.lane.stream,
+                       reinterpret_cast<const std::byte*>(plane(number) + some.begin),
+                       reinterpret_cast<std::byte*>(room_.data()), some.size() * sizeof(float));
+      const Status there = wait();
+      return there ? put({room_.data(), some.size()}) : there;
+    };
+    PADDLE_TRY_STATUS(in_turns(part(group_.rank()), read));
+  }
+  return {};
+}
+
+Status CardRanks::restore_parts(const Take& take, std::span<const std::uint64_t> update_counts) {
+  PADDLE_TRY_STATUS(finish());
+  std::vector<float> values;
+  for (std::uint32_t number = 0; number < planes(); ++number) {
+    for (std::uint32_t rank = 0; rank < group_.size(); ++rank) {
+      const auto restore = [&](ElementRange some) {
+        values.resize(some.size());
+        Status done = rank == group_.rank() ? take(values) : Status();
+        const auto bytes = std::as_writable_bytes(std::span(values));
+        if (done) done = group_.broadcast(rank, bytes).wait();
+        return done ? write(plane(number) + some.begin, values) : done;
+      };
+      PADDLE_TRY_STATUS(in_turns(part(rank), restore));
+    }
+  }
+  update_counts_.assign(update_counts.begin(), update_counts.end());
+  return {};
+}
+
 void CardRanks::interrupt(const Error& why) {
   if (cards_ != nullptr) cards_->abort(why);
+}
+
+CardRanks::CardRanks(const wire::ParameterSet& set, collective::Group& group, Options options)
+    : set_(set),
+      group_(group),
+      options_(std::move(options)),
+      device_(*options_.lane.device),
+      layout_(set, group.size()),
+      state_width_(static_cast<std::uint32_t>(optim::state_width(set.optimizer()))),
+      update_counts_(static_cast<std::size_t>(set.parameters_size())),
+      values_(device_),
+      gradients_(device_),
+      state_(device_),
+      room_(device_),
+      turn_(std::make_unique<Turn>(device_)),
+      clips_(clips(set)) {}
+
+Status CardRanks::join_cards() {
+  if (group_.size() == 1) return {};
+  const std::set<std::uint64_t> hosts(group_.hosts().begin(), group_.hosts().end());
+  if (hosts.size() > 1 && !options_.may_be_clear) {
+    return Error{Errc::kUsage,
+                 fmt::format("the trainers' cards are on {} hosts, and NCCL's connections between "
+                             "them are neither proven nor sealed",
+                             hosts.size()),
+                 "on a network that you trust, say nccl_clear = true in the cluster file; or train "
+                 "with dense = \"sync\""};
+  }
+  device::CommunicatorId id{};
+  if (group_.rank() == 0) {
+    PADDLE_TRY(id, device_.make_communicator_id());
+  }
+  PADDLE_TRY_STATUS(group_.broadcast(0, id).wait());
+  PADDLE_TRY(cards_,
+             device::CardGroup::join(device_, id, {group_.rank(), group_.size(), options_.job},
+                                     clock_now() + kJoinPatience));
+  return make_buckets();
+}
+
+Status CardRanks::start() {
+  const std::size_t elements = layout_.elements();
+  PADDLE_TRY(done_, device::Event::make(device_));
+  std::size_t longest = 0;
+  for (const std::uint32_t parameter : layout_.dense()) {
+    const wire::ParameterSpec& spec = set_.parameters(static_cast<int>(parameter));
+    rules_.emplace_back(set_.optimizer(), spec);
+    if (!rules_.back().is_static()) updated_.push_back(parameter);
+    longest = std::max(longest, layout_.parameter(parameter).size());
+  }
+  PADDLE_TRY_STATUS(values_.reserve(elements));
+  PADDLE_TRY_STATUS(gradients_.reserve(elements));
+  PADDLE_TRY_STATUS(state_.reserve(elements * state_width_));
+  room_floats_ = longest;
+  PADDLE_TRY_STATUS(room_.reserve(longest));
+  PADDLE_TRY_STATUS(turn_->updates.reserve(updated_.size()));
+  PADDLE_TRY_STATUS(turn_->on_card.reserve(updated_.size()));
+  // The room between parameters is summed too.
+  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, values_.data()});
+  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
+  std::vector<float> value;
+  std::vector<float> state;
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    const std::uint32_t parameter = layout_.dense()[i];
+    value.resize(layout_.parameter(parameter).size());
+    state.resize(value.size() * state_width_);
+    optim::fill_initial(value, set_.parameters(static_cast<int>(parameter)), set_.seed(), 0);
+    rules_[i].start(value, state);
+    PADDLE_TRY_STATUS(write(at(parameter, 0), value));
+    for (std::uint32_t p = 1; p <= state_width_; ++p) {
+      PADDLE_TRY_STATUS(write(at(parameter, p), std::span<const float>(state).subspan(
+                                                    (p - 1) * value.size(), value.size())));
+    }
+  }
+  return {};
+}
+
+// All ranks have the same ones, in the same order.
+Status CardRanks::make_buckets() {
+  PADDLE_TRY(device::Stream stream, device::Stream::open(device_, device::Device::Urgency::kHigh));
+  PADDLE_TRY(device::Event done, device::Event::make(device_));
+  sums_ = Sums{std::move(stream), std::move(done)};
+  std::uint64_t end = layout_.elements();
+  const std::span<const std::uint32_t> dense = layout_.dense();
+  for (auto parameter = dense.rbegin(); parameter != dense.rend(); ++parameter) {
+    const std::uint64_t begin = layout_.parameter(*parameter).begin;
+    if (end - begin < options_.bucket_elements && begin > 0) continue;
+    PADDLE_TRY(device::Event written, device::Event::make(device_));
+    buckets_.push_back({{begin, end}, std::move(written)});
+    end = begin;
+  }
+  return {};
+}
+
+CardRanks::Bucket& CardRanks::bucket_of(std::uint32_t parameter) {
+  const std::uint64_t begin = layout_.parameter(parameter).begin;
+  return *std::ranges::find_if(
+      buckets_, [&](const Bucket& bucket) { return bucket.elements.begin <= begin; });
+}
+
+void CardRanks::weigh(device::StreamHandle stream, ElementRange range, float share) {
+  float* const gradients = gradients_.data() + range.begin;
+  if (share == 0) {  // an earlier step has added up these
+    device_.launch(stream, kernels::device::Fill{range.size(), 0, gradients});
+  } else if (share != 1) {
+    device_.launch(stream, kernels::device::Scale{range.size(), share, gradients});
+  }
+}
+
+ElementRange CardRanks::part(std::uint32_t rank) const {
+  const std::uint64_t elements = layout_.elements();
+  return {elements * rank / group_.size(), elements * (rank + 1) / group_.size()};
+}
+
+float* CardRanks::plane(std::uint32_t number) const {
+  return number == 0 ? values_.data() : state_.data() + (number - 1) * layout_.elements();
+}
+
+Status CardRanks::in_turns(ElementRange range,
+                           const std::function<Status(ElementRange)>& use) const {
+  for (std::uint64_t at = range.begin; at < range.end; at += room_floats_) {
+    PADDLE_TRY_STATUS(use({at, std::min(range.end, at + room_floats_)}));
+  }
+  return {};
+}
+
+float* CardRanks::at(std::uint32_t parameter, std::uint32_t plane) const {
+  return this->plane(plane) + layout_.parameter(parameter).begin;
+}
+
+Status CardRanks::write(float* to, std::span<const float> from) {
+  if (from.empty()) return {};
+  std::ranges::copy(from, room_.data());
+  device_.upload(options_.lane.stream, reinterpret_cast<const std::byte*>(room_.data()),
+                 reinterpret_cast<std::byte*>(to), from.size_bytes());
+  return wait();
+}
+
+Status CardRanks::finish() {
+  if (!is_under_way_) return {};
+  PADDLE_TRY_STATUS(wait());
+  for (std::size_t i = 0; i < updated_.size(); ++i) {
+    if (turn_->updates.data()[i].not_finite == 0) continue;
+    if (cards_ != nullptr) PADDLE_TRY_STATUS(group_.watch(clock_now() + kOthersTell));
+    return Error{
+        Errc::kFailed,
+        fmt::format("the gradients of a step made values of '{}' or their optimizer's state "
+                    "not finite",
+                    set_.parameters(static_cast<int>(updated_[i])).name()),
+        "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm"};
+  }
+  return {};
+}
+
+Status CardRanks::wait() {
+  is_under_way_ = false;
+  device_.record(options_.lane.stream, done_->handle());
+  const TimePoint deadline = clock_now() + kPatience;
+  if (cards_ == nullptr) return device::as_own(device_.wait(done_->handle(), deadline));
+  return cards_->wait(done_->handle(), deadline,
+                      [this] { return group_.watch(clock_now() + kWatch); });
 }
 
 }  // namespace paddle::strategy

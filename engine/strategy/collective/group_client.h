@@ -6,22 +6,96 @@
 // before the others; the rest say again what they wanted.
 //
 // Where the set has dense parameters as deltas, ranks train copies of their own, and a round sums
-// their moves (local_rounds.h).
+// their moves (LocalRounds).
 //
 // Where the set says that trainers return, a rank that was lost comes back, and the others join a
 // new group with it: all go back to the newest cut that each of them has kept (group_cuts.h).
 #pragma once
 
 #include <atomic>
+#include <span>
+#include <vector>
 
 #include "engine/client/parameter_client.h"
 #include "engine/client/snapshots/snapshot_parts.h"
+#include "engine/collective/step_info.h"
+#include "engine/optim/optimizer.h"
+#include "engine/optim/schedule.h"
 #include "engine/strategy/collective/card_ranks.h"
-#include "engine/strategy/collective/group_place.h"
-#include "engine/strategy/collective/local_rounds.h"
+#include "engine/strategy/collective/host_ranks.h"
 #include "engine/strategy/group_cuts.h"
+#include "engine/strategy/replica.h"
+#include "proto/collective.pb.h"
 
 namespace paddle::strategy {
+
+// Where the ranks of a group are in their job: steps, passes and their totals, alike on all of
+// them.
+struct GroupPlace {
+  explicit GroupPlace(std::uint32_t ranks) : cursors(ranks), pass_batches(ranks) {}
+
+  // As a shard counts a round of pushes, but for costs, which a later round may tell.
+  void count(std::span<const collective::StepInfo> infos);
+  // The end of the pass, or a pause: what it tells all trainers.
+  const client::PassTotals& end_pass(Tally all, bool is_pause);
+  // Of a snapshot, and of a cut.
+  void go_to(const wire::LoadBegin& place, const wire::PassOrigins& from);
+  void go_to(const wire::GroupCut& cut);
+  // Fills in all that go_to() reads.
+  void write_to(wire::GroupCut& cut) const;
+  static bool is_whole(const wire::GroupCut& cut);
+  client::JobProgress progress(std::uint32_t rank) const;
+  // Some rank has a batch of the pass.
+  bool is_within_pass() const;
+
+  std::uint64_t step = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t passes = 0;
+  std::uint64_t passes_loaded = 0;
+  optim::Progress begun;  // before this pass, or this part of it
+  std::uint64_t pauses = 0;
+  std::vector<std::uint64_t> cursors;       // pushes ever, by rank
+  std::vector<std::uint64_t> pass_batches;  // by rank
+  client::PassTotals pass;
+  client::PassTotals ended;   // as the last end or pause has told them
+  bool went_back = false;     // to a cut
+  wire::PassOrigins origins;  // of the snapshot that the job goes on from
+};
+
+// A rank's own copy of the dense parameters, which it updates by itself between two rounds of the
+// group: local_sgd without pservers. A round pushes the copy's move, as to a shard (replica.h).
+class LocalRounds {
+ public:
+  // Both outlive it.
+  LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks);
+  // Whether the set's dense parameters are trained so.
+  static bool are_of(const wire::ParameterSet& set);
+  // Of an element, at most: the copy and what it knows of the group, its optimizer's state, a move
+  // and the one that is pushed, and the values of a round.
+  static std::uint64_t floats_of_element(const wire::ParameterSet& set);
+
+  // The values of the copy, which begins as that of the group.
+  void pull(std::span<client::DenseParameter> parameters);
+  // Takes a batch's step on the copy; the job had `begun` so before the pass.
+  void add(const client::PushTotals& totals, const optim::Progress& begun,
+           std::span<client::DenseParameter> parameters);
+  bool is_round_due() const { return window_.is_full(); }
+  bool is_empty() const { return window_.is_empty(); }
+  client::PushTotals take_totals() { return window_.take(); }
+  std::vector<client::DenseParameter> take_moves() { return replica_.take_moves(); }
+  // After a round of the group: the copy is the mean, or with elastic averaging goes on by itself.
+  void on_round();
+  void copy_to(std::span<client::DenseParameter> parameters) const { replica_.copy_to(parameters); }
+  void end_pass(client::PassEnd end) { window_.end_pass(end); }
+
+ private:
+  std::vector<client::DenseParameter> group_values() const;
+
+  const HostRanks& ranks_;
+  bool is_elastic_;
+  DenseReplica replica_;
+  ReplicaWindow window_;
+};
 
 class GroupClient final : public client::ParameterClient, private client::SnapshotParts {
  public:
@@ -110,7 +184,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   std::vector<float> shares_of(Infos infos) const;
   Status apply(Infos infos);
 
-  // group_return.cc
+  // Cuts, and the way back to one.
   Status go_back(std::optional<GroupCuts::Options> options, std::uint64_t bytes_max);
   Status restore(const GroupCuts::Mark& mark);
   bool wants_cut() const;

@@ -8,42 +8,39 @@ constexpr Duration kGroupNotices = std::chrono::seconds(1);
 
 }  // namespace
 
-// Pservers may have noticed a trainer that has ended because another one was lost.
-Status HybridClient::first_cause(Status of_sparse) {
-  if (of_sparse) return of_sparse;
-  const Status of_group = dense_->watch(kGroupNotices);
-  return of_group ? of_sparse : of_group;
-}
-
-Status HybridClient::begin_both(const std::function<Status()>& dense,
-                                std::function<Status()> sparse) {
-  PADDLE_TRY_STATUS(settle());
-  is_dense_done_ = is_dense_interrupted_ = false;
-  is_under_way_ = true;
-  side_.begin([this, sparse = std::move(sparse)] {
-    of_sparse_ = sparse();
-    if (of_sparse_) return;
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, kGroupNotices, [this] { return is_dense_done_; })) return;
-    is_dense_interrupted_ = true;
-    dense_->interrupt(of_sparse_.error());
-  });
-  Status of_dense = dense();
+SideThread::~SideThread() {
   {
     const std::scoped_lock lock(mutex_);
-    is_dense_done_ = true;
+    is_over_ = true;
   }
   changed_.notify_all();
-  if (of_dense) return of_dense;
-  sparse_->interrupt(of_dense.error());
-  const Status of_sparse = settle();
-  return is_dense_interrupted_ ? of_sparse : of_dense;
+  thread_.join();
 }
 
-Status HybridClient::settle() {
-  if (!std::exchange(is_under_way_, false)) return {};
-  side_.wait();
-  return is_dense_interrupted_ ? std::move(of_sparse_) : first_cause(std::move(of_sparse_));
+void SideThread::begin(std::function<void()> work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    work_ = std::move(work);
+  }
+  changed_.notify_all();
+}
+
+void SideThread::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return work_ == nullptr; });
+}
+
+void SideThread::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_over_ || work_ != nullptr; });
+    if (work_ == nullptr) return;
+    lock.unlock();
+    work_();
+    lock.lock();
+    work_ = nullptr;
+    changed_.notify_all();
+  }
 }
 
 // A trainer that has failed may let go of it with a push under way.
@@ -79,11 +76,6 @@ Result<bool> HybridClient::pull_ahead(std::span<client::SparseRows> rows) {
   Result<bool> pulled = sparse_->pull_ahead(rows);
   if (pulled) return pulled;
   return first_cause(std::move(pulled).error()).error();
-}
-
-Result<bool> HybridClient::is_any(bool own) {
-  PADDLE_TRY_STATUS(settle());
-  return dense_->is_any(own);
 }
 
 Status HybridClient::pull_averages(std::span<client::DenseParameter> dense,
@@ -128,6 +120,11 @@ Result<client::PassTotals> HybridClient::end_pass(const Tally& tally, client::Pa
   return totals;
 }
 
+Result<bool> HybridClient::is_any(bool own) {
+  PADDLE_TRY_STATUS(settle());
+  return dense_->is_any(own);
+}
+
 Status HybridClient::announce_busy(std::string_view activity) {
   PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(first_cause(sparse_->announce_busy(activity)));
@@ -169,15 +166,53 @@ Result<snapshot::SnapshotInfo> HybridClient::info() {
   return dense_->snapshots().info();
 }
 
+Status HybridClient::add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) {
+  PADDLE_TRY_STATUS(settle());
+  PADDLE_TRY_STATUS(dense_->snapshots().add_to(writer, rows));
+  return first_cause(sparse_->snapshots().add_to(writer, rows));
+}
+
 Result<std::uint64_t> HybridClient::leader_batches() {
   PADDLE_TRY_STATUS(settle());
   return dense_->snapshots().leader_batches();
 }
 
-Status HybridClient::add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) {
+// Pservers may have noticed a trainer that has ended because another one was lost.
+Status HybridClient::first_cause(Status of_sparse) {
+  if (of_sparse) return of_sparse;
+  const Status of_group = dense_->watch(kGroupNotices);
+  return of_group ? of_sparse : of_group;
+}
+
+Status HybridClient::begin_both(const std::function<Status()>& dense,
+                                std::function<Status()> sparse) {
   PADDLE_TRY_STATUS(settle());
-  PADDLE_TRY_STATUS(dense_->snapshots().add_to(writer, rows));
-  return first_cause(sparse_->snapshots().add_to(writer, rows));
+  is_dense_done_ = is_dense_interrupted_ = false;
+  is_under_way_ = true;
+  side_.begin([this, sparse = std::move(sparse)] {
+    of_sparse_ = sparse();
+    if (of_sparse_) return;
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kGroupNotices, [this] { return is_dense_done_; })) return;
+    is_dense_interrupted_ = true;
+    dense_->interrupt(of_sparse_.error());
+  });
+  Status of_dense = dense();
+  {
+    const std::scoped_lock lock(mutex_);
+    is_dense_done_ = true;
+  }
+  changed_.notify_all();
+  if (of_dense) return of_dense;
+  sparse_->interrupt(of_dense.error());
+  const Status of_sparse = settle();
+  return is_dense_interrupted_ ? of_sparse : of_dense;
+}
+
+Status HybridClient::settle() {
+  if (!std::exchange(is_under_way_, false)) return {};
+  side_.wait();
+  return is_dense_interrupted_ ? std::move(of_sparse_) : first_cause(std::move(of_sparse_));
 }
 
 }  // namespace paddle::strategy

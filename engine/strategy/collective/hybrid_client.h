@@ -3,11 +3,37 @@
 // same time: each may wait for other trainers, which may be waiting in the other part.
 #pragma once
 
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
 #include "engine/client/shard_client.h"
 #include "engine/strategy/collective/group_client.h"
-#include "engine/strategy/collective/side_thread.h"
 
 namespace paddle::strategy {
+
+// A thread that does one thing at a time beside its owner. Between two things it sleeps.
+class SideThread {
+ public:
+  SideThread() : thread_([this] { run(); }) {}
+  ~SideThread();
+  SideThread(const SideThread&) = delete;
+  SideThread& operator=(const SideThread&) = delete;
+
+  // One begin(), then one wait() for its end. `work` must not throw.
+  void begin(std::function<void()> work);
+  void wait();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> work_;  // null: nothing to do
+  bool is_over_ = false;
+  std::thread thread_;
+};
 
 class HybridClient final : public client::ParameterClient, private client::SnapshotParts {
  public:

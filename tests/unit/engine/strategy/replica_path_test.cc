@@ -1,10 +1,9 @@
 // Clients whose trainer updates a copy of its own: geo and local_sgd.
-#include "engine/strategy/replica_path.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
+#include "engine/strategy/replica.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::strategy {

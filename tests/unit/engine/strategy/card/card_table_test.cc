@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "engine/snapshot/reader.h"
-#include "engine/strategy/card/card_tables.h"
+#include "engine/strategy/card/card_table.h"
 #include "engine/table/sparse_table.h"
 #include "tests/support/device/fake_device.h"
 #include "tests/support/temporary_folder.h"
