@@ -24,7 +24,7 @@
 #include "engine/parameter/parameter_set.h"
 #include "engine/pserver/shard.h"
 #include "engine/snapshot/retention.h"
-#include "engine/trainer/job_connection.h"
+#include "engine/trainer/connection.h"
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/loop.h"
 #include "engine/trainer/stepping.h"

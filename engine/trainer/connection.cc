@@ -1,11 +1,28 @@
 #include "engine/trainer/connection.h"
 
+#include <fcntl.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/log.h"
+#include "base/rng.h"
 #include "engine/client/dense_layout.h"
 #include "engine/client/shard_channels.h"
 #include "engine/memory/allocator.h"
 #include "engine/net/identity.h"
 #include "engine/net/local_link.h"
 #include "engine/pserver/shard.h"
+#include "engine/strategy/card/card_client.h"
+#include "engine/strategy/collective/hybrid_client.h"
+#include "engine/strategy/collective/node_path.h"
+#include "engine/trainer/kept_push.h"
+#include "engine/trainer/model.h"
 
 namespace paddle::trainer {
 namespace {
@@ -42,6 +59,185 @@ client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& te
     links.sparse.push_back(make(i, options.ports_num_for_sparse, true));
   }
   return links;
+}
+
+// The group of all trainers, or of those of a node.
+
+Result<std::vector<collective::Member>> members_of(const TrainOptions& options) {
+  std::vector<collective::Member> members;
+  for (const std::string& text : options.trainers) {
+    auto written = client::parse_host_port(text, 0);
+    if (!written || written->port == 0) {
+      return Error{Errc::kUsage, fmt::format("'{}' in --trainers is not host:port", text)};
+    }
+    PADDLE_TRY(std::string address, net::resolve_address(written->host));
+    members.push_back({text, {std::move(address), static_cast<std::uint16_t>(written->port)}});
+  }
+  return members;
+}
+
+// Alike for all trainers whose addresses are spelled alike in --trainers: they are on one node.
+std::uint64_t node_number(const collective::Member& member) {
+  return stable_hash(member.node.substr(0, member.node.rfind(':')));
+}
+
+// Beside the metrics: metrics-1.jsonl -> metrics-1.events.
+std::string events_file(const TrainOptions& options) {
+  if (options.metrics.empty()) return "";
+  return std::filesystem::path(options.metrics).replace_extension(".events");
+}
+
+// How trainers on different nodes exchange gradients.
+struct Between {
+  bool sums_on_nodes = false;
+  std::uint32_t lanes = 1;
+  std::string gpu = {};  // UUID of this trainer's card
+};
+
+// A group of these trainers, by their ids, of which this one is in it.
+Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& options,
+                                                         std::span<const collective::Member> all,
+                                                         std::vector<std::uint32_t> ids,
+                                                         const Between& between,
+                                                         const OnWaiting& on_waiting) {
+  std::vector<collective::Member> members;
+  std::vector<std::string> addresses;
+  for (const std::uint32_t id : ids) {
+    members.push_back(all[id]);
+    addresses.push_back(all[id].endpoint.address);
+  }
+  PADDLE_TRY(JobKeys keys, net::job_keys(options.key_file, addresses));
+  PADDLE_TRY(const net::Transport transport, net::parse_transport(options.transport));
+  const auto own = std::ranges::find(ids, options.trainer_id);
+  collective::GroupOptions group_options{.keys = std::move(keys),
+                                         .job_tag = net::job_tag_of(options.job_tag),
+                                         .rank = static_cast<std::uint32_t>(own - ids.begin()),
+                                         .incarnation = options.incarnation,
+                                         .members = std::move(members),
+                                         .ids = ids,
+                                         .transport = transport,
+                                         .lanes = between.lanes,
+                                         .sums_on_hosts = between.sums_on_nodes,
+                                         .gpu = between.gpu,
+                                         .events_file = events_file(options)};
+  if (between.sums_on_nodes) group_options.host = node_number(all[options.trainer_id]);
+  if (on_waiting) {
+    group_options.on_waiting = [ids = std::move(ids), on_waiting](
+                                   std::span<const std::uint32_t> ranks, Duration waited) {
+      std::vector<std::uint32_t> trainers;
+      for (const std::uint32_t rank : ranks) trainers.push_back(ids[rank]);
+      on_waiting(trainers, waited);
+    };
+  }
+  const TimePoint deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(options.connect_timeout);
+  return collective::Group::join(std::move(group_options), deadline);
+}
+
+// A group without anybody to connect with.
+Result<std::unique_ptr<collective::Group>> group_of_one(const TrainOptions& options) {
+  collective::GroupOptions alone{.keys = {}, .members = {{"this trainer", {}}}};
+  alone.incarnation = options.incarnation;
+  alone.events_file = events_file(options);
+  return collective::Group::join(std::move(alone), std::chrono::steady_clock::now());
+}
+
+std::string gpu_of(const Model& model) {
+  const auto lane = model.lane();
+  return lane ? lane->device->card().uuid : "";
+}
+
+// Cuts lie behind what the lives of a trainer keep else.
+std::optional<strategy::GroupCuts::Options> cuts_of(const config::JobConfig& job,
+                                                    const wire::ParameterSet& parameters,
+                                                    const Model& model, const UniqueFd& memory) {
+  if (!memory || !parameters.trainers_return() || parameters.snapshot_seconds() == 0) return {};
+  return strategy::GroupCuts::Options{.memory = UniqueFd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)),
+                                      .offset = KeptPush::end_of_counts(model.empty_tally()),
+                                      .period = std::chrono::seconds(parameters.snapshot_seconds()),
+                                      .batches = job.train.log_period};
+}
+
+Result<std::unique_ptr<strategy::GroupClient>> connect_group(
+    const config::JobConfig& job, const wire::ParameterSet& parameters, const TrainOptions& options,
+    Model& model, const OnWaiting& on_waiting, const UniqueFd& memory) {
+  std::unique_ptr<collective::Group> group;
+  if (options.on_card) {
+    PADDLE_TRY(group, group_of_one(options));
+  } else {
+    PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
+    std::vector<std::uint32_t> ids(members.size());
+    std::iota(ids.begin(), ids.end(), 0);
+    PADDLE_TRY(group, join_trainers(options, members, std::move(ids),
+                                    {job.node_groups, job.lanes, gpu_of(model)}, on_waiting));
+  }
+  if (group->has_levels()) {
+    const std::set<std::uint64_t> nodes(group->hosts().begin(), group->hosts().end());
+    log_info("trainers add their gradients up on each of {} nodes first", nodes.size());
+  }
+  strategy::HostRanks::Options dense{.bytes_max = parameter_memory_bytes()};
+  ThreadTeam& team = model.team();
+  if (team.size() > 1) {
+    dense.parallel = [&team](std::size_t count, const auto& work) {
+      team.parallel_for(count, work);
+    };
+  }
+  std::optional<strategy::CardRanks::Options> card;
+  // Batches that are left out are looked for by the host.
+  if (model.lane() && !job.train.skips_not_finite) {
+    card = {*model.lane(), options.job_tag, options.nccl_clear || options.transport == "clear"};
+  }
+  return strategy::GroupClient::create(
+      parameters, std::move(group), std::move(dense),
+      {job.train.passes, job.train.saving_period, job.train.has_decisions(),
+       static_cast<std::uint32_t>(job.uneven), job.bf16_wire && !options.on_card},
+      std::move(card), cuts_of(job, parameters, model, memory));
+}
+
+// The trainers of one address are on one node. One that is alone there pushes as ever.
+Result<std::unique_ptr<client::ParameterClient>> join_with_node(
+    const config::JobConfig& job, const wire::ParameterSet& parameters, const TrainOptions& options,
+    ThreadTeam& team, const OnWaiting& on_waiting) {
+  PADDLE_TRY(const std::vector<collective::Member> members, members_of(options));
+  std::vector<std::uint32_t> ids;
+  for (std::uint32_t id = 0; id < members.size(); ++id) {
+    if (members[id].endpoint.address == members[options.trainer_id].endpoint.address) {
+      ids.push_back(id);
+    }
+  }
+  PADDLE_TRY(auto shards, join_channels(job, parameters, options, team));
+  std::unique_ptr<client::DensePath> dense;
+  if (ids.size() > 1) {
+    PADDLE_TRY(auto group, join_trainers(options, members, ids, {}, on_waiting));
+    log_info("trainers {} of this node push one sum of their gradients", fmt::join(ids, ", "));
+    dense = std::make_unique<strategy::NodePath>(*shards, std::move(group), options.trainer_id);
+  }
+  std::unique_ptr<client::ParameterClient> client =
+      strategy::make_client(std::move(shards), path_options(job), std::move(dense));
+  return client;
+}
+
+Result<std::unique_ptr<client::ParameterClient>> join_group(
+    const config::JobConfig& job, const wire::ParameterSet& parameters, const TrainOptions& options,
+    Model& model, const OnWaiting& on_waiting, const UniqueFd& memory) {
+  std::unique_ptr<client::ShardClient> tables;
+  if (!options.pservers.empty()) {
+    PADDLE_TRY(tables, join_shards(job, parameters, options, model.team()));
+  }
+  PADDLE_TRY(std::unique_ptr<strategy::GroupClient> group,
+             connect_group(job, parameters, options, model, on_waiting, memory));
+  std::unique_ptr<client::ParameterClient> client;
+  if (tables) {
+    client = std::make_unique<strategy::HybridClient>(std::move(group), std::move(tables));
+  } else if (options.on_card && !job.sparse_layer().empty()) {
+    PADDLE_TRY(auto on_card,
+               strategy::CardTables::create(parameters, *model.lane(), model.vocabularies()));
+    client =
+        std::make_unique<strategy::CardClient>(parameters, std::move(group), std::move(on_card));
+  } else {
+    client = std::move(group);
+  }
+  return client;
 }
 
 }  // namespace
@@ -152,6 +348,64 @@ Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig
                                                          ThreadTeam& team) {
   PADDLE_TRY(auto shards, join_channels(job, parameters, options, team));
   return strategy::make_client(std::move(shards), path_options(job));
+}
+
+Status check_group(const config::JobConfig& job, const TrainOptions& options) {
+  if (options.trainers.size() != options.num_gradient_servers) {
+    return Error{Errc::kUsage,
+                 fmt::format("--trainers names {} of {} trainers", options.trainers.size(),
+                             options.num_gradient_servers),
+                 "trainers that exchange gradients among themselves need host:port of each, by "
+                 "trainer_id"};
+  }
+  if (!joins_group(job, options)) return {};
+  const std::string layer = job.sparse_layer();
+  if (!layer.empty() && options.pservers.empty()) {
+    return Error{
+        Errc::kUsage,
+        fmt::format("--pservers is empty, and the sparse table of layer '{}' is on them", layer),
+        "start some with --ports_num=0; or leave out sparse = true"};
+  }
+  if (options.pservers.empty() || options.ports_num == 0) return {};
+  return Error{Errc::kUsage,
+               fmt::format("--ports_num={}, and [strategy] dense = 'collective' has no dense ports",
+                           options.ports_num),
+               "give pservers and trainers --ports_num=0"};
+}
+
+Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptions& options) {
+  if (!options.is_alone || !job.is_collective() || !model.lane()) return {};
+  TrainOptions moved = options;
+  moved.local = false;
+  moved.on_card = true;
+  const wire::ParameterSet set = parameter_set(job, model.parameters(), moved);
+  const std::string layer = job.sparse_layer();
+  if (!layer.empty()) PADDLE_TRY_STATUS(strategy::CardTables::check(set));
+  const bool host_looks = job.train.skips_not_finite || !strategy::CardRanks::can_keep(set);
+  if (host_looks && !layer.empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("the table of layer '{}' would be on the GPU, and there is no "
+                             "on_not_finite = \"skip\" there",
+                             layer),
+                 "train with a pserver, which has it: --pservers 1"};
+  }
+  if (!host_looks) options = std::move(moved);
+  return {};
+}
+
+Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
+                                                          const wire::ParameterSet& parameters,
+                                                          const TrainOptions& options, Model& model,
+                                                          const OnWaiting& on_waiting,
+                                                          const UniqueFd& memory) {
+  if (joins_group(job, options)) {
+    return join_group(job, parameters, options, model, on_waiting, memory);
+  }
+  if (joins_node(job, options))
+    return join_with_node(job, parameters, options, model.team(), on_waiting);
+  PADDLE_TRY(std::unique_ptr<client::ParameterClient> client,
+             join_shards(job, parameters, options, model.team()));
+  return client;
 }
 
 }  // namespace paddle::trainer

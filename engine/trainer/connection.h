@@ -1,11 +1,15 @@
-// A trainer's lanes to the shards: over TCP, or to shards in this process.
+// A trainer's place in its job: its lanes to the shards, over TCP or in this process, and the group
+// of all trainers or of those of its node.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/pool.h"
 #include "engine/client/connect.h"
 #include "engine/client/shard_client.h"
@@ -13,6 +17,8 @@
 #include "engine/strategy/strategy_table.h"
 
 namespace paddle::trainer {
+
+class Model;
 
 // Options of `paddle train`.
 struct TrainOptions : client::ConnectOptions {
@@ -41,8 +47,8 @@ bool uses_pservers(const config::JobConfig& job);
 // local job.
 void leave_out_unused(const config::JobConfig& job, TrainOptions& options);
 
-// Whether the job's trainers keep dense parameters among themselves (job_connection.h). A single
-// trainer without pservers has them in its process anyway, as under --local, but for a card's.
+// Whether the job's trainers keep dense parameters among themselves. A single trainer without
+// pservers has them in its process anyway, as under --local, but for a card's.
 bool joins_group(const config::JobConfig& job, const TrainOptions& options);
 // kUsage: no pservers where they are needed, or some where the job is for trainers alone.
 Status check_pservers(const config::JobConfig& job, const TrainOptions& options);
@@ -68,5 +74,25 @@ Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig
                                                          const wire::ParameterSet& parameters,
                                                          const TrainOptions& options,
                                                          ThreadTeam& team);
+
+// kUsage: flags that do not go with a job whose trainers talk to each other.
+Status check_group(const config::JobConfig& job, const TrainOptions& options);
+
+// Has a local job whose dense parameters are those of a group keep all parameters in the memory of
+// the model's GPU, if it computes on one: gradients that the host looks at stay there where the job
+// has no tables. kUsage: a table cannot be on a card, with the way out.
+Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptions& options);
+
+// Trainers that this one waits for in the group, and for how long it has.
+using OnWaiting = std::function<void(std::span<const std::uint32_t> trainers, Duration waited)>;
+
+// Connects to all pservers, and to the trainers of its group if it joins one. Errors name the one
+// that cannot be reached. on_waiting is called about once a second of waiting. `memory` is that of
+// all lives of this trainer, or empty.
+Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
+                                                          const wire::ParameterSet& parameters,
+                                                          const TrainOptions& options, Model& model,
+                                                          const OnWaiting& on_waiting,
+                                                          const UniqueFd& memory);
 
 }  // namespace paddle::trainer

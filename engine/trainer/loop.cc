@@ -9,8 +9,11 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/optim/update_kernels.h"
+#include "engine/snapshot/file_system.h"
 #include "engine/snapshot/retention.h"
 #include "engine/trainer/batch_feed.h"
+#include "engine/trainer/held_out.h"
 #include "engine/trainer/model.h"
 
 namespace paddle::trainer {
@@ -81,6 +84,27 @@ Error no_record(const LoopOptions& options, std::uint32_t pass) {
           "are the files of [data] train empty, or were all of their records left out?"};
 }
 
+// The folder or disk of this node failed; all else is for the whole job.
+bool is_of_node(const Error& error) {
+  return error.code == Errc::kResource || error.code == Errc::kUsage || error.code == Errc::kData;
+}
+
+// "the gradient of 'fc.w0'", "the cost", or "" when all is finite.
+std::string first_not_finite(std::span<const wire::ParameterSpec> specs,
+                             std::span<const client::DenseParameter> dense,
+                             std::span<const client::SparseRows> rows, double cost, float limit) {
+  const auto of = [&](std::uint32_t parameter) {
+    return fmt::format("the gradient of '{}'", specs[parameter].name());
+  };
+  for (const client::DenseParameter& one : dense) {
+    if (!optim::all_below(one.gradients(), limit)) return of(one.parameter);
+  }
+  for (const client::SparseRows& one : rows) {
+    if (!optim::all_below(one.gradients, limit)) return of(one.parameter);
+  }
+  return std::isfinite(cost) ? "" : "the cost";
+}
+
 }  // namespace
 
 std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
@@ -89,6 +113,33 @@ std::string pass_directory(const std::string& save_dir, std::uint32_t pass) {
 
 std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std::uint64_t batch) {
   return fmt::format("{}-{:06d}", pass_directory(save_dir, pass), batch);
+}
+
+Status NotFinite::leave_out(const std::string& where, std::span<const wire::ParameterSpec> specs,
+                            std::span<client::DenseParameter> dense,
+                            std::span<client::SparseRows> rows, Score& score) {
+  const std::string what = first_not_finite(specs, dense, rows, score.cost, limit_);
+  if (what.empty()) {
+    in_a_row_ = 0;
+    return {};
+  }
+  ++left_out_;
+  const std::string why = fmt::format("{}: {} is not finite, or too large", where, what);
+  constexpr const char* kHint =
+      "lower optimizer.learning_rate, bound gradients with optimizer.clip_global_norm, or look at "
+      "the data of these batches";
+  if (++in_a_row_ >= kNotFiniteInARowMax) {
+    return Error{Errc::kFailed, fmt::format("{}, as in the {} batches before", why, in_a_row_ - 1),
+                 kHint};
+  }
+  log_warning("{}; the batch is left out on all pservers ({} so far)", why, left_out_);
+  for (client::DenseParameter& one : dense) std::ranges::fill(one.gradients(), 0.0F);
+  for (client::SparseRows& one : rows) std::ranges::fill(one.gradients, 0.0F);
+  score.samples = 0;
+  score.cost = 0;
+  std::ranges::fill(score.tally.counts, 0U);
+  std::ranges::fill(score.tally.sums, 0.0);
+  return {};
 }
 
 Status Loop::run() {
@@ -106,16 +157,79 @@ Status Loop::run() {
   return client_.leave();
 }
 
-Status Loop::begin_long_work(std::uint32_t pass, wire::Activity activity) {
-  report(pass, activity);
-  return client_.announce_busy(activity == wire::ACTIVITY_TESTING ? "testing" : "saving");
+// A trainer that comes back in a job that is running: it takes up what its earlier life has left.
+
+Status Loop::come_back() {
+  if (options_.repeats_pass_end) return repeat_pass_end(options_.start_pass - 1);
+  if (options_.train.has_decisions()) PADDLE_TRY_STATUS(decide_at_start());
+  return repeat_push();
 }
 
-// Between two passes, a pause without a batch ends when every trainer has asked for it.
-Status Loop::meet_others() {
-  if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
-  return {};
+Status Loop::repeat_push() {
+  const KeptPush* const kept = options_.kept;
+  const auto last = kept != nullptr ? kept->push() : std::nullopt;
+  // A kind that is pushed without rounds may be batches behind, and is computed anew.
+  const std::uint64_t next = options_.batches_done + 1;
+  const bool is_behind = last && last->batch > next && client_.progress().is_split;
+  if (last && last->pass == options_.start_pass && (last->batch == next || is_behind)) {
+    log_info("pushing batch {} of pass {} again, to the ports that lack it", last->batch,
+             last->pass);
+    PADDLE_TRY(std::vector<client::SparseRows> rows, kept->rows());
+    PADDLE_TRY_STATUS(
+        client_.repeat_push(last->batch, kept->samples(), kept->cost(), model_.dense(), rows));
+  }
+  const client::JobProgress progress = client_.progress();
+  options_.batches_done = progress.batches;
+  has_lost_push_ = progress.is_split;
+  if (!has_lost_push_) return {};
+  return Error{Errc::kUnreachable,
+               fmt::format("the last push of trainer {} reached some ports only, and is lost",
+                           options_.trainer_id),
+               "all of the job goes back to its last snapshot"};
 }
+
+// The servers tell the totals of the last pass again. The others wait in the same meeting, or have
+// left it already.
+Status Loop::repeat_pass_end(std::uint32_t pass) {
+  if (options_.kept != nullptr) {
+    restore(pass);
+    batch_ = batches_counted_;
+  }
+  if (options_.train.has_decisions() && options_.meetings_done > 0) {
+    PADDLE_TRY_STATUS(hear_again(pass));
+    return has_met_at_end_ ? Status() : end_early(pass);
+  }
+  const std::uint64_t after_saving = is_saved(pass) ? 1 : 0;
+  has_met_at_end_ =
+      options_.start_pass == options_.train.passes && options_.meetings_done > after_saving;
+  if (has_met_at_end_) return {};
+  if (options_.meetings_done > 0) return begin_next(pass);
+  client_.repeat_end(client::PassEnd::kFinish);
+  return end_pass(pass);
+}
+
+void Loop::restore(std::uint32_t pass) {
+  auto last = options_.kept->last_counts(pass);
+  if (last && last->first >= batch_) {
+    batches_counted_ = last->first;
+    since_start_ = last->second.score;
+  } else if (pass > 0) {
+    last = options_.kept->last_counts(pass - 1);
+  }
+  if (last && !std::exchange(has_first_cost_, true)) first_cost_ = last->second.first_cost;
+}
+
+bool Loop::is_saved(std::uint32_t pass) const {
+  const std::uint32_t period = options_.train.saving_period;
+  return period > 0 && ((pass + 1) % period == 0 || pass + 1 == options_.train.passes);
+}
+
+// Ports that have gone on from the meeting after a save hold what comes after it.
+bool Loop::was_saved(std::uint32_t pass) const {
+  return options_.furthest > client::LanePosition{pass + 1ULL, 0, 0};
+}
+
+// A pass.
 
 Status Loop::run_pass(std::uint32_t pass) {
   batch_ = pass == options_.start_pass ? options_.batches_done : 0;
@@ -197,83 +311,18 @@ Status Loop::train_batch(std::uint32_t pass, BatchFeed& feed, TimePoint begun) {
   return client_.push(score.samples, score.cost, model_.dense(), model_.rows());
 }
 
-std::optional<double> Loop::pass_done() const {
-  if (!batches_of_pass_) return share_trained_;
-  if (*batches_of_pass_ == 0) return 1;
-  return std::min(1.0, static_cast<double>(batch_) / static_cast<double>(*batches_of_pass_));
-}
-
-void Loop::report(std::uint32_t pass, wire::Activity activity) {
-  const TimePoint now = std::chrono::steady_clock::now();
-  // The supervisor learns soon that this life trains, and not only waits.
-  const bool is_first_batch = samples_ > 0 && !has_reported_batch_;
-  const bool is_due =
-      is_first_batch || activity != activity_ || now - reported_at_ >= kReportPeriod;
-  if (!options_.report || !is_due) return;
-  has_reported_batch_ = samples_ > 0;
-  const Reading reading = model_.read(since_start_);
-  if (reading.samples > 0) reported_cost_ = reading.cost;
-  wire::Progress progress;
-  progress.set_pass(pass);
-  progress.set_passes(options_.train.passes);
-  progress.set_pass_done(static_cast<float>(pass_done().value_or(std::nan(""))));
-  progress.set_batch(batch_);
-  progress.set_cost(reported_cost_);
-  progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
-  progress.set_examples_per_busy_second(usual_rate_.take());
-  progress.set_activity(activity);
-  progress.set_save_failure(save_failure_);
-  progress.set_went_back(options_.went_back.substr(0, kFailureBytesMax));
-  if (batch_ > batch_reported_) {
-    const auto each = (now - reported_at_) / (batch_ - batch_reported_);
-    progress.set_batch_ms(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(each).count()));
-  }
-  batch_reported_ = batch_;
-  options_.report(progress);
-  activity_ = activity;
-  reported_at_ = now;
-}
-
-// A trainer without a record knows no first batch.
-Status Loop::check_divergence(double cost) {
-  const double limit = kDivergenceRatio * std::max(std::abs(first_cost_), kCostMin);
-  if (std::isfinite(cost) && (!has_first_cost_ || std::abs(cost) <= limit)) return {};
-  std::string what =
-      fmt::format("training diverges: the cost is {:.6g}, that of the first batch was {:.6g}", cost,
-                  first_cost_);
-  const std::string hint =
-      "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm";
-  if (options_.train.stop_on_divergence) return Error{Errc::kFailed, std::move(what), hint};
-  if (!std::exchange(is_diverging_, true)) log_warning("{}; {}", what, hint);
+// Between two passes, a pause without a batch ends when every trainer has asked for it.
+Status Loop::meet_others() {
+  if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
   return {};
 }
 
-Status Loop::log_progress(std::uint32_t pass) {
-  const Reading since_start = model_.read(since_start_);
-  const Reading since_log = model_.read(std::exchange(since_log_, Score()));
-  const TimePoint now = std::chrono::steady_clock::now();
-  const Duration took = now - std::exchange(logged_at_, now);
-  const Duration busy = busy_ - std::exchange(busy_at_log_, busy_);
-  if (batch_ < batches_counted_) return {};  // a life that came further has told it
-  if (!KeptPush::is_new(options_.kept, KeptPush::Line::kBatch, {pass, batch_})) return {};
-  if (!options_.is_brief) {
-    log_info("{}", progress_line(pass, batch_, since_start, since_log));
-  } else if (now - said_at_ > kBriefPeriod) {
-    const std::string what =
-        fmt::format("pass {} of {}, batch {}", pass + 1, options_.train.passes, batch_);
-    log_plain(brief_line(what, "", since_start));
-    said_at_ = now;
-  }
-  JsonObject more;
-  more.add("current_cost", since_log.cost).add("first_cost", first_cost_);
-  more.add("examples_per_second", examples_per_second(since_log.samples, took));
-  more.add("examples_per_busy_second", examples_per_second(since_log.samples, busy));
-  if (const auto done = pass_done()) more.add("pass_done", *done);
-  more.add("passes", options_.train.passes);
-  metrics_.write("train", pass, batch_, since_start, more);
-  return check_divergence(since_log.cost);
+Status Loop::begin_long_work(std::uint32_t pass, wire::Activity activity) {
+  report(pass, activity);
+  return client_.announce_busy(activity == wire::ACTIVITY_TESTING ? "testing" : "saving");
 }
+
+// The end of a pass.
 
 Status Loop::end_pass(std::uint32_t pass) {
   const double rate = examples_per_second(since_start_.samples,
@@ -353,6 +402,18 @@ void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const
   if (options_.kept != nullptr) options_.kept->mark_told(pass);
 }
 
+Status Loop::save_with_others(std::uint32_t pass) {
+  PADDLE_TRY_STATUS(save_or_copy(pass));
+  // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
+  // from the snapshot would push that again.
+  return meet_others();
+}
+
+Status Loop::save_or_copy(std::uint32_t pass) {
+  if (!keeps_snapshots() || was_saved(pass)) return {};
+  return options_.trainer_id == 0 ? save_pass(pass) : copy_pass(pass);
+}
+
 Status Loop::begin_next(std::uint32_t pass) {
   // A trainer that ran out of data did not take part in the last rounds.
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
@@ -391,6 +452,321 @@ Status Loop::stop(std::uint32_t pass) {
   PADDLE_TRY_STATUS(client_.leave());
   return Error{Errc::kResumable, fmt::format("{} {}", why, place),
                "go on with --resume and the same --save_dir"};
+}
+
+// Tests, and what those at the ends of passes decide: trainer 0 tells it when all meet after the
+// pass, and every trainer does as it heard, trainer 0 too. A job with train.best or train.stop_when
+// meets once after each pass: trainer 0 comes when it has saved and tested.
+
+Status Loop::test(std::uint32_t pass, std::uint64_t batch) {
+  if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
+  const TimePoint begun = std::chrono::steady_clock::now();
+  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_TESTING));
+  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
+  const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
+  PADDLE_TRY(const Score score, score_held_out(
+                                    *stream, model_,
+                                    [this](std::span<client::SparseRows> rows) {
+                                      return client_.pull_averages({}, rows);
+                                    },
+                                    [&] { report(pass, wire::ACTIVITY_TESTING); }));
+  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+  const Reading reading = model_.read(score);
+  tested_ = figures_of(reading);
+  const TimePoint now = std::chrono::steady_clock::now();
+  logged_at_ += now - begun;
+  begun_at_ += now - begun;
+  if (!KeptPush::is_new(options_.kept, KeptPush::Line::kTest, {pass, batch})) return {};
+  tell_test(pass, batch, reading);
+  if (const std::string why = undefined_note(reading); why != undefined_note_) {
+    if (!why.empty()) log_warning("{}", why);
+    undefined_note_ = why;
+  }
+  JsonObject more;
+  more.add("examples_per_second", examples_per_second(score.samples, now - begun));
+  metrics_.write("test", pass, batch_, reading, more);
+  return {};
+}
+
+void Loop::tell_test(std::uint32_t pass, std::uint64_t batch, const Reading& reading) {
+  if (!options_.is_brief) return log_info("{}", test_line(reading));
+  std::string what =
+      fmt::format("pass {} of {} ({})", pass + 1, options_.train.passes, snapshot::pass_name(pass));
+  if (batch != kEndOfPass) what += fmt::format(", batch {}", batch);
+  log_plain(brief_line(options_.train.passes > 0 ? what : "before training", "held-out ", reading));
+  said_at_ = std::chrono::steady_clock::now();
+}
+
+bool Loop::is_time_over() const {
+  return options_.trainer_id == 0 && options_.ends_at &&
+         std::chrono::steady_clock::now() >= *options_.ends_at;
+}
+
+bool Loop::wants_stop() const {
+  return (options_.stop_requested && options_.stop_requested()) || is_time_over();
+}
+
+bool Loop::keeps_snapshots() const {
+  return saves_copies() || (options_.trainer_id == 0 && !options_.save_dir.empty());
+}
+
+Status Loop::decide(std::uint32_t pass) {
+  Decision own;
+  if (options_.trainer_id == 0) {
+    if (tested_) early_stop_.add({pass, *std::exchange(tested_, std::nullopt)});
+    own.reason = early_stop_.judge();
+    if (early_stop_.has_test(pass)) own.figures = early_stop_.tests().back().figures;
+  }
+  return hear_decision(pass, own);
+}
+
+// Pservers tell every life of a trainer what they told the first.
+Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
+  const std::vector<nn::Value> figures = figures_of(model_.read(Score()));
+  PADDLE_TRY(const client::PassTotals all, client_.pause_pass(encode(own, figures)));
+  const auto heard = decode_decision(all.tally, figures);
+  if (!heard) {
+    return Error{Errc::kFailed, "trainers met after a pass without a decision", "this is a bug"};
+  }
+  if (!heard->figures.empty()) early_stop_.add({pass, heard->figures});
+  if (heard->reason != EndReason::kNone && pass + 1 < options_.train.passes) {
+    const std::string why = early_stop_.explain(heard->reason);
+    log_info("training ends with pass {} ({}): {}", pass + 1, snapshot::pass_name(pass), why);
+    metrics_.write("stop", pass, batch_, model_.read(since_start_), JsonObject().add("why", why));
+    options_.train.passes = pass + 1;
+    reported_at_ -= std::chrono::seconds(1);  // which makes a report due: of fewer passes
+    report(pass, activity_);
+  }
+  if (!keeps_snapshots()) return {};
+  const Status written = write_tests(options_.save_dir, early_stop_.tests());
+  if (!written) log_warning("{}; a job that goes on may not know them", written.error().message);
+  note_best();
+  return {};
+}
+
+Status Loop::hear_again(std::uint32_t pass) {
+  has_met_at_end_ = options_.meetings_done > 1;
+  if (has_met_at_end_) {
+    options_.train.passes = pass + 1;
+    return {};
+  }
+  client_.repeat_end(client::PassEnd::kPause);
+  return hear_decision(pass, {});
+}
+
+// A job that went on after a pass, by a snapshot, decides again: it may have ended with that pass.
+Status Loop::decide_at_start() {
+  if (options_.start_pass == 0 || options_.start_pass >= options_.train.passes) return {};
+  const std::uint32_t pass = options_.start_pass - 1;
+  const bool is_within = options_.batches_done > 0 || options_.begins_within_pass;
+  if (options_.meetings_done > 0) return is_within ? Status() : hear_again(pass);
+  if (!is_within && !early_stop_.has_test(pass)) PADDLE_TRY_STATUS(test(pass));
+  return decide(pass);
+}
+
+// The last snapshot of a job is a full one.
+Status Loop::end_early(std::uint32_t pass) {
+  const bool is_over = pass + 1 == options_.train.passes;
+  if (!is_over || !is_saved(pass) || !keeps_snapshots()) return {};
+  if (full_pass_ != pass) {
+    PADDLE_TRY_STATUS(options_.trainer_id == 0 ? save_pass(pass) : copy_pass(pass));
+    note_best();
+  }
+  remove_former_best(pass);
+  return {};
+}
+
+// Tests of passes that are trained again do not count.
+void Loop::recall_tests() {
+  if (!keeps_snapshots()) return;
+  auto tests = read_tests(options_.save_dir);
+  if (!tests) return log_warning("{}; tests count from here on", tests.error().message);
+  for (PassTest& test : *tests) {
+    if (test.pass < options_.start_pass) early_stop_.add(std::move(test));
+  }
+  note_best();
+}
+
+void Loop::note_best() {
+  const auto is_saved = [this](std::uint32_t pass) {
+    return snapshot::kernel_file_system().exists(pass_directory(options_.save_dir, pass));
+  };
+  const auto best = early_stop_.best(is_saved);
+  best_ = best ? snapshot::pass_name(*best) : "";
+  const Status written = write_best(options_.save_dir, best_);
+  if (!written) log_warning("{}; the file may name another pass", written.error().message);
+}
+
+// Reports, and lines of the log.
+
+std::optional<double> Loop::pass_done() const {
+  if (!batches_of_pass_) return share_trained_;
+  if (*batches_of_pass_ == 0) return 1;
+  return std::min(1.0, static_cast<double>(batch_) / static_cast<double>(*batches_of_pass_));
+}
+
+void Loop::report(std::uint32_t pass, wire::Activity activity) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  // The supervisor learns soon that this life trains, and not only waits.
+  const bool is_first_batch = samples_ > 0 && !has_reported_batch_;
+  const bool is_due =
+      is_first_batch || activity != activity_ || now - reported_at_ >= kReportPeriod;
+  if (!options_.report || !is_due) return;
+  has_reported_batch_ = samples_ > 0;
+  const Reading reading = model_.read(since_start_);
+  if (reading.samples > 0) reported_cost_ = reading.cost;
+  wire::Progress progress;
+  progress.set_pass(pass);
+  progress.set_passes(options_.train.passes);
+  progress.set_pass_done(static_cast<float>(pass_done().value_or(std::nan(""))));
+  progress.set_batch(batch_);
+  progress.set_cost(reported_cost_);
+  progress.set_examples_per_second(rate_.add(now, samples_, activity_ == wire::ACTIVITY_TRAINING));
+  progress.set_examples_per_busy_second(usual_rate_.take());
+  progress.set_activity(activity);
+  progress.set_save_failure(save_failure_);
+  progress.set_went_back(options_.went_back.substr(0, kFailureBytesMax));
+  if (batch_ > batch_reported_) {
+    const auto each = (now - reported_at_) / (batch_ - batch_reported_);
+    progress.set_batch_ms(static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(each).count()));
+  }
+  batch_reported_ = batch_;
+  options_.report(progress);
+  activity_ = activity;
+  reported_at_ = now;
+}
+
+// A trainer without a record knows no first batch.
+Status Loop::check_divergence(double cost) {
+  const double limit = kDivergenceRatio * std::max(std::abs(first_cost_), kCostMin);
+  if (std::isfinite(cost) && (!has_first_cost_ || std::abs(cost) <= limit)) return {};
+  std::string what =
+      fmt::format("training diverges: the cost is {:.6g}, that of the first batch was {:.6g}", cost,
+                  first_cost_);
+  const std::string hint =
+      "lower optimizer.learning_rate, or bound gradients with optimizer.clip_global_norm";
+  if (options_.train.stop_on_divergence) return Error{Errc::kFailed, std::move(what), hint};
+  if (!std::exchange(is_diverging_, true)) log_warning("{}; {}", what, hint);
+  return {};
+}
+
+Status Loop::log_progress(std::uint32_t pass) {
+  const Reading since_start = model_.read(since_start_);
+  const Reading since_log = model_.read(std::exchange(since_log_, Score()));
+  const TimePoint now = std::chrono::steady_clock::now();
+  const Duration took = now - std::exchange(logged_at_, now);
+  const Duration busy = busy_ - std::exchange(busy_at_log_, busy_);
+  if (batch_ < batches_counted_) return {};  // a life that came further has told it
+  if (!KeptPush::is_new(options_.kept, KeptPush::Line::kBatch, {pass, batch_})) return {};
+  if (!options_.is_brief) {
+    log_info("{}", progress_line(pass, batch_, since_start, since_log));
+  } else if (now - said_at_ > kBriefPeriod) {
+    const std::string what =
+        fmt::format("pass {} of {}, batch {}", pass + 1, options_.train.passes, batch_);
+    log_plain(brief_line(what, "", since_start));
+    said_at_ = now;
+  }
+  JsonObject more;
+  more.add("current_cost", since_log.cost).add("first_cost", first_cost_);
+  more.add("examples_per_second", examples_per_second(since_log.samples, took));
+  more.add("examples_per_busy_second", examples_per_second(since_log.samples, busy));
+  if (const auto done = pass_done()) more.add("pass_done", *done);
+  more.add("passes", options_.train.passes);
+  metrics_.write("train", pass, batch_, since_start, more);
+  return check_divergence(since_log.cost);
+}
+
+// Snapshots of passes, and what becomes of training when one fails.
+
+// Saves a full snapshot or a delta; the last snapshot is always full.
+Status Loop::save(std::uint32_t pass) {
+  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
+  const std::string directory = pass_directory(options_.save_dir, pass);
+  const bool is_full = base_.empty() || pass + 1 == options_.train.passes ||
+                       deltas_ + 1 >= options_.train.full_snapshot_period;
+  if (is_full) {
+    if (!options_.is_brief) log_info("Saving parameters to {}", directory);
+    PADDLE_TRY_STATUS(client_.snapshots().save(directory));
+    base_ = directory;
+    deltas_ = 0;
+  } else {
+    log_info("Saving what changed since {} to {}", base_, directory);
+    PADDLE_TRY_STATUS(client_.snapshots().save_delta(directory, base_));
+    ++deltas_;
+  }
+  if (options_.train.snapshots_kept > 0) PADDLE_TRY_STATUS(keep_newest(pass));
+  if (is_full) full_pass_ = pass;
+  return {};
+}
+
+Status Loop::save_pass(std::uint32_t pass) {
+  const std::string path = pass_directory(options_.save_dir, pass);
+  Status saved = save(pass);
+  if (saved) {
+    save_failure_.clear();
+    metrics_.write("save", pass, batch_, model_.read(since_start_), JsonObject().add("path", path));
+    return {};
+  }
+  const bool is_last = pass + 1 == options_.train.passes;
+  if (is_last || !can_train_on(saved.error())) return saved;
+  base_.clear();  // the shards have forgotten what changed since then
+  save_failure_ = fmt::format("saving {}: {}", snapshot::pass_name(pass), saved.error().message)
+                      .substr(0, kFailureBytesMax);
+  log_warning("{}; earlier snapshots stay, and training goes on", save_failure_);
+  return {};
+}
+
+// The disk may have room again at the next pass. A job that has saved nothing yet has little to
+// lose, and may never be able to save.
+bool Loop::can_train_on(const Error& failure) const {
+  if (failure.code == Errc::kData) return true;  // it is written, but not whole
+  if (failure.code != Errc::kResource) return false;
+  const auto names = snapshot::snapshot_names(options_.save_dir);
+  return names && !names->empty();
+}
+
+Status Loop::keep_newest(std::uint32_t pass) {
+  best_kept_ = best_;
+  return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept, best_);
+}
+
+// The test after the last save may have found a better pass than the one kept until then.
+void Loop::remove_former_best(std::uint32_t pass) {
+  if (options_.train.snapshots_kept == 0 || best_ == best_kept_) return;
+  if (const Status kept = keep_newest(pass); !kept)
+    log_warning("{}; a snapshot more than train.snapshots_kept stays", kept.error().message);
+}
+
+// Copies of trainer 0's snapshots on another node.
+
+bool Loop::saves_copies() const {
+  return options_.saves_copy && options_.trainer_id != 0 && !options_.save_dir.empty();
+}
+
+Status Loop::copy_pass(std::uint32_t pass) {
+  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
+  return copy_to(pass, pass_directory(options_.save_dir, pass));
+}
+
+// It has the name that trainer 0 gives it, whose batches may be more or fewer.
+Status Loop::copy_stop(std::uint32_t pass) {
+  PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
+  PADDLE_TRY(const std::uint64_t batches, client_.snapshots().leader_batches());
+  return copy_to(pass, stop_directory(options_.save_dir, pass, batches));
+}
+
+Status Loop::copy_to(std::uint32_t pass, const std::string& directory) {
+  log_info("Saving a copy of the parameters to {}", directory);
+  Status saved = client_.snapshots().save_copy(directory);
+  const bool is_pass = directory == pass_directory(options_.save_dir, pass);
+  if (saved && is_pass && options_.train.snapshots_kept > 0) {
+    saved = keep_newest(pass);
+  }
+  if (saved && is_pass) full_pass_ = pass;
+  if (saved || !is_of_node(saved.error())) return saved;
+  log_warning("{}; this node has no copy of that snapshot, the job goes on", saved.error().message);
+  return {};
 }
 
 }  // namespace paddle::trainer

@@ -2,11 +2,15 @@
 // snapshots and progress lines in between.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "base/result.h"
+#include "engine/client/batch_parameters.h"
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dataset.h"
@@ -15,9 +19,7 @@
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
-#include "engine/trainer/not_finite.h"
-#include "engine/trainer/rate_meter.h"
-#include "engine/trainer/test_record.h"
+#include "proto/parameters.pb.h"
 #include "proto/supervision.pb.h"
 
 namespace paddle::trainer {
@@ -63,6 +65,27 @@ std::string pass_directory(const std::string& save_dir, std::uint32_t pass);
 std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std::uint64_t batch);
 
 class BatchFeed;
+
+constexpr std::uint32_t kNotFiniteInARowMax = 10;
+
+// Batches whose gradients are not finite, and how they are left out.
+class NotFinite {
+ public:
+  // limit: a gradient below it leaves all values finite (parameter::gradient_limit()).
+  explicit NotFinite(float limit) : limit_(limit) {}
+
+  // Leaves out a batch that is not finite: its gradients are zero then and its score has no
+  // samples, so that a push of it changes nothing on any pserver. An error of the
+  // kNotFiniteInARowMax-th in a row. `where` names the batch: "pass 0, batch 7".
+  Status leave_out(const std::string& where, std::span<const wire::ParameterSpec> specs,
+                   std::span<client::DenseParameter> dense, std::span<client::SparseRows> rows,
+                   Score& score);
+
+ private:
+  float limit_;
+  std::uint32_t in_a_row_ = 0;
+  std::uint64_t left_out_ = 0;
+};
 
 class Loop {
  public:
@@ -115,7 +138,7 @@ class Loop {
   bool is_time_over() const;
   bool wants_stop() const;
   bool keeps_snapshots() const;  // its own, or copies
-  // loop_decide.cc. Each returns when all have met after `pass`, and all have heard the same.
+  // Each returns when all have met after `pass`, and all have heard the same.
   Status decide(std::uint32_t pass);
   Status hear_decision(std::uint32_t pass, const Decision& own);
   Status hear_again(std::uint32_t pass);  // of a trainer that is back

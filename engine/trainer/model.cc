@@ -7,8 +7,7 @@
 
 #include "engine/kernels/gemm.h"
 #include "engine/parameter/parameter_set.h"
-#include "engine/trainer/compute/gpu_executor.h"
-#include "engine/trainer/compute/host_executor.h"
+#include "engine/trainer/compute/executor.h"
 
 namespace paddle::trainer {
 namespace {

@@ -1,11 +1,16 @@
 // Computation of a batch: forward and, in training, backward.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
+#include "base/pool.h"
 #include "base/result.h"
 #include "engine/device/device.h"
+#include "engine/nn/device/device_executor.h"
+#include "engine/nn/network/network.h"
 #include "engine/nn/run.h"
 #include "engine/trainer/compute/score.h"
 
@@ -35,6 +40,58 @@ class Executor {
   // Returns when the run that was begun is computed. In training the gradients are overwritten; a
   // test has none. kData: likewise.
   virtual Result<Score> finish(Gradients gradients) = 0;
+};
+
+// Executor on the CPU: each thread of a team runs the layers on a contiguous part of the batch.
+class HostExecutor final : public Executor {
+ public:
+  // Both outlive it.
+  HostExecutor(const nn::Network& network, ThreadTeam& team);
+
+  Status begin(const nn::Run& batch) override {
+    batch_.emplace(batch);
+    return {};
+  }
+  // Computes all. Gradients are summed in thread order.
+  Result<Score> finish(Gradients gradients) override;
+
+ private:
+  void reduce(std::size_t parts, Gradients gradients);
+
+  const nn::Network& network_;
+  ThreadTeam& team_;
+  std::vector<nn::Workspace> workspaces_;  // by thread
+  std::optional<nn::Run> batch_;
+};
+
+// Executor on a GPU. The evaluators count on the CPU.
+class GpuExecutor final : public Executor {
+ public:
+  // The network outlives it. kUsage: a layer is too large for a GPU.
+  static Result<std::unique_ptr<GpuExecutor>> make(const nn::Network& network,
+                                                   std::unique_ptr<device::Device> device);
+
+  std::optional<device::Lane> lane() const override {
+    return device::Lane{device_.get(), executor_->stream()};
+  }
+  bool stages() const override { return true; }
+  Status stage(const nn::Run& batch, bool has_values) override {
+    return executor_->stage(batch, has_values);
+  }
+  Status begin(const nn::Run& batch) override;
+  Result<Score> finish(Gradients gradients) override;
+
+ private:
+  GpuExecutor(const nn::Network& network, std::unique_ptr<device::Device> device);
+
+  const nn::Network& network_;
+  const nn::Plan plan_;
+  std::unique_ptr<device::Device> device_;
+  std::vector<std::size_t> outputs_;      // layers that evaluators read
+  std::vector<std::size_t> predictions_;  // likewise
+  std::unique_ptr<nn::DeviceExecutor> executor_;
+  nn::Workspace workspace_;  // of the evaluators
+  std::optional<nn::Run> batch_;
 };
 
 }  // namespace paddle::trainer

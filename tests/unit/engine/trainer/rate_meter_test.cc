@@ -1,6 +1,6 @@
-#include "engine/trainer/rate_meter.h"
-
 #include <gtest/gtest.h>
+
+#include "engine/trainer/metrics.h"
 
 namespace paddle::trainer {
 namespace {

@@ -1,10 +1,9 @@
-#include "engine/trainer/test_record.h"
-
 #include <cmath>
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
+#include "engine/trainer/early_stop.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::trainer {

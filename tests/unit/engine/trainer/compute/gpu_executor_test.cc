@@ -1,11 +1,10 @@
-#include "engine/trainer/compute/gpu_executor.h"
-
 #include <algorithm>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "engine/trainer/compute/executor.h"
 #include "engine/trainer/model.h"
 #include "tests/unit/engine/trainer/compute/fake_cards.h"
 
