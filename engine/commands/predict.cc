@@ -1,6 +1,4 @@
 // `paddle predict`: a line for each record, with its score.
-#include "engine/inference/predict.h"
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +11,7 @@
 #include "base/fd.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
+#include "engine/inference/records.h"
 
 namespace paddle::commands {
 namespace {

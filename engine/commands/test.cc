@@ -1,6 +1,4 @@
 // `paddle test`: the evaluators of a job on a snapshot and held-out data.
-#include "engine/inference/test.h"
-
 #include <iostream>
 #include <memory>
 
@@ -8,6 +6,7 @@
 
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
+#include "engine/inference/records.h"
 
 namespace paddle::commands {
 namespace {

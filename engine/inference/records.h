@@ -1,16 +1,54 @@
-// Records for a saved model.
+// A saved model on files of records: predictions for each of them, by any number of threads, and
+// the test that training makes.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
-#include "engine/config/job_config.h"
-#include "engine/data/dataset.h"
+#include "engine/inference/description.h"
+#include "engine/inference/parameters.h"
+#include "engine/inference/predictor.h"
+#include "engine/trainer/metrics.h"
 
 namespace paddle::inference {
 
-// The files of `glob` below `folder`, or standard input for "-", in the batches of tests. kData: no
-// file matches.
-Result<data::DatasetOptions> records_of(const config::JobConfig& job, const std::string& folder,
-                                        const std::string& glob);
+struct PredictOptions {
+  std::string folder = ".";  // for `glob`; a pipe_command runs there
+  std::string glob;          // "-": standard input
+  std::string layer;         // "": the scores of the job's first cost
+  LineFormat format = LineFormat::kCsv;
+  std::uint32_t threads = 1;
+};
+
+struct PredictResult {
+  std::uint64_t records = 0;
+  std::uint64_t bad_records = 0;  // left out, as the job's on_bad_record says
+  std::string unseen_note;        // DistinctIds::note()
+};
+
+// Calls `write` with the lines of all records, in the order of the files' names and of the records
+// in each: the text is the same for any number of threads. An error of `write` ends it and is
+// returned.
+Result<PredictResult> predict_records(const snapshot::SnapshotReader& snapshot,
+                                      const ModelDescription& description,
+                                      const PredictOptions& options,
+                                      const std::function<Status(std::string_view)>& write);
+
+// Test of a snapshot on held-out data: what training logged for it, where the data is the same.
+struct TestResult {
+  trainer::Reading reading;
+  RowCounts rows;
+  std::uint64_t ids = 0;  // distinct ones, and those of them without a row
+  std::uint64_t unseen_ids = 0;
+  std::string unseen_note;        // DistinctIds::note()
+  std::uint64_t bad_records = 0;  // left out, as the job's on_bad_record says
+};
+
+// `glob` is below `folder`, where a pipe_command runs too. Threads are the job's trainer_count:
+// with as many as in training, the figures are equal to the last digit. kData: there is no record.
+Result<TestResult> test_snapshot(const snapshot::SnapshotReader& snapshot,
+                                 const ModelDescription& description, const std::string& folder,
+                                 const std::string& glob);
 
 }  // namespace paddle::inference
