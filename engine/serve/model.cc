@@ -12,8 +12,7 @@
 #include "base/json.h"
 #include "base/text_file.h"
 #include "engine/config/data_check.h"
-#include "engine/serve/json_values.h"
-#include "engine/serve/row_request.h"
+#include "engine/serve/json_requests.h"
 
 namespace paddle::serve {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/data/records/format.h"
 #include "engine/inference/description.h"
 #include "engine/inference/predictor.h"
-#include "engine/serve/json_records.h"
+#include "engine/serve/json_requests.h"
 
 namespace paddle::serve {
 

@@ -1,19 +1,60 @@
 #include "engine/serve/service.h"
 
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
+#include "base/fd.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/secret.h"
 #include "base/text.h"
 #include "engine/serve/request_head.h"
+#include "engine/snapshot/retention.h"
 
 namespace paddle::serve {
 namespace {
+
+constexpr const char* kPrefix = "paddle_serve_";
+
+void head(std::string& text, const char* name, const char* type, const char* help) {
+  text += fmt::format("# HELP {0}{1} {3}\n# TYPE {0}{1} {2}\n", kPrefix, name, type, help);
+}
+
+void single(std::string& text, const char* name, const char* type, const char* help,
+            std::uint64_t value) {
+  head(text, name, type, help);
+  text += fmt::format("{}{} {}\n", kPrefix, name, value);
+}
+
+constexpr std::size_t kBestBytesMax = 256;
+
+// Another text when a file of the snapshot is written again, or is still to come: a copy that is
+// under way is looked at again.
+std::string mark_of(const std::string& snapshot) {
+  std::string mark = snapshot;
+  const auto names = snapshot::kernel_file_system().list(snapshot);
+  if (!names) return mark;
+  for (const std::string& name : *names) {
+    struct stat info {};
+    if (::stat((snapshot + "/" + name).c_str(), &info) != 0) continue;
+    mark += fmt::format("\n{} {} {} {}.{}", name, info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                        info.st_mtim.tv_nsec);
+  }
+  return mark;
+}
+
+std::string best_of(const std::string& folder) {
+  auto text = read_file(folder + "/BEST", kBestBytesMax);
+  if (!text) return "";
+  while (text->ends_with('\n')) text->pop_back();
+  return *std::move(text);
+}
 
 constexpr std::string_view kBearer = "Bearer ";
 constexpr const char* kJson = "application/json";
@@ -52,6 +93,160 @@ bool are_joined(const Request& one, const Request& other) {
 }
 
 }  // namespace
+
+// Counts.
+
+void Counters::count(const std::string& path, unsigned status, Duration took) {
+  const double seconds = std::chrono::duration<double>(took).count();
+  const std::scoped_lock lock(mutex_);
+  ++replies_[{path, status}];
+  Times& times = times_[path];
+  ++times.count;
+  times.seconds += seconds;
+  for (std::size_t i = 0; i < kBounds.size(); ++i) times.buckets[i] += seconds <= kBounds[i];
+}
+
+void Counters::count(const Work& work) {
+  const std::scoped_lock lock(mutex_);
+  records_ += work.records;
+  rows_.add(work.rows);
+}
+
+void Counters::count_joined(std::uint64_t requests) {
+  const std::scoped_lock lock(mutex_);
+  ++batches_;
+  batched_requests_ += requests;
+}
+
+std::string Counters::text(const Model& model) const {
+  std::string text;
+  const std::scoped_lock lock(mutex_);
+  head(text, "requests_total", "counter", "Replies by path and HTTP status.");
+  for (const auto& [key, count] : replies_) {
+    text += fmt::format("{}requests_total{{path=\"{}\",code=\"{}\"}} {}\n", kPrefix, key.first,
+                        key.second, count);
+  }
+  head(text, "request_seconds", "histogram", "From the whole request to its reply.");
+  for (const auto& [path, times] : times_) {
+    const auto line = [&, &path = path](std::string_view bound, std::uint64_t count) {
+      text += fmt::format("{}request_seconds_bucket{{path=\"{}\",le=\"{}\"}} {}\n", kPrefix, path,
+                          bound, count);
+    };
+    for (std::size_t i = 0; i < kBounds.size(); ++i)
+      line(fmt::format("{}", kBounds[i]), times.buckets[i]);
+    line("+Inf", times.count);
+    text += fmt::format(
+        "{0}request_seconds_sum{{path=\"{1}\"}} {2}\n"
+        "{0}request_seconds_count{{path=\"{1}\"}} {3}\n",
+        kPrefix, path, times.seconds, times.count);
+  }
+  single(text, "records_total", "counter", "Records that were scored.", records_);
+  single(text, "batches_total", "counter", "Requests that were scored together count as one.",
+         batches_);
+  single(text, "batched_requests_total", "counter", "Requests in these batches.",
+         batched_requests_);
+  single(text, "rows_total", "counter", "Look-ups of rows of tables.", rows_.asked);
+  single(text, "absent_rows_total", "counter", "Look-ups that found none.", rows_.absent);
+  single(text, "queued_requests", "gauge", "Requests that wait for a thread.", queued);
+  single(text, "connections", "gauge", "Connections that are open.", connections);
+  single(text, "refused_connections_total", "counter", "Connections beyond the limit.",
+         refused_connections);
+  single(text, "evicted_connections_total", "counter",
+         "Connections closed for those of addresses with fewer.", evicted_connections);
+  single(text, "reloads_total", "counter", "Newer snapshots that were taken.", reloads);
+  single(text, "failed_reloads_total", "counter", "Newer snapshots that could not be used.",
+         reloads_failed);
+  single(text, "snapshot_passes", "gauge", "Passes of the snapshot that is served.",
+         model.info().pass);
+  single(text, "snapshot_samples", "gauge", "Samples that it was trained with.",
+         model.info().samples);
+  return text;
+}
+
+// The model that is served.
+
+Result<std::unique_ptr<NewestModel>> NewestModel::open(const std::string& directory, Choice choice,
+                                                       const ModelOptions& options,
+                                                       Counters& counters,
+                                                       std::chrono::milliseconds period) {
+  std::unique_ptr<NewestModel> newest(new NewestModel(directory, choice, options, counters));
+  newest->is_snapshot_ = snapshot::kernel_file_system().exists(directory + "/MANIFEST");
+  const bool exists = snapshot::kernel_file_system().exists(directory);
+  if (exists) PADDLE_TRY_STATUS(newest->look());
+  if (!newest->model_) {
+    return Error{
+        Errc::kUsage,
+        directory + (exists ? " is no snapshot, and has none" : ": there is no such folder"),
+        "--snapshot names a pass-0000N folder, or the --save_dir that they are in"};
+  }
+  newest->follower_ = std::thread([&served = *newest, period] { served.follow(period); });
+  return newest;
+}
+
+NewestModel::~NewestModel() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_over_ = true;
+  }
+  stopped_.notify_all();
+  if (follower_.joinable()) follower_.join();
+}
+
+Result<std::vector<std::string>> NewestModel::candidates() const {
+  if (is_snapshot_) return std::vector{folder_};
+  PADDLE_TRY(auto names, snapshot::snapshot_names(folder_));
+  // A copy that is under way, or what is left of a snapshot.
+  std::erase_if(names, [this](const std::string& name) {
+    return !snapshot::kernel_file_system().exists(folder_ + "/" + name + "/MANIFEST");
+  });
+  std::vector<std::string> found;
+  const std::string best = choice_ == Choice::kBest ? best_of(folder_) : "";
+  if (std::ranges::find(names, best) != names.end()) found.push_back(folder_ + "/" + best);
+  if (!names.empty() && names.back() != best) found.push_back(folder_ + "/" + names.back());
+  return found;
+}
+
+Status NewestModel::look() {
+  PADDLE_TRY(const auto found, candidates());
+  std::vector<std::string> marks;
+  std::string seen;
+  for (const std::string& snapshot : found) seen += marks.emplace_back(mark_of(snapshot)) + "\n\n";
+  if (found.empty() || seen == std::exchange(seen_, seen)) return {};
+  Status first;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (marks[i] == served_) return first;
+    auto model = Model::load(found[i], options_);
+    if (!model) {
+      if (first) first = std::move(model).error();
+      continue;
+    }
+    served_ = marks[i];
+    if (!first) log_warning("{}", first.error().message);
+    const std::scoped_lock lock(mutex_);
+    model_.swap(*model);  // the one before goes after the lock, or with its last request
+    return {};
+  }
+  return first;
+}
+
+void NewestModel::follow(std::chrono::milliseconds period) {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, period, [this] { return is_over_; })) {
+    const auto before = model_;
+    lock.unlock();
+    const Status looked = look();
+    if (!looked) {
+      ++counters_.reloads_failed;
+      log_warning("{}; still serving {}", looked.error().message, before->name());
+    } else if (const auto now = get(); now != before) {
+      ++counters_.reloads;
+      log_info("serving {} from now on", now->name());
+    }
+    lock.lock();
+  }
+}
+
+// Answers.
 
 struct Service::Route {
   std::string_view path;

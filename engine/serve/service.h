@@ -1,10 +1,15 @@
-// The answers of the server: which requests there are, and the threads that score them, with one
-// run of the network for those that wait together.
+// The answers of the server: the model that it serves and its counts, which requests there are, and
+// the threads that score them, with one run of the network for those that wait together.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -14,9 +19,91 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "engine/serve/newest_model.h"
+#include "base/clock.h"
+#include "engine/serve/model.h"
 
 namespace paddle::serve {
+
+// Counts of what a server has done, in the text format of Prometheus.
+class Counters {
+ public:
+  // A reply: the path as a label, its status, and how long the request took once it was read.
+  void count(const std::string& path, unsigned status, Duration took);
+  void count(const Work& work);
+  // So many requests were scored together.
+  void count_joined(std::uint64_t requests);
+  std::string text(const Model& model) const;
+
+  // Gauges and counts of their owners.
+  std::atomic<std::uint64_t> connections = 0, queued = 0, refused_connections = 0;
+  std::atomic<std::uint64_t> evicted_connections = 0;
+  std::atomic<std::uint64_t> reloads = 0, reloads_failed = 0;
+
+ private:
+  static constexpr std::array<double, 12> kBounds{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                  0.05,   0.1,   0.25,   0.5,   1,    2.5};
+  struct Times {
+    std::array<std::uint64_t, kBounds.size()> buckets{};  // up to the bound
+    std::uint64_t count = 0;
+    double seconds = 0;
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, unsigned>, std::uint64_t> replies_;
+  std::map<std::string, Times> times_;
+  std::uint64_t records_ = 0, batches_ = 0, batched_requests_ = 0;
+  inference::RowCounts rows_;
+};
+
+// The model that is served: a snapshot, or of a folder into which training saves them the best one
+// that it names, or the newest.
+class NewestModel {
+ public:
+  enum class Choice {
+    kBest,    // the one in the file BEST, which training writes with train.best; else the newest
+    kNewest,  // whatever BEST says
+  };
+
+  // A thread looks every `period` for another snapshot to serve, also for one that was put in the
+  // place of the served one. One that cannot be used is told once and the model stays. kUsage,
+  // kData, kResource: there is none that can.
+  static Result<std::unique_ptr<NewestModel>> open(const std::string& directory, Choice choice,
+                                                   const ModelOptions& options, Counters& counters,
+                                                   std::chrono::milliseconds period);
+  ~NewestModel();
+
+  // A request keeps the one that it began with.
+  std::shared_ptr<const Model> get() const {
+    const std::scoped_lock lock(mutex_);
+    return model_;
+  }
+
+ private:
+  NewestModel(std::string folder, Choice choice, ModelOptions options, Counters& counters)
+      : folder_(std::move(folder)),
+        choice_(choice),
+        options_(std::move(options)),
+        counters_(counters) {}
+  // The snapshots that may be served, the one that should be first.
+  Result<std::vector<std::string>> candidates() const;
+  // Loads the first candidate that can be used, unless what is there was looked at before.
+  Status look();
+  void follow(std::chrono::milliseconds period);
+
+  const std::string folder_;  // or the only snapshot
+  const Choice choice_;
+  const ModelOptions options_;
+  Counters& counters_;
+  bool is_snapshot_ = false;
+  std::string seen_;    // the candidates at the last look
+  std::string served_;  // the mark of the snapshot that is served
+
+  mutable std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool is_over_ = false;
+  std::shared_ptr<const Model> model_;
+  std::thread follower_;
+};
 
 struct Request {
   std::string method, path, host, content_type, authorization, body;

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "engine/data/records/json_reader.h"
-#include "engine/serve/json_values.h"
+#include "engine/serve/json_requests.h"
 #include "engine/serve/request_head.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,3 @@
-#include "engine/serve/json_records.h"
-
 #include <algorithm>
 #include <span>
 
@@ -7,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/data/records/format.h"
-#include "engine/serve/row_request.h"
+#include "engine/serve/json_requests.h"
 
 namespace paddle::serve {
 namespace {

@@ -1,9 +1,9 @@
-#include "engine/serve/json_values.h"
-
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "engine/serve/json_requests.h"
 
 namespace paddle::serve {
 namespace {

@@ -1,13 +1,13 @@
-// Records as JSON objects: {"dense":[0.5,1],"C1":"68fd1e64","words":["in","the"]}. The keys are the
-// slots of the job; each holds what the network reads. Of csv, a slot may be given by the names of
-// its columns instead: {"age":40,"income":3} for {"numbers":[40,3]}.
+// Requests in JSON: the records of a body, one after the other, and a request for rows.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/data/records/class_names.h"
 #include "engine/data/records/dictionary.h"
@@ -17,6 +17,40 @@
 
 namespace paddle::serve {
 
+// The records in a JSON body, one after the other: an object a line, objects over several lines, or
+// one array of objects.
+class JsonValues {
+ public:
+  // The body must outlive this.
+  explicit JsonValues(std::string_view body);
+
+  // The text of the next value. It ends where the value's last bracket closes; a value that is no
+  // object ends with its line, and a parser says what is wrong with it. Nothing at the end. kData:
+  // brackets are not closed, or values of the array are not separated by one comma.
+  Result<std::optional<std::string_view>> next();
+  // The values are those of an array, and the answers are too.
+  bool is_array() const { return is_array_; }
+  // Of the value that next() returned: its line, or in an array its place there, both from 1.
+  std::uint64_t number() const { return is_array_ ? values_ : value_line_; }
+
+ private:
+  // Skips blanks and line ends, and counts those.
+  void skip_blanks();
+  Result<std::string_view> take_value();
+  Status step_in_array();
+
+  std::string_view left_;
+  bool is_array_ = false;
+  bool is_over_ = false;
+  std::uint64_t line_ = 1;  // where left_ begins
+  std::uint64_t value_line_ = 1;
+  std::uint64_t values_ = 0;
+};
+
+// Records as JSON objects: {"dense":[0.5,1],"C1":"68fd1e64","words":["in","the"]}. The keys are the
+// slots of the job; each holds what the network reads. Of csv, a slot may be given by the names of
+// its columns instead: {"age":40,"income":3} for {"numbers":[40,3]}.
+//
 // For one thread: it keeps memory from line to line.
 class JsonRecords {
  public:
@@ -63,5 +97,15 @@ class JsonRecords {
   // over.
   data::JsonReader reader_;
 };
+
+// A request for rows of a table, as JSON.
+struct RowRequest {
+  std::string parameter;  // "": the only table
+  std::vector<std::uint64_t> ids;
+};
+
+// {"parameter":"_proj","ids":[3,7],"words":["in"]}: ids first, then words, of which unknown ones
+// are <unk> as in training. kData.
+Result<RowRequest> parse_row_request(std::string_view text, const data::Dictionary& dictionary);
 
 }  // namespace paddle::serve
