@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "engine/commands/job_heartbeat.h"
-#include "engine/commands/notice.h"
+#include "engine/commands/supervision.h"
 
 namespace paddle::commands {
 namespace {

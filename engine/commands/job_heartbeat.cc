@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "engine/commands/notice.h"
+#include "engine/commands/supervision.h"
 #include "engine/net/identity.h"
 
 namespace paddle::commands {

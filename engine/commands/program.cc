@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "engine/commands/command.h"
-#include "engine/commands/notice.h"
+#include "engine/commands/supervision.h"
 
 namespace paddle::commands {
 namespace {

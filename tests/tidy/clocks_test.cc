@@ -33,7 +33,7 @@ const std::map<std::string, std::string> kCallers = {
     {"cli/commands/train.cc", "the name of a job"},
     {"cli/report/surroundings.cc", "when a job was started"},
     {"engine/commands/counted_shard.cc", "since when a trainer waits, for status"},
-    {"engine/commands/notice.cc", "when a notice was sent, for status"},
+    {"engine/commands/supervision.cc", "when a notice was sent, for status"},
     {"engine/trainer/metrics.cc", "the time of a line"},
     {"remote/agent/process/record.cc", "when a process began and ended, for status"},
     {"remote/agent/process/supervisor.cc", "the time of a line of the log"},

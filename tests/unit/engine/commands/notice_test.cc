@@ -1,6 +1,4 @@
 // Notices as a supervisor reads them from the pipe.
-#include "engine/commands/notice.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/commands/pulse.h"
+#include "engine/commands/supervision.h"
 #include "proto/supervision.pb.h"
 
 namespace paddle::commands {

@@ -1,4 +1,4 @@
-#include "engine/commands/notice.h"
+#include "engine/commands/supervision.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "engine/commands/inherited.h"
 
 namespace paddle::commands {
 namespace {
@@ -44,7 +47,29 @@ void send_phase(wire::Phase phase) {
   send([phase](wire::Notice& notice) { notice.set_phase(phase); });
 }
 
+constexpr Duration kPeriod = std::chrono::seconds(1);
+
 }  // namespace
+
+UniqueFd take_inherited(const char* variable, mode_t kind) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return {};
+  int fd = -1;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), fd);
+  struct stat status {};
+  const bool is_right = error == std::errc() && *end == '\0' && fd > STDERR_FILENO &&
+                        ::fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind;
+  ::unsetenv(variable);
+  if (!is_right) return {};
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return UniqueFd(fd);
+}
+
+bool take_mark(const char* variable) {
+  const bool is_there = std::getenv(variable) != nullptr;
+  ::unsetenv(variable);
+  return is_there;
+}
 
 void open_notices() {
   UniqueFd pipe = take_inherited(kVariable, S_IFIFO);
@@ -113,6 +138,32 @@ void notify_awaited(std::span<const std::uint32_t> trainers, std::chrono::millis
 
 void notify_pulse(const wire::Pulse& pulse) {
   send([&pulse](wire::Notice& notice) { *notice.mutable_pulse() = pulse; });
+}
+
+PulseThread::PulseThread(std::function<wire::Pulse()> read) : read_(std::move(read)) {
+  // Signals are for the threads that expect them.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+PulseThread::~PulseThread() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_ended_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+void PulseThread::run() {
+  std::unique_lock lock(mutex_);
+  do {
+    notify_pulse(read_());
+  } while (!ended_.wait_for(lock, kPeriod, [this] { return is_ended_; }));
 }
 
 }  // namespace paddle::commands

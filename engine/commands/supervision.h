@@ -1,0 +1,68 @@
+// The supervisor of this process: what it hands over, and what it is told.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "proto/supervision.pb.h"
+
+namespace paddle::commands {
+
+// Things that a supervisor hands to its process in environment variables.
+
+// Takes the descriptor, which stands there by its number, out of the environment, so that no child
+// of this process gets it. Empty: none was handed over, or it is of another kind than `kind`
+// (S_IFIFO, S_IFREG).
+UniqueFd take_inherited(const char* variable, mode_t kind);
+// Whether the variable was there, which it is no more.
+bool take_mark(const char* variable);
+
+// Notices of this process to its supervisor (proto/supervision.proto). Each is one write to the
+// pipe whose descriptor is in PADDLECTL_NOTICE_FD. Without a supervisor they do nothing.
+
+// Takes the descriptor out of the environment, so that no child of this process gets it.
+void open_notices();
+
+void notify_ready();
+// Only the first call sends anything.
+void notify_stopping();
+void notify_failed(const Error& error);
+// Sets the time of `progress`. Any thread may call it.
+void notify_progress(wire::Progress progress);
+// Adds a peer whose heartbeats have stopped to the progress that was told last: who waits for that
+// peer has no progress to tell. Any thread may call it.
+void notify_silence(std::uint32_t peer, std::chrono::milliseconds lasted);
+// Adds the trainers that this one waits for, in the same way.
+void notify_awaited(std::span<const std::uint32_t> trainers, std::chrono::milliseconds lasted);
+void notify_pulse(const wire::Pulse& pulse);
+
+// A thread that tells the supervisor every second that this process lives and whether its main work
+// goes on. It hangs only when the whole process does.
+class PulseThread {
+ public:
+  // `read` is called by the thread.
+  explicit PulseThread(std::function<wire::Pulse()> read);
+  ~PulseThread();
+  PulseThread(const PulseThread&) = delete;
+  PulseThread& operator=(const PulseThread&) = delete;
+
+ private:
+  void run();
+
+  std::function<wire::Pulse()> read_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool is_ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace paddle::commands
