@@ -29,6 +29,14 @@ struct ProcessOnNode {
 // one of its processes runs or ended well.
 void leave_out_former_runs(std::vector<ProcessOnNode>& processes);
 
+// How many processes a job has, counted from those that were seen on the nodes reached.
+struct JobSize {
+  std::size_t trainers = 0, pservers = 0;
+  bool all_seen = false;  // no node that was not reached has a process of the job
+};
+// Each process tells how many others there are.
+JobSize size_of_job(const std::vector<ProcessOnNode>& processes);
+
 // A node's resource usage, and when it was asked by the local clock.
 struct NodeLook {
   remote::NodeUsage usage;

@@ -3,11 +3,16 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/text_file.h"
+#include "remote/launcher/ssh/target.h"
 
 namespace paddle::cli {
 namespace {
@@ -113,6 +118,196 @@ class Pattern {
   std::size_t at_ = 0;
 };
 
+// Hostfiles and lists of hosts.
+
+constexpr std::uint32_t kSlotsMax = 4096;
+constexpr std::uint32_t kSshPortMax = 65535;
+// The most slots that may stand behind a ':'. A larger number is meant as a port of sshd.
+constexpr std::uint32_t kColonSlotsMax = 1023;
+constexpr std::size_t kHostsMax = kRangeNamesMax;
+constexpr std::string_view kBlanks = " \t\r";
+constexpr std::size_t kShownBytes = 80;
+
+// The place of hosts in errors: "hosts:2" or "--hosts", and how they are written there.
+struct Place {
+  std::string name;
+  const char* hint;
+
+  Error bad(std::string_view what, const std::string& why) const {
+    return {Errc::kUsage,
+            fmt::format("{}: '{}' {}", name, escape_control(what.substr(0, kShownBytes)), why),
+            hint};
+  }
+};
+
+std::string_view next_word(std::string_view& rest) {
+  rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
+  const std::string_view word = rest.substr(0, rest.find_first_of(kBlanks));
+  rest.remove_prefix(word.size());
+  return word;
+}
+
+bool parse_number(std::string_view text, std::uint32_t max, std::uint32_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= max;
+}
+
+// Checked strictly, because the host goes into a cluster file.
+bool is_host(std::string_view host) {
+  if (is_ipv6(host)) return true;
+  return !host.empty() && host.front() != '-' && std::ranges::all_of(host, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
+}
+
+// The error for a number behind the ':' of a host, with the way to write what may be meant.
+Error bad_number(std::string_view word, const HostWord& split, const Place& place) {
+  if (split.is_url) return place.bad(word, "has no port of sshd after the ':'");
+  std::uint32_t port = 0;
+  Error error = place.bad(
+      word, fmt::format("has no number of slots from 1 to {} after the ':'", kColonSlotsMax));
+  if (std::ranges::count(word, ':') > 1 && !word.starts_with('[') && word.find("@[") == word.npos) {
+    error.hint += "; an IPv6 address has up to eight groups of hexadecimal digits";
+  } else if (parse_number(split.number, kSshPortMax, port)) {
+    error.hint = fmt::format(
+        "for a port of sshd write ssh://{}; for so many slots, a hostfile with {} "
+        "slots={}",
+        escape_control(word), escape_control(split.host), port);
+  }
+  return error;
+}
+
+// "host", "user@host", "host:8" or "ssh://user@host:2222".
+Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
+  const HostWord split = split_host(word);
+  HostfileEntry entry;
+  entry.host = split.host;
+  entry.user = split.user;
+  if (word.find('@') != word.npos && !remote::check_user_name(entry.user))
+    return place.bad(word, "names no user");
+  std::uint32_t number = 0;
+  if (split.has_number &&
+      !parse_number(split.number, split.is_url ? kSshPortMax : kColonSlotsMax, number)) {
+    return bad_number(word, split, place);
+  }
+  entry.colon_slots = split.has_number && !split.is_url;
+  if (split.is_url) {
+    entry.ssh_port = static_cast<std::uint16_t>(number);
+  } else {
+    entry.slots = number;
+  }
+  if (!is_host(entry.host)) return place.bad(word, "is no host name");
+  return entry;
+}
+
+// A line without the blanks around each '=': "slots = 4" means slots=4.
+std::string with_joined_pairs(std::string_view line) {
+  std::string joined;
+  for (const char c : line) {
+    if (c == '=') joined.resize(joined.find_last_not_of(kBlanks) + 1);
+    const bool follows = joined.ends_with('=') && kBlanks.find(c) != kBlanks.npos;
+    if (!follows) joined.push_back(c);
+  }
+  return joined;
+}
+
+// Takes one "key=value" behind the host, and says what is wrong with it.
+Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry) {
+  constexpr std::array<std::string_view, 6> kSlots{"slots", "cpu", "cpus", "count", "np", "slot"};
+  constexpr std::array<std::string_view, 8> kLimits{"max_slots", "max-slots", "slots_max",
+                                                    "slots-max", "max_cpu",   "cpu_max",
+                                                    "max_count", "count_max"};
+  constexpr std::array<std::string_view, 4> kUsers{"user", "username", "user_name", "user-name"};
+  const std::string_view key = word.substr(0, word.find('='));
+  const std::string_view value = word.substr(std::min(key.size() + 1, word.size()));
+  if (key.size() == word.size()) return place.bad(word, "is no key=number");
+  if (std::ranges::find(kUsers, key) != kUsers.end()) {
+    entry.user = value;
+    return remote::check_user_name(value) ? Status() : place.bad(word, "names no user");
+  }
+  std::uint32_t number = 0;
+  if (key == "port") {
+    if (!parse_number(value, kSshPortMax, number)) return place.bad(word, "is no port of sshd");
+    entry.ssh_port = static_cast<std::uint16_t>(number);
+    return {};
+  }
+  const bool is_slots = std::ranges::find(kSlots, key) != kSlots.end();
+  if (!is_slots && std::ranges::find(kLimits, key) == kLimits.end())
+    return place.bad(word, "is not known");
+  if (!parse_number(value, kSlotsMax, number))
+    return place.bad(word, fmt::format("has no number from 1 to {}", kSlotsMax));
+  if (is_slots) entry.slots = number;
+  return {};
+}
+
+// Takes the words behind the host: key=number pairs, or a bare number of slots. Grid Engine writes
+// a queue and processors behind the number, which mean nothing here.
+Status take_rest(std::string_view rest, const Place& place, HostfileEntry& entry) {
+  std::vector<std::string_view> words;
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest))
+    words.push_back(word);
+  constexpr std::size_t kWordsOfGridEngine = 3;
+  std::uint32_t number = 0;
+  if (!words.empty() && parse_number(words.front(), kSlotsMax, number) &&
+      (words.size() == 1 || words.size() == kWordsOfGridEngine)) {
+    entry.slots = number;
+    return {};
+  }
+  for (const std::string_view word : words) PADDLE_TRY_STATUS(take_pair(word, place, entry));
+  return {};
+}
+
+// "[gpu]" and "[gpu:vars]", as inventories of Ansible have them.
+bool is_section(std::string_view word) {
+  return word.size() > 2 && word.starts_with('[') && word.ends_with(']') &&
+         !is_ipv6(word.substr(1, word.size() - 2)) &&
+         std::ranges::any_of(word, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+// "node[01-03] slots=8", "node1:8,node2:8": all entries of a line.
+Result<std::vector<HostfileEntry>> parse_line(std::string_view line, const Place& place) {
+  const std::string joined = with_joined_pairs(line);
+  std::string_view rest = joined;
+  const std::string_view hosts = next_word(rest);
+  std::vector<HostfileEntry> entries;
+  if (is_section(hosts)) {
+    Error error = place.bad(hosts, "is the head of a section, and no host");
+    error.hint = "write the hosts alone, each in a line: node1 user=me port=2222";
+    return error;
+  }
+  for (const std::string& part : split_list(hosts)) {
+    const auto names = expand_range(part);
+    if (!names) return Error(names.error()).with(place.name);
+    for (const std::string& name : *names) {
+      PADDLE_TRY(entries.emplace_back(), parse_host(name, place));
+      PADDLE_TRY_STATUS(take_rest(rest, place, entries.back()));
+    }
+  }
+  return entries;
+}
+
+// A host may be named again with another port of sshd: that is another machine behind one address.
+std::string key_of(const HostfileEntry& entry) {
+  return fmt::format("{} {}", entry.host, entry.ssh_port);
+}
+
+// Adds what another line says of a host.
+Status join(const HostfileEntry& again, const Place& place, HostfileEntry& first) {
+  if (!again.user.empty() && !first.user.empty() && again.user != first.user) {
+    return place.bad(again.host,
+                     fmt::format("has user {} here, and {} above", again.user, first.user));
+  }
+  if (first.user.empty()) first.user = again.user;
+  first.slots = std::min(std::max(first.slots, 1U) + std::max(again.slots, 1U), kSlotsMax);
+  return {};
+}
+
+// UTF-16, as some editors of Windows save texts.
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> expand_range(const std::string& pattern) {
@@ -206,6 +401,67 @@ std::string node_name_of(std::string_view host) {
   std::string name(host);
   for (char& c : name) c = c == ':' || c == '%' ? '-' : c;
   return name.front() == '-' ? "ip6" + name : name;
+}
+
+Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const std::string& file) {
+  if (is_utf16(text)) {
+    return Error{Errc::kUsage, file + " is in UTF-16", "save it as UTF-8"};
+  }
+  text = without_byte_order_mark(text);
+  std::vector<HostfileEntry> entries;
+  std::map<std::string, std::size_t, std::less<>> places;  // of hosts and ports in `entries`
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(kBlanks) == line.npos) continue;
+    const Place place{fmt::format("{}:{}", file, number),
+                      "a line is: host, host slots=8, or host:8; '#' begins a comment"};
+    PADDLE_TRY(auto some, parse_line(line, place));
+    for (HostfileEntry& entry : some) {
+      const auto [known, is_new] = places.emplace(key_of(entry), entries.size());
+      if (is_new) {
+        if (entries.size() == kHostsMax)
+          return Error{Errc::kUsage, fmt::format("{}: over {} hosts", file, kHostsMax), ""};
+        entries.push_back(std::move(entry));
+        continue;
+      }
+      PADDLE_TRY_STATUS(join(entry, place, entries[known->second]));
+    }
+  }
+  if (entries.empty()) {
+    return Error{Errc::kUsage, file + ": no host in it",
+                 "write a host in each line: node1 slots=8"};
+  }
+  return entries;
+}
+
+Result<std::vector<HostfileEntry>> parse_host_list(std::string_view list,
+                                                   const std::string& option) {
+  const Place place{option,
+                    "write n1,n2,n3 or node[01-04,07].lab; me@n1 names a user, n1:8 its slots, "
+                    "[2001:db8::1]:8 those of an IPv6 address; ssh://n1:2222 a port of sshd"};
+  std::vector<HostfileEntry> entries;
+  std::set<std::string, std::less<>> known;
+  for (std::string_view rest = list;;) {
+    const std::size_t size = list_part(rest);
+    std::string_view words = rest.substr(0, size);
+    const std::string_view term = words;
+    const std::string_view word = next_word(words);
+    if (!next_word(words).empty()) return place.bad(term, "is no host name");
+    const auto names = expand_range(std::string(word));
+    if (!names) return Error(names.error()).with(option);
+    for (const std::string& name : *names) {
+      PADDLE_TRY(HostfileEntry entry, parse_host(name, place));
+      if (!known.insert(key_of(entry)).second) return place.bad(entry.host, "is named twice");
+      if (entries.size() == kHostsMax)
+        return Error{Errc::kUsage, fmt::format("{}: over {} hosts", option, kHostsMax), ""};
+      entries.push_back(std::move(entry));
+    }
+    if (size == rest.size()) return entries;
+    rest.remove_prefix(size + 1);
+    if (rest.find_first_not_of(kBlanks) == rest.npos) return entries;  // "n1,n2,"
+  }
 }
 
 }  // namespace paddle::cli

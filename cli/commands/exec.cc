@@ -5,8 +5,8 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/console/console.h"
 #include "cli/console/result_groups.h"
-#include "cli/console/wrap.h"
 #include "cli/options/shared_options.h"
 
 namespace paddle::cli {

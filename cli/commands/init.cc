@@ -8,7 +8,6 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "cli/cluster/cluster_file.h"
-#include "cli/cluster/hostfile.h"
 #include "cli/cluster/node_list.h"
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "cli/cluster/cluster_session.h"
-#include "cli/cluster/job_size.h"
 #include "cli/cluster/selection.h"
 #include "cli/cluster/unknown_nodes.h"
 #include "cli/console/time_text.h"

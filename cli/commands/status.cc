@@ -6,9 +6,9 @@
 
 #include "base/text.h"
 #include "cli/cluster/unknown_nodes.h"
+#include "cli/console/console.h"
 #include "cli/console/result_groups.h"
 #include "cli/console/time_text.h"
-#include "cli/console/wrap.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"

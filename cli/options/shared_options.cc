@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/cluster/job_size.h"
+#include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/cluster/unknown_nodes.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/cluster/job_size.h"
+#include "cli/cluster/cluster_session.h"
 #include "cli/watch/broken_start.h"
 #include "cli/watch/process_state.h"
 

@@ -1,6 +1,6 @@
 // A cluster file, the same text as a list of hosts, and its first line as hosts of an option.
 #include "cli/cluster/cluster_file.h"
-#include "cli/cluster/hostfile.h"
+#include "cli/cluster/node_list.h"
 #include "tests/fuzz/input.h"
 
 using namespace paddle;

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/cluster/cluster_file.h"
-#include "cli/cluster/hostfile.h"
+#include "cli/cluster/node_list.h"
 #include "cli/command_line.h"
 #include "cli/workspace/share_folder.h"
 #include "cli/workspace/workspace.h"

@@ -1,6 +1,6 @@
-#include "cli/console/wrap.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/console/console.h"
 
 namespace paddle::cli {
 namespace {
