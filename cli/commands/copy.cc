@@ -19,7 +19,6 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/node_list.h"
 #include "cli/cluster/selection.h"
-#include "cli/job/disk_room.h"
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "remote/push/source.h"

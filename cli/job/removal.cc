@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "cli/job/fetch_record.h"
 #include "cli/job/passes.h"
+#include "cli/job/results.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

@@ -1,12 +1,14 @@
 #include "cli/job/results.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -20,20 +22,260 @@
 #include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "cli/job/disk_room.h"
-#include "cli/job/fetch_record.h"
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
-#include "cli/job/output_lock.h"
 #include "cli/job/result_files.h"
 #include "cli/job/snapshots/whole.h"
 #include "cli/watch/process_state.h"
 #include "remote/launcher/trusted_file.h"
+#include "remote/push/source.h"
 
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The output folder.
+
+Error not_written(const fs::path& place, bool is_link) {
+  return Error{Errc::kData,
+               fmt::format("{} {}", place.string(),
+                           is_link ? "is a link, and nothing is written through one"
+                                   : "belongs to somebody else"),
+               "remove it, or name another folder outright, with its whole path"};
+}
+
+// Nothing on the way from `base` may be a link, or somebody else's.
+Status check_way(const fs::path& base, const fs::path& folder) {
+  fs::path place = base.lexically_normal();
+  for (const fs::path& name : folder.lexically_normal().lexically_relative(place)) {
+    place /= name;
+    struct stat info {};
+    if (name == "." || ::lstat(place.c_str(), &info) != 0) continue;
+    const bool is_link = S_ISLNK(info.st_mode);
+    if (is_link || !remote::is_trusted_owner(info.st_uid)) return not_written(place, is_link);
+  }
+  return {};
+}
+
+Status create(const fs::path& folder, const std::string& hint) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return {};
+  return Error{Errc::kResource, fmt::format("create {}: {}", folder.string(), error.message()),
+               hint};
+}
+
+// Whoever may write to a folder above could exchange the one that is written to, for a link to any
+// other. Of those that are not there yet, what is above counts.
+Status check_owners(fs::path folder) {
+  std::error_code ignored;
+  while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, ignored)))
+    folder = folder.parent_path();
+  Status trusted = remote::check_trusted(folder.empty() ? "." : folder.string());
+  if (trusted) return {};
+  Error error = std::move(trusted).error();
+  error.hint = "name a folder of your own with --output";
+  return error;
+}
+
+}  // namespace
+
+std::string shown_path(const Context& context, const std::string& path) {
+  const fs::path inside = fs::path(path).lexically_relative(context.directory);
+  const bool below = !context.console.json() && !inside.empty() && *inside.begin() != "..";
+  return (below ? inside : fs::path(path).lexically_normal()).string();
+}
+
+Status make_folder(const fs::path& base, const fs::path& folder, const std::string& hint) {
+  PADDLE_TRY_STATUS(check_way(base, folder));
+  return create(folder, hint);
+}
+
+Result<fs::path> make_output_folder(const Context& context, const std::string& output,
+                                    const std::string& job, const std::string& hint) {
+  PADDLE_TRY_STATUS(check_job_name(job));
+  const fs::path above = fs::path(output).lexically_normal();
+  const fs::path inside = above.lexically_relative(context.directory);
+  const bool is_here = !inside.empty() && *inside.begin() != "..";
+  PADDLE_TRY_STATUS(check_way(is_here ? fs::path(context.directory) : above, above / job));
+  PADDLE_TRY_STATUS(check_owners(above / job));
+  PADDLE_TRY_STATUS(create(above / job, hint));
+  PADDLE_TRY_STATUS(check_owners(above / job));
+  return fs::path(output) / job;
+}
+
+// The lock of an output folder.
+
+namespace {
+
+constexpr const char* kLock = ".paddlectl-lock";  // hidden: no node may give such a file
+constexpr std::size_t kPidBytesMax = 20;
+constexpr auto kLockLookPeriod = std::chrono::milliseconds(100);
+
+// A lock on a file that its last holder has removed protects nothing.
+bool is_there(int file) {
+  struct stat info {};
+  return ::fstat(file, &info) == 0 && info.st_nlink > 0;
+}
+
+std::string holder_of(int file) {
+  char text[kPidBytesMax];
+  const ssize_t got = ::pread(file, text, sizeof text, 0);
+  std::string pid(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return pid.empty() || pid.find_first_not_of("0123456789") != std::string::npos
+             ? ""
+             : fmt::format(" (pid {})", pid);
+}
+
+}  // namespace
+
+Result<OutputLock> OutputLock::take(Context& context, const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kLock;
+  for (bool is_told = false;;) {
+    UniqueFd file(
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
+    if (!file) return OutputLock(path, UniqueFd());
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (!is_there(file.get())) continue;
+      // The pid is for a message: a disk that is full keeps nobody from the lock.
+      if (::ftruncate(file.get(), 0) == 0)
+        (void)::dprintf(file.get(), "%s", std::to_string(::getpid()).c_str());
+      return OutputLock(path, std::move(file));
+    }
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return OutputLock(path, UniqueFd());
+    if (context.interrupted()) {
+      return Error{Errc::kInterrupted,
+                   fmt::format("no longer waiting for the paddlectl that writes to {}",
+                               shown_path(context, folder.string())),
+                   ""};
+    }
+    if (!is_told) {
+      context.console.note(fmt::format("another paddlectl{} writes to {}: waiting for its end",
+                                       holder_of(file.get()),
+                                       shown_path(context, folder.string())));
+      is_told = true;
+    }
+    context.pause(kLockLookPeriod);
+  }
+}
+
+OutputLock::~OutputLock() {
+  if (file_ && is_there(file_.get())) ::unlink(path_.c_str());
+}
+
+// Room on the disk.
+
+namespace {
+
+// No limit where the system does not tell.
+std::uint64_t free_bytes_at(fs::path folder) {
+  std::error_code error;
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  const fs::space_info space = fs::space(folder, error);
+  return error ? UINT64_MAX : space.available;
+}
+
+// Sizes are what a node says: their sum must not wrap around to a small one.
+std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
+  return a + std::min(b, UINT64_MAX - a);
+}
+
+}  // namespace
+
+DiskRoom::DiskRoom(const fs::path& folder, std::string shown)
+    : shown_(std::move(shown)), free_(free_bytes_at(folder)) {}
+
+Status DiskRoom::reserve(const std::string& node, const std::vector<remote::FetchItem>& files) {
+  std::uint64_t bytes = 0;
+  for (const remote::FetchItem& file : files) bytes = sum(bytes, file.size);
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t left = free_ - reserved_;
+  if (bytes <= left) {
+    reserved_ += bytes;
+    return {};
+  }
+  const remote::FetchItem& largest =
+      *std::ranges::max_element(files, {}, [](const auto& file) { return file.size; });
+  return Error{
+      Errc::kResource,
+      fmt::format("node {}: no room for its {}: {} has {} free{}, {} too little; the largest is "
+                  "{} with {}",
+                  node, human_bytes(bytes), shown_, human_bytes(left),
+                  reserved_ > 0 ? " beside the files of other nodes" : "",
+                  human_bytes(bytes - left),
+                  largest.folder ? escape_control(largest.local_path) : largest.remote_path,
+                  human_bytes(largest.size)),
+      "free some space, choose another folder, or fetch less; if that size makes no sense, look at "
+      "the node"};
+}
+
+// The record of a fetch.
+
+namespace {
+
+constexpr std::uint32_t kPartBytes = 1U << 20U;
+constexpr std::size_t kRecordBytesMax = 64U << 20U;
+
+std::string record_path(const std::string& job) {
+  return job_folder(job) + "/fetched";
+}
+
+}  // namespace
+
+std::int64_t latest_start(const std::vector<ProcessOnNode>& processes, std::size_t member,
+                          const std::string& job) {
+  std::int64_t latest = 0;
+  for (const ProcessOnNode& process : processes) {
+    if (process.member == member && process.status.job == job)
+      latest = std::max(latest, process.status.started_unix_ms);
+  }
+  return latest;
+}
+
+FetchRecord read_fetch_record(remote::AgentClient& client, const std::string& job,
+                              std::int64_t started_unix_ms) {
+  FetchRecord record{started_unix_ms, {}};
+  std::string text;
+  for (bool more = true; more;) {
+    const auto part = client.read_log(record_path(job), text.size(), kPartBytes);
+    if (!part || part->size > kRecordBytesMax) return record;
+    text += part->data;
+    more = !part->data.empty() && text.size() < part->size;
+  }
+  std::istringstream lines(text);
+  std::int64_t started = 0;
+  std::string line;
+  std::getline(lines, line);
+  if (!(std::istringstream(line) >> started) || started != started_unix_ms) return record;
+  while (std::getline(lines, line)) {
+    std::uint64_t size = 0;
+    std::istringstream fields(line);
+    if (!(fields >> size) || fields.get() != ' ') continue;
+    std::string path;
+    std::getline(fields, path);
+    record.sizes[path] = size;
+  }
+  return record;
+}
+
+Status write_fetch_record(remote::AgentClient& client, const std::string& job,
+                          const FetchRecord& record, const std::string& folder) {
+  std::string text = fmt::format("{}\n", record.started_unix_ms);
+  for (const auto& [path, size] : record.sizes) text += fmt::format("{} {}\n", size, path);
+  const std::string here = fmt::format("{}/.fetched-{}", folder, client.node().name);
+  PADDLE_TRY_STATUS(replace_file(here, as_bytes(text), 0644));
+  remote::PushSource source;
+  const auto pushed = client.push({{here, record_path(job)}}, source, nullptr);
+  std::error_code ignored;
+  std::filesystem::remove(here, ignored);
+  return pushed ? Status() : pushed.error();
+}
+
+// The fetch.
+
+namespace {
 
 constexpr const char* kStillThere =
     "the results are still on the nodes: paddlectl fetch --output <folder>";
@@ -74,14 +316,6 @@ Result<OutputFolder> open_output(const fs::path& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return system_error(Errc::kResource, "open " + folder.string());
   return OutputFolder{folder, std::make_shared<const UniqueFd>(std::move(fd))};
-}
-
-Error not_written(const fs::path& place, bool is_link) {
-  return Error{Errc::kData,
-               fmt::format("{} {}", place.string(),
-                           is_link ? "is a link, and nothing is written through one"
-                                   : "belongs to somebody else"),
-               "remove it, or name another folder outright, with its whole path"};
 }
 
 // Makes the folders above a file that a node names. kData for a name that leads out, and for a link
@@ -353,68 +587,6 @@ void remove_parts(const fs::path& folder) {
 }
 
 }  // namespace
-
-std::string shown_path(const Context& context, const std::string& path) {
-  const fs::path inside = fs::path(path).lexically_relative(context.directory);
-  const bool below = !context.console.json() && !inside.empty() && *inside.begin() != "..";
-  return (below ? inside : fs::path(path).lexically_normal()).string();
-}
-
-namespace {
-
-// Nothing on the way from `base` may be a link, or somebody else's.
-Status check_way(const fs::path& base, const fs::path& folder) {
-  fs::path place = base.lexically_normal();
-  for (const fs::path& name : folder.lexically_normal().lexically_relative(place)) {
-    place /= name;
-    struct stat info {};
-    if (name == "." || ::lstat(place.c_str(), &info) != 0) continue;
-    const bool is_link = S_ISLNK(info.st_mode);
-    if (is_link || !remote::is_trusted_owner(info.st_uid)) return not_written(place, is_link);
-  }
-  return {};
-}
-
-Status create(const fs::path& folder, const std::string& hint) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) return {};
-  return Error{Errc::kResource, fmt::format("create {}: {}", folder.string(), error.message()),
-               hint};
-}
-
-// Whoever may write to a folder above could exchange the one that is written to, for a link to any
-// other. Of those that are not there yet, what is above counts.
-Status check_owners(fs::path folder) {
-  std::error_code ignored;
-  while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, ignored)))
-    folder = folder.parent_path();
-  Status trusted = remote::check_trusted(folder.empty() ? "." : folder.string());
-  if (trusted) return {};
-  Error error = std::move(trusted).error();
-  error.hint = "name a folder of your own with --output";
-  return error;
-}
-
-}  // namespace
-
-Status make_folder(const fs::path& base, const fs::path& folder, const std::string& hint) {
-  PADDLE_TRY_STATUS(check_way(base, folder));
-  return create(folder, hint);
-}
-
-Result<fs::path> make_output_folder(const Context& context, const std::string& output,
-                                    const std::string& job, const std::string& hint) {
-  PADDLE_TRY_STATUS(check_job_name(job));
-  const fs::path above = fs::path(output).lexically_normal();
-  const fs::path inside = above.lexically_relative(context.directory);
-  const bool is_here = !inside.empty() && *inside.begin() != "..";
-  PADDLE_TRY_STATUS(check_way(is_here ? fs::path(context.directory) : above, above / job));
-  PADDLE_TRY_STATUS(check_owners(above / job));
-  PADDLE_TRY_STATUS(create(above / job, hint));
-  PADDLE_TRY_STATUS(check_owners(above / job));
-  return fs::path(output) / job;
-}
 
 Result<FetchStats> fetch_results(Context& context, ClusterSession& session, const std::string& job,
                                  const std::string& output, const std::optional<PassChoice>& passes,

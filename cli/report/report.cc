@@ -7,7 +7,6 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "cli/job/folders.h"
-#include "cli/job/output_lock.h"
 #include "cli/job/results.h"
 #include "cli/job/settings.h"
 #include "cli/report/job_json.h"

@@ -2,15 +2,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/fd.h"
+#include "cli/cluster/cluster_session.h"
 #include "cli/cluster/unknown_nodes.h"
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
+#include "cli/job/results.h"
+#include "cli/job/snapshots/whole.h"
 #include "cli/job/start.h"
 #include "cli/logs/reader.h"
 #include "cli/watch/broken_start.h"
@@ -20,6 +27,402 @@
 
 namespace paddle::cli {
 namespace {
+
+// The snapshot from which a job goes on.
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kManifestBytesMax = 64U << 20U;
+enum class Reads { kSizes, kContents };
+
+std::string describe_damage(const std::string& file) {
+  if (file.empty()) return "";
+  return file == "MANIFEST" ? "its MANIFEST is missing or damaged" : file + " is damaged";
+}
+
+std::string of_base(const std::string& base, const std::string& damage) {
+  return damage.empty() ? "" : fmt::format("of {}, which it is a delta of, {}", base, damage);
+}
+
+// Its files have no SHA-256, so only the engine can tell.
+bool is_first_format(const std::string& manifest) {
+  constexpr std::string_view kFirst = "snapshot format=1";
+  return manifest.starts_with(kFirst) &&
+         manifest.find_first_of(" \n", kFirst.size() - 1) == kFirst.size();
+}
+
+void note_passed_over(Context& context, const std::string& snapshot, const std::string& damage) {
+  context.console.note(fmt::format("{} is passed over: {}", snapshot, damage));
+}
+
+// The damage of a snapshot on a node, or of the one that it is a delta of; "" without any.
+Result<std::string> damage_on(Member& member, const std::string& job, const std::string& name,
+                              Reads reads, bool is_base = false) {
+  const std::string folder = fmt::format("{}/{}", output_folder(job), name);
+  const std::string manifest = manifest_on_node(*member.client, folder);
+  std::map<std::string, remote::FileEntry> files;
+  if (!is_first_format(manifest)) {
+    PADDLE_TRY(auto listed, reads == Reads::kContents ? member.client->list(folder)
+                                                      : member.client->list_sizes(folder));
+    for (remote::FileEntry& file : listed) files[file.path] = std::move(file);
+    std::string damage = describe_damage(damaged_file(manifest, [&](const NamedFile& file) {
+      const auto found = files.find(file.name);
+      return found != files.end() && found->second.size == file.size &&
+             (reads == Reads::kSizes || found->second.sha256 == file.sha256);
+    }));
+    if (!damage.empty()) return damage;
+  }
+  const std::string base = manifest_field(manifest, "base", "name");
+  if (base.empty() || is_base || !parse_snapshot_name(base)) return std::string();
+  PADDLE_TRY(const std::string damage, damage_on(member, job, base, reads, true));
+  return of_base(base, damage);
+}
+
+class Chooser {
+ public:
+  Chooser(Context& context, const ClusterSpec& cluster, ClusterSession& session,
+          const JobToResume& resumed)
+      : context_(context),
+        cluster_(cluster),
+        session_(session),
+        resumed_(resumed),
+        processes_(session.processes(resumed.job)),
+        leader_(*session.find_node(resumed.node)),
+        folder_(fs::path(resumed.output) / resumed.job) {}
+
+  Result<SnapshotToPush> choose() {
+    PADDLE_TRY_STATUS(list());
+    PADDLE_TRY(const std::string own, own_snapshot());
+    PADDLE_TRY(const auto copy, newest_copy(own));
+    if (has_moved() && !resumed_.is_own_program) {
+      const std::string here = snapshot_here("");
+      const std::string& there = copy ? copy->second : own;
+      if (!here.empty() && !there.empty() &&
+          parse_snapshot_name(here) > parse_snapshot_name(there)) {
+        context_.console.note(fmt::format("going on from {}: node {} has none so new",
+                                          shown_path(context_, (folder_ / here).string()),
+                                          leader_.spec.name));
+        return to_push(here, false);
+      }
+    }
+    if (!own.empty() && !copy) {
+      note_other_node();
+      return SnapshotToPush{own, {}, {}};
+    }
+    const bool was_here = fs::exists(folder_);
+    std::size_t fetched = 0;
+    if (copy || own_names().empty()) {
+      PassChoice passes;
+      std::optional<std::size_t> giver;
+      if (copy) giver = copy->first;
+      const auto copied = copy ? parse_snapshot_name(copy->second) : std::nullopt;
+      if (copied && names_[copy->first].front() != copy->second)
+        passes = {PassChoice::Kind::kOne, copied->pass};
+      PADDLE_TRY(const FetchStats stats,
+                 fetch_results(context_, session_, resumed_.job, resumed_.output, passes, giver));
+      fetched = stats.files;
+    }
+    const std::string found = snapshot_here(copy ? copy->second : "");
+    if (!found.empty()) return to_push(found, !copy && !own_names().empty());
+    if (!own_names().empty()) return SnapshotToPush{own, {}, {}};  // its trainer names the damage
+    return nothing_found(was_here || fetched > 0);
+  }
+
+ private:
+  using Copy = std::pair<std::size_t, std::string>;  // member, snapshot
+
+  // By member, its snapshots, the newest first. What is not the engine's has a MANIFEST at least.
+  Status list() {
+    names_.resize(session_.members().size());
+    return session_.each([&](Member& member) -> Status {
+      PADDLE_TRY(const auto files, member.client->list_sizes(output_folder(resumed_.job)));
+      std::set<std::string> found;
+      for (const remote::FileEntry& file : files) {
+        found.insert(resumed_.is_own_program ? checkpoint_of(file.path) : snapshot_of(file.path));
+      }
+      names_[session_.index_of(member)] = newest_first(std::move(found));
+      return {};
+    });
+  }
+
+  // Passes by progress; checkpoints of other names, which only their program can compare, follow.
+  static std::vector<std::string> newest_first(std::set<std::string> names) {
+    names.erase("");
+    std::vector<std::string> sorted(names.begin(), names.end());
+    std::ranges::stable_sort(sorted, [](const std::string& a, const std::string& b) {
+      return parse_snapshot_name(a) > parse_snapshot_name(b);
+    });
+    return sorted;
+  }
+
+  const std::vector<std::string>& own_names() { return names_[session_.index_of(leader_)]; }
+
+  // The newest whole one of the node of trainer 0, as far as is known; "" if none is.
+  Result<std::string> own_snapshot() {
+    const auto& names = own_names();
+    if (names.empty()) return std::string();
+    if (resumed_.is_own_program) return names.front();
+    if (!has_others()) return newest_whole(leader_, names, Reads::kSizes);
+    std::size_t sound = 0;
+    for (const std::string& name : names) {
+      PADDLE_TRY(const std::string damage, damage_on(leader_, resumed_.job, name, Reads::kSizes));
+      if (damage.empty() && ++sound == 2) break;
+    }
+    const bool reads = sound == 1 || (sound > 1 && was_refused());
+    return newest_whole(leader_, names, reads ? Reads::kContents : Reads::kSizes);
+  }
+
+  Result<std::string> newest_whole(Member& member, const std::vector<std::string>& names,
+                                   Reads reads) {
+    for (const std::string& name : names) {
+      PADDLE_TRY(const std::string damage, damage_on(member, resumed_.job, name, reads));
+      if (damage.empty()) return name;
+      note_passed_over(context_, fmt::format("{} of node {}", name, member.spec.name), damage);
+    }
+    return std::string();
+  }
+
+  // Whether another trainer's node, or the folder here, may have what that of trainer 0 has not.
+  bool has_others() {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (may_have_copies(i) && !names_[i].empty()) return true;
+    }
+    return !names_here().empty();
+  }
+
+  // Trainer 0 found a snapshot damaged, or other data.
+  bool was_refused() const {
+    return std::ranges::any_of(processes_, [](const ProcessOnNode& process) {
+      return process.status.name == "trainer-0" &&
+             process.status.state == remote::ProcessState::kExited &&
+             process.status.exit_code == static_cast<int>(Errc::kData);
+    });
+  }
+
+  // The nodes of all trainers in a job with copies, and that of trainer 0 in any job.
+  bool may_have_copies(std::size_t member) {
+    if (member == session_.index_of(leader_)) return false;
+    return std::ranges::any_of(processes_, [&](const ProcessOnNode& process) {
+      const bool has =
+          resumed_.has_copies ? !is_pserver(process.status) : process.status.name == "trainer-0";
+      return process.member == member && has;
+    });
+  }
+
+  // Trainer 0 of the last run was on another node: what this one has may be of a run before.
+  bool has_moved() {
+    return !processes_.empty() &&
+           std::ranges::none_of(processes_, [&](const ProcessOnNode& process) {
+             return process.status.name == "trainer-0" &&
+                    process.member == session_.index_of(leader_);
+           });
+  }
+
+  // Newer than `own`.
+  Result<std::optional<Copy>> newest_copy(const std::string& own) {
+    std::optional<Copy> best;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!may_have_copies(i)) continue;
+      std::vector<std::string> newer = names_[i];
+      const std::string& least = best ? best->second : own;
+      std::erase_if(newer, [&](const std::string& name) {
+        return !least.empty() && parse_snapshot_name(name) <= parse_snapshot_name(least);
+      });
+      if (newer.empty()) continue;
+      if (resumed_.is_own_program) {
+        best = {i, newer.front()};
+        continue;
+      }
+      PADDLE_TRY(const std::string whole,
+                 newest_whole(session_.members()[i], newer, Reads::kContents));
+      if (!whole.empty()) best = {i, whole};
+    }
+    return best;
+  }
+
+  // In the folder here, by progress, the newest first.
+  std::vector<std::string> names_here() const {
+    if (resumed_.is_own_program) return checkpoints_here();
+    std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> found;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder_, error)) {
+      const std::string name = entry.path().filename().string();
+      const auto progress = parse_snapshot_name(name);
+      if (!progress) continue;
+      const std::string text = manifest_here(name);
+      const std::string pass = manifest_field(text, "progress", "pass");
+      const std::string step = manifest_field(text, "progress", "step");
+      if (pass.empty()) {
+        found.emplace_back(progress->pass + (progress->is_whole ? 1 : 0), UINT64_MAX, name);
+      } else {
+        found.emplace_back(std::strtoull(pass.c_str(), nullptr, 10),
+                           std::strtoull(step.c_str(), nullptr, 10), name);
+      }
+    }
+    std::ranges::sort(found, std::greater<>());
+    std::vector<std::string> names;
+    for (const auto& one : found) names.push_back(std::get<2>(one));
+    return names;
+  }
+
+  std::vector<std::string> checkpoints_here() const {
+    std::set<std::string> found;
+    std::error_code error;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_, error)) {
+      const std::string path = entry.path().lexically_relative(folder_).string();
+      if (entry.is_regular_file(error) && !path.starts_with("node_"))
+        found.insert(checkpoint_of(path));
+    }
+    return newest_first(std::move(found));
+  }
+
+  std::string manifest_here(const std::string& name) const {
+    const auto text = read_file((folder_ / name / "MANIFEST").string(), kManifestBytesMax);
+    return text ? *text : "";
+  }
+
+  // As damage_on(). Of a program of the user's own only the MANIFEST is looked for.
+  std::string damage_here(const std::string& name, bool is_base = false) const {
+    const std::string text = manifest_here(name);
+    std::error_code error;
+    if (resumed_.is_own_program) {
+      const bool is_whole = fs::exists(folder_ / name / "MANIFEST", error) ||
+                            fs::is_regular_file(folder_ / name, error);
+      return describe_damage(is_whole ? "" : "MANIFEST");
+    }
+    if (!is_first_format(text)) {
+      std::string damage = describe_damage(damaged_file_here((folder_ / name).string()));
+      if (!damage.empty()) return damage;
+    }
+    const std::string base = manifest_field(text, "base", "name");
+    if (base.empty() || is_base || !parse_snapshot_name(base)) return "";
+    return of_base(base, damage_here(base, true));
+  }
+
+  // `wanted` or, when it is damaged or "", the newest whole one here; "" if there is none.
+  std::string snapshot_here(const std::string& wanted) {
+    std::vector<std::string> names = names_here();
+    if (const auto found = std::ranges::find(names, wanted); found != names.end())
+      std::rotate(names.begin(), found, found + 1);
+    for (const std::string& name : names) {
+      const std::string damage = damage_here(name);
+      if (damage.empty()) return name;
+      note_passed_over(context_, shown_path(context_, (folder_ / name).string()), damage);
+      found_damaged_ = true;
+    }
+    return "";
+  }
+
+  Result<SnapshotToPush> to_push(const std::string& name, bool none_is_whole) {
+    SnapshotToPush snapshot{name, {}, {}};
+    const std::string base = manifest_field(manifest_here(name), "base", "name");
+    if (parse_snapshot_name(base)) {
+      const bool is_there = std::ranges::find(own_names(), base) != own_names().end();
+      std::string damage;
+      if (is_there) {
+        PADDLE_TRY(damage, damage_on(leader_, resumed_.job, base, Reads::kContents));
+      }
+      if (!is_there || !damage.empty()) add(base, snapshot);
+    }
+    add(name, snapshot);
+    add_tests(snapshot);
+    if (none_is_whole) {
+      context_.console.note(fmt::format("no snapshot of node {} is whole: going on from {}",
+                                        leader_.spec.name,
+                                        shown_path(context_, (folder_ / name).string())));
+    }
+    return snapshot;
+  }
+
+  void add(const std::string& name, SnapshotToPush& snapshot) {
+    if (std::ranges::find(own_names(), name) != own_names().end())
+      snapshot.replaced.push_back(name);
+    std::error_code error;
+    const auto push = [&](const fs::path& path) {
+      const fs::path file = path.lexically_relative(folder_);
+      snapshot.items.push_back(
+          {path.string(), fmt::format("{}/{}", output_folder(resumed_.job), file.string())});
+    };
+    if (fs::is_regular_file(folder_ / name, error)) return push(folder_ / name);
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / name, error)) {
+      if (!entry.is_symlink(error) && entry.is_regular_file(error)) push(entry.path());
+    }
+  }
+
+  // Of earlier passes, which the engine counts on with: a node that is new has none.
+  void add_tests(SnapshotToPush& snapshot) const {
+    const std::string to = output_folder(resumed_.job) + "/TESTS";
+    std::error_code error;
+    if (resumed_.is_own_program || leader_.client->read_log(to, 0, 1)) return;
+    if (!fs::is_regular_file(folder_ / "TESTS", error)) return;
+    snapshot.items.push_back({(folder_ / "TESTS").string(), to});
+  }
+
+  Error nothing_found(bool keeps_folder) {
+    const std::string where = shown_path(context_, folder_.string());
+    if (found_damaged_) {
+      return Error{
+          Errc::kData,
+          fmt::format("job {} has no whole snapshot, on its nodes or in {}", resumed_.job, where),
+          "bring one that is whole to that folder; or begin anew under another --name"};
+    }
+    std::error_code ignored;
+    if (!keeps_folder) fs::remove(folder_, ignored);
+    return Error{Errc::kUsage,
+                 fmt::format("job {} has no snapshot, on its nodes or in {}", resumed_.job, where),
+                 way_to_others() + way_to_begin()};
+  }
+
+  // Snapshots may be on nodes that are not asked, as those that `up --any` left out.
+  std::string way_to_others() const {
+    std::vector<std::string> left_out;
+    for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
+      if (session_.find_node(i) == nullptr) left_out.push_back(cluster_.nodes[i].spec.name);
+    }
+    if (left_out.empty()) return "";
+    return fmt::format("{} may have one: bring {} back, then paddlectl up; or ",
+                       fmt::join(left_out, ", "), left_out.size() == 1 ? "it" : "them");
+  }
+
+  // The next step for a job that has saved nothing.
+  std::string way_to_begin() const {
+    if (processes_.empty()) return "paddlectl jobs lists the jobs; start this one without --resume";
+    const std::string remove =
+        fmt::format("to begin anew: paddlectl rm {0}, then paddlectl train --name {0} <workspace>",
+                    resumed_.job);
+    const bool is_done = std::ranges::all_of(processes_, [](const ProcessOnNode& process) {
+      return is_pserver(process.status) || ended_well(process.status);
+    });
+    const bool is_broken_off = broken_start(session_, processes_).has_value();
+    if (is_broken_off && !has_trained(session_, resumed_.job))
+      return fmt::format("start it again: paddlectl train --name {} <workspace>", resumed_.job);
+    if (is_done || is_broken_off || !missing_processes(processes_).empty()) return remove;
+    return fmt::format("start it again from its beginning: paddlectl restart {}; or {}",
+                       resumed_.job, remove);
+  }
+
+  void note_other_node() {
+    const std::size_t index = session_.index_of(leader_);
+    const bool was_here = std::ranges::any_of(processes_, [&](const ProcessOnNode& process) {
+      return process.status.name == "trainer-0" && process.member == index;
+    });
+    if (processes_.empty() || was_here) return;
+    context_.console.note(fmt::format("going on from the copy on node {}; trainer 0 was on another",
+                                      leader_.spec.name));
+  }
+
+  Context& context_;
+  const ClusterSpec& cluster_;
+  ClusterSession& session_;
+  const JobToResume& resumed_;
+  std::vector<ProcessOnNode> processes_;
+  Member& leader_;
+  fs::path folder_;
+  std::vector<std::vector<std::string>> names_;
+  bool found_damaged_ = false;
+};
+
+// The job that is resumed.
 
 // Its pservers wait for trainers that nobody is about to start.
 Status end_broken_start(Context& context, ClusterSession& session, const std::string& job,
@@ -75,6 +478,15 @@ void note_unknown_nodes(Context& context, ClusterSession& session, const Cluster
 }
 
 }  // namespace
+
+Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSpec& cluster,
+                                               const std::vector<std::size_t>& nodes,
+                                               const JobToResume& resumed) {
+  ClusterSession session = ClusterSession::find(context, cluster, nodes);
+  session.forgive_absent();
+  PADDLE_TRY_STATUS(session.all_well());
+  return Chooser(context, cluster, session, resumed).choose();
+}
 
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes,

@@ -1,4 +1,3 @@
-#include "cli/job/output_lock.h"
 
 #include <atomic>
 #include <filesystem>
