@@ -9,9 +9,8 @@
 #include "cli/console/json.h"
 #include "cli/console/time_text.h"
 #include "cli/logs/follow.h"
-#include "cli/logs/line_pattern.h"
+#include "cli/logs/log_line.h"
 #include "cli/logs/metrics_line.h"
-#include "cli/logs/shown_line.h"
 #include "cli/options/shared_options.h"
 #include "cli/report/prometheus.h"
 

@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "cli/console/console.h"
 #include "cli/console/time_text.h"
+#include "cli/logs/log_line.h"
 #include "cli/logs/reader.h"
-#include "cli/logs/shown_line.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

@@ -1,6 +1,6 @@
-#include "cli/logs/line_pattern.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/logs/log_line.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,6 +1,6 @@
-#include "cli/logs/shown_line.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/logs/log_line.h"
 
 namespace paddle::cli {
 namespace {
