@@ -34,7 +34,7 @@
 #include "cli/nodes/placement.h"
 #include "cli/options/command.h"
 #include "cli/options/shared_options.h"
-#include "cli/report/surroundings.h"
+#include "cli/report/record.h"
 #include "cli/watch/process_state.h"
 #include "cli/workspace/trainer_environment.h"
 #include "engine/config/job_config.h"

@@ -1,8 +1,10 @@
 #include "cli/report/curves.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 namespace paddle::cli {
 namespace {
@@ -44,6 +46,118 @@ TrainerCurve curve_of(const ProcessRecord& process) {
   curve.mean_rate = mean_of(process.metrics, "examples_per_second");
   curve.mean_busy = mean_of(process.metrics, "examples_per_busy_second");
   return curve;
+}
+
+// The evaluators.
+
+constexpr std::size_t kEvaluatorsMax = 9;  // with the cost
+constexpr std::string_view kCost = "cost";
+constexpr std::string_view kOfJob = "total_";
+
+// Parts of the names of evaluators by which people compare models; the first found is the headline.
+constexpr std::array<std::string_view, 8> kKnownFirst{"auc", "perplexity", "rmse",      "f1",
+                                                      "acc", "error",      "precision", "mae"};
+constexpr std::array<std::string_view, 10> kHigherIsBetter{
+    "auc", "acc", "precision", "recall", "f1", "bleu", "ndcg", "r2", "score", "iou"};
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
+// Known ones, others that tests tell, the cost, and what only log points of an own program tell:
+// that may be a rate of learning.
+std::size_t rank_of(const std::string& evaluator, bool is_tested) {
+  const std::string name = lower_case(evaluator);
+  const auto found = std::ranges::find_if(
+      kKnownFirst, [&](std::string_view part) { return name.find(part) != std::string::npos; });
+  if (found != kKnownFirst.end()) return static_cast<std::size_t>(found - kKnownFirst.begin());
+  if (name == kCost) return kKnownFirst.size() + 1;
+  return kKnownFirst.size() + (is_tested ? 0 : 2);
+}
+
+std::vector<std::string> names_of(const ProcessRecord& leader) {
+  std::vector<std::pair<std::size_t, std::string>> names;
+  const auto add = [&](const std::string& name, bool is_tested) {
+    const bool is_new =
+        std::ranges::find(names, name, &std::pair<std::size_t, std::string>::second) == names.end();
+    if (is_new && names.size() < kEvaluatorsMax) names.emplace_back(rank_of(name, is_tested), name);
+  };
+  add(std::string(kCost), true);
+  for (const bool is_tested : {true, false}) {
+    for (const MetricsLine& line : leader.metrics) {
+      if (line.kind != (is_tested ? "test" : "train")) continue;
+      for (const auto& [name, value] : line.evaluators()) add(name, is_tested);
+    }
+  }
+  std::ranges::stable_sort(names, {}, &std::pair<std::size_t, std::string>::first);
+  std::vector<std::string> sorted;
+  for (auto& [rank, name] : names) sorted.push_back(std::move(name));
+  return sorted;
+}
+
+// Both perplexity and errors are what a softmax has: a model that is right more often than wrong is
+// judged by its errors, and one that chooses among many words by its perplexity.
+void prefer_errors(std::vector<EvaluatorCurves>& all) {
+  constexpr double kMostlyRight = 0.5;
+  const auto is = [](const EvaluatorCurves& one, std::string_view part) {
+    return lower_case(one.name).find(part) != std::string::npos;
+  };
+  if (all.empty() || !is(all.front(), "perplexity")) return;
+  const auto errors = std::ranges::find_if(all, [&](const EvaluatorCurves& one) {
+    return is(one, "error") && one.best && one.best->value < kMostlyRight;
+  });
+  if (errors != all.end()) std::rotate(all.begin(), errors, errors + 1);
+}
+
+struct Series {
+  Points points;
+  std::vector<std::uint64_t> passes;  // of each
+
+  void add(const StepOfLine& at, std::optional<double> value) {
+    if (!value || !std::isfinite(*value)) return;
+    points.emplace_back(static_cast<double>(at.step), *value);
+    passes.push_back(at.line->pass);
+  }
+};
+
+Series series_of(const std::vector<StepOfLine>& steps, std::string_view kind,
+                 const std::string& key) {
+  Series series;
+  for (const StepOfLine& at : steps) {
+    if (at.line->kind == kind) series.add(at, key == kCost ? at.line->cost : at.line->number(key));
+  }
+  return series;
+}
+
+std::optional<BestValue> best_of(const Series& series, bool higher_is_better) {
+  if (series.points.empty()) return std::nullopt;
+  const auto value = [](const auto& point) { return point.second; };
+  const auto best = higher_is_better ? std::ranges::max_element(series.points, {}, value)
+                                     : std::ranges::min_element(series.points, {}, value);
+  const auto at = static_cast<std::size_t>(best - series.points.begin());
+  return BestValue{best->second, series.passes[at]};
+}
+
+EvaluatorCurves curves_of(const std::vector<StepOfLine>& steps, const std::string& name) {
+  EvaluatorCurves curves;
+  curves.name = name;
+  curves.higher_is_better = is_higher_better(name);
+  const Series held_out = series_of(steps, "test", name);
+  Series training = series_of(steps, "pass", std::string(kOfJob) + name);
+  if (training.points.size() < 2) {
+    Series log_points = series_of(steps, "train", name);
+    if (!log_points.points.empty()) training = std::move(log_points);
+  }
+  const Series& judged = held_out.points.empty() ? training : held_out;
+  curves.best = best_of(judged, curves.higher_is_better);
+  if (!judged.points.empty()) {
+    curves.last = BestValue{judged.points.back().second, judged.passes.back()};
+  }
+  curves.held_out = held_out.points;
+  curves.training = std::move(training.points);
+  return curves;
 }
 
 }  // namespace
@@ -121,6 +235,21 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves) 
 const ProcessRecord* leader_of(const JobRecord& record) {
   const auto found = std::ranges::find(record.processes, "trainer-0", &ProcessRecord::role);
   return found == record.processes.end() ? nullptr : &*found;
+}
+
+bool is_higher_better(std::string_view evaluator) {
+  const std::string name = lower_case(evaluator);
+  return std::ranges::any_of(
+      kHigherIsBetter, [&](std::string_view part) { return name.find(part) != std::string::npos; });
+}
+
+std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader) {
+  std::vector<EvaluatorCurves> all;
+  if (leader == nullptr) return all;
+  const auto steps = steps_of(leader->metrics);
+  for (const std::string& name : names_of(*leader)) all.push_back(curves_of(steps, name));
+  prefer_errors(all);
+  return all;
 }
 
 }  // namespace paddle::cli

@@ -1,9 +1,12 @@
-// Curves of a job's trainers and held-out tests, computed from its record.
+// Curves of a job, computed from its record: those of its trainers, of held-out tests and of the
+// evaluators, and the best value of each evaluator.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,5 +48,26 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves);
 
 // Trainer 0, which tests and totals for all; null where there is none.
 const ProcessRecord* leader_of(const JobRecord& record);
+
+struct BestValue {
+  double value = 0;
+  std::uint64_t pass = 0;  // from 0
+};
+
+struct EvaluatorCurves {
+  std::string name;  // "cost", or as job.toml or an own program calls it
+  bool higher_is_better = false;
+  Points held_out;
+  // At the ends of the passes over all trainers; of a job that tells no such values, and of one
+  // pass, the leader's log points.
+  Points training;
+  std::optional<BestValue> best, last;  // on held-out data; without any, on training data
+};
+
+bool is_higher_better(std::string_view evaluator);
+
+// The first is the headline: the best known kind among the evaluators; of a job without any, the
+// cost, which every job has.
+std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader);
 
 }  // namespace paddle::cli

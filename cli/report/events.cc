@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
-#include "cli/report/output_files.h"
+#include "cli/report/record.h"
 
 namespace paddle::cli {
 namespace {

@@ -8,7 +8,6 @@
 #include "base/safe_path.h"
 #include "cli/console/json.h"
 #include "cli/report/curves.h"
-#include "cli/report/evaluators.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,17 +1,86 @@
-// A job as recorded in its output folder: the source of the report page and the event files.
+// A job as recorded in its output folder, with its processes, machines and commands: the source of
+// the report page and the event files.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/cluster/cluster_session.h"
+#include "cli/cluster/context.h"
+#include "cli/console/json.h"
 #include "cli/logs/metrics_line.h"
-#include "cli/report/surroundings.h"
 #include "cli/watch/view.h"
 
 namespace paddle::cli {
+
+// A line of a file of the record: one flat JSON object.
+class FlatRecord {
+ public:
+  explicit FlatRecord(std::vector<JsonField> fields) : fields_(std::move(fields)) {}
+  std::string text(std::string_view key) const;  // "" where it has none
+  double number(std::string_view key) const;     // 0 where it has none between 0 and 1e18
+  std::optional<double> any_number(std::string_view key) const;  // within +-1e9
+
+ private:
+  std::vector<JsonField> fields_;
+};
+
+// Visits the lines of a regular file that a node named, unless its path leaves the folder or leads
+// through a link; over-long lines are left out.
+void each_line(const std::string& folder, const std::string& path,
+               const std::function<void(const std::string&)>& visit);
+
+// Nothing where there is no such file; damaged lines are left out.
+std::vector<FlatRecord> read_flat_records(const std::string& path);
+
+struct MachineRecord {
+  std::string node, processor, os, kernel, gpus, agent_version;  // "": not known, or none
+  double cores = 0, memory_bytes = 0;
+  std::optional<std::int64_t> utc_offset_s;  // of the local time in its logs
+};
+
+// The command that resumes a job as it was started. "" where that is not known.
+struct ResumeCommand {
+  std::string text;       // quoted for a shell
+  std::string variables;  // of --env, "TOKEN, KEY": their values are not in the text
+
+  // "resume with: paddlectl train ...", or "export TOKEN, then resume with: ...".
+  std::string after(std::string_view lead) const;
+};
+
+// A start of the job: `train`, and each `train --resume`.
+struct CommandRecord {
+  std::int64_t unix_ms = 0;
+  std::string text;     // as typed, quoted for a shell; values of --env are left out
+  std::string version;  // of paddlectl and of the engine it brings along
+  ResumeCommand resume = {};
+  bool is_resume = false;
+  std::size_t trainers = 0, pservers = 0;  // started by it; none of either: not known
+};
+
+// `arguments`: as typed, with the command's own word at the index `command`. No text for another
+// command than `train`.
+ResumeCommand resume_command(const std::vector<std::string>& arguments, std::size_t command,
+                             const std::string& job);
+// The same of `values` of --set, for a job of which nothing else is known.
+ResumeCommand resume_command_of(const std::string& job, const std::vector<std::string>& values);
+
+// Writes machines.jsonl, an object for each node that answers.
+Status write_machines(const std::string& folder, ClusterSession& session);
+// Adds this command to <output>/<job>/commands.jsonl, with the counts and the kind of `started`;
+// makes the folder.
+Status add_command(const Context& context, const std::string& output, const std::string& job,
+                   const CommandRecord& started = {});
+
+// Nothing where the folder has no such file; damaged lines are left out.
+std::vector<MachineRecord> read_machines(const std::string& folder);
+std::vector<CommandRecord> read_commands(const std::string& folder);
 
 // job.toml as a node has it, in an output folder of a machine that did not start the job.
 constexpr const char* kConfigurationOfNode = "job.toml.of-node";

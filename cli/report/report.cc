@@ -11,7 +11,6 @@
 #include "cli/job/settings.h"
 #include "cli/report/job_json.h"
 #include "cli/report/record.h"
-#include "cli/report/surroundings.h"
 #include "cli/report/tensorboard.h"
 #include "cli/workspace/text_template.h"
 

@@ -1,8 +1,8 @@
-#include "cli/report/evaluators.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
+
+#include "cli/report/curves.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,7 +1,6 @@
-#include "cli/report/output_files.h"
-
 #include <gtest/gtest.h>
 
+#include "cli/report/record.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {

@@ -1,10 +1,9 @@
-#include "cli/report/surroundings.h"
-
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
 #include "base/version.h"
+#include "cli/report/record.h"
 #include "tests/support/fake_cluster.h"
 #include "tests/support/temporary_folder.h"
 
