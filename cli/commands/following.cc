@@ -16,10 +16,9 @@
 #include "cli/options/shared_options.h"
 #include "cli/report/record.h"
 #include "cli/report/report.h"
-#include "cli/watch/broken_start.h"
+#include "cli/watch/feed.h"
 #include "cli/watch/first_failure.h"
-#include "cli/watch/lost_nodes.h"
-#include "cli/watch/past.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

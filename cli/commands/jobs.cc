@@ -13,7 +13,7 @@
 #include "cli/logs/reader.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/first_failure.h"
-#include "cli/watch/lost_nodes.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/progress.h"

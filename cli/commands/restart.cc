@@ -8,8 +8,7 @@
 #include "cli/job/job_claim.h"
 #include "cli/job/start.h"
 #include "cli/options/shared_options.h"
-#include "cli/watch/broken_start.h"
-#include "cli/watch/lost_nodes.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

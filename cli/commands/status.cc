@@ -13,7 +13,6 @@
 #include "cli/job/results.h"
 #include "cli/options/shared_options.h"
 #include "cli/watch/first_failure.h"
-#include "cli/watch/gpu_variables.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/view.h"
 

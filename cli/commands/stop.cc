@@ -7,9 +7,8 @@
 #include "cli/job/end_of_job.h"
 #include "cli/job/job_claim.h"
 #include "cli/options/shared_options.h"
-#include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
-#include "cli/watch/lost_nodes.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

@@ -10,9 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "cli/job/job_claim.h"
-#include "cli/watch/broken_start.h"
 #include "cli/watch/first_failure.h"
-#include "cli/watch/lost_nodes.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
 

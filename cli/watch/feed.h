@@ -1,5 +1,5 @@
-// The terminal's view of a job that is followed: tests, a progress line, stalls, restarts and
-// divergence.
+// The terminal's news of a job: tests, a progress line, stalls, restarts and divergence while it is
+// followed, and what happened before.
 #pragma once
 
 #include <map>
@@ -82,5 +82,9 @@ class JobFeed {
 // The node of each process, by its name.
 std::map<std::string, std::string> nodes_of(ClusterSession& session,
                                             const std::vector<ProcessOnNode>& processes);
+
+// The news of a running job that nobody followed: its last restarts and the end of its log.
+// Notes on stderr, the oldest first.
+void tell_past(Context& context, ClusterSession& session, const std::string& job);
 
 }  // namespace paddle::cli

@@ -5,13 +5,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/logs/metrics_line.h"
-#include "cli/watch/broken_start.h"
-#include "cli/watch/lost_nodes.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"
 
@@ -115,5 +115,19 @@ class JobView {
   std::int64_t history_until_ms_ = 0;
   std::map<std::string, LastLook> last_;  // by process name
 };
+
+// Variables about GPUs that the trainers of a job got, and who set them.
+struct GpuVariable {
+  std::string name, value;
+  remote::VariableSource source = remote::VariableSource::kPaddlectl;
+  std::vector<std::string> trainers;  // those with this value
+};
+
+// By name. None for a job without GPUs: ours for NCCL, which each program of the user's own gets,
+// are then not worth telling.
+std::vector<GpuVariable> gpu_variables(const std::vector<ProcessView>& processes);
+
+// "paddlectl", "--env", "cluster file" or "login environment".
+std::string_view source_text(remote::VariableSource source);
 
 }  // namespace paddle::cli

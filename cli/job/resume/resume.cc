@@ -20,8 +20,7 @@
 #include "cli/job/snapshots/whole.h"
 #include "cli/job/start.h"
 #include "cli/logs/reader.h"
-#include "cli/watch/broken_start.h"
-#include "cli/watch/lost_nodes.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/process_state.h"
 #include "remote/push/source.h"
 

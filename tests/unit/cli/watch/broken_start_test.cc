@@ -1,7 +1,6 @@
-#include "cli/watch/broken_start.h"
-
 #include <gtest/gtest.h>
 
+#include "cli/watch/missing_processes.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {

@@ -1,7 +1,6 @@
-#include "cli/watch/past.h"
-
 #include <gtest/gtest.h>
 
+#include "cli/watch/feed.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {
