@@ -100,6 +100,14 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
+Status set_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+    return system_error(Errc::kFailed, "fcntl O_NONBLOCK");
+  }
+  return {};
+}
+
 Status read_exact(int fd, std::span<std::byte> into, TimePoint deadline) {
   while (!into.empty()) {
     PADDLE_TRY_STATUS(wait_ready(fd, POLLIN, deadline));

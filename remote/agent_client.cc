@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 #include "proto/agent.pb.h"
-#include "proto/frame_stream.h"
-#include "proto/peer_keys.h"
+#include "proto/agent_channel.h"
+#include "proto/keys.h"
 #include "remote/agent_messages.h"
 #include "remote/bootstrap.h"
 #include "remote/exchange/exchange.h"

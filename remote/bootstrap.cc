@@ -16,7 +16,6 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "proto/frame_stream.h"
 #include "remote/launcher/launcher.h"
 
 namespace paddle::remote {

@@ -17,7 +17,7 @@
 #include "cli/job/push_meter.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {

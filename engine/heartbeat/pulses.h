@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "proto/frame.h"
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 
 namespace paddle::heartbeat {
 

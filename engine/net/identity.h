@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 
 namespace paddle::net {
 

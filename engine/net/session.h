@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 
 namespace paddle::net {
 

@@ -4,7 +4,7 @@
 
 #include "engine/net/link.h"
 #include "engine/net/transport.h"
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 
 namespace paddle::net {
 

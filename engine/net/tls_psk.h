@@ -7,7 +7,7 @@
 
 #include <openssl/ssl.h>
 
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 
 namespace paddle::net {
 

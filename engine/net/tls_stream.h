@@ -4,7 +4,7 @@
 #pragma once
 
 #include "engine/net/socket.h"
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 
 namespace paddle::net {
 

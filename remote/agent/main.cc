@@ -18,7 +18,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "proto/request_stream.h"
+#include "proto/agent_channel.h"
 #include "remote/agent/machine/proc.h"
 #include "remote/agent/process/supervise.h"
 #include "remote/agent/serve.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "proto/agent.pb.h"
-#include "proto/request_stream.h"
+#include "proto/agent_channel.h"
 #include "remote/agent/session.h"
 
 namespace paddle::agent {

@@ -3,8 +3,7 @@
 
 #include <functional>
 
-#include "proto/frame_stream.h"
-#include "proto/request_stream.h"
+#include "proto/agent_channel.h"
 #include "remote/agent/peer/peer.h"
 #include "remote/agent/process/claims.h"
 #include "remote/agent/root/node_copy.h"

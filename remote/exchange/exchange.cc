@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "proto/frame_stream.h"
+#include "proto/agent_channel.h"
 
 namespace paddle::remote {
 namespace {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "proto/agent.pb.h"
+#include "proto/agent_channel.h"
 #include "proto/frame.h"
-#include "proto/request_stream.h"
 #include "remote/launcher/launcher.h"
 
 namespace paddle::remote {

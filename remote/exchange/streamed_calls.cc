@@ -16,8 +16,8 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "proto/agent.pb.h"
+#include "proto/agent_channel.h"
 #include "proto/content.h"
-#include "proto/frame_stream.h"
 #include "remote/exchange/exchange.h"
 
 namespace paddle::remote {

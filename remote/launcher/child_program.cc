@@ -11,8 +11,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include "proto/frame_stream.h"
-
 namespace paddle::remote {
 namespace {
 

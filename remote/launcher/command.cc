@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "proto/frame_stream.h"
 #include "remote/launcher/child_program.h"
 #include "remote/launcher/launcher.h"
 

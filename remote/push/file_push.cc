@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "proto/frame_stream.h"
-#include "proto/peer_keys.h"
+#include "proto/agent_channel.h"
+#include "proto/keys.h"
 
 namespace paddle::remote {
 

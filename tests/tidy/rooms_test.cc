@@ -125,7 +125,7 @@ const std::vector<Room> kRooms = {
     {"remote/agent",
      {"base", "proto", "remote/agent/root", "remote/agent/log", "remote/agent/machine",
       "remote/agent/process", "remote/agent/peer", "remote/agent/store"}},
-    {"remote/launcher", {"base", "proto"}},
+    {"remote/launcher", {"base"}},
     {"remote/launcher/ssh", {"base", "remote/launcher"}},
     {"remote/exchange", {"base", "proto", "remote/launcher"}},
     {"remote/push", {"base", "proto", "remote/launcher", "remote/exchange"}},

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "proto/peer_keys.h"
+#include "proto/keys.h"
 
 namespace paddle::agent {
 

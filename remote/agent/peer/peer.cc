@@ -13,7 +13,6 @@
 #include <csignal>
 #include <cstring>
 
-#include "proto/frame_stream.h"
 #include "remote/agent/machine/host.h"
 
 namespace paddle::agent {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/secret.h"
-#include "proto/frame_stream.h"
+#include "proto/agent_channel.h"
 #include "remote/agent/machine/proc.h"
 
 namespace paddle::agent {

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "proto/agent.pb.h"
-#include "proto/request_stream.h"
+#include "proto/agent_channel.h"
 
 namespace paddle::agent {
 

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/holes.h"
 #include "base/sha256.h"
-#include "proto/frame_stream.h"
+#include "proto/agent_channel.h"
 
 namespace paddle::agent {
 namespace {

@@ -1,9 +1,8 @@
-#include "proto/job_keys.h"
-
 #include <gtest/gtest.h>
 
 #include "base/hmac.h"
 #include "base/text.h"
+#include "proto/keys.h"
 
 namespace paddle {
 namespace {

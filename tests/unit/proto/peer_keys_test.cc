@@ -1,10 +1,9 @@
-#include "proto/peer_keys.h"
-
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "proto/keys.h"
 
 namespace paddle {
 namespace {

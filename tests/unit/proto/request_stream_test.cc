@@ -1,11 +1,10 @@
-#include "proto/request_stream.h"
-
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
 #include "proto/agent.pb.h"
+#include "proto/agent_channel.h"
 
 namespace paddle {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "proto/agent.pb.h"
+#include "proto/agent_channel.h"
 #include "proto/content.h"
-#include "proto/frame_stream.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {

@@ -10,7 +10,7 @@
 
 #include "base/version.h"
 #include "proto/agent.pb.h"
-#include "proto/frame_stream.h"
+#include "proto/agent_channel.h"
 #include "remote/launcher/launcher.h"
 #include "tests/support/planted_agent.h"
 #include "tests/unit/remote/agent_fixture.h"

@@ -1,5 +1,5 @@
 // train --pservers: jobs that run without, and those that do not.
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {

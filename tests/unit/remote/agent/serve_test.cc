@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "proto/agent.pb.h"
-#include "proto/frame_stream.h"
+#include "proto/agent_channel.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::agent {

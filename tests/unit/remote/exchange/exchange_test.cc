@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/frame_stream.h"
+#include "proto/agent_channel.h"
 
 namespace paddle::remote {
 namespace {

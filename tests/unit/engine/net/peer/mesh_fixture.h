@@ -6,8 +6,8 @@
 #include <memory>
 #include <thread>
 
+#include "base/fd.h"
 #include "engine/net/peer/mesh.h"
-#include "proto/frame_stream.h"
 #include "tests/unit/engine/net/net_fixture.h"
 
 namespace paddle::net::peer {

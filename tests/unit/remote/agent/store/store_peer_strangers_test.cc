@@ -1,5 +1,5 @@
 // Callers of a store that have no key, play an old exchange again, or stall.
-#include "proto/peer_keys.h"
+#include "proto/keys.h"
 #include "remote/agent/peer/stream.h"
 #include "remote/agent/store/store.h"
 #include "remote/agent/store/store_peer.h"

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/agent_channel.h"
 #include "proto/content.h"
-#include "proto/frame_stream.h"
-#include "proto/peer_keys.h"
+#include "proto/keys.h"
 #include "remote/agent/store/store.h"
 #include "tests/support/temporary_folder.h"
 

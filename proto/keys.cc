@@ -1,4 +1,4 @@
-#include "proto/job_keys.h"
+#include "proto/keys.h"
 
 #include <string.h>
 
@@ -99,6 +99,24 @@ Bytes encode_keys(const Secret& job, NodeId self, bool serves, std::span<const N
   for (const NodeId server : servers)
     append_entry(file, server, pair_key(server_key(job, server), self));
   return file;
+}
+
+Secret peer_caller_key(const Secret& token, std::uint32_t caller) {
+  std::array<std::byte, sizeof caller> id;
+  store_le(id.data(), caller);
+  return derive_secret(token, "paddlectl peer 1 caller key", id);
+}
+
+PeerKeys derive_peer_keys(const Secret& caller_key, const PeerTranscript& transcript) {
+  Bytes facts(sizeof transcript.caller);
+  store_le(facts.data(), transcript.caller);
+  append_bytes<std::byte>(facts, transcript.caller_nonce);
+  append_bytes<std::byte>(facts, transcript.listener_nonce);
+  append_bytes<std::byte>(facts, as_bytes(transcript.service));
+  return {derive_secret(caller_key, "paddlectl peer 1 caller proof", facts),
+          derive_secret(caller_key, "paddlectl peer 1 listener proof", facts),
+          derive_secret(caller_key, "paddlectl peer 1 caller seal", facts),
+          derive_secret(caller_key, "paddlectl peer 1 listener seal", facts)};
 }
 
 }  // namespace paddle
