@@ -1,7 +1,7 @@
 // paddlectl-agent serve <root> <sha256>: serves frames on stdin and stdout until they close, if the
 // hash is the program's own.
 //
-// paddlectl-agent supervise <root> <label>: see supervise.h.
+// paddlectl-agent supervise <root> <label>: see supervisor.h.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,8 +20,8 @@
 #include "base/version.h"
 #include "proto/agent_channel.h"
 #include "remote/agent/machine/proc.h"
-#include "remote/agent/process/supervise.h"
-#include "remote/agent/serve.h"
+#include "remote/agent/process/supervisor.h"
+#include "remote/agent/session.h"
 
 namespace paddle::agent {
 namespace {

@@ -37,7 +37,6 @@ const std::map<std::string, std::string> kCallers = {
     {"engine/trainer/metrics.cc", "the time of a line"},
     {"remote/agent/process/record.cc", "when a process began and ended, for status"},
     {"remote/agent/process/supervisor.cc", "the time of a line of the log"},
-    {"remote/agent/process/supervisor.h", "the time of a line of the log"},
     {"remote/agent/process/usage.cc", "the node's clock, for status"},
 };
 

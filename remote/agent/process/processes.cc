@@ -17,7 +17,7 @@
 #include "remote/agent/process/claims.h"
 #include "remote/agent/process/key_files.h"
 #include "remote/agent/process/record.h"
-#include "remote/agent/process/supervise.h"
+#include "remote/agent/process/supervisor.h"
 #include "remote/agent/process/usage.h"
 #include "remote/agent/root/files.h"
 

@@ -1,17 +1,37 @@
 #include "remote/agent/process/supervisor.h"
 
 #include <poll.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/safe_path.h"
+#include "proto/agent.pb.h"
+#include "remote/agent/log/log_file.h"
+#include "remote/agent/machine/oom_watch.h"
+#include "remote/agent/machine/proc.h"
+#include "remote/agent/process/child.h"
 #include "remote/agent/process/claims.h"
+#include "remote/agent/process/pulse_watch.h"
 #include "remote/agent/process/record.h"
+#include "remote/agent/process/restart_policy.h"
+#include "remote/agent/root/root.h"
 
 namespace paddle::agent {
 namespace {
@@ -44,7 +64,86 @@ Status make_save_folder(const Root& root, const wire::agent::ProcessSpec& spec) 
   return folder.make_directories(root.fd.get());
 }
 
-}  // namespace
+// The supervisor of one process: starts it, keeps its output and records, and starts it again after
+// failures. It outlives the agent and paddlectl.
+class Supervisor {
+ public:
+  // `lock`: on `folder`, held until the end, so that there is one supervisor per name.
+  Supervisor(Root root, wire::agent::ProcessSpec spec, SafePath folder, UniqueFd lock,
+             LogWriter log, std::uint32_t lives)
+      : root_(std::move(root)),
+        spec_(std::move(spec)),
+        folder_(std::move(folder)),
+        lock_(std::move(lock)),
+        log_(std::move(log)),
+        life_(lives),
+        restarts_(spec_),
+        // A program of the user's own sends no pulse.
+        watch_(std::chrono::milliseconds(spec_.program().empty() ? 0 : spec_.hang_ms())) {}
+
+  // `guard`: starts another supervisor when this one is killed.
+  void set_guard(const ProcStat& guard) { guard_ = guard; }
+  // Of all lives of the process, under any of its supervisors: memory_of(). -1: it has none.
+  void set_memory(int memory) { memory_ = memory; }
+  Status start(const Environment& environment);
+  // Instead of start(): takes the place of a supervisor that was killed, and its process with it.
+  // The failures that were counted since `guarded_from` go on counting.
+  Status succeed(const Record& before, TimePoint guarded_from);
+  void run(const Environment& environment);
+
+ private:
+  Status watch_signals();
+  // Starts the process once.
+  Status spawn(const Environment& environment);
+  void wait_for_end();
+  void poll_until(TimePoint until);
+  void kill_if_it_hangs();
+  // Writes the records anew if somebody removed them: without them nobody could stop the process.
+  void mend_records();
+  // Notes how this life ended, once the process has been waited for.
+  void note_end();
+  // True after the pause before another start; a stop request cuts the pause short.
+  bool starts_again();
+  bool is_interrupted() const;  // the life that ended last
+  bool has_to_save() const;     // once more, though the job is asked to stop
+  bool ends_as_wished() const;  // by a stop request
+  StopWish wish() const { return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_); }
+  void say(const std::string& text) {
+    log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
+  }
+  std::string end_of_life() const;  // for the log
+  bool reap();                      // true once the process itself has ended
+  void take_signals();
+  void drain();
+  std::vector<ProcStat> leftovers() const;
+  void end_leftovers();
+
+  Root root_;
+  wire::agent::ProcessSpec spec_;
+  SafePath folder_;
+  UniqueFd lock_;  // held until we exit: one supervisor per name
+  LogWriter log_;
+  ProcStat guard_;
+  sigset_t signals_{};
+  UniqueFd signal_fd_;
+  int memory_ = -1;
+  UniqueFd output_;
+  Notices notices_;
+  pid_t child_ = -1;  // none yet
+  int wait_status_ = 0;
+  rusage used_{};
+  bool is_told_to_end_ = false;
+  bool is_told_to_save_ = false;  // this life, when it was started
+  bool is_end_counted_ = false;   // of the life before: by the supervisor that was killed
+  std::uint32_t life_ = 0;
+  TimePoint started_at_;
+  RestartPolicy restarts_;
+  PulseWatch watch_;
+  TimePoint looked_at_;
+  std::string hang_;  // why this life was killed, or ""
+  OomWatch oom_;
+  std::uint64_t out_of_memory_bytes_ = 0;  // as in an ExitRecord
+};
 
 Status Supervisor::watch_signals() {
   ::sigemptyset(&signals_);
@@ -333,6 +432,228 @@ void Supervisor::end_leftovers() {
   }
   for (const ProcStat& process : left) send_signal(process, SIGKILL);
   if (output_) drain();
+}
+
+// The guard of a supervisor: waits for it, and starts another when it was killed.
+
+TimePoint time_now() {
+  return std::chrono::steady_clock::now();
+}
+
+class Guard {
+ public:
+  Guard() {
+    ::sigemptyset(&signals_);
+    for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
+    ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  }
+
+  bool is_told_to_end() const { return is_told_to_end_; }
+  // Reaps it and, as a subreaper, whatever it leaves. The status of wait(2).
+  int wait_for(pid_t supervisor) {
+    for (;;) {
+      int status = 0;
+      for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (ended == supervisor) return status;
+      }
+      if (is_end(::sigwaitinfo(&signals_, nullptr))) ::kill(supervisor, SIGTERM);
+    }
+  }
+  void pause(Duration time) {
+    const TimePoint until = time_now() + time;
+    for (int ms = 0; !is_told_to_end_ && (ms = milliseconds_until(until)) > 0;) {
+      const timespec left{ms / 1000, ms % 1000 * 1'000'000L};
+      is_end(::sigtimedwait(&signals_, nullptr, &left));
+    }
+  }
+
+ private:
+  bool is_end(int signal) {
+    const bool is_end = signal > 0 && signal != SIGCHLD;
+    is_told_to_end_ = is_told_to_end_ || is_end;
+    return is_end;
+  }
+
+  sigset_t signals_{};
+  bool is_told_to_end_ = false;
+};
+
+// Runs `supervise` in a child process, with 1 and then the number of each further start, and
+// returns its exit code, in the child as well. One that a signal ended is followed by another, as
+// often as `spec` allows restarts in an hour, unless goes_on() denies it or this process was told
+// to end: SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM. `status` is closed here as soon as
+// the child has it.
+int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int start)>& supervise,
+          const std::function<bool()>& goes_on, UniqueFd& status) {
+  constexpr int kLost = 1;
+  Guard guard;
+  RestartPolicy policy(spec);
+  for (int start = 1;; ++start) {
+    const TimePoint started = time_now();
+    const pid_t supervisor = ::fork();
+    if (supervisor == 0) return supervise(start);
+    if (supervisor < 0) return start == 1 ? supervise(start) : kLost;  // unguarded
+    status.reset();
+    const int end = guard.wait_for(supervisor);
+    if (!WIFSIGNALED(end)) return WEXITSTATUS(end);
+    if (guard.is_told_to_end() || !goes_on()) return kLost;
+    const auto pause = policy.next({end, started, time_now(), {}});
+    if (!pause) return kLost;
+    guard.pause(*pause);
+    if (guard.is_told_to_end() || !goes_on()) return kLost;
+  }
+}
+
+// The program: one supervisor, from its specification to its end.
+
+constexpr std::size_t kSpecBytesMax = 64U << 10U;
+// Longer than a supervisor takes to end leftovers.
+constexpr Duration kTakeOverDeadline = std::chrono::seconds(7);
+constexpr int kTakeOverPollMs = 10;
+
+TimePoint in(Duration time) {
+  return TimePoint(std::chrono::steady_clock::now()) + time;
+}
+
+// Waits for the lock while the supervisor of an ended process is still ending its leftovers.
+bool take_over(int lock, const Root& root, const SafePath& folder) {
+  const TimePoint give_up = in(kTakeOverDeadline);
+  while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (!has_record(root, folder, "exit") || in({}) >= give_up) return false;
+    ::poll(nullptr, 0, kTakeOverPollMs);
+  }
+  return true;
+}
+
+Result<wire::agent::ProcessSpec> read_spec(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > kSpecBytesMax) break;
+  }
+  wire::agent::ProcessSpec spec;
+  if (text.size() > kSpecBytesMax || !spec.ParseFromString(text)) {
+    return Error{Errc::kData, "malformed process specification", ""};
+  }
+  return spec;
+}
+
+// `prepare` gets the process's folder once no other supervisor has it.
+Result<Supervisor> make_supervisor(
+    const std::string& root_path, const wire::agent::ProcessSpec& spec,
+    const std::function<Status(const Root& root, const SafePath& folder)>& prepare) {
+  PADDLE_TRY(Root root, open_root(root_path));
+  PADDLE_TRY(SafePath folder, process_folder(spec.job(), spec.name()));
+  PADDLE_TRY_STATUS(folder.make_directories(root.fd.get()));
+  PADDLE_TRY(UniqueFd lock, folder.open_directory(root.fd.get()));
+  if (!take_over(lock.get(), root, folder)) {
+    return Error{Errc::kFailed, spec.job() + "/" + spec.name() + " is running already",
+                 "stop it first"};
+  }
+  const std::uint32_t lives = lives_of(root, folder);
+  PADDLE_TRY_STATUS(prepare(root, folder));
+  PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
+  return Supervisor(std::move(root), spec, std::move(folder), std::move(lock), std::move(log),
+                    lives);
+}
+
+struct Supervision {
+  std::string root;
+  wire::agent::ProcessSpec spec;
+  Environment environment;
+  ProcStat guard;  // without a pid: nobody
+  TimePoint guarded_from;
+  UniqueFd memory = {};  // kept by the guard, so that it outlives a supervisor
+};
+
+void tell(const Status& started, UniqueFd& status) {
+  std::string text(1, kStarted);
+  if (!started) {
+    wire::agent::ErrorReply reply;
+    reply.set_code(static_cast<int>(started.error().code));
+    reply.set_message(started.error().message);
+    reply.set_hint(started.error().hint);
+    text = kStartFailed + reply.SerializeAsString();
+  }
+  [[maybe_unused]] const auto told =
+      write_all(status.get(), as_bytes(text), in(std::chrono::seconds(10)));
+  status.reset();
+}
+
+int supervise_first(const Supervision& supervision, UniqueFd& status) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  auto supervisor = make_supervisor(supervision.root, supervision.spec,
+                                    [&](const Root& root, const SafePath& folder) {
+                                      for (const char* file : {"pid", "exit", "stop"})
+                                        remove_record(root, folder, file);
+                                      return write_record(root, folder, "spec", supervision.spec);
+                                    });
+  Status started = supervisor ? Status() : Status(supervisor.error());
+  if (supervisor) {
+    supervisor->set_guard(supervision.guard);
+    supervisor->set_memory(supervision.memory.get());
+    started = supervisor->start(supervision.environment);
+  }
+  tell(started, status);
+  if (!started) return 1;
+  supervisor->run(supervision.environment);
+  return 0;
+}
+
+// All records stay, a request to stop among them.
+int supervise_next(const Supervision& supervision) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::optional<Record> before;
+  auto supervisor = make_supervisor(
+      supervision.root, supervision.spec, [&](const Root& root, const SafePath&) -> Status {
+        before = read_record(root, supervision.spec.job(), supervision.spec.name());
+        return before ? Status() : Status(Error{Errc::kData, "no record of the process", ""});
+      });
+  if (!supervisor) return 1;
+  supervisor->set_guard(supervision.guard);
+  supervisor->set_memory(supervision.memory.get());
+  if (!supervisor->succeed(*before, supervision.guarded_from)) return 1;
+  supervisor->run(supervision.environment);
+  return 0;
+}
+
+// Whether a process whose supervisor was killed is to go on.
+bool goes_on(const Supervision& supervision) {
+  const auto root = open_root(supervision.root);
+  const auto folder = process_folder(supervision.spec.job(), supervision.spec.name());
+  return root && folder && has_record(*root, *folder, "pid") &&
+         stop_wish(*root, *folder) != StopWish::kOrdered && !has_record(*root, *folder, "exit");
+}
+
+}  // namespace
+
+int supervise(const std::string& root_path, int spec_fd, int status_fd,
+              const Environment& environment) {
+  ::signal(SIGCHLD, SIG_DFL);  // the agent ignores it; waitpid would find nothing
+  UniqueFd status(status_fd);
+  auto spec = read_spec(spec_fd);
+  ::close(spec_fd);
+  if (!spec) {
+    tell(spec.error(), status);
+    return 1;
+  }
+  Supervision supervision{root_path, *std::move(spec), environment, {}, in({})};
+  auto memory = memory_of(supervision.spec);
+  if (!memory) {
+    tell(memory.error(), status);
+    return 1;
+  }
+  supervision.memory = *std::move(memory);
+  if (supervision.spec.restarts() == 0) return supervise_first(supervision, status);
+  read_stat(::getpid(), supervision.guard);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return guard(
+      supervision.spec,
+      [&](int start) {
+        return start == 1 ? supervise_first(supervision, status) : supervise_next(supervision);
+      },
+      [&] { return goes_on(supervision); }, status);
 }
 
 }  // namespace paddle::agent

@@ -1,5 +1,3 @@
-#include "remote/agent/serve.h"
-
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -13,6 +11,7 @@
 #include "base/fd.h"
 #include "proto/agent.pb.h"
 #include "proto/agent_channel.h"
+#include "remote/agent/session.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::agent {
