@@ -3,16 +3,26 @@
 // "Between nodes".
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "proto/agent.pb.h"
-#include "remote/agent/peer/answerer.h"
+#include "remote/agent/peer/connection.h"
 
 namespace paddle::agent {
+
+struct PeerService {
+  std::string_view name;      // the same at both ends
+  Duration time_max{};        // of the listener
+  Duration connection_max{};  // of one caller; then its connection ends, whatever it does
+  int folder = -1;            // a descriptor for `serve`; the agent's others are closed
+  std::function<void(const PeerConnection& connection, int folder)> serve;
+};
 
 // A child process that accepts callers; it ends with this object, with the agent, or after
 // PeerService::time_max.

@@ -2,20 +2,41 @@
 // the end.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
 #include <vector>
 
+#include "base/result.h"
 #include "proto/agent.pb.h"
+#include "remote/agent/root/root.h"
 #include "remote/agent/store/incoming_file.h"
-#include "remote/agent/store/push_room.h"
 #include "remote/agent/store/store.h"
 #include "remote/agent/store/store_peer.h"
 
 namespace paddle::agent {
 
 constexpr std::size_t kPushEntriesMax = 1'000'000;
+
+// On the file system of the root; the greatest number where the system does not tell.
+std::uint64_t free_bytes(const Root& root);
+
+// Room for a push on a node's disk, asked for before its bytes arrive.
+class PushRoom {
+ public:
+  // `folder` names the root in errors.
+  PushRoom(std::string folder, std::uint64_t free) : folder_(std::move(folder)), free_(free) {}
+
+  // Takes room for one more file, and as much again as its job needs: a fifth, at most 1 GB.
+  // kResource when the files so far do not fit; nothing has been written for them then.
+  Status take(std::uint64_t file_bytes);
+
+ private:
+  std::string folder_;
+  std::uint64_t free_;  // when the push began
+  std::uint64_t needed_ = 0;
+};
 
 class IncomingPush {
  public:

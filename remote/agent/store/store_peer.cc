@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "remote/agent/machine/host.h"
-#include "remote/agent/peer/stream.h"
+#include "remote/agent/peer/connection.h"
 
 namespace paddle::agent {
 

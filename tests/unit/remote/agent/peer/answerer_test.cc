@@ -1,6 +1,4 @@
 // Places among callers, proven and not.
-#include "remote/agent/peer/answerer.h"
-
 #include "remote/agent/peer/peer.h"
 #include "tests/unit/remote/agent/peer/wire.h"
 

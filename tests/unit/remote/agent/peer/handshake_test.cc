@@ -1,10 +1,9 @@
-#include "remote/agent/peer/handshake.h"
-
 #include <sys/socket.h>
 
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "remote/agent/peer/connection.h"
 #include "tests/unit/remote/agent/peer/wire.h"
 
 namespace paddle::agent {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 
-#include "remote/agent/peer/stream.h"
+#include "remote/agent/peer/connection.h"
 
 namespace paddle::agent {
 namespace {

@@ -1,9 +1,8 @@
-#include "remote/agent/peer/stream.h"
-
 #include <sys/socket.h>
 
 #include <gtest/gtest.h>
 
+#include "remote/agent/peer/connection.h"
 #include "tests/unit/remote/agent/peer/wire.h"
 
 namespace paddle::agent {

@@ -1,7 +1,7 @@
 // Pushes that a node's disk has no room for.
-#include "remote/agent/store/push_room.h"
-
 #include <gtest/gtest.h>
+
+#include "remote/agent/store/incoming_push.h"
 
 namespace paddle::agent {
 namespace {

@@ -1,6 +1,6 @@
 // Callers of a store that have no key, play an old exchange again, or stall.
 #include "proto/keys.h"
-#include "remote/agent/peer/stream.h"
+#include "remote/agent/peer/connection.h"
 #include "remote/agent/store/store.h"
 #include "remote/agent/store/store_peer.h"
 #include "tests/support/noise.h"

@@ -1,18 +1,47 @@
-// A byte stream between two nodes that have proved their keys to each other (PROTOCOL.md, "Between
-// nodes"), and its authenticated encryption: ChaCha20-Poly1305 (RFC 8439) of libsodium.
-// (libcrypto's would bring all its providers and double the size of the agent.)
+// A connection between two nodes, as the store and the probe use it alike (PROTOCOL.md, "Between
+// nodes"): the proofs by which a listener and a caller know each other before anything else is
+// read, and the byte stream that follows.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "remote/agent/peer/handshake.h"
+#include "base/fd.h"
+#include "proto/keys.h"
 
 namespace paddle::agent {
+
+// One whose ends have proved their keys.
+struct PeerConnection {
+  UniqueFd fd;  // non-blocking
+  PeerKeys keys;
+};
+
+Result<PeerNonce> random_peer_nonce();
+
+// The first bytes of a caller: its number, nonce and proof.
+using PeerClaim = std::array<std::byte, 4 + kPeerNonceBytes + kSecretBytes>;
+
+struct ProvenCaller {
+  std::uint32_t caller = 0;
+  PeerKeys keys;
+};
+// The listener's side, after it has sent its nonce. Nothing unless the claim proves the key of the
+// caller that it names; the answer to one that does is keys.listener_proof.
+std::optional<ProvenCaller> check_claim(const Secret& token, std::string_view service,
+                                        const PeerNonce& listener_nonce, const PeerClaim& claim);
+
+// The caller's side, whole. kAuth when the listener has another key.
+Result<PeerKeys> prove_to_listener(int fd, const Secret& caller_key, std::uint32_t caller,
+                                   std::string_view service, TimePoint deadline);
+
+// The byte stream of a connection, and its authenticated encryption: ChaCha20-Poly1305 (RFC 8439)
+// of libsodium. (libcrypto's would bring all its providers and double the size of the agent.)
 
 constexpr std::size_t kSealTagBytes = 16;
 
