@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
 #include "remote/launcher/ssh/tokens.h"
 
@@ -69,6 +70,14 @@ Status apply_algorithms(ssh_session session, const OpensshConfig& config) {
 }
 
 }  // namespace
+
+std::string base64(std::span<const unsigned char> bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
+  text.resize(
+      static_cast<std::size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                               bytes.data(), static_cast<int>(bytes.size()))));
+  return text;
+}
 
 Status apply_options(ssh_session session, const SshTarget& target) {
   const int off = 0;

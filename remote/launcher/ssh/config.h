@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 
 #include <libssh/libssh.h>
 
@@ -25,6 +27,9 @@ struct SshKeyFree {
   void operator()(ssh_key key) const { ssh_key_free(key); }
 };
 using KeyHandle = std::unique_ptr<ssh_key_struct, SshKeyFree>;
+
+// Base64, as in key files and known_hosts.
+std::string base64(std::span<const unsigned char> bytes);
 
 // Makes the session one to the target.
 Status apply_options(ssh_session session, const SshTarget& target);

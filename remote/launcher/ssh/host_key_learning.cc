@@ -13,7 +13,7 @@
 #include <openssl/rand.h>
 
 #include "base/fd.h"
-#include "remote/launcher/ssh/base64.h"
+#include "remote/launcher/ssh/config.h"
 #include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/session.h"
 #include "remote/launcher/ssh/tokens.h"

@@ -14,7 +14,6 @@
 #include <openssl/hmac.h>
 
 #include "base/text_file.h"
-#include "remote/launcher/ssh/base64.h"
 #include "remote/launcher/ssh/config.h"
 
 namespace paddle::remote {

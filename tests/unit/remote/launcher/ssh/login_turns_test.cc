@@ -1,10 +1,10 @@
-#include "remote/launcher/ssh/login_turns.h"
-
 #include <atomic>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "remote/launcher/ssh/session.h"
 
 namespace paddle::remote {
 namespace {
