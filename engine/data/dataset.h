@@ -14,7 +14,6 @@
 #include "engine/data/record_cache.h"
 #include "engine/data/records/dictionary.h"
 #include "engine/nn/batch.h"
-#include "engine/nn/slot_rule.h"
 
 namespace paddle::data {
 

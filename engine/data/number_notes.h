@@ -9,7 +9,7 @@
 
 #include "engine/config/data_config.h"
 #include "engine/data/records/record_block.h"
-#include "engine/nn/slot_rule.h"
+#include "engine/nn/batch.h"
 
 namespace paddle::data {
 

@@ -14,8 +14,8 @@
 #include "base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/kernels/activation.h"
+#include "engine/nn/batch.h"
 #include "engine/nn/layer.h"
-#include "engine/nn/slot_rule.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::nn {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "engine/nn/batch.h"
 #include "engine/nn/run.h"
-#include "engine/nn/slot_rule.h"
 
 namespace paddle::nn {
 

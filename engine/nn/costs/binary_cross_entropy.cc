@@ -3,7 +3,6 @@
 // or the ids of those that are 1.
 #include "engine/kernels/costs.h"
 #include "engine/nn/costs/cost.h"
-#include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"
 
 namespace paddle::nn {

@@ -11,23 +11,110 @@
 // its cost compares with that of training, not with a softmax.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/rng.h"
 #include "engine/kernels/formulas.h"
+#include "engine/kernels/portable_math.h"
 #include "engine/kernels/row_wise.h"
 #include "engine/kernels/rows.h"
-#include "engine/nn/costs/candidate_input.h"
+#include "engine/nn/costs/sampler.h"
 #include "engine/nn/labels.h"
 #include "engine/nn/makers.h"
 #include "engine/nn/plan/lowering.h"
+#include "engine/nn/run.h"
 
 namespace paddle::nn {
 namespace {
 
 constexpr std::uint32_t kNegativesDefault = 10;
+
+// Candidate classes of a sampled cost: the label of an example, and classes drawn at random.
+class Candidates {
+ public:
+  // `corrected`: for nce, whose scores are compared with the probability of a draw.
+  Candidates(Sampler sampler, std::size_t negatives, bool corrected)
+      : sampler_(std::move(sampler)), negatives_(negatives), corrected_(corrected) {}
+
+  // The label is the first candidate, the negatives follow.
+  std::size_t size() const { return 1 + negatives_; }
+  bool corrected() const { return corrected_; }
+  // Source of the negatives of one example of layer `layer`, drawn in their order.
+  static Rng draws(std::uint64_t seed, std::string_view layer, std::size_t example) {
+    return Rng(example_stream(seed, layer, example));
+  }
+  std::uint64_t draw(Rng& rng) const { return sampler_.draw(rng.next()); }
+  // Whether candidate number k takes no part: a negative that is the label, except in nce.
+  bool is_left_out(std::size_t k, std::uint64_t id, std::uint64_t label) const {
+    return k > 0 && id == label && !corrected_;
+  }
+  // To be subtracted from the score of a candidate.
+  float correction(std::uint64_t id) const {
+    if (!corrected_) return 0;
+    return static_cast<float>(
+        kernels::logarithm(static_cast<double>(negatives_) * sampler_.probability(id)));
+  }
+
+ private:
+  Sampler sampler_;
+  std::size_t negatives_;
+  bool corrected_;
+};
+
+// Candidates of a sampled cost as arrays for op::SampledCost. Makes `indices`: for each candidate
+// of an example the row of its weight and, with a bias, that of the bias; kNoRow for one that takes
+// no part. For nce also `scales`: the corrections of all candidates.
+class CandidateRows final : public BatchInput {
+ public:
+  struct Options {
+    std::string layer;  // whose stream the draws are from
+    std::size_t weight = 0;
+    std::optional<std::size_t> bias;
+  };
+
+  CandidateRows(Options options, Labels labels, Candidates candidates)
+      : options_(std::move(options)),
+        labels_(std::move(labels)),
+        candidates_(std::move(candidates)) {}
+
+  Status fill(const Run& run, InputArrays& arrays) const override;
+
+ private:
+  Options options_;
+  Labels labels_;
+  Candidates candidates_;
+};
+
+Status CandidateRows::fill(const Run& run, InputArrays& arrays) const {
+  arrays.indices.clear();
+  arrays.scales.clear();
+  const auto put_row = [&](std::size_t parameter, std::uint64_t id) {
+    const std::size_t row = run.parameters.sparse[parameter].row_of(id);
+    arrays.indices.push_back(static_cast<std::uint32_t>(row));
+  };
+  for (std::size_t example = run.begin; example < run.end; ++example) {
+    PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, example));
+    Rng rng = Candidates::draws(run.seed, options_.layer, example);
+    for (std::size_t k = 0; k < candidates_.size(); ++k) {
+      const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
+      if (candidates_.corrected()) arrays.scales.push_back(candidates_.correction(id));
+      if (candidates_.is_left_out(k, id, label)) {
+        arrays.indices.insert(arrays.indices.end(), options_.bias ? 2 : 1, kernels::kNoRow);
+        continue;
+      }
+      put_row(options_.weight, id);
+      if (options_.bias) put_row(*options_.bias, id);
+    }
+  }
+  return {};
+}
 
 class SampledCost final : public Layer {
  public:

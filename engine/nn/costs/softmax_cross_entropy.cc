@@ -1,7 +1,6 @@
 // softmax_cross_entropy: the cost -ln softmax(logits)[label] of each example.
 #include "engine/kernels/costs.h"
 #include "engine/nn/costs/cost.h"
-#include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"
 
 namespace paddle::nn {

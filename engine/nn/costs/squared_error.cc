@@ -4,7 +4,6 @@
 
 #include "engine/kernels/costs.h"
 #include "engine/nn/costs/cost.h"
-#include "engine/nn/costs/label_inputs.h"
 #include "engine/nn/makers.h"
 
 namespace paddle::nn {

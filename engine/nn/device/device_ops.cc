@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/nn/plan/host_ops.h"
+#include "engine/nn/plan/plan.h"
 
 namespace paddle::nn {
 

@@ -1,17 +1,209 @@
 // embedding: rows of a table by id, side by side in the output for several slots.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "base/result.h"
 #include "engine/kernels/rows.h"
-#include "engine/nn/layers/row_inputs.h"
 #include "engine/nn/makers.h"
 #include "engine/nn/plan/lowering.h"
+#include "engine/nn/run.h"
 
 namespace paddle::nn {
 namespace {
+
+enum class Pooling { kNone, kSum, kMean, kConcat };
+
+// Rows of an embedding's table that the ids of a run's examples name.
+class TableRows {
+ public:
+  struct Options {
+    std::string layer;  // for messages
+    std::vector<std::size_t> slots;
+    std::vector<std::string> slot_names;
+    std::size_t parameter = 0;
+    std::uint64_t vocabulary = 0;  // 0: any id
+    std::optional<std::uint64_t> padding_id;
+    bool sparse = false;
+    Pooling pooling = Pooling::kNone;
+    std::size_t length = 1;  // rows side by side for each slot
+  };
+
+  // Ids of one example in one slot; concat pooling cuts them to its length.
+  struct Bag {
+    std::span<const std::uint32_t> positions;
+    const float* weights = nullptr;  // null: all 1
+    float scale = 1;
+  };
+
+  explicit TableRows(Options options) : options_(std::move(options)) {}
+
+  const Options& options() const { return options_; }
+  std::size_t slots() const { return options_.slots.size(); }
+
+  // Whether any of the slots has weights in the run's batch.
+  bool has_weights(const Run& run) const {
+    return std::ranges::any_of(
+        options_.slots, [&](std::size_t slot) { return !run.batch.slots[slot].weights.empty(); });
+  }
+  // Range of the ids of the run's examples in slot number i.
+  std::pair<std::size_t, std::size_t> ids_of(const Run& run, std::size_t i) const;
+  // Writes the table row of every id of the run's examples in slot number i to every `step`th
+  // position; kNoRow for the padding id. kData: an id is not below the vocabulary, or a slot
+  // without pooling has a varying number of ids.
+  Status locate(const Run& run, std::size_t i, std::uint32_t* position, std::size_t step) const;
+
+  // Calls visit(row, bag) for the run's examples in slot number i, whose positions are `own`.
+  template <class Visit>
+  void for_bags(const Run& run, std::size_t i, std::span<const std::uint32_t> own,
+                Visit visit) const {
+    const Slot& slot = run.batch.slots[options_.slots[i]];
+    std::size_t used = 0;
+    for (std::size_t row = 0; row < run.rows(); ++row) {
+      const std::size_t example = run.begin + row;
+      const std::size_t first = slot.offsets.empty() ? example : slot.offsets[example];
+      const std::size_t count = slot.offsets.empty() ? 1 : slot.offsets[example + 1] - first;
+      Bag bag{own.subspan(used, count), nullptr, 1};
+      used += count;
+      if (!slot.weights.empty()) bag.weights = slot.weights.data() + first;
+      if (options_.pooling == Pooling::kMean) bag.scale = mean_scale(bag.positions);
+      if (options_.pooling == Pooling::kConcat) {
+        bag.positions = bag.positions.first(std::min(count, options_.length));
+      }
+      visit(row, bag);
+    }
+  }
+
+ private:
+  // Padding ids do not count. Inline, since it is called for every bag.
+  static float mean_scale(std::span<const std::uint32_t> positions) {
+    const auto padding = std::ranges::count(positions, kernels::kNoRow);
+    const std::size_t count = positions.size() - static_cast<std::size_t>(padding);
+    return count == 0 ? 1.0F : 1.0F / static_cast<float>(count);
+  }
+
+  Options options_;
+};
+
+std::pair<std::size_t, std::size_t> TableRows::ids_of(const Run& run, std::size_t i) const {
+  const auto& offsets = run.batch.slots[options_.slots[i]].offsets;
+  if (offsets.empty()) return {run.begin, run.end};
+  return {offsets[run.begin], offsets[run.end]};
+}
+
+Status TableRows::locate(const Run& run, std::size_t i, std::uint32_t* position,
+                         std::size_t step) const {
+  const Slot& slot = run.batch.slots[options_.slots[i]];
+  if (options_.pooling == Pooling::kNone && !slot.offsets.empty()) {
+    return Error{Errc::kData,
+                 fmt::format("layer '{}': slot '{}' holds a varying number of ids per example",
+                             options_.layer, options_.slot_names[i]),
+                 "give the layer pooling = \"sum\", \"mean\" or \"concat\""};
+  }
+  const SparseView& known = run.parameters.sparse[options_.parameter];
+  const auto [first, last] = ids_of(run, i);
+  for (std::size_t k = first; k < last; ++k, position += step) {
+    const std::uint64_t id = slot.ids[k];
+    if (id == options_.padding_id) {
+      *position = kernels::kNoRow;
+      continue;
+    }
+    if (options_.vocabulary != 0 && id >= options_.vocabulary) {
+      return Error{Errc::kData,
+                   fmt::format("layer '{}': id {} in slot '{}' is not below the "
+                               "vocabulary of {}",
+                               options_.layer, id, options_.slot_names[i], options_.vocabulary)};
+    }
+    const std::size_t row = options_.sparse ? known.row_of(id) : id;
+    *position = static_cast<std::uint32_t>(row);
+  }
+  return {};
+}
+
+// Rows of an embedding's table as arrays for its ops.
+
+// For op::Gather, without pooling or with concat pooling. Makes `indices` and, where a slot has
+// weights or the pooling is concat, `weights`: those of an example side by side, `length` for each
+// slot, with kNoRow for ids that it has not.
+class GatheredRows final : public BatchInput {
+ public:
+  explicit GatheredRows(TableRows rows) : rows_(std::move(rows)) {}
+
+  Status fill(const Run& run, InputArrays& arrays) const override;
+
+ private:
+  TableRows rows_;
+};
+
+// For op::Pool, with sum or mean pooling. Makes `indices` and `starts`, where a slot has weights
+// also `weights`, and for a mean `scales`: the bags of all examples in the first slot, then those
+// in the next.
+class PooledRows final : public BatchInput {
+ public:
+  explicit PooledRows(TableRows rows) : rows_(std::move(rows)) {}
+
+  Status fill(const Run& run, InputArrays& arrays) const override;
+
+ private:
+  TableRows rows_;
+};
+
+Status GatheredRows::fill(const Run& run, InputArrays& arrays) const {
+  const std::size_t length = rows_.options().length;
+  const std::size_t columns = rows_.slots() * length;
+  arrays.indices.assign(run.rows() * columns, kernels::kNoRow);
+  arrays.weights.clear();
+  if (rows_.options().pooling == Pooling::kNone && !rows_.has_weights(run)) {
+    for (std::size_t i = 0; i < columns; ++i) {
+      PADDLE_TRY_STATUS(rows_.locate(run, i, arrays.indices.data() + i, columns));
+    }
+    return {};
+  }
+  arrays.weights.assign(arrays.indices.size(), 1.0F);
+  std::vector<std::uint32_t> positions;
+  for (std::size_t i = 0; i < rows_.slots(); ++i) {
+    const auto [first, last] = rows_.ids_of(run, i);
+    positions.resize(last - first);
+    PADDLE_TRY_STATUS(rows_.locate(run, i, positions.data(), 1));
+    rows_.for_bags(run, i, positions, [&](std::size_t row, const TableRows::Bag& bag) {
+      const std::size_t at = row * columns + i * length;
+      std::ranges::copy(bag.positions, arrays.indices.data() + at);
+      if (bag.weights == nullptr) return;
+      std::copy_n(bag.weights, bag.positions.size(), arrays.weights.data() + at);
+    });
+  }
+  return {};
+}
+
+Status PooledRows::fill(const Run& run, InputArrays& arrays) const {
+  arrays = {};
+  const bool has_weights = rows_.has_weights(run);
+  for (std::size_t i = 0; i < rows_.slots(); ++i) {
+    const auto [first, last] = rows_.ids_of(run, i);
+    const std::size_t before = arrays.indices.size();
+    arrays.indices.resize(before + (last - first));
+    PADDLE_TRY_STATUS(rows_.locate(run, i, arrays.indices.data() + before, 1));
+    const auto own = std::span<const std::uint32_t>(arrays.indices).subspan(before);
+    if (has_weights) arrays.weights.resize(arrays.indices.size(), 1.0F);
+    rows_.for_bags(run, i, own, [&](std::size_t, const TableRows::Bag& bag) {
+      const auto start = static_cast<std::size_t>(bag.positions.data() - arrays.indices.data());
+      arrays.starts.push_back(static_cast<std::uint32_t>(start));
+      if (rows_.options().pooling == Pooling::kMean) arrays.scales.push_back(bag.scale);
+      if (bag.weights == nullptr) return;
+      std::copy_n(bag.weights, bag.positions.size(), arrays.weights.data() + start);
+    });
+  }
+  arrays.starts.push_back(static_cast<std::uint32_t>(arrays.indices.size()));
+  return {};
+}
 
 using Bag = TableRows::Bag;
 

@@ -10,11 +10,11 @@
 
 #include "base/result.h"
 #include "engine/config/job_config.h"
+#include "engine/nn/batch.h"
 #include "engine/nn/evaluator.h"
 #include "engine/nn/layer.h"
 #include "engine/nn/plan/plan.h"
 #include "engine/nn/run.h"
-#include "engine/nn/slot_rule.h"
 #include "engine/nn/workspace.h"
 #include "proto/parameters.pb.h"
 
