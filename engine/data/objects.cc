@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "engine/data/records/lines.h"
+#include "engine/data/records/fields.h"
 #include "engine/data/source/byte_source.h"
 
 namespace paddle::data {

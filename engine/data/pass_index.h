@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/data/dataset.h"
-#include "engine/data/records/chunk_place.h"
+#include "engine/data/records/chunk.h"
 
 namespace paddle::data {
 

@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "engine/config/job_config.h"
-#include "engine/data/records/class_names.h"
 #include "engine/data/records/dictionary.h"
 #include "engine/data/records/fields.h"
 #include "engine/data/records/json_reader.h"

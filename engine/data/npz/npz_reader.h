@@ -3,13 +3,22 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/config/data_config.h"
-#include "engine/data/npz/npy_header.h"
 #include "engine/data/records/chunk.h"
+#include "engine/data/source/byte_source.h"
 #include "engine/data/source/zip_archive.h"
 
 namespace paddle::data {
+
+// Header of an array in numpy's npy format, versions 1 to 3.
+struct NpyHeader {
+  NumberType type;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t bytes = 0;  // of the header itself
+};
 
 class NpzReader final : public ChunkSource {
  public:

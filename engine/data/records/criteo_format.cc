@@ -5,7 +5,6 @@
 
 #include "engine/data/records/fields.h"
 #include "engine/data/records/format.h"
-#include "engine/data/records/logarithm.h"
 
 namespace paddle::data {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/text_file.h"
 #include "engine/config/csv_line.h"
 #include "engine/config/data_check.h"
-#include "engine/data/records/class_names.h"
+#include "engine/data/records/dictionary.h"
 #include "engine/data/records/fields.h"
 #include "engine/data/records/format.h"
 

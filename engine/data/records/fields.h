@@ -1,16 +1,41 @@
-// Readers of the words, fields and numbers in a line of text.
+// Readers of the lines of a text, and of the words, fields and numbers in a line.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "base/result.h"
 #include "base/rng.h"
 
 namespace paddle::data {
+
+// The lines of a text, without their ends ("\n" or "\r\n").
+class Lines {
+ public:
+  explicit Lines(std::string_view text, std::uint64_t first_line = 0)
+      : rest_(text), number_(first_line - 1) {}
+
+  std::optional<std::string_view> next() {
+    if (rest_.empty()) return {};
+    const std::size_t end = std::min(rest_.find('\n'), rest_.size());
+    std::string_view line = rest_.substr(0, end);
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    ++number_;
+    return line;
+  }
+  // Number of the line that next() has returned last, counted from 0.
+  std::uint64_t number() const { return number_; }
+
+ private:
+  std::string_view rest_;
+  std::uint64_t number_;
+};
 
 constexpr std::string_view kBlanks = " \t\v\f";
 
@@ -137,5 +162,24 @@ class SlotHash {
   std::uint64_t slot_;
   std::uint64_t buckets_;
 };
+
+// Logarithm of whole numbers with the same bits on every machine; libm's may differ. Returns ln x
+// to float32's precision, x > 0: x = m 2^e with m in [1/sqrt 2, sqrt 2), ln m = 2 artanh s with s =
+// (m - 1) / (m + 1), |s| < 0.172, by its series.
+inline float logarithm(std::uint64_t x) {
+  constexpr double kLn2 = 0.69314718055994530942;
+  constexpr double kSqrt2 = 1.41421356237309504880;
+  int exponent = static_cast<int>(std::bit_width(x)) - 1;
+  double m = static_cast<double>(x) / static_cast<double>(std::uint64_t{1} << exponent);
+  if (m >= kSqrt2) {
+    m /= 2;
+    ++exponent;
+  }
+  const double s = (m - 1) / (m + 1);
+  const double square = s * s;
+  double sum = 0;
+  for (int k = 13; k >= 1; k -= 2) sum = sum * square + 1.0 / k;
+  return static_cast<float>(2 * s * sum + exponent * kLn2);
+}
 
 }  // namespace paddle::data

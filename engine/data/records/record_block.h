@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/config/job_config.h"
-#include "engine/data/records/chunk_place.h"
+#include "engine/data/records/chunk.h"
 #include "engine/nn/batch.h"
 
 namespace paddle::data {

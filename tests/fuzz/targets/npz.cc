@@ -3,7 +3,7 @@
 #include <minizip/zip.h>
 
 #include "engine/data/npz/npz_reader.h"
-#include "engine/data/records/numbers.h"
+#include "engine/data/records/format.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/temporary_folder.h"
 

@@ -7,7 +7,6 @@
 #include "engine/config/sections.h"
 #include "engine/data/chunk_reader.h"
 #include "engine/data/records/fields.h"
-#include "engine/data/records/logarithm.h"
 #include "tests/unit/engine/data/data_fixture.h"
 
 namespace paddle::data {

@@ -1,11 +1,11 @@
-#include "engine/data/records/numbers.h"
-
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
+
+#include "engine/data/records/format.h"
 
 namespace paddle::data {
 namespace {
