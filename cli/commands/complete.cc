@@ -11,7 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/job/folders.h"
 #include "cli/workspace/share_folder.h"
-#include "engine/config/override_keys.h"
+#include "engine/config/job_config.h"
 
 namespace paddle::cli {
 namespace {

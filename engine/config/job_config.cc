@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/config/override_keys.h"
 #include "engine/config/sections.h"
 
 namespace paddle::config {
@@ -109,8 +108,8 @@ Error with_path_of_job(Error error, const std::string& path) {
   return error;
 }
 
-}  // namespace
-
+// The job.toml at `path` with the overrides over it; where one of these takes the place of another
+// key, without that one.
 Result<TomlTable> open_job(const std::string& path, const std::vector<std::string>& overrides) {
   auto opened = TomlTable::read(path, overrides);
   if (!opened) return with_path_of_job(std::move(opened).error(), path);
@@ -118,6 +117,29 @@ Result<TomlTable> open_job(const std::string& path, const std::vector<std::strin
   root.table("train").prefer_override("batch_size", "batch_size_total");
   return root;
 }
+
+// Calls visit(table, key) for each key that names a file which the network depends on.
+template <class Visit>
+void for_job_files(TomlTable& root, const Visit& visit) {
+  const auto visit_key = [&visit](TomlTable table, const char* key) {
+    if (!table.string(key).empty()) visit(table, key);
+  };
+  visit_key(root.table("data"), "dictionary");
+  for (const TomlTable& layer : root.tables("layer")) visit_key(layer, "counts");
+}
+
+// The name of the file at `path`, which is new or known already.
+std::string name_of(const std::string& path, const std::string& stem, std::vector<JobFile>& files) {
+  const auto known = std::ranges::find(files, path, &JobFile::path);
+  if (known != files.end()) return known->name;
+  std::string name = stem + ".txt";
+  for (std::size_t i = 1; std::ranges::find(files, name, &JobFile::name) != files.end(); ++i)
+    name = fmt::format("{}-{}.txt", stem, i);
+  files.push_back({name, path});
+  return name;
+}
+
+}  // namespace
 
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides,
                            const std::map<std::string, std::string>& files) {
@@ -139,6 +161,20 @@ std::vector<std::string> override_keys(const std::string& path) {
   if (!root) return {};
   read_tables(*root, path);
   return root->known_keys();
+}
+
+Result<JobDescription> describe_job(const std::string& path,
+                                    const std::vector<std::string>& overrides) {
+  PADDLE_TRY(TomlTable root, open_job(path, overrides));
+  JobDescription description;
+  for_job_files(root, [&](TomlTable& table, const char* key) {
+    const std::string file = in_folder(folder_of(path), table.string(key));
+    table.replace(key, name_of(file, key, description.files));
+  });
+  description.text = root.resolved_text();
+  auto read_back = TomlTable::parse(description.text, "the configuration as snapshots keep it");
+  if (!read_back) return std::move(read_back).error().with(path);
+  return description;
 }
 
 }  // namespace paddle::config

@@ -2,6 +2,7 @@
 // and the CLI read it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,7 +12,6 @@
 
 #include "base/result.h"
 #include "engine/config/data_config.h"
-#include "engine/config/stop_when.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::wire {
@@ -70,6 +70,26 @@ struct LayerConfig {
 };
 
 constexpr std::size_t kEvaluatorsMax = 16;
+
+// Two notations of [train]: a condition on a figure of a test, "auc >= 0.8", and a length of time,
+// "1h30m".
+
+struct StopWhen {
+  enum class Relation { kLess, kAtMost, kMore, kAtLeast };
+
+  std::string text;    // "auc >= 0.8"
+  std::string figure;  // "cost", or as an evaluator calls it
+  Relation relation = Relation::kAtLeast;
+  double limit = 0;
+
+  bool holds(double value) const;  // never for a value that is no number
+};
+
+std::optional<StopWhen> parse_stop_when(std::string_view text);
+
+// "90s", "2h", "1h30m": whole numbers of days, hours, minutes and seconds, the larger units first.
+// Nothing for another text, for 0 and for more than ten years.
+std::optional<std::chrono::seconds> parse_duration(std::string_view text);
 
 // kAuto is a GPU where the program and the machine have one.
 enum class TrainDevice { kAuto, kCpu, kGpu };
@@ -178,6 +198,27 @@ struct JobConfig {
 // of file names in it.
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {},
                            const std::map<std::string, std::string>& files = {});
+
+// The keys that --set takes: "train.passes" and all others below tables, of a job.toml like the one
+// at `path`, which may be missing or wrong.
+std::vector<std::string> override_keys(const std::string& path);
+
+// The dictionary, or counts of classes.
+struct JobFile {
+  std::string name;  // in the text: "dictionary.txt", "counts.txt", "counts-1.txt"
+  std::string path;
+};
+
+// A job.toml that needs no workspace, as snapshots keep it: with its --set values in it, and with
+// plain names for the files that its network depends on.
+struct JobDescription {
+  std::string text;
+  std::vector<JobFile> files;
+};
+
+// Of the job at `path`, which read_job() takes. kUsage.
+Result<JobDescription> describe_job(const std::string& path,
+                                    const std::vector<std::string>& overrides);
 
 // The folder that a path is in, "." for a bare name; and a name as it is, or below a folder when it
 // is relative.

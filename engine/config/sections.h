@@ -25,10 +25,6 @@ std::optional<float> read_optional_float(TomlTable& table, std::string_view key,
 // Adds a mistake unless the key is there: "<where> has no '<key>'".
 void require(TomlTable& table, std::string_view key, std::string_view where);
 
-// The job.toml at `path` with the overrides over it; where one of these takes the place of another
-// key, without that one.
-Result<TomlTable> open_job(const std::string& path, const std::vector<std::string>& overrides);
-
 // "a, b, c", cut after some names: for hints, which one file may cause thousands of.
 std::string listed(std::span<const std::string_view> names);
 
@@ -45,16 +41,6 @@ void read_optimizer(TomlTable table, JobConfig& job);
 void read_strategy(TomlTable table, JobConfig& job);
 // The data and the layers must have been read.
 TrainConfig read_train(TomlTable table, const JobConfig& job);
-
-// Calls visit(table, key) for each key that names a file which the network depends on.
-template <class Visit>
-void for_job_files(TomlTable& root, const Visit& visit) {
-  const auto visit_key = [&visit](TomlTable table, const char* key) {
-    if (!table.string(key).empty()) visit(table, key);
-  };
-  visit_key(root.table("data"), "dictionary");
-  for (const TomlTable& layer : root.tables("layer")) visit_key(layer, "counts");
-}
 
 // A format of [data]; engine/data/format.cc has the table of their parsers.
 struct DataFormat {

@@ -1,16 +1,595 @@
 #include "engine/config/toml_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <set>
 #include <sstream>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 1
+#include <toml++/toml.h>
+
 #include "base/fd.h"
 #include "base/text.h"
-#include "engine/config/toml_document.h"
 
 namespace paddle::config {
+namespace {
+
+// A look through TOML text before toml++ 3.3 parses it, for valid and invalid text that would abort
+// that library, overflow its stack or make its behaviour undefined.
+
+// The library frees tables and arrays recursively.
+constexpr std::size_t kKeyPartsMax = 32;  // of "a.b.c": 3
+constexpr std::size_t kNestedMax = 32;    // arrays and inline tables
+// Each takes some 200 bytes of memory, so that a file of a megabyte takes at most 50 MB.
+constexpr std::size_t kTomlPartsMax = 200000;  // keys, values and tables of a file
+
+struct TomlFault {
+  std::uint32_t line = 1;
+  std::uint32_t column = 1;  // in characters, as toml++ counts
+  std::string message;
+};
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::size_t kQuotesOfLongString = 3;
+constexpr std::size_t kQuotesAtItsEndMax = 5;  // two of them belong to the string
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+bool is_ascii(char c) {
+  return static_cast<unsigned char>(c) < 0x80;
+}
+bool begins_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == '"' || c == '\'';
+}
+
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  }
+
+  std::optional<TomlFault> find_fault() {
+    while (!fault_ && !at_end()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (c == '"' || c == '\'') {
+        take_string(c);
+      } else {
+        take(c);
+      }
+    }
+    return std::move(fault_);
+  }
+
+ private:
+  enum class Value : std::uint8_t { kNone, kExpected, kBegun };
+
+  bool at_end() const { return at_ >= text_.size(); }
+  bool is_at(char c) const { return !at_end() && text_[at_] == c; }
+
+  void refuse(std::size_t place, std::string message) {
+    const std::string_view before = text_.substr(0, place);
+    const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+    const auto begins_character = [](char c) {
+      return (static_cast<unsigned char>(c) & 0xc0U) != 0x80;
+    };
+    const auto line_breaks = std::ranges::count(before, '\n');
+    const auto characters = std::ranges::count_if(before.substr(line_begin), begins_character);
+    fault_ = {static_cast<std::uint32_t>(line_breaks + 1),
+              static_cast<std::uint32_t>(characters + 1), std::move(message)};
+  }
+
+  // One character outside strings and comments.
+  void take(char c) {
+    const std::size_t place = at_++;
+    if (!is_ascii(c)) {
+      return refuse(place, "a character outside ASCII belongs between quotes or into a comment");
+    }
+    if (is_blank(c) || c == '\r') return;
+    const bool begins_statement = std::exchange(begins_statement_, c == '\n' && open_.empty());
+    if (std::string_view("=,[{.").find(c) != std::string_view::npos && ++parts_ > kTomlPartsMax) {
+      return refuse(place, fmt::format("the file has over {} keys and values", kTomlPartsMax));
+    }
+    if (c == '.' && ++dots_ >= kKeyPartsMax) {
+      return refuse(place, fmt::format("a key has at most {} parts", kKeyPartsMax));
+    }
+    if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots_ = 0;
+    if (c == '[' && begins_statement) return take_header(place);
+    if (c == '[' || c == '{') return open(place, c);
+    if (c == ']' || c == '}') return close(place, c);
+    if (c == '=' && value_ != Value::kNone) {
+      return refuse(place, "'=' cannot stand within a value");
+    }
+    if (c == '=' || (c == ',' && is_in_array())) {
+      value_ = Value::kExpected;
+    } else if (c == ',' || (c == '\n' && open_.empty())) {
+      value_ = Value::kNone;
+    } else if (c != '\n' && value_ == Value::kExpected) {
+      value_ = Value::kBegun;
+    }
+  }
+
+  bool is_in_array() const { return !open_.empty() && open_.back() == '['; }
+
+  void open(std::size_t place, char c) {
+    if (value_ != Value::kExpected) return refuse(place, fmt::format("'{}' cannot stand here", c));
+    if (open_.size() == kNestedMax) {
+      return refuse(place, fmt::format("values lie at most {} deep in each other", kNestedMax));
+    }
+    open_ += c;
+    value_ = c == '[' ? Value::kExpected : Value::kNone;
+  }
+
+  void close(std::size_t place, char c) {
+    if (open_.empty()) return;  // of a header, or refused by the parser
+    if (open_.back() != (c == ']' ? '[' : '{')) {
+      return refuse(place, fmt::format("'{}' does not close the '{}'", c, open_.back()));
+    }
+    open_.pop_back();
+    value_ = Value::kBegun;
+  }
+
+  // A table's or an array's header, from behind its first bracket to its name.
+  void take_header(std::size_t place) {
+    if (is_at('[')) ++at_;
+    while (!at_end() && is_blank(text_[at_])) ++at_;
+    const bool refused_later = at_end() || is_at(']') || !is_ascii(text_[at_]);
+    if (refused_later || begins_name(text_[at_])) return;
+    refuse(place, "a table's name must follow '[' on the same line");
+  }
+
+  std::size_t count_quotes(char quote) const {
+    const std::size_t end = std::min(text_.find_first_not_of(quote, at_), text_.size());
+    return end - at_;
+  }
+
+  // The parser would read a quote within a number or a name as part of it, and then what is behind
+  // it as if no string had begun. A value goes on for it up to a blank, ',', ']', '}' or '#'.
+  void take_string(char quote) {
+    begins_statement_ = false;
+    const std::string_view before = text_.substr(0, at_);
+    const bool begins_name =
+        value_ == Value::kNone &&
+        (before.empty() || before == kByteOrderMark ||
+         std::string_view(" \t\r\n,.[{").find(before.back()) != std::string_view::npos);
+    if (!begins_name && value_ != Value::kExpected)
+      return refuse(at_, "a quote begins a string, and cannot stand within a word");
+    if (value_ == Value::kExpected) value_ = Value::kBegun;
+    skip_string(quote);
+  }
+
+  void skip_string(char quote) {
+    const std::size_t opening = count_quotes(quote);
+    if (opening == 2) {  // the empty string
+      at_ += opening;
+      return;
+    }
+    const bool is_long = opening >= kQuotesOfLongString;
+    at_ += is_long ? kQuotesOfLongString : 1;
+    while (!fault_ && !at_end()) {
+      const char c = text_[at_];
+      if (c == '\n' && !is_long) return;  // the parser refuses it
+      if (c == '\\' && quote == '"') {
+        skip_escape();
+      } else if (c != quote) {
+        ++at_;
+      } else if (const std::size_t closing = count_quotes(quote);
+                 !is_long || closing >= kQuotesOfLongString) {
+        at_ += is_long ? std::min(closing, kQuotesAtItsEndMax) : 1;
+        return;
+      } else {
+        at_ += closing;
+      }
+    }
+  }
+
+  // A backslash may stand at the end of a line; then it removes all blanks up to the next
+  // character.
+  void skip_escape() {
+    const std::size_t place = at_++;
+    const std::size_t next = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
+    if (next < text_.size() && !is_ascii(text_[next])) {
+      return refuse(place, "a character outside ASCII cannot follow a backslash");
+    }
+    if (next == at_ && !at_end()) ++at_;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::string open_;  // brackets and braces of values
+  Value value_ = Value::kNone;
+  std::size_t dots_ = 0;   // of the key that may be read now
+  std::size_t parts_ = 0;  // keys, values and tables so far
+  bool begins_statement_ = true;
+  std::optional<TomlFault> fault_;
+};
+
+// The first fault. Text without one may still be no TOML: the parser tells.
+std::optional<TomlFault> find_toml_fault(std::string_view text) {
+  return Scanner(text).find_fault();
+}
+
+// Text of TOML files and overrides: lines and sections for error messages, quoting.
+
+// The line of that number, from 1, with blanks for tabs; "" past the end.
+std::string line_of(std::string_view text, std::size_t number) {
+  for (std::size_t line = 1; line < number; ++line) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return "";
+    text.remove_prefix(end + 1);
+  }
+  std::string line(text.substr(0, text.find_first_of("\r\n")));
+  std::ranges::replace(line, '\t', ' ');
+  return line;
+}
+
+// "data.slot" on a line below [[data.slot]]; "" above the first table.
+std::string section_at(std::string_view text, std::size_t line) {
+  std::string section;
+  for (std::size_t number = 1; number <= line && !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+    const std::string_view head = text.substr(0, text.find_first_of("]#\r\n"));
+    const std::size_t name = head.find_first_not_of("[ ");
+    if (head.starts_with('[') && name != head.npos) section = head.substr(name);
+    text.remove_prefix(end + 1);
+  }
+  return section;
+}
+
+// "train" of "--set train.passes=3"; "" of another text.
+std::string section_set_by(std::string_view source) {
+  constexpr std::string_view kSet = "--set ";
+  if (!source.starts_with(kSet)) return "";
+  source.remove_prefix(kSet.size());
+  return std::string(source.substr(0, source.find_first_of(".=")));
+}
+
+// The override `name=say "hi"` with its value as a TOML string: name="say \"hi\"".
+std::string with_quoted_value(std::string_view override_text) {
+  const std::size_t value = std::min(override_text.find('='), override_text.size() - 1) + 1;
+  std::string quoted(override_text.substr(0, value));
+  quoted += '"';
+  for (const char c : override_text.substr(value)) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+// "data" of "data.slot".
+std::string_view outermost(std::string_view section) {
+  return section.substr(0, section.find('.'));
+}
+
+// The anchor of a page's heading for the section: "dataslot".
+std::string anchor_of(std::string_view section) {
+  std::string anchor(section);
+  std::erase(anchor, '.');
+  return anchor;
+}
+
+}  // namespace
+
+constexpr std::size_t kMistakesMax = 16;  // kept; one of them is shown
+
+// A position in the file or in an override, which `name` tells apart.
+struct Location {
+  std::string name;
+  toml::source_position at;
+
+  bool operator==(const Location&) const = default;
+};
+
+struct Mistake {
+  Location location;
+  std::string message;
+  std::string hint;
+  bool is_absence = false;     // of a key; the location is its table's
+  bool is_wrong_type = false;  // the value is of another type than the key takes
+};
+
+struct OpenTable {
+  toml::table* table = nullptr;
+  toml::source_region source;           // for mistakes about the table itself
+  std::vector<std::string_view> known;  // keys that were looked up, ascending
+  std::string name = {};                // "train", of [train]; "" for one below another table
+
+  bool knows(std::string_view key) const { return std::ranges::binary_search(known, key); }
+};
+
+// The document behind a TomlTable: the parsed file, the tables opened so far, and the mistakes
+// found in them.
+struct TomlDocument {
+  std::string name;
+  std::string page;  // of the keys, in docs/
+  std::string text;
+  toml::table root;
+  std::deque<toml::table> absent;  // stand for tables that were looked up in vain
+  std::deque<OpenTable> open;
+  std::unordered_map<const toml::table*, std::size_t> places;  // of tables in `open`
+  std::set<std::string, std::less<>> words;                    // to which OpenTable::known points
+  std::vector<Mistake> mistakes;
+  std::optional<Location> decisive;  // a mistake there comes before all others
+
+  Location locate(const toml::source_region& region) const {
+    return {region.path ? *region.path : name, region.begin};
+  }
+  // "job.toml:12", or the name alone of an override and of the root.
+  std::string place_of(const toml::source_region& region) const;
+  void add(const toml::source_region& region, std::string message, std::string_view hint = "",
+           bool is_absence = false) {
+    keep({locate(region), std::move(message), std::string(hint), is_absence});
+  }
+  // Beyond kMistakesMax, the last in the order of verdict() is dropped.
+  void keep(Mistake mistake);
+  // The key counts as looked up from now on.
+  void know(OpenTable& in, std::string_view key);
+  void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted);
+  // The first of them in the order of verdict().
+  void add_unknown_key();
+  // The first mistake: absent keys come last because a misspelt key is absent too; those of the
+  // file come before those of overrides, each in their order. An override of the wrong type comes
+  // before the file: what the file lacks then may be what the override was meant to say.
+  Status verdict() const;
+
+  // A table opened twice stays one entry, so that a key looked up through either is known.
+  std::size_t open_table(toml::table& table, const toml::source_region& source,
+                         std::string_view called = "");
+  // "train.passes": every key of a table that was looked up.
+  std::vector<std::string> known_keys() const;
+  // The known key that `unknown` in this table may stand for; "" for none.
+  std::string meant_by(std::string_view unknown, const OpenTable& table) const;
+
+  Result<toml::table> parse_text(std::string_view content, const std::string& source) const;
+  Status apply(const std::string& override_text);
+
+ private:
+  std::string page_of(const Location& location) const;
+  Error error(Mistake mistake) const;
+  std::string below_a_table(std::string_view key) const;
+};
+
+namespace {
+
+constexpr std::size_t kLineShownMax = 400;
+
+// Keys by the names that they have in pandas, scikit-learn, Keras and PyTorch. The last ones have
+// other meanings in other tables.
+using Names = std::pair<std::string_view, std::string_view>;
+constexpr std::array<Names, 18> kNamesElsewhere{{
+    {"lr", "learning_rate"},
+    {"eta", "learning_rate"},
+    {"epochs", "passes"},
+    {"epoch", "passes"},
+    {"num_epochs", "passes"},
+    {"n_epochs", "passes"},
+    {"max_epochs", "passes"},
+    {"num_passes", "passes"},
+    {"batch", "batch_size"},
+    {"bs", "batch_size"},
+    {"sep", "delimiter"},
+    {"separator", "delimiter"},
+    {"names", "columns"},
+    {"valid", "test"},
+    {"validation", "test"},
+    {"patience", "stop_after_worse"},
+    {"shuffle", "shuffle_records"},
+    {"optimizer", "method"},
+}};
+constexpr std::array<Names, 4> kNamesElsewhereInATable{
+    {{"type", "method"}, {"type", "format"}, {"units", "size"}, {"dim", "size"}}};
+
+std::string_view type_name(const toml::node& node) {
+  // In the order of toml::node_type, whose dates and times come last.
+  constexpr std::array<std::string_view, 8> kNames{"none",          "a table",       "an array",
+                                                   "a string",      "an integer",    "a number",
+                                                   "true or false", "a date or time"};
+  return kNames[std::min(static_cast<std::size_t>(node.type()), kNames.size() - 1)];
+}
+
+enum class Rank { kOverrideOfWrongType, kFile, kOverride };
+
+std::tuple<bool, Rank, std::uint32_t, std::uint32_t> order_of(const Mistake& mistake) {
+  const bool is_override = mistake.location.name.starts_with("--set ");
+  const Rank rank = !is_override            ? Rank::kFile
+                    : mistake.is_wrong_type ? Rank::kOverrideOfWrongType
+                                            : Rank::kOverride;
+  return {mistake.is_absence, rank, mistake.location.at.line, mistake.location.at.column};
+}
+
+bool precedes(const Mistake& a, const Mistake& b) {
+  return order_of(a) < order_of(b);
+}
+
+// Moves every leaf of `from` over `to` and keeps its source location.
+void merge(toml::table& to, toml::table&& from) {
+  for (auto&& [key, node] : from) {
+    toml::table* const below = to[key].as_table();
+    if (below != nullptr && node.is_table()) {
+      merge(*below, std::move(*node.as_table()));
+      continue;
+    }
+    to.erase(key);  // so that the location of the new key is kept too
+    node.visit([&to, &name = key](auto& value) { to.insert_or_assign(name, std::move(value)); });
+  }
+}
+
+}  // namespace
+
+void TomlDocument::keep(Mistake mistake) {
+  const auto is_decisive = [this](const Mistake& one) { return one.location == decisive; };
+  mistakes.push_back(std::move(mistake));
+  if (mistakes.size() <= kMistakesMax) return;
+  const auto last = std::ranges::max_element(mistakes, [&](const Mistake& a, const Mistake& b) {
+    return std::pair(!is_decisive(a), order_of(a)) < std::pair(!is_decisive(b), order_of(b));
+  });
+  mistakes.erase(last);
+}
+
+void TomlDocument::know(OpenTable& in, std::string_view key) {
+  const auto place = std::ranges::lower_bound(in.known, key);
+  if (place != in.known.end() && *place == key) return;
+  auto word = words.find(key);
+  if (word == words.end()) word = words.emplace(key).first;
+  in.known.insert(place, *word);
+}
+
+void TomlDocument::add_wrong_type(const toml::node& found, std::string_view key,
+                                  std::string_view wanted) {
+  const Location location = locate(found.source());
+  const bool is_bare_list = found.is_string() && wanted.starts_with("an array of strings") &&
+                            location.name.starts_with("--set ");
+  keep({location, fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)),
+        is_bare_list ? fmt::format(R"(quote it for the shell: --set '{}["one", "two"]')",
+                                   location.name.substr(6, location.name.find('=') - 5))
+                     : "",
+        false, true});
+}
+
+std::string TomlDocument::place_of(const toml::source_region& region) const {
+  const Location found = locate(region);
+  const bool has_line = found.name == name && found.at.line > 0;
+  return has_line ? fmt::format("{}:{}", found.name, found.at.line) : found.name;
+}
+
+// Where the keys of the mistake's table are told: "docs/job.md#train".
+std::string TomlDocument::page_of(const Location& location) const {
+  const std::string section =
+      location.name == name ? section_at(text, location.at.line) : section_set_by(location.name);
+  const bool known = !open.empty() && open.front().knows(outermost(section));
+  return "see " + page + (known ? "#" + anchor_of(section) : "");
+}
+
+Error TomlDocument::error(Mistake mistake) const {
+  if (mistake.hint.empty()) mistake.hint = page_of(mistake.location);
+  const toml::source_position at = mistake.location.at;
+  // The name of an override shows all of it.
+  if (mistake.location.name != name || at.line == 0) {
+    return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
+            mistake.hint};
+  }
+  std::string shown = fmt::format("{}:{}:{}: {}", name, at.line, at.column, mistake.message);
+  const std::string line = escape_control(line_of(text, at.line));
+  if (line.size() <= kLineShownMax) shown += fmt::format("\n  {}\n  {:>{}}", line, '^', at.column);
+  return {Errc::kUsage, std::move(shown), mistake.hint};
+}
+
+std::size_t TomlDocument::open_table(toml::table& table, const toml::source_region& source,
+                                     std::string_view called) {
+  const auto [found, is_new] = places.emplace(&table, open.size());
+  if (is_new) open.push_back({&table, source, {}, std::string(called)});
+  return found->second;
+}
+
+std::vector<std::string> TomlDocument::known_keys() const {
+  std::vector<std::string> keys;
+  for (const OpenTable& opened : open) {
+    if (opened.name.empty()) continue;
+    for (const std::string_view key : opened.known)
+      keys.push_back(fmt::format("{}.{}", opened.name, key));
+  }
+  return keys;
+}
+
+// "train.passes" for "passes", which stands outside its table.
+std::string TomlDocument::below_a_table(std::string_view key) const {
+  for (const std::string& known : known_keys())
+    if (known.substr(known.find('.') + 1) == key) return known;
+  return "";
+}
+
+std::string TomlDocument::meant_by(std::string_view unknown, const OpenTable& table) const {
+  for (const auto& [elsewhere, here] : kNamesElsewhere) {
+    if (elsewhere != unknown) continue;
+    if (table.knows(here)) return std::string(here);
+    if (std::string key = below_a_table(here); !key.empty()) return key;
+  }
+  for (const auto& [elsewhere, here] : kNamesElsewhereInATable) {
+    if (elsewhere == unknown && table.knows(here)) return std::string(here);
+  }
+  const std::string near = nearest(unknown, table.known);
+  const bool is_at_the_top = &table == &open.front();
+  if (!near.empty() && !is_at_the_top) return near;
+  const std::string key = below_a_table(unknown);
+  return key.empty() ? near : key;
+}
+
+void TomlDocument::add_unknown_key() {
+  std::optional<Mistake> first;
+  const OpenTable* table = nullptr;
+  std::string_view unknown;
+  for (const OpenTable& opened : open) {
+    for (const auto& [key, node] : *opened.table) {
+      if (opened.knows(key.str())) continue;
+      Mistake found{locate(key.source()), "", "", false};
+      if (first && !precedes(found, *first)) continue;
+      first = std::move(found);
+      table = &opened;
+      unknown = key.str();
+    }
+  }
+  if (!first) return;
+  const std::string near = meant_by(unknown, *table);
+  first->message = near.empty()
+                       ? fmt::format("unknown key '{}'", unknown)
+                       : fmt::format("unknown key '{}', did you mean '{}'?", unknown, near);
+  keep(*std::move(first));
+}
+
+Status TomlDocument::verdict() const {
+  if (mistakes.empty()) return {};
+  const auto first = std::ranges::find(mistakes, decisive, &Mistake::location);
+  return error(first != mistakes.end()
+                   ? *first
+                   : *std::min_element(mistakes.begin(), mistakes.end(), precedes));
+}
+
+Result<toml::table> TomlDocument::parse_text(std::string_view content,
+                                             const std::string& source) const {
+  if (auto fault = find_toml_fault(content)) {
+    return error({{source, {fault->line, fault->column}}, std::move(fault->message), "", false});
+  }
+  toml::parse_result result = toml::parse(content, std::string_view(source));
+  if (result) return std::move(result).table();
+  const toml::parse_error& wrong = result.error();
+  return error({{source, wrong.source().begin}, std::string(wrong.description()), "", false});
+}
+
+Status TomlDocument::apply(const std::string& override_text) {
+  const std::string source = "--set " + override_text;
+  const std::size_t equals = override_text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Error{Errc::kUsage, source + ": not of the form key=value",
+                 "for example --set train.passes=3"};
+  }
+  // A list of overrides in the environment has one a line.
+  if (override_text.find('\n') != std::string::npos) {
+    const std::string key = override_text.substr(0, std::min(equals, override_text.find('\n')));
+    return Error{Errc::kUsage, fmt::format("--set {}: the value has a line break", key),
+                 fmt::format(R"(write \n within double quotes: --set '{}="one\ntwo"')", key)};
+  }
+  auto parsed = parse_text(override_text, source);
+  if (!parsed) {  // a bare word is a string
+    parsed = parse_text(with_quoted_value(override_text), source);
+    if (!parsed) return std::move(parsed).error();
+  }
+  merge(root, *std::move(parsed));
+  return {};
+}
+
 namespace {
 
 // The node under `key`, which is a known key from now on.

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "engine/config/job_description.h"
+#include "engine/config/job_config.h"
 #include "engine/config/toml_reader.h"
 
 namespace paddle::inference {

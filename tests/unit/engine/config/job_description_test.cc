@@ -1,5 +1,3 @@
-#include "engine/config/job_description.h"
-
 #include <gtest/gtest.h>
 
 #include "engine/config/job_config.h"

@@ -1,8 +1,8 @@
-#include "engine/config/stop_when.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
+
+#include "engine/config/job_config.h"
 
 namespace paddle::config {
 namespace {
