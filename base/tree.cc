@@ -138,6 +138,10 @@ Status TreeWalk::walk(int folder, const std::string& prefix, int depth) {
       ++gone_;
       continue;
     }
+    if (!entry && errno == EACCES && denied_) {
+      denied_(prefix.empty() ? name : prefix + "/" + name);
+      continue;
+    }
     if (!entry) return entry.error();
     PADDLE_TRY_STATUS(enter(folder, name, *entry, depth));
   }
@@ -151,6 +155,7 @@ Status TreeWalk::enter(int folder, const std::string& name, const TreeEntry& ent
       ::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   // A link that took its place meanwhile (ELOOP) is no folder any more.
   if (!inner && (is_removed(errno) || errno == ELOOP)) return ++gone_, Status();
+  if (!inner && errno == EACCES && denied_) return denied_(entry.path), Status();
   if (!inner) return system_error(Errc::kData, "read " + shown(entry.path));
   return walk(inner.get(), entry.path, depth + 1);
 }

@@ -44,7 +44,11 @@ class TreeWalk {
   // Gets the entry, and its folder and name. False: nothing below this folder is visited.
   using Visit = std::function<Result<bool>(const TreeEntry&, int folder, const std::string& name)>;
 
-  explicit TreeWalk(Visit visit) : visit_(std::move(visit)) {}
+  // Gets the path of what may not be read. Without one it ends the walk with an error.
+  using Denied = std::function<void(const std::string& path)>;
+
+  explicit TreeWalk(Visit visit, Denied denied = {})
+      : visit_(std::move(visit)), denied_(std::move(denied)) {}
   Status run(int folder, const std::string& prefix);
   std::uint64_t gone() const { return gone_; }
 
@@ -53,6 +57,7 @@ class TreeWalk {
   Status enter(int folder, const std::string& name, const TreeEntry& entry, int depth);
 
   Visit visit_;
+  Denied denied_;
   std::uint64_t gone_ = 0;
 };
 

@@ -35,6 +35,7 @@ struct CopyCounts {
   std::uint64_t bytes_moved = 0;  // over the connection
   std::uint64_t gone = 0;         // files removed on the node before they could be copied
   std::uint64_t left_out = 0;     // no files, folders or links
+  std::uint64_t unreadable = 0;   // what the user on the node may not read
 };
 
 // A folder below the nodes' root with a name of its own for each command.
@@ -65,12 +66,27 @@ Error with_names(Error error, const std::string& staging,
 }
 
 std::string state_of(const Member& member, const CopyCounts& counts) {
-  if (member.error) return "FAILED";
   std::vector<std::string> lacks;
+  if (counts.unreadable > 0)
+    lacks.push_back(fmt::format("{} that cannot be read", counts.unreadable));
+  if (member.error && lacks.empty()) return "FAILED";
   if (counts.gone > 0) lacks.push_back(fmt::format("{} removed meanwhile", counts.gone));
   if (counts.left_out > 0) lacks.push_back(fmt::format("{} that are no files", counts.left_out));
   if (lacks.empty()) return "done";
   return fmt::format("done but for {}", fmt::join(lacks, ", "));
+}
+
+// The rest was copied.
+Error unreadable(const remote::CopyStats& taken) {
+  const auto shown = std::min<std::size_t>(kNamesShownMax, taken.unreadable_names.size());
+  const auto first = taken.unreadable_names.begin();
+  return {
+      Errc::kFailed,
+      fmt::format("{} cannot be read there: {}{}; the rest is copied", taken.unreadable,
+                  fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "),
+                  taken.unreadable > shown ? ", ..." : ""),
+      "log in as a user that may read it, or make a copy there first: paddlectl exec -- sudo cp "
+      "..."};
 }
 
 void note_left_out(Context& context, std::uint64_t count, const std::vector<std::string>& names,
@@ -385,6 +401,10 @@ Status run_get(Context& context, const CopyOptions& options) {
     const std::lock_guard lock(noting);
     note_left_out(context, taken->left_out, taken->left_out_names,
                   "node " + member.spec.name + ": ");
+    if (fetched && removed && taken->unreadable > 0) {
+      report.unreadable = taken->unreadable;
+      return unreadable(*taken);
+    }
     return fetched ? removed : fetched;
   });
 }

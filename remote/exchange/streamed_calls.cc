@@ -239,9 +239,12 @@ Status NodeFiles::fetch(const std::vector<FetchItem>& items) {
 namespace {
 
 CopyStats stats_of(const CopyReply& reply) {
-  CopyStats stats{reply.files(), reply.bytes(), reply.gone(), reply.left_out(), {}};
+  CopyStats stats{reply.files(), reply.bytes(), reply.gone(), reply.left_out()};
   for (const auto& name : reply.left_out_names())
     stats.left_out_names.push_back(escape_control(name));
+  stats.unreadable = reply.unreadable();
+  for (const auto& name : reply.unreadable_names())
+    stats.unreadable_names.push_back(escape_control(name));
   return stats;
 }
 

@@ -49,6 +49,8 @@ struct CopyStats {
   std::uint64_t gone = 0;              // removed by others during the copy, and so left out
   std::uint64_t left_out = 0;          // no files, folders or links
   std::vector<std::string> left_out_names = {};  // the first few
+  std::uint64_t unreadable = 0;  // files and folders that the user there may not read
+  std::vector<std::string> unreadable_names = {};  // the first few
 };
 
 // Whether a file of this name is one that a fetch has not finished, or never will.

@@ -52,7 +52,7 @@ struct FakeNode {
   // Of copies: what vanishes and what is no file, a size in place of the file's own, and entries
   // beside what was asked for.
   std::uint64_t gone = 0;
-  std::vector<std::string> left_out;
+  std::vector<std::string> left_out, unreadable;
   std::optional<std::uint64_t> told_size;
   CopyTree more_copied;
   std::vector<TreeEntry> exported;  // by copies
@@ -482,6 +482,8 @@ class FakeAgentClient : public AgentClient {
     CopyStats stats{1, content.size(), fake_.gone};
     stats.left_out_names = fake_.left_out;
     stats.left_out = stats.left_out_names.size();
+    stats.unreadable_names = fake_.unreadable;
+    stats.unreadable = stats.unreadable_names.size();
     return stats;
   }
 

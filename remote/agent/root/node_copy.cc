@@ -167,30 +167,33 @@ class CopyIn {
     told.set_mtime_ns(entry.mtime_ns);
     told.set_link(entry.link);
     if (entry.kind == Kind::kFile) {
-      PADDLE_TRY(const bool is_there, take(folder, name, told));
-      if (!is_there) return count_gone(1);
+      PADDLE_TRY(const bool is_taken, take(folder, name, told));
+      if (!is_taken) return {};
     }
     if (!entry.is_folder()) reply_.set_files(reply_.files() + 1);
     return give_(told);
   }
-  Status count_gone(std::uint64_t gone) {
-    reply_.set_gone(reply_.gone() + gone);
-    return {};
+  void count_gone(std::uint64_t gone) { reply_.set_gone(reply_.gone() + gone); }
+  void count_unreadable(const std::string& path) {
+    reply_.set_unreadable(reply_.unreadable() + 1);
+    if (reply_.unreadable() <= kLeftOutNamed) reply_.add_unreadable_names(path);
   }
   const wire::agent::CopyReply& reply() const { return reply_; }
 
  private:
-  // False for a file that is gone, or became another kind of thing.
+  // False, and counted, for a file that may not be read, is gone, or became another kind of thing.
   Result<bool> take(int folder, const std::string& name, CopyEntry& told) {
     const std::string number = std::to_string(++number_);
     const bool is_linked = ::linkat(folder, name.c_str(), inside_, number.c_str(), 0) == 0;
-    if (!is_linked && is_removed(errno)) return false;
+    if (!is_linked && is_removed(errno)) return count_gone(1), false;
     UniqueFd content(::openat(is_linked ? inside_ : folder, (is_linked ? number : name).c_str(),
                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!content && (is_removed(errno) || errno == ELOOP || errno == ENXIO)) return false;
+    if (!content && (is_removed(errno) || errno == ELOOP || errno == ENXIO))
+      return count_gone(1), false;
+    if (!content && errno == EACCES) return count_unreadable(told.path()), false;
     struct stat info {};
     if (!content || ::fstat(content.get(), &info) != 0) return failed("read", told.path());
-    if (!S_ISREG(info.st_mode)) return false;
+    if (!S_ISREG(info.st_mode)) return count_gone(1), false;
     // A hard link would follow what happens to a file of which nobody knows the end.
     if (!is_linked || info.st_size == 0) {
       ::unlinkat(inside_, number.c_str(), 0);
@@ -300,18 +303,24 @@ Result<wire::agent::CopyReply> copy_in(const Root& root, const wire::agent::Copy
   PADDLE_TRY(const UniqueFd inside, checked.open_directory(root.fd.get()));
   CopyIn copy(inside.get(), give);
   PADDLE_TRY_STATUS(copy.add(top, above.get(), from.filename().string()));
+  if (copy.reply().unreadable() > 0) {
+    errno = EACCES;
+    return failed("read", outside.string());
+  }
   if (top.is_folder()) {
     const UniqueFd folder(::openat(above.get(), from.filename().c_str(),
                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!folder) return failed("read", outside.string());
     // The source, $HOME for one, may contain agents' own copy folders.
-    TreeWalk walk([&](const TreeEntry& entry, int in, const std::string& its) -> Result<bool> {
-      if (its == CopyFolders::kFolder && entry.is_folder()) return false;
-      PADDLE_TRY_STATUS(copy.add(entry, in, its));
-      return true;
-    });
+    TreeWalk walk(
+        [&](const TreeEntry& entry, int in, const std::string& its) -> Result<bool> {
+          if (its == CopyFolders::kFolder && entry.is_folder()) return false;
+          PADDLE_TRY_STATUS(copy.add(entry, in, its));
+          return true;
+        },
+        [&](const std::string& path) { copy.count_unreadable(path); });
     PADDLE_TRY_STATUS(walk.run(folder.get(), name));
-    PADDLE_TRY_STATUS(copy.count_gone(walk.gone()));
+    copy.count_gone(walk.gone());
   }
   // Files below it may vanish during the copy, but not the source itself.
   if (fs::exists(from, error)) return copy.reply();

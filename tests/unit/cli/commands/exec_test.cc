@@ -178,6 +178,22 @@ TEST_F(ExecTest, GetMakesFoldersAndLinksAndWritesThroughNone) {
   EXPECT_NE(out_.str().find("done but for 1 that are no files"), std::string::npos) << out_.str();
 }
 
+// As rsync does, which ends with 23.
+TEST_F(ExecTest, WhatCannotBeReadOnANodeIsNamedAndTheRestIsCopied) {
+  nodes_[0].files["/srv/site"] = "content";
+  nodes_[0].unreadable = {"site/key", "site/private"};
+  EXPECT_EQ(run({"get", "/srv/site", "back"}), 1);
+  EXPECT_NE(err_.str().find("node n-0: 2 cannot be read there: site/key, site/private; the rest is "
+                            "copied"),
+            std::string::npos)
+      << err_.str();
+  EXPECT_NE(out_.str().find("done but for 2 that cannot be read"), std::string::npos) << out_.str();
+  std::ifstream back(folder_ / "back/n-0/site");
+  std::string text;
+  std::getline(back, text);
+  EXPECT_EQ(text, "content");
+}
+
 TEST_F(ExecTest, TheHintOfAFailedCommandIsThatOfItsExitCode) {
   for (const auto& [code, hint] : {std::pair(127, "hint: install nosuch there, or name its path"),
                                    {126, "hint: make it executable there: chmod +x nosuch"},

@@ -1,6 +1,9 @@
 // Copies between an agent's folder and the rest of the node, with the real agent.
+#include "remote/agent/root/node_copy.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -216,6 +219,51 @@ TEST_F(NodeCopyTest, GetTellsFilesFoldersAndLinksAndNamesWhatIsNone) {
   }
   CopyTree none;
   EXPECT_FALSE(agent_->import_from("", kStaging, none));
+}
+
+// Root may read everything, so a child gives that up.
+TEST_F(NodeCopyTest, GetLeavesOutWhatMayNotBeRead) {
+  fs::create_directories(outside_ + "/closed/deep");
+  fs::create_directories(outside_ + "/listed");
+  write_file(outside_ + "/listed/file", "no");
+  write_file(outside_ + "/good", "yes");
+  write_file(outside_ + "/key", "no");
+  ::chmod((outside_ + "/closed").c_str(), 0);
+  ::chmod((outside_ + "/listed").c_str(), 0444);
+  ::chmod((outside_ + "/key").c_str(), 0);
+  const std::string inside = folder_ + "/inside";
+  fs::create_directories(inside);
+  ::chmod(inside.c_str(), 0777);
+  ::chmod(folder_.c_str(), 0755);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && (::setgid(12345) != 0 || ::setuid(12345) != 0)) ::_exit(2);
+    const agent::Root root{inside, UniqueFd(::open(inside.c_str(), O_RDONLY | O_DIRECTORY))};
+    wire::agent::CopyRequest request;
+    request.set_inside("x");
+    request.set_outside(outside_);
+    std::string given;
+    const auto reply = agent::copy_in(root, request, [&](const wire::agent::CopyEntry& entry) {
+      given += entry.path() + " ";
+      return Status();
+    });
+    if (!reply) std::cerr << reply.error().message << "\n";
+    if (!reply) ::_exit(3);
+    for (const std::string& name : reply->unreadable_names()) given += "-" + name + " ";
+    request.set_outside(outside_ + "/key");
+    const bool is_refused = !agent::copy_in(root, request, [](const auto&) { return Status(); });
+    std::cerr << given << "\n";
+    ::_exit(given == "outside outside/closed outside/good outside/listed -outside/closed "
+                     "-outside/key -outside/listed/file " &&
+                    reply->unreadable() == 3 && is_refused
+                ? 0
+                : 4);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::chmod((outside_ + "/closed").c_str(), 0755);
+  ::chmod((outside_ + "/listed").c_str(), 0755);
 }
 
 TEST_F(NodeCopyTest, CopiesEndWhenTheyAreInterrupted) {
