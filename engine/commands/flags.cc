@@ -72,9 +72,22 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+// A path without its flag's name is most likely the first of these that is not given yet.
+std::string hint_for_value(const CLI::App& app, const std::string& value) {
+  const bool is_config = value.ends_with(".toml");
+  for (const char* const name : {"--snapshot", "--data", "--config"}) {
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    const bool fits = is_config == (std::string_view(name) == "--config");
+    if (option != nullptr && fits && option->count() == 0)
+      return fmt::format("a value follows its flag's name: {}={}", name, value);
+  }
+  return "see --help";
+}
+
 Error unknown_flag(const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("--") || argument.size() == 2) {
-    return {Errc::kUsage, fmt::format("'{}' is not a flag", argument), "see --help"};
+    return {Errc::kUsage, fmt::format("'{}' is not a flag", argument),
+            hint_for_value(app, argument)};
   }
   const std::string name = argument.substr(2, argument.find('=') - 2);
   std::vector<std::string_view> names;

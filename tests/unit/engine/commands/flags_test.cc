@@ -92,6 +92,20 @@ TEST_F(FlagsTest, NamesMistakes) {
   EXPECT_EQ(mistake({"train"}), "'train' is not a flag | see --help");
 }
 
+TEST_F(FlagsTest, NamesTheFlagOfAPath) {
+  std::string snapshot, data, config;
+  flags_.text("snapshot", "folder", snapshot);
+  flags_.text("data", "files", data);
+  flags_.text("config", "job.toml", config);
+  const std::string hint = "a value follows its flag's name: ";
+  EXPECT_EQ(mistake({"output/a"}), "'output/a' is not a flag | " + hint + "--snapshot=output/a");
+  EXPECT_EQ(mistake({"w/job.toml"}),
+            "'w/job.toml' is not a flag | " + hint + "--config=w/job.toml");
+  EXPECT_EQ(mistake({"--snapshot=output/a", "new.csv"}),
+            "'new.csv' is not a flag | " + hint + "--data=new.csv");
+  EXPECT_EQ(mistake({"--snapshot=a", "--data=b", "c"}), "'c' is not a flag | see --help");
+}
+
 // CLI11 would take a number in octal, brackets as a list, and the next flag for an empty value.
 TEST_F(FlagsTest, TakesValuesLiterally) {
   EXPECT_EQ(mistake({"--port=0080", "--set=[a,b]", "--bind=", "--local"}), "none");
