@@ -35,7 +35,7 @@ struct CopyCounts {
   std::uint64_t bytes_moved = 0;  // over the connection
   std::uint64_t gone = 0;         // files removed on the node before they could be copied
   std::uint64_t left_out = 0;     // no files, folders or links
-  std::uint64_t unreadable = 0;   // what the user on the node may not read
+  std::uint64_t unreadable = 0;   // files and folders that the user there may not read
 };
 
 // A folder below the nodes' root with a name of its own for each command.

@@ -327,7 +327,7 @@ std::string GroupCore::position(TimePoint now) const {
   return text;
 }
 
-// What operations send and bring.
+// Data that operations send and receive.
 
 // Of the segment that the peer's next frame has to bring.
 Range GroupCore::range_owed(std::uint32_t peer, const Open& operation) const {

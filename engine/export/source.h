@@ -1,5 +1,5 @@
-// What an export reads of a snapshot: rows of its parameters in order, tables by rising id, and the
-// words of rows.
+// The parts of a snapshot that an export reads: rows of its parameters in order, tables by rising
+// id, and the words of rows.
 #pragma once
 
 #include <cstdint>

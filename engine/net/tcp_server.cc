@@ -344,7 +344,7 @@ void TcpServerImpl::on_stop() {
   settle();
 }
 
-// What they send.
+// Frames from clients.
 
 void TcpServerImpl::arm_read(Connection& connection) {
   if (connection.stream->has_read_ahead()) {
@@ -475,7 +475,7 @@ void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
   rings_.push_back(&connection);
 }
 
-// What they are sent.
+// Frames to clients.
 
 void TcpServerImpl::dispatch(std::vector<Outgoing>&& out) {
   for (Outgoing& outgoing : out) {

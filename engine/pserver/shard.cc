@@ -416,7 +416,7 @@ void Shard::on_job_over(const Request& request) {
   }
 }
 
-// What a request made possible.
+// Progress that a request made possible.
 
 void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
   if (failure_ || !state_.parameters.is_created()) return;

@@ -73,7 +73,7 @@ struct ScratchMeter {
 
 }  // namespace
 
-// What a run reads.
+// The inputs of a run.
 
 Result<DeviceInputs> DeviceInputs::make(const Plan& plan, device::Device& device,
                                         device::StreamHandle compute) {
@@ -273,7 +273,7 @@ kernels::device::Occurrences DeviceInputs::occurrences(std::size_t input,
           .order = current().arena->card<const std::uint32_t>(section(*list) + 1)};
 }
 
-// What a run finds.
+// The results of a run.
 
 DeviceResults::DeviceResults(const Plan& plan, device::Device& device, WantedResults wanted)
     : plan_(plan),

@@ -26,7 +26,7 @@
 namespace paddle::remote {
 namespace {
 
-// What `ssh -G` says.
+// The answers of `ssh -G`.
 
 constexpr const char* kSystemConfig = "/etc/ssh/ssh_config";
 // Makes ssh refuse every `Match exec`, in files that it includes too, before anything is started.
