@@ -1,5 +1,7 @@
-// Sizes: lines of a file and of a function.
+// Sizes: lines of a file and of a function, and one source for a class.
+#include <map>
 #include <regex>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -90,6 +92,23 @@ TEST(Sizes, FunctionsStayShort) {
     }
   }
   EXPECT_GT(functions, 2000U) << "functions are not recognised any more";
+}
+
+// A class that is too long for one source has two ideas.
+TEST(Sizes, AClassStandsInOneSource) {
+  const std::regex member(R"(^(?:[A-Za-z][\w:<>,&*\[\] ]* [&*]?)?([A-Z]\w+)::~?\w+\()");
+  std::map<std::string, std::set<std::string>> sources;  // by room and class
+  for (const Source& source : product_sources()) {
+    if (!source.path.ends_with(".cc")) continue;
+    for (const std::string& line : source.lines) {
+      std::smatch match;
+      if (line.starts_with("return ") || !std::regex_search(line, match, member)) continue;
+      sources[room_of(source.path) + " " + match[1].str()].insert(source.path);
+    }
+  }
+  EXPECT_GT(sources.size(), 200U) << "members are not recognised any more";
+  for (const auto& [name, paths] : sources)
+    EXPECT_EQ(paths.size(), 1U) << name << " is also in " << *paths.rbegin();
 }
 
 }  // namespace paddle::tidy
