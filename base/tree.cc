@@ -131,15 +131,12 @@ Status TreeWalk::walk(int folder, const std::string& prefix, int depth) {
   }
   const auto names = sorted_names(folder, prefix);
   if (!names && is_removed(errno)) return ++gone_, Status();
+  if (!names && errno == EACCES && denied_) return denied_(prefix), Status();
   if (!names) return names.error();
   for (const std::string& name : *names) {
     const auto entry = entry_at(folder, name, prefix.empty() ? name : prefix + "/" + name);
     if (!entry && is_removed(errno)) {
       ++gone_;
-      continue;
-    }
-    if (!entry && errno == EACCES && denied_) {
-      denied_(prefix.empty() ? name : prefix + "/" + name);
       continue;
     }
     if (!entry) return entry.error();

@@ -44,7 +44,7 @@ class TreeWalk {
   // Gets the entry, and its folder and name. False: nothing below this folder is visited.
   using Visit = std::function<Result<bool>(const TreeEntry&, int folder, const std::string& name)>;
 
-  // Gets the path of what may not be read. Without one it ends the walk with an error.
+  // Gets the path of a folder that may not be read. Without it that ends the walk with an error.
   using Denied = std::function<void(const std::string& path)>;
 
   explicit TreeWalk(Visit visit, Denied denied = {})

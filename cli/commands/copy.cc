@@ -76,13 +76,13 @@ std::string state_of(const Member& member, const CopyCounts& counts) {
   return fmt::format("done but for {}", fmt::join(lacks, ", "));
 }
 
-// The rest was copied.
-Error unreadable(const remote::CopyStats& taken) {
+// The rest was copied all the same.
+Error unreadable(const std::string& node, const remote::CopyStats& taken) {
   const auto shown = std::min<std::size_t>(kNamesShownMax, taken.unreadable_names.size());
   const auto first = taken.unreadable_names.begin();
   return {
       Errc::kFailed,
-      fmt::format("{} cannot be read there: {}{}; the rest is copied", taken.unreadable,
+      fmt::format("node {}: {} cannot be read: {}{}; the rest is copied", node, taken.unreadable,
                   fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "),
                   taken.unreadable > shown ? ", ..." : ""),
       "log in as a user that may read it, or make a copy there first: paddlectl exec -- sudo cp "
@@ -403,7 +403,7 @@ Status run_get(Context& context, const CopyOptions& options) {
                   "node " + member.spec.name + ": ");
     if (fetched && removed && taken->unreadable > 0) {
       report.unreadable = taken->unreadable;
-      return unreadable(*taken);
+      return unreadable(member.spec.name, *taken);
     }
     return fetched ? removed : fetched;
   });

@@ -182,8 +182,8 @@ TEST_F(ExecTest, GetMakesFoldersAndLinksAndWritesThroughNone) {
 TEST_F(ExecTest, WhatCannotBeReadOnANodeIsNamedAndTheRestIsCopied) {
   nodes_[0].files["/srv/site"] = "content";
   nodes_[0].unreadable = {"site/key", "site/private"};
-  EXPECT_EQ(run({"get", "/srv/site", "back"}), 1);
-  EXPECT_NE(err_.str().find("node n-0: 2 cannot be read there: site/key, site/private; the rest is "
+  EXPECT_EQ(run({"get", "--on", "n-0", "/srv/site", "back"}), 1);
+  EXPECT_NE(err_.str().find("node n-0: 2 cannot be read: site/key, site/private; the rest is "
                             "copied"),
             std::string::npos)
       << err_.str();

@@ -254,7 +254,7 @@ TEST_F(NodeCopyTest, GetLeavesOutWhatMayNotBeRead) {
     const bool is_refused = !agent::copy_in(root, request, [](const auto&) { return Status(); });
     std::cerr << given << "\n";
     ::_exit(given == "outside outside/closed outside/good outside/listed -outside/closed "
-                     "-outside/key -outside/listed/file " &&
+                     "-outside/key -outside/listed " &&
                     reply->unreadable() == 3 && is_refused
                 ? 0
                 : 4);
