@@ -2,11 +2,13 @@
 
 #include <cblas.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "base/check.h"
 #include "engine/kernels/activation.h"
@@ -15,19 +17,35 @@
 namespace paddle::kernels {
 namespace {
 
+constexpr std::size_t kBlasBufferBytes = 128U << 20U;  // of each thread, at its first product
+
+bool has_room(std::size_t bytes) {
+  void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return false;
+  ::munmap(place, bytes);
+  return true;
+}
+
 // OpenBLAS is built for threads, since its other build gives two callers one buffer. It shall have
-// none of its own, which is said before it starts: that is a constructor as well.
+// none of its own, which the environment says before it starts: that is a constructor as well.
+// OpenBLAS 0.3.29 takes its first buffer there, and tries for ever where there is no room for it
+// (its issue 5289).
 constexpr int kBeforeOpenBlas = 101;
-[[gnu::constructor(kBeforeOpenBlas)]] void start_no_threads() {
+[[gnu::constructor(kBeforeOpenBlas)]] void prepare_openblas() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  if (has_room(kBlasBufferBytes + (1U << 20U))) return;
+  constexpr std::string_view kNoRoom =
+      "paddle: no room for matrix products: 129 MiB of address space\n"
+      "hint: raise the limit of address space (ulimit -v)\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kNoRoom.data(), kNoRoom.size());
+  ::_exit(static_cast<int>(Errc::kResource));
 }
 
 blasint blas_size(std::size_t value) {
   PADDLE_CHECK(value <= static_cast<std::size_t>(std::numeric_limits<int>::max()));
   return static_cast<blasint>(value);
 }
-
-constexpr std::size_t kBlasBufferBytes = 128U << 20U;  // of each thread, at its first product
 
 }  // namespace
 
@@ -68,16 +86,12 @@ void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::si
 }
 
 Status reserve_products(std::size_t threads) {
-  const std::size_t bytes = threads * kBlasBufferBytes;
-  void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (place == MAP_FAILED) {
+  if (!has_room(threads * kBlasBufferBytes)) {
     return Error{Errc::kResource,
                  "no room for matrix products: " + std::to_string(kBlasBufferBytes >> 20U) +
                      " MiB for each of " + std::to_string(threads) + " threads",
                  "raise the limit of address space (ulimit -v), or lower train.trainer_count"};
   }
-  ::munmap(place, bytes);
   const float one = 1;
   float product = 0;
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 1, 1, 1, 1.0F, &one, 1, &one, 1, 0.0F,
