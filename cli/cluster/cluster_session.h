@@ -34,7 +34,7 @@ struct JobSize {
   std::size_t trainers = 0, pservers = 0;
   bool all_seen = false;  // no node that was not reached has a process of the job
 };
-// Each process tells how many others there are.
+// The counts that the processes carry in their records.
 JobSize size_of_job(const std::vector<ProcessOnNode>& processes);
 
 // A node's resource usage, and when it was asked by the local clock.

@@ -138,7 +138,7 @@ Result<OutputLock> OutputLock::take(Context& context, const std::filesystem::pat
     if (!file) return OutputLock(path, UniqueFd());
     if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
       if (!is_there(file.get())) continue;
-      // The pid is for a message: a disk that is full keeps nobody from the lock.
+      // The pid is for a message, so a full disk is no reason to refuse the lock.
       if (::ftruncate(file.get(), 0) == 0)
         (void)::dprintf(file.get(), "%s", std::to_string(::getpid()).c_str());
       return OutputLock(path, std::move(file));
@@ -169,7 +169,7 @@ OutputLock::~OutputLock() {
 
 namespace {
 
-// No limit where the system does not tell.
+// The largest number where the system reports none.
 std::uint64_t free_bytes_at(fs::path folder) {
   std::error_code error;
   while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();

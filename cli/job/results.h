@@ -38,9 +38,9 @@ Result<std::filesystem::path> make_output_folder(const Context& context, const s
 // program that is killed: the kernel keeps it, and the file that is left counts for nothing.
 class OutputLock {
  public:
-  // Says whom it waits for. kInterrupted after Ctrl-C. Where nothing can be locked, as on a file
-  // system that is read-only or knows no locks, the folder is nobody's, and that is no error:
-  // files appear under names of their own first.
+  // Waits for the process that holds the lock, and names it. kInterrupted after Ctrl-C. A file
+  // system that is read-only or has no locks is no error: the folder stays unlocked then, and files
+  // still appear whole, since each is written under another name first.
   static Result<OutputLock> take(Context& context, const std::filesystem::path& folder);
 
   OutputLock(OutputLock&&) = default;

@@ -40,7 +40,7 @@ using remote::HostFacts;
 
 constexpr int kDriverMajorMin = 580;  // of CUDA 13's libraries
 
-// Of "535.104.05"; 0 where it has none.
+// 535 for "535.104.05"; 0 for a text without a number.
 int major_of(const std::string& version) {
   int major = 0;
   (void)std::from_chars(version.data(), version.data() + version.size(), major);
@@ -208,9 +208,10 @@ class GpuFaultFinder {
   std::vector<GpuFault> faults_;
 };
 
-// Of the node at `at`: GPUs of the cluster file that it does not show, or that another node names
-// too, or that trainers of two jobs use; a library of another version than its driver, and versions
-// other than those of most nodes. With `has_gpu_engine`, also what paddle-gpu would lack there.
+// The faults of the node at `at`: GPUs of the cluster file that it does not show, or that another
+// node names too, or that trainers of two jobs use; a library of another version than its driver,
+// and versions other than those of most nodes. With `has_gpu_engine`, also what paddle-gpu would
+// lack there.
 std::vector<GpuFault> gpu_faults(const std::vector<GpuNode>& nodes, std::size_t at,
                                  bool has_gpu_engine) {
   return GpuFaultFinder(nodes, at, has_gpu_engine).find();

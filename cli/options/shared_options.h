@@ -53,7 +53,7 @@ struct FoundJob {
   std::string name;
 };
 
-// Which nodes may be out of reach before the job is chosen: any; any, where a note leaves out those
+// The nodes that may be out of reach before the job is chosen: any; any, with a note about those
 // that `up --any` left out; none; or only nodes where nothing of the cluster is left.
 enum class Missing { kAllowed, kAllowedIfLeftOut, kRefused, kRefusedUnlessAbsent };
 

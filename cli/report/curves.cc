@@ -66,8 +66,8 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-// Known ones, others that tests tell, the cost, and what only log points of an own program tell:
-// that may be a rate of learning.
+// The order of evaluators: known ones, others with test results, the cost, and last those that only
+// log points of a user's own program have, such as a learning rate.
 std::size_t rank_of(const std::string& evaluator, bool is_tested) {
   const std::string name = lower_case(evaluator);
   const auto found = std::ranges::find_if(

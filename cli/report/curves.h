@@ -58,8 +58,8 @@ struct EvaluatorCurves {
   std::string name;  // "cost", or as job.toml or an own program calls it
   bool higher_is_better = false;
   Points held_out;
-  // At the ends of the passes over all trainers; of a job that tells no such values, and of one
-  // pass, the leader's log points.
+  // A point for each end of a pass, over all trainers. A job of one pass, or without such values,
+  // has the log points of its leader (leader_of()).
   Points training;
   std::optional<BestValue> best, last;  // on held-out data; without any, on training data
 };

@@ -43,7 +43,7 @@ std::string of_base(const std::string& base, const std::string& damage) {
   return damage.empty() ? "" : fmt::format("of {}, which it is a delta of, {}", base, damage);
 }
 
-// Its files have no SHA-256, so only the engine can tell.
+// The files of format 1 have no SHA-256, so only the engine can check them.
 bool is_first_format(const std::string& manifest) {
   constexpr std::string_view kFirst = "snapshot format=1";
   return manifest.starts_with(kFirst) &&
@@ -348,7 +348,7 @@ class Chooser {
     }
   }
 
-  // Of earlier passes, which the engine counts on with: a node that is new has none.
+  // Adds TESTS, the results of earlier passes that the engine goes on from; a new node lacks it.
   void add_tests(SnapshotToPush& snapshot) const {
     const std::string to = output_folder(resumed_.job) + "/TESTS";
     std::error_code error;
