@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "tests/support/free_ports.h"
+
 namespace paddle::test {
 namespace {
 
@@ -79,16 +81,16 @@ void SshClusterTest::SetUp() {
     ASSERT_TRUE(sshd) << sshd.error().message;
     sshds_[i] = *std::move(sshd);
   }
-  // Below the ephemeral range, and apart from those of a test that runs at the same time.
-  for (int attempt = 0; attempt < 500 && port_ == 0; ++attempt) {
-    const int base = 12000 + (::getpid() * 64 + attempt * kBlock) % 18000;
-    bool all_free = true;
+  // free_ports looks at 127.0.0.1 and keeps tests apart that run at the same time.
+  for (int attempt = 0; attempt < 100 && port_ == 0; ++attempt) {
+    const std::uint16_t first = free_ports(kBlock);
+    bool all_free = first != 0;
     for (const char* const address : kAddresses) {
-      for (int i = 0; i < kBlock; ++i) {
-        all_free = all_free && listen_on(address, static_cast<std::uint16_t>(base + i));
+      for (std::uint16_t i = 0; i < kBlock; ++i) {
+        all_free = all_free && listen_on(address, static_cast<std::uint16_t>(first + i));
       }
     }
-    if (all_free) port_ = static_cast<std::uint16_t>(base);
+    if (all_free) port_ = first;
   }
   ASSERT_NE(port_, 0) << "no free ports";
   write_cluster("", [&](std::size_t i) {
