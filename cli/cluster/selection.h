@@ -20,6 +20,8 @@ struct CurrentCluster {
 // end of the file system, where you or root own it; $PADDLECTL_CLUSTER; the user's default. kUsage
 // when there is none.
 Result<CurrentCluster> find_current(const std::string& directory);
+// Whether a folder above the directory names the cluster, and the directory itself none.
+bool is_of_parent(const CurrentCluster& current, const std::string& directory);
 // Every place that names a cluster, in the order in which find_current looks; the first is the
 // current one. Those that cannot be read are left out.
 std::vector<CurrentCluster> known_places(const std::string& directory);
