@@ -57,6 +57,33 @@ TEST_F(OwnProgram, AJobWithoutPserversRunsStopsAndGoesOn) {
   EXPECT_TRUE(cluster.nothing_left());
 }
 
+// Each trainer writes there at once, and again when it is started anew.
+TEST_F(OwnProgram, TheSaveFolderExistsOnEveryNodeBeforeAnyTrainerStarts) {
+  cluster.folder().write("own/train.sh",
+                         "[ -d $PADDLE_INIT_SAVE_DIR ] || exit 9\n"
+                         "[ -e $PADDLE_INIT_SAVE_DIR/rank-$RANK ] && exit 0\n"
+                         "echo $RANK >$PADDLE_INIT_SAVE_DIR/rank-$RANK || exit 9\n"
+                         "exit 3\n");
+  struct Variant {
+    const char* name;
+    std::vector<std::string> flags;
+    int trainers;
+  };
+  for (const Variant& variant :
+       {Variant{"several", {"--trainers", "4"}, 4}, Variant{"pserver", {"--pservers", "1"}, 2},
+        Variant{"second", {"--on", "n-1"}, 1}}) {
+    std::vector<std::string> flags = {"--name", variant.name, "--restarts", "9"};
+    flags.insert(flags.end(), variant.flags.begin(), variant.flags.end());
+    const Outcome trained = train(flags);
+    EXPECT_EQ(trained.code, 0) << trained.output;
+    for (int rank = 0; rank < variant.trainers; ++rank) {
+      const std::string file =
+          "output/" + std::string(variant.name) + "/rank-" + std::to_string(rank);
+      EXPECT_TRUE(std::filesystem::exists(cluster.folder() / file)) << file;
+    }
+  }
+}
+
 TEST_F(OwnProgram, AFailureAtAStopIsToldWithItsCause) {
   cluster.folder().write("own/train.sh",
                          "echo begins\n"

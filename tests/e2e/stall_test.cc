@@ -128,15 +128,21 @@ TEST_F(StallTest, ATrainerWhoseHeartbeatsStoppedComesBackAloneWhenItGoesOn) {
 
 // From before the first record of the test is read, which may take as long as the rest.
 TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
-  cluster.folder().write(
-      "quick_start/slow.sh",
-      "cat > \"$$.txt\"\ncmp -s \"$$.txt\" data/test.txt && sleep 6\ncat \"$$.txt\"\n");
+  // Longer than the stall limit, and until this test has seen it.
+  cluster.folder().write("quick_start/slow.sh",
+                         fmt::format("cat > \"$$.txt\"\n"
+                                     "if cmp -s \"$$.txt\" data/test.txt; then\n"
+                                     "  sleep 6; until [ -e {} ]; do sleep 0.1; done\n"
+                                     "fi\n"
+                                     "cat \"$$.txt\"\n",
+                                     cluster.folder() / "seen"));
   Process train = cluster.start({"train", "--trainers", "2", "--pservers", "1", "--name", "job",
                                  "--restarts", "1", "--stall-restarts-after", "3", "--set",
                                  "data.pipe_command=[\"sh\",\"slow.sh\"]", "--set",
                                  "train.passes=1", "quick_start"});
   const std::string status = comes_to_say({"status"}, {"testing"});
   EXPECT_FALSE(contains(status, "held-out")) << "it reads: " << status;
+  cluster.folder().write("seen", "");
   EXPECT_EQ(train.wait(), 0) << train.output();
   EXPECT_FALSE(contains(train.output(), "hung")) << train.output();
 }
