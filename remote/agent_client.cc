@@ -23,20 +23,21 @@ static_assert(static_cast<int>(remote::Activity::kSaving) == wire::ACTIVITY_SAVI
 static_assert(static_cast<int>(remote::Phase::kFailed) == wire::PHASE_FAILED);
 static_assert(static_cast<int>(remote::ProbeOutcome::kStalled) == PROBE_STALLED);
 
-constexpr Duration kCallDeadline = std::chrono::seconds(30);  // unless NodeSpec::timeout says so
-// Beyond the grace: for the agent to end supervisors and verify.
+// For an answer, unless NodeSpec::timeout is set.
+constexpr Duration kCallDeadline = std::chrono::seconds(30);
+// Added to the grace: time for the agent to end supervisors and verify.
 constexpr Duration kStopDeadline = std::chrono::seconds(60);
-// Lets an agent whose controller was killed notice that and release its claim.
+// Gives an agent whose controller was killed time to notice that and release its claim.
 constexpr auto kClaimWait = std::chrono::seconds(2);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
-// Bounds the memory that a node's answers take.
+// These bound the memory for a node's answers.
 constexpr std::size_t kProcessesListedMax = 10'000;
-constexpr std::uint64_t kProbeBytesMax = 1U << 30U;  // above what a probe sends
+constexpr std::uint64_t kProbeBytesMax = 1U << 30U;  // more than a probe sends
 
 // Conversions between the agent's messages about processes and the types of AgentClient.
 
 constexpr std::size_t kStopperBytesMax = 300;
-constexpr std::uint64_t kAgeMaxMs = 1ULL << 40U;  // of a sane node
+constexpr std::uint64_t kAgeMaxMs = 1ULL << 40U;  // upper bound of an age that a node reports
 
 std::int64_t age_of(std::uint64_t ms) {
   return static_cast<std::int64_t>(std::min(ms, kAgeMaxMs));
@@ -66,8 +67,8 @@ remote::Progress from_wire(const wire::Progress& from) {
   return progress;
 }
 
-constexpr std::size_t kNameBytesMax = 100;        // as the agent checks them
-constexpr std::uint32_t kJobProcessesMax = 4096;  // of a role, as paddlectl starts them
+constexpr std::size_t kNameBytesMax = 100;        // the agent's own limit
+constexpr std::uint32_t kJobProcessesMax = 4096;  // per role, as many as paddlectl starts
 constexpr std::uint32_t kPortMax = 65535;
 
 bool is_name(std::string_view name) {
@@ -113,8 +114,8 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   return spec;
 }
 
-// Of what a node says; a number that cannot be is left at its default. kData for names that no
-// process of ours has.
+// Converts a node's report. Implausible numbers keep their defaults. kData for names that none of
+// our processes has.
 Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) {
   if (!is_name(from.job()) || !is_name(from.name())) {
     return Error{Errc::kData,
@@ -411,7 +412,7 @@ class FramedAgentClient final : public AgentClient {
     request.set_usage(usage);
     PADDLE_TRY_STATUS(exchange_.send(AGENT_PROCESSES, request, {}, patience_));
     NodeStatus status;
-    const TimePoint end = SteadyClock().now() + patience_;  // of the whole list
+    const TimePoint end = SteadyClock().now() + patience_;  // for the whole list
     for (bool more = true; more;) {
       PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROCESSES, end - SteadyClock().now()));
       PADDLE_TRY(const auto reply, exchange_.parse<ProcessesReply>(frame));
@@ -447,12 +448,12 @@ class FramedAgentClient final : public AgentClient {
 
   NodeSpec node_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
-  Duration patience_;                   // with an answer
+  Duration patience_;                   // maximum wait for an answer
   Exchange exchange_;
   NodeFiles files_{exchange_};
 };
 
-// Prefixes "node <name>", without repeating the name that a launcher's error begins with.
+// Prefixes the error with "node <name>: ", unless a launcher has put the name there already.
 Error named(const NodeSpec& node, Error error) {
   const std::string said = node.name + ": ";
   if (error.message.starts_with(said)) error.message.erase(0, said.size());

@@ -23,8 +23,9 @@ namespace {
 
 constexpr std::size_t kAgentBytesMax = 256U << 20U;
 constexpr std::size_t kPathBytesMax = 1024;
-constexpr Duration kUploadDeadline = std::chrono::seconds(20);  // work, not waiting
-constexpr std::size_t kHashCharacters = 16;                     // in the agent's file name
+// An upload has at least this time, counted from its start.
+constexpr Duration kUploadDeadline = std::chrono::seconds(20);
+constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
 
 // Every command starts with an empty line, to end a line that a start-up file may have begun.
 constexpr const char* kProbe =
@@ -33,8 +34,9 @@ constexpr const char* kProbe =
 constexpr std::string_view kBegin =
     "exec /bin/sh -c 'echo; umask 077; LC_ALL=C; export LC_ALL; p=-p; r=\"R\"; f=\"F\"; ";
 
-// Leaves a node without root as it is (ConnectOptions::create), also where a teardown removes root
-// meanwhile. Nothing is known of one below a folder that this user may not enter.
+// Without ConnectOptions::create: reports a node without root as absent and leaves it unchanged,
+// also when a teardown removes root meanwhile. Reports "hidden" when root lies below a folder that
+// this user may not enter, since its existence is not known then.
 constexpr std::string_view kFind =
     "p=; "
     "[ -d \"$r\" ] || { d=$r; "
@@ -42,11 +44,12 @@ constexpr std::string_view kFind =
     "[ -x \"$d/\" ] || { echo PADDLECTL-AGENT-IS hidden $d; exit; }; "
     "echo PADDLECTL-AGENT-IS absent; exit; }; ";
 
-// t: whether only this user and root can have written root, its programs and the folders above.
-// Each belongs to one of them, and others cannot write it: a sticky folder they can, and the
-// owner's own group may (its number is the user's). Else $b tells the first, or that the node
-// could not look. A link on the way is resolved, and $r and $f become the places that were looked
-// at: whoever may change the link cannot lead us elsewhere afterwards.
+// t: checks that only this user and root can have written root, its programs and the folders above.
+// Each must belong to one of the two and must not be writable by others, except for a sticky
+// folder, or by a group other than the owner's private one (its number is the user's). Otherwise $b
+// names the first bad path, or reports that the check failed. Links on the path are resolved, and
+// $r and $f become the resolved paths: an attacker who changes a link afterwards cannot redirect
+// us.
 constexpr std::string_view kTrust =
     "t() { b=\"$r is a link or belongs to someone else\"; "
     "[ -O \"$r\" ] && ! [ -L \"$r\" ] && [ -O \"$r/bin\" ] && ! [ -L \"$r/bin\" ] || return 1; "
@@ -61,12 +64,12 @@ constexpr std::string_view kTrust =
     "[ \"$b\" = $# ] || { case $b in /*) b=\"${b%/.} can be written by someone else\";; "
     "*) b=\"$r cannot be looked at\";; esac; return 1; }; }; ";
 
-// Makes root (0700; folders made above it get a mark, so that teardown can remove them). Refuses
-// one that holds foreign files, because teardown removes all of it. It is ours (o) if it has our
-// mark, or any of what only we make there: somebody may have removed the agent or the mark alone.
-// Else there can only be an upload that was cut off, and the output which a teardown was told to
-// keep. Repeats mkdir, because the teardown of a killed paddlectl may still be removing folders. R,
-// F and N are the only holes, filled with checked paths and a number.
+// Creates root (0700; folders created above it get a mark, so that teardown can remove them).
+// Refuses a root that contains foreign files, because teardown removes all of it. Root is ours (o)
+// if it contains our mark, or anything that only we create there: a user may have removed the agent
+// or the mark alone. Otherwise it may contain only an interrupted upload and the output that a
+// teardown kept. Repeats mkdir, because the teardown of a killed paddlectl may still be removing
+// folders. R, F and N are the only placeholders, filled with checked paths and a number.
 constexpr std::string_view kPrepare =
     "n=; m() { [ -d \"$r/bin\" ] || mkdir $p \"$r/bin\"; }; "
     "h=[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]; "
@@ -98,15 +101,16 @@ constexpr std::string_view kPrepare =
     "while [ $m -gt 0 ]; do true 2>/dev/null > \"$d/.paddlectl-made\"; d=${d%/*}; m=$((m-1)); "
     "done; ";
 
-// Writes N bytes of stdin to the file F, executable as soon as it appears, since another paddlectl
-// may use it. `head` ends by itself, so the channel needs no half-close.
+// Writes N bytes of stdin to the file F. It is executable as soon as it appears, since another
+// paddlectl may use it. `head` ends after N bytes, so the channel needs no half-close.
 constexpr std::string_view kUpload =
     "t || { echo PADDLECTL-REFUSED $b; exit 1; }; u=\"$r/bin/.upload-$$\"; "
     "head -c N > \"$u\" && [ $(wc -c < \"$u\") -eq N ] && chmod 700 \"$u\" && "
     "mv \"$u\" \"$f\" || rm -f \"$u\"; ";
 
-// The end of both: reports the file at $f, by its SHA-256 where the node has sha256sum. Where it
-// cannot run, it is removed, and so are root and the folders above that hold nothing but our marks.
+// The end of both the preparing and the uploading command: reports the file at $f, by its SHA-256
+// where the node has sha256sum. A file that cannot be executed is removed, and so are root and the
+// folders above that contain nothing but our marks.
 constexpr std::string_view kTell =
     "if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; exit; fi; chmod 700 \"$f\"; "
     "if ! [ -x \"$f\" ]; then rm -f \"$f\"; rmdir \"$r/bin\" 2>/dev/null; "
@@ -120,8 +124,8 @@ constexpr std::string_view kTell =
 constexpr std::string_view kShow =
     "exec /bin/sh -c 'echo; echo PADDLECTL-CONTENT $(wc -c < \"F\"); exec cat \"F\"'";
 
-// The folders beside root that have an agent, each a node's: "PADDLECTL-BESIDE n1 n2". "." is the
-// folder above, as releases before folders of nodes had it.
+// Lists the folders beside root that have an agent; each is the folder of a node: "PADDLECTL-BESIDE
+// n1 n2". "." is the folder above, where releases before per-node folders had their agent.
 constexpr std::string_view kBeside =
     "exec /bin/sh -c 'echo; r=\"R\"; d=${r%/*}; o=; "
     "for e in \"$d\"/bin/paddlectl-agent-* \"$d\"/*/bin/paddlectl-agent-*; do "
@@ -129,8 +133,8 @@ constexpr std::string_view kBeside =
     "if [ \"$e\" = \"$d\" ]; then o=\"$o .\"; elif [ \"$e\" != \"$r\" ]; then "
     "o=\"$o ${e##*/}\"; fi; done; echo PADDLECTL-BESIDE$o'";
 
-// The only command of most connections. Nothing is run before it is known that nobody else can have
-// put it there; the agent itself checks that it is whole.
+// The only command of most connections. Runs the agent only after checking that only this user or
+// root can have put it there; the agent checks its own hash.
 std::string serve(const std::string& file, const std::string& root, const std::string& hash) {
   return fmt::format("exec /bin/sh -c 'r=\"{}\"; f=\"{}\"; ", root, file) + std::string(kTrust) +
          fmt::format(
@@ -143,7 +147,7 @@ std::string agent_file(const std::string& root, const std::string& hash) {
   return root + "/bin/paddlectl-agent-" + hash.substr(0, kHashCharacters);
 }
 
-// Fills the holes: single letters that stand between non-letters.
+// Replaces the placeholders: the letters R, F and N where they stand alone.
 std::string fill_holes(std::string_view command, std::string_view root, std::string_view file,
                        std::size_t size = 0) {
   const auto is_word = [](char c) {
@@ -168,8 +172,8 @@ std::string fill_holes(std::string_view command, std::string_view root, std::str
   return out;
 }
 
-// The error of a shell that did not do its work. It may have said on standard error that the node
-// lacks something, which is no fault of the network or of the folder.
+// Returns the error of a shell command that failed. If its standard error shows that the node lacks
+// a resource, the code becomes kResource: then neither the network nor the folder is to blame.
 Error refused_by_shell(Error error, const Channel& channel) {
   error = with_stderr(std::move(error), channel);
   const bool is_vague =
@@ -216,7 +220,7 @@ Result<std::shared_ptr<const Agent>> read_agent(const std::string& path) {
   return agent;
 }
 
-// `answer` is "<sha256>  -", "none" or "unhashed"; then the file itself is fetched and compared.
+// `answer` is "<sha256>  -", "none" or "unhashed"; for "unhashed" the file is fetched and compared.
 Result<bool> is_agent(Launcher& launcher, const std::string& answer, const Agent& agent,
                       const std::string& file, TimePoint deadline) {
   if (answer != "unhashed") return answer.substr(0, answer.find(' ')) == agent.hash;
@@ -268,7 +272,7 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
                           deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
-  // When the shell answers nevertheless, its answer says why the node took only a part.
+  // If the shell answers although writing failed, the answer says why only a part was written.
   auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
   if (!answer) {
     Error error = written ? std::move(answer).error() : std::move(written).error();
@@ -282,15 +286,15 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
       channel);
 }
 
-// As the node's own shell reads it, in double quotes.
+// Returns the path as the node's shell needs it inside double quotes.
 std::string in_shell(const std::string& path) {
   std::string root = path.starts_with("~/") ? "$HOME" + path.substr(1) : path;
   while (root.ends_with('/')) root.pop_back();
   return root;
 }
 
-// Without a channel when the agent must be prepared first or anything is wrong, which the longer
-// way then reports.
+// Starts the agent if it is there already. Returns no channel if the agent must be prepared first
+// or on any failure, which bootstrap() then reports.
 Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
                            TimePoint deadline) {
   const std::string root = in_shell(node.root);

@@ -27,14 +27,14 @@ namespace paddle::agent {
 namespace {
 
 constexpr int kChannelFdMin = 10;
-constexpr int kPipeBytes = 1 << 20;  // the most that any user may have by default
+constexpr int kPipeBytes = 1 << 20;  // the default limit for unprivileged users
 constexpr int kSpecFd = 3;
 constexpr int kStatusFd = 4;
 
 constexpr const char* kProgram = "/proc/self/exe";
 constexpr std::size_t kNoteBytesMax = 100;
 
-// True when the record is of this boot and the program was not written since.
+// Returns true if the note was written in this boot and the program has not been modified since.
 bool is_verified(const std::string& note, const std::string& boot) {
   struct stat program {};
   struct stat noted {};
@@ -44,8 +44,9 @@ bool is_verified(const std::string& note, const std::string& boot) {
   return text && *text == boot;
 }
 
-// hash: the SHA-256 that paddlectl expects, in hexadecimal. A match is recorded beside the program,
-// in <program>.verified, with the id of this boot, so that it is hashed once per boot.
+// Returns true if this program has the SHA-256 `hash` (hexadecimal), which paddlectl expects. A
+// match is recorded with the boot id in <program>.verified, so that the program is hashed once per
+// boot.
 bool own_program_is(const std::string& hash) {
   std::error_code error;
   const std::string note = std::filesystem::read_symlink(kProgram, error).string() + ".verified";
@@ -53,12 +54,12 @@ bool own_program_is(const std::string& hash) {
   if (!error && !boot.empty() && is_verified(note, boot)) return true;
   const auto found = sha256_of_file(kProgram);
   if (!found || to_hex(*found) != hash) return false;
-  // Without the record the next start hashes again.
+  // If the record cannot be written, the next start hashes again.
   if (!error && !boot.empty()) (void)replace_file(note, as_bytes(boot));
   return true;
 }
 
-// The variables that a process inherits from the node; its specification has the others.
+// The variables that a process inherits from the node; its specification contains the others.
 Environment node_environment() {
   constexpr std::string_view kNames[] = {
       "PATH=", "HOME=", "USER=", "LANG=", "CUDA_VISIBLE_DEVICES=", "NCCL_"};
@@ -71,11 +72,12 @@ Environment node_environment() {
   return environment;
 }
 
-// Moves the channel out of the way, so that a stray print can never land between two frames.
+// Moves the channel to other descriptors, so that a stray print cannot land between two frames.
 bool move_channel(UniqueFd& input, UniqueFd& output) {
   input = UniqueFd(::fcntl(0, F_DUPFD_CLOEXEC, kChannelFdMin));
   output = UniqueFd(::fcntl(1, F_DUPFD_CLOEXEC, kChannelFdMin));
-  // A pipe that fills up makes sshd buffer; a socket pair has no such size to set.
+  // A full pipe makes sshd buffer the data, so the pipe gets its largest size. For a socket pair
+  // this call fails, without harm.
   (void)::fcntl(input.get(), F_SETPIPE_SZ, kPipeBytes);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   return input && output && null && ::dup2(null.get(), 0) == 0 && ::dup2(2, 1) == 1 &&

@@ -33,8 +33,8 @@ using namespace wire::agent;  // NOLINT: this file is about the messages
 namespace {
 
 constexpr std::uint64_t kClaimWaitMs = 10'000;
-constexpr std::size_t kCopyPartBytes = 256U << 10U;  // of a tree
-constexpr std::size_t kEntryBytes = 8;               // around an entry, at most
+constexpr std::size_t kCopyPartBytes = 256U << 10U;  // maximum of a CopyTree in one reply
+constexpr std::size_t kEntryBytes = 8;               // upper bound of the encoding around an entry
 
 template <class Message>
 Result<Message> parse(const Frame& frame) {
@@ -50,7 +50,7 @@ class Session {
   using Send = std::function<Status(wire::agent::AgentKind kind, std::uint16_t flags,
                                     const google::protobuf::MessageLite& head, ByteSpan tail)>;
 
-  // A running command is ended by the next of `requests`.
+  // The next of `requests` ends a running command.
   Session(const Root& root, RequestStream& requests, Send send)
       : root_(root),
         requests_(requests),
@@ -59,9 +59,9 @@ class Session {
         copies_(root),
         claims_(root) {}
 
-  // Answers a request, with an error reply if need be. Fails only when the channel is lost.
+  // Answers a request, if necessary with an error reply. Fails only when the channel is lost.
   Status on_frame(const Frame& request);
-  // True after a teardown: there is nothing left to serve.
+  // True after a teardown: no further request can be served.
   bool finished() const { return finished_; }
 
  private:
@@ -83,13 +83,14 @@ class Session {
   Status get(const Frame& request);
   Status copy(const Frame& request);
   Status keep_keys(const std::string& job, const std::string& process, ByteSpan keys);
-  // At once, on behalf of whoever revoked this session's claim of the job.
+  // Ends the processes at once, in the name of the command that revoked this session's claim of the
+  // job.
   void end(const std::string& job, const std::vector<std::string>& names) const;
   Status processes(const Frame& request);
   Status log(const Frame& request);
   Status run(const Frame& request);
   Status send_head(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head);
-  // send_, with a failure noted as the channel's, not the request's.
+  // Calls send_ and records its failure as one of the channel, not of the request.
   Status send(wire::agent::AgentKind kind, std::uint16_t flags,
               const google::protobuf::MessageLite& head, ByteSpan tail);
 
@@ -98,7 +99,7 @@ class Session {
   Send send_;
   IncomingPush incoming_;
   CopyFolders copies_;
-  wire::agent::CopyTree copied_;  // of a copy whose request comes in parts
+  wire::agent::CopyTree copied_;  // received so far, of a copy whose request arrives in parts
   Claims claims_;
   PeerListener probe_listener_;
   PeerListener store_listener_;
@@ -106,8 +107,8 @@ class Session {
   bool finished_ = false;
 };
 
-// Parses a Message, lets `run` carry it out, and replies with what that returns: a message, or
-// nothing.
+// Parses a Message, passes it to `run`, and replies with the message that `run` returns, or with an
+// empty one for a Status.
 template <class Message, auto run>
 Status Session::answer(Session& session, const Frame& request) {
   const auto kind = static_cast<AgentKind>(request.header.type);
@@ -121,7 +122,7 @@ Status Session::answer(Session& session, const Frame& request) {
   }
 }
 
-// For replies in parts, or with bytes in their tail.
+// Calls `member`, which sends its replies itself: in parts, or with bytes in their tail.
 template <auto member>
 Status Session::pass(Session& session, const Frame& request) {
   return (session.*member)(request);
@@ -206,7 +207,8 @@ const Session::Request Session::kRequests[] = {
      answer<RestartRequest,
             [](Session& s, const RestartRequest& restart, ByteSpan) -> Status {
               PADDLE_TRY_STATUS(s.claims_.check(restart.job()));
-              // The last other process may end just now, which would wipe the keys.
+              // Without a claim, the end of the job's last running process could wipe the keys
+              // meanwhile.
               if (!s.claims_.may_start(restart.job()))
                 return Error{Errc::kData, "a restart of a job not claimed", ""};
               return s.claims_.start(
@@ -241,7 +243,7 @@ const Session::Request Session::kRequests[] = {
 
 Status Session::handle(const Frame& request) {
   const auto kind = static_cast<AgentKind>(request.header.type);
-  if (kind == AGENT_RUN_END) return {};  // no reply: the command has ended by itself
+  if (kind == AGENT_RUN_END) return {};  // no reply: the command has ended already
   const auto row = std::ranges::find(kRequests, kind, &Request::kind);
   if (row != std::end(kRequests)) return row->answer(*this, request);
   return Error{
@@ -250,7 +252,7 @@ Status Session::handle(const Frame& request) {
       "use one release of paddlectl and paddlectl-agent"};
 }
 
-// A request that needs more memory than there is fails; the session, and what it holds, goes on.
+// A request that needs more memory than is available fails; the session continues.
 Status Session::handle_within_memory(const Frame& request) {
   try {
     return handle(request);
@@ -262,7 +264,7 @@ Status Session::handle_within_memory(const Frame& request) {
 Status Session::on_frame(const Frame& request) {
   Status done = handle_within_memory(request);
   if (done || channel_lost_) return done;
-  // A copy goes to another place on the node, of which the room here says nothing.
+  // A copy may go to another file system, so the free space here is irrelevant.
   if (request.header.type != AGENT_COPY) done = with_room(root_, std::move(done).error());
   ErrorReply reply;
   reply.set_code(static_cast<int>(done.error().code));

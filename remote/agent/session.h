@@ -1,4 +1,4 @@
-// The agent's loop over the requests of its controller.
+// The agent's loop that answers the requests of its controller.
 #pragma once
 
 #include "base/clock.h"
@@ -7,8 +7,8 @@
 
 namespace paddle::agent {
 
-// Answers the requests at `input` until it closes, until nothing has come for `silence_max`, or
-// after a teardown. An error is one of the channel. Both descriptors are non-blocking.
+// Answers the requests at `input` until it closes, until no bytes have arrived for `silence_max`,
+// or after a teardown. Returns errors of the channel only. Both descriptors are non-blocking.
 Status serve(const Root& root, int input, int output, Duration silence_max);
 
 }  // namespace paddle::agent

@@ -16,7 +16,8 @@ TimePoint after(Duration duration) {
   return TimePoint(std::chrono::steady_clock::now()) + duration;
 }
 
-// Only known codes: paddlectl exits with them, and a node must not choose 0, nor Ctrl-C.
+// Accepts only known codes: paddlectl exits with them, and a node must make it exit neither with 0
+// nor as after Ctrl-C.
 Errc known_code(int code) {
   const Errc known = errc_of(static_cast<std::uint32_t>(code));
   return known == Errc::kInterrupted ? Errc::kFailed : known;
@@ -38,8 +39,8 @@ void Exchange::ping(const std::stop_token& stop, Duration every) {
   std::condition_variable_any ended;
   std::unique_lock lock(mutex);
   while (!ended.wait_for(lock, stop, every, [&] { return stop.stop_requested(); })) {
-    // The agent hears from us by the frame that is being written. A socket takes so few bytes whole
-    // or not at all; whether they arrive is for the next request to find out.
+    // If a frame is being written, that frame replaces the ping. A socket accepts so few bytes
+    // whole or not at all; the next request detects a lost connection.
     const std::unique_lock sending(sending_, std::try_to_lock);
     if (sending) ::send(channel_.fd.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
@@ -76,7 +77,8 @@ bool Exchange::wait(Duration patience) const {
   if (broken_) return true;
   pollfd item{channel_.fd.get(), POLLIN, 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
-  // A signal ends the wait too, as Ctrl-C does: that is no reply, and the caller looks what it was.
+  // A signal such as that of Ctrl-C also ends the wait: it is no reply, and the caller checks for
+  // it.
   return ::poll(&item, 1, static_cast<int>(ms)) > 0;
 }
 

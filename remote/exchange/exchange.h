@@ -20,7 +20,8 @@ constexpr Duration kDiskDeadline = std::chrono::minutes(10);
 
 class Exchange {
  public:
-  // `ping_every`: how often the agent is told that this program is there, from a thread of its own.
+  // `ping_every`: the interval at which a thread sends AGENT_PING, which shows the agent that this
+  // program is still running.
   Exchange(std::string node, Channel channel, Duration ping_every = kAgentPingEvery);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -32,7 +33,7 @@ class Exchange {
               Duration deadline);
   // True when a reply begins within `patience`, or the channel is lost. A signal may end it early.
   bool wait(Duration patience) const;
-  // A reply of this kind, or the agent's error reply.
+  // Returns a reply of this kind, or the error of the agent's error reply.
   Result<Frame> receive(wire::agent::AgentKind kind, Duration deadline);
 
   template <class Message>
@@ -48,12 +49,12 @@ class Exchange {
     PADDLE_TRY(const Frame frame, receive(kind, deadline));
     return parse<Reply>(frame);
   }
-  // A request whose reply is empty.
+  // Sends a request whose reply is empty, and receives the reply.
   Status order(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,
                ByteSpan tail, Duration deadline);
 
-  // Ends a list that comes in parts at `max` entries; `is_endless` tells of an empty part before
-  // the last.
+  // Marks the channel as lost when a list in parts has over `max` entries, or when `is_endless` is
+  // set, because a part before the last one was empty.
   Status check_list(std::size_t size, std::size_t max, bool is_endless);
   // Marks the channel as lost and returns the reason, with the agent's last line on stderr.
   Error lose(Error error);

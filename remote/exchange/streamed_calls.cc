@@ -26,14 +26,14 @@ using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
-// Between two frames of an answer.
+// The longest time between two frames of an answer.
 constexpr Duration kAnswerDeadline = std::chrono::seconds(30);
 constexpr std::size_t kFilesListedMax = 1'000'000;
 constexpr std::size_t kListBytesMax = 64U << 20U;
 constexpr std::size_t kNameShownBytes = 200;
 constexpr std::size_t kLinkBytesMax = 4096;
 constexpr std::size_t kTreePartBytes = 512U << 10U;
-constexpr std::size_t kTreePartEntryBytes = 8;  // around an entry, at most
+constexpr std::size_t kTreePartEntryBytes = 8;  // upper bound of the encoding around an entry
 constexpr std::size_t kTreeBytesMax = 512U << 20U;
 constexpr std::size_t kFetchesInFlight = 8;  // few enough for the socket to buffer the requests
 
@@ -43,7 +43,7 @@ Error refuse_name(const std::string& path, const char* why) {
                "something on the node makes files of such names; remove them there"};
 }
 
-// A path that becomes one on this machine: safe, printable, and no other's.
+// Checks a path that this machine will use: it must be safe, printable and unique.
 Status check_name(const std::string& path, std::set<std::string_view>& names) {
   if (!SafePath::parse(path)) return refuse_name(path, "an unsafe path");
   if (std::ranges::any_of(path, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
@@ -52,7 +52,7 @@ Status check_name(const std::string& path, std::set<std::string_view>& names) {
   return {};
 }
 
-// No file may be another one's folder either.
+// Checks every path, and that no file is the folder of another one.
 Status check_names(const std::vector<remote::FileEntry>& entries) {
   std::set<std::string_view> names;
   for (const remote::FileEntry& entry : entries) PADDLE_TRY_STATUS(check_name(entry.path, names));
@@ -66,7 +66,7 @@ Status check_names(const std::vector<remote::FileEntry>& entries) {
   return {};
 }
 
-// Below the first entry, and in folders that came before.
+// Checks that all entries are below the first one, and in folders that precede them.
 Status check_tree(const CopyTree& tree) {
   std::set<std::string_view> names, folders;
   for (const CopiedEntry& copied : tree) {
@@ -87,7 +87,7 @@ Status check_tree(const CopyTree& tree) {
   return {};
 }
 
-// A frame of the answer to a copy, which Ctrl-C breaks off.
+// Receives a frame of the answer to a copy; Ctrl-C ends the wait.
 Result<Frame> receive(Exchange& exchange, const std::function<bool()>& interrupted, AgentKind kind,
                       Duration patience) {
   const TimePoint end = SteadyClock().now() + patience;
@@ -102,7 +102,7 @@ Result<Frame> receive(Exchange& exchange, const std::function<bool()>& interrupt
 }
 
 constexpr Duration kRequestDeadline = std::chrono::seconds(30);
-// Beyond the command's own timeout: for SIGTERM, its grace, and the reply.
+// Added to the command's own timeout: for SIGTERM, its grace, and the reply.
 constexpr Duration kEndDeadline = std::chrono::seconds(15);
 
 }  // namespace
@@ -131,8 +131,8 @@ Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder
   return entries;
 }
 
-// `written` gets the first error of our disk; the rest of the file is read nevertheless. No byte
-// beyond the size that the node listed is taken.
+// `written` receives the first error of our disk; the rest of the file is read nevertheless. No
+// byte beyond the size that the node listed is accepted.
 Status NodeFiles::receive_file(const FetchItem& item, int fd, Status& written) {
   const std::string& path = item.remote_path;
   Sha256 hash;
@@ -332,7 +332,7 @@ Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
       asked = true;
       end = SteadyClock().now() + kEndDeadline;
     }
-    // A node that goes on to send something does not put the end off.
+    // Checked for each frame, so that a node that continues to send cannot postpone the end.
     if (SteadyClock().now() >= end) {
       return exchange.lose(Error{Errc::kUnreachable, "no end of the command before the deadline"});
     }

@@ -1,5 +1,5 @@
-// Calls whose answers come in parts: the files of a node, and a user's command on it, for
-// `paddlectl exec`, which ends with the channel.
+// Calls whose answers arrive in parts: access to the files of a node, and a user's command on the
+// node for `paddlectl exec`, which ends with the channel.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,17 @@ struct FileEntry {
   std::string sha256;  // hex
 };
 
-// The first `size` bytes of a file, as a list told them with their hash.
+// The first `size` bytes of a file, with the size and hash that a list returned.
 struct FetchItem {
   std::string remote_path;  // below root
-  std::string local_path;   // below `folder`, with its own folder there
+  std::string local_path;   // below `folder`; its parent folder exists
   std::uint64_t size = 0;
   std::string sha256;  // hex
-  // Nothing is written outside it, and through no link. Null: local_path is anywhere.
+  // The open folder for local_path, which is reached without following a link. Null: local_path is
+  // any path.
   std::shared_ptr<const UniqueFd> folder = {};
-  std::optional<std::uint32_t> mode = {};     // nothing: 0644 but for the umask
-  std::optional<std::int64_t> mtime_ns = {};  // nothing: now
+  std::optional<std::uint32_t> mode = {};     // nothing: 0644, reduced by the umask
+  std::optional<std::int64_t> mtime_ns = {};  // nothing: the time of the fetch
 };
 
 // An entry of a copy between our folder and the rest of a node. The content of a file is in our
@@ -41,22 +42,22 @@ struct FetchItem {
 struct CopiedEntry {
   TreeEntry entry;
   std::uint32_t number = 0;
-  std::string sha256 = {};  // hex, of a file that was brought in
+  std::string sha256 = {};  // hex, of a file from import_from()
 };
-using CopyTree = std::vector<CopiedEntry>;  // a folder before what is in it
+using CopyTree = std::vector<CopiedEntry>;  // each folder precedes its entries
 struct CopyStats {
-  std::uint64_t files = 0, bytes = 0;  // files: with links
+  std::uint64_t files = 0, bytes = 0;  // files: links included
   std::uint64_t gone = 0;              // removed by others during the copy, and so left out
-  std::uint64_t left_out = 0;          // no files, folders or links
+  std::uint64_t left_out = 0;          // neither files, folders nor links
   std::vector<std::string> left_out_names = {};  // the first few
   std::uint64_t unreadable = 0;  // files and folders that the user there may not read
   std::vector<std::string> unreadable_names = {};  // the first few
 };
 
-// Whether a file of this name is one that a fetch has not finished, or never will.
+// Whether the name is that of a temporary file of a fetch, which is incomplete.
 bool is_part_of_fetch(std::string_view name);
 
-// AgentClient's calls of the same names.
+// Implements AgentClient's calls of the same names.
 class NodeFiles {
  public:
   explicit NodeFiles(Exchange& exchange) : exchange_(exchange) {}
@@ -79,8 +80,8 @@ class NodeFiles {
 };
 
 struct CommandSpec {
-  std::vector<std::string> arguments;  // argv: no shell sees it
-  Duration timeout{};                  // zero: none; then SIGTERM, SIGKILL after a grace
+  std::vector<std::string> arguments;  // argv; no shell interprets it
+  Duration timeout{};                  // zero: none; after it SIGTERM, then SIGKILL after a grace
 };
 struct CommandEnd {
   int exit_code = 0;
@@ -92,7 +93,7 @@ using CommandOutput = std::function<void(std::string_view text, bool is_stderr)>
 
 constexpr Duration kInterruptedEvery = std::chrono::milliseconds(100);
 
-// AgentClient::run.
+// Implements AgentClient::run().
 Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
                                const CommandOutput& output,
                                const std::function<bool()>& interrupted);

@@ -17,7 +17,8 @@ namespace {
 constexpr int kErrorReadsMax = 64;
 
 constexpr std::size_t kStderrTailBytes = 4096;
-// Time to end after the channel was closed; then SIGTERM and, after as long again, SIGKILL.
+// Time for the program to end after the channel was closed. After it SIGTERM is sent and, after the
+// same time again, SIGKILL.
 constexpr int kEndMs = 1000;
 
 Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int errors) {
@@ -78,7 +79,7 @@ ChildProgram::ChildProgram(pid_t pid, UniqueFd errors)
 
 ChildProgram::~ChildProgram() {
   for (const int signal : {0, SIGTERM, SIGKILL}) {
-    // Not reaped yet, so the process group is still the program's own.
+    // The program is not reaped yet, so the process group is still its own.
     if (signal != 0) ::kill(-pid_, signal);
     pollfd ended{pidfd_.get(), POLLIN, 0};
     if (::poll(&ended, 1, kEndMs) > 0) break;
@@ -103,7 +104,7 @@ std::optional<int> ChildProgram::wait_status(Duration patience) {
   return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
 }
 
-// Ends with the program: what its descendants write later is left to stderr_tail().
+// Returns when the program ends; stderr_tail() reads what its descendants write later.
 void ChildProgram::pump() {
   for (;;) {
     pollfd polls[] = {{errors_.get(), POLLIN, 0}, {pidfd_.get(), POLLIN, 0}};
@@ -116,7 +117,8 @@ void ChildProgram::pump() {
   }
 }
 
-// Reads what the pipe holds, up to a bound: a descendant may write for ever. False at its end.
+// Reads the content of the pipe, up to a bound, since a descendant may write without end. False at
+// the end of the pipe.
 bool ChildProgram::take_errors() {
   for (int reads = 0; reads < kErrorReadsMax; ++reads) {
     char buffer[kStderrTailBytes];

@@ -18,8 +18,9 @@ namespace paddle::remote {
 
 class ChildProgram {
  public:
-  // Starts arguments[0], looked up in PATH, as a session of its own, out of reach of Ctrl-C in our
-  // terminal. `channel` becomes our end of its stdin and stdout. kResource when it cannot start.
+  // Starts arguments[0], looked up in PATH, in a session of its own, so that Ctrl-C in our terminal
+  // does not reach it. `channel` becomes our end of its stdin and stdout. kResource when it cannot
+  // start.
   static Result<std::shared_ptr<ChildProgram>> start(const std::vector<std::string>& arguments,
                                                      UniqueFd& channel);
   // Close the channel first: a program that does not end with its input is terminated, with its
@@ -28,9 +29,10 @@ class ChildProgram {
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
 
-  // The last 4 KiB of stderr, including everything written before what the channel delivered.
+  // The last 4 KiB of stderr, including everything that was written before the output that the
+  // channel has delivered.
   std::string stderr_tail();
-  // As waitpid(2) reports it; empty when the program still runs after `patience`.
+  // The status as waitpid(2) reports it; empty when the program still runs after `patience`.
   std::optional<int> wait_status(Duration patience);
 
  private:

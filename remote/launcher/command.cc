@@ -1,5 +1,5 @@
-// The command launcher: a program of the user's that gives the stdin and stdout of a shell on the
-// node, as `podman exec -i`, `kubectl exec -i`, `sudo -u`, `nsenter` and OpenSSH's ssh do.
+// The command launcher: runs a program of the user's that connects its stdin and stdout to a shell
+// on the node, such as `podman exec -i`, `kubectl exec -i`, `sudo -u`, `nsenter` or OpenSSH's ssh.
 #include <sys/wait.h>
 
 #include <fmt/format.h>
@@ -12,9 +12,9 @@
 namespace paddle::remote {
 namespace {
 
-constexpr const char* kShell = "/bin/sh";  // follows the user's arguments
+constexpr const char* kShell = "/bin/sh";  // appended to the user's arguments
 constexpr const char* kReady = "PADDLECTL-SHELL";
-// The output of a program ends a little before its exit status is known.
+// The output of a program ends shortly before its exit status is available.
 constexpr Duration kExitPatience = std::chrono::milliseconds(200);
 
 // "podman exited with status 125: Error: no container named node-1", in one line.
@@ -38,7 +38,8 @@ class CommandLauncher final : public Launcher {
   }
 
   // Writes the line to the shell's stdin, so that no program on the way splits or quotes it. A
-  // shell may read ahead; the channel is returned once the line runs, when all of it has been read.
+  // shell may read ahead; the channel is returned only when the line runs: by then the shell has
+  // read all of it.
   Result<Channel> run(const std::string& constant_command, TimePoint deadline) override {
     const std::string& name = arguments_.front();
     UniqueFd fd;
@@ -48,7 +49,7 @@ class CommandLauncher final : public Launcher {
                     std::move(fd)};
     PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
     const std::string line = fmt::format("echo; echo {}; {}\n", kReady, constant_command);
-    // A program that does not take the line tells why below, by its output and status.
+    // If the program does not accept the line, its output and status below show why.
     (void)write_all(channel.fd.get(), as_bytes(line), deadline);
     const auto ready = skip_to_line(channel.fd.get(), kReady, deadline);
     if (ready) return channel;

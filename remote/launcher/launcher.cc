@@ -19,10 +19,11 @@ constexpr auto kKinds = std::to_array<LauncherKind>({
     {"command", make_command_launcher},
 });
 
-// The node's shell tells why it cannot use the folder, in the words of its own programs.
+// The error for a refusal by bootstrap's shell code; `why` may contain messages of the node's own
+// programs.
 Error refused(std::string why) {
   const std::string_view lack = hint_for_lack(why);
-  // Its tools were refused, or somebody removed a part of it meanwhile.
+  // The check failed on the node, or a part of the folder was removed meanwhile.
   if (why.ends_with(" cannot be looked at"))
     return {Errc::kFailed, std::move(why), "run the same command again"};
   if (lack.empty()) return {Errc::kAuth, std::move(why), "choose another workdir"};

@@ -1,5 +1,5 @@
-// The ways to a node. A launcher starts programs on it and returns their channels; everything above
-// is the same for all launchers.
+// Launchers, the ways to reach a node. A launcher starts programs on it and returns their channels;
+// all code above this interface is the same for every launcher.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,23 @@ namespace paddle::remote {
 // A node as its launcher needs to know it; the CLI fills it from cluster.toml.
 struct NodeSpec {
   std::string name;                  // unique in the cluster; the prefix of its messages
-  std::string launcher = "ssh";      // of the table in launcher.cc
-  std::vector<std::string> command;  // of launcher "command": argv that gives a shell on the node
+  std::string launcher = "ssh";      // a name in the table of launcher.cc
+  std::vector<std::string> command;  // for "command": argv that opens a shell on the node
   std::string host;             // as the user wrote it, looked up in ~/.ssh/config; "": not by SSH
   std::uint16_t ssh_port = 0;   // 0: ~/.ssh/config or 22
   std::string user;             // "": ~/.ssh/config or $USER
   std::string identity;         // private key file, "": agent and defaults
   std::string jump;             // bastion, "": none
-  unsigned bastion = 0;         // how many hosts before a node this bastion is; 0: a node itself
+  unsigned bastion = 0;         // this bastion's number of hosts before the node; 0: the node
   std::string known_hosts;      // "": ~/.ssh/known_hosts
   std::string ssh_directory;    // "": ~/.ssh; holds config, known_hosts and the default keys
-  std::string address = {};     // IPv4 for the other nodes; "": the one that the node finds
-  std::uint16_t push_port = 0;  // for other nodes during a push; 0, or taken: any
+  std::string address = {};     // IPv4 or IPv6, for the other nodes; "": own_address() of the node
+  std::uint16_t push_port = 0;  // port for other nodes during a push; 0, or taken: any
   std::string root;             // our folder on the node, "~/" allowed: <workdir>/<cluster>, and
                                 // /<node> where nodes share a machine
-  // May the config of an ssh_directory run programs of this machine?
+  // Whether the config in ssh_directory may start programs on this machine.
   bool allow_proxy_command = false;
-  Duration timeout{};  // for reaching it, and for each answer; zero: the defaults
+  Duration timeout{};  // for connecting and for each answer; zero: the defaults
 
   bool is_local() const { return launcher == "local"; }
 };
@@ -48,7 +48,7 @@ struct Channel {
   UniqueFd fd;  // last, so that it closes first: the command ends with its input
 };
 
-// Adds the command's last line on stderr, which is often the reason.
+// Adds the command's last line on stderr, which often contains the reason.
 Error with_stderr(Error error, const Channel& channel);
 
 class Launcher {
@@ -64,23 +64,23 @@ struct LauncherKind {
 };
 // All launchers, the default first.
 std::span<const LauncherKind> launcher_kinds();
-// Without a login no launcher asks a person anything. kUsage for a launcher that is not in the
+// If `login` is null, no launcher asks the user anything. kUsage for a launcher that is not in the
 // table.
 Result<std::unique_ptr<Launcher>> make_launcher(const NodeSpec& node, TimePoint deadline,
                                                 Login* login);
 
-// Commands of this machine's shell.
+// Runs commands in this machine's shell.
 Result<std::unique_ptr<Launcher>> make_local_launcher(const NodeSpec& node, TimePoint deadline = {},
                                                       Login* login = nullptr);
-// Commands of a shell on the node, which the program NodeSpec::command gives. kUnreachable with the
-// program's name, exit status and last words when it does not.
+// Runs commands in a shell on the node that the program NodeSpec::command opens. When it opens
+// none, run() fails with the program's name, exit status and last line of stderr.
 Result<std::unique_ptr<Launcher>> make_command_launcher(const NodeSpec& node, TimePoint deadline,
                                                         Login* login);
 // Connects and authenticates; kAuth with the fingerprint and the next step when the host key is
-// unknown or changed. Without a login only keys are tried.
+// unknown or changed. If `login` is null, only keys are tried.
 Result<std::unique_ptr<Launcher>> make_ssh_launcher(const NodeSpec& node, TimePoint deadline,
                                                     Login* login = nullptr);
-// The library of the SSH launcher and its version, as "libssh 0.10.6/openssl/zlib".
+// Name and version of the SSH launcher's library: "libssh 0.10.6/openssl/zlib".
 std::string ssh_library();
 
 // The longest noise (banners, motd) before a sentinel line.

@@ -59,7 +59,7 @@ Result<std::string> first_line(int fd, const std::string& path) {
     if (got == 0 || one == '\n') break;
     line.push_back(one);
   }
-  // As editors of Windows begin a file and end a line.
+  // Windows editors write a byte order mark first and a carriage return at the end of a line.
   line.erase(0, line.size() - without_byte_order_mark(line).size());
   if (line.ends_with('\r')) line.pop_back();
   if (!line.empty() && line.size() <= kAnswerBytesMax) return line;

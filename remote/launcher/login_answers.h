@@ -14,7 +14,7 @@
 namespace paddle::remote {
 
 constexpr std::size_t kAnswerBytesMax = 1024;
-constexpr int kQuestionsMax = 3;        // about the same password
+constexpr int kQuestionsMax = 3;        // for the same password
 constexpr int kPromptQuestionsMax = 6;  // for answers to one server's own prompts
 
 // A typed secret: wiped on destruction, never formatted by accident.
@@ -34,17 +34,17 @@ using Answer = std::shared_ptr<const TypedSecret>;
 struct LoginQuestion {
   std::string user;
   std::string server;         // "host:port"
-  bool bastion = false;       // its answers are given to no node and no other bastion
+  bool bastion = false;       // its answers are used for no node and no other bastion
   std::string prompt;         // the server's own words, unescaped; "": the password of `user`
   bool echo = false;          // the answer may be shown while it is typed
-  std::string known_as = {};  // by which a person knows the server; "": `server`
+  std::string known_as = {};  // name shown to the user; "": `server`
 };
 
-// A user's password is tried on every node that asks for one; for a node that refuses it a separate
-// one is asked for. Thread-safe.
+// A user's password is tried on every node that asks for one; if a node refuses it, the user is
+// asked for a separate one. Thread-safe.
 class LoginAnswers {
  public:
-  // One line typed by the person; empty without a terminal, or when nothing was typed.
+  // One line typed by the user; empty without a terminal, or when nothing was typed.
   using Ask = std::function<std::optional<std::string>(std::string_view question, bool secret)>;
   explicit LoginAnswers(Ask ask) : ask_(std::move(ask)) {}
 
@@ -52,14 +52,15 @@ class LoginAnswers {
   // kAuth unless the file is ours and private, kUsage when the line is empty.
   Status use_password_file(const std::string& path);
 
-  // The known answer, or null when a person must be asked. Answers to prompts are given once.
+  // The known answer, or null when the user must be asked. An answer to a prompt is returned only
+  // once.
   Answer find(const LoginQuestion& question);
-  // Records that the server accepted the answer; it will get the same again.
+  // Records that the server accepted the answer; the server then gets the same password again.
   void accepted(const LoginQuestion& question, const Answer& answer);
-  // Whether any server has accepted it.
+  // Whether any server has accepted the answer.
   bool is_proven(const LoginQuestion& question, const Answer& answer);
-  // Returns once there is an answer other than `refused` (null: none was tried). Waits for the
-  // person, and for other threads' questions. kAuth when no answer can be had.
+  // Returns once an answer other than `refused` is known (null: no answer was tried). Waits for the
+  // user, and for other threads' questions. kAuth when no answer can be obtained.
   Status obtain(const LoginQuestion& question, const Answer& refused);
 
  private:
@@ -77,8 +78,8 @@ class LoginAnswers {
   Ask ask_;
   std::mutex asking_;    // held during a question
   std::mutex mutex_;     // guards the following; not held while waiting
-  bool silent_ = false;  // a question stayed unanswered: ask no more
-  std::string file_;     // of the password; "": none
+  bool silent_ = false;  // a question was not answered: no further ones are asked
+  std::string file_;     // path of the password file; "": none
   Answer of_file_;
   std::map<std::string, Known> common_;       // by scope: a user of the nodes, or one on a bastion
   std::map<std::string, Known> own_;          // by user and server
@@ -106,8 +107,8 @@ class Login {
   Answer refused_;
 };
 
-// Repeats attempts until one succeeds, fails for another reason, or no answer can be had. No
-// connection is held open during a question, so no deadline expires.
+// Repeats attempts until one succeeds, fails for another reason, or no answer can be obtained. No
+// connection is open during a question, so no deadline expires.
 template <class Attempt>
 auto log_in(LoginAnswers& answers, const Attempt& attempt) {
   for (;;) {

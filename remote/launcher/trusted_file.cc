@@ -21,9 +21,10 @@
 namespace paddle::remote {
 namespace {
 
-constexpr int kLinksMax = 40;  // as the kernel
+constexpr int kLinksMax = 40;  // as in the kernel
 
-// The user who called sudo, else ourselves. The variable comes from sudo: we are root.
+// The user that called sudo, else this user. SUDO_UID is used only if we are root: then sudo has
+// set it.
 uid_t caller() {
   uid_t user = ::geteuid();
   const char* const value = user == 0 ? ::getenv("SUDO_UID") : nullptr;
@@ -31,7 +32,7 @@ uid_t caller() {
   return user;
 }
 
-// "/a/../b" is resolved as the kernel does: link by link.
+// Opens a path and checks each part. "/a/../b" is resolved as the kernel does: link by link.
 class Walk {
  public:
   explicit Walk(const std::string& path) : path_(path) {}
@@ -46,13 +47,13 @@ class Walk {
       parts_.pop_front();
       PADDLE_TRY_STATUS(step(part));
     }
-    // A FIFO must not hold us up.
+    // O_NONBLOCK: opening a FIFO must not wait for a writer.
     const std::string place = fmt::format("/proc/self/fd/{}", at_.get());
     UniqueFd file(::open(place.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file) return missing(errno);
     return file;
   }
-  // After open() found no file: the folder where it would be is open to others.
+  // True if open() found no file and others could create it in its folder.
   bool others_may_add() const { return others_may_add_; }
 
  private:
@@ -61,7 +62,7 @@ class Walk {
     return system_error(Errc::kUsage, "open " + path_);
   }
 
-  // Of a name in the folder at hand.
+  // The error for a name that is not in the folder `at_`.
   Error not_found(int error, const std::string& part) {
     struct stat info {};
     others_may_add_ = error == ENOENT && ::fstat(at_.get(), &info) == 0 &&
@@ -73,7 +74,7 @@ class Walk {
                  "copy what you trust into a folder of your own"};
   }
 
-  // One may give others what the mode seems to give the group.
+  // An access list may give others the rights that the mode shows for the group.
   static bool has_access_list(int fd) {
     const std::string place = fmt::format("/proc/self/fd/{}", fd);
     return ::getxattr(place.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
@@ -87,7 +88,7 @@ class Walk {
     return check(info);
   }
 
-  // Of the current directory, up to the root.
+  // Checks the folders above the current directory, up to the root.
   Status check_folders_above() const {
     UniqueFd above(::openat(at_.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
     struct stat last {};
@@ -166,7 +167,7 @@ class Walk {
   }
 
   const std::string& path_;
-  std::deque<std::string> parts_;  // still to go
+  std::deque<std::string> parts_;  // still to be resolved
   UniqueFd at_;
   int links_ = 0;
   bool others_may_add_ = false;

@@ -14,14 +14,14 @@
 namespace paddle::remote {
 namespace {
 
-constexpr std::size_t kChunkBytesNormal = 96U << 10U;  // from here on the cut is made easier
+constexpr std::size_t kChunkBytesNormal = 96U << 10U;  // from here on kEasyMask applies
 constexpr std::uint64_t kStrictMask = ~0ULL << 46U;    // 18 bits: one cut in 256 KiB
 constexpr std::uint64_t kEasyMask = ~0ULL << 49U;      // 15 bits: one in 32 KiB
 constexpr std::size_t kReadBytes = 8U << 20U;
 
 constexpr std::array<std::uint64_t, 256> make_gear() {
   std::array<std::uint64_t, 256> gear{};
-  std::uint64_t state = 0x7061646c65ULL;  // any fixed seed: both ends never need the same
+  std::uint64_t state = 0x7061646c65ULL;  // any seed works: only one end cuts a file
   for (std::uint64_t& value : gear) {     // splitmix64
     value = mix64(state);
     state += 0x9e3779b97f4a7c15ULL;
@@ -31,7 +31,8 @@ constexpr std::array<std::uint64_t, 256> make_gear() {
 
 constexpr std::array<std::uint64_t, 256> kGear = make_gear();
 
-// Where the hash of the bytes from `at` meets the mask, or `end`.
+// The first position after which the hash of the bytes from `at` on has none of the mask's bits, or
+// `end`.
 std::size_t find_cut(ByteSpan data, std::size_t at, std::size_t end, std::uint64_t mask,
                      std::uint64_t& hash) {
   for (; at < end; ++at) {
@@ -55,7 +56,7 @@ std::vector<Chunk> hash_chunks(const std::shared_ptr<Part>& part) {
   return std::move(part->chunks);
 }
 
-// The first chunk of zeros without an end.
+// The first chunk of an endless sequence of zeros.
 const Chunk& zero_chunk() {
   static const Chunk kChunk = [] {
     const Bytes zeros(kChunkBytesMax, std::byte{0});
@@ -79,7 +80,7 @@ std::size_t chunk_length(ByteSpan data) {
 
 Result<std::vector<Chunk>> chunk_file(int fd, std::uint64_t file_bytes) {
   std::vector<Chunk> chunks;
-  std::future<std::vector<Chunk>> hashing;  // of the part before: on the next core meanwhile
+  std::future<std::vector<Chunk>> hashing;  // the previous part's, on another core
   const auto collect = [&] {
     if (!hashing.valid()) return;
     const std::vector<Chunk> done = hashing.get();
@@ -87,7 +88,7 @@ Result<std::vector<Chunk>> chunk_file(int fd, std::uint64_t file_bytes) {
   };
   Bytes rest;
   for (std::uint64_t left = file_bytes; left > 0 || !rest.empty();) {
-    // The chunks of a hole are alike, and need not be read.
+    // The chunks of a hole are all alike, and need not be read.
     const std::uint64_t at = file_bytes - left - rest.size();
     const std::uint64_t zeros = next_data(fd, at, file_bytes).begin - at;
     if (zeros >= zero_chunk().size) {

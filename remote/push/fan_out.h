@@ -19,9 +19,9 @@
 namespace paddle::remote {
 
 constexpr std::uint64_t kFanOutBytesMin = 1U << 20U;  // a node that lacks less does not join
-constexpr std::uint64_t kClaimBytesMax = 4U << 20U;   // of one send step
-constexpr std::uint64_t kPullBytesMax = 16U << 20U;   // of one pull step
-constexpr std::size_t kPullBlobsMax = 1000;           // likewise
+constexpr std::uint64_t kClaimBytesMax = 4U << 20U;   // maximum of one send step
+constexpr std::uint64_t kPullBytesMax = 16U << 20U;   // maximum of one pull step
+constexpr std::size_t kPullBlobsMax = 1000;           // maximum of one pull step
 constexpr unsigned kServesAtOnce = 4;                 // pulls from one node at a time
 
 // The address where a node serves its packs to others.
@@ -47,9 +47,9 @@ class FanOut {
     enum class Kind { kSend, kPull, kWait, kDone };
     Kind kind = Kind::kWait;
     std::vector<std::size_t> packs;  // indices into the seat's packs
-    Seat from = 0;                   // of kPull
-    std::optional<ServingNode> at;   // of kPull
-    std::uint64_t seen = 0;          // of kWait: the argument of wait()
+    Seat from = 0;                   // for kPull
+    std::optional<ServingNode> at;   // for kPull
+    std::uint64_t seen = 0;          // for kWait: the argument of wait()
   };
 
   explicit FanOut(std::size_t nodes) : nodes_(nodes) {}
@@ -65,7 +65,7 @@ class FanOut {
   void arrived(Seat seat, std::size_t pack);
   // The first `count` packs of a pull step arrived. reached: the serving node answered.
   void pulled(Seat seat, const Step& step, std::size_t count, bool reached);
-  // The node neither wants nor serves packs from here on.
+  // From here on the node neither wants nor serves packs.
   void leave(Seat seat);
   // Returns when anything changed since `seen`, or after `patience`.
   void wait(std::uint64_t seen, Duration patience);

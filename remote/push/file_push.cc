@@ -108,7 +108,8 @@ Status FilePush::send_chunk_list(std::uint32_t file) {
   return {};
 }
 
-// Cuts at content-defined places, so that nodes with different lacks still share packs.
+// Cuts the blobs into packs at content-defined places, so that nodes that lack different blobs
+// still have packs in common.
 void FilePush::cut_packs() {
   for (std::size_t begin = 0; begin < blobs_.size();) {
     std::size_t end = begin;
@@ -222,7 +223,8 @@ Status FilePush::pull(const FanOut::Step& step) {
   const auto frame = exchange_.receive(AGENT_PULL, kFrameDeadline);
   if (exchange_.broken()) return frame.error();
   PullReply reply;
-  reply.set_outcome(PROBE_NO_ROUTE);  // an error reply: the other node's address made no sense
+  // For an error reply: the node cannot use the address of the other node.
+  reply.set_outcome(PROBE_NO_ROUTE);
   if (frame) {
     PADDLE_TRY(reply, exchange_.parse<PullReply>(*frame));
   }

@@ -1,4 +1,5 @@
-// One node's push over its agent's exchange: sends a manifest, learns what is missing, sends that.
+// One node's push over its agent's exchange: sends a manifest, receives the list of what is
+// missing, and sends that.
 #pragma once
 
 #include <optional>
@@ -18,11 +19,11 @@ class FilePush {
            const PushProgress& progress)
       : node_(node), exchange_(exchange), source_(source), progress_(progress) {}
 
-  // AgentClient::push.
+  // Implements AgentClient::push().
   Result<PushStats> run(const std::vector<PushItem>& items, const std::string& keep_only);
 
  private:
-  struct PackRange {  // in blobs_
+  struct PackRange {  // a range of blobs_
     std::size_t begin = 0, end = 0;
   };
 
@@ -40,7 +41,7 @@ class FilePush {
   void add_blob(std::uint32_t file, const Blob& blob);
   wire::agent::Put::Blob blob_message(std::size_t blob) const;
 
-  // send_packs() together with other nodes.
+  // Like send_packs(), but exchanges packs with other nodes.
   Status share_packs();
   std::optional<ServingNode> start_serving();
   Status pull(const FanOut::Step& step);
@@ -52,13 +53,13 @@ class FilePush {
   PushSource& source_;
   const PushProgress& progress_;
   std::vector<wire::agent::PushEntry> entries_;
-  std::vector<const LocalFile*> files_;      // of each entry; null: a symbolic link
+  std::vector<const LocalFile*> files_;      // file of each entry; null: a symbolic link
   std::vector<std::uint32_t> missing_;       // indices of entries
   std::vector<Blob> blobs_;                  // to send, in this order
-  std::vector<std::uint32_t> blob_entries_;  // of each
+  std::vector<std::uint32_t> blob_entries_;  // index of each blob's entry
   std::vector<PackRange> packs_;
   std::vector<std::size_t> in_flight_;  // packs not acknowledged yet
-  std::optional<FanOut::Seat> seat_;    // among the nodes that share
+  std::optional<FanOut::Seat> seat_;    // this node's, if it shares packs with other nodes
   std::optional<ServingNode> serves_;
   bool serving_ = false;
   PushStats stats_;

@@ -52,7 +52,7 @@ class Reader {
   ByteSpan from_;
 };
 
-constexpr std::uint64_t kUnsizedBytesMax = 64U << 20U;  // of a file whose size says nothing
+constexpr std::uint64_t kUnsizedBytesMax = 64U << 20U;  // for a file that reports no size
 constexpr std::size_t kCopyReadBytes = 256U << 10U;
 constexpr std::size_t kThreadsMax = 8;
 constexpr std::size_t kFilesAThread = 32;  // fewer are not worth a thread
@@ -102,13 +102,13 @@ UniqueFd open_file(const std::string& path, bool no_links) {
       static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
 }
 
-// Whether there is something to read behind the end that its size tells.
+// Whether the file has content beyond `size`.
 bool has_more(int fd, std::uint64_t size) {
   std::byte one{};
   return ::pread(fd, &one, 1, static_cast<off_t>(size)) == 1;
 }
 
-// All there is to read, in a file without a name.
+// Copies all content of the file into a file in memory.
 Result<UniqueFd> copy_of(int from, const std::string& path) {
   UniqueFd copy(::memfd_create("paddlectl-push", MFD_CLOEXEC));
   if (!copy) return system_error(Errc::kResource, "copy " + path);
@@ -265,7 +265,7 @@ PushSource::Described PushSource::read(const std::string& path, bool no_links) {
   }
   auto content = read_content(fd.get(), file->stamp.size);
   if (::fstat(fd.get(), &info) != 0 || stamp_of(info) != file->stamp) return changed(path);
-  // It says more than it has, as those of /sys do.
+  // The file has less content than its size, as those of /sys do.
   if (!content && !has_more(fd.get(), file->stamp.size - 1))
     return read_copy(fd.get(), std::move(file));
   if (!content) return changed(path);

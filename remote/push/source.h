@@ -25,7 +25,7 @@ constexpr std::size_t kHashCacheBytesMax = 64U << 20U;
 
 struct FileContent {
   Sha256Digest id{};
-  std::vector<Chunk> chunks;  // of a chunked file
+  std::vector<Chunk> chunks;  // chunks of a chunked file
 };
 
 // Hashes of this machine's files, kept between runs. A file with an unchanged stamp is not read
@@ -65,7 +65,7 @@ struct PushItem {
 };
 struct PushStats {
   std::size_t files = 0, files_sent = 0;    // files_sent: at least a part moved
-  std::uint64_t bytes = 0, bytes_sent = 0;  // of content
+  std::uint64_t bytes = 0, bytes_sent = 0;  // content bytes
   std::uint64_t bytes_on_wire = 0;          // compressed, from this machine
   std::uint64_t bytes_from_nodes = 0;       // the part of bytes_sent that other nodes sent
 };
@@ -73,9 +73,9 @@ struct PushStats {
 // the push.
 using PushProgress = std::function<bool(std::uint64_t planned, std::uint64_t arrived)>;
 
-constexpr std::size_t kPackBytesMax = 1U << 20U;        // of content, before compression
-constexpr std::size_t kPackBlobsMax = 1000;             // their sizes are in a frame's head
-constexpr std::size_t kPacksKeptBytesMax = 96U << 20U;  // for slower nodes
+constexpr std::size_t kPackBytesMax = 1U << 20U;  // content bytes before compression
+constexpr std::size_t kPackBlobsMax = 1000;       // so that their sizes fit into a frame's head
+constexpr std::size_t kPacksKeptBytesMax = 96U << 20U;  // kept for slower nodes
 
 struct LocalFile {
   std::string path;
@@ -83,8 +83,8 @@ struct LocalFile {
   std::uint32_t mode = 0;  // permission bits
   bool no_links = false;
   FileContent content;
-  // The content of a file whose size says nothing, such as those of /proc and /sys, which may be
-  // another at each reading. Then `stamp` is its own.
+  // A copy of a file that reports a wrong size, such as those of /proc and /sys, since its content
+  // may differ at each reading. `stamp` is then that of the copy.
   UniqueFd copy = {};
 };
 
@@ -104,13 +104,13 @@ struct Pack {
 // Thread-safe.
 class PushSource {
  public:
-  // nodes: how many push at about the same time; above one they may serve each other.
+  // nodes: the number of nodes that push at about the same time; if there are several, they may
+  // serve each other.
   explicit PushSource(std::string cache_file = "", std::size_t nodes = 1)
       : fan_out_(nodes), cache_(std::move(cache_file)) {}
 
-  // In the order of the items; valid as long as this object. kData for a file that is unreadable,
-  // not regular, or over kPushFileBytesMax.
-  // Links are not read.
+  // Returns a file for each item that is not a link, in the order of the items; valid as long as
+  // this object. kData for a file that is unreadable, not regular, or over kPushFileBytesMax.
   Result<std::vector<const LocalFile*>> describe(const std::vector<PushItem>& items);
   // The blobs, concatenated. kData when a file changed since it was described.
   Result<std::shared_ptr<const Pack>> pack(std::span<const Blob> blobs);
@@ -127,7 +127,7 @@ class PushSource {
 
   FanOut fan_out_;
   std::mutex mutex_;
-  HashCache cache_;  // guarded, as are the next three
+  HashCache cache_;  // guarded by mutex_, as are the members below
   std::map<std::string, std::shared_future<Described>> files_;
   std::map<std::string, std::shared_future<Packed>> packs_;
   std::list<std::pair<std::string, std::size_t>> pack_order_;  // oldest first, with their sizes

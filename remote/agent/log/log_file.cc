@@ -14,8 +14,8 @@
 namespace paddle::agent {
 namespace {
 
-constexpr std::size_t kRecordBytes = 16;  // of `<log>.times`
-// Bytes written within this of the last record get none of their own.
+constexpr std::size_t kRecordBytes = 16;  // in `<log>.times`
+// Bytes written within this time after the last record get no record of their own.
 constexpr std::int64_t kTimeStepMs = 10;
 
 // Never follows a symbolic link.
@@ -52,14 +52,14 @@ std::uint64_t first_late(int fd, Late is_late) {
   return low;
 }
 
-// The older file, then the newer: one sequence.
+// The older file, then the newer one: together one sequence of records.
 std::array<UniqueFd, 2> both_files(int folder, const std::string& log) {
   return {open_log_file(folder, log + ".times.1", O_RDONLY | O_NONBLOCK),
           open_log_file(folder, log + ".times", O_RDONLY | O_NONBLOCK)};
 }
 
-// The records that cover the bytes [begin, end): the last one at or before begin, and all inside;
-// at most max.
+// Returns at most `max` records that cover the bytes [begin, end): the last one at or before begin,
+// and all inside.
 std::vector<LogTime> log_times(int folder, const std::string& log, std::uint64_t begin,
                                std::uint64_t end, std::size_t max) {
   std::vector<LogTime> found;
@@ -79,8 +79,8 @@ std::vector<LogTime> log_times(int folder, const std::string& log, std::uint64_t
   return found;
 }
 
-// The offset of the first bytes known to be written at `unix_ms` or later; the largest offset when
-// there are none.
+// Returns the offset of the first bytes that are known to be written at `unix_ms` or later, or the
+// largest offset when there are none.
 std::uint64_t log_offset_at(int folder, const std::string& log, std::int64_t unix_ms) {
   for (const UniqueFd& file : both_files(folder, log)) {
     const std::uint64_t index =
@@ -91,7 +91,7 @@ std::uint64_t log_offset_at(int folder, const std::string& log, std::int64_t uni
   return std::numeric_limits<std::uint64_t>::max();
 }
 
-// A lock held during a rotation, and while a reader opens the files.
+// A lock on a folder. A writer holds it during a rotation, a reader while it opens the files.
 class FolderLock {
  public:
   FolderLock(int folder, int operation)
@@ -141,7 +141,8 @@ void LogTimesWriter::note(std::uint64_t offset, std::int64_t unix_ms) {
   std::array<std::byte, kRecordBytes> raw{};
   store_le(raw.data(), offset);
   store_le(raw.data() + 8, last_ms_);
-  // Half a record would shift all later ones. Times may be lost, log lines may not.
+  // A partial record would shift all later ones, so this file gets no more records: times may be
+  // lost, log lines may not.
   if (::write(fd_.get(), raw.data(), raw.size()) != static_cast<ssize_t>(raw.size())) fd_.reset();
 }
 
@@ -183,7 +184,7 @@ void LogWriter::rotate() {
   const UniqueFd base_fd = open_log_file(folder, temporary, O_WRONLY | O_CREAT | O_TRUNC);
   if (!base_fd || !write_all(base_fd.get(), as_bytes(base), TimePoint::max()) ||
       ::renameat(folder, entry_.name.c_str(), folder, (entry_.name + ".1").c_str()) != 0) {
-    return;  // keeps appending to the present file
+    return;  // keeps appending to the current file
   }
   ::renameat(folder, temporary.c_str(), folder, (entry_.name + ".base").c_str());
   fd_ = open_log_file(folder, entry_.name, O_WRONLY | O_CREAT | O_APPEND);
@@ -197,7 +198,8 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   PADDLE_TRY(const FolderEntry entry, open_log(root, path));
   const int folder = entry.folder.get();
   const std::string& name = entry.name;
-  // A process holds the lock on the folder of its record while it runs; nothing there is rotated.
+  // Files below proc/ are not rotated, and a running process's supervisor holds the lock on that
+  // folder: locking it would block.
   std::optional<FolderLock> lock;
   if (path.find("/proc/") == std::string::npos) lock.emplace(folder, LOCK_SH);
   const UniqueFd current = open_log_file(folder, name, O_RDONLY | O_NONBLOCK);
@@ -221,7 +223,7 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   if (got < 0) return system_error(Errc::kData, "read log " + path);
   part.data.resize(static_cast<std::size_t>(got));
   part.times = log_times(folder, name, offset, offset + part.data.size(), kLogTimesMax);
-  // The part ends where the first record left out begins.
+  // The part ends where the first record that is left out begins.
   if (part.times.size() + 1 >= kLogTimesMax && part.times.back().offset > offset) {
     part.data.resize(part.times.back().offset - offset);
   }

@@ -1,7 +1,8 @@
 // A process's log: bounded on disk, one sequence of bytes across rotations for its readers.
-// `<log>` holds the newest bytes, `<log>.1` the ones before, `<log>.base` the offset of `<log>`'s
-// first byte. `<log>.times` holds the times of writing: 16-byte records {u64 offset, i64 unix ms},
-// both ascending. Logs are merged by them, since a program's own lines need not carry a time.
+// `<log>` contains the newest bytes, `<log>.1` the ones before, `<log>.base` the offset of
+// `<log>`'s first byte. `<log>.times` contains the times of writing: 16-byte records {u64 offset,
+// i64 unix ms}, both ascending. Logs are merged by these times, since a program's own lines need
+// not carry a time.
 #pragma once
 
 #include <string>
@@ -23,7 +24,8 @@ class LogTimesWriter {
   // `folder` holds the log. A record that a crash left incomplete is cut off.
   LogTimesWriter(int folder, const std::string& log);
 
-  // Call before writing the bytes at `offset`. A clock that was set back counts as standing still.
+  // Call before writing the bytes at `offset`. When the clock was set back, the last recorded time
+  // is used.
   void note(std::uint64_t offset, std::int64_t unix_ms);
   // Renames the times of a log that became `<log>.1` to `<log>.times.1`.
   void rotate(int folder, const std::string& log);
@@ -31,7 +33,7 @@ class LogTimesWriter {
  private:
   UniqueFd fd_;
   std::int64_t last_ms_ = 0;
-  bool fresh_ = false;  // the first bytes of a file have a record in its own times
+  bool fresh_ = false;  // the next bytes need a record in the file that rotate() has created
 };
 
 constexpr std::uint64_t kLogBytesMax = 64U << 20U;
@@ -42,7 +44,8 @@ class LogWriter {
   // Appends to an existing log.
   static Result<LogWriter> open(const Root& root, const std::string& path,
                                 std::uint64_t bytes_max = kLogBytesMax);
-  // A full disk loses log lines, never the process. unix_ms: the current time, for merging logs.
+  // When the disk is full, log lines are lost, but the process continues. unix_ms: the current
+  // time.
   void append(ByteSpan data, std::int64_t unix_ms);
 
  private:
@@ -63,10 +66,11 @@ struct LogPart {
   std::uint64_t size = 0;  // offset of the log's end
   std::vector<LogTime> times;
 };
-constexpr std::size_t kLogTimesMax = 2000;  // of a part; a part with more is cut short
+constexpr std::size_t kLogTimesMax = 2000;  // per part; a part with more is cut short
 
-// Reads from `offset`, or from the oldest byte still kept, or from the start of a log that was
-// replaced. since_unix_ms: skips bytes known to be written earlier.
+// Reads from `offset`; from the oldest byte that is kept if that is later; from the start if the
+// log was replaced by a shorter one. since_unix_ms: skips bytes that are known to be written
+// earlier.
 Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
                          std::uint32_t max_bytes, std::int64_t since_unix_ms = 0);
 

@@ -13,7 +13,7 @@ namespace paddle::agent {
 namespace {
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...": the word that
-// begins with a digit and holds a point.
+// begins with a digit and contains a dot.
 std::string driver_version(const std::string& text) {
   std::istringstream words(value_of(text, "NVRM version:"));
   for (std::string word; words >> word;) {
@@ -31,7 +31,7 @@ std::vector<std::string> files_of(const std::string& pattern) {
   return files;
 }
 
-// The version of a library that pip has installed: PACKAGES/nvidia/nccl/lib/libnccl.so.2 came with
+// The version of a library that pip has installed: PACKAGES/nvidia/nccl/lib/libnccl.so.2 belongs to
 // PACKAGES/nvidia_nccl_cu13-2.27.7.dist-info.
 std::string package_version(const std::filesystem::path& file) {
   const auto package = file.parent_path().parent_path();
@@ -44,9 +44,9 @@ std::string package_version(const std::filesystem::path& file) {
   return name.substr(name.rfind('-') + 1);
 }
 
-// The version stands in the name of the file to which a link such as "libcuda.so.1" leads:
-// "libcuda.so.535.104.05". Returns "" where no folder has the link. A file that is no link has its
-// major version alone in its name, which is enough where `major` says so.
+// Returns the version in the name of the file that a link such as "libcuda.so.1" leads to:
+// "libcuda.so.535.104.05". If the name has only the major version, returns the version of its pip
+// package or, with `major`, the major version. "" if neither is known or no folder has the link.
 std::string library_version(const std::vector<std::string>& folders, const std::string& link,
                             bool major = false) {
   for (const std::string& folder : folders) {
@@ -66,7 +66,7 @@ std::string library_version(const std::vector<std::string>& folders, const std::
 }
 
 std::string variable(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT: nobody sets variables
+  const char* const value = std::getenv(name);  // NOLINT: no thread changes the environment
   return value == nullptr ? "" : value;
 }
 
@@ -99,7 +99,7 @@ void add_gpu_facts(const GpuPlaces& places, wire::agent::Facts& facts) {
     if (text.empty() || value_of(text, "GPU Excluded:") == "Yes") continue;
     auto* const gpu = facts.add_gpus();
     gpu->set_model(value_of(text, "Model:"));
-    // It is "GPU-????????-..." until a program has used the GPU.
+    // The UUID is "GPU-????????-..." until a program has used the GPU.
     const std::string uuid = value_of(text, "GPU UUID:");
     if (uuid.find('?') == std::string::npos) gpu->set_uuid(uuid);
   }

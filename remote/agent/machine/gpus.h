@@ -1,4 +1,5 @@
-// The NVIDIA GPUs of this machine, their driver and libraries, from files alone: none is loaded.
+// Facts about this machine's NVIDIA GPUs, their driver and their libraries. They are read from
+// files; no library is loaded.
 #pragma once
 
 #include <string>
@@ -8,18 +9,18 @@
 
 namespace paddle::agent {
 
-// Folders, or patterns of glob(3) for them: where paddle-gpu looks for libraries by itself, of a
-// user with this home.
+// Folders, or glob(3) patterns for folders, that paddle-gpu searches for libraries by default when
+// the user's home is `home`.
 std::vector<std::string> library_folders(const std::string& home);
 
 struct GpuPlaces {
   std::string driver;
   std::vector<std::string> libraries;
 };
-GpuPlaces gpu_places();  // of this machine
+GpuPlaces gpu_places();  // on this machine
 
-// GPUs in the order of their PCI addresses, which is that of nvidia-smi's numbers. Those that the
-// driver leaves out are left out.
+// Adds the versions of the driver and the libraries, and the GPUs that the driver does not exclude,
+// in the order of their PCI addresses, which is the order of nvidia-smi's numbers.
 void add_gpu_facts(const GpuPlaces& places, wire::agent::Facts& facts);
 
 }  // namespace paddle::agent

@@ -37,8 +37,8 @@ std::uint32_t cores() {
   return static_cast<std::uint32_t>(CPU_COUNT_S(size, set.get()));
 }
 
-// From the text in the node's C library ("... stable release version 2.36."): this program is
-// statically linked and knows only its own.
+// Reads the version from the text in the node's C library ("... stable release version 2.36."):
+// this program is statically linked and knows only its own C library.
 std::string glibc_version() {
   for (const char* file : {"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
                            "/usr/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"}) {
@@ -56,7 +56,7 @@ std::string glibc_version() {
   return "";
 }
 
-// "model name	: Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz"; other architectures have other names.
+// "model name     : Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz"; other architectures use other keys.
 std::string processor() {
   const std::string text = text_of("/proc/cpuinfo");
   for (const char* key : {"model name", "Model", "cpu model"}) {
@@ -69,9 +69,10 @@ std::string processor() {
 
 constexpr int kListenBacklog = 128;
 
-// The kernel writes an address as numbers of 32 bits in the byte order of this machine: one of
-// IPv4, four of IPv6. Both families' wildcards and the IPv4 address in one of IPv6 take calls to
-// it.
+// True if a socket with the local address `local` accepts connections to `address`. The kernel
+// writes an address as 32-bit numbers in this machine's byte order: one for IPv4, four for IPv6.
+// The wildcards of both families accept the connections, and so does an IPv4 address that is mapped
+// into IPv6.
 bool takes_calls_to(const IpEndpoint& address, std::string_view local) {
   std::string own;
   if (address.family() == AF_INET) {
@@ -90,8 +91,8 @@ bool takes_calls_to(const IpEndpoint& address, std::string_view local) {
   return local == own || local.find_first_not_of('0') == std::string_view::npos;
 }
 
-// TCP sockets that listen for calls to the address: port -> inode (proc_net_tcp(5): local address,
-// state 0A, inode).
+// The listening TCP sockets that accept connections to the address: port -> inode (proc_net_tcp(5):
+// local address, state 0A, inode).
 std::multimap<std::uint32_t, std::uint64_t> listening_inodes(const IpEndpoint& address) {
   std::multimap<std::uint32_t, std::uint64_t> found;
   for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
@@ -132,7 +133,8 @@ struct Interface {
   bool is_loopback = false;
 };
 
-// "" for another family, and for an IPv6 address of one link, which means nothing elsewhere.
+// "" for another address family, and for a link-local IPv6 address, which is meaningless on other
+// machines.
 std::string text_of_address(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address != nullptr && address->sa_family == AF_INET) {
@@ -145,7 +147,7 @@ std::string text_of_address(const sockaddr* address) {
   return text.data();
 }
 
-// Those that are up, once for each address; those of IPv4 first.
+// The interfaces that are up, one entry for each address, IPv4 before IPv6.
 std::vector<Interface> interfaces() {
   std::vector<Interface> found;
   ifaddrs* list = nullptr;
@@ -230,7 +232,7 @@ bool is_loopback(const std::string& address) {
 
 UniqueFd listen_at(const IpEndpoint& at) {
   UniqueFd fd(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;  // as in the engine, so that TIME_WAIT does not hold a port
+  const int on = 1;  // as in the engine, so that TIME_WAIT does not block a port
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const bool listens =
       ::bind(fd.get(), at.data(), at.size) == 0 && ::listen(fd.get(), kListenBacklog) == 0;
@@ -249,7 +251,8 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
     auto* entry = reply.add_ports();
     entry->set_port(port);
     if (request.claim()) {
-      // Claimed before it is tried: a later claimant may have opened it by then.
+      // The port is claimed before it is tested: otherwise another session could claim and open it
+      // in between.
       PADDLE_TRY(const std::string other, claim(port));
       entry->set_claimed(!other.empty());
       entry->set_owner(other);

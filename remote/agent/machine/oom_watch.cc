@@ -12,10 +12,11 @@
 namespace paddle::agent {
 namespace {
 
-// Counted at once, but the end of a process that holds much memory takes time.
+// A kill is counted at once, but a process with much memory takes time to end.
 constexpr Duration kDyingMax = std::chrono::seconds(30);
 constexpr Duration kLookPeriod = std::chrono::seconds(1);
-// Whatever sorts processes into groups does so when they start.
+// A service manager or batch system that moves a process into a group does so when the process
+// starts.
 constexpr Duration kMovedWithin = std::chrono::seconds(5);
 constexpr const char* kCounterOfMachine = "/proc/vmstat";
 
@@ -47,7 +48,8 @@ std::optional<Group> group_in(const std::string& groups) {
   return unified;
 }
 
-// The part of `path` below `root`, which a mount shows; nothing when that is elsewhere.
+// Returns the part of `path` below `root`, the folder that a mount shows; nothing when `path` is
+// not below it.
 std::optional<std::string> below(std::string path, const std::string& root) {
   if (!path.starts_with('/') || path.find("..") != std::string::npos) return std::nullopt;
   if (path == "/") path.clear();
@@ -56,7 +58,8 @@ std::optional<std::string> below(std::string path, const std::string& root) {
   return path.substr(root.size());
 }
 
-// The nearest group that counts: in v2, one above it may be the first with a memory controller.
+// Returns the counter's file of the nearest group that has one: in v2, perhaps only a group further
+// up has a memory controller.
 std::string counter_of(MemoryGroup group) {
   for (;;) {
     std::string file = group.mount + group.path + "/" + group.counter;
@@ -112,7 +115,7 @@ void OomWatch::look(pid_t process, TimePoint now) {
   looked_at_ = now;
   if (!started_at_) started_at_ = now;
   machine_kills_ = oom_kills_in(text_of(kCounterOfMachine));
-  // The old counter first: a process that is dying is shown in another group (v1).
+  // Reads the old counter first: v1 shows a dying process in another group.
   if (!counter_.empty()) count(now);
   std::string groups = text_of("/proc/" + std::to_string(process) + "/cgroup");
   if (groups == groups_ && !counter_.empty()) return;

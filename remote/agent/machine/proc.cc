@@ -18,7 +18,8 @@ namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kProcFileBytesMax = 8U << 20U;
-// A new process may be forked while we wait for the known ones, so find() is called this often.
+// A new process may be forked while we wait for the known ones, so find() is repeated at this
+// interval.
 constexpr int kLookAgainMs = 100;
 constexpr std::size_t kPollMax = 256;
 
@@ -33,7 +34,7 @@ UniqueFd open_pidfd(const ProcStat& process) {
   return fd;
 }
 
-// Waits until one of them ends, `until`, or kLookAgainMs.
+// Waits until one of the processes ends, but at most until `until` and for kLookAgainMs.
 void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
   std::vector<UniqueFd> fds;
   std::vector<pollfd> polls;

@@ -43,11 +43,13 @@ std::vector<std::uint64_t> sockets_of(pid_t pid);
 std::string link_of(pid_t pid, const std::string& link);
 
 std::int64_t unix_ms();  // by the wall clock, for records that people read
-// By the clock that nobody sets; the same in all processes until the machine boots again.
+// Milliseconds by the monotonic clock, which is the same in all processes until the machine
+// reboots.
 std::int64_t steady_ms();
 TimePoint time_of_steady(std::int64_t ms);
 
-// Sends through a pidfd, so that a recycled pid is never hit. False when it is gone.
+// Sends the signal through a pidfd, so that a process with a recycled pid never receives it. False
+// when the process is gone.
 bool send_signal(const ProcStat& process, int signal);
 
 // Ends the processes that find() returns: SIGTERM once, SIGKILL after grace. True when find()

@@ -14,13 +14,13 @@ static_assert(kSecretBytes == crypto_aead_chacha20poly1305_IETF_KEYBYTES);
 static_assert(kSealTagBytes == crypto_aead_chacha20poly1305_IETF_ABYTES);
 static_assert(sizeof(SealNonce) == crypto_aead_chacha20poly1305_IETF_NPUBBYTES);
 
-// Chooses the CPU's fastest code, once.
+// Initializes libsodium, which selects the fastest code for this CPU.
 void prepare() {
   static const bool prepared = sodium_init() >= 0;
   PADDLE_CHECK(prepared);
 }
 
-// libsodium takes no null pointer, not even to no bytes.
+// libsodium does not accept a null pointer, not even for zero bytes.
 std::byte no_byte{};
 
 const unsigned char* raw(ByteSpan bytes) {

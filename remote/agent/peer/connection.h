@@ -1,6 +1,6 @@
-// A connection between two nodes, as the store and the probe use it alike (PROTOCOL.md, "Between
-// nodes"): the proofs by which a listener and a caller know each other before anything else is
-// read, and the byte stream that follows.
+// A connection between two nodes, which the store and the probe use (PROTOCOL.md, "Between nodes"):
+// the proofs by which a listener and a caller authenticate each other before anything else is read,
+// and the byte stream that follows.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace paddle::agent {
 
-// One whose ends have proved their keys.
+// A connection whose ends have both proved their keys.
 struct PeerConnection {
   UniqueFd fd;  // non-blocking
   PeerKeys keys;
@@ -31,17 +31,19 @@ struct ProvenCaller {
   std::uint32_t caller = 0;
   PeerKeys keys;
 };
-// The listener's side, after it has sent its nonce. Nothing unless the claim proves the key of the
-// caller that it names; the answer to one that does is keys.listener_proof.
+// Checks a caller's claim on the listener's side, after the listener has sent its nonce. Returns
+// the caller if the claim proves the key of the number that it names; keys.listener_proof is then
+// the answer to send. Returns nothing otherwise.
 std::optional<ProvenCaller> check_claim(const Secret& token, std::string_view service,
                                         const PeerNonce& listener_nonce, const PeerClaim& claim);
 
-// The caller's side, whole. kAuth when the listener has another key.
+// The whole exchange of proofs on the caller's side. kAuth when the listener has another key.
 Result<PeerKeys> prove_to_listener(int fd, const Secret& caller_key, std::uint32_t caller,
                                    std::string_view service, TimePoint deadline);
 
 // The byte stream of a connection, and its authenticated encryption: ChaCha20-Poly1305 (RFC 8439)
-// of libsodium. (libcrypto's would bring all its providers and double the size of the agent.)
+// from libsodium. (The one from libcrypto would bring all providers of libcrypto and double the
+// size of the agent.)
 
 constexpr std::size_t kSealTagBytes = 16;
 
@@ -55,16 +57,17 @@ SealTag seal(const Secret& key, const SealNonce& nonce, ByteSpan associated,
 bool unseal(const Secret& key, const SealNonce& nonce, ByteSpan associated,
             std::span<std::byte> bytes, ByteSpan tag);
 
-constexpr std::size_t kRecordBytesMax = 64U << 10U;  // of content
+constexpr std::size_t kRecordBytesMax = 64U << 10U;  // without the length and the tag
 
-// Sealed, or in the clear where nobody else can listen. The connection must outlive the stream.
+// The byte stream, sealed or, where no other machine can read it, in the clear. The connection must
+// outlive the stream.
 class PeerStream {
  public:
   enum class Side { kCaller, kListener };
   PeerStream(const PeerConnection& connection, Side side, bool sealed);
 
   Status write(ByteSpan bytes, TimePoint deadline);
-  // kAuth when the bytes are not those that the other end wrote.
+  // kAuth when the bytes differ from what the other end wrote.
   Status read(std::span<std::byte> into, TimePoint deadline);
 
  private:
@@ -77,9 +80,9 @@ class PeerStream {
   int fd_;
   bool sealed_;
   Direction out_, in_;
-  Bytes record_;                // read last
-  std::size_t record_at_ = 0;   // bytes of it already returned
-  std::size_t record_end_ = 0;  // followed by the tag
+  Bytes record_;                // the record read last
+  std::size_t record_at_ = 0;   // bytes of `record_` already returned
+  std::size_t record_end_ = 0;  // end of the content in `record_`, where the tag begins
 };
 
 }  // namespace paddle::agent

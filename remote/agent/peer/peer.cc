@@ -25,7 +25,7 @@
 
 namespace paddle::agent {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
@@ -40,15 +40,15 @@ constexpr Duration kClaimDeadline = std::chrono::seconds(3);
 constexpr std::size_t kUnprovenMax = 64;
 constexpr std::ptrdiff_t kUnprovenOfAddressMax = 16;
 constexpr std::ptrdiff_t kPlaces = 8;
-constexpr std::size_t kOwnItems = 2;  // of poll: the listener and wake_
+constexpr std::size_t kOwnItems = 2;  // poll() items of the listener and wake_
 
-// A few bytes, for which a new connection has room.
+// Sends a few bytes without waiting; a new connection has buffer space for them.
 bool send_now(int fd, ByteSpan bytes) {
   return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
 }
 
-// Ends the thread that serves it, and drops the bytes that the caller has not read.
+// Ends the thread that serves the connection, and drops the bytes that the caller has not read.
 void hang_up(const PeerConnection& connection) {
   const linger none{1, 0};
   ::setsockopt(connection.fd.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -57,9 +57,10 @@ void hang_up(const PeerConnection& connection) {
 
 // The callers of one listener: those that still have to prove their key, and those that are served.
 //
-// A caller has one connection at a time, so that none takes the places of others; a newer one ends
-// the older. Callers without a proof wait apart: few of them, even fewer from one address, and the
-// oldest goes first.
+// A caller has one connection at a time, so that it cannot occupy the places of other callers; a
+// newer connection ends the older one. Callers that have not proved their key are limited
+// separately: to kUnprovenMax in all and to kUnprovenOfAddressMax from one address. At a limit the
+// oldest caller that counts towards it is dropped.
 class Answerer {
  public:
   Answerer(int listener, const Secret& token, PeerService service);
@@ -72,7 +73,7 @@ class Answerer {
     TimePoint deadline;
     PeerNonce nonce{};
     PeerClaim claim{};
-    std::size_t size = 0;  // of the claim, so far
+    std::size_t size = 0;  // bytes of the claim received so far
   };
   struct Proven {
     Proven(std::uint32_t number, PeerConnection proven)
@@ -97,7 +98,7 @@ class Answerer {
   const PeerService service_;
   UniqueFd wake_;                                // an eventfd
   std::vector<Unproven> unproven_;               // the oldest first
-  std::vector<std::shared_ptr<Proven>> proven_;  // likewise
+  std::vector<std::shared_ptr<Proven>> proven_;  // the oldest first
 };
 
 Answerer::Answerer(int listener, const Secret& token, PeerService service)
@@ -142,7 +143,8 @@ void Answerer::admit() {
       {std::move(fd), from.sin_addr.s_addr, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
 }
 
-// An honest caller proves its key within a round trip, so the oldest is the least likely to.
+// An honest caller proves its key within a round trip, so the oldest caller without a proof is the
+// least likely to be honest.
 void Answerer::make_room(in_addr_t address) {
   if (std::ranges::count(unproven_, address, &Unproven::address) >= kUnprovenOfAddressMax) {
     unproven_.erase(std::ranges::find(unproven_, address, &Unproven::address));
@@ -221,7 +223,8 @@ Result<IpEndpoint> parse_target(const ProbeTarget& target, bool any_port) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   if (::getppid() != agent) ::_exit(0);  // the agent ended before the call above
-  // Close all of the agent's descriptors, its channel above all, but the ones that are served.
+  // Closes all descriptors of the agent, above all its channel, except the listener and the folder
+  // that is served.
   const UniqueFd kept(::fcntl(service.folder, F_DUPFD, kFolderFd + 1));
   if (::dup2(listener, kListenerFd) < 0) ::_exit(1);
   if (kept && ::dup2(kept.get(), kFolderFd) < 0) ::_exit(1);
@@ -242,7 +245,7 @@ ProbeOutcome outcome_of(int error) {
   }
 }
 
-// 0 or an errno.
+// Connects before the deadline. Returns 0 or an errno.
 int connect_before(int fd, const IpEndpoint& name, TimePoint deadline) {
   if (::connect(fd, name.data(), name.size) == 0) return 0;
   if (errno != EINPROGRESS) return errno;

@@ -1,6 +1,6 @@
-// Connections between nodes on the data plane. The listener got a token over its launcher's
-// channel, a caller its own key; both are proved before anything else is read: proto/PROTOCOL.md,
-// "Between nodes".
+// Connections between nodes on the data plane. The listener receives a token over its launcher's
+// channel, a caller receives its own key; each proves its key before anything else is read:
+// proto/PROTOCOL.md, "Between nodes".
 #pragma once
 
 #include <functional>
@@ -18,9 +18,9 @@ namespace paddle::agent {
 
 struct PeerService {
   std::string_view name;      // the same at both ends
-  Duration time_max{};        // of the listener
-  Duration connection_max{};  // of one caller; then its connection ends, whatever it does
-  int folder = -1;            // a descriptor for `serve`; the agent's others are closed
+  Duration time_max{};        // how long the listener runs
+  Duration connection_max{};  // how long a connection may be served; then it is closed
+  int folder = -1;            // passed to `serve`; all other descriptors of the agent are closed
   std::function<void(const PeerConnection& connection, int folder)> serve;
 };
 
@@ -50,8 +50,8 @@ struct PeerCall {
   wire::agent::ProbeOutcome outcome = wire::agent::PROBE_REACHED;
   std::string detail;
 };
-// Connects and proves the caller's key, within 6 seconds. Network failures are outcomes; an error
-// is an invalid request.
+// Connects and proves the caller's key, within 6 seconds. Network failures are outcomes in the
+// result; an error means an invalid request.
 Result<PeerCall> call_peer(const wire::agent::ProbeTarget& target, ByteSpan caller_key,
                            std::string_view service);
 

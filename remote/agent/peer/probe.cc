@@ -9,13 +9,13 @@
 
 namespace paddle::agent {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
 constexpr std::string_view kService = "probe";
 constexpr Duration kListenTimeMax = std::chrono::minutes(10);
-constexpr Duration kTransferDeadline = std::chrono::seconds(10);  // of one proven caller
+constexpr Duration kTransferDeadline = std::chrono::seconds(10);  // for one proven caller
 constexpr Duration kSendTime = std::chrono::seconds(1);
 constexpr std::uint64_t kSendBytes = 16U << 20U;
 constexpr std::size_t kChunkBytes = 256U << 10U;
@@ -76,7 +76,7 @@ Status measure(int fd, ProbeReply& reply) {
 Status answer_probes(PeerListener& listener, const ProbeTarget& at, ByteSpan token) {
   listener.stop();
   PADDLE_TRY(UniqueFd socket, listen_for_peers(at));
-  // A caller that hangs up notices by itself.
+  // An error closes the connection, which the caller notices.
   const auto serve = [](const PeerConnection& caller, int) { (void)answer(caller.fd.get()); };
   return listener.start(std::move(socket), token,
                         {kService, kListenTimeMax, kTransferDeadline, -1, serve});

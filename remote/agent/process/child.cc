@@ -25,9 +25,10 @@ namespace paddle::agent {
 namespace {
 
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
-constexpr int kOomScoreRaise = 200;  // as if it used that many thousandths of the memory more
+constexpr int kOomScoreRaise = 200;  // thousandths of the memory, counted as used in addition
 constexpr int kOomScoreMax = 1000;
-constexpr int kGpuVariablesMax = 64;  // and how long each may be, in what is told
+// Bounds of the GPU variables in a status report: their number, and the size of each value.
+constexpr int kGpuVariablesMax = 64;
 constexpr std::size_t kGpuValueBytesMax = 1024;
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -38,14 +39,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return list;
 }
 
-// A descriptor of `program` as `number`; -1: it gets none.
+// Gives the child `descriptor` under the number `number`; -1: there is no descriptor to give.
 bool give(int descriptor, int number) {
   if (descriptor < 0) return true;
   if (descriptor == number) return ::fcntl(descriptor, F_SETFD, 0) == 0;
   return ::dup2(descriptor, number) == number;
 }
 
-// Has the kernel end this process before its supervisor and the agent when memory runs out. Best
+// Makes the kernel kill this process before its supervisor and the agent when memory runs out. Best
 // effort: it needs no privilege, but a container may forbid it.
 void be_ended_first_without_memory() {
   int score = 0;
@@ -56,7 +57,7 @@ void be_ended_first_without_memory() {
   (void)write_all(file.get(), as_bytes(raised), TimePoint::max());
 }
 
-// In the forked child of a program with one thread.
+// Turns the forked child of a single-threaded program into `program`.
 [[noreturn]] void become(const Program& program, int directory, int output, int error,
                          int notices) {
   const pid_t parent = ::getppid();
@@ -70,8 +71,8 @@ void be_ended_first_without_memory() {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Descriptor 0 is /dev/null since the supervisor started.
-  // The others may be where those of the program go.
+  // Descriptor 0 has been /dev/null since the supervisor started. The other descriptors may have
+  // the numbers that the program's descriptors get.
   const auto out_of_the_way = [](int fd) {
     return fd < 0 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, kMemoryFd + 1);
   };
@@ -112,10 +113,11 @@ std::string find_program(const std::string& name, const std::vector<std::string>
   return "/nonexistent/" + name;  // execve reports the error
 }
 
-// More than a pipe holds; bounds the time spent on a process that sends for ever.
+// Reads more than a pipe holds; bounds the time spent on a process that sends without end.
 constexpr int kReadsMax = 32;
 
-// Parses one notice from the front of `pending` and removes it. kNone: it is not all there yet.
+// Parses one notice from the front of `pending` and removes it. kNone: the notice is not complete
+// yet.
 enum class Parsed { kNotice, kNone, kMalformed };
 
 Parsed parse(std::string& pending, wire::Notice& notice) {
@@ -129,7 +131,7 @@ Parsed parse(std::string& pending, wire::Notice& notice) {
   return is_valid ? Parsed::kNotice : Parsed::kMalformed;
 }
 
-// The only names whose values may be told: a variable of the user's may be a secret.
+// Only these variables may be reported: the value of another one may be a secret.
 bool is_gpu_variable(std::string_view name) {
   return name == "CUDA_VISIBLE_DEVICES" || name == "FLAGS_selected_gpus" ||
          name.starts_with("NCCL_");
@@ -139,7 +141,7 @@ void note_gpu_variable(wire::agent::GpuVariables& noted, const std::string& name
                        const std::string& value, wire::agent::VariableSource source) {
   if (!is_gpu_variable(name) || noted.variables_size() >= kGpuVariablesMax) return;
   wire::agent::Variable& variable = *noted.add_variables();
-  // One text that is not UTF-8, or is cut within a character, would lose the record.
+  // Text that is not UTF-8, or that is cut within a character, would make the whole record invalid.
   variable.set_name(escape_control(name));
   variable.set_value(escape_control(std::string_view(value).substr(0, kGpuValueBytesMax)));
   if (value.size() > kGpuValueBytesMax) *variable.mutable_value() += "...";
@@ -163,8 +165,8 @@ Result<Child> start_child(const Program& program, int directory) {
   if (child.pid == 0) {
     become(program, directory, output.write.get(), error.write.get(), notices.write.get());
   }
-  ::setpgid(child.pid,
-            child.pid);  // in parent and child, so that it holds from either's next line on
+  // Parent and child both call this, so that the group exists for each of them from here on.
+  ::setpgid(child.pid, child.pid);
   error.write.reset();
   int failure = 0;
   const ssize_t got = ::read(error.read.get(), &failure, sizeof failure);
@@ -212,7 +214,7 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::
     add(name, filled(value), wire::agent::VARIABLE_FROM_PADDLECTL);
   variables.push_back(std::string(kProcessVariable) + "=" +
                       process_mark(root, spec.job(), spec.name()));
-  program.sends_notices = !spec.program().empty();  // one of ours
+  program.sends_notices = !spec.program().empty();  // one of our programs
   if (program.sends_notices) {
     variables.push_back("PADDLECTL_NOTICE_FD=" + std::to_string(kNoticeFd));
   }
@@ -256,16 +258,16 @@ void Notices::take(const Root& root, const SafePath& folder, PulseWatch& watch) 
     }
     if (parsed == Parsed::kMalformed) pipe_.reset();
   }
-  // Without the record, the exit record still tells the end.
   if (!latest) return;
   latest->set_heard_steady_ms(steady_ms());
   latest->set_reported_steady_ms(reported_steady_ms_);
+  // If the notice cannot be written, the exit record still reports how the process ended.
   (void)write_record(root, folder, "notice", *latest);
 }
 
 void Notices::note(const wire::Progress& progress) {
   if (!first_) first_ = progress;
-  // Each notice repeats the report before it, which may be old.
+  // Each notice repeats the latest report, which may be old.
   if (progress.unix_ms() != reported_unix_ms_) reported_steady_ms_ = steady_ms();
   reported_unix_ms_ = progress.unix_ms();
   const auto differs = [&](const wire::Progress& before) {

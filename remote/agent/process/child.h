@@ -17,17 +17,17 @@
 
 namespace paddle::agent {
 
-// In the child, named by PADDLECTL_NOTICE_FD and PADDLECTL_MEMORY_FD.
+// Numbers of the child's descriptors; PADDLECTL_NOTICE_FD and PADDLECTL_MEMORY_FD contain them.
 constexpr int kNoticeFd = 3;
 constexpr int kMemoryFd = 4;
 
 struct Program {
-  std::string name;                    // in errors
+  std::string name;                    // for errors
   std::vector<std::string> arguments;  // [0]: its path
   std::vector<std::string> variables;  // NAME=value
   bool sends_notices = false;          // gets a pipe for them as kNoticeFd
   int memory = -1;                     // given to it as kMemoryFd; -1: none
-  wire::agent::GpuVariables gpus;      // of `variables`, for `paddlectl status`
+  wire::agent::GpuVariables gpus;      // GPU variables among `variables`, for `paddlectl status`
 };
 struct Child {
   pid_t pid = -1;
@@ -35,8 +35,9 @@ struct Child {
   UniqueFd notices;  // non-blocking; empty unless the program sends any
 };
 
-// Starts in `directory`, as the leader of its own process group, with the caller's stdin. The child
-// is killed when the calling thread ends. kFailed when the program cannot be executed.
+// Starts the program in `directory`, as the leader of its own process group, with the caller's
+// stdin. The child is killed when the calling thread ends. kFailed when the program cannot be
+// executed.
 Result<Child> start_child(const Program& program, int directory);
 
 // The node's PATH, HOME, ..., as NAME=value, passed to every process.
@@ -47,21 +48,23 @@ using Environment = std::vector<std::string>;
 Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,
                    const Environment& environment);
 
-// A file without a name, in memory, that outlives the process; empty where it needs none.
+// Creates a file without a name, in memory, that outlives the process; empty if the process needs
+// none.
 Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec);
 void give_memory(Program& program, int memory);
 
 class Notices {
  public:
-  // `pipe` is non-blocking, or empty for a process that sends none.
+  // `pipe` is non-blocking, or empty for a process that sends no notices.
   void open(UniqueFd pipe);
   int fd() const { return pipe_ ? pipe_.get() : -1; }
-  // Reads what there is, up to a bound, and shows its pulses to `watch`. A malformed notice closes
-  // the pipe: the process goes on without it.
+  // Reads the available notices, up to a bound, passes their pulses to `watch` and writes the
+  // latest notice to the record `folder`. A malformed notice closes the pipe; the process continues
+  // without it.
   void take(const Root& root, const SafePath& folder, PulseWatch& watch);
-  // Whether training went on since open(); nothing for a process that reports nothing.
+  // Whether training has progressed since open(); nothing for a process that reports no progress.
   std::optional<bool> has_progressed() const { return has_progressed_; }
-  // When it last did.
+  // When training last progressed.
   std::optional<TimePoint> progressed_at() const { return progressed_at_; }
 
  private:
@@ -73,8 +76,8 @@ class Notices {
   std::optional<wire::Progress> last_;
   std::optional<bool> has_progressed_;
   std::optional<TimePoint> progressed_at_;
-  std::optional<std::int64_t> reported_unix_ms_;  // of the latest report, which this tells apart
-  std::int64_t reported_steady_ms_ = 0;           // when it was read
+  std::optional<std::int64_t> reported_unix_ms_;  // time in the latest report, which identifies it
+  std::int64_t reported_steady_ms_ = 0;           // when that report was first read
 };
 
 }  // namespace paddle::agent

@@ -24,8 +24,8 @@ namespace {
 
 using wire::agent::JobClaim;
 
-// A folder with one for each job that is claimed, and there a file that is locked while claims are
-// compared.
+// The folder kClaims contains a folder for each job that is claimed, and that contains the claims
+// and the file kOrder, which is locked while claims are compared.
 constexpr const char* kClaims = "claims";
 constexpr const char* kOrder = "order";
 constexpr std::size_t kClaimBytesMax = 4096;
@@ -47,8 +47,8 @@ bool runs(const Record& record) {
   return !record.exit && supervisor_alive(record);
 }
 
-// The turn of one session at the claims of a job: while it lives, no other session compares or
-// changes them.
+// The lock on the claims of a job: while this object exists, no other session compares or changes
+// them.
 class JobOrder {
  public:
   static Result<JobOrder> lock(const Root& root, const std::string& job, Duration wait) {
@@ -62,7 +62,8 @@ class JobOrder {
                                      O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)
                           : -1);
       const int error = errno;
-      if (!file && (error != ENOENT || claim_time() >= deadline)) {  // ENOENT: it was just removed
+      // ENOENT: the folder of the job was just removed.
+      if (!file && (error != ENOENT || claim_time() >= deadline)) {
         errno = error;
         return entry ? system_error(Errc::kResource, "create " + path.str()) : entry.error();
       }
@@ -99,7 +100,7 @@ class JobOrder {
 };
 
 struct Found {
-  std::string name;  // of its file
+  std::string name;  // name of the claim's file
   JobClaim claim;
 };
 
@@ -118,8 +119,9 @@ Status write_claim(int file, const JobClaim& claim) {
   return {};
 }
 
-// Those whose holder lives: it has a lock on the file. `removes`: the files of the others, for one
-// that holds the order.
+// Returns the claims whose holder still runs and so has a lock on the file, except the one in the
+// file `but`. `removes`: also removes the files of the claims whose holder has ended. REQUIRES for
+// `removes`: the caller has the JobOrder.
 std::vector<Found> living_claims(int folder, const std::string& but, bool removes) {
   std::vector<Found> found;
   const auto names = names_of(folder);
@@ -147,7 +149,8 @@ std::string described(const JobClaim& claim) {
   return "paddlectl " + std::string(name_of(command_of(claim))) + " of " + claim.who();
 }
 
-// The holder's file keeps who did it, and loses its name.
+// Writes the revoking command into the claim's file and removes its name; the holder keeps the file
+// open.
 void revoke(int folder, const Found& other, const JobClaim& by) {
   const UniqueFd file(
       ::openat(folder, other.name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -178,13 +181,13 @@ JobClaim bounded(JobClaim claim) {
   return claim;
 }
 
-// A file of this agent's, which it holds a lock on.
+// Creates the file of a claim of this agent and locks it.
 Result<UniqueFd> make_claim(int folder, const std::string& name, const JobClaim& claim) {
   UniqueFd file(
       ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return system_error(Errc::kResource, "create a claim");
   Status made = write_claim(file.get(), claim);
-  // Somebody who looks without the order may have it for a moment.
+  // claims_of() takes no JobOrder, so it may have the lock for a short time.
   while (made && ::flock(file.get(), LOCK_EX) != 0) {
     if (errno != EINTR) made = system_error(Errc::kResource, "lock a claim");
   }
@@ -225,7 +228,7 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
       is_refused = is_refused || what == Order::kRefuse;
     }
     if (is_refused) continue;
-    // Whoever waits says for whom, and asks again.
+    // The caller shows the user what it waits for, and asks again.
     if (!in_the_way.empty()) return in_the_way;
     PADDLE_TRY_STATUS(check_processes(root_, request));
     const JobClaim claim = bounded(request.claim());
@@ -241,7 +244,7 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
       if (order_of(command_of(other.claim), *command) == Order::kOver)
         revoke(order.folder(), other, claim);
     }
-    // Of a supervisor that was killed.
+    // Keys may be left over from a supervisor that was killed.
     if (request.fresh() || request.idle()) wipe_key_files(root_, request.job(), Wipe::kKeys);
     return std::vector<JobClaim>();
   } while (claim_time() < deadline);
@@ -285,7 +288,7 @@ std::string Claims::holder(const std::string& job) const {
 
 namespace {
 
-// A name that is taken by somebody who is not of our user is passed over for the next one.
+// If a process of another user has taken a name, the next of these names is used.
 constexpr int kNamesOfAPort = 4;
 constexpr int kClaimBacklog = 64;
 
@@ -299,7 +302,8 @@ std::optional<std::pair<sockaddr_un, socklen_t>> abstract_name(const std::string
                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
 }
 
-// Listens, so that the kernel tells others whose it is. Empty with errno.
+// Listens on the name, so that the kernel reports the owner to each process that connects. Empty,
+// with errno set, on failure.
 UniqueFd listen_on_name(const std::string& name) {
   const auto address = abstract_name(name);
   if (!address) errno = ENAMETOOLONG;
@@ -311,7 +315,7 @@ UniqueFd listen_on_name(const std::string& name) {
   return listens ? std::move(fd) : UniqueFd();
 }
 
-// The pid of the process of our user that has the name; 0: somebody else has it, or nobody.
+// The pid of our user's process that has the name; 0: a process of another user has it, or none.
 pid_t holder_of_ours(const std::string& name) {
   const auto address = abstract_name(name);
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -328,8 +332,9 @@ pid_t holder_of_ours(const std::string& name) {
 
 }  // namespace
 
-// Any user may take any such name, and may take it for as long as it wants. What is taken by others
-// counts for nothing, and leaves us the next name; so one who has a name looks at all of them.
+// Any user may take any of these names for any time. A name that another user has taken is ignored,
+// and the next name is used in its place; therefore a session that has got a name checks all the
+// other names as well.
 Result<std::string> Claims::port(const std::string& address, std::uint32_t port) {
   const std::string first = "paddlectl port " + address + ":" + std::to_string(port);
   if (ports_.size() == kPortsClaimedMax || ports_.contains(first)) return std::string();
@@ -359,7 +364,8 @@ void Claims::release() {
 void Claims::release(const std::string& job) {
   const auto own = jobs_.find(job);
   if (own == jobs_.end()) return;
-  // A claim without a name was revoked, or the node was torn down: the keys may be another's.
+  // A claim whose file has no name was revoked, or the node was torn down: the keys may belong to
+  // another session.
   const bool is_valid = has_name(own->second.file.get());
   const auto order = is_valid ? JobOrder::lock(root_, job, kOrderWait)
                               : Result<JobOrder>(Error{Errc::kFailed, "revoked", ""});
@@ -390,7 +396,7 @@ bool has_starter(const std::vector<JobClaim>& claims) {
 }
 
 void wipe_unneeded_keys(const Root& root, const std::string& job) {
-  // On a disk that is full, or fails, there is no order, and the keys are wiped nevertheless.
+  // On a disk that is full or fails, the lock cannot be taken; the keys are wiped nevertheless.
   const auto order = JobOrder::lock(root, job, kOrderWait);
   if (has_starter(claims_of(root, job))) return;
   const auto records = read_records(root, job);

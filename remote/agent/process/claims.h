@@ -1,6 +1,6 @@
-// Claims of jobs and ports, each held by one paddlectl until its connection ends or it releases
-// them. A claim of a job says which command is at work on it and whose, and keeps others out as far
-// as proto/command_order.h has it.
+// Claims of jobs and ports. A paddlectl holds a claim until it releases it or its connection ends.
+// The claim of a job names the command that is working on the job and its user, and excludes other
+// commands as proto/command_order.h defines.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace paddle::agent {
 
-constexpr std::size_t kPortsClaimedMax = 256;  // each takes a descriptor; more are not locked
+constexpr std::size_t kPortsClaimedMax = 256;  // each needs a descriptor; more are not locked
 
 class Claims {
  public:
@@ -26,36 +26,40 @@ class Claims {
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  // Claims a job, in place of an earlier claim of this session on it. Returns those that are in the
-  // way, and changes nothing then; if one refuses it, after up to `wait`, since a session whose
-  // connection broke ends soon. kUsage where `fresh` or `idle` refuse it, kFailed where
-  // the claim that this session had was revoked, kResource when it cannot be written.
+  // Claims a job; replaces an earlier claim of this session on it. Returns the claims of other
+  // sessions that are in conflict with the request, and changes nothing then. If one of them
+  // refuses the command (Order::kRefuse), waits up to `wait` for its end before that, since a
+  // session whose connection broke ends soon. kUsage where `fresh` or `idle` forbids the claim,
+  // kFailed where the earlier claim of this session was revoked and the command starts processes,
+  // kResource when the claim cannot be written.
   Result<std::vector<wire::agent::JobClaim>> take(const wire::agent::ClaimRequest& request,
                                                   Duration wait);
-  // Whether this session may start processes of the job, and give them keys.
+  // Whether this session may start processes of the job and write their keys.
   bool may_start(const std::string& job) const;
-  // kFailed, with who revoked it, when this session's claim of the job was revoked.
+  // kFailed, with the revoking command, when this session's claim of the job was revoked.
   Status check(const std::string& job) const;
-  // Does `work`, which starts processes of the job, unless this session's claim was revoked. Where
-  // it is revoked meanwhile, `undo` ends what was started: whoever revoked it may have looked for
-  // the job's processes before these were there.
+  // Calls `work`, which starts processes of the job, unless this session's claim was revoked. If it
+  // is revoked meanwhile, calls `undo`, which ends these processes: the revoking command may have
+  // listed the job's processes before they started.
   Status start(const std::string& job, const std::function<Status()>& work,
                const std::function<void()>& undo) const;
   // The command that revoked this session's claim: "paddlectl stop --now of alice@laptop, pid 12".
   std::string revoker(const std::string& job) const;
-  // "paddlectl stop of alice@laptop, pid 12"; "" without a claim of this session.
+  // The command of this session's claim: "paddlectl stop of alice@laptop, pid 12"; "" without a
+  // claim.
   std::string holder(const std::string& job) const;
-  // Which other session of this user on this machine, of any root, has the port: "paddlectl-agent,
-  // pid 12"; "": none, and now this one has it.
+  // Claims the port for this session. Returns the other session of this user on this machine, under
+  // any root, that has claimed it: "paddlectl-agent, pid 12"; "": no other session has.
   Result<std::string> port(const std::string& address, std::uint32_t port);
-  // Also wipes the keys of a job of which nothing runs here, and removes its folder if it is empty.
+  // Releases the claim of the job. If the claim's command starts processes, also wipes the keys of
+  // a job without running processes here, and removes the job's folder if it is empty.
   void release(const std::string& job);
   void release();  // all jobs and ports
 
  private:
   struct Held {
-    std::string name;  // of the file
-    UniqueFd file;     // with the lock
+    std::string name;  // name of the claim's file
+    UniqueFd file;     // the claim's file, locked
     wire::agent::JobClaim claim;
   };
 
@@ -64,13 +68,14 @@ class Claims {
   std::map<std::string, UniqueFd> ports_;  // sockets bound to names that are unique on the machine
 };
 
-// Of all sessions, this one included.
+// The claims of all sessions on the job, this session included.
 std::vector<wire::agent::JobClaim> claims_of(const Root& root, const std::string& job);
-// Whether one of these starts processes of the job.
+// Whether the command of one of these claims starts processes of the job.
 bool has_starter(const std::vector<wire::agent::JobClaim>& claims);
 
-// After the end of a process: wipes the job's keys if it was the last one. A session that starts
-// the job meanwhile needs them, and does this itself when it releases the job.
+// Call after the end of a process: wipes the job's keys if no process of the job runs any more.
+// Does nothing while a session that starts processes claims the job: it needs the keys, and wipes
+// them when it releases the job.
 void wipe_unneeded_keys(const Root& root, const std::string& job);
 
 }  // namespace paddle::agent

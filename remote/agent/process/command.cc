@@ -23,7 +23,7 @@
 namespace paddle::agent {
 namespace {
 
-constexpr int kNotFound = 127;  // a shell's exit code for it
+constexpr int kNotFound = 127;  // a shell's exit code for a command that it cannot find
 constexpr int kNotRun = 126;
 constexpr std::size_t kOutputChunkBytes = 64U << 10U;
 constexpr std::size_t kPipeChunksMax = 64;  // more than a pipe ever holds
@@ -35,7 +35,7 @@ void complain(const char* what) {
   }
 }
 
-// In the forked child of a program with one thread.
+// Turns the forked child of a single-threaded program into the command.
 [[noreturn]] void become(char* const* arguments, int out, int error) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -115,7 +115,8 @@ Result<bool> Command::pass_on(UniqueFd& from, bool is_stderr) {
   return true;
 }
 
-// Reads the output written before the end; other holders of the pipes may write for ever.
+// Reads the output written before the end, up to a bound: other processes may have the pipes open
+// and write without end.
 Status Command::drain() {
   for (std::size_t i = 0; i < kPipeChunksMax; ++i) {
     PADDLE_TRY(const bool some_out, pass_on(out_, false));
@@ -175,7 +176,8 @@ Status Command::run(RequestStream& requests, TimePoint deadline) {
 
 Status run_command(const wire::agent::RunRequest& request, RequestStream& requests,
                    const Command::Send& send) {
-  // The agent ignores SIGCHLD, which reaps children; this one must be waited for.
+  // The agent ignores SIGCHLD, so that the kernel reaps its children; this child must be waited
+  // for.
   ::signal(SIGCHLD, SIG_DFL);
   Command command(send);
   Status done = command.start(request);

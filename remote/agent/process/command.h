@@ -16,9 +16,9 @@ namespace paddle::agent {
 constexpr Duration kCommandGrace = std::chrono::seconds(2);
 
 // Sends the command's output as it arrives, then its exit (more = false). The command and the rest
-// of its session are ended on timeout, with the next of `requests` (which stays there) or their
-// end, or when send fails. Background processes of a command that ended by itself go on; their
-// output is not waited for.
+// of its session are ended on timeout, when the next of `requests` arrives (it is not consumed) or
+// the requests end, and when send fails. If the command ends before that, its background processes
+// continue, and their output is not waited for.
 Status run_command(const wire::agent::RunRequest& request, RequestStream& requests,
                    const std::function<Status(const wire::agent::RunReply& reply, ByteSpan output,
                                               bool more)>& send);

@@ -24,7 +24,7 @@ constexpr const char* kKeys = "keys";
 constexpr uid_t kSystemUserMax = 999;
 constexpr off_t kFileBytesMax = 4 << 20;
 
-// Where the link in a job's folder leads; "" when there is none of ours.
+// The target of the link kKeys in a job's folder; "" when there is none of ours.
 std::string target_in(int folder) {
   char text[PATH_MAX];
   const ssize_t size = ::readlinkat(folder, kKeys, text, sizeof text);
@@ -32,7 +32,8 @@ std::string target_in(int folder) {
   return target.rfind("/paddlectl-") == target.rfind('/') ? target : "";
 }
 
-// Through no link, and only a folder that is ours alone; else empty.
+// Opens the folder without following links; empty unless it belongs to this user and is closed to
+// others.
 UniqueFd open_private(const std::string& path) {
   const UniqueFd top(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto safe = SafePath::parse(path.starts_with('/') ? path.substr(1) : path);
@@ -46,7 +47,7 @@ UniqueFd open_private(const std::string& path) {
   return *std::move(folder);
 }
 
-// In a folder in memory: the root and the job whose keys are there.
+// The file in a folder in memory that names the root and the job of the keys.
 constexpr const char* kOwner = ".of";
 constexpr std::size_t kOwnerBytesMax = 8192;
 
@@ -64,13 +65,13 @@ Status write_file(int folder, const std::string& name, ByteSpan content) {
   return written;
 }
 
-// The folder for a job's key files, made where there is none.
+// The folder for a job's key files, created if absent.
 Result<UniqueFd> keys_folder(const Root& root, const std::string& job, const std::string& memory) {
   PADDLE_TRY(const SafePath path, SafePath::parse("jobs/" + job + "/" + kKeys));
   PADDLE_TRY(const FolderEntry entry, make_parent(root, path));
   const std::string target = target_in(entry.folder.get());
   if (UniqueFd there = open_private(target)) return there;
-  if (!target.empty()) ::unlinkat(entry.folder.get(), kKeys, 0);  // from before a boot
+  if (!target.empty()) ::unlinkat(entry.folder.get(), kKeys, 0);  // made before a reboot
   std::string made = memory + "/paddlectl-XXXXXX";
   if (!memory.empty() && ::mkdtemp(made.data()) != nullptr) {
     UniqueFd there = open_private(made);
@@ -90,7 +91,7 @@ bool is_record(const std::string& name) {
   return name.starts_with(kMemoryRecord);
 }
 
-// False: records stay.
+// Overwrites and removes the files in the folder. kKeys: returns false if records remain.
 bool wipe_files(int folder, Wipe wipe) {
   const auto names = names_of(folder);
   if (!names) return true;
@@ -142,7 +143,8 @@ Status move_to_disk(const Root& root, const std::string& job, const UniqueFd& me
 std::string folder_in_memory() {
   struct statfs info {};
   if (::statfs(kMemory, &info) != 0 || info.f_type != TMPFS_MAGIC) return "";
-  // systemd removes a user's files there at logout, but not a system user's or who lingers.
+  // At logout systemd removes a user's files there, except those of system users and of users with
+  // lingering enabled.
   const char* const user = ::getenv("USER");
   const bool keeps =
       ::access("/run/systemd/system", F_OK) != 0 || ::geteuid() <= kSystemUserMax ||

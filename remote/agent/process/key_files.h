@@ -1,5 +1,5 @@
-// The key files of a job's processes on this node, jobs/<job>/keys/<process>. Where memory keeps
-// them as long as processes run, jobs/<job>/keys is a link to a folder there.
+// The key files of a job's processes on this node, jobs/<job>/keys/<process>. Where files in memory
+// outlive the user's login, jobs/<job>/keys is a link to a folder in memory.
 #pragma once
 
 #include <string>
@@ -13,18 +13,20 @@ namespace paddle::agent {
 // A folder in memory whose files outlive the user's login; "" where there is none.
 std::string folder_in_memory();
 
-// A new file of mode 0600 in a folder of mode 0700. On disk where memory has no room.
+// Creates the file with mode 0600 in a folder of mode 0700; on disk if memory has no room.
 Status write_key_file(const Root& root, const std::string& job, const std::string& process,
                       ByteSpan keys, const std::string& memory = folder_in_memory());
-// The folder in memory of a job that has key files there; empty: none. Records of processes go
-// there too while the disk takes none, under names that begin with kMemoryRecord.
+// The folder in memory with a job's key files; empty: there is none. Records of processes go there
+// too while the disk accepts no files, under names that begin with kMemoryRecord.
 UniqueFd memory_folder_of(const Root& root, const std::string& job);
 constexpr std::string_view kMemoryRecord = ".record-";
 
 enum class Wipe { kKeys, kAll };
-// Overwrites and removes those of a job, if there are any; kAll: with the records in memory.
+// Overwrites and removes the key files of a job, if there are any; kAll: also the records in
+// memory.
 void wipe_key_files(const Root& root, const std::string& job, Wipe wipe = Wipe::kAll);
-// Those of jobs whose folders somebody removed by hand: of all, or none of them, is root.
+// Wipes the key files in memory that belong to jobs of this root whose folders were removed by
+// hand.
 void wipe_stray_key_files(const Root& root, const std::string& memory = folder_in_memory());
 
 }  // namespace paddle::agent

@@ -96,8 +96,9 @@ bool holds_only_the_mark(const std::string& path) {
   return !error && marked;
 }
 
-// Removes the folders above root that bootstrap made, unless they hold anything else. Several nodes
-// may do so at once: each checks after its own part is removed, so the last finds only the mark.
+// Removes the folders above root that bootstrap made, unless they contain anything else. Several
+// nodes may do so at once: each checks after its own part is removed, so the last finds only the
+// mark.
 void remove_made_folders(std::string path) {
   for (int i = 0; i < kFoldersAboveMax; ++i) {
     path.resize(path.rfind('/'));
@@ -130,8 +131,9 @@ Status end_records(const Root& root, const std::vector<Record>& records, Duratio
   return Error{Errc::kResource, "some processes cannot be ended, even by SIGKILL", ""};
 }
 
-// Notes the wish for the processes that run, and asks those that were not asked before. Returns the
-// records of all that are named.
+// Records the stop request for each running process that it names. If the request asks
+// (StopRequest::ask), also sends SIGTERM to those that have no earlier request. Returns the records
+// of all processes that it names.
 Result<std::vector<Record>> note_stop(const Root& root, const wire::agent::StopRequest& request) {
   const UniqueFd lock = lock_stop_wishes(root, request.job());
   PADDLE_TRY(std::vector<Record> records, read_records(root, request.job()));
@@ -147,7 +149,7 @@ Result<std::vector<Record>> note_stop(const Root& root, const wire::agent::StopR
     const bool was_asked = stop_wish(root, folder) != StopWish::kNone;
     PADDLE_TRY_STATUS(write_stop_wish(
         root, folder, request.ask() ? StopWish::kAsked : StopWish::kOrdered, request.by()));
-    // A process that has just ended is fine.
+    // No error if the process has just ended.
     if (request.ask() && !was_asked) send_signal(process_of(record), SIGTERM);
   }
   return records;
@@ -165,7 +167,7 @@ Status start_process(const Root& root, const wire::agent::ProcessSpec& spec) {
   PADDLE_TRY_STATUS(std::move(written).with("start " + label));
   ::lseek(spec_fd.get(), 0, SEEK_SET);
   PADDLE_TRY(Pipe status, make_pipe());
-  // Above the descriptors that the child uses.
+  // These numbers are above the descriptors that the child uses.
   const UniqueFd spec_high(::fcntl(spec_fd.get(), F_DUPFD_CLOEXEC, 10));
   UniqueFd status_high(::fcntl(status.write.get(), F_DUPFD_CLOEXEC, 10));
   status.write.reset();
@@ -204,7 +206,7 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
     const auto& of_job = claims[status.job()];
     status.set_claimed(has_starter(of_job));
     status.mutable_claims()->Assign(of_job.begin(), of_job.end());
-    *status.mutable_arguments() = arguments;  // they tell a program of the user's own from ours
+    *status.mutable_arguments() = arguments;  // they distinguish a user's own program from ours
     if (!usage) continue;
     *status.mutable_gpu_variables() = gpus.variables();
     // The usage of an ended process comes from its exit record.
@@ -225,7 +227,7 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
       std::chrono::milliseconds(std::min<std::uint64_t>(request.grace_ms(), 3'600'000)), kGraceMax);
   std::size_t ended = 0;
   PADDLE_TRY_STATUS(end_records(root, records, grace, ended));
-  wipe_unneeded_keys(root, request.job());  // supervisors that were killed did not
+  wipe_unneeded_keys(root, request.job());  // supervisors that were killed did not do it
   return {};
 }
 
@@ -242,8 +244,8 @@ Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
   for (const ProcStat& process : members_of(root, records)) known.insert(process.pid);
   for (const ProcStat& process : supervisors_of(records)) known.insert(process.pid);
   for (const ProcStat& process : processes_below(root)) {
-    // Agents end with their channels, and a supervisor that has just started has no record yet.
-    // Without a program it has ended since it was found.
+    // Skips agents, which end with their channels, and supervisors that have just started and have
+    // no record yet; both run the agent's program. A process without a program has ended meanwhile.
     const std::string program = link_of(process.pid, "exe");
     if (known.contains(process.pid) || program.empty() || program.starts_with(agents)) continue;
     reply.set_process_count(reply.process_count() + 1);
@@ -302,7 +304,7 @@ Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
     for (const std::string& job : *jobs) wipe_key_files(root, job);
   }
   wipe_stray_key_files(root);
-  // Another command that ends just now may still write.
+  // Another command that is just ending may still write files.
   for (int tries = 1;; ++tries) {
     RemoveReport report;
     PADDLE_TRY(const std::vector<std::string> names, names_of(root.fd.get()));

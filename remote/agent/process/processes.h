@@ -1,4 +1,4 @@
-// Start, status, stop and restart of supervised processes; teardown of everything of ours.
+// Start, status, stop and restart of supervised processes; teardown of all our processes and files.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,16 @@
 
 namespace paddle::agent {
 
-// Returns once the program runs; an error says why it does not.
+// Returns once the program runs, or the reason why it does not.
 Status start_process(const Root& root, const wire::agent::ProcessSpec& spec);
 
-// usage: adds the resources of running processes, which takes a walk through /proc.
+// usage: adds the resource usage of running processes, which needs a walk through /proc.
 Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
                                                                const std::string& job, bool usage);
 
 constexpr Duration kGraceMax = std::chrono::minutes(10);
-// RestartRequest of agent.proto. kUsage for a name without a record, or a running process without
-// restarts.
+// Carries out a RestartRequest of agent.proto. kUsage for a name without a record, or a running
+// process without restarts.
 Status restart_processes(const Root& root, const wire::agent::RestartRequest& request);
 // Sends SIGTERM, then SIGKILL after the grace, to the named processes of the job (no names: all)
 // and their descendants. Returns when none is left; kResource when one cannot be ended.
@@ -27,7 +27,7 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
 // of jobs that do not run.
 Result<wire::agent::LeftoversReply> find_leftovers(const Root& root);
 
-// Ends every process, then removes root (keep_data: all but jobs/*/output).
+// Ends every process, then removes root (keep_data: except jobs/*/output).
 Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data);
 
 }  // namespace paddle::agent

@@ -8,7 +8,8 @@ namespace paddle::agent {
 namespace {
 
 constexpr int kLongestSteps = 20;
-constexpr Duration kGap = std::chrono::seconds(5);  // between pulses, which come every second
+// Pulses arrive every second; after a longer gap than this the process had been stopped.
+constexpr Duration kGap = std::chrono::seconds(5);
 
 std::string seconds(Duration time) {
   return fmt::format("{} s", std::chrono::duration_cast<std::chrono::seconds>(time).count());

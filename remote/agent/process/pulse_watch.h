@@ -1,4 +1,4 @@
-// The decision that a process hangs, by its pulse (proto/supervision.proto); free of side effects.
+// Decides whether a process hangs, by its pulse (proto/supervision.proto); free of side effects.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,27 @@ namespace paddle::agent {
 
 class PulseWatch {
  public:
-  // `limit`: how long a process may hang; zero: for ever.
+  // `limit`: how long a process may hang; zero: without limit.
   explicit PulseWatch(Duration limit) : limit_(limit) {}
 
   bool is_on() const { return limit_ > Duration::zero(); }
-  // A new life of the process, which was started now.
+  // Call when the process was started again, at `now`.
   void restart(TimePoint now);
   void on_pulse(TimePoint now, const wire::Pulse& pulse);
-  // The watcher itself stood still, as on a machine that was suspended: the process may have, too.
+  // Call when the watcher itself did not run, for example on a machine that was suspended: the
+  // process may not have run either, so the time until `now` is not counted.
   void forgive(TimePoint now);
-  // Why the process hangs, or nothing. One without a sign of life hangs when the limit has passed;
-  // one whose main work makes no step, when 20 times its longest step has passed as well.
+  // Why the process hangs, or nothing if it does not. A process without a pulse hangs after the
+  // limit. A process whose main work makes no step hangs after the limit or after 20 times its
+  // longest step, whichever is longer.
   std::optional<std::string> hangs(TimePoint now) const;
 
  private:
   Duration limit_;
   std::optional<wire::Pulse> last_;
   TimePoint heard_at_;
-  TimePoint stepped_at_;  // it made a step then, or waited for others
-  Duration longest_{};    // time without a step that ended with one; as seen by pulses
+  TimePoint stepped_at_;  // when it last made a step, or waited for other processes
+  Duration longest_{};    // longest time from one step to the next, as seen by pulses
   bool has_stepped_ = false;
 };
 

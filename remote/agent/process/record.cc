@@ -25,16 +25,16 @@ std::uint64_t milliseconds(const timeval& time) {
 
 constexpr std::size_t kRecordBytesMax = 1U << 20U;
 constexpr int kRestartsKept = 32;
-// Without these a process looks lost or hung, ends without a cause, cannot be started again or
-// cannot be asked to save.
+// Without the files in kVital a process looks lost or hung, ends without a cause, cannot be started
+// again or cannot be asked to save.
 constexpr const char* kNotice = "notice";
 constexpr const char* kGpus = "gpus";
 constexpr const char* kRestartOrder = "restart";
 constexpr const char* kStop = "stop";
 constexpr std::array<const char*, 5> kVital{"life", "pid", "exit", kNotice, kStop};
 constexpr std::size_t kRoomBytes = 4096;
-// A process that was started is known by these. Its specification is not among them: nothing is
-// started where the disk takes no file.
+// The files that may be in memory. The specification is not among them: no process is started while
+// the disk accepts no files.
 constexpr std::array<const char*, 6> kKeptInMemory{"life",  "pid",  "exit",
                                                    kNotice, "stop", "restarts"};
 
@@ -52,7 +52,7 @@ std::optional<ProcessPlace> place_of(const SafePath& folder) {
                       path.substr(proc + kProc.size())};
 }
 
-// Its name there, and the folder; without one where there is none.
+// The folder in memory for a record, and the record's name there; no folder if there is none.
 struct MemoryRecord {
   UniqueFd folder;
   std::string name;
@@ -79,14 +79,14 @@ std::string room_of(std::string_view file) {
   return std::string(file) + ".room";
 }
 
-// Gives a file that was made ready its name. The one that had the name is the room of the next,
-// where the file system can exchange them.
+// Gives the prepared file `room` the name `file`. Where the file system can exchange the two, the
+// replaced file becomes the room of the next one.
 bool take_name(int directory, const std::string& room, const char* file) {
   return ::renameat2(directory, room.c_str(), directory, file, RENAME_EXCHANGE) == 0 ||
          ::renameat(directory, room.c_str(), directory, file) == 0;
 }
 
-// Writes over a file that has its blocks already.
+// Writes into a file that has its disk blocks already, then gives it the name `file`.
 Status write_into_room(const Root& root, const SafePath& folder, const char* file, ByteSpan bytes,
                        Keep keep) {
   PADDLE_TRY(const UniqueFd directory, folder.open_directory(root.fd.get()));
@@ -102,12 +102,12 @@ Status write_into_room(const Root& root, const SafePath& folder, const char* fil
   return {};
 }
 
-// By the clock since boot.
+// Milliseconds since then, by the monotonic clock.
 std::uint64_t since(std::int64_t then_steady_ms) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, steady_ms() - then_steady_ms));
 }
 
-// Of an end before the machine was booted, the wall's clock alone tells.
+// For an end before the last reboot, only the wall clock gives the age.
 std::uint64_t age_of(const wire::agent::Restart& restart) {
   if (restart.boot_id() == boot_id()) return since(restart.ended_steady_ms());
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_ms() - restart.ended_unix_ms()));
@@ -133,7 +133,7 @@ std::optional<Message> read_message(const Root& root, const SafePath& folder, co
   const auto path = SafePath::parse(folder.str() + "/" + file);
   if (!path) return std::nullopt;
   Message message;
-  // A record in memory is newer than that on disk, if there is one.
+  // A record in memory, if there is one, is newer than the record on disk.
   if (const auto text = read_memory_record(root, folder, file);
       text && message.ParseFromString(*text))
     return message;
@@ -152,7 +152,7 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message) {
   PADDLE_TRY(const SafePath path, SafePath::parse(folder.str() + "/" + file));
   const std::string text = message.SerializeAsString();
-  // A notice means nothing after a loss of power. One comes each second, and the loop that reads
+  // A notice is worthless after a loss of power. One arrives each second, and the loop that reads
   // them must not wait for a disk: a process whose notices are not read looks dead.
   const Keep keep = std::string_view(file) == kNotice ? Keep::kLazily : Keep::kDurably;
   Status written = replace_below(root, path, as_bytes(text), keep);
@@ -163,7 +163,7 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
   const MemoryRecord memory = memory_record(root, folder, file);
   if (!memory.folder) return written;
   if (!written) return write_in_memory(memory, as_bytes(text)) ? Status() : written;
-  ::unlinkat(memory.folder.get(), memory.name.c_str(), 0);  // it is older now
+  ::unlinkat(memory.folder.get(), memory.name.c_str(), 0);  // older than the file on disk
   return written;
 }
 
@@ -398,14 +398,15 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   } else {
     const bool runs = supervisor_alive(record);
     status.set_state(runs ? wire::agent::PROCESS_RUNNING : wire::agent::PROCESS_LOST);
-    // An order to end it kills a supervisor that is paused, which then writes no record of the end.
+    // A kOrdered request kills a supervisor that does not react, for example a suspended one, which
+    // then writes no exit record.
     status.set_stopped(!runs && status.stop_ordered());
   }
   return status;
 }
 
 std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records) {
-  // The pid of a supervisor that has ended may lead a session that is not ours.
+  // If a supervisor has ended, its pid may lead a session that is not ours.
   std::set<pid_t> supervisors;
   std::set<pid_t> sessions;
   for (const ProcStat& supervisor : supervisors_of(records)) {

@@ -22,53 +22,56 @@ struct Record {
   wire::agent::ProcessSpec spec;
   wire::agent::PidRecord pid;
   std::optional<wire::agent::ExitRecord> exit;
-  std::optional<wire::Notice> notice;  // the latest of the current life
+  std::optional<wire::Notice> notice;  // the latest one of the current run
   std::optional<wire::agent::Restarts> restarts;
 };
 
-// On a full disk `life`, `pid`, `exit`, `notice` and `stop` take the room of reserve_records().
-// Where the disk takes nothing at all, because it can only be read or has failed, they and the
-// others about a process that runs go to the job's folder in memory, until it does.
+// On a full disk `life`, `pid`, `exit`, `notice` and `stop` use the space of reserve_records().
+// While the disk accepts no write at all, because it is read-only or has failed, these files and
+// `restarts` are written to the job's folder in memory, if there is one.
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
-// Takes disk space for these, so that a disk that becomes full cannot make the process look
-// lost. Best effort.
+// Reserves disk space for these five files, so that a disk that becomes full cannot make the
+// process look lost. Best effort.
 void reserve_records(const Root& root, const SafePath& folder);
-// Written before a start, so that no two starts get the same number.
+// Writes the number of a start before that start, so that no two starts get the same number.
 Status write_life(const Root& root, const SafePath& folder, std::uint32_t life);
-// The calling process as the supervisor of `child`, which it has not waited for. `guard`: its own,
-// or one without a pid.
+// Records the calling process as the supervisor of `child`. `guard`: the supervisor's guard;
+// without a pid: none. REQUIRES: the caller has not waited for `child` yet.
 Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life,
                  const ProcStat& guard);
-// The GPU variables of the life that begins. Best effort.
+// Records the GPU variables of the run that begins. Best effort.
 void note_gpus(const Root& root, const SafePath& folder, const wire::agent::GpuVariables& gpus);
 wire::agent::GpuVariables gpus_of(const Root& root, const wire::agent::ProcessSpec& spec);
-// Of a process that has ended now.
+// The record of a process that has just ended.
 wire::agent::ExitRecord exit_record(int wait_status, const rusage& used);
-// Notes in the file `restarts` an end that another start follows. `restart` has its failures and
-// what the supervisor knows of its cause; time and kind of the end are filled in.
+// Adds the end of a run, after which the process is started again, to the file `restarts`. The
+// caller sets the failures and the known cause in `restart`; the time, exit code and signal are set
+// here.
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
                    wire::agent::Restart restart);
-// How often a process of this name has been started in the job.
+// How often the process of this folder has been started.
 std::uint32_t lives_of(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
-// The wish of `paddlectl stop`: the end of a process, or first that it saves and ends by itself.
+// The request of `paddlectl stop` for a process. kAsked: save and exit; kOrdered: end at once.
 enum class StopWish { kNone, kAsked, kOrdered };
 StopWish stop_wish(const Root& root, const SafePath& folder);
-// Replaces a weaker wish. `by`: as in a StopRequest.
+// Replaces a weaker request. `by`: as in a StopRequest.
 Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish,
                        const std::string& by);
-// Held by an agent from its look at the pids of a job until it has noted its wish and sent the
-// signals, and by a supervisor from the note of a new pid until its look at the wish: so a process
-// that is asked to save gets one SIGTERM, whoever asks at the same time. A second one would end it
-// before it has saved. Empty where nothing can be locked.
+// Locks the stop requests of a job. An agent holds the lock from reading the pids of the job until
+// it has recorded its request and sent the signals; a supervisor holds it from recording a new pid
+// until it has read the request. So a process that is asked to save receives one SIGTERM, even if
+// several agents ask at the same time: a second SIGTERM would end it before it has saved. Empty if
+// the lock cannot be taken.
 UniqueFd lock_stop_wishes(const Root& root, const std::string& job);
-// The order of `paddlectl restart`: that life of the process ends, and the next one begins. It is
-// no failure of its own.
+// Records that `paddlectl restart` ends the run with the number `life`: the process is then started
+// again, and the end does not count as a failure of its own.
 Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t life);
 bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t life);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
-// Before another life. The file stays, as the room of the next notice.
+// Empties the notice before the next run. The file stays, because its disk space is reserved for
+// the next notice.
 void forget_notice(const Root& root, const SafePath& folder);
 
 // Empty for a process that was never started.
@@ -78,11 +81,11 @@ std::optional<Record> read_record(const Root& root, const std::string& job,
 Result<std::vector<Record>> read_records(const Root& root, const std::string& job);
 
 wire::agent::ProcessStatus status_of(const Root& root, Record record);
-// Its supervisor lives, or the guard that is about to start another.
+// True if the supervisor runs, or its guard, which is about to start another supervisor.
 bool supervisor_alive(const Record& record);
 // The process and its descendants, without the supervisor and its guard.
 std::vector<ProcStat> members_of(const Root& root, const std::vector<Record>& records);
-// Those that live, and their guards.
+// The supervisors that run, and their guards.
 std::vector<ProcStat> supervisors_of(const std::vector<Record>& records);
 
 }  // namespace paddle::agent

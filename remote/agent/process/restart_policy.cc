@@ -14,7 +14,7 @@ constexpr Duration kPauseMin = std::chrono::milliseconds(500);
 constexpr Duration kPauseMax = std::chrono::seconds(8);
 constexpr Duration kLongLife = std::chrono::seconds(60);
 constexpr Duration kFailuresCountFor = std::chrono::hours(1);
-// For the lost peer to come back, and the job to go on.
+// Time for the lost peer to be restarted and for the job to progress again.
 constexpr Duration kPeersAwaitedFor = std::chrono::minutes(10);
 
 }  // namespace

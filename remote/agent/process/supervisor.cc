@@ -37,25 +37,27 @@ namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kOutputReadBytes = 64U << 10U;
-// More than a pipe holds; bounds the time spent on a process that writes for ever.
+// More than a pipe holds; bounds the time spent on a process that writes without end.
 constexpr int kDrainReadsMax = 16;
-// After a SIGTERM to the supervisor itself; stop() has its own grace.
+// The grace of a process whose supervisor receives SIGTERM; stop_processes() has its own grace.
 constexpr Duration kTermGrace = std::chrono::seconds(30);
-// A process that hangs in the kernel dies once its device answers.
+// Interval of repeated SIGKILLs: a process that hangs in the kernel dies only after its device
+// answers.
 constexpr Duration kKillAgain = std::chrono::seconds(1);
 constexpr Duration kWatchPeriod = std::chrono::seconds(1);
-// Between two looks; far longer than kWatchPeriod on a busy machine.
+// If two checks are further apart, this supervisor was held up; far longer than kWatchPeriod, for
+// busy machines.
 constexpr Duration kOwnGap = std::chrono::seconds(5);
 // For leftovers in the process group, between SIGTERM and SIGKILL.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
-constexpr int kShellSignalBase = 128;  // added to a signal, the exit code of some programs
+constexpr int kShellSignalBase = 128;  // plus a signal: the exit code of some programs
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
-// A program of the user's own finds the folder for its results on every node, not only where
-// another trainer, or an earlier run, has made it.
+// Creates the save folder of a user's own program on every node, also where no other trainer and no
+// earlier run has created it.
 Status make_save_folder(const Root& root, const wire::agent::ProcessSpec& spec) {
   constexpr std::string_view kBelowRoot = "{root}/";
   const auto variable = spec.environment().find("PADDLE_INIT_SAVE_DIR");
@@ -83,11 +85,12 @@ class Supervisor {
 
   // `guard`: starts another supervisor when this one is killed.
   void set_guard(const ProcStat& guard) { guard_ = guard; }
-  // Of all lives of the process, under any of its supervisors: memory_of(). -1: it has none.
+  // `memory`: the file of memory_of(), shared by all runs of the process under any of its
+  // supervisors; -1: none.
   void set_memory(int memory) { memory_ = memory; }
   Status start(const Environment& environment);
-  // Instead of start(): takes the place of a supervisor that was killed, and its process with it.
-  // The failures that were counted since `guarded_from` go on counting.
+  // Call in place of start() after the previous supervisor was killed together with its process.
+  // Failures that were counted since `guarded_from` still count.
   Status succeed(const Record& before, TimePoint guarded_from);
   void run(const Environment& environment);
 
@@ -98,15 +101,16 @@ class Supervisor {
   void wait_for_end();
   void poll_until(TimePoint until);
   void kill_if_it_hangs();
-  // Writes the records anew if somebody removed them: without them nobody could stop the process.
+  // Writes the records again if they were removed: without them the process could not be stopped.
   void mend_records();
-  // Notes how this life ended, once the process has been waited for.
+  // Records whether the run ended for lack of memory. REQUIRES: the process was waited for.
   void note_end();
-  // True after the pause before another start; a stop request cuts the pause short.
+  // Decides whether the process is started again, and waits for the pause before that; a stop
+  // request shortens the pause.
   bool starts_again();
-  bool is_interrupted() const;  // the life that ended last
-  bool has_to_save() const;     // once more, though the job is asked to stop
-  bool ends_as_wished() const;  // by a stop request
+  bool is_interrupted() const;  // whether SIGTERM ended the last run
+  bool has_to_save() const;     // is to be started again to save, although a stop is requested
+  bool ends_as_wished() const;  // as a stop request demands
   StopWish wish() const { return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_); }
   void say(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
@@ -133,14 +137,14 @@ class Supervisor {
   int wait_status_ = 0;
   rusage used_{};
   bool is_told_to_end_ = false;
-  bool is_told_to_save_ = false;  // this life, when it was started
-  bool is_end_counted_ = false;   // of the life before: by the supervisor that was killed
+  bool is_told_to_save_ = false;  // the current run was asked to save when it started
+  bool is_end_counted_ = false;   // the killed supervisor has counted the end of the last run
   std::uint32_t life_ = 0;
   TimePoint started_at_;
   RestartPolicy restarts_;
   PulseWatch watch_;
   TimePoint looked_at_;
-  std::string hang_;  // why this life was killed, or ""
+  std::string hang_;  // why the current run was killed, or ""
   OomWatch oom_;
   std::uint64_t out_of_memory_bytes_ = 0;  // as in an ExitRecord
 };
@@ -174,7 +178,7 @@ Status Supervisor::succeed(const Record& before, TimePoint guarded_from) {
     if (restart.failures() > 0 && restart.boot_id() == boot_id() && ended >= guarded_from)
       restarts_.recall(ended);
   }
-  // It may hold its port for a moment, and its children for longer.
+  // The process may still have its port open for a short time, and its children for longer.
   std::size_t ended = 0;
   end_processes([&] { return members_of(root_, {before}); }, kLeftoverGrace, ended);
   return {};
@@ -196,7 +200,7 @@ Status Supervisor::spawn(const Environment& environment) {
 
   ++life_;
   PADDLE_TRY_STATUS(write_life(root_, folder_, life_));
-  if (life_ > 1) say("start " + std::to_string(life_));  // parts the lives for `logs --previous`
+  if (life_ > 1) say("start " + std::to_string(life_));  // separates the runs for `logs --previous`
   forget_notice(root_, folder_);
   started_at_ = now();
   Program program = program_of(spec_, root_, life_, environment);
@@ -218,7 +222,7 @@ Status Supervisor::spawn(const Environment& environment) {
     ::waitpid(child_, nullptr, 0);
     return written;
   }
-  // An agent that asked meanwhile knew the pid of the life before.
+  // An agent that asked meanwhile has signalled the pid of the previous run.
   if (!is_told_to_save_ && stop_wish(root_, folder_) == StopWish::kAsked) ::kill(child_, SIGTERM);
   reserve_records(root_, folder_);
   return {};
@@ -244,7 +248,7 @@ void Supervisor::drain() {
   for (int reads = 0; reads < kDrainReadsMax; ++reads) {
     const ssize_t got = ::read(output_.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got == 0) output_.reset();  // every writer has gone
+    if (got == 0) output_.reset();  // all writers have closed it
     if (got <= 0) return;
     log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)), unix_ms());
     if (static_cast<std::size_t>(got) < buffer.size()) return;
@@ -297,7 +301,7 @@ void Supervisor::poll_until(TimePoint until) {
 
 void Supervisor::kill_if_it_hangs() {
   const TimePoint at = now();
-  // This process was stopped itself, or a disk kept it waiting: pulses may not have been read.
+  // This supervisor was suspended, or had to wait for a disk: it may not have read the pulses.
   if (at - looked_at_ > kOwnGap) watch_.forgive(at);
   looked_at_ = at;
   const auto hang = watch_.hangs(at);
@@ -309,7 +313,7 @@ void Supervisor::kill_if_it_hangs() {
 
 void Supervisor::mend_records() {
   if (has_record(root_, folder_, "pid") && has_record(root_, folder_, "spec")) return;
-  // The folder of all jobs is there: a teardown ends this process first.
+  // This cannot restore a root that a teardown removed: a teardown ends this supervisor first.
   if (!folder_.make_directories(root_.fd.get())) return;
   if (write_record(root_, folder_, "spec", spec_) && write_life(root_, folder_, life_) &&
       write_pid(root_, folder_, child_, life_, guard_)) {
@@ -349,7 +353,7 @@ bool Supervisor::starts_again() {
   why.set_ordered(is_ordered);
   why.set_hang(hang_);
   why.set_out_of_memory_bytes(out_of_memory_bytes_);
-  (void)add_restart(root_, folder_, wait_status_, std::move(why));  // the log tells it too
+  (void)add_restart(root_, folder_, wait_status_, std::move(why));  // the log contains it too
   const TimePoint until = now() + *pause;
   while (wish() == StopWish::kNone && now() < until) {
     pollfd signals{signal_fd_.get(), POLLIN, 0};
@@ -359,20 +363,22 @@ bool Supervisor::starts_again() {
   return wish() != StopWish::kOrdered;
 }
 
-// By SIGTERM, or as a trainer ends after it that has not joined the job.
+// True if SIGTERM ended the run, or if it exited as a trainer that received SIGTERM before it
+// joined the job.
 bool Supervisor::is_interrupted() const {
   return WIFSIGNALED(wait_status_)
              ? WTERMSIG(wait_status_) == SIGTERM
              : WEXITSTATUS(wait_status_) == static_cast<int>(Errc::kInterrupted);
 }
 
-// The job cannot be saved without a trainer that failed just before a stop, or at it.
+// A trainer that failed just before or during a stop is started once more: without it the job
+// cannot be saved.
 bool Supervisor::has_to_save() const {
   const bool has_begun = life_ > 1 || notices_.has_progressed().value_or(false);
   return !spec_.program().empty() && !is_told_to_save_ && (has_begun || !is_interrupted());
 }
 
-// A process that was asked to save, and failed at it, is no process that was stopped.
+// A process that was asked to save, and failed to, has not ended as the request demands.
 bool Supervisor::ends_as_wished() const {
   const StopWish wish = stop_wish(root_, folder_);
   if (wish != StopWish::kAsked) return wish == StopWish::kOrdered;
@@ -385,7 +391,7 @@ bool Supervisor::ends_as_wished() const {
 void Supervisor::run(const Environment& environment) {
   for (;;) {
     if (child_ > 0) wait_for_end();
-    // The pause of the end that is counted was with the supervisor before, or its guard.
+    // An end that is counted already has had its pause, in the previous supervisor or its guard.
     if (std::exchange(is_end_counted_, false) ? wish() == StopWish::kOrdered : !starts_again())
       break;
     end_leftovers();
@@ -404,8 +410,9 @@ void Supervisor::run(const Environment& environment) {
   wipe_unneeded_keys(root_, spec_.job());
 }
 
-// The descendants, which are ours (subreaper): of whatever process group, since the process may run
-// programs in groups of their own, and of whatever session, by the mark in their environment.
+// The descendants of the process that still run; they are children of this subreaper. They may be
+// in any process group, since the process may run programs in groups of their own, and in any
+// session: there the mark in their environment identifies them.
 std::vector<ProcStat> Supervisor::leftovers() const {
   const pid_t session = ::getsid(0);
   const std::string mark = process_mark(root_, spec_.job(), spec_.name());
@@ -417,7 +424,7 @@ std::vector<ProcStat> Supervisor::leftovers() const {
   return found;
 }
 
-// Keeps their last output.
+// Ends the leftovers, and logs their last output.
 void Supervisor::end_leftovers() {
   std::vector<ProcStat> left = leftovers();
   for (const ProcStat& process : left) send_signal(process, SIGTERM);
@@ -434,7 +441,7 @@ void Supervisor::end_leftovers() {
   if (output_) drain();
 }
 
-// The guard of a supervisor: waits for it, and starts another when it was killed.
+// The guard of a supervisor: waits for it, and starts another one when it was killed.
 
 TimePoint time_now() {
   return std::chrono::steady_clock::now();
@@ -449,7 +456,8 @@ class Guard {
   }
 
   bool is_told_to_end() const { return is_told_to_end_; }
-  // Reaps it and, as a subreaper, whatever it leaves. The status of wait(2).
+  // Waits for the supervisor and, as a subreaper, reaps the processes that it leaves. Returns the
+  // status of wait(2).
   int wait_for(pid_t supervisor) {
     for (;;) {
       int status = 0;
@@ -478,11 +486,11 @@ class Guard {
   bool is_told_to_end_ = false;
 };
 
-// Runs `supervise` in a child process, with 1 and then the number of each further start, and
-// returns its exit code, in the child as well. One that a signal ended is followed by another, as
-// often as `spec` allows restarts in an hour, unless goes_on() denies it or this process was told
-// to end: SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM. `status` is closed here as soon as
-// the child has it.
+// Calls `supervise` in a child process with the number of the start, from 1, and returns its exit
+// code, in the child as well. If a signal ended the child, starts another one, as often in an hour
+// as `spec` allows restarts, unless goes_on() returns false or this process received SIGTERM,
+// SIGINT or SIGHUP, which it passes on as SIGTERM. Closes `status` in the parent once the child has
+// it.
 int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int start)>& supervise,
           const std::function<bool()>& goes_on, UniqueFd& status) {
   constexpr int kLost = 1;
@@ -492,7 +500,7 @@ int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int star
     const TimePoint started = time_now();
     const pid_t supervisor = ::fork();
     if (supervisor == 0) return supervise(start);
-    if (supervisor < 0) return start == 1 ? supervise(start) : kLost;  // unguarded
+    if (supervisor < 0) return start == 1 ? supervise(start) : kLost;  // without a guard
     status.reset();
     const int end = guard.wait_for(supervisor);
     if (!WIFSIGNALED(end)) return WEXITSTATUS(end);
@@ -539,7 +547,7 @@ Result<wire::agent::ProcessSpec> read_spec(int fd) {
   return spec;
 }
 
-// `prepare` gets the process's folder once no other supervisor has it.
+// Calls `prepare` with the process's folder once no other supervisor has the lock on it.
 Result<Supervisor> make_supervisor(
     const std::string& root_path, const wire::agent::ProcessSpec& spec,
     const std::function<Status(const Root& root, const SafePath& folder)>& prepare) {
@@ -562,7 +570,7 @@ struct Supervision {
   std::string root;
   wire::agent::ProcessSpec spec;
   Environment environment;
-  ProcStat guard;  // without a pid: nobody
+  ProcStat guard;  // without a pid: none
   TimePoint guarded_from;
   UniqueFd memory = {};  // kept by the guard, so that it outlives a supervisor
 };
@@ -601,7 +609,7 @@ int supervise_first(const Supervision& supervision, UniqueFd& status) {
   return 0;
 }
 
-// All records stay, a request to stop among them.
+// Runs the supervisor that follows a killed one. All records stay, including a stop request.
 int supervise_next(const Supervision& supervision) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::optional<Record> before;
@@ -618,7 +626,7 @@ int supervise_next(const Supervision& supervision) {
   return 0;
 }
 
-// Whether a process whose supervisor was killed is to go on.
+// Whether a process whose supervisor was killed is to be started again.
 bool goes_on(const Supervision& supervision) {
   const auto root = open_root(supervision.root);
   const auto folder = process_folder(supervision.spec.job(), supervision.spec.name());
@@ -630,7 +638,7 @@ bool goes_on(const Supervision& supervision) {
 
 int supervise(const std::string& root_path, int spec_fd, int status_fd,
               const Environment& environment) {
-  ::signal(SIGCHLD, SIG_DFL);  // the agent ignores it; waitpid would find nothing
+  ::signal(SIGCHLD, SIG_DFL);  // the agent ignores SIGCHLD; waitpid would find no child
   UniqueFd status(status_fd);
   auto spec = read_spec(spec_fd);
   ::close(spec_fd);

@@ -25,13 +25,13 @@ namespace {
 // Traffic of a TCP connection, as the kernel counts it (sock_diag(7)).
 struct Traffic {
   std::uint64_t received_bytes = 0;
-  std::uint64_t sent_bytes = 0;  // acknowledged ones
+  std::uint64_t sent_bytes = 0;  // acknowledged by the peer
 };
 
 constexpr std::size_t kReplyBytes = 256U << 10U;
-constexpr std::size_t kConnectionsMax = 1U << 20U;  // of the machine; more are left out
+constexpr std::size_t kConnectionsMax = 1U << 20U;  // on the machine; further ones are left out
 constexpr timeval kAnswerDeadline{2, 0};
-constexpr std::uint32_t kEstablished = 1U << 1U;  // of the states in tcp(7)
+constexpr std::uint32_t kEstablished = 1U << 1U;  // bit of TCP_ESTABLISHED
 
 struct Request {
   nlmsghdr header;
@@ -66,7 +66,8 @@ bool read_reply(int fd, std::vector<std::byte>& buffer, std::map<std::uint64_t, 
   return found.size() < kConnectionsMax;
 }
 
-// Of this machine, by socket inode; empty where the kernel has no sock_diag.
+// The traffic of this machine's TCP connections, by socket inode; empty where the kernel has no
+// sock_diag.
 std::map<std::uint64_t, Traffic> tcp_traffic() {
   std::map<std::uint64_t, Traffic> found;
   std::vector<std::byte> buffer(kReplyBytes);

@@ -9,7 +9,7 @@
 
 namespace paddle::agent {
 
-// Of processes whose supervisor lives, with their descendants; by "<job>/<name>".
+// The usage of each process whose supervisor runs, with its descendants; by "<job>/<name>".
 std::map<std::string, wire::agent::Usage> usage_of(const std::vector<Record>& records);
 
 wire::agent::NodeUsage node_usage();

@@ -31,7 +31,8 @@ UniqueFd open_below(int folder, const std::string& name) {
   return UniqueFd(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// The place of a folder, whatever its mode; none, with EXDEV, where something is mounted on it.
+// Opens a folder as a path, whatever its mode. Empty, with EXDEV, where a file system is mounted on
+// it.
 UniqueFd find_unmounted(int folder, const std::string& name) {
   open_how how{};
   how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -39,7 +40,7 @@ UniqueFd find_unmounted(int folder, const std::string& name) {
   return UniqueFd(static_cast<int>(::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how)));
 }
 
-// Shortens long paths: all remaining ones must fit one reply.
+// Adds a path that remains, shortened if it is long: all remaining paths must fit into one reply.
 void remain(RemoveReport& report, const std::string& path, const char* why) {
   if (report.remaining.size() == kRemainingMax) return;
   const std::string shown = path.size() <= kPathShownMax
@@ -116,7 +117,8 @@ class Removal {
     if (!place && errno == EXDEV) return stays("mounted there");
     if (!place) return failed();
     if ((seen.st_mode & S_IRWXU) != S_IRWXU) {
-      // Our own folder may deny listing; where this fails, so does opening it.
+      // The mode of our own folder may deny access. If this call fails, opening the folder fails
+      // too.
       std::ignore = ::fchmodat(folder_.get(), name.c_str(), 0700, 0);
     }
     UniqueFd fd = open_below(place.get(), ".");
@@ -153,7 +155,7 @@ class Removal {
     return true;
   }
 
-  // By errno; an entry that has vanished is fine.
+  // The outcome by errno; an entry that has vanished counts as removed.
   Outcome failed() { return errno == ENOENT ? Outcome::kGone : stays(std::strerror(errno)); }
   Outcome stays(const char* why) {
     remain(report_, path_, why);
@@ -163,8 +165,8 @@ class Removal {
   const std::function<bool(const std::string&)>& keep_;
   RemoveReport& report_;
   std::vector<Level> levels_;  // from the parent of the tree down
-  UniqueFd folder_;            // of the last level
-  std::string path_;           // of the current entry, for reports
+  UniqueFd folder_;            // the folder of the last level
+  std::string path_;           // path of the current entry, for reports
 };
 
 constexpr std::size_t kBufferBytes = 256U << 10U;
@@ -205,7 +207,7 @@ Status walk_files(int folder, const std::string& prefix, const wire::agent::Path
     } else if (S_ISREG(info.st_mode)) {
       wire::agent::FileEntry entry;
       if (!wanted.without_hashes()) {
-        // A log that grows is hashed up to the size that is told.
+        // A log that grows is hashed up to the size that is reported.
         PADDLE_TRY(const Sha256Digest digest,
                    sha256_of_fd(fd.get(), static_cast<std::uint64_t>(info.st_size)));
         entry.set_sha256(std::string(as_text(digest)));

@@ -13,21 +13,22 @@
 
 namespace paddle::agent {
 
-// Regular files below folder with their hashes; paths relative to it. None when it does not exist.
+// Visits the regular files below the folder, with the hashes that the request wants; paths are
+// relative to it. Visits none when the folder does not exist.
 Status list_files(const Root& root, const wire::agent::PathRequest& folder,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit);
 
-// Sends as much of the file as is wanted, in chunks; no byte at all is one empty chunk.
+// Sends the first wanted.size() bytes of the file, in chunks; for zero bytes sends one empty chunk.
 Status send_file(const Root& root, const wire::agent::PathRequest& wanted,
                  const std::function<Status(ByteSpan chunk, bool more)>& send);
 
-// Removes a file or a whole folder; succeeds when there is none.
+// Removes a file or a whole folder; succeeds when the path does not exist.
 Status remove_path(const Root& root, const std::string& path);
 
-// Gives a file or a folder another name, durably. kResource: there is something of that name.
+// Gives a file or a folder another name, durably. kResource when `to` exists.
 Status move_path(const Root& root, const std::string& from, const std::string& to);
 
-// Holes stay holes.
+// Copies a range of a file; holes stay holes.
 Status copy_range(int from, std::uint64_t from_offset, int to, std::uint64_t to_offset,
                   std::uint64_t bytes);
 // Makes `to` share all of `from`'s blocks, copy-on-write: instant, and without disk space. False
@@ -41,8 +42,8 @@ struct RemoveReport {
   std::vector<std::string> remaining;  // "path: why"
 };
 
-// Removes folder/name and all below it. keep(path) spares a path and so the folders above it.
-// `path` is name's path for reports, below root.
+// Removes folder/name and everything below it. Where keep(path) is true, the path and the folders
+// above it stay. `path` is the path of `name` below root, for keep() and reports.
 void remove_tree(int folder, const std::string& name, const std::string& path,
                  const std::function<bool(const std::string&)>& keep, RemoveReport& report);
 

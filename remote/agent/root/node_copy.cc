@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::string_view kLock = ".lock";
 constexpr std::size_t kLeftOutNamed = 5;
-constexpr mode_t kNewFolderMode = 0755;  // of a destination that is not there, as mkdir makes it
-// Of a file whose size says nothing, such as those of /proc and /sys.
+constexpr mode_t kNewFolderMode = 0755;  // for a new destination, as mkdir makes it
+// For a file that reports no size, such as those of /proc.
 constexpr std::uint64_t kUnsizedBytesMax = 64U << 20U;
 constexpr std::size_t kReadBytes = 256U << 10U;
 
@@ -50,7 +50,7 @@ Error failed(const char* what, const std::string& path) {
 
 // Makes the folder with its parents, whatever the umask, and opens it.
 Result<UniqueFd> open_destination(const std::string& folder) {
-  std::optional<Error> refused;  // why a part could not be made; it may be there
+  std::optional<Error> refused;  // why a folder could not be made; it may exist already
   for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
     const std::string part = folder.substr(0, end);
     if (!part.empty() && ::mkdir(part.c_str(), kNewFolderMode) == 0) {
@@ -77,7 +77,7 @@ class CopyOut {
  public:
   CopyOut(int inside, int outside) : inside_(inside), writer_(outside) {}
 
-  // `path` in place of the entry's own.
+  // Creates the entry at `path`, in place of its own path.
   Status add(const CopyEntry& entry, const std::string& path) {
     PADDLE_TRY(const SafePath safe, SafePath::parse(path));
     const TreeEntry made{
@@ -109,7 +109,7 @@ class CopyOut {
     return draft.commit(file.path.substr(file.path.rfind('/') + 1), file.mode, file.mtime_ns);
   }
 
-  // Once for the files of a folder, which come one after the other.
+  // Removes old drafts once per folder: the files of a folder are added one after the other.
   Status tidy(int folder, const std::string& path) {
     if (std::exchange(tidied_, path) != path) remove_old_drafts(folder);
     return {};
@@ -117,12 +117,12 @@ class CopyOut {
 
   int inside_;
   TreeWriter writer_;
-  std::string tidied_ = "/";  // no path ends so
+  std::string tidied_ = "/";  // not a folder of any entry
   wire::agent::CopyReply reply_;
 };
 
-// Reads a file to its end into a new one. Where the size says less than there is, as in /proc, or
-// more, as in /sys, that does not count.
+// Copies a file into a new one, up to `size`, or to its end if that comes before, as in /sys. With
+// a size of 0, as files of /proc report it, copies to the end.
 Status copy_to_end(int from, int to, std::uint64_t size) {
   if (size > 0 && size == next_data(from, 0, size).begin) {  // a hole
     return make_hole(to, 0, size) ? Status() : system_error(Errc::kResource, "write a copy");
@@ -181,7 +181,8 @@ class CopyIn {
   const wire::agent::CopyReply& reply() const { return reply_; }
 
  private:
-  // False, and counted, for a file that may not be read, is gone, or became another kind of thing.
+  // Returns false, and counts the file, if it may not be read, is gone, or has become another kind
+  // of file.
   Result<bool> take(int folder, const std::string& name, CopyEntry& told) {
     const std::string number = std::to_string(++number_);
     const bool is_linked = ::linkat(folder, name.c_str(), inside_, number.c_str(), 0) == 0;
@@ -194,7 +195,8 @@ class CopyIn {
     struct stat info {};
     if (!content || ::fstat(content.get(), &info) != 0) return failed("read", told.path());
     if (!S_ISREG(info.st_mode)) return count_gone(1), false;
-    // A hard link would follow what happens to a file of which nobody knows the end.
+    // A file of size 0 may have content nevertheless, or be about to grow. It is copied to its end:
+    // a hard link would share its later changes.
     if (!is_linked || info.st_size == 0) {
       ::unlinkat(inside_, number.c_str(), 0);
       UniqueFd copy(::openat(inside_, number.c_str(),
@@ -311,7 +313,7 @@ Result<wire::agent::CopyReply> copy_in(const Root& root, const wire::agent::Copy
     const UniqueFd folder(::openat(above.get(), from.filename().c_str(),
                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!folder) return failed("read", outside.string());
-    // The source, $HOME for one, may contain agents' own copy folders.
+    // The source, for example $HOME, may contain the copy folders of agents.
     TreeWalk walk(
         [&](const TreeEntry& entry, int in, const std::string& its) -> Result<bool> {
           if (its == CopyFolders::kFolder && entry.is_folder()) return false;

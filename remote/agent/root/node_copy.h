@@ -1,5 +1,4 @@
-// Copies between our folder and the rest of the node, with the user's own rights, as rsync -a has
-// them.
+// Copies between our folder and the rest of the node, with the rights of the user, like rsync -a.
 #pragma once
 
 #include <functional>
@@ -15,16 +14,16 @@ class CopyFolders {
  public:
   explicit CopyFolders(const Root& root) : root_(root) {}
 
-  // A distinct name, because copied folders may contain another agent's.
+  // A distinct name, because copied folders may contain the copy folders of another agent.
   static constexpr std::string_view kFolder = ".paddlectl-copies";
 
-  // Whether a path below root is in one.
+  // Whether a path below root is in the folder of copies.
   static bool holds(std::string_view path) {
     return path.starts_with(kFolder) && path.substr(kFolder.size()).starts_with('/');
   }
-  // Clears the folders, then keeps other sessions from clearing until this one ends.
+  // Clears the folder, then prevents other sessions from clearing it until this session ends.
   Status use();
-  // Removes the folders unless a session, this one included, uses them.
+  // Removes the folder's content unless a session, this one included, uses it.
   void clear();
 
  private:
@@ -35,16 +34,16 @@ class CopyFolders {
   bool in_use_ = false;
 };
 
-// CopyRequest of agent.proto, out of our folder. Files appear whole or not at all and replace
-// existing ones; folders and links with the modes and times of the tree. Below `outside` no link is
-// followed, not even one that comes there during the copy.
+// Carries out a CopyRequest of agent.proto that copies out of our folder. Files appear whole or not
+// at all and replace existing ones; folders and links get the modes and times of the tree. No link
+// below `outside` is followed, not even one that appears during the copy.
 Result<wire::agent::CopyReply> copy_out(const Root& root, const wire::agent::CopyRequest& request,
                                         const wire::agent::CopyTree& tree);
 
-// CopyRequest into our folder, by hard links where possible. Gives each entry once its content is
-// here, a folder before what is in it, and none of CopyFolders. A link that is named itself stands
-// for its target; those below are given as links. What is removed below `outside` during the copy
-// is left out and counted.
+// Carries out a CopyRequest that copies into our folder, by hard links where possible. Calls `give`
+// for each entry once its content is here, for a folder before its entries, and for no folder of
+// copies. If `outside` itself is a link, its target is copied; links below it are given as links.
+// Entries that are removed below `outside` during the copy are left out and counted.
 Result<wire::agent::CopyReply> copy_in(
     const Root& root, const wire::agent::CopyRequest& request,
     const std::function<Status(const wire::agent::CopyEntry&)>& give);

@@ -90,7 +90,7 @@ Result<FolderEntry> make_parent(const Root& root, const SafePath& path) {
 Status replace_below(const Root& root, const SafePath& path, ByteSpan content, Keep keep) {
   PADDLE_TRY(const FolderEntry entry, make_parent(root, path));
   const int folder = entry.folder.get();
-  // The pid keeps apart agents that write the same file at once.
+  // The pid separates agents that write the same file at once.
   const std::string temporary = "." + entry.name + ".new-" + std::to_string(::getpid());
   const UniqueFd fd(::openat(folder, temporary.c_str(),
                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));

@@ -11,7 +11,7 @@
 namespace paddle::agent {
 namespace {
 
-// A smaller file is copied: that is quick, and its path never is without a file.
+// A smaller file is copied: that is quick, and its path always names a file.
 constexpr std::uint64_t kReplaceBytesMin = 8U << 20U;
 
 }  // namespace
@@ -82,7 +82,8 @@ void IncomingFile::take_partial() {
   }
 }
 
-// A chunk of zeros, of the size that such chunks have in the middle of a hole, needs no data.
+// Makes a hole for each chunk of zeros of the size kChunkBytesMax, which chunks inside a hole have;
+// it needs no data.
 void IncomingFile::take_zeros() {
   static const Sha256Digest kZeros = sha256_of(Bytes(kChunkBytesMax, std::byte{0}));
   for (std::uint32_t i = 0; i < chunks_.size(); ++i) {
@@ -117,7 +118,7 @@ std::optional<std::pair<std::uint64_t, std::uint32_t>> IncomingFile::range_of(
 }
 
 // Most changes are local: chunks that kept their offsets in the object with most of the file need
-// no copy where the file system can share blocks, or where no one else uses that object.
+// no copy where the file system can share blocks, or where only this path uses that object.
 void IncomingFile::keep_what_stayed() {
   std::unordered_map<std::uint32_t, std::uint64_t> bytes;  // by object
   const auto stayed = [&](const Known& one) { return one.location.offset == offsets_[one.chunk]; };

@@ -1,8 +1,8 @@
-// A chunked file on its way into the store. Chunks that the store or an interrupted push already
-// has are copied from there, the others arrive; the object appears once it is whole.
+// A chunked file on its way into the store. Chunks that are in the store or that an interrupted
+// push has left are copied from there, the others arrive; the object appears once it is whole.
 //
-// A large file with a few changes, whose only link is the one that this push replaces, is not
-// copied: assemble() takes that link away and writes the new chunks into the old object.
+// A large file with a few changes is not copied if its only link is the one that this push
+// replaces: assemble() removes that link and writes the new chunks into the old object.
 #pragma once
 
 #include <memory>
@@ -40,14 +40,14 @@ class ChunkMap {
 
 class IncomingFile {
  public:
-  // `path` is the file's place after the push. kData when the list does not match the key or size.
+  // `path` is the file's path after the push. kData when the list does not match the key or size.
   static Result<std::unique_ptr<IncomingFile>> begin(Store& store, const ObjectKey& key,
                                                      const SafePath& path, std::uint64_t size,
                                                      Bytes list, const ChunkMap& map);
 
-  // One bit per chunk, the lowest first.
+  // The chunks that must be sent: one bit per chunk, the lowest first.
   Bytes lacking() const;
-  // Of chunks that will arrive or be copied.
+  // Total of the chunks that will arrive or be copied.
   std::uint64_t bytes_to_write() const;
   // A chunk's offset and size; empty for an invalid number.
   std::optional<std::pair<std::uint64_t, std::uint32_t>> range_of(std::uint32_t chunk) const;
@@ -86,7 +86,7 @@ class IncomingFile {
   std::vector<bool> wanted_;
   std::vector<Known> known_;
   std::string replaced_;       // the object that assemble() updates in place; "": none
-  std::vector<Known> stayed_;  // chunks of it that stay
+  std::vector<Known> stayed_;  // chunks that keep their places in `replaced_`
   std::size_t left_ = 0;
   UniqueFd fd_;
 };

@@ -17,7 +17,7 @@ constexpr std::uint64_t kBlockBytes = 4096;
 constexpr std::uint64_t kReservePart = 5;
 constexpr std::uint64_t kReserveBytesMax = 1'000'000'000;
 
-constexpr std::size_t kRecordBytesMax = 256U << 20U;  // a million paths
+constexpr std::size_t kRecordBytesMax = 256U << 20U;  // enough for a million paths
 constexpr mode_t kWriteAccess = 0222;
 
 // Pushed files are read-only, because jobs share them; a file that replaced one usually is not.
@@ -47,7 +47,7 @@ Result<bool> keep_only(const Root& root, const std::string& folder,
   PADDLE_TRY(const SafePath record, SafePath::parse(folder + ".pushed"));
   const std::string prefix = folder + "/";
   wire::agent::Manifest before;
-  // Without a valid record no file is known to be a push's.
+  // Without a valid record it is not known which files earlier pushes placed.
   if (const auto text = read_below(root, record, kRecordBytesMax))
     (void)before.ParseFromString(*text);
   bool removed = false;
@@ -64,7 +64,7 @@ Result<bool> keep_only(const Root& root, const std::string& folder,
 }
 
 constexpr std::size_t kLinkBytesMax = 4096;
-constexpr std::string_view kOwnFolder = "store";  // closed to pushed paths
+constexpr std::string_view kOwnFolder = "store";  // a push may not place files there
 
 Error refuse(const std::string& path, const std::string& why) {
   return Error{Errc::kData, "'" + escape_control(path.substr(0, 200)) + "': " + why, ""};
@@ -76,7 +76,7 @@ std::pair<std::string, std::string> split(const std::string& path) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// An earlier push may have placed a file where this one has a folder.
+// Removes files that an earlier push placed where this push needs a folder.
 void clear_files_above(const Root& root, const std::string& folder) {
   for (std::size_t end = folder.find('/');; end = folder.find('/', end + 1)) {
     const auto prefix = SafePath::parse(folder.substr(0, end));
@@ -185,7 +185,7 @@ Status IncomingPush::add_entry(const wire::agent::PushEntry& file, bool& missing
     std::memcpy(entry.key.id.data(), file.id().data(), entry.key.id.size());
     entry.key.mode = (file.mode() & 0555U) | 0400U;
     missing = !store_->holds(entry.key, entry.size) && missing_.insert(entry.key.name()).second;
-    // Of a larger file some may be here: chunks() knows.
+    // Chunks of a larger file may be here already; chunks() reserves room for the others.
     if (missing && !is_chunked(entry.size)) PADDLE_TRY_STATUS(room_.take(entry.size));
   }
   entries_.push_back(std::move(entry));

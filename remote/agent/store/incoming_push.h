@@ -1,5 +1,4 @@
-// The node's side of a push: finds what is missing, takes in what arrives, and places all files at
-// the end.
+// The node's side of a push: finds what is missing, receives it, and places all files at the end.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +18,18 @@ namespace paddle::agent {
 
 constexpr std::size_t kPushEntriesMax = 1'000'000;
 
-// On the file system of the root; the greatest number where the system does not tell.
+// Free bytes on root's file system; UINT64_MAX if the system does not report them.
 std::uint64_t free_bytes(const Root& root);
 
-// Room for a push on a node's disk, asked for before its bytes arrive.
+// Checks, before the bytes of a push arrive, that a node's disk has room for them.
 class PushRoom {
  public:
   // `folder` names the root in errors.
   PushRoom(std::string folder, std::uint64_t free) : folder_(std::move(folder)), free_(free) {}
 
-  // Takes room for one more file, and as much again as its job needs: a fifth, at most 1 GB.
-  // kResource when the files so far do not fit; nothing has been written for them then.
+  // Reserves room for one more file. In addition to all files so far, a fifth of their bytes, at
+  // most 1 GB, must be free for the job. kResource when they do not fit; nothing has been written
+  // for them then.
   Status take(std::uint64_t file_bytes);
 
  private:
@@ -42,17 +42,18 @@ class IncomingPush {
  public:
   explicit IncomingPush(const Root& root) : root_(root), room_(root.path, 0) {}
 
-  // Indices into this manifest of the files to send, one for each distinct content. Refuses unsafe
-  // paths, duplicate names, links that leave the root, and files for which the disk has no room.
+  // Returns the indices into this manifest of the files to send, one for each distinct content.
+  // Refuses unsafe paths, duplicate names, links that leave the root, and files for which the disk
+  // has no room.
   Result<wire::agent::ManifestReply> manifest(bool first, const wire::agent::Manifest& manifest);
-  // The bits of the AGENT_CHUNKS reply after the last part of a list; empty before. kResource when
-  // the disk has no room for the file.
+  // Returns the bits of the AGENT_CHUNKS reply after the last part of a list, and nothing before.
+  // kResource when the disk has no room for the file.
   Result<Bytes> chunks(const wire::agent::ChunksRequest& request, ByteSpan part);
   // Call after replying to chunks(): copies known chunks. The next call returns its error.
   void copy_known();
   Status put(const wire::agent::Put& put, ByteSpan tail);
-  // put() from another node; blobs that did not arrive are still missing. kData for an invalid
-  // blob.
+  // Does the work of put() with blobs from another node; blobs that did not arrive are still
+  // missing. kData for an invalid blob.
   Result<wire::agent::PullReply> pull(const wire::agent::PullRequest& request, ByteSpan caller_key);
   // Places all files, or none when content is missing; then sweeps the store. keep_only: a folder
   // below root from which files that earlier pushes placed, and this one lacks, are removed first.

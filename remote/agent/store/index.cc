@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view kMagic = "paddlectl store 1\n";
 constexpr std::size_t kRecordBytes = 32 + 4 + sizeof(FileStamp) + 4;
 constexpr std::size_t kIndexBytesMax = 256U << 20U;
-constexpr std::size_t kStaleRecordsMax =
-    10'000;  // beyond twice the live ones; then the file is rewritten
+// The file is rewritten when it has this many records more than twice the number of objects.
+constexpr std::size_t kStaleRecordsMax = 10'000;
 
 Result<std::string> header() {
   PADDLE_TRY(const std::string boot, read_file("/proc/sys/kernel/random/boot_id", 100));

@@ -22,10 +22,10 @@ struct ObjectKey {
 
 class StoreIndex {
  public:
-  // Reads `index` in the folder; starts empty when it is damaged or of another boot.
+  // Reads the file `index` in the folder; starts empty when it is damaged or from another boot.
   Status load(int folder);
   bool knows(const std::string& name, const FileStamp& stamp) const;
-  // Written by save().
+  // Adds an object; save() writes it to the file.
   void record(const ObjectKey& key, const FileStamp& stamp);
   void forget(const std::string& name) { verified_.erase(name); }
   Status save();

@@ -14,10 +14,10 @@ namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kListBytesMax = (kPushFileBytesMax / kChunkBytesMin + 1) * kChunkEntryBytes;
-constexpr std::size_t kChunksKnownMax = 4U << 20U;  // of all objects, in memory
+constexpr std::size_t kChunksKnownMax = 4U << 20U;  // in memory, for all objects
 
-// Unlike flock's, a lock that cannot become exclusive stays shared, so that no other push can sweep
-// in between.
+// Sets a lock that, unlike flock(2), stays shared when it cannot become exclusive, so that no other
+// push can sweep in between.
 bool lock_file(const UniqueFd& fd, short type, int command) {
   struct flock lock {};
   lock.l_type = type;
@@ -35,7 +35,7 @@ Result<UniqueFd> make_folder(const Root& root, const std::string& path) {
   return safe.open_directory(root.fd.get());
 }
 
-// None when the folder cannot be read.
+// Returns no names when the folder cannot be read.
 std::vector<std::string> readable_names(int folder) {
   auto names = names_of(folder);
   return names ? *std::move(names) : std::vector<std::string>();
@@ -80,7 +80,7 @@ Result<std::unique_ptr<Store>> Store::open(const Root& root) {
   PADDLE_TRY(store->folder_, make_folder(root, "store"));
   store->lock_ = UniqueFd(
       ::openat(store->folder_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  // A sweep is short and never waits.
+  // Waits at most for a sweep, which is short and does not wait for anything itself.
   if (!store->lock_ || !lock_file(store->lock_, F_RDLCK, F_OFD_SETLKW))
     return system_error(Errc::kResource, "lock the store");
   PADDLE_TRY_STATUS(store->index_.load(store->folder_.get()));
@@ -229,8 +229,8 @@ Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& pa
   }
   struct stat info {};
   UniqueFd fd;
-  // The kernel grants a write lease only while no one else has the file open, and no one can open
-  // it now.
+  // The kernel grants a write lease only while no other process has the file open, and no process
+  // can open it here.
   if (::fstatat(partial_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
       info.st_nlink == 1 && ::fchmodat(partial_.get(), name.c_str(), 0600, 0) == 0 &&
       (fd = UniqueFd(::openat(partial_.get(), name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC))) &&
@@ -241,7 +241,7 @@ Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& pa
     index_.forget(object);
     return fd;
   }
-  // Should putting it back fail, the next push finds the place empty and fills it.
+  // If the file cannot be put back, the next push finds no file at its path and places it again.
   std::ignore = ::fchmodat(partial_.get(), name.c_str(), info.st_mode & 0777, 0);
   std::ignore = ::linkat(partial_.get(), name.c_str(), folder.get(), place.c_str(), 0);
   exchange();

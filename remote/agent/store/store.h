@@ -27,9 +27,9 @@ class Store {
   // Moves a whole file from partial/ to objects/; `list` is its chunk list.
   Status complete(const ObjectKey& key, ByteSpan list);
 
-  // Links the object to the name in the folder; false when that was such a link already.
+  // Links the object to the name in the folder; false when the name was a link to it already.
   Result<bool> place(const ObjectKey& key, int folder, const std::string& name);
-  // True when `path` is the only link to the object outside the store.
+  // True when `path` is the only link to the object outside of the store.
   bool is_only_at(const std::string& object, const SafePath& path) const;
   // Takes the only link at `path` for in-place update to `key`. Empty, with nothing changed, when
   // another process has the object open or has linked it.

@@ -12,14 +12,14 @@
 
 namespace paddle::agent {
 
-using namespace wire::agent;  // NOLINT: the messages are what this file is about
+using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
 constexpr std::string_view kService = "store";
 constexpr Duration kListenTimeMax = std::chrono::hours(24);  // the longest shared push
 constexpr Duration kOpenDeadline = std::chrono::seconds(5);
-constexpr Duration kPieceDeadline = std::chrono::seconds(15);  // 35 KB/s for the longest
+constexpr Duration kPieceDeadline = std::chrono::seconds(15);  // for the longest piece, at 35 KB/s
 constexpr Duration kPullDeadline = std::chrono::seconds(60);   // for all pieces of a request
 constexpr Duration kConnectionMax = kOpenDeadline + kPullDeadline;
 constexpr std::size_t kCountBytes = 4;
@@ -65,7 +65,8 @@ Result<std::vector<Piece>> read_request(PeerStream& stream) {
   return pieces;
 }
 
-// Opens the object or its partial file, which is renamed when it is whole.
+// Opens the object or its partial file. A partial file may become the object between two of these
+// attempts.
 UniqueFd open_object(int root, const ObjectKey& key) {
   for (const char* const folder : {"store/objects/", "store/partial/", "store/objects/"}) {
     UniqueFd fd(::openat(root, (folder + key.name()).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
@@ -94,7 +95,7 @@ Status give(const PeerConnection& caller, int root, bool sealed) {
   return {};
 }
 
-// A bad piece ends the pull, too: the rest comes from another node.
+// Receives the pieces. A bad piece also ends the pull: the rest is pulled from another node.
 Status take(PeerStream& stream, const std::vector<Piece>& pieces,
             const std::function<Status(std::size_t, ByteSpan)>& add, PullReply& reply) {
   PADDLE_TRY_STATUS(stream.write(encode(pieces), after(kOpenDeadline)));
@@ -137,7 +138,7 @@ Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
   const bool sealed = request.seal_always() || !is_loopback(at.address());
   reply.set_sealed(sealed);
   const auto serve = [sealed](const PeerConnection& caller, int folder) {
-    (void)give(caller, folder, sealed);  // the caller notices when it breaks off
+    (void)give(caller, folder, sealed);  // the caller notices a connection that breaks
   };
   PADDLE_TRY_STATUS(listener.start(
       *std::move(socket), token, {kService, kListenTimeMax, kConnectionMax, root.fd.get(), serve}));

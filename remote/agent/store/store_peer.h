@@ -29,7 +29,7 @@ Result<wire::agent::ServeReply> serve_store(PeerListener& listener, const Root& 
                                             ByteSpan token);
 
 // Calls add(index, bytes) for each piece that arrives, in order; the caller verifies the bytes.
-// Network failures are outcomes. The blobs of the request are not looked at.
+// Network failures are outcomes in the reply. Does not use the blobs of the request.
 Result<wire::agent::PullReply> pull_pieces(
     const wire::agent::PullRequest& request, ByteSpan caller_key, const std::vector<Piece>& pieces,
     const std::function<Status(std::size_t index, ByteSpan bytes)>& add);

@@ -14,13 +14,13 @@ namespace {
 
 constexpr long kMicrosecondsPerSecond = 1000000;
 // libssh's default ciphers, with AES-GCM last although it is the cheapest: an old libssh does not
-// check its tags correctly (CVE-2026-59847), and from its version alone nobody can tell a mended
-// package from one that is not.
+// check its tags correctly (CVE-2026-59847), and the version alone does not show whether a package
+// contains the fix.
 constexpr const char* kCiphers =
     "chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,"
     "aes128-gcm@openssh.com,aes256-gcm@openssh.com";
-// libssh's default key exchanges, the cheapest for the CPU first: sshd's curve25519 is code of its
-// own that takes 2 ms, its P-256 is libcrypto's.
+// libssh's default key exchanges, the cheapest for the CPU first: sshd computes curve25519 with
+// code of its own that takes 2 ms, but P-256 with libcrypto.
 constexpr const char* kKeyExchanges =
     "ecdh-sha2-nistp256,curve25519-sha256,curve25519-sha256@libssh.org,"
     "ecdh-sha2-nistp384,ecdh-sha2-nistp521,diffie-hellman-group18-sha512,"
@@ -32,12 +32,13 @@ Status set_option(ssh_session session, ssh_options_e option, const void* value) 
   return Error{Errc::kUsage, fmt::format("libssh: {}", ssh_get_error(session)), ""};
 }
 
-// Algorithms of the configuration, or else our own choice and libssh's.
+// Sets the algorithms of the configuration or, where it has none, our own choice or libssh's
+// default.
 Status apply_algorithms(ssh_session session, const OpensshConfig& config) {
   struct Option {
     const char* name;
     std::vector<ssh_options_e> options;
-    const char* ours;  // nullptr: libssh's
+    const char* ours;  // nullptr: libssh's default
   };
   const Option options[] = {
       {"ciphers", {SSH_OPTIONS_CIPHERS_C_S, SSH_OPTIONS_CIPHERS_S_C}, kCiphers},
@@ -82,11 +83,11 @@ std::string base64(std::span<const unsigned char> bytes) {
 Status apply_options(ssh_session session, const SshTarget& target) {
   const int off = 0;
   const int on = 1;
-  // Else ssh_connect would read the files by its own rules.
+  // Otherwise ssh_connect would read the configuration files by its own rules.
   const bool process_config = false;
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_PROCESS_CONFIG, &process_config));
-  // The connection is made by us, or by the command, and known_hosts is read by us: libssh only
-  // wants to have a name.
+  // libssh only requires some name: this program, or the ProxyCommand, makes the connection, and
+  // this program reads known_hosts.
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_HOST, "localhost"));
   // Every login names its user (login.cc): some releases of libssh refuse "CORP\alice" as an
   // option.

@@ -31,10 +31,10 @@ using KeyHandle = std::unique_ptr<ssh_key_struct, SshKeyFree>;
 // Base64, as in key files and known_hosts.
 std::string base64(std::span<const unsigned char> bytes);
 
-// Makes the session one to the target.
+// Sets the options of a session to the target.
 Status apply_options(ssh_session session, const SshTarget& target);
 
-// Bounds libssh's next blocking call by the time left; kUnreachable when none is.
+// Bounds libssh's next blocking call by the time left; kUnreachable when the deadline has passed.
 Status set_deadline(ssh_session session, TimePoint deadline);
 
 }  // namespace paddle::remote

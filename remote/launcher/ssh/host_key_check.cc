@@ -16,7 +16,7 @@
 namespace paddle::remote {
 namespace {
 
-// As ssh has it: the user's files, then those of the system.
+// Reads the user's files, then those of the system, in ssh's order.
 KnownHosts known_hosts_of(const SshTarget& target) {
   KnownHosts known({target.known_name(), target.known_name_without_port()});
   for (const auto* const files : {&target.known_hosts, &target.system_known_hosts}) {
@@ -25,7 +25,7 @@ KnownHosts known_hosts_of(const SshTarget& target) {
   return known;
 }
 
-// The user's files that exist, or else the one that takes new keys.
+// Names the user's files that exist, or else the file to which new keys are added.
 std::string description(const SshTarget& target) {
   std::vector<std::string> files;
   for (const std::string& file : target.known_hosts) {
@@ -64,7 +64,7 @@ Result<std::string> encoded(ssh_key key) {
   return base64;
 }
 
-// The algorithms of host keys that libssh has, and that are not outdated.
+// The host key algorithms that libssh supports and that are not outdated.
 constexpr std::array<std::string_view, 6> kHostKeyAlgorithms{
     "ssh-ed25519",         "ecdsa-sha2-nistp521", "ecdsa-sha2-nistp384",
     "ecdsa-sha2-nistp256", "rsa-sha2-512",        "rsa-sha2-256"};
@@ -81,7 +81,7 @@ Result<std::string> host_fingerprint(ssh_session session) {
 }
 
 Status prefer_known_keys(ssh_session session, const SshTarget& target) {
-  // We look at the files ourselves: libssh reads fewer lines of them than ssh does.
+  // This program reads the files itself: libssh understands fewer of their lines than ssh does.
   ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, "/dev/null");
   ssh_options_set(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
   const std::vector<std::string> types = known_hosts_of(target).types();

@@ -14,7 +14,7 @@ namespace paddle::remote {
 // "ssh-ed25519 SHA256:base64" of the key that the server showed.
 Result<std::string> host_fingerprint(ssh_session session);
 
-// Before the handshake: the server is asked first for the types of key that known_hosts has.
+// Call before the handshake: asks the server first for the types of key that known_hosts contains.
 Status prefer_known_keys(ssh_session session, const SshTarget& target);
 
 // Looks the server's key up in the known_hosts files: kKnown or kUnknown. kAuth when the key

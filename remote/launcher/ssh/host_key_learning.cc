@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kKnownHostsBytesMax = 16U << 20U;
-constexpr std::size_t kSaltBytes = 20;  // of SHA-1, as in OpenSSH's hostfile.c
+constexpr std::size_t kSaltBytes = 20;  // the size of a SHA-1, as in OpenSSH's hostfile.c
 constexpr std::string_view kHashedPrefix = "|1|";
-// A line for a file that somebody else's config names must not mean anything to another program,
-// as a key in authorized_keys would.
+// Keys are added only to files with this in their names: a config from another person may name a
+// file in which the line would have a meaning to another program, as in authorized_keys.
 constexpr std::string_view kNameOfFiles = "known_hosts";
 
 // "|1|salt|HMAC-SHA1(salt, name)", both base64 (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT).
@@ -44,14 +44,14 @@ Result<std::string> hashed_name(std::string_view name) {
   return fmt::format("{}{}|{}", kHashedPrefix, base64(salt), base64(std::span(hash).first(size)));
 }
 
-// A lock, so that two paddlectl do not lose each other's line.
+// Locks the folder, so that two paddlectl do not lose each other's line.
 Result<UniqueFd> lock_folder(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::flock(fd.get(), LOCK_EX) != 0) return system_error(Errc::kResource, folder);
   return fd;
 }
 
-// The file itself, where `name` is a link to it.
+// Resolves `name` if it is a link. kUsage when the file is not named like a known_hosts file.
 Result<std::string> file_for_keys(const std::string& name) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(name, error);
@@ -65,8 +65,8 @@ Result<std::string> file_for_keys(const std::string& name) {
                "ssh-keyscan if that file is right"};
 }
 
-// The config of a cluster file from somebody else may call his machine by any name. That may count
-// in the known_hosts of the same folder, not in the user's own.
+// The config in a folder from another person may give that person's machine any alias. Such an
+// alias may be added to the known_hosts of the same folder, but not to the user's own.
 Status check_alias(const NodeSpec& node, const ShownHostKey& key) {
   if (key.alias.empty() || node.ssh_directory.empty()) return {};
   std::error_code error;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t";
 constexpr std::string_view kHashMark = "|1|";
-constexpr std::size_t kPatternBytesMax = 1024;  // as ssh
-constexpr std::size_t kHashBytesMax = 64;       // of a salt or hash, in bytes
+constexpr std::size_t kPatternBytesMax = 1024;  // as in ssh
+constexpr std::size_t kHashBytesMax = 64;       // for a salt or a hash
 
 char lower(char c) {
   return static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
@@ -32,7 +32,7 @@ char lower(char c) {
 bool matches_pattern(std::string_view pattern, std::string_view text) {
   std::size_t at = 0;
   std::size_t in_text = 0;
-  std::size_t star = pattern.npos;  // the last one, and where it began to match
+  std::size_t star = pattern.npos;  // the last '*', and where its match begins
   std::size_t begin = 0;
   while (in_text < text.size()) {
     if (at < pattern.size() && pattern[at] == '*') {
@@ -67,7 +67,7 @@ bool matches_list(std::string_view list, std::string_view host) {
   }
 }
 
-// The bytes of a text in base64; nullopt for one that is none, or too long.
+// Decodes base64; nullopt for text that is not base64, or is too long.
 std::optional<std::vector<unsigned char>> from_base64(std::string_view text) {
   if (text.empty() || text.size() % 4 != 0 || text.size() > 2 * kHashBytesMax) return std::nullopt;
   std::vector<unsigned char> bytes(text.size());
@@ -105,8 +105,8 @@ std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-// The key as libssh writes it again; nullopt for a type that it lacks, and for what is cut or
-// damaged.
+// Returns the key as libssh encodes it again; nullopt for a type that libssh does not support, and
+// for a key that is cut off or damaged.
 std::optional<std::string> checked_key(std::string_view type, std::string_view key) {
   const std::string text(key);
   ssh_key raw = nullptr;
@@ -136,7 +136,7 @@ bool names_host(std::string_view field, std::string_view host) {
 
 void KnownHosts::read(const std::string& file) {
   errno = 0;
-  std::ifstream lines(file);  // however long it is
+  std::ifstream lines(file);  // without a limit on its size
   if (!lines && errno != ENOENT)
     unread_.push_back(fmt::format("{}: {}", file, std::strerror(errno)));
   std::string line;

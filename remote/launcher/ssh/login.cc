@@ -31,7 +31,7 @@
 namespace paddle::remote {
 namespace {
 
-// A deadline for libssh's conversation with ssh-agent.
+// The relay between libssh and ssh-agent, which adds a deadline.
 
 constexpr std::size_t kRelayChunkBytes = 4096;
 constexpr std::size_t kAgentAnswerBytesMax = 256U << 10U;  // as in OpenSSH's authfd.c
@@ -59,7 +59,8 @@ bool pass_on(int from, int to, TimePoint deadline) {
   return static_cast<bool>(write_all(to, std::span(chunk).first(size), deadline));
 }
 
-// A big-endian length and as many bytes, which are cut off `rest`; nullopt when it is too short.
+// Cuts a big-endian length and as many bytes off `rest` and returns the bytes; nullopt when `rest`
+// is too short.
 std::optional<ByteSpan> take_string(ByteSpan& rest) {
   if (rest.size() < 4) return std::nullopt;
   std::size_t size = 0;
@@ -76,8 +77,8 @@ void append_number(Bytes& bytes, std::size_t number) {
   }
 }
 
-// The answer to a request for the list of keys, a type, a number and pairs of key and comment, with
-// no other keys than `only`.
+// Reduces the agent's list of keys to those in `only`. The answer consists of a type, a number, and
+// pairs of key and comment.
 Bytes filtered(const Bytes& answer, const std::set<std::string>& only) {
   Bytes kept;
   std::size_t keys = 0;
@@ -107,13 +108,13 @@ bool agent_answers(const std::string& path, TimePoint deadline) {
          read_exact(fd->get(), std::span(&first, 1), deadline);
 }
 
-// Relays requests of libssh and answers of the agent until the deadline, then hangs up.
+// Relays libssh's requests and the agent's answers until the deadline, then closes both sockets.
 class SshAgentRelay {
  public:
-  // With `only`, public keys in base64, libssh is told of no other key of the agent.
+  // only: public keys in base64; other keys of the agent are hidden from libssh.
   static Result<std::unique_ptr<SshAgentRelay>> start(const std::string& path, TimePoint deadline,
                                                       std::optional<std::set<std::string>> only);
-  ~SshAgentRelay();  // hangs up on both
+  ~SshAgentRelay();  // closes both sockets
   SshAgentRelay(const SshAgentRelay&) = delete;
   SshAgentRelay& operator=(const SshAgentRelay&) = delete;
 
@@ -157,7 +158,7 @@ SshAgentRelay::~SshAgentRelay() {
   thread_.join();
 }
 
-// False when the agent hangs up or answers no whole message before the deadline.
+// Relays one answer. False when the agent hangs up or sends no whole message before the deadline.
 bool SshAgentRelay::relay_answer(TimePoint deadline) {
   std::array<std::byte, 4> head{};
   if (!read_exact(agent_.get(), head, deadline)) return false;
@@ -174,7 +175,7 @@ bool SshAgentRelay::relay_answer(TimePoint deadline) {
 }
 
 void SshAgentRelay::run(TimePoint deadline) {
-  bool owed = false;  // an answer by the agent
+  bool owed = false;  // the agent has not answered the last request
   for (bool open = true; open;) {
     const int timeout = milliseconds_until(deadline);
     if (timeout == 0) break;
@@ -197,11 +198,11 @@ void SshAgentRelay::run(TimePoint deadline) {
 // The login.
 
 constexpr Duration kAgentPatience = std::chrono::seconds(2);      // for its list of keys
-constexpr Duration kSignaturePatience = std::chrono::seconds(8);  // someone may have to touch a key
-constexpr int kPromptRoundsMax = 16;  // of one keyboard-interactive login
-constexpr int kMethodsMax = 4;        // required one after the other
+constexpr Duration kSignaturePatience = std::chrono::seconds(8);  // a key may need a touch
+constexpr int kPromptRoundsMax = 16;  // in one keyboard-interactive login
+constexpr int kMethodsMax = 4;        // that a server may require one after the other
 
-// Called only for an encrypted key: paddlectl asks for no passphrase, an agent can.
+// Called only for an encrypted key: paddlectl does not ask for passphrases, but an agent can.
 int note_passphrase(const char*, char*, std::size_t, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
@@ -250,7 +251,8 @@ Result<Attempt> try_file(ssh_session session, const SshTarget& target, const std
   return outcome(session, ssh_userauth_publickey(session, target.user.c_str(), key->get()));
 }
 
-// The key of a file, or of the public one beside it, in base64; "" when there is none.
+// The public key of a key file, from the .pub file beside it if there is one, in base64; "" when
+// there is none.
 std::string public_key(const std::string& path) {
   ssh_key raw = nullptr;
   if (ssh_pki_import_pubkey_file((path + ".pub").c_str(), &raw) != SSH_OK &&
@@ -296,8 +298,8 @@ Result<Attempt> try_agent(ssh_session session, const SshTarget& target, TimePoin
   return outcome(session, answer);
 }
 
-// The named keys, those of ssh-agent, then the default keys. `tried` collects them for an error
-// message.
+// Tries the named keys, those of ssh-agent, then the default keys. `tried` collects them for an
+// error message.
 Result<Attempt> try_keys(ssh_session session, const SshTarget& target, TimePoint deadline,
                          std::vector<std::string>& tried) {
   for (const std::string& path : target.identities) {
@@ -334,7 +336,7 @@ bool is_password_prompt(std::string_view prompt, bool echo) {
 
 struct Person {
   Login& login;
-  LoginQuestion password;  // the question for it
+  LoginQuestion password;  // the question for the password
 
   LoginQuestion question(const char* prompt, bool echo) const {
     LoginQuestion asked = password;
@@ -345,7 +347,7 @@ struct Person {
   }
 };
 
-// Empty when an answer is not known yet.
+// Logs in by keyboard-interactive. Refused also when an answer is not known yet.
 Result<Attempt> try_prompts(ssh_session session, const Person& person, TimePoint deadline) {
   Answer password, other;
   LoginQuestion last;
@@ -403,7 +405,7 @@ Result<Attempt> try_password(ssh_session session, const Person& person, TimePoin
   return attempt;
 }
 
-// "publickey, password"; "" when the server has not said.
+// "publickey, password"; "" when the server has not listed any.
 std::string describe_methods(int methods) {
   std::vector<const char*> names;
   const auto has = [methods](unsigned method) {
@@ -418,11 +420,12 @@ std::string describe_methods(int methods) {
 }
 
 struct Attempts {
-  std::vector<std::string> keys;  // tried ones, for an error message
-  bool key_accepted = false;      // and the server wants something else as well
+  std::vector<std::string> keys;  // the keys that were tried, for an error message
+  bool key_accepted = false;      // but the server wants something else as well
 };
 
-// One method, unless the server is known not to take it. Without a login only keys are tried.
+// Tries one method, unless the server is known not to accept it. Without a person only keys are
+// tried.
 Result<Attempt> try_method(ssh_session session, const SshTarget& target, const std::string& method,
                            const std::optional<Person>& person, TimePoint deadline,
                            Attempts& attempts) {
@@ -443,7 +446,7 @@ Result<Attempt> try_method(ssh_session session, const SshTarget& target, const s
     return method == "password" ? try_password(session, *person, deadline)
                                 : try_prompts(session, *person, deadline);
   }
-  attempts.keys.clear();  // of an earlier round
+  attempts.keys.clear();  // from an earlier round
   PADDLE_TRY(const Attempt attempt, try_keys(session, target, deadline, attempts.keys));
   attempts.key_accepted = attempts.key_accepted || attempt == Attempt::kPartly;
   return attempt;
@@ -498,7 +501,7 @@ Status authenticate(ssh_session session, const SshTarget& target, const NodeSpec
     if (attempt == Attempt::kAccepted) return {};
     if (attempt == Attempt::kRefused) break;
   }
-  if (ssh_userauth_list(session, nullptr) == 0) {  // no method was tried: ask for the server's
+  if (ssh_userauth_list(session, nullptr) == 0) {  // no method was tried: ask for the list
     PADDLE_TRY_STATUS(set_deadline(session, deadline));
     PADDLE_TRY(const Attempt none,
                outcome(session, ssh_userauth_none(session, target.user.c_str())));

@@ -25,10 +25,12 @@
 namespace paddle::remote {
 namespace {
 
-// A server that allows few sessions a connection (MaxSessions) counts one for a moment after both
-// ends have closed it. So long an opening that it refuses is tried again, so often.
+// A server that limits the sessions of a connection (MaxSessions) still counts a session shortly
+// after both ends have closed it. An opening that the server refuses is therefore repeated every
+// kRetryEvery, for kRefusedMax.
 constexpr auto kRefusedMax = std::chrono::seconds(10);
-// A new channel waits so long for one that closes: the command of that may go on.
+// A new channel waits at most this long for a closing one, since the command of that one may
+// continue.
 constexpr auto kCloseMax = std::chrono::seconds(1);
 constexpr auto kRetryEvery = std::chrono::milliseconds(50);
 
@@ -51,27 +53,27 @@ class SshChannel {
              std::shared_ptr<StderrTail> tail);
 
   std::future<Status> opened() { return opened_.get_future(); }
-  TimePoint deadline() const { return deadline_; }  // of opening
+  TimePoint deadline() const { return deadline_; }  // for opening the channel
   bool opening() const {
     return stage_ == Stage::kNew || stage_ == Stage::kOpening || stage_ == Stage::kRequesting;
   }
   bool done() const { return stage_ == Stage::kDone; }
-  // It has not asked the server for anything yet.
+  // True while the server has not received a request for this channel.
   bool is_new() const { return stage_ == Stage::kNew; }
-  // Its caller has closed it, and the server has not: a session that a server with MaxSessions
-  // counts.
+  // The caller has closed the channel and the server has not: the server still counts the session
+  // towards MaxSessions.
   bool is_closing() const {
     return stage_ == Stage::kRunning && local_eof_ && !request_.command.empty();
   }
-  // Whether a new one still waits for others that close.
+  // Whether this new channel still waits for closing ones.
   bool waits(TimePoint now);
-  // When a new one is to be stepped again, although nothing moved.
+  // The time at which a new channel must be stepped again even if no bytes moved.
   TimePoint next_try(TimePoint now) const;
 
   // Moves bytes as far as possible without blocking; true when any moved.
   bool step(ssh_session session, TimePoint now);
   // The events to poll the local socket for; 0: none. While libssh has unsent bytes
-  // (SSH_WRITE_PENDING) no more are read.
+  // (SSH_WRITE_PENDING), nothing is read from the socket.
   short wanted(bool write_pending) const;
   int local() const { return local_.get(); }
   // Ends the channel of a lost session: fails the opening, or leaves `why` in the stderr tail.
@@ -97,8 +99,8 @@ class SshChannel {
   std::promise<Status> opened_;
   Stage stage_ = Stage::kNew;
   TimePoint retry_at_{};
-  std::optional<TimePoint> asked_at_;    // while another one was closing
-  std::optional<TimePoint> refused_at_;  // by the server, first
+  std::optional<TimePoint> asked_at_;    // when it first waited for a closing channel
+  std::optional<TimePoint> refused_at_;  // when the server first refused it
   std::unique_ptr<ssh_channel_struct, SshChannelFree> channel_;
 
   std::array<char, kChunkBytes> to_remote_;
@@ -158,7 +160,7 @@ int SshChannel::advance_open(ssh_session session) {
 }
 
 bool SshChannel::waits(TimePoint now) {
-  if (request_.command.empty()) return false;  // no session, but a connection further on
+  if (request_.command.empty()) return false;  // a forwarded connection is not a session
   if (!asked_at_) asked_at_ = now;
   return now < *asked_at_ + kCloseMax && now < deadline_;
 }
@@ -417,7 +419,8 @@ void SshPump::run() {
     const TimePoint now = SteadyClock().now();
     bool is_closing = false;
     for (auto& channel : channels_) {
-      // A server that allows one session takes the next one when it has closed the last.
+      // A server that allows one session accepts the next one only after it has closed the last
+      // one.
       if (is_closing && channel->is_new() && channel->waits(now)) continue;
       moved |= channel->step(session, now);
       is_closing |= channel->is_closing();
@@ -439,7 +442,7 @@ void SshPump::wait_for_work() {
   for (const auto& channel : channels_) {
     if (channel->opening()) next = std::min(next, channel->deadline());
     if (channel->is_new()) next = std::min(next, channel->next_try(SteadyClock().now()));
-    // poll() reports a hang-up even for no events, so a socket that cannot help is left out.
+    // poll() reports a hang-up even for no events, so a socket without wanted events is left out.
     if (const short events = channel->wanted(write_pending); events != 0) {
       items.push_back({channel->local(), events, 0});
     }

@@ -65,7 +65,7 @@ class SshPump : public std::enable_shared_from_this<SshPump> {
   ssh_event event_ = nullptr;
   ssh_counter_struct socket_bytes_{};
   UniqueFd wake_fd_;
-  std::vector<std::unique_ptr<SshChannel>> channels_;  // of the thread
+  std::vector<std::unique_ptr<SshChannel>> channels_;  // used only by thread_
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<SshChannel>> requests_;  // guarded by mutex_, as are the next three

@@ -92,7 +92,7 @@ Status wait_connected(int fd, TimePoint deadline) {
     int code = 0;
     socklen_t size = sizeof code;
     if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) != 0) code = errno;
-    // A server may accept a call and reset it at once: wait_for_greeting() sees that it ended.
+    // A server may accept a connection and reset it at once; wait_for_greeting() detects that.
     if (code == 0 || code == ECONNRESET) return {};
     errno = code;
     return system_error(Errc::kUnreachable, "connect");
@@ -116,7 +116,7 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-// Every address of the target, of its family.
+// Returns every address of the target in its address family.
 Result<Addresses> resolve_host(const SshTarget& target) {
   addrinfo wanted{};
   wanted.ai_family = target.address_family;
@@ -124,7 +124,7 @@ Result<Addresses> resolve_host(const SshTarget& target) {
   wanted.ai_flags = AI_NUMERICHOST;
   const std::string port = fmt::format("{}", target.port);
   addrinfo* raw = nullptr;
-  // A literal address counts even where this machine has no other one of its family.
+  // A literal address is accepted even where this machine has no address of that family.
   int code = ::getaddrinfo(target.host.c_str(), port.c_str(), &wanted, &raw);
   if (code != 0) {
     wanted.ai_flags = AI_ADDRCONFIG;
@@ -136,7 +136,7 @@ Result<Addresses> resolve_host(const SshTarget& target) {
                "check the host name, and that it resolves on this machine"};
 }
 
-// The first address and its port, as text.
+// The address and its port as text, as the name for take_login_turn().
 std::string door_of(const addrinfo& address) {
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
@@ -145,7 +145,8 @@ std::string door_of(const addrinfo& address) {
   return fmt::format("{} {}", host.data(), port.data());
 }
 
-// Non-blocking, TCP_NODELAY, keep-alive: a vanished peer is detected within kPeerLostSeconds.
+// Connects with TCP_NODELAY and keep-alive, non-blocking: a vanished peer is detected within
+// kPeerLostSeconds.
 Result<UniqueFd> connect_tcp(const SshTarget& target, const addrinfo* addresses,
                              TimePoint deadline) {
   Error last{Errc::kUnreachable, "no address", ""};
@@ -160,8 +161,8 @@ Result<UniqueFd> connect_tcp(const SshTarget& target, const addrinfo* addresses,
   return std::move(last).with(target.label());
 }
 
-// One try to connect and to agree on keys. The turn at the server is taken once the way to it is
-// there, so that no thread holds one turn while it waits for another.
+// One try to connect and to agree on keys. Takes the turn at the server only when the connections
+// to its bastions are open, so that no thread holds one turn while it waits for another.
 class HandshakeTry {
  public:
   HandshakeTry(const NodeSpec& node, const SshTarget& target, TimePoint deadline, Login* login)
@@ -186,7 +187,8 @@ class HandshakeTry {
       const socket_t fd = transport.fd.release();  // ssh_connect, called next, takes ownership
       ssh_options_set(session, SSH_OPTIONS_FD, &fd);
     } else {
-      // Nodes that one command reaches through one bastion have it in common, tokens and all.
+      // The command with its tokens unexpanded: it is the same for all nodes that it reaches
+      // through one bastion.
       PADDLE_TRY(made.turn, turn_at("command " + target_.config.value("proxycommand")));
     }
     PADDLE_TRY_STATUS(set_deadline(session, deadline_));
@@ -194,7 +196,7 @@ class HandshakeTry {
     return made;
   }
 
-  // The server, or a machine before it, ended the connection before the login began.
+  // True if the server, or a machine before it, ended the connection before the login began.
   bool was_dropped() const { return was_dropped_; }
 
  private:
@@ -232,7 +234,7 @@ class HandshakeTry {
             "whether a firewall or a list of denied hosts ends connections there"};
   }
 
-  // Servers speak first, and one that drops a connection says nothing, or why.
+  // An SSH server sends first; a server that drops the connection sends nothing, or its reason.
   Status wait_for_greeting(int fd) {
     if (const Status ready = wait_ready(fd, POLLIN, deadline_); !ready) {
       return Error{Errc::kUnreachable, target_.label() + ": no answer before the deadline",
@@ -259,7 +261,7 @@ class HandshakeTry {
                 fmt::format("{}: {}", target_.label(),
                             code == SSH_AGAIN ? "no answer before the deadline" : why),
                 "check that it is an SSH server"};
-    // libssh's words for an end by the other side.
+    // libssh's message when the other side has ended the connection.
     if (code != SSH_AGAIN && why.starts_with("Socket error")) {
       was_dropped_ = true;
       error.hint += ", and that its sshd takes more logins at a time (MaxStartups)";

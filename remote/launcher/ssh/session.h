@@ -11,36 +11,37 @@
 
 namespace paddle::remote {
 
-// How many logins this process has under way at one server. sshd drops connections at random once
-// ten of them have not logged in yet (MaxStartups 10:30:100), which forty nodes behind one bastion
-// reach at once.
-constexpr int kLoginsAtOnce = 8;  // at one server; below the ten of sshd, which notices an end late
+// The number of logins that this process makes at one server at the same time. sshd drops
+// connections at random once ten of them have not logged in yet (MaxStartups 10:30:100); forty
+// nodes behind one bastion would reach that number.
+constexpr int kLoginsAtOnce = 8;  // below sshd's ten, since sshd notices the end of a login late
 
-// Held from before the connection until the login is done or given up.
+// A place among these logins, held from before the connection until the login succeeds or fails.
 using LoginTurn = std::shared_ptr<void>;
 
-// Waits for a turn at the server, which `door` names. kUnreachable when the deadline passes first.
+// Waits for a turn at the server that `door` names. kUnreachable when the deadline passes first.
 Result<LoginTurn> take_login_turn(const std::string& door, TimePoint deadline);
 
-// A server that drops connections is tried again after these pauses, each shortened by up to half
-// at random.
+// The pause before another try after a server dropped the connection, shortened by up to half at
+// random.
 constexpr int kLoginTriesMax = 8;
 Duration pause_before_login_try(int tries);
 
-// A session whose host key is not checked yet: no user name or secret may be sent on it. Without a
-// login only keys are offered to the bastions on the way.
+// A session whose host key is not checked yet: no user name or secret may be sent on it. If `login`
+// was null, only keys are offered to the bastions on the way.
 struct UnverifiedConnection {
   SshConnection connection;
   SshTarget target;
   LoginTurn turn = {};  // at the server
 };
-// A server that drops the connection is tried again, kLoginTriesMax times or until the deadline.
+// Connects and makes the handshake. If the server drops the connection, tries again, up to
+// kLoginTriesMax tries or until the deadline.
 Result<UnverifiedConnection> shake_hands(const NodeSpec& node, TimePoint deadline, Login* login);
 
 // The bastions on the way to the node, from NodeSpec::jump or ProxyJump in ~/.ssh/config.
 Result<std::string> jumps_to(const NodeSpec& node);
 // The last bastion of `jumps` (not ""), which is itself reached through the ones before. kUsage for
-// a malformed jump, and above kBastionsMax, which ends a circle.
+// a malformed jump, and for more than kBastionsMax bastions, so that a circular configuration ends.
 constexpr unsigned kBastionsMax = 8;
 Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& jumps);
 

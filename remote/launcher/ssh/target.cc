@@ -29,7 +29,7 @@ namespace {
 // The answers of `ssh -G`.
 
 constexpr const char* kSystemConfig = "/etc/ssh/ssh_config";
-// Makes ssh refuse every `Match exec`, in files that it includes too, before anything is started.
+// Makes ssh refuse every `Match exec`, also in included files, before it starts a program.
 constexpr const char* kNoShell = "SHELL=/dev/null";
 constexpr std::string_view kNoShellRefusal = "Shell \"/dev/null\" is not executable";
 constexpr const char* kForeign = "only ~/.ssh/config may start programs on this machine";
@@ -39,7 +39,7 @@ constexpr std::size_t kAnswerBytesMax = 1U << 20U;
 constexpr Duration kDefaultsPatience = std::chrono::seconds(10);
 constexpr Duration kExitPatience = std::chrono::seconds(1);  // after the end of its output
 
-// Options with a space on either side. These are read below and by config.cc.
+// The options that are read below and by config.cc, with a space on either side of each.
 constexpr std::string_view kHonoured =
     " addressfamily batchmode ciphers compression connecttimeout globalknownhostsfile host "
     "hostkeyalgorithms hostkeyalias hostname identitiesonly identityagent identityfile "
@@ -47,9 +47,10 @@ constexpr std::string_view kHonoured =
     "preferredauthentications proxycommand proxyjump pubkeyacceptedalgorithms "
     "pubkeyauthentication rekeylimit requiredrsasize user userknownhostsfile ";
 
-// With these a node is reached in the same way, or more strictly: forwarding, terminals,
-// environment, messages, connection sharing, canonical names (done by `ssh -G`), kinds of login
-// that paddlectl lacks (one attempt less), and the checks of host keys, which are always on.
+// Options that do not change how a node is reached, or only make it stricter: forwarding,
+// terminals, environment, messages, connection sharing, canonical names (done by `ssh -G`), kinds
+// of login that paddlectl lacks (one attempt less), and the checks of host keys, which are always
+// on.
 constexpr std::string_view kWithoutEffect =
     " addkeystoagent canonicaldomains canonicalizefallbacklocal canonicalizehostname "
     "canonicalizemaxdots canonicalizepermittedcnames casignaturealgorithms channeltimeout "
@@ -80,7 +81,7 @@ bool exists(const std::string& file) {
   return ::access(file.c_str(), F_OK) == 0;
 }
 
-// Everything until its end.
+// Reads the output until its end.
 Result<std::string> read_output(int fd, TimePoint deadline) {
   std::string text;
   char buffer[4096];
@@ -93,7 +94,7 @@ Result<std::string> read_output(int fd, TimePoint deadline) {
   return text;
 }
 
-// The lines of ssh's stderr as one.
+// Joins the lines of ssh's stderr.
 std::string complaints(const std::string& messages) {
   std::istringstream lines(messages);
   std::vector<std::string> kept;
@@ -146,7 +147,7 @@ std::map<std::string, std::vector<std::string>, std::less<>> parse_answer(const 
   return answer;
 }
 
-// "option" and what follows it of a line of a config, "Option value" or "Option = value".
+// Splits a line of a config, "Option value" or "Option = value", into the option and its value.
 std::pair<std::string, std::string> split_line(const std::string& line) {
   constexpr std::string_view kBetween = " \t\r=";
   const std::size_t begin = line.find_first_not_of(" \t");
@@ -158,7 +159,7 @@ std::pair<std::string, std::string> split_line(const std::string& line) {
           line.substr(rest, last == line.npos || last < rest ? 0 : last + 1 - rest)};
 }
 
-// The folder of config, known_hosts and the default keys.
+// The folder that contains config, known_hosts and the default keys.
 std::string ssh_directory(const NodeSpec& node) {
   return node.ssh_directory.empty() ? home_directory() + "/.ssh" : expand_home(node.ssh_directory);
 }
@@ -170,12 +171,12 @@ Result<OpensshConfig> OpensshConfig::ask(const NodeSpec& node, TimePoint deadlin
   const std::string directory = ssh_directory(node);
   const bool usual = directory == home_directory() + "/.ssh";
   config.file_ = directory + "/config";
-  // Of ~/.ssh/config, ssh itself checks the owner.
+  // For ~/.ssh/config, ssh itself checks the owner.
   for (const char* const name : {"", "/config", "/known_hosts"}) {
     if (!usual) PADDLE_TRY_STATUS(check_trusted(directory + name));
   }
   if (!exists(config.file_)) {
-    // Another folder stands for `ssh -F <folder>/config`, which leaves out the system's file.
+    // Another folder corresponds to `ssh -F <folder>/config`, which ignores the system's file.
     if (!usual || !exists(kSystemConfig)) return config;
     config.file_ = kSystemConfig;
   }
@@ -204,7 +205,7 @@ Result<OpensshConfig::Answer> OpensshConfig::read(TimePoint deadline) const {
   return error;
 }
 
-// Asked once: what differs from them was configured.
+// The defaults of ssh, read once: an option with another value was configured.
 const Result<OpensshConfig::Answer>& OpensshConfig::defaults() {
   static const Result<Answer> kDefaults = []() -> Result<Answer> {
     PADDLE_TRY(const SshOutput output, run_ssh({"ssh", "-T", "-G", "-F", "none", "localhost"},
@@ -246,14 +247,15 @@ Status OpensshConfig::refuse_unsupported() const {
   return {};
 }
 
-// The file and line that sets the option. `ssh -G` does not tell, but `ssh -v` names the files that
-// it reads: the first line with the option and its value there, or else with the option.
+// Finds the file and line that set the option. `ssh -G` does not report them, but `ssh -v` names
+// the files that it reads: returns the first line there with the option and its value, or else with
+// the option.
 std::string OpensshConfig::location(const std::string& option, const std::string& value) const {
   constexpr std::string_view kReading = "debug1: Reading configuration data ";
   std::vector<std::string> arguments = arguments_;
   arguments.insert(arguments.begin() + 1, "-v");
   const auto output = run_ssh(arguments, SteadyClock().now() + kDefaultsPatience, starts_programs_);
-  // It ends at a `Match exec` that it may not run, so only the first file is known.
+  // ssh fails at a `Match exec` that it may not run; then only the first file is known.
   std::istringstream said(output ? output->messages : std::string(kReading) + file_);
   std::string place;
   for (std::string message; std::getline(said, message);) {
@@ -320,7 +322,7 @@ Result<std::uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
-// True for a bastion that is its own bastion, as "Host *" in the config makes it.
+// True for a bastion that is its own bastion, which a ProxyJump below "Host *" causes.
 bool leads_to_itself(const SshTarget& target, const std::string& alias) {
   const auto jump = parse_jump(target.jump);
   return jump && (jump->host == alias || jump->host == target.host) &&
@@ -344,7 +346,7 @@ std::vector<std::string> files_of(const std::string& value) {
   return files;
 }
 
-// The socket that IdentityAgent stands for; "" for no agent.
+// The socket of ssh-agent that IdentityAgent names; "" for no agent.
 std::string agent_socket(const OpensshConfig& config) {
   std::string value = config.value("identityagent");
   if (value == "none") return "";
@@ -354,7 +356,7 @@ std::string agent_socket(const OpensshConfig& config) {
   return socket == nullptr ? "" : socket;
 }
 
-// The methods that PreferredAuthentications lists and nothing switches off.
+// The methods that PreferredAuthentications lists and no other option switches off.
 std::vector<std::string> login_methods(const OpensshConfig& config) {
   std::string preferred = config.value("preferredauthentications");
   if (preferred.empty()) preferred = fmt::format("{}", fmt::join(kLoginMethods, ","));
@@ -381,7 +383,7 @@ Tokens proxy_tokens(const SshTarget& target, const NodeSpec& node) {
           {'r', target.user}};
 }
 
-// Those of an IdentityFile; %C differs between versions of ssh and is not among them.
+// The tokens of an IdentityFile; %C differs between versions of ssh and is not among them.
 Tokens file_tokens(const SshTarget& target, const NodeSpec& node) {
   Tokens tokens = proxy_tokens(target, node);
   std::array<char, HOST_NAME_MAX + 1> machine{};
@@ -433,8 +435,9 @@ bool is_null_device(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3);
 }
 
-// A password is sent, and a key is believed, on the word of these files: where a cluster file or a
-// config that came with it names them, nobody else may have written them.
+// These files decide to which server a password is sent and which host key is trusted. Where a
+// cluster file, or a config that came with it, names them, no other user may have been able to
+// write them.
 Status check_trust(const NodeSpec& node, const SshTarget& target) {
   const bool foreign = ssh_directory(node) != home_directory() + "/.ssh";
   const auto check = [&](const std::vector<std::string>& files, bool by_file,
@@ -455,12 +458,12 @@ Status check_trust(const NodeSpec& node, const SshTarget& target) {
   return check({target.identities.begin() + long(named), target.identities.end()}, false, "");
 }
 
-// libssh opens these by name, and would wait for ever for what a pipe brings.
+// libssh opens these files by name, and would wait without end for the content of a pipe.
 Status check_files(const SshTarget& target) {
   for (const auto* const files : {&target.known_hosts, &target.system_known_hosts,
                                   &target.identities, &target.default_identities}) {
     for (const std::string& file : *files) {
-      for (const std::string& path : {file, file + ".pub"}) {  // of an identity
+      for (const std::string& path : {file, file + ".pub"}) {  // the public key of an identity
         struct stat info {};
         if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) continue;
         if (is_null_device(path)) continue;
@@ -472,7 +475,7 @@ Status check_files(const SshTarget& target) {
   return {};
 }
 
-// How a direct connection is made, or what stands for it.
+// Reads how the connection is made: directly, through jump hosts, or by a ProxyCommand.
 Status read_way(const NodeSpec& node, SshTarget& target) {
   const OpensshConfig& config = target.config;
   const std::string family = config.value("addressfamily");

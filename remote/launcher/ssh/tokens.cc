@@ -18,7 +18,7 @@ struct Account {
   std::string name, home;  // "": there is no such user
 };
 
-// Our own for "".
+// The account of a user; "": this user.
 Account account_of(const std::string& user) {
   std::vector<char> buffer(16384);
   passwd entry{};

@@ -9,16 +9,16 @@
 
 namespace paddle::remote {
 
-// Of the password database, which ssh asks too; $HOME does not count.
+// From the password database, which ssh uses too; $HOME is ignored.
 std::string home_directory();
 std::string local_user();
-// "~/x" and "~user/x"; every other path as it is.
+// Expands "~/x" and "~user/x"; returns every other path unchanged.
 std::string expand_home(const std::string& path);
 
 using Tokens = std::map<char, std::string>;  // 'h': the value of %h; %% needs no entry
 // kUsage names a token that is not in the table.
 Result<std::string> expand_tokens(std::string_view text, const Tokens& tokens);
-// "${NAME}" from the environment; kUsage for a variable that is not set, as in ssh.
+// Expands "${NAME}" from the environment; kUsage for a variable that is not set, as in ssh.
 Result<std::string> expand_variables(std::string_view text);
 // Doubles every '%', for libssh, which expands tokens of its own.
 std::string escape_tokens(std::string_view text);
