@@ -1,6 +1,7 @@
 // The pages in docs/ against the code: the keys that files may have, and the tests that are there.
 #include <array>
 #include <filesystem>
+#include <map>
 #include <regex>
 #include <set>
 
@@ -206,6 +207,84 @@ TEST(Docs, TrapsPageNamesTheTestsOfAllSixteen) {
     const std::string row = fmt::format(R"re(\n\| {} \|[^\n]*\.(Trap[^\n]*{:02}))re", trap, trap);
     EXPECT_FALSE(matches(page, row.c_str()).empty()) << trap;
   }
+}
+
+// All sources of the programs, one after the other.
+std::string product_sources() {
+  std::string all;
+  for (const char* top : {"base", "proto", "engine", "remote", "cli"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(kSource + std::string(top))) {
+      const std::string extension = entry.path().extension();
+      if (extension == ".cc" || extension == ".h" || extension == ".cu" || extension == ".proto")
+        all += text_of(entry.path().string().substr(std::string(kSource).size()));
+    }
+  }
+  return all;
+}
+
+// Identifiers outside of comments.
+Words identifiers_of(const std::string& text) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  Words words;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.compare(at, 2, "//") == 0) at = std::min(text.find('\n', at), text.size());
+    std::size_t end = at;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > at) words.insert(text.substr(at, end - at));
+    at = std::max(end, at + 1);
+  }
+  return words;
+}
+
+// "`kDeadAfter` (3 s)" of a page: whether some constant of that name has the value.
+bool has_value(const std::string& sources, const std::string& constant) {
+  static const std::regex parts(R"re((\w+)`\s\(([\d']+)\s?(\w*))re");
+  std::smatch match;
+  if (!std::regex_search(constant, match, parts)) return false;
+  const std::map<std::string, std::string> units = {
+      {"ms", "milliseconds"}, {"s", "seconds"}, {"min", "minutes"}, {"h", "hours"}};
+  const auto unit = units.find(match[3]);
+  std::vector<std::string> values = {match[2].str() + ";"};
+  if (unit != units.end())
+    values.push_back(fmt::format("std::chrono::{}({});", unit->second, match[2].str()));
+  return std::ranges::any_of(values, [&](const std::string& value) {
+    return sources.find(fmt::format(" {} = {}", match[1].str(), value)) != sources.npos;
+  });
+}
+
+// docs/internals.md: tests, identifiers, flags, and constants with their values.
+TEST(Docs, InternalsPageNamesWhatTheSourcesHave) {
+  const std::string page = text_of("docs/internals.md");
+  const std::string sources = product_sources();
+  const Words identifiers = identifiers_of(sources);
+  const Words tests = tests_written();
+  for (const std::string& name : matches(page, R"re(`([A-Z]\w+\.[A-Z]\w+)`)re"))
+    EXPECT_TRUE(tests.contains(name)) << name;
+  // Names between backquotes, and those in drawings.
+  constexpr std::array<const char*, 3> kNames{R"re(`((?:\w+::)*\w+)(?:\(\))?`)re",
+                                              R"re((\w+::\w+))re", R"re(\b(k[A-Z]\w+))re"};
+  for (const char* const pattern : kNames) {
+    for (const std::string& name : matches(page, pattern)) {
+      for (const std::string& part : matches(name, R"re((\w+))re"))
+        EXPECT_TRUE(identifiers.contains(part)) << name;
+    }
+  }
+  for (const std::string& flag : matches(page, R"re(`--([\w-]+))re")) {
+    const bool is_there = sources.find("\"" + flag + "\"") != sources.npos ||
+                          sources.find("\"--" + flag + "\"") != sources.npos;
+    EXPECT_TRUE(is_there) << flag;
+  }
+  const Words constants = matches(page, R"re(`(\w+`\s\([\d'][^)]*)\))re");
+  EXPECT_GT(constants.size(), 20U);
+  for (const std::string& constant : constants)
+    EXPECT_TRUE(has_value(sources, constant)) << constant << ")";
+  const Words invariants = matches(page, R"re(\n- (INVARIANT: [^\n]*))re");
+  EXPECT_GT(invariants.size(), 10U);
+  for (const std::string& line : invariants)
+    EXPECT_FALSE(matches(line, R"re(`([A-Z]\w+\.[A-Z]\w+)`$)re").empty()) << line;
 }
 
 TEST(Docs, PagesNameTestsThatAreThere) {
