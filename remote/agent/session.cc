@@ -323,8 +323,10 @@ Status Session::copy(const Frame& request) {
   PADDLE_TRY_STATUS(copies_.use());
   CopyTree part;
   if (!head.bring_in()) {
-    if (!part.ParseFromArray(request.tail.data(), static_cast<int>(request.tail.size())))
+    if (!part.ParseFromArray(request.tail.data(), static_cast<int>(request.tail.size()))) {
+      copied_.Clear();
       return Error{Errc::kData, "malformed request", ""};
+    }
     copied_.MergeFrom(part);
     if (copied_.entries_size() > static_cast<int>(kPushEntriesMax)) {
       copied_.Clear();

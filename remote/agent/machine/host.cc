@@ -133,18 +133,10 @@ struct Interface {
   bool is_loopback = false;
 };
 
-// "" for another address family, and for a link-local IPv6 address, which is meaningless on other
-// machines.
-std::string text_of_address(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address != nullptr && address->sa_family == AF_INET) {
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(),
-                text.size());
-  } else if (address != nullptr && address->sa_family == AF_INET6) {
-    const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-    if (!IN6_IS_ADDR_LINKLOCAL(&ip)) ::inet_ntop(AF_INET6, &ip, text.data(), text.size());
-  }
-  return text.data();
+// A link-local IPv6 address, which is meaningless on other machines.
+bool is_link_local(const sockaddr* address) {
+  return address != nullptr && address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
 // The interfaces that are up, one entry for each address, IPv4 before IPv6.
@@ -154,8 +146,8 @@ std::vector<Interface> interfaces() {
   if (::getifaddrs(&list) != 0) return found;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    std::string address = text_of_address(one->ifa_addr);
-    if (address.empty() || (one->ifa_flags & IFF_UP) == 0) continue;
+    std::string address = address_text(one->ifa_addr);
+    if (address.empty() || is_link_local(one->ifa_addr) || (one->ifa_flags & IFF_UP) == 0) continue;
     found.push_back({one->ifa_name, std::move(address), (one->ifa_flags & IFF_LOOPBACK) != 0});
   }
   std::stable_partition(found.begin(), found.end(), [](const Interface& one) {
@@ -205,6 +197,18 @@ wire::agent::Facts host_facts(const Root& root) {
     facts.set_utc_offset_s(static_cast<std::int32_t>(local.tm_gmtoff));
   }
   return facts;
+}
+
+std::string address_text(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address != nullptr && address->sa_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(),
+                text.size());
+  } else if (address != nullptr && address->sa_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text.data(),
+                text.size());
+  }
+  return text.data();
 }
 
 Result<IpEndpoint> parse_ip(const std::string& address, std::uint32_t port) {

@@ -31,6 +31,8 @@ struct IpEndpoint {
     return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
   }
 };
+// The address without its port: "127.0.0.1", "::1"; "" for another family, and for null.
+std::string address_text(const sockaddr* address);
 // kUsage when the text is not an IP address; names are not looked up.
 Result<IpEndpoint> parse_ip(const std::string& address, std::uint32_t port);
 bool is_loopback(const std::string& address);

@@ -69,7 +69,7 @@ class Answerer {
  private:
   struct Unproven {
     UniqueFd fd;
-    in_addr_t address = 0;
+    std::string address;
     TimePoint deadline;
     PeerNonce nonce{};
     PeerClaim claim{};
@@ -86,7 +86,7 @@ class Answerer {
   };
 
   void admit();
-  void make_room(in_addr_t address);
+  void make_room(const std::string& address);
   void hear(std::size_t index);
   void take(ProvenCaller proven, UniqueFd fd);
   void end_late();
@@ -129,23 +129,23 @@ void Answerer::run(TimePoint end) {
 }
 
 void Answerer::admit() {
-  sockaddr_in from{};
-  socklen_t size = sizeof from;
-  UniqueFd fd(::accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size,
-                        SOCK_NONBLOCK | SOCK_CLOEXEC));
+  IpEndpoint from;
+  from.size = sizeof from.storage;
+  UniqueFd fd(::accept4(listener_, from.data(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) return;
   const int on = 1;
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const auto nonce = random_peer_nonce();
   if (!nonce || !send_now(fd.get(), *nonce)) return;
-  make_room(from.sin_addr.s_addr);
+  const std::string address = address_text(from.data());
+  make_room(address);
   unproven_.push_back(
-      {std::move(fd), from.sin_addr.s_addr, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
+      {std::move(fd), address, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
 }
 
 // An honest caller proves its key within a round trip, so the oldest caller without a proof is the
 // least likely to be honest.
-void Answerer::make_room(in_addr_t address) {
+void Answerer::make_room(const std::string& address) {
   if (std::ranges::count(unproven_, address, &Unproven::address) >= kUnprovenOfAddressMax) {
     unproven_.erase(std::ranges::find(unproven_, address, &Unproven::address));
   } else if (unproven_.size() >= kUnprovenMax) {

@@ -120,6 +120,16 @@ TEST(Ports, AnOwnerListensOnTheAddressInQuestion) {
   EXPECT_EQ(owner_at("127.0.0.4", other.port()), "free");
 }
 
+// Callers are counted by address: those of IPv6 must not be taken for one.
+TEST(Ports, TheTextOfAnAddressNamesItAloneInBothFamilies) {
+  for (const char* const address : {"127.0.0.1", "10.0.0.7", "::1", "2001:db8::7", "fe80::1"}) {
+    for (const std::uint32_t port : {1U, 7164U})
+      EXPECT_EQ(address_text(parse_ip(address, port)->data()), address);
+  }
+  EXPECT_EQ(address_text(nullptr), "");
+  EXPECT_EQ(address_text(IpEndpoint().data()), "");
+}
+
 TEST(Ports, AnOwnerMayListenOnEveryAddress) {
   const Listener other("0.0.0.0");
   EXPECT_TRUE(owner_at("127.0.0.3", other.port()).starts_with(owner_text(other.pid())));
