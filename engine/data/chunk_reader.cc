@@ -32,7 +32,7 @@ Status ChunkReader::open() {
   return read_head();
 }
 
-// The head of a file tells what it is, and how its lines end.
+// Reads the beginning of the file, checks that it is text, and finds out how its lines end.
 Status ChunkReader::read_head() {
   PADDLE_TRY_STATUS(fill(rest_, kChunkBytes));
   const std::string_view head = as_text(rest_);
@@ -51,7 +51,7 @@ Status ChunkReader::read_head() {
 Status ChunkReader::go_to(const ChunkPlace& place) {
   if (place.offset < end_.offset) return Error{Errc::kData, path_ + ": the lines have changed"};
   PADDLE_TRY_STATUS(open());
-  // The beginning of a file may be behind its byte order mark.
+  // open() moves end_ past a byte order mark, so a place at the beginning may be before end_.
   const std::uint64_t count = place.offset - std::min(place.offset, end_.offset);
   if (count <= rest_.size()) {
     rest_.erase(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -68,7 +68,7 @@ Status ChunkReader::go_to(const ChunkPlace& place) {
   return {};
 }
 
-// Reads and drops bytes, fewer where the file ends earlier.
+// Reads and drops `count` bytes, or fewer if the file ends earlier.
 Status ChunkReader::pass_over(std::uint64_t count) {
   Bytes passing;
   const std::uint64_t until = read_ + count;
@@ -96,8 +96,8 @@ Status ChunkReader::fill(Bytes& text, std::size_t size) {
   return {};
 }
 
-// Cuts `text`, which begins with a line that is too long, to its beginning; the bytes after that
-// line go into rest_.
+// Shortens `text`, which begins with a line that is too long, to the beginning of that line. The
+// bytes after the line go into rest_.
 Status ChunkReader::skip_line(Bytes& text) {
   Bytes passing(text);
   text.resize(kChunkBytes);
@@ -113,7 +113,8 @@ Status ChunkReader::skip_line(Bytes& text) {
   }
 }
 
-// Returns the size of the whole lines in the text; nothing when a line that is too long begins it.
+// Reads until `text` has whole lines, and returns their size; nothing if its first line is too
+// long.
 Result<std::optional<std::size_t>> ChunkReader::last_line_end(Bytes& text) {
   std::size_t searched = 0;  // bytes without a line end
   for (;;) {
@@ -135,7 +136,8 @@ Result<bool> ChunkReader::next(Chunk& chunk) {
   chunk.text.clear();
   chunk.text.swap(rest_);
   PADDLE_TRY(const auto size, last_line_end(chunk.text));
-  // Where other bytes are read than parsed, it depends on the sizes of the reads too.
+  // Unlike the other members of end_, `position` also depends on the sizes of the reads if the file
+  // is decompressed or goes through a program.
   end_.position = std::max(end_.position, source_->position());
   chunk.is_too_long = !size.has_value();
   if (!size) {

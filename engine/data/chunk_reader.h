@@ -1,6 +1,6 @@
-// Reader of a data file in chunks of whole lines. The cuts depend on the bytes alone, not on the
-// sizes of the reads. A byte order mark at its head is left out. Where the first 256 KiB have '\r'
-// and no '\n', as files of old Macs do, each '\r' becomes a '\n'.
+// Reader of a data file in chunks of whole lines. Where a chunk ends depends only on the bytes, not
+// on the sizes of the reads. A byte order mark at the beginning is left out. If the first 256 KiB
+// contain '\r' and no '\n', as in files of old Macs, each '\r' becomes a '\n'.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace paddle::data {
 
 constexpr std::size_t kLineBytesMax = 16U << 20U;
-constexpr std::size_t kChunkBytes = 256U << 10U;  // a chunk is longer when one line is
+constexpr std::size_t kChunkBytes = 256U << 10U;  // a chunk is longer if its only line is
 
 class ChunkReader final : public ChunkSource {
  public:
@@ -34,10 +34,10 @@ class ChunkReader final : public ChunkSource {
   SourceOptions options_;
   std::unique_ptr<ByteSource> source_;
   bool at_end_ = false;
-  bool ends_in_cr_ = false;  // '\r' alone ends its lines
-  ChunkPlace end_;           // of the last chunk
-  std::uint64_t read_ = 0;   // bytes of the source
-  Bytes rest_;               // bytes read behind the last chunk
+  bool ends_in_cr_ = false;  // lines end in '\r' without '\n'
+  ChunkPlace end_;           // end of the last chunk
+  std::uint64_t read_ = 0;   // bytes read from the source
+  Bytes rest_;               // bytes read after the last chunk
 };
 
 }  // namespace paddle::data

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint64_t kHashedBlockBytes = 256ULL << 10U;
 
-// Nothing but a regular file is opened: a pipe would notice.
+// Size of a regular file. kData: the file is of another kind. Such a file must not be opened,
+// because the writer of a pipe would notice it.
 Result<std::uint64_t> bytes_of_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return system_error(Errc::kData, "stat " + path);
@@ -24,7 +25,8 @@ Result<std::uint64_t> bytes_of_file(const std::string& path) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-// A file that is being cut off meanwhile is hashed as far as it goes.
+// Checksum of the block at `offset`. If the file becomes shorter meanwhile, only the bytes that are
+// left are hashed.
 Result<std::uint32_t> checksum_at(int file, std::uint64_t offset, Bytes& block) {
   std::size_t read = 0;
   while (read < block.size()) {

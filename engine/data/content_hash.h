@@ -1,5 +1,5 @@
-// A hash of the content of a trainer's data files, by which a job that goes on within a pass knows
-// whether they are still the same.
+// A hash of the content of a trainer's data files. A job that continues within a pass compares it
+// to check that the files are still the same.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,24 @@
 
 namespace paddle::data {
 
-// Files with more bytes than that are hashed by evenly spread blocks.
+// If the files together have more bytes, only evenly spread blocks are hashed.
 constexpr std::uint64_t kHashedBytesMax = 1ULL << 30U;
 
-// The files in this order, whatever their names are. Never 0.
+// Hash of the files in this order; their names do not matter. Never 0. kData: a file is not a
+// regular one or cannot be read.
 Result<std::uint64_t> hash_content(const std::vector<std::string>& files,
                                    std::uint64_t bytes_max = kHashedBytesMax);
 
 // hash_content(), computed by a thread of its own while training begins.
 class ContentHash {
  public:
-  // `names_hash`: of objects, which are not read; 0: they are files.
+  // `names_hash`: the hash of objects, whose content is not read; 0: `files` are files.
   ContentHash(std::vector<std::string> files, std::uint64_t names_hash);
   ~ContentHash();
   ContentHash(const ContentHash&) = delete;
   ContentHash& operator=(const ContentHash&) = delete;
 
-  // Waits for it. 0: a file cannot be read, which training tells.
+  // Waits for the hash. 0: a file cannot be read; the reader of the data reports the error.
   std::uint64_t value();
 
  private:

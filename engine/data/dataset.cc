@@ -60,7 +60,7 @@ class ThreadedStream final : public BatchStream {
  private:
   static std::uint64_t bytes_of(const std::vector<std::string>& files) {
     std::uint64_t bytes = 0;
-    std::error_code missing;  // is reported when it is read
+    std::error_code missing;  // reported when the file is read
     for (const std::string& file : files) {
       const auto size = std::filesystem::file_size(file, missing);
       if (!missing) bytes += size;
@@ -68,7 +68,8 @@ class ThreadedStream final : public BatchStream {
     return bytes;
   }
 
-  // Files may have longer records at their begin than at their end: what was said once stays.
+  // The estimate falls if the first records are longer than later ones; share_ keeps its largest
+  // value, so that it never falls.
   void estimate_share() {
     const bool is_all = reader_.has_read_all();
     const auto bytes = static_cast<double>(reader_.file_bytes());
@@ -111,10 +112,10 @@ class ThreadedStream final : public BatchStream {
   const DatasetOptions options_;
   const std::vector<config::SlotConfig> slots_;
   PassReader reader_;
-  nn::Batch batch_;      // used by the maker thread alone
-  std::uint64_t given_;  // records in batches of the pass up to the last that next() returned
-  std::optional<double> share_;  // as share_given()
-  const std::uint64_t bytes_;    // of all files; 0: of objects, whose sizes are not known
+  nn::Batch batch_;              // used only by the maker thread
+  std::uint64_t given_;          // records of the pass up to the last batch of next()
+  std::optional<double> share_;  // result of share_given()
+  const std::uint64_t bytes_;    // size of all files; 0: objects, of unknown size
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<nn::Batch> queue_;

@@ -9,12 +9,14 @@
 namespace paddle::data {
 namespace {
 
-constexpr double kLarge = 100;        // a mean size above it is worth a word,
-constexpr double kLargeAlone = 1000;  // whatever the others are, or
-constexpr double kTimesOthers = 100;  // where it is so many times that of the others
+// A column gives a warning if its mean size is above kLargeAlone, or above kLarge and above
+// kTimesOthers times the median of the other columns.
+constexpr double kLarge = 100;
+constexpr double kLargeAlone = 1000;
+constexpr double kTimesOthers = 100;
 constexpr std::size_t kNamesShown = 5;
 
-// The median of sorted sizes without one that is equal to `size`; 0 of none.
+// The median of sorted sizes without one that equals `size`; 0 if there is no other.
 double median_of_others(const std::vector<double>& sorted, double size) {
   if (sorted.size() < 2) return 0;
   const auto rank = std::ranges::lower_bound(sorted, size) - sorted.begin();
@@ -22,7 +24,7 @@ double median_of_others(const std::vector<double>& sorted, double size) {
   return sorted[static_cast<std::size_t>(middle < rank ? middle : middle + 1)];
 }
 
-// Two digits of it: "29000".
+// The size rounded to two digits: "29000".
 std::string rounded(double size) {
   const double unit = std::pow(10, std::floor(std::log10(size)) - 1);
   return fmt::format("{:.6g}", std::round(size / unit) * unit);

@@ -1,5 +1,5 @@
-// Warnings about the numbers of a trainer's first records: of columns of very unlike sizes,
-// which most networks learn badly from, and empty fields, which are read as 0.
+// Warnings about the numbers in a trainer's first records: about columns of very different sizes,
+// from which most networks learn badly, and about empty fields, which are read as 0.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace paddle::data {
 
 class NumberNotes {
  public:
-  // Slots that `rules` have as labels are left out.
+  // Slots that are labels in `rules` are left out.
   NumberNotes(const config::DataConfig& data, std::span<const nn::SlotRule> rules);
 
-  // Whether it has seen enough records.
+  // Whether enough records were added.
   bool is_done() const {
     return records_ >= kRecordsMax || records_ * columns_.size() >= kNumbersMax;
   }
   void add(const RecordBlock& block);
-  // A sentence and a next step each.
+  // Each warning is a sentence that ends with a next step.
   std::vector<std::string> warnings() const;
 
  private:
@@ -32,15 +32,15 @@ class NumberNotes {
 
   struct Column {
     std::string name;
-    std::size_t place = 0;  // of its number in a record's values
-    double sum = 0;         // of absolute values
+    std::size_t place = 0;  // index in a record's values
+    double sum = 0;         // sum of absolute values
   };
   void add_columns(const config::DataConfig& data, const config::SlotConfig& slot,
                    std::size_t place);
   std::string large_columns() const;
   std::string empty_fields() const;
 
-  std::vector<std::string> field_names_;  // as RecordBlock::empty_fields numbers them
+  std::vector<std::string> field_names_;  // in the order of RecordBlock::empty_fields
   std::vector<Column> columns_;
   std::vector<std::uint64_t> empty_fields_;
   std::uint64_t records_ = 0;

@@ -42,7 +42,7 @@ Result<std::string> read_list(const std::string& pattern, const SourceOptions& o
   }
 }
 
-// A name is an argument of the command, and stands in messages.
+// Checks the name of an object, which becomes an argument of the command and part of messages.
 Status check_name(std::string_view name) {
   if (name.size() > kNameBytesMax)
     return Error{Errc::kData, fmt::format("a name of over {} bytes", kNameBytesMax)};

@@ -5,8 +5,9 @@
 
 namespace paddle::data {
 
-// As config::data_share(). A command runs in `folder`; kData: it fails, is silent for longer than
-// data.pipe_timeout, or lists no objects, one twice, one that may not be named so, or too many.
+// As config::data_share(), but with data.command the files are the objects that the command lists.
+// The command runs in `folder`. kData: it fails, is silent for longer than data.pipe_timeout, lists
+// no objects or too many, lists one twice, or a name is invalid.
 Result<config::DataShare> find_share(const config::DataConfig& data, const std::string& folder,
                                      const std::string& pattern, std::uint32_t trainer_id,
                                      std::uint32_t num_trainers, bool global_shuffle = false);

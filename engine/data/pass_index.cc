@@ -20,7 +20,7 @@ constexpr std::size_t kCountAt = 8;
 constexpr std::size_t kHeaderBytes = 16;
 constexpr std::uint64_t kEntriesMin = 4;
 
-// Hash of a list of values, each with its length where it has one.
+// Hash of a list of values; texts and lists are hashed with their length.
 class KeyHash {
  public:
   void add(std::uint64_t value) { hash_ = hash_combine(hash_, value); }
@@ -50,8 +50,8 @@ void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) 
   }
 }
 
-// It names every member, so that a new one does not compile before it is added here or left out on
-// purpose.
+// Names every member of DataConfig, so that a new member does not compile before it is added here
+// or left out on purpose.
 void add_data(const config::DataConfig& data, KeyHash& hash) {
   const auto& [train, test, format, dictionary, dictionary_size, ngram, slots, columns, delimiter,
                has_header, trim, float_label, labels, buckets, command, pipe_command, pipe_timeout,
@@ -96,10 +96,10 @@ std::uint64_t reader_key(const config::DataConfig& data) {
 
 namespace {
 
-// An object has only its name.
+// Adds a file's path, size and time of change; only the name of an object.
 void add_file(const std::string& path, bool is_object, KeyHash& hash) {
   struct stat status {};
-  if (is_object || ::stat(path.c_str(), &status) != 0) status = {};  // is reported when it is read
+  if (is_object || ::stat(path.c_str(), &status) != 0) status = {};  // the reader reports it
   hash.add(path);
   hash.add(static_cast<std::uint64_t>(status.st_size));
   hash.add(static_cast<std::uint64_t>(status.st_mtim.tv_sec));
@@ -142,8 +142,8 @@ bool PassIndex::is_whole() const {
   return true;
 }
 
-// The count is 0 before the key changes, and counts an entry once that is written: a process may be
-// killed between any two stores.
+// Sets the count to 0 before it changes the key, and add() writes an entry before it counts it,
+// because the process may be killed between any two stores.
 void PassIndex::clear() {
   if (capacity_ == 0) return;
   set_word(kCountAt, 0);
@@ -158,7 +158,7 @@ void PassIndex::add(std::uint64_t number, const IndexedChunk& chunk) {
   set_word(kCountAt, number + 1);
 }
 
-// The entry that the next add() replaces is not one of them, because it may be half replaced.
+// Leaves out the entry that the next add() replaces, because it may be half replaced.
 std::uint64_t PassIndex::first() const {
   if (capacity_ == 0) return 0;
   const std::uint64_t count = word(kCountAt);

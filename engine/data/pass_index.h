@@ -1,5 +1,5 @@
-// Index of the chunks of a pass, in the order in which they went to the shuffler. It lies in memory
-// of the caller that may outlive the process, and is whole whenever the process is killed.
+// Index of the chunks of a pass, in the order in which they went to the shuffler. It is in memory
+// of the caller, which may outlive the process, and is valid whenever the process is killed.
 //
 // The memory is a ring: it holds the newest chunks only, however long the pass is.
 #pragma once
@@ -17,8 +17,8 @@ namespace paddle::data {
 struct IndexedChunk {
   ChunkPlace begin, end;
   std::uint64_t first_record = 0, end_record = 0;  // numbers of this trainer's records in the pass
-  std::uint64_t bad_records = 0;                   // of the pass, up to the end of this chunk
-  std::uint64_t file_bytes = 0;                    // likewise
+  std::uint64_t bad_records = 0;                   // in the pass up to the end of this chunk
+  std::uint64_t file_bytes = 0;                    // bytes of files up to there
 
   bool operator==(const IndexedChunk&) const = default;
 };
@@ -29,12 +29,13 @@ std::uint64_t pass_key(const DatasetOptions& options, std::uint32_t pass);
 
 class PassIndex {
  public:
-  // Goes on with the index in `memory` if it has this key and no damage, else begins an empty one.
-  // The memory is aligned to 8 bytes and outlives the index; if it is too small for a few chunks,
-  // the index stays empty.
+  // Continues the index in `memory` if it has this key and is not damaged; otherwise begins an
+  // empty one. If the memory is too small for a few chunks, the index stays empty. REQUIRES: the
+  // memory is aligned to 8 bytes and outlives the index.
   PassIndex(std::span<std::byte> memory, std::uint64_t key);
 
-  // Adds a chunk, unless the index has one of that number; the numbers count from 0 without gaps.
+  // Adds a chunk, unless the index already has one with this number. Numbers count from 0, without
+  // gaps.
   void add(std::uint64_t number, const IndexedChunk& chunk);
   // The newest chunks, the oldest of them first.
   std::vector<IndexedChunk> chunks() const;

@@ -32,15 +32,16 @@ class ChunkParser {
   // The options and the dictionary must outlive the parser.
   ChunkParser(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass);
 
-  // Replaces `block` with the records that this trainer takes. The first bad record is its outcome,
-  // "data/train.txt-00001:17: ...", unless the options leave out and count them.
+  // Replaces `block` with the records that this trainer takes. The block's outcome is the error of
+  // the first bad record, "data/train.txt-00001:17: ...". With data.skip_bad_records, bad records
+  // are left out and counted instead.
   void parse(const Chunk& chunk, RecordBlock& block);
 
  private:
   bool takes(std::uint64_t file, std::uint64_t number) const;
   Error at(const Chunk& chunk, std::uint64_t number, Error error) const;
   std::string hint(std::uint64_t number, std::string_view line, const std::string& of_field) const;
-  // Whether the records since `first` keep the rules.
+  // kData: a record from `first` on breaks a rule; these records are then removed.
   Status check_records(std::size_t first, RecordBlock& block) const;
   Status bad_record(const Chunk& chunk, std::uint64_t number, std::string_view line,
                     const RecordBlock::Extent& begin, Error error, RecordBlock& block) const;
@@ -50,8 +51,8 @@ class ChunkParser {
   const DatasetOptions& options_;
   const bool has_lines_;
   const RecordRules rules_;
-  std::unique_ptr<Format> format_;       // of lines
-  std::vector<ClassNames> class_names_;  // by slot, of arrays
+  std::unique_ptr<Format> format_;       // for lines
+  std::vector<ClassNames> class_names_;  // by slot, for arrays
   std::uint64_t trainers_;
   std::uint64_t stream_;
 };
@@ -67,7 +68,7 @@ ChunkParser::ChunkParser(const DatasetOptions& options, const Dictionary& dictio
   for (const config::DataSlotConfig& slot : options.data.slots)
     class_names_.emplace_back(slot.labels);
   if (!format_) return;
-  // If several layers or evaluators read the label, one of two classes decides.
+  // If several layers or evaluators read the label, one with at most two classes decides.
   std::optional<std::uint64_t> classes;
   for (const nn::SlotRule& rule : options.rules) {
     const bool is_of_two = rule.below == 1 || rule.below == 2;
@@ -84,24 +85,24 @@ void ChunkParser::parse(const Chunk& chunk, RecordBlock& block) {
   block.outcome = has_lines_ ? parse_lines(chunk, block) : parse_numbers(chunk, block);
 }
 
-// Whether this trainer takes a line or record, where all trainers read the same files: the numbers
-// of the file and of the line in it decide. Split records go to the trainers in turn. A global
-// shuffle hashes (seed, pass, file, line), so that each pass deals every line to exactly one
-// trainer, and deals anew. Lines of other trainers are not parsed.
+// Whether this trainer takes a line or record. If all trainers read the same files, this depends on
+// the numbers of the file and of the line in it. Split records go to the trainers in turn. A global
+// shuffle hashes (seed, pass, file, line), so that each pass gives every line to exactly one
+// trainer, but not always to the same one. Lines of other trainers are not parsed.
 bool ChunkParser::takes(std::uint64_t file, std::uint64_t number) const {
   if (trainers_ <= 1) return true;
   if (!options_.data.global_shuffle) return (file + number) % trainers_ == options_.trainer_id;
   return hash_combine(hash_combine(stream_, file), number) % trainers_ == options_.trainer_id;
 }
 
-// Messages count from 1.
+// Adds the file and the line or record to an error. Messages count from 1.
 Error ChunkParser::at(const Chunk& chunk, std::uint64_t number, Error error) const {
   return std::move(error).with(fmt::format("{}:{}{}", options_.share.files[chunk.begin.file],
                                            has_lines_ ? "" : " record ", number + 1));
 }
 
-// The likeliest mistake first: `skip` would leave out all records of a wrong column. `line` is the
-// one of the bad record; "" of arrays.
+// Names the likeliest mistake first, because with a wrong column `skip` would leave out all
+// records. `line` is the bad record; "" for arrays.
 std::string ChunkParser::hint(std::uint64_t number, std::string_view line,
                               const std::string& of_field) const {
   std::string hint;
@@ -148,7 +149,7 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
   while (const auto line = lines.next()) {
     const std::uint64_t number = lines.number();
     if (number == 0 && format_->has_header()) {
-      // This is no bad record to leave out: every line after it would be misread.
+      // A wrong header is not a bad record to leave out: every line after it would be misread.
       auto good = format_->check_header(*line);
       if (!good) return at(chunk, number, std::move(good).error());
       continue;
@@ -181,19 +182,19 @@ Status ChunkParser::parse_numbers(const Chunk& chunk, RecordBlock& block) const 
   return {};
 }
 
-constexpr std::size_t kBlocksAheadMin = 2;  // of each sequence
+constexpr std::size_t kBlocksAheadMin = 2;  // for each sequence
 
 }  // namespace
 
 // Parallel reader of a trainer's records in one pass; their order does not depend on the threads.
 //
-// The files are dealt to data.files_at_once sequences. A sequence reads its files one after the
-// other, a chunk at a time, and the chunks of the sequences alternate. Any thread may read and
-// parse the next chunk of any sequence; a parsed chunk waits for its turn.
+// The files are distributed among data.files_at_once sequences. A sequence reads its files one
+// after the other, a chunk at a time, and the chunks of the sequences alternate. Any thread may
+// read and parse the next chunk of any sequence; a parsed chunk waits for its turn.
 class BlockReader {
  public:
-  // The options and the dictionary must outlive the reader. From a start in the middle of the pass
-  // it reads the chunks of which records are held, and then those that are not done.
+  // The options and the dictionary must outlive the reader. With `start`, which is in the middle of
+  // the pass, it reads the chunks with is_read, and then the chunks that follow.
   BlockReader(const DatasetOptions& options, const Dictionary& dictionary, std::uint32_t pass,
               const PassStart* start);
   ~BlockReader();
@@ -211,7 +212,7 @@ class BlockReader {
     std::vector<std::uint32_t> files;  // indexes into share.files
     std::size_t file = 0;              // index into `files`
     std::unique_ptr<ChunkSource> reader;
-    std::deque<ChunkPlace> places;  // where its next chunks begin; after the last one it goes on
+    std::deque<ChunkPlace> places;  // where the next chunks begin; it goes on after the last
     bool is_reading = false;
     bool is_over = false;
     std::uint64_t first = 0;         // chunk number of blocks.front() in the sequence
@@ -229,14 +230,14 @@ class BlockReader {
 
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
-  const std::size_t blocks_ahead_;  // of each sequence
+  const std::size_t blocks_ahead_;  // for each sequence
   UniqueFd stop_fd_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Sequence> sequences_;
   std::vector<RecordBlock> spare_;  // blocks whose memory is free for reuse
-  std::deque<std::size_t> turns_;   // the sequences whose blocks are next, before turn_
+  std::deque<std::size_t> turns_;   // sequences whose blocks come before that of turn_
   std::size_t turn_ = 0;            // the sequence whose block is next
   bool is_abandoned_ = false;
   std::vector<std::thread> threads_;  // last, because they use all of the above
@@ -311,7 +312,7 @@ void BlockReader::go_to(const PassStart& start) {
   }
 }
 
-// Picks the readable sequence with the fewest blocks ahead, the next one in turn if several have.
+// Picks the readable sequence with the fewest blocks ahead, and of several the next one in turn.
 std::optional<std::size_t> BlockReader::sequence_to_read() const {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
@@ -421,7 +422,7 @@ bool BlockReader::next(RecordBlock& block) {
   return false;
 }
 
-// Waits for the next block of a sequence; false when that is over.
+// Waits for the next block of a sequence; false if the sequence is over.
 bool BlockReader::take_front(std::unique_lock<std::mutex>& lock, Sequence& sequence,
                              RecordBlock& block) {
   changed_.wait(lock, [&] {
@@ -479,7 +480,8 @@ bool is_same(const IndexedChunk& chunk, const RecordBlock& block) {
          block.records.size() == chunk.end_record - chunk.first_record;
 }
 
-// None where another stream has it.
+// The cache, if this stream holds it from here on; null if there is none or another stream holds
+// it.
 std::shared_ptr<RecordCache> hold(const std::shared_ptr<RecordCache>& cache) {
   return cache && cache->hold() ? cache : nullptr;
 }
@@ -529,7 +531,8 @@ void PassReader::stop() {
   if (blocks_) blocks_->stop();
 }
 
-// The next block, in `memory` or in the cache. Its first `seen` records are not for put().
+// The next block, in `memory` or in the cache; null at the end. The shuffler has already seen its
+// first `seen` records.
 const RecordBlock* PassReader::next(RecordBlock& memory, std::size_t& seen) {
   seen = 0;
   if (reads_cache()) {
@@ -549,14 +552,15 @@ const RecordBlock* PassReader::next(RecordBlock& memory, std::size_t& seen) {
   return &memory;
 }
 
-// After the last block, or what was taken for it because of stop().
+// Called when next() returns no more blocks. After stop() they do not cover the whole pass, so the
+// cache is not complete.
 void PassReader::finish_cache() {
   const std::scoped_lock lock(mutex_);
   if (fills_cache_ && !is_stopped_) cache_->finish();
 }
 
-// Gives the shuffler the records that it holds. The block is the last one then, and may have some
-// that it has not seen. False if a chunk is not what the index says.
+// Restores the records that the shuffler held. Returns the last chunk in `block`; the shuffler has
+// seen its first `seen` records only. False if a chunk differs from the index.
 bool PassReader::restore(const PassStart& start, RecordBlock& block, std::size_t& seen) {
   auto held = start.held.begin();
   for (const PassStart::Chunk& chunk : start.chunks) {
@@ -599,7 +603,7 @@ void PassReader::count(const RecordBlock& block) {
   if (notes_) notes_->add(block);
   if (notes_ && notes_->is_done()) tell_notes();
   const std::uint64_t end = record_ + block.records.size();
-  records_read_ = end;  // before the bytes: another thread then never counts bytes without records
+  records_read_ = end;  // before the bytes, so that no thread sees bytes without their records
   file_bytes_ += block.file_bytes();
   if (!block.outcome) return;
   index_.add(chunk_, {block.chunk_begin, block.chunk_end, record_, end, bad_records_, file_bytes_});

@@ -23,21 +23,21 @@ struct PassStart {
     IndexedChunk indexed;
     bool is_read = false;  // it has records that the shuffler holds or has not seen
   };
-  std::vector<Chunk> chunks;  // behind which the stream goes on, in their order; at least one
-  bool are_all = false;       // no other chunk is before them
+  std::vector<Chunk> chunks;  // before the place to go on from, in order; at least one
+  bool are_all = false;       // no other chunk comes before these
   std::uint64_t next_chunk = 0;
   std::uint64_t seen = 0;           // number of records that the shuffler has seen
-  std::vector<std::uint64_t> held;  // numbers of those that it holds, ascending
-  std::uint64_t dropped = 0;        // records that leave it before those of the first batch
+  std::vector<std::uint64_t> held;  // numbers of the records that it holds, ascending
+  std::uint64_t dropped = 0;        // records that leave it before the first batch begins
 };
 
-// Moves a new shuffler to the last record that it has seen before `skip` records have left it, or
-// to the end of the index if that is earlier. Nothing, and the shuffler stays, where the index does
-// not tell which chunks hold its records.
+// Moves a new shuffler to the last record that it sees before `skip` records have left it, or to
+// the end of the index if that is earlier. Returns nothing and does not change the shuffler if the
+// index does not contain the chunks of all records that the shuffler holds.
 std::optional<PassStart> find_start(const DatasetOptions& options, std::uint64_t skip,
                                     const PassIndex& index, Shuffler& shuffler);
 
-// One thread reads; any thread may call the other functions.
+// One thread calls read(); any thread may call the other functions.
 class PassReader {
  public:
   // As open_pass(). The options, the dictionary and the index must outlive the reader.
@@ -74,11 +74,11 @@ class PassReader {
 
   std::uint64_t bad_records() const { return bad_records_; }
   std::uint64_t records_parsed() const { return records_parsed_; }
-  // Records of the pass that came to the shuffler so far, those before the first batch too, and the
-  // bytes of the files that hold them.
+  // Number of records of the pass that the shuffler has received so far, including those before the
+  // first batch, and the bytes of the files that they take.
   std::uint64_t records_read() const { return records_read_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
-  // Whether all records of the pass have come to the shuffler.
+  // Whether the shuffler has received all records of the pass.
   bool has_read_all() const { return has_read_all_; }
 
  private:
@@ -95,26 +95,26 @@ class PassReader {
   const DatasetOptions& options_;
   const Dictionary& dictionary_;
   const std::uint32_t pass_;
-  const std::uint64_t skip_;                  // records
-  const std::shared_ptr<RecordCache> cache_;  // held by this reader; may be none
+  const std::uint64_t skip_;                  // records before the first batch
+  const std::shared_ptr<RecordCache> cache_;  // held by this reader; may be null
   PassIndex index_;
   Shuffler shuffler_;
   bool fills_cache_ = false;
-  std::optional<PassStart> start_;  // until its chunks are read
+  std::optional<PassStart> start_;  // empty once its chunks are read
   std::uint64_t dropped_;           // records that still leave the shuffler for skipped batches
   std::uint64_t chunk_ = 0;         // number of the next chunk
-  std::uint64_t record_ = 0;        // number of the next record to come to the shuffler
+  std::uint64_t record_ = 0;        // number of the next record for the shuffler
   std::uint64_t bad_blocks_ = 0;
-  std::optional<NumberNotes> notes_;  // until they are told
+  std::optional<NumberNotes> notes_;  // empty once the warnings are given
 
   std::atomic<std::uint64_t> bad_records_ = 0;
   std::atomic<std::uint64_t> records_parsed_ = 0;
   std::atomic<std::uint64_t> records_read_ = 0;
   std::atomic<bool> has_read_all_ = false;
   std::atomic<std::uint64_t> file_bytes_ = 0;
-  std::mutex mutex_;  // guards the pointer, which only the reading thread changes
+  std::mutex mutex_;  // guards blocks_, which only the reading thread changes
   bool is_stopped_ = false;
-  std::unique_ptr<BlockReader> blocks_;  // none where the cache is whole
+  std::unique_ptr<BlockReader> blocks_;  // null if records come from the cache
 };
 
 }  // namespace paddle::data

@@ -17,7 +17,7 @@ void RecordCache::begin() {
   bytes_ = records_ = 0;
 }
 
-// A copy has no memory to spare.
+// Stores a copy, which unlike `block` has no unused capacity.
 Status RecordCache::add(const RecordBlock& block) {
   bytes_ += sizeof(RecordBlock) + bytes_in(block.ids) + bytes_in(block.values) +
             bytes_in(block.counts) + bytes_in(block.records);

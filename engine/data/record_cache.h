@@ -1,6 +1,6 @@
-// The parsed records of a trainer, kept in memory for its later passes ([data] cache). Their order
-// is that of the files, which shuffles change on the way to a batch: a pass has the same batches
-// with the cache and without it.
+// The parsed records of a trainer, kept in memory for its later passes ([data] cache). They are in
+// the order of the files, and are shuffled later, on the way to a batch: a pass has the same
+// batches with the cache and without it.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,14 @@ class RecordCache {
  public:
   explicit RecordCache(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // One stream at a time holds the cache; false: another one does.
+  // One stream at a time holds the cache. False: another stream holds it.
   bool hold() { return !is_held_.exchange(true); }
   void release() { is_held_ = false; }
 
-  // By the stream that holds it, from here on.
+  // REQUIRES, for the functions below: the caller holds the cache.
   bool is_whole() const { return is_whole_; }
   const std::vector<RecordBlock>& blocks() const { return blocks_; }
-  // Forgets what a stream that ended early has added.
+  // Removes the blocks of a stream that ended early.
   void begin();
   // kResource: all blocks together are over the limit.
   Status add(const RecordBlock& block);

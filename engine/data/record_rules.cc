@@ -7,7 +7,7 @@
 namespace paddle::data {
 namespace {
 
-// The next `count` values, which leave the front.
+// Removes the first `count` values from `from` and returns them.
 template <class T>
 std::span<const T> take_front(std::span<const T>& from, std::size_t count) {
   const std::span<const T> front = from.first(count);
@@ -35,7 +35,7 @@ RecordRules::RecordRules(const config::DataConfig& data, std::span<const nn::Slo
         are_of_dictionary(data, rule.slot_name) && rule.below >= data.dictionary_size;
     const bool is_single = rule.is_single && slots_[rule.slot].config.many;
     if (!is_single && !rule.is_binary && (rule.below == 0 || is_kept)) continue;
-    // An evaluator asks what the cost beside it does.
+    // An evaluator has the same condition as the cost that reads the same label.
     const auto is_same = [&](const nn::SlotRule& other) {
       return other.is_single == rule.is_single && other.below == rule.below &&
              other.except == rule.except && other.is_binary == rule.is_binary;

@@ -1,4 +1,4 @@
-// Check of a record against what the network asks of its slots.
+// Check of a record against the network's conditions on its slots.
 #pragma once
 
 #include <span>
@@ -13,12 +13,11 @@ namespace paddle::data {
 
 class RecordRules {
  public:
-  // Rules that every record of `data` keeps, such as one for the words of the dictionary, are left
-  // out.
+  // Leaves out rules that every record of `data` keeps, such as a rule for words of the dictionary.
   RecordRules(const config::DataConfig& data, std::span<const nn::SlotRule> rules);
 
   bool empty() const { return last_ == 0; }
-  // kData: the record does not keep a rule.
+  // kData: the record breaks a rule.
   Status check(const RecordView& record) const;
 
  private:
@@ -31,7 +30,7 @@ class RecordRules {
                std::span<const float> values) const;
 
   std::vector<Slot> slots_;
-  std::size_t last_ = 0;  // slots up to the last one that has rules
+  std::size_t last_ = 0;  // number of slots up to the last one with rules
   std::string labels_key_;
 };
 

@@ -1,4 +1,5 @@
-// Seeded shuffle over a window: each later record replaces a random one, which leaves.
+// Seeded shuffle over a window: when the window is full, each new record replaces a random one,
+// which leaves.
 #pragma once
 
 #include <algorithm>
@@ -40,16 +41,17 @@ class Shuffler {
     return {};
   }
 
-  // Moves a new shuffler to where it is after `count` records. Returns the numbers of those that it
-  // holds then, ascending; each must be passed to restore(), in this order, before the next put().
+  // Moves a new shuffler to its state after `count` records. Returns the numbers of the records
+  // that it then holds, ascending; each must be passed to restore(), in this order, before the next
+  // put().
   std::vector<std::uint64_t> go_to(std::uint64_t count) {
     PADDLE_CHECK(held_.empty());
     if (window_ <= 1) return {};
     const std::uint64_t held = std::min(count, window_);
     held_.resize(held);
     rng_ = Rng(stream_, count - held);
-    // A place holds the last record that came to it, so the search goes backwards. It ends after
-    // about window * log(window) records, however many there were.
+    // A place holds the last record that was put there, so the search goes backwards. It ends after
+    // about window * log(window) records, whatever `count` is.
     std::vector<bool> is_found(held);
     std::vector<std::uint64_t> numbers;
     to_restore_.clear();

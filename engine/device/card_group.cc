@@ -18,7 +18,7 @@ TimePoint clock_now() {
 
 }  // namespace
 
-// Kept by the thread that ends the communicator, when the group itself is gone.
+// State that outlives the group: the thread that ends the communicator uses it, too.
 struct CardGroup::Shared {
   std::mutex mutex;
   std::condition_variable changed;
@@ -26,7 +26,7 @@ struct CardGroup::Shared {
   std::optional<Error> failure;
   bool has_ended = false;
 
-  // On a thread that nobody waits for: an abort may never return.
+  // Ends the communicator on a detached thread, because an abort may never return.
   static void begin_end(const std::shared_ptr<Shared>& shared, bool aborts) {
     std::thread([shared, aborts] {
       if (aborts) shared->communicator->abort();
@@ -87,7 +87,7 @@ Status CardGroup::wait_until(IsDone is_done, Rest rest, const char* what, TimePo
   }
 }
 
-// None is made once an abort has begun, which frees what they use.
+// Makes no call after an abort has begun, because the abort frees what calls use.
 template <class Call>
 auto CardGroup::call(const Call& make) -> decltype(make()) {
   const std::scoped_lock lock(shared_->mutex);

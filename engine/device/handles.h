@@ -1,4 +1,4 @@
-// Owners of a device's memory, streams, events and graphs. The device outlives them.
+// Owners of a device's memory, streams, events and graphs. The device must outlive them.
 #pragma once
 
 #include <cstddef>
@@ -114,8 +114,8 @@ class Memory {
 
   T* data() const { return data_; }
   std::size_t capacity() const { return capacity_; }
-  // Makes room for `count` without keeping what is there; true where the memory moved. Nothing
-  // that runs may use it.
+  // Makes room for `count` values. True if the memory moved: its content is then lost. REQUIRES: no
+  // running command uses the memory.
   Result<bool> reserve(std::size_t count) {
     if (count <= capacity_) return false;
     reset();

@@ -72,7 +72,8 @@ constexpr auto kActivations = std::to_array<Activation>({
     {"gelu", gelu_each, gelu_backward, true},
 });
 
-// As many rows as fit the first-level cache together, for two steps over them.
+// Number of rows that fit in the first-level cache together, so that the second step over them
+// reads from the cache.
 std::size_t rows_per_block(std::size_t width) {
   constexpr std::size_t kBlockElements = 4096;
   return std::max<std::size_t>(1, kBlockElements / std::max(width, 1UL));

@@ -33,7 +33,7 @@ namespace {
 // A step of the innermost loop takes a lane of 32 bits from each row of A and column of B: one
 // float, or two bfloat16 that are neighbours along k.
 
-constexpr std::size_t kLanes = 16;  // of 32 bits in a vector
+constexpr std::size_t kLanes = 16;  // lanes of 32 bits in a vector
 
 using Lane = std::uint32_t;
 
@@ -162,13 +162,13 @@ PADDLE_AVX512 void pack(const Source& source, std::size_t line, std::size_t line
 //
 // The scheme is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"
 // (2008): blocks of A and B are packed into panels that fit the caches, in the order in which the
-// innermost loop reads them; it holds a tile of C in registers.
+// innermost loop reads them. The innermost loop holds a tile of C in registers.
 
 constexpr std::size_t kTileRows = 14;  // with kTileColumns: 28 of the 32 registers
 constexpr std::size_t kTileColumns = 2 * kLanes;
 constexpr std::size_t kDepthMax = 512;                       // steps: a panel of B is 64 KiB
-constexpr std::size_t kBlockRowsMax = 38 * kTileRows;        // of A: 1064 KiB
-constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // of B: 4 MiB
+constexpr std::size_t kBlockRowsMax = 38 * kTileRows;        // a block of A: 1064 KiB
+constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // a block of B: 4 MiB
 // The last store into a panel of A is a whole vector, which exceeds the panel.
 constexpr std::size_t kPanelsA = kBlockRowsMax * kDepthMax + kLanes;
 constexpr std::size_t kPanelsB = kBlockColumnsMax * kDepthMax;
@@ -191,7 +191,7 @@ struct Tile {
   RowLanes a;
   const Lane* next_a;  // the next tile's rows, packed or not yet; each step prefetches kLanes
   Prefetch ahead;
-  const Lane* b;  // kTileColumns lanes a step
+  const Lane* b;  // kTileColumns lanes per step
   std::size_t steps;
   float* c;
   std::size_t stride;
@@ -295,7 +295,7 @@ std::size_t part_size(std::size_t total, std::size_t most, std::size_t unit) {
   return (even + unit - 1) / unit * unit;
 }
 
-// Values of k after which a sum goes to C and begins anew.
+// Number of values of k after which a sum is added to C and starts at 0 again.
 template <class Kind>
 std::size_t depth_of(std::size_t k) {
   return part_size(k, kDepthMax * Kind::kValues, Kind::kValues);
@@ -375,15 +375,15 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
   }
 }
 
-// Products without panels. Of a few rows with a matrix that is read where it lies: packing it would
-// cost more than it saves. With a matrix of a few columns, as sums of 16 lanes along k: a tile of C
-// would be mostly empty.
+// Products without panels. If A has few rows, B is read without packing: packing would cost more
+// than it saves. If B has few columns, elements of C are computed as sums of 16 lanes along k: a
+// tile of C would be mostly empty.
 
-constexpr std::size_t kFewRowsMax = 30;     // from here on panels are paid for
+constexpr std::size_t kFewRowsMax = 30;     // with more rows, packing saves time
 constexpr std::size_t kFewTileRows = 6;     // with kFewTileVectors: 24 of the 32 registers
-constexpr std::size_t kFewTileVectors = 4;  // so many sums hide the latency of one row's additions
+constexpr std::size_t kFewTileVectors = 4;  // 4 sums per row hide the latency of additions
 
-// Rows of C that lie side by side, of up to kFewTileVectors vectors.
+// A product for a few adjacent rows of C, each of up to kFewTileVectors vectors.
 struct FewRows {
   const float* a;  // lines along k
   std::size_t stride_a;
@@ -393,7 +393,7 @@ struct FewRows {
   std::size_t stride_c;
   std::size_t columns;
   std::size_t k;
-  std::size_t depth;  // values of k after which a sum goes to C and begins anew
+  std::size_t depth;  // result of depth_of()
   bool accumulate;
   Epilogue epilogue;  // its bias begins at the first column
 };
@@ -461,8 +461,8 @@ constexpr std::array<MultiplyFewRows, kFewTileRows> few_rows(std::index_sequence
   return {multiply_few_rows<kRowsLess1 + 1>...};
 }
 
-// As multiply_blocks, of m rows of A along k, and B across: its columns stay in a cache from one
-// tile of rows to the next.
+// The same product as multiply_blocks(), for few rows. The columns of B stay in a cache from one
+// tile of rows to the next. REQUIRES: a.along and not b.along.
 inline void multiply_unpacked(const Source& a, const Source& b, std::size_t m, std::size_t n,
                               std::size_t k, std::size_t depth, bool accumulate, float* c,
                               std::size_t stride_c, const Epilogue& epilogue) {
@@ -486,13 +486,13 @@ inline void multiply_unpacked(const Source& a, const Source& b, std::size_t m, s
   }
 }
 
-// Elements of C that are computed together, up to as many each way.
+// Largest number of rows, and of columns, of C that are computed together.
 constexpr std::size_t kFewColumnsTile = 4;
 
 struct FewColumns {
   const float* a;  // lines along k
   std::size_t stride_a;
-  const float* b;  // likewise
+  const float* b;  // lines along k
   std::size_t stride_b;
   float* c;
   std::size_t stride_c;
@@ -501,7 +501,8 @@ struct FewColumns {
   Epilogue epilogue;  // its bias begins at the first column
 };
 
-// The masked shuffles leave nothing undefined, of which gcc 12 warns in _mm512_reduce_add_ps().
+// Sum of the 16 lanes. Masked shuffles, because gcc 12 warns of undefined values in
+// _mm512_reduce_add_ps().
 PADDLE_AVX512 inline float sum_of(__m512 x) {
   constexpr __mmask16 kAll = 0xffff;
   x = _mm512_add_ps(x, _mm512_maskz_shuffle_f32x4(kAll, x, x, 0x4e));
@@ -556,7 +557,7 @@ constexpr std::array<MultiplyFewColumns, sizeof...(kEach)> few_columns(
   return {multiply_few_columns<kEach / kFewColumnsTile + 1, kEach % kFewColumnsTile + 1>...};
 }
 
-// As multiply_blocks, of m rows of A along k.
+// The same product as multiply_blocks(), for few columns. REQUIRES: a.along.
 inline void multiply_narrow(const Source& a, const Source& b, std::size_t m, std::size_t n,
                             std::size_t k, bool accumulate, float* c, std::size_t stride_c,
                             const Epilogue& epilogue) {

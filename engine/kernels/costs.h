@@ -1,5 +1,6 @@
-// Costs of one example and their gradients: cross-entropy, with softmax and the logistic function
-// alone, and the squared error. The bits are the same on every machine.
+// Costs of one example and their gradients: cross-entropy after softmax and after the logistic
+// function, and the squared error. Also softmax and the logistic function without a cost. The bits
+// are the same on every machine.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,13 @@ namespace paddle::kernels {
 
 struct SoftmaxCost {
   double cost = 0;             // -ln p[label]
-  std::size_t prediction = 0;  // the largest logit; the first one of equals
+  std::size_t prediction = 0;  // index of the largest logit; the first of equal ones
 };
 
-// width > 0, label < width. Writes scale * d cost / d logits = scale * (p - onehot(label)); where
-// scale is 0, `gradient` is scratch. Logits may not alias it. A NaN logit makes the cost NaN.
-// The order of summation is fixed, so the bits do not depend on the machine.
+// Writes scale * d cost / d logits = scale * (p - onehot(label)); if scale is 0, `gradient` gets
+// undefined values. `gradient` must not overlap `logits`. A NaN logit makes the cost NaN.
+// The order of summation is fixed, so the bits do not depend on the machine. REQUIRES: width > 0
+// and label < width.
 SoftmaxCost softmax_cross_entropy(std::size_t width, const float* logits, std::size_t label,
                                   float scale, float* gradient);
 

@@ -1,6 +1,6 @@
-// Formulas for one value, which the host and a card share: of the activation functions, of costs,
-// of operations on the rows of a run, and of rounding to bfloat16. The bits are the same on every
-// machine, and on a card but for the last one of a logarithm.
+// Formulas for one value, which the host and a card share: activation functions, costs, operations
+// on the rows of a run, and rounding to bfloat16. The bits are the same on every machine and on a
+// card, except for the last bit of a logarithm on a card.
 #pragma once
 
 #include <bit>
@@ -16,8 +16,8 @@ namespace paddle::kernels {
 
 // The activation functions.
 
-// Each has apply(x) = f(x) and backward(kept, gradient) = gradient * f'(x), with `kept` as
-// Activation::backward takes it.
+// Each has apply(x) = f(x) and backward(kept, gradient) = gradient * f'(x), with `kept` as in
+// Activation::backward.
 struct Sigmoid {
   PADDLE_HD_INLINE static float apply(float x) { return logistic(x); }
   PADDLE_HD_INLINE static float backward(float y, float gradient) {
@@ -67,7 +67,7 @@ struct Gelu {
   };
   PADDLE_HD_INLINE static Normal normal_at(float x) {
     const float square = x * x;
-    // The exponential saturates, and x times what is left must vanish.
+    // exponential() saturates above 0, but x times the density must be 0 for large |x|.
     const float bell = square < 170.0F ? exponential(-0.5F * square) : 0.0F;
     const float t = 1.0F / (1.0F + 0.23164190F * std::fabs(x));
     float series = 1.061405429F;
@@ -80,7 +80,7 @@ struct Gelu {
   }
 };
 
-// Costs: for one output, with the slope of the cost, and for the softmax of a row.
+// Costs of one output, with the derivative of the cost, and of the softmax of a row.
 
 // ln(1 + e^x), absolute error under 3e-7 * (1 + |x|); NaN stays NaN.
 PADDLE_HD_INLINE double softplus(float x) {
@@ -106,26 +106,28 @@ PADDLE_HD_INLINE ElementCost squared_error_of(float x, float y, float scale) {
           2 * scale * difference};
 }
 
-// The cost of a candidate of a sampled cost: softplus(-x) for the label, softplus(x) for another.
+// The cost of a candidate of a sampled cost: softplus(-x) for the label, softplus(x) for any other
+// candidate.
 PADDLE_HD_INLINE ElementCost candidate_cost_of(float x, bool is_label, float scale) {
   return {softplus(is_label ? -x : x), scale * (logistic(x) - (is_label ? 1.0F : 0.0F))};
 }
 
-// -ln softmax(x)[label], where sum is that of all e^(x - shift).
+// -ln softmax(x)[label], where `sum` is the sum of e^(x - shift) over the row.
 PADDLE_HD_INLINE double softmax_cost_of(float sum, float shift, float x_of_label) {
   return std::log(static_cast<double>(sum)) -
          (static_cast<double>(x_of_label) - static_cast<double>(shift));
 }
 
-// d cost / d x from y = softmax(x) and d cost / d y; mean is the sum of gradient * y over the row.
+// d cost / d x from y = softmax(x) and d cost / d y; `mean` is the sum of gradient * y over the
+// row.
 PADDLE_HD_INLINE float softmax_slope_of(float y, float gradient, float mean) {
   return y * (gradient - mean);
 }
 
 // Layer normalisation, factorisation machines, cosines, and the mask of dropout.
 
-// Layer normalisation: `slope` and `tilt` are the means over the row of gradient * gain, and of
-// that times normal().
+// Layer normalisation of a row. In backward(), `slope` is the mean over the row of gradient * gain,
+// and `tilt` the mean over the row of gradient * gain * normal(x).
 struct LayerNormRow {
   float mean;
   float inverse;  // 1 / standard deviation
@@ -187,20 +189,20 @@ struct DropoutMask {
   }
 };
 
-// Rounding to bfloat16; rank_sums.h says how.
+// Rounding to bfloat16, as described in rank_sums.h.
 
-// The bits of a float whose lower half is 0.
+// Rounds to the nearest float whose lower 16 bits are 0, and returns its bits.
 PADDLE_HD_INLINE std::uint32_t round_bits_to_bf16(float value) {
   constexpr std::uint32_t kMagnitude = 0x7fffffff;
   constexpr std::uint32_t kInfinity = 0x7f800000;
-  constexpr std::uint32_t kQuiet = 0x00400000;  // the bit of a NaN that survives the cut
+  constexpr std::uint32_t kQuiet = 0x00400000;  // keeps a NaN a NaN without its lower bits
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t nearest = bits + 0x7fff + ((bits >> 16U) & 1U);
   const std::uint32_t kept = (bits & kMagnitude) > kInfinity ? bits | kQuiet : nearest;
   return kept & 0xffff0000;
 }
 
-// Whether a float of these bits is neither infinite nor NaN.
+// Whether the float with these bits is neither infinite nor NaN.
 PADDLE_HD_INLINE bool is_finite_bf16(std::uint32_t bits) {
   return (bits & 0x7fffffffU) < 0x7f800000U;
 }

@@ -17,7 +17,7 @@
 namespace paddle::kernels {
 namespace {
 
-constexpr std::size_t kBlasBufferBytes = 128U << 20U;  // of each thread, at its first product
+constexpr std::size_t kBlasBufferBytes = 128U << 20U;  // for each thread, at its first product
 
 bool has_room(std::size_t bytes) {
   void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -27,10 +27,10 @@ bool has_room(std::size_t bytes) {
   return true;
 }
 
-// OpenBLAS is built for threads, since its other build gives two callers one buffer. It shall have
-// none of its own, which the environment says before it starts: that is a constructor as well.
-// OpenBLAS 0.3.29 takes its first buffer there, and tries for ever where there is no room for it
-// (its issue 5289).
+// OpenBLAS is built with threads, because its build without threads gives two callers the same
+// buffer. The variable keeps it from starting threads, and must be set before the constructor of
+// OpenBLAS runs. This constructor of OpenBLAS 0.3.29 also allocates its first buffer, and retries
+// forever if there is no room for it (OpenBLAS issue 5289).
 constexpr int kBeforeOpenBlas = 101;
 [[gnu::constructor(kBeforeOpenBlas)]] void prepare_openblas() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);

@@ -13,29 +13,30 @@ enum class Transpose { kNo, kYes };
 // even) and adds in float32.
 enum class Compute { kFloat32, kBfloat16 };
 
-// Whether this CPU can; float32 always works.
+// Whether this CPU can compute products with this precision; true for kFloat32.
 bool can_compute(Compute compute);
 
-// Whether a row of C has the same bits in a product of any number of rows, where neither A nor B is
-// transposed. Without AVX-512 the products are OpenBLAS's, which do not promise it.
+// Whether a row of C has the same bits whatever the number of rows of C, if neither A nor B is
+// transposed. False without AVX-512: OpenBLAS, which then computes the products, does not promise
+// this.
 bool has_independent_rows();
 
-// Last step on C, while its tile is in registers.
+// Last step of a product on C, while a tile of C is in registers.
 struct Epilogue {
   const float* bias = nullptr;  // n floats, added to every row
   bool relu = false;            // after the bias
 };
 
 // C = op(A) * op(B), or C += when accumulate, with op(A) m x k, op(B) k x n and C m x n, all
-// row-major and packed; then the epilogue. With `stride_c`, rows of C are that many floats apart,
-// and there is no epilogue. Requires can_compute(compute). Runs on the calling thread alone, is
-// thread-safe, and gives the same bits for the same shapes on the same kind of CPU.
+// row-major and packed; then the epilogue. If `stride_c` is not 0, rows of C begin that many floats
+// apart, and the epilogue must be empty. Runs only on the calling thread, is thread-safe, and gives
+// the same bits for the same shapes on the same kind of CPU. REQUIRES: can_compute(compute).
 void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::size_t m,
           std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c,
           const Epilogue& epilogue = {}, std::size_t stride_c = 0);
 
-// Makes sure of the memory for matrix products of several threads: where there is too little,
-// OpenBLAS would try again for ever. kResource.
+// Checks that there is memory for matrix products in several threads, and reserves it for the
+// calling thread. With too little, OpenBLAS would retry forever. kResource: there is too little.
 Status reserve_products(std::size_t threads);
 
 }  // namespace paddle::kernels

@@ -1,5 +1,5 @@
-// Exponential, logarithm and sums that vectorise and give the same bits on every machine, and the
-// first two on a card.
+// Exponential, logarithm and sums that vectorise and give the same bits on every machine.
+// Exponential and logarithm give the same bits on a card, too.
 #pragma once
 
 #include <array>

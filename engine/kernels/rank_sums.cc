@@ -17,7 +17,7 @@ constexpr std::size_t kSumBlock = 2048;  // floats; the partial sums stay in the
 PADDLE_MULTIVERSION
 void sum_of_two(std::size_t count, const float* a, float a_weight, const float* b, float b_weight,
                 float* y) {
-// The result may lie where a or b does: element i alone depends on element i.
+// y may be the same buffer as a or b: y[i] depends only on a[i] and b[i].
 #pragma GCC ivdep
   for (std::size_t i = 0; i < count; ++i) y[i] = (0.0F + a_weight * a[i]) + b_weight * b[i];
 }

@@ -14,8 +14,8 @@ namespace paddle::kernels {
 // variance divides by the width. statistics: mean and inverse of each row, 2 x rows values.
 void layer_norm(std::size_t rows, std::size_t width, float epsilon, const float* x,
                 const float* gain, const float* bias, float* y, float* statistics);
-// From gradient = d cost / d y and the forward's x and statistics: x_gradient is written, or added
-// to when accumulate; gain_gradient and bias_gradient are added to.
+// Computes the gradients from gradient = d cost / d y and the forward's x and statistics. Writes
+// x_gradient, or adds to it when accumulate; adds to gain_gradient and bias_gradient.
 void layer_norm_backward(std::size_t rows, std::size_t width, const float* x, const float* gain,
                          const float* statistics, const float* gradient, bool accumulate,
                          float* x_gradient, float* gain_gradient, float* bias_gradient);
@@ -34,7 +34,8 @@ void pair_sum_backward(std::size_t fields, std::size_t factors, const float* v, 
                        float slope, bool accumulate, float* v_gradient);
 
 Cosine cosine(std::size_t width, const float* a, const float* b);
-// slope * d cosine / d a; zero where a vector is zero. Written, or added when accumulate.
+// slope * d cosine / d a; zero where a vector is zero. Written to a_gradient, or added when
+// accumulate.
 void cosine_backward(std::size_t width, const Cosine& of, float slope, const float* a,
                      const float* b, bool accumulate, float* a_gradient);
 

@@ -7,7 +7,7 @@
 
 namespace paddle::kernels {
 
-// Position of no row: gathers zeros, scatters nowhere.
+// Position that stands for no row: gathers zeros; its gradient is not scattered.
 constexpr std::uint32_t kNoRow = 0xffffffffU;
 
 // Layout of rows of `width` values outside their table: `columns` rows side by side make a line,

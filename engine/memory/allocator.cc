@@ -23,7 +23,7 @@ std::uint64_t least_limit(const std::string& mount, std::string group, const cha
   std::uint64_t least = UINT64_MAX;
   for (;; group.resize(group.rfind('/'))) {
     if (const auto text = read_file(mount + group + "/" + file)) {
-      std::uint64_t bytes = 0;  // or "max", which is no number
+      std::uint64_t bytes = 0;  // the text may also be "max"
       const auto parsed = std::from_chars(text->data(), text->data() + text->size(), bytes);
       if (parsed.ec == std::errc()) least = std::min(least, bytes);
     }
@@ -35,7 +35,7 @@ const char* out_of_memory_what = "";
 const char* out_of_memory_advice = "";
 std::terminate_handler other_terminate = std::abort;
 
-// Must not allocate.
+// Ends the process with a message. Must not allocate memory.
 [[noreturn]] void end_with(const char* what, const char* advice) {
   for (const char* const text : {"paddle: ", out_of_memory_what, what, "\nhint: ", advice, "\n"}) {
     [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, text, std::strlen(text));
@@ -47,7 +47,8 @@ std::terminate_handler other_terminate = std::abort;
   end_with(" is out of memory", out_of_memory_advice);
 }
 
-// The standard library throws one when the system refuses a thread.
+// Terminate handler. The standard library throws std::system_error when the system refuses a
+// thread.
 [[noreturn]] void end_unhandled() {
   if (const std::exception_ptr thrown = std::current_exception()) {
     try {
@@ -75,7 +76,7 @@ std::uint64_t group_memory_bytes(const std::string& root, std::string_view group
     const std::size_t end = std::min(groups.find('\n', at), groups.size());
     const std::string_view line = groups.substr(at, end - at);
     at = end + 1;
-    // "0::/group", or of version 1 "4:memory:/group".
+    // A line is "0::/group", or with version 1 "4:memory:/group".
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', std::min(first, line.size() - 1) + 1);
     if (first == line.npos || second == line.npos) continue;
@@ -106,7 +107,7 @@ void end_when_out_of_memory(const char* what, const char* advice) {
 }
 
 void keep_freed_memory() {
-  constexpr int kLargestKept = 32 << 20;  // bytes; glibc takes no more
+  constexpr int kLargestKept = 32 << 20;  // bytes; the maximum of glibc
   constexpr int kKeptUnused = 256 << 20;  // bytes at the end of a heap
   ::mallopt(M_MMAP_THRESHOLD, kLargestKept);
   ::mallopt(M_TRIM_THRESHOLD, kKeptUnused);

@@ -1,4 +1,5 @@
-// Memory of the process: how much there is, the end when it runs out, and freed buffers.
+// Memory of the process: how much it may use, what happens when it runs out, and the reuse of freed
+// buffers.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,21 @@ namespace paddle {
 // Bytes that this process may use: the machine's memory, or the limit of its control group if that
 // is lower.
 std::uint64_t usable_memory_bytes();
-// The lowest limit of the control groups that `groups` names and of their parents; UINT64_MAX
-// without any. `groups` is the text of /proc/self/cgroup, `root` /sys/fs/cgroup. Version 2, and
-// version 1 with its controller "memory".
+// The lowest memory limit of the control groups in `groups` and of their parents; UINT64_MAX if
+// there is no limit. `groups` is the text of /proc/self/cgroup, `root` is the path /sys/fs/cgroup.
+// Reads version 2 of control groups, and the controller "memory" of version 1.
 std::uint64_t group_memory_bytes(const std::string& root, std::string_view groups);
-// The part of it for parameters and optimizer state; the rest is for requests and the system.
+// The part of usable_memory_bytes() for parameters and optimizer state; the rest is for requests
+// and the system.
 constexpr std::uint64_t kParameterMemoryPercent = 80;
 inline std::uint64_t parameter_memory_bytes() {
   return usable_memory_bytes() / 100 * kParameterMemoryPercent;
 }
 
 // After this call, a failed allocation ends the process with code 7 (resource) and two lines on
-// stderr, "paddle: <what> is out of memory" and "hint: <advice>", instead of an abort; likewise a
-// refused thread. Both texts must live as long as the process.
+// stderr, "paddle: <what> is out of memory" and "hint: <advice>", instead of an abort. If the
+// system refuses a thread, the process ends with the same code and a message about threads. Both
+// texts must stay valid until the process ends.
 void end_when_out_of_memory(const char* what, const char* advice);
 
 // Keeps freed buffers of up to 32 MiB in the process: servers and trainers free them with every

@@ -1,4 +1,4 @@
-// Places of a parameter in the memory of a card, which the host cannot read.
+// Addresses of parameters in the memory of a card. The host must not read through them.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 namespace paddle {
 
 struct CardPlace {
-  float* value = nullptr;     // null: the host has it, as ever
-  float* gradient = nullptr;  // likewise
-  // Event of the card (device::EventHandle) that comes when all gradients with it are written,
-  // while others may still be computed; null: nobody waits for that.
+  float* value = nullptr;     // null: the parameter is in the host's memory
+  float* gradient = nullptr;  // null: the gradient goes to the host's memory
+  // Event of the card (device::EventHandle) that is recorded when all gradients with this event are
+  // written, while others may still be computed; null: no event is recorded.
   void* written = nullptr;
 };
 
-// Places of a sparse table, for one batch.
+// Addresses of a sparse table, for one batch.
 struct CardRows {
-  CardPlace place;  // of all rows by their number, and of the gradients of the batch's rows
-  std::size_t rows_max = 0;                 // rows that there is room for gradients of
-  std::vector<std::uint32_t> numbers = {};  // of the batch's rows, in the order of their ids
+  CardPlace place;           // values of all rows by number; gradients of the batch's rows
+  std::size_t rows_max = 0;  // rows that place.gradient has room for
+  std::vector<std::uint32_t> numbers = {};  // numbers of the batch's rows, in order of ids
 };
 
 }  // namespace paddle

@@ -15,7 +15,7 @@ std::size_t whole_pages(std::size_t bytes) {
 
 void* allocate_huge(std::size_t bytes) {
   void* const memory = ::operator new(whole_pages(bytes), std::align_val_t(kPageBytes));
-  ::madvise(memory, whole_pages(bytes), MADV_HUGEPAGE);  // or small pages, which work too
+  ::madvise(memory, whole_pages(bytes), MADV_HUGEPAGE);  // small pages work too
   return memory;
 }
 

@@ -9,8 +9,8 @@
 
 namespace paddle {
 
-// Blocks of this size or more get pages of 2 MiB where the kernel has any, since much of the time
-// on thousands of small pages goes into address translation. They take whole pages.
+// Blocks of this size or more take whole pages of 2 MiB, if the kernel has any: with thousands of
+// small pages, much of the time is spent on address translation.
 constexpr std::size_t kHugePagesFrom = 512U << 10U;  // bytes
 
 // Smaller blocks begin on a cache line, so that vector loads of whole-line rows cross none.

@@ -21,14 +21,14 @@ constexpr std::size_t kGrowth = 256;
 #ifdef MADV_COLLAPSE
 constexpr int kCollapse = MADV_COLLAPSE;
 #else
-constexpr int kCollapse = 25;  // Linux 6.1, in headers of later ones
+constexpr int kCollapse = 25;  // since Linux 6.1; older headers lack it
 #endif
 #ifdef MADV_POPULATE_WRITE
 constexpr int kPopulate = MADV_POPULATE_WRITE;
 #else
-constexpr int kPopulate = 23;  // Linux 5.14
+constexpr int kPopulate = 23;  // since Linux 5.14
 #endif
-// MemoryRegion::populate() maps one part in so many of the used bytes ahead.
+// MemoryRegion::populate() maps used / kPopulatedAhead bytes ahead, at most kPopulatedAheadMax.
 constexpr std::size_t kPopulatedAhead = 16;
 constexpr std::size_t kPopulatedAheadMax = 128U << 10U;
 constexpr std::size_t kReservationMin = MemoryRegion::kHugePageBytes;
@@ -53,7 +53,8 @@ std::byte* map_aligned(std::size_t bytes) {
   return begin + skip;
 }
 
-// Moves the pages of a range that has one set of advice.
+// Moves the pages of a range. REQUIRES: all of the range has the same advice of madvise(): mremap()
+// moves one mapping.
 bool move_pages(std::byte* from, std::byte* to, std::size_t bytes) {
   return bytes == 0 ||
          ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
@@ -140,7 +141,7 @@ Status MemoryRegion::reserve(std::size_t bytes) {
   std::size_t wanted =
       round_up(std::max({bytes, capacity_ * kGrowth, kReservationMin}), kHugePageBytes);
   std::byte* moved = map_aligned(wanted);
-  if (moved == nullptr) {  // where address space is limited
+  if (moved == nullptr) {  // the limit of address space may be lower
     wanted = round_up(bytes, kHugePageBytes);
     moved = map_aligned(wanted);
   }

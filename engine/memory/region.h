@@ -20,8 +20,8 @@ class MemoryPreparer {
   // Queues [begin, begin + bytes) of whole pages, mapped and writable, for prefaulting. Does not
   // wait; a range beyond the queue's limit is left to its first write.
   virtual void prepare(std::byte* begin, std::size_t bytes) = 0;
-  // Takes a range back before it is unmapped, moved or released. Waits for the kernel to clear
-  // kPreparedAtOnceBytes at most.
+  // Removes a range from the queue. Must be called before the range is unmapped, moved or released.
+  // Waits until the kernel has cleared at most kPreparedAtOnceBytes.
   virtual void forget(const std::byte* begin, std::size_t bytes) = 0;
 };
 
@@ -56,12 +56,12 @@ class MemoryRegion {
   // Collapses 2 MiB of small pages before huge_from into a huge page with every call (about a
   // millisecond), once all of them are among the first `used` bytes. Best effort.
   void promote(std::size_t used);
-  // Before the first `used` bytes are written: maps the small pages among them at once, with a few
-  // behind them.
+  // Maps the small pages among the first `used` bytes at once, with a few after them. Call it
+  // before these bytes are written.
   void populate(std::size_t used);
   // Has the preparer prefault the huge pages that overlap [begin, end), so that the first write to
   // one need not wait until its 2 MiB are cleared (5 ms where a hypervisor must first back them).
-  // Skips those of the last call.
+  // Skips the pages of the last call.
   void prepare(std::size_t begin, std::size_t end);
   // Releases the pages of [bytes, end); they read as 0 again.
   void release_from(std::size_t bytes);

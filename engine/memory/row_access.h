@@ -25,7 +25,8 @@ inline void load_line(const void* memory) {
 // Starts to load a cache line without waiting, for a few lines at a time between other work.
 inline void prefetch(const void* memory) {
   __builtin_prefetch(memory);
-  // Without this gcc 12 takes functions that only prefetch for pure ones and deletes their calls.
+  // Without this line, gcc 12 treats functions that only prefetch as pure and deletes calls of
+  // them.
   asm volatile("" : : "r"(memory));
 }
 

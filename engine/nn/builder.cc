@@ -41,7 +41,7 @@ bool same_attributes(wire::ParameterSpec a, wire::ParameterSpec b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
-// Only the name and the kind of storage may be given.
+// Whether the attributes set nothing but the name and `sparse`.
 bool all_default(config::ParameterAttributes attributes) {
   const config::ParameterAttributes otherwise;
   attributes.name = otherwise.name;

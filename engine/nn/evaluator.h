@@ -1,5 +1,6 @@
-// Evaluator of a network: counts, over examples, the ingredients of a figure such as AUC. Counters
-// add up over threads, batches and trainers; the figure is computed from their total.
+// Evaluator of a network: collects from the examples the counts and sums that a figure such as AUC
+// is computed from. Counters add up over threads, batches and trainers; the figure is computed from
+// their total.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct Value {
   std::string name;
   double value = 0;  // NaN: undefined for these examples, or not a number
   bool higher_is_better = false;
-  std::string undefined = {};  // why there is no value, which is then NaN; "": there is one
+  std::string undefined = {};  // why `value` is undefined; "": it is defined
 };
 
 // One evaluator's part of a Tally.
@@ -35,8 +36,8 @@ struct Totals {
 
 class Evaluator {
  public:
-  // Results of a layer that count() reads: its outputs; its predictions, or its outputs where there
-  // are none; or its cost.
+  // Results of layer() that count() reads. kPredictions: its predictions, or its outputs if it has
+  // no predictions.
   enum class Reads { kOutputs, kPredictions, kCost };
 
   Evaluator(std::string name, std::size_t layer, Reads reads, std::size_t counts, std::size_t sums,
@@ -58,7 +59,8 @@ class Evaluator {
   std::size_t sums() const { return sums_; }
   std::size_t histograms() const { return histograms_; }
 
-  // Called after the forward of every layer. kData: a label is out of range, as for a cost.
+  // Adds the run's examples to `counters`. Called after the forward of every layer. kData: a label
+  // is out of range.
   virtual Status count(const Run& run, LayerAccess access, Counters counters) const = 0;
   // Appends one value, or several with names of their own.
   virtual void values(Totals totals, std::vector<Value>& to) const = 0;

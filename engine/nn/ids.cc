@@ -8,7 +8,7 @@
 namespace paddle::nn {
 namespace {
 
-constexpr std::size_t kRadixFrom = 512;  // ids; comparison sort is faster below
+constexpr std::size_t kRadixFrom = 512;  // ids; comparison sort is faster for fewer
 constexpr unsigned kDigitBits = 11;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 
@@ -57,7 +57,7 @@ std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
     first += half & (std::size_t{0} - static_cast<std::size_t>(first[half - 1] < id));
     left -= half;
   }
-  PADDLE_CHECK(*first == id);  // the view has every id of collect_ids
+  PADDLE_CHECK(*first == id);  // the list contains every id of collect_ids()
   return static_cast<std::size_t>(first - ids.data());
 }
 

@@ -12,18 +12,18 @@ namespace paddle::nn {
 
 // Sorts in ascending order and removes repeats.
 void sort_unique(std::vector<std::uint64_t>& ids);
-// Index of an id in a sorted list that has it.
+// Index of `id` in `ids`. REQUIRES: `ids` is sorted and contains `id`.
 std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id);
 
-// Hash table from ids to their indexes in a list, which must outlive it.
+// Hash table from the ids of a list to their indexes. The list must outlive the table.
 class RowLookup {
  public:
-  // Replaces the list and keeps the memory. Ids are unique.
+  // Builds the table for another list, in the memory it has. REQUIRES: no id repeats.
   void build(std::span<const std::uint64_t> ids);
   std::size_t operator()(std::uint64_t id) const {
     for (std::size_t at = home(id);; ++at) {
       const std::uint32_t row = rows_[at & (rows_.size() - 1)];
-      PADDLE_CHECK(row != kFree);  // the list has every id of collect_ids
+      PADDLE_CHECK(row != kFree);  // the list contains every id of collect_ids()
       if (ids_[row] == id) return row;
     }
   }
@@ -35,7 +35,7 @@ class RowLookup {
   std::size_t home(std::uint64_t id) const { return (id * 0x9e3779b97f4a7c15ULL) >> shift_; }
 
   std::span<const std::uint64_t> ids_;
-  std::vector<std::uint32_t> rows_;  // a power of two, at least four times the number of ids
+  std::vector<std::uint32_t> rows_;  // their number is a power of two, at least 4 * ids_.size()
   unsigned shift_ = 63;
 };
 

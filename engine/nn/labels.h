@@ -15,21 +15,23 @@ class Builder;
 
 class Labels {
  public:
-  // The key 'label' of the layer or evaluator being built, for an input of `width`. kUsage: it is
-  // missing, a float slot of another width, or a float slot despite `only_ids`.
+  // Reads the key 'label' of the layer or evaluator being built, whose input has `width` outputs.
+  // kUsage: the key is missing, or it names a float slot of another width, or a float slot although
+  // `only_ids` is set.
   static Result<Labels> make(const Builder& builder, std::size_t width, bool only_ids = false);
 
-  // Conditions on the slot for class_of(), binary() and numbers(), which check them again.
-  // kUsage: the slot has more names of classes than the input has outputs.
+  // Conditions on the slot for class_of(), binary() and numbers(). These functions check them
+  // again. kUsage: the slot has more names of classes than the input has outputs.
   Result<SlotRule> class_rule(const Builder& builder) const;
   Result<SlotRule> binary_rule(const Builder& builder) const;
   SlotRule number_rule() const;
-  // kUsage: the ids have names, so that they are no numbers of the data.
+  // kUsage: the slot has names of classes, so that its ids are indexes of classes and not numbers
+  // from the data.
   Status check_no_names(const Builder& builder) const;
 
   bool are_floats() const { return are_floats_; }
-  // Class of an example: the only id of a slot of ids. kData: there is not one, or it is not below
-  // `width`.
+  // Class of an example: the only id of a slot of ids. kData: the example has no id or several ids,
+  // or its id is not below `width`.
   Result<std::uint64_t> class_of(const Run& run, std::size_t example) const;
   // Writes 0 or 1 for each of `width` outputs: the floats of the slot, the only id where width is
   // 1, or 1 at each id of the example and 0 elsewhere. kData: another value.

@@ -1,5 +1,5 @@
-// Layer of a network: computes its outputs from earlier layers or data slots, and turns the
-// gradient of its outputs into that of its inputs and parameters.
+// Layer of a network: computes its outputs from earlier layers or data slots, and computes the
+// gradients of its inputs and parameters from the gradient of its outputs.
 #pragma once
 
 #include <cstddef>
@@ -45,21 +45,24 @@ class Layer {
   virtual Status forward(const Run& run, LayerAccess access, double& cost_sum) const = 0;
   // Adds to the gradients of its inputs and parameters; may overwrite the gradient of its outputs.
   virtual void backward(const Run& run, LayerAccess access) const = 0;
-  // Appends the ids of sparse parameters, in any order, with repeats.
+  // Appends the ids that the layer reads from each sparse parameter, in any order, with repeats.
   virtual void collect_ids(const Batch&, std::uint64_t /*seed*/,
                            std::span<std::vector<std::uint64_t>>) const {}
-  // Tells how many layers read each layer's output; called once, when all layers are known.
+  // Receives the number of layers that read each layer's output; called once, when all layers are
+  // known.
   virtual void set_consumers(std::span<const std::uint32_t>) {}
-  // Asks the layer to keep its outputs and their gradient in `slice` from now on; false: it cannot.
+  // Makes the layer keep its outputs and their gradient in `slice` from then on. False: the layer
+  // cannot do this.
   virtual bool redirect_output(const OutputSlice& /*slice*/) { return false; }
   // Lets the layer redirect the outputs of its inputs into its own. `readers` counts the layers and
   // evaluators that read each layer; called once, before the first run.
   virtual void redirect_inputs(std::span<const std::unique_ptr<Layer>> /*layers*/,
                                std::span<const std::uint32_t> /*readers*/) {}
-  // Types of the evaluators that this cost gets where a job names none.
+  // Types of the evaluators that a network with this cost gets if the job names no evaluators.
   virtual std::vector<std::string_view> default_evaluators() const { return {}; }
   // Emits the layer's forward as ops on symbolic buffers, and gives the lowering a function that
-  // emits its backward. What these compute must equal forward() and backward() bit for bit.
+  // emits its backward. The results of these ops must equal those of forward() and backward() bit
+  // for bit.
   virtual void lower(Lowering& lowering) const = 0;
 
  private:

@@ -1,5 +1,5 @@
-// Tables of the layers, costs and evaluators that a job may name. Each is made in the file of its
-// type.
+// Tables of the layers, costs and evaluators that a job may name. Each maker is defined in the
+// source file of its type.
 #pragma once
 
 #include <array>

@@ -13,13 +13,13 @@
 
 namespace paddle::nn {
 
-// Rows of a sparse table: `ids` are sorted and unique, `values` are ids.size() x width, or empty
-// where a card has the table.
+// Rows of a sparse table: `ids` are sorted and unique, `values` are ids.size() x width, or empty if
+// the table is in a card's memory.
 struct SparseView {
   std::span<const std::uint64_t> ids;
   std::span<const float> values;
-  const RowLookup* lookup = nullptr;  // of `ids`; optional, for speed
-  const CardRows* card = nullptr;     // of a table on a card
+  const RowLookup* lookup = nullptr;  // hash table of `ids`; optional, for speed
+  const CardRows* card = nullptr;     // rows of a table in a card's memory; else null
 
   std::size_t row_of(std::uint64_t id) const {
     return lookup != nullptr ? (*lookup)(id) : nn::row_of(ids, id);
@@ -30,8 +30,9 @@ struct SparseView {
 struct Parameters {
   std::vector<std::span<const float>> dense;
   std::vector<SparseView> sparse;
-  // Where a card has dense parameters and wants their gradients; an entry of null pointers, or no
-  // entry, is for the host's. Only an executor of that card knows them, and SparseView::card.
+  // Addresses in a card's memory of dense parameters and of the buffers for their gradients. An
+  // entry of null pointers, or no entry: the host's memory has the parameter. Only an executor of
+  // that card reads these addresses and those in SparseView::card.
   std::vector<CardPlace> card = {};
 
   CardPlace on_card(std::size_t parameter) const {

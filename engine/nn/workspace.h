@@ -42,7 +42,7 @@ class Workspace {
 
   struct Gradient {
     Floats own;
-    std::span<float> buffer;  // used instead when not empty
+    std::span<float> buffer;  // used instead of `own` when not empty
     bool written = false;     // else the content is left over from an earlier batch
 
     std::span<float> values() { return buffer.empty() ? std::span<float>(own) : buffer; }
@@ -50,14 +50,14 @@ class Workspace {
   };
   struct LayerState {
     Floats output;
-    Floats gradient;  // of the cost with respect to output
+    Floats gradient;  // gradient of the cost with respect to `output`
     bool is_gradient_written = false;
     Floats scratch;
     std::vector<std::uint32_t> positions;  // table rows of each id
     std::vector<std::size_t> starts;       // first position of each slot
     std::vector<std::uint32_t>
         predictions;  // index of each row's largest output, if a cost found it
-    double cost = 0;  // of a cost layer, summed over the rows
+    double cost = 0;  // sum over the rows; cost layers only
   };
 
   std::vector<LayerState> layers_;

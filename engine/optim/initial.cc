@@ -16,7 +16,8 @@ std::uint64_t parameter_stream(const wire::ParameterSpec& spec, std::uint64_t se
   return hash_combine(seed, stable_hash(spec.name()));
 }
 
-// Uniform in [0, 1) with 53 bits: Rng::uniform() for that random number.
+// Uniform number in [0, 1) with 53 bits: the result of Rng::uniform() for the random number
+// `random`.
 [[gnu::always_inline]] inline double uniform(std::uint64_t random) {
   // Setting the 52 bits behind the exponent of 1 would lose one bit, so two halves are added.
   const std::uint64_t bits = random >> 11U;
@@ -94,7 +95,7 @@ void draw_each(const std::uint64_t* radius, const std::uint64_t* angle, float me
   }
 }
 
-constexpr std::size_t kDrawn = 512;  // elements of one call: 8 KiB of random numbers
+constexpr std::size_t kDrawn = 512;  // elements that one call draws: 8 KiB of random numbers
 
 std::uint64_t radius_of(std::uint64_t element) {
   return mix64(2 * element);
@@ -149,7 +150,7 @@ void InitialRows::fill(std::span<const Row> rows) const {
   std::array<std::uint64_t, kDrawn> radius;
   std::array<std::uint64_t, kDrawn> angle;
   std::array<float, kDrawn> drawn;
-  const std::size_t columns = radius_.size();  // of a row in one call
+  const std::size_t columns = radius_.size();  // elements of a row that one call draws
   const std::size_t group_size = kDrawn / std::max<std::size_t>(columns, 1);
   for (std::size_t first = 0; first < rows.size(); first += group_size) {
     const auto group = rows.subspan(first, std::min(group_size, rows.size() - first));

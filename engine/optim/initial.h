@@ -1,5 +1,5 @@
 // Initial values of parameters. Every element is a pure function of (seed, parameter name,
-// position), so any process can make any part.
+// position), so any process can compute any part.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std
 // Initial values of many rows of one table, `width` elements each; several at once are far faster.
 class InitialRows {
  public:
-  // Values that tests, predictions and exports read for a row that the table lacks: the mean of the
-  // initial values, so that an id that training never saw has no random part in a score. Where the
-  // table draws unseen ids, or is static, which keeps every row at its initial value, it is the
-  // initial value.
+  // Values that tests, predictions and exports read for a row that is not in the table. They are
+  // the mean of the initial values, so that an id that training never saw adds nothing random to a
+  // score. If the table draws unseen ids, or is static and so keeps every row at its initial value,
+  // they are the initial values of the row.
   static InitialRows unseen(const wire::ParameterSpec& spec, std::uint64_t seed, std::size_t width);
 
   struct Row {
@@ -42,7 +42,8 @@ class InitialRows {
   float std_;
   std::uint64_t stream_;
   std::size_t width_;
-  // Of the first elements, the parts of their two random numbers that a row's stream is mixed with.
+  // For the first elements of a row, the parts of their two random numbers that are the same in all
+  // rows. fill() combines them with the stream of each row.
   std::vector<std::uint64_t> radius_;
   std::vector<std::uint64_t> angle_;
 };

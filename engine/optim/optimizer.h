@@ -19,7 +19,7 @@
 //                    w -= r m / (1 - beta1^t) / (u + epsilon)
 //   ftrl             n += g^2; s = (beta + sqrt(n)) / r; z += g - (s - s before) w;  McMahan 2013
 //                    w = -sign(z) max(|z| - l1, 0) / (s + l2)
-// With a momentum, adagrad, decayed_adagrad, adadelta and rmsprop put their step d through it:
+// With a momentum above 0, adagrad, decayed_adagrad, adadelta and rmsprop apply it to their step d:
 // m = momentum m + d; w += m. Before the formula of every method but ftrl, which regularises
 // itself, g is limited to [-clip_value, clip_value], then g += l2 w. After it w moves towards 0 by
 // at most l1 times the element's own learning rate (r / (sqrt(a) + epsilon) for adagrad, and so
@@ -31,15 +31,16 @@
 //
 // t counts the updates of this block or row. A row of a sparse table is updated, decayed and shrunk
 // only in rounds that name it, and counts those ("lazy"); a dense parameter is in every round. A
-// table all of whose rows are named in every round gives the bits of a dense parameter.
+// table whose rows are all named in every round gets the same bits as a dense parameter.
 //
-// Deviations from v0.10: every method follows the schedule (adagrad, adam and adamax did not) and
-// has L2 (adam's and adamax's was ignored); L1 works with momentum (refused there); adagrad's
-// epsilon is outside the root and nothing is folded every 16384 updates; rmsprop starts from a = 0
-// without a special first update; adamax has an epsilon; clip_value applies to the mean of the
-// trainers' gradients, not their sum; rows that are not named are not caught up with later.
-// From Fluid: l2 in ftrl adds l2 / 2 w^2 to the cost, as elsewhere, not l2 w^2; from the ftrl of
-// the paper: s may change with the schedule, and an initial w stays where no gradient moves it.
+// Differences from PaddlePaddle v0.10: every method follows the schedule (adagrad, adam and adamax
+// did not) and has L2 (adam's and adamax's was ignored); L1 works with momentum (refused there);
+// adagrad's epsilon is outside the root and nothing is folded every 16384 updates; rmsprop starts
+// from a = 0 without a special first update; adamax has an epsilon; clip_value applies to the mean
+// of the trainers' gradients, not their sum; a row gets no later update for rounds that do not name
+// it. Difference from Fluid: l2 in ftrl adds l2 / 2 w^2 to the cost, as in the other methods, not
+// l2 w^2. Differences from the ftrl of the paper: s may change with the schedule, and an initial w
+// stays until a gradient moves it.
 #pragma once
 
 #include <cstddef>
@@ -63,9 +64,9 @@ enum Trait : std::uint32_t {
   kBeta = 1U << 4U,
   kCentered = 1U << 5U,  // one plane more unless `centered` is false
   kWeightDecay = 1U << 6U,
-  // With a momentum above 0 the step goes through it, in one plane more.
+  // A momentum above 0 is applied to the step and needs one more plane.
   kHeavyBall = 1U << 7U,
-  kDividesByRate = 1U << 9U,  // by the learning rate, which is then not 0
+  kDividesByRate = 1U << 9U,  // divides by the learning rate, which must not be 0
   kCountsUpdates = 1U << 8U,  // an update depends on how many came before it
 };
 
@@ -84,13 +85,13 @@ std::span<const Method> methods();
 // A number that only some methods read: a key of [optimizer] and of a snapshot's MANIFEST.
 struct Option {
   std::string_view name;
-  Trait trait;       // of the methods that read it
+  Trait trait;       // trait of the methods that read it
   bool is_fraction;  // in [0, 1); else above 0
   bool (wire::Optimizer::*has)() const;
   float (wire::Optimizer::*get)() const;
   void (wire::Optimizer::*set)(float);
 };
-// In the order of a MANIFEST.
+// Options in the order of a MANIFEST.
 std::span<const Option> options();
 
 // Defaults of Optimizer fields that are not set; others are in the table of methods.
@@ -106,19 +107,19 @@ std::size_t state_width(const wire::Optimizer& optimizer);
 bool has_average(const wire::Optimizer& optimizer);
 // True when an update depends on how many came before it.
 bool counts_updates(const wire::Optimizer& optimizer);
-// True when the state of one can be continued under the other.
+// True if an update by one optimizer can continue from the state of the other.
 bool same_state(const wire::Optimizer& a, const wire::Optimizer& b);
 
 constexpr std::uint64_t kAverageWindowMinDefault = 10000;   // updates, as in v0.10
-constexpr std::uint64_t kAverageWindowMaxDefault = 100000;  // updates; float32 resolves 1/k of it
+constexpr std::uint64_t kAverageWindowMaxDefault = 100000;  // updates; float32 resolves 1 / k of it
 
 // The weight 1 / k of update `count` (from 1) of a block or row in its average:
 //   average += (value - average) / k,  k = min(n, max(window_min, min(window_max, window n)))
 // with n = count. It is the plain mean of the first window_min updates, then an average over about
-// the last fraction `window` of them (polynomial-decay averaging: Shamir and Zhang, 2013). v0.10
-// keeps three sums and a uniform average over window n to 2 window n updates instead. One plane
-// that depends on the count alone also serves the rows of a sparse table, each of which counts its
-// own updates. The average must be valid and its window above 0.
+// the last fraction `window` of all updates (polynomial-decay averaging: Shamir and Zhang, 2013).
+// v0.10 keeps three sums and a uniform average over window n to 2 window n updates instead. One
+// plane that depends on the count only also serves the rows of a sparse table, each of which counts
+// its own updates. REQUIRES: `average` is valid and its window is above 0.
 float average_weight(const wire::ModelAverage& average, std::uint64_t count);
 
 // Exchanges a value and its average, the last plane of `state`. A snapshot holds them exchanged, so
@@ -132,7 +133,8 @@ Status validate(const wire::Optimizer& optimizer);
 // once.
 class UpdateRule {
  public:
-  // Both must be valid. A parameter that takes deltas has w -= learning_rate g and its average.
+  // A parameter with is_delta() gets the rule w -= learning_rate g, and its average. REQUIRES: both
+  // arguments are valid.
   UpdateRule(const wire::Optimizer& optimizer, const wire::ParameterSpec& spec);
 
   bool is_static() const { return is_static_; }
@@ -144,26 +146,29 @@ class UpdateRule {
   void start(std::span<const float> value, std::span<float> state) const;
 
   // Applies one gradient in place. learning_rate is the schedule's (schedule.h). count is the
-  // 1-based number of this update of the block or row; any where counts_updates() is false. The
-  // spans are disjoint; gradient.size() == value.size() and state.size() == state_width() *
-  // value.size() are checked. False when a value or its state is no longer finite.
+  // 1-based number of this update of the block or row; any number above 0 if neither
+  // counts_updates() nor has_average(). The spans are disjoint; gradient.size() == value.size() and
+  // state.size() == state_width() * value.size() are checked. False if a new value or its state is
+  // not finite.
   bool apply(float learning_rate, std::uint64_t count, std::span<float> value,
              std::span<const float> gradient, std::span<float> state) const;
-  // The same for each of many with this count. Every state has state_width() planes.
+  // The same for many blocks or rows, all with this count. Every state has state_width() planes.
   bool apply(float learning_rate, std::uint64_t count, Batch batch) const;
 
-  // For other code that applies it: the update itself, and after it that of the average, by
-  // moved_average() with this weight.
+  // For code that applies the rule itself: the step of the update. After the update, that code
+  // updates the average by moved_average() with average_weight().
   Step step(float learning_rate, std::uint64_t count) const {
     PADDLE_CHECK(count > 0);
-    // Not copied again: for a single short row that would take as long as the update.
+    // Does not copy the result of unnumbered_step(): a second copy would take as long as the update
+    // of a short row.
     Step step = step_;
     step.k.rate *= learning_rate;
     if (counts_) set_number(step, count);
     return step;
   }
   float average_weight(std::uint64_t count) const { return average_.weight(count); }
-  // The step of all updates, which the caller numbers where the method counts them.
+  // The step without the number of the update. The caller must call set_number() if
+  // counts_updates().
   Step unnumbered_step(float learning_rate) const {
     Step step = step_;
     step.k.rate *= learning_rate;
@@ -173,9 +178,9 @@ class UpdateRule {
   const AverageWindow& average() const { return average_; }
 
  private:
-  bool counts_;  // the number of the update is in the formula
+  bool counts_;  // the formula needs the number of the update
   UpdateKernel update_;
-  Step step_;  // k.rate multiplies the learning rate
+  Step step_;  // k.rate is the parameter's factor of the learning rate
   bool is_static_;
   std::size_t state_width_;
   AverageWindow average_;

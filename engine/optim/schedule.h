@@ -48,9 +48,9 @@ const Schedule* find_schedule(std::string_view name);
 //   exp          r a^(n/b)
 //   discexp      r a^floor(n/b)
 //   linear       max(r - a n, b)
-//   manual       r times the rate of the first step with n <= until; the last one's beyond
+//   manual       r times the rate of the first step with n <= until, or else of the last step
 //   pass_manual  the same by pass
-// and all that times min(1, n / warmup_samples) where a warm-up is given.
+// The result is multiplied by min(1, n / warmup_samples) if a warm-up is given.
 // The optimizer must be valid. Computed in float64 without libm, rounded once.
 float learning_rate(const wire::Optimizer& optimizer, const Progress& progress);
 

@@ -8,7 +8,7 @@
 namespace paddle::optim {
 namespace {
 
-// Gives the largest of all values and states after the update.
+// Updates the elements and returns the largest of all new values and states.
 template <class Rule>
 PADDLE_INLINE Largest sweep_one(const Constants& k, const Elements& e, const Rule& the_rule) {
   constexpr std::size_t kPlanes = Rule::kPlanes;
@@ -59,7 +59,8 @@ PADDLE_INLINE bool sweep(Formula formula, const Step& step, Batch batch) {
   return is_finite;
 }
 
-// A function a formula: one for all would take longer to come to its loop than a short row takes.
+// One function for each formula: a single function would need longer to reach its loop than to
+// update a short row.
 PADDLE_MULTIVERSION
 bool update_sgd(const Step& step, Batch batch) {
   return sweep(Formula::kSgd, step, batch);

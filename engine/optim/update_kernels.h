@@ -1,5 +1,5 @@
-// The arithmetic of one update over consecutive elements. The bits are the same on every
-// instruction set and for every split of the elements.
+// The arithmetic of one update over consecutive elements. The bits are the same with every
+// instruction set, however the elements are split among calls.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ struct Elements {
 // all of them, because for a single short row the call would take longer than the update.
 using Batch = std::span<const Elements>;
 
-// False when a value or its state is no longer finite.
+// False if a new value or its state is not finite.
 using UpdateKernel = bool (*)(const Step& step, Batch batch);
 UpdateKernel update_kernel(Formula formula);
 
 // True when every |value| is below the limit, and so neither infinite nor NaN.
 bool all_below(std::span<const float> values, float limit);
 
-// average += weight (value - average). False when one is no longer finite.
+// average += weight (value - average). False if a new average is not finite.
 bool update_average(float weight, std::size_t size, const float* value, float* average);
 
 }  // namespace paddle::optim

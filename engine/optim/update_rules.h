@@ -46,16 +46,17 @@ enum class Formula : std::uint32_t {
   kFtrl,
 };
 
-// One update of elements that have had as many before: all that does not depend on the element.
+// All numbers of an update that do not depend on the element. Elements that share a step have had
+// the same number of updates.
 struct Step {
   Constants k;
   Formula formula = Formula::kSgd;
-  // Of adam and adamw: 1 / (1 - beta^t).
+  // 1 / (1 - beta^t), for adam and adamw.
   float correction1 = 1;
   float correction2 = 1;
 };
 
-// Planes of state that an element has at most, without its average.
+// Largest number of planes of state, without the plane of the average.
 constexpr std::size_t kPlanesMax = 3;
 using State = float[kPlanesMax];
 
@@ -74,13 +75,13 @@ PADDLE_HD_INLINE float at_least(float x, float least) {
 PADDLE_HD_INLINE float limit(float g, float most) {
   return at_most(at_least(g, -most), most);
 }
-// Moves x towards 0 by at most `most`; gives exactly x where that is 0.
+// Moves x towards 0 by at most `most`; returns exactly x if `most` is 0.
 PADDLE_HD_INLINE float shrink(float x, float most) {
   return x - limit(x, most);
 }
 
-// Bits of the largest of several values without its sign: in the order of the values, infinity and
-// NaN last.
+// The largest absolute value of several numbers, as bits. The bits of absolute values have the
+// order of the values, with infinity and NaN last.
 class Largest {
  public:
   PADDLE_HD_INLINE void raise(float value) {
@@ -98,8 +99,9 @@ class Largest {
   std::int32_t bits_ = 0;
 };
 
-// A rule updates the value w and the first kPlanes of the state of an element from its gradient.
-// Those of most methods have a change(g, state), between clipping, l2 and l1.
+// A rule updates the value w and the first kPlanes planes of state of an element from its gradient.
+// The rules of all methods but ftrl have a function change(g, state): clipping and l2 are applied
+// before it, l1 after it.
 template <std::size_t kOwnPlanes>
 struct ChangeRule {
   static constexpr std::size_t kPlanes = kOwnPlanes;
@@ -110,7 +112,8 @@ struct Sgd : ChangeRule<0> {
   PADDLE_HD_INLINE Change change(float g, State& /*s*/) const { return {-(k.rate * g), k.rate}; }
 };
 
-// The step of another rule goes through heavy-ball momentum, in the plane after the rule's own.
+// Applies heavy-ball momentum to the step of another rule. The momentum is in the plane after the
+// rule's own planes.
 template <class Rule>
 struct HeavyBall {
   static constexpr std::size_t kPlanes = Rule::kPlanes + 1;
@@ -179,7 +182,7 @@ struct Adam : ChangeRule<2> {
 };
 
 struct Adamw : Adam {
-  float decay;  // the part of w that goes in one update
+  float decay;  // the part of w that an update subtracts
 };
 
 struct Adamax : ChangeRule<2> {
@@ -205,7 +208,7 @@ PADDLE_HD_INLINE float updated(const Constants& k, const Rule& rule, float w, fl
   if constexpr (requires { rule.decay; }) value = w - rule.decay * w;
   return shrink(value + change.step, k.l1 * change.rate);
 }
-// State: n, z, s. It regularises by itself.
+// The planes of state are n, z and s. The formula itself applies l1 and l2.
 PADDLE_HD_INLINE float updated(const Constants& k, const Ftrl& /*rule*/, float w, float gradient,
                                State& s) {
   const float g = limit(gradient, k.clip);
@@ -222,11 +225,11 @@ PADDLE_HD_INLINE float moved_average(float weight, float value, float average) {
 
 // Window of the average of a value (average_weight() in optimizer.h), in updates.
 struct AverageWindow {
-  double fraction = 0;  // of the updates so far; 0: no average is kept
+  double fraction = 0;  // part of the updates so far; 0: no average is kept
   double least = 0;
   double most = 0;
 
-  // Of the update with this 1-based number.
+  // Weight of the update with the number `count`, from 1.
   PADDLE_HD_INLINE float weight(std::uint64_t count) const {
     const auto n = static_cast<double>(count);
     const double reach = fraction * n < most ? fraction * n : most;
@@ -260,7 +263,7 @@ PADDLE_HD_INLINE void with_momentum(const Rule& rule, const Use& use) {
     use(rule);
   }
 }
-// use(rule) with the rule of a formula; not called where the step changes nothing.
+// Calls use(rule) with the rule of a formula. Does not call it if the step changes nothing.
 template <class Use>
 PADDLE_HD_INLINE void with_rule(Formula formula, const Step& step, const Use& use) {
   const Constants& k = step.k;
@@ -286,7 +289,7 @@ PADDLE_HD_INLINE void with_rule(Formula formula, const Step& step, const Use& us
     case Formula::kAdamax:
       return use(Adamax{k});
     case Formula::kFtrl:
-      // A rate of 0 is an infinite distance to every other value.
+      // With a rate of 0, which the formula cannot divide by, values do not change.
       if (k.rate > 0) use(Ftrl{k});
       return;
   }

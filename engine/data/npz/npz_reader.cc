@@ -14,7 +14,7 @@
 namespace paddle::data {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = 256U << 10U;  // a chunk is longer when one record is
+constexpr std::uint64_t kChunkBytes = 256U << 10U;  // a chunk is longer if its only record is
 constexpr std::uint64_t kRecordBytesMax = 16U << 20U;
 constexpr std::size_t kNamesShownMax = 20;
 constexpr std::string_view kSuffix = ".npy";
@@ -38,7 +38,7 @@ std::uint64_t load(const std::byte* at, const NumberType& type) {
   return value;
 }
 
-// Nothing where it does not fit.
+// The product, or nothing if it does not fit into 64 bits.
 std::optional<std::uint64_t> product(std::uint64_t first, std::uint64_t second) {
   std::uint64_t result = 0;
   if (__builtin_mul_overflow(first, second, &result)) return {};
@@ -57,7 +57,7 @@ struct KnownType {
 };
 
 using Kind = NumberType::Kind;
-// Behind the character for the byte order.
+// Names without the character for the byte order, which precedes them.
 constexpr std::array<KnownType, 12> kTypes{{{"b1", {Kind::kBool, 1}},
                                             {"u1", {Kind::kUnsigned, 1}},
                                             {"u2", {Kind::kUnsigned, 2}},
@@ -95,7 +95,8 @@ Result<NumberType> number_type(std::string_view descr) {
                "types are bool, int8 to int64, uint8 to uint64, float16, float32 and float64"};
 }
 
-// The Python literal of a header: a dict of texts, truth values and tuples of whole numbers.
+// Reader of the Python literal in a header: a dict of texts, truth values and tuples of whole
+// numbers.
 class Literal {
  public:
   explicit Literal(std::string_view text) : rest_(text) {}
@@ -130,7 +131,7 @@ class Literal {
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
       if (error != std::errc()) return {};
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-      take('L');  // as Python 2 wrote a long one
+      take('L');  // the suffix of a long in Python 2
       shape.push_back(size);
       if (!take(',') && !rest_.starts_with(')')) return {};
     }
@@ -181,7 +182,7 @@ Result<NpyHeader> parse(std::string_view text) {
   NpyHeader header;
   PADDLE_TRY(header.type, number_type(*descr));
   header.shape = *std::move(shape);
-  // Of one dimension both orders are the same.
+  // With one dimension, both orders are the same.
   if (*is_fortran && header.shape.size() > 1) {
     return Error{Errc::kData, "it is in Fortran's order, a column after the other",
                  "save numpy.ascontiguousarray(array)"};
@@ -189,7 +190,7 @@ Result<NpyHeader> parse(std::string_view text) {
   return header;
 }
 
-// Reads exactly the bytes. kData: the source ends before.
+// Fills all of `into`. kData: the source ends before.
 Status read_exactly(ByteSource& source, std::span<std::byte> into) {
   while (!into.empty()) {
     PADDLE_TRY(const std::size_t count, source.read(into));
@@ -199,9 +200,9 @@ Status read_exactly(ByteSource& source, std::span<std::byte> into) {
   return {};
 }
 
-// Reads the header off the front of an array. kData: it is none, or longer than numpy reads; it
-// describes no numbers (objects, which are Python programs, are refused like texts and records), or
-// columns instead of rows. Errors do not name the array.
+// Reads the header at the beginning of an array. kData: there is no header, or it is longer than
+// numpy accepts; the elements are not numbers but texts, records or objects (which are Python
+// programs); or the array is stored column by column. Messages do not name the array.
 Result<NpyHeader> read_npy_header(ByteSource& source) {
   std::array<std::byte, 8> magic{};
   PADDLE_TRY_STATUS(read_exactly(source, magic));
@@ -247,7 +248,7 @@ std::string NpzReader::members_text() const {
   return names.empty() ? "it has no arrays" : fmt::format("it has {}", fmt::join(names, ", "));
 }
 
-// The header, and that the shape is that of as many bytes.
+// Opens an array, reads its header and checks that the shape fits the number of bytes.
 Result<NpzReader::Array> NpzReader::open_array_of(const ZipArchive::Member& member) const {
   Array array;
   PADDLE_TRY(array.source, archive_->open_member(member));
@@ -357,7 +358,7 @@ Status NpzReader::open() {
   return {};
 }
 
-// Reads the offsets of the next `count` records, which are there.
+// Reads the offsets of the next `count` records. REQUIRES: there are so many records.
 Status NpzReader::read_ahead(Slot& slot, std::uint64_t count) const {
   if (slot.ahead.size() >= count) return {};
   Array& offsets = *slot.offsets;
@@ -379,7 +380,7 @@ Status NpzReader::read_ahead(Slot& slot, std::uint64_t count) const {
   return {};
 }
 
-// The number of the next records, of at most `most`, that make a chunk.
+// How many of the next records, at most `most`, make a chunk.
 Result<std::uint64_t> NpzReader::cut(std::uint64_t most) const {
   std::uint64_t bytes = 0;
   for (std::uint64_t record = 0; record < most; ++record) {
@@ -420,7 +421,7 @@ Status NpzReader::read_slot(Slot& slot, std::uint64_t records, SlotNumbers& numb
   return {};
 }
 
-// At the end of the arrays their checksums are known.
+// Checks that all arrays have ended. Reading up to the end also checks their checksums.
 Status NpzReader::finish() {
   const auto check = [&](Array& array) -> Status {
     std::byte more{};
@@ -461,7 +462,7 @@ Result<bool> NpzReader::next(Chunk& chunk) {
     PADDLE_TRY_STATUS(read_slot(slots_[i], chunk.records, chunk.slots[i]));
   end_.line += chunk.records;
   end_.offset = end_.line;
-  // The arrays that are not read count with the last chunk.
+  // The bytes of arrays that are not read are counted in the last chunk.
   const std::uint64_t file_bytes = archive_->file_bytes();
   const std::uint64_t read = std::min(archive_->bytes_read(), file_bytes);
   end_.position = std::max(end_.position, end_.line == records_ ? file_bytes : read);
@@ -469,7 +470,7 @@ Result<bool> NpzReader::next(Chunk& chunk) {
   return true;
 }
 
-// The cuts are those of the stream before.
+// Reads chunks up to `place`. The chunks are the same ones as in an earlier stream.
 Status NpzReader::go_to(const ChunkPlace& place) {
   PADDLE_TRY_STATUS(open());
   Chunk passing;

@@ -1,5 +1,5 @@
 // Reader of a numpy .npz file in chunks of whole records. All arrays are decompressed at the same
-// time, a chunk of each, so that memory does not grow with the file.
+// time, chunk by chunk, so that memory does not grow with the file.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace paddle::data {
 struct NpyHeader {
   NumberType type;
   std::vector<std::uint64_t> shape;
-  std::uint64_t bytes = 0;  // of the header itself
+  std::uint64_t bytes = 0;  // size of the header itself
 };
 
 class NpzReader final : public ChunkSource {
@@ -36,12 +36,12 @@ class NpzReader final : public ChunkSource {
     NpyHeader header;
     std::unique_ptr<ByteSource> source;
     std::uint64_t rows = 0;  // shape[0]
-    std::uint64_t each = 1;  // numbers of a row
+    std::uint64_t each = 1;  // numbers in a row
   };
   struct Slot {
     Array values;
-    std::optional<Array> offsets;      // of ids whose number differs
-    std::vector<std::uint64_t> ahead;  // offsets read, of the next records' ends
+    std::optional<Array> offsets;      // if records have different numbers of ids
+    std::vector<std::uint64_t> ahead;  // offsets already read: the ends of the next records
     std::uint64_t begin = 0;           // offset of the next record
   };
 
@@ -63,8 +63,8 @@ class NpzReader final : public ChunkSource {
   std::optional<ZipArchive> archive_;
   std::vector<Slot> slots_;
   std::uint64_t records_ = 0;
-  std::uint64_t record_bytes_ = 0;  // of each record, but for ids whose number differs
-  ChunkPlace end_;                  // of the last chunk
+  std::uint64_t record_bytes_ = 0;  // bytes of a record, except ids with offsets
+  ChunkPlace end_;                  // end of the last chunk
 };
 
 }  // namespace paddle::data

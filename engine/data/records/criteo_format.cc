@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kFields = 1 + config::kCriteoIntegers + config::kCriteoCategories;
 
 // Lines of the Criteo challenge: label, 13 integers and 26 categories of hexadecimal digits,
-// separated by tabs; all but the label may be missing. An integer x becomes log(1 + max(x, 0)), a
-// missing one 0; "missing" is a category of its own.
+// separated by tabs; all but the label may be missing. An integer x becomes log(1 + max(x, 0)), and
+// a missing integer becomes 0. A missing category is a category of its own.
 class Criteo final : public Format {
  public:
   explicit Criteo(const config::DataConfig& data) : label_(data) {
@@ -49,7 +49,7 @@ class Criteo final : public Format {
   }
 
   static Status append_integer(std::string_view text, std::uint32_t number, RecordBlock& block) {
-    // The largest one is as it was for whole numbers with a sign.
+    // The limit is that of signed 64-bit numbers.
     constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
     const bool is_negative = text.starts_with('-');
     std::uint64_t size = 0;

@@ -15,9 +15,10 @@ namespace {
 
 using config::SlotType;
 
-// Lines of named columns. Fields may be quoted as in RFC 4180, but hold no line end. Blanks around
-// a field are no part of it, unless DataConfig::trim is false; in quotes they stay. Numbers may
-// have blanks around them in any case. An empty float is 0; an empty text has a hash of its own.
+// Lines of named columns. Fields may be quoted as in RFC 4180, but contain no line end. Blanks
+// around a field are dropped, unless DataConfig::trim is false; blanks in quotes are kept. Numbers
+// may have blanks around them in any case. An empty float is 0; an empty text has a hash of its
+// own.
 class Csv final : public Format {
  public:
   explicit Csv(const config::DataConfig& data) : data_(data), line_(data.delimiter, data.trim) {
@@ -62,7 +63,8 @@ class Csv final : public Format {
     if (!text.empty()) bits |= load_short(text);
     return (bits & 0x8080808080808080U) == 0;
   }
-  // Its hash would be another one than that of the same text in UTF-8, which JSON always is.
+  // Error for a text that is not UTF-8: its hash would differ from the hash of the same text in
+  // JSON, which is always UTF-8.
   Error not_utf8(std::uint32_t column, std::string_view text) const {
     Error wrong = wrong_field(names_[column], text, "UTF-8");
     wrong.hint =
@@ -71,7 +73,8 @@ class Csv final : public Format {
     return wrong;
   }
 
-  // The likeliest mistakes: another delimiter, a table without its label, a delimiter at the end.
+  // Error for a line with a wrong number of fields. It names the likeliest mistakes: another
+  // delimiter, a table without its label, a delimiter at the end.
   Error wrong_count(std::string_view line) const {
     const std::vector<std::string_view>& fields = line_.fields();
     const std::size_t expected = data_.columns.size();
@@ -149,7 +152,7 @@ class Csv final : public Format {
 
   const config::DataConfig& data_;
   std::vector<SlotHash> hashes_;         // by slot
-  std::vector<ClassNames> class_names_;  // likewise
+  std::vector<ClassNames> class_names_;  // by slot
   std::vector<std::string> names_;       // by column, for messages
   config::CsvLine line_;
 };

@@ -16,8 +16,8 @@ namespace paddle::data {
 // Dictionary from words to ids.
 class Dictionary {
  public:
-  // Each line has a word, whose id is the line number from 0; the last line is <unk>. kData names
-  // the file and line.
+  // Each line has a word, whose id is the line number from 0; the last line is <unk>. kData: the
+  // file is wrong; the message names the file and line.
   static Result<Dictionary> read(const std::string& path);
 
   // An unknown word has the id of <unk>.
@@ -41,20 +41,20 @@ class Dictionary {
 class ClassNames {
  public:
   ClassNames() = default;
-  // Class i is called names[i].
+  // Class i has the name names[i].
   explicit ClassNames(const std::vector<std::string>& names);
 
   bool empty() const { return classes_.empty(); }
-  // The class that is called so. A number is found however it is written: "1.0" and "+1" are "1".
+  // The class with this name. A number is found however it is written: "1.0" and "+1" are "1".
   std::optional<std::uint64_t> find(std::string_view name) const;
   std::optional<std::uint64_t> find(double number) const;
-  // As find(); kData says "<what> 'setsa' is none of the labels setosa, ..., did you mean
-  // 'setosa'?".
+  // As find(). kData: no class has this name: "<what> 'setsa' is not one of the labels setosa,
+  // ...", with the hint "did you mean 'setosa'?".
   Status parse(std::string_view name, std::string_view what, std::uint64_t& number) const;
 
  private:
   std::map<std::string, std::uint64_t, std::less<>> classes_;
-  std::map<double, std::uint64_t> numbers_;  // of names that are numbers
+  std::map<double, std::uint64_t> numbers_;  // for names that are numbers
 };
 
 }  // namespace paddle::data

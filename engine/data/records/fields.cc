@@ -14,7 +14,7 @@
 namespace paddle::data {
 namespace {
 
-constexpr std::size_t kShownBytes = 40;           // of a wrong field in a message
+constexpr std::size_t kShownBytes = 40;           // bytes of a wrong field that a message shows
 constexpr double kExactMax = 9007199254740992.0;  // 2^53: a double has all whole numbers below
 constexpr std::array<std::string_view, 16> kMissing{
     // as pandas reads them, and UCI's "?"
@@ -35,7 +35,8 @@ std::string_view oddity_of(std::string_view text) {
   return "";
 }
 
-// The digits of a whole number, from a point on: "3.000", or "3.000e+00" as numpy writes it.
+// Reads a whole number with a point at `point`: "3.000", or "3.000e+00" as numpy writes it.
+// `digits` is the number before the point.
 bool read_with_point(std::string_view text, std::size_t point, std::uint64_t digits,
                      std::uint64_t& number) {
   if (text.find_first_not_of('0', point + 1) == text.npos) {
@@ -63,7 +64,8 @@ bool is_missing_value(std::string_view text) {
   return std::ranges::find(kMissing, text) != kMissing.end();
 }
 
-// A number with an exponent but no point is none: it is rather a text of hexadecimal digits.
+// Refuses a number with an exponent but without a point: it is more likely a text of hexadecimal
+// digits.
 bool read_whole(std::string_view text, std::uint64_t& number) {
   if (text.starts_with('-')) {
     return text.size() > 1 && text[1] >= '0' && text[1] <= '9' &&
@@ -101,7 +103,7 @@ Status parse_float(std::string_view text, std::string_view what, float& value,
   const auto [at, error] = std::from_chars(begin, end, value);
   std::string_view why = oddity_of(text);
   if (at == end && (error == std::errc() || error == std::errc::result_out_of_range)) {
-    // A number that is too small for a float32 is 0, or the nearest of the smallest.
+    // A number that is too small for a normal float32 becomes 0 or the nearest denormal one.
     if (error != std::errc()) value = std::strtof(std::string(begin, end).c_str(), nullptr);
     if (std::isfinite(value)) return {};
     if (why.empty() && error != std::errc()) why = ": a float32 has at most 3.4e38";

@@ -39,7 +39,8 @@ class Lines {
 
 constexpr std::string_view kBlanks = " \t\v\f";
 
-// Takes the next word off the front; blanks separate words. "" when there is none.
+// Removes the next word from the front of `rest` and returns it; "" if there is none. Blanks
+// separate words.
 inline std::string_view take_word(std::string_view& rest) {
   const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\f' && c != '\n'); };
   std::size_t begin = 0;
@@ -51,7 +52,8 @@ inline std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
-// Takes the text up to the next separator, or all of it, and the separator off the front.
+// Removes the text up to the next separator, or all of it, and the separator from the front of
+// `rest`. Returns the text.
 inline std::string_view take_field(std::string_view& rest, char separator) {
   const std::size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view field = rest.substr(0, end);
@@ -90,7 +92,7 @@ inline std::uint64_t load_short(std::string_view text) {
   return byte(0) | byte(size / 2) | byte(size - 1);
 }
 
-// Converts 1 to 8 digits that load_short() has loaded; false when a byte is no digit.
+// Converts 1 to 8 digits that load_short() has loaded; false if a byte is not a digit.
 inline bool read_digits(std::uint64_t digits, std::size_t size, std::uint64_t& number) {
   // Fill up with leading zeros to eight digits.
   constexpr std::uint64_t kZeros = 0x3030303030303030U;
@@ -119,7 +121,7 @@ inline bool read_short_float(std::string_view text, float& value) {
   const std::size_t size = text.size();
   if (size - 3 > 5) return false;
   const std::uint64_t bytes = load_short(text);
-  // The lowest point is a zero byte here; marks above it may be false.
+  // Points are zero bytes in `other`. The lowest mark is right; marks above it may be wrong.
   const std::uint64_t other = bytes ^ 0x2e2e2e2e2e2e2e2eU;
   const std::uint64_t marks = (other - 0x0101010101010101U) & ~other & 0x8080808080808080U;
   const auto point = static_cast<std::size_t>(std::countr_zero(marks)) / 8;
@@ -136,19 +138,19 @@ inline bool read_short_float(std::string_view text, float& value) {
 // "7.000e+00", "-0".
 bool read_whole(std::string_view text, std::uint64_t& number);
 
-// Parse such a number, or any finite float32, without blanks around it. What is too small for a
-// float32 is 0; what is too large is refused. `what` names the field in a kData message. `hint`
-// says what the field should be.
+// Parse a whole number as read_whole() does, or a finite float32, without blanks around it. A
+// number that is too small for a float32 becomes 0. kData: the text is another, or the number is
+// too large; `what` names the field in the message, and `hint` says what the field should be.
 Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id,
                 std::string_view hint = "");
 Status parse_float(std::string_view text, std::string_view what, float& value,
                    std::string_view hint = "");
 
-// Whether the text is one of those that stand for a value that is not known: "NA", "nan", "?".
+// Whether the text is one that stands for a missing value: "NA", "nan", "?".
 bool is_missing_value(std::string_view text);
 
-// Hash of texts to ids that is stable across builds and machines. The same text in two slots makes
-// two ids, so that slots can share a table. Ids are taken modulo `buckets` unless that is 0.
+// Hash of texts to ids that is stable across builds and machines. The same text gives different ids
+// in two slots, so that slots can share a table. Ids are taken modulo `buckets` unless that is 0.
 class SlotHash {
  public:
   SlotHash(std::string_view slot, std::uint64_t buckets)

@@ -14,17 +14,17 @@
 
 namespace paddle::data {
 
-// Each parsing thread has its own, so a parser may keep memory between lines.
+// Parser of lines. Each parsing thread has its own, so a parser may keep memory between lines.
 class Format {
  public:
   virtual ~Format() = default;
   // Appends the records of a line. kData: the line is wrong; the caller drops the values left at
   // the end of the block and adds file and line to the message.
   virtual Status parse(std::string_view line, RecordBlock& block) = 0;
-  // True when the first line of each file is a header; check_header() validates it.
+  // True if the first line of each file is a header; check_header() validates it.
   virtual bool has_header() const { return false; }
   virtual Status check_header(std::string_view /*line*/) { return {}; }
-  // Tells the number of classes of the slot "label"; 0: the network reads it as a number.
+  // Sets the number of classes of the slot "label"; 0: the network reads the label as a number.
   virtual void set_classes(std::uint64_t /*count*/) {}
 };
 
@@ -41,15 +41,15 @@ std::unique_ptr<Format> make_csv(const config::DataConfig& data, const Dictionar
 std::unique_ptr<Format> make_criteo(const config::DataConfig& data, const Dictionary& dictionary);
 std::unique_ptr<Format> make_jsonl(const config::DataConfig& data, const Dictionary& dictionary);
 
-// Reader of the label of a line of bow, libsvm or Criteo: a class, whose name `data.labels` has, or
-// a whole number from 0; or a float.
+// Reader of the label in a line of bow, libsvm or Criteo: a class, given by its name in
+// `data.labels` or as a whole number from 0, or a float.
 class LabelReader {
  public:
   explicit LabelReader(const config::DataConfig& data)
       : as_float_(data.float_label), names_(data.labels) {}
   Status append(std::string_view text, RecordBlock& block) const;
-  // The same where "-1" is the class 0 of two, as it is for libsvm. With more classes it is a class
-  // of its own, and only `data.labels` can say which. A label that is a number stays -1.
+  // The same, but with two classes "-1" stands for class 0, as in libsvm. With more classes "-1" is
+  // the name of a class, which must be in `data.labels`. A label that is a float stays -1.
   Status append_signed(std::string_view text, RecordBlock& block) const;
   void set_classes(std::uint64_t count) { classes_ = count; }
 
@@ -61,9 +61,10 @@ class LabelReader {
 
 // Npz has no lines: the slots of its records are arrays of numbers.
 
-// Appends a record of the chunk, whose slots are those of `data`. kData: an id is negative, or a
-// float is none of float32; the caller drops the values left at the end of the block.
-// `classes` are the names in the labels of each slot.
+// Appends a record of the chunk, whose slots are those of `data`. kData: an id is not a whole
+// number from 0, or a number is not a finite float32; the caller drops the values left at the end
+// of the block.
+// `classes`: the names of classes, by slot.
 Status append_numbers(const config::DataConfig& data, std::span<const ClassNames> classes,
                       const Chunk& chunk, std::uint64_t record, RecordBlock& block);
 

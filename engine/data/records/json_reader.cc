@@ -27,7 +27,7 @@ double nearest_double(std::string_view text) {
   return std::strtod(std::string(text).c_str(), nullptr);  // out of range: zero or infinite
 }
 
-// The least number of digits that is read as this number again.
+// The shortest text that is read as this number again.
 std::string shortest(double number) {
   const double size = std::abs(number);
   const bool has_exponent = size != 0 && (size < 1e-4 || size >= 1e15);
@@ -66,12 +66,13 @@ std::string JsonValue::shown() const {
 
 namespace {
 
-// Zero bytes behind the text: the parser looks at the three after one that begins a character.
+// Zero bytes after the text: the parser reads up to three bytes after one that begins a character.
 constexpr std::size_t kPadding = 8;
-// Memory that is kept for the next text.
+// Memory that trim() keeps for the next text.
 constexpr std::size_t kKeptBytes = 1U << 20U;
 
-// The parser makes an unpaired \udc00 three bytes that no UTF-8 has.
+// Whether a \u escape is an unpaired low surrogate: the parser turns \udc00 into three bytes that
+// UTF-8 does not allow.
 bool has_surrogate(std::string_view text) {
   for (std::size_t at = 0; (at = text.find('\xed', at)) != std::string_view::npos; ++at) {
     if (static_cast<unsigned char>(text[at + 1]) >= 0xa0) return true;
@@ -91,7 +92,8 @@ bool is_zero_with_exponent(std::string_view number) {
          exponent.find_first_not_of("0123456789", first) == exponent.npos;
 }
 
-// The parser refuses 0e999 as too large: it becomes 0e0. Whether there was such a number.
+// Changes 0e999, which the parser refuses as too large, to 0e0. Returns whether there was such a
+// number.
 bool shorten_exponents_of_zero(std::string& text) {
   bool is_shorter = false;
   std::size_t end = 0;
@@ -152,7 +154,7 @@ bool append_numbers(const JsonValue& list, RecordBlock& block) {
   return true;
 }
 
-// The number, or the first of a list, that no float32 can be.
+// The number, or the first number of a list, that is too large for a float32.
 std::optional<std::string_view> too_large_number(const JsonValue& value) {
   const JsonValue* item = value.is_list() ? value.items() : &value;
   for (std::size_t i = 0; i < (value.is_list() ? value.size() : 1); ++i, item = item->next()) {
@@ -163,8 +165,8 @@ std::optional<std::string_view> too_large_number(const JsonValue& value) {
 
 }  // namespace
 
-// Takes the parser's events; returning false ends the parse. Numbers come as their text: the
-// parser's own conversion of RapidJSON 1.1 overflows at some exponents (CVE-2024-38517).
+// Handler of the parser's events; a function that returns false ends the parse. Numbers are passed
+// as text, because the conversion in RapidJSON 1.1 overflows at some exponents (CVE-2024-38517).
 class JsonReader::Events {
  public:
   Events(JsonReader& reader, bool has_escapes) : reader_(reader), has_escapes_(has_escapes) {}
@@ -187,7 +189,7 @@ class JsonReader::Events {
   bool StartObject() { return open(); }
   bool EndArray(unsigned size) { return close(JsonValue::of_list, size); }
   bool EndObject(unsigned size) { return close(JsonValue::of_object, size); }
-  // The parser is told to give numbers as text.
+  // Not called: kFlags make the parser pass numbers as text.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(std::int64_t) { return false; }
@@ -216,7 +218,7 @@ class JsonReader::Events {
   const bool has_escapes_;
   bool is_too_deep_ = false;
   std::size_t depth_ = 0;
-  std::array<std::size_t, kJsonDepthMax> opened_{};  // places of what is not closed yet
+  std::array<std::size_t, kJsonDepthMax> opened_{};  // places of open lists and objects
 };
 
 JsonReader::JsonReader(std::vector<std::string> keys) : keys_(std::move(keys)) {

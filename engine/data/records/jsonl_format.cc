@@ -9,8 +9,8 @@ namespace {
 
 using config::SlotType;
 
-// JSON Lines: an object a line, whose keys are slots; others are ignored. What is missing or null
-// is 0, an empty text or an empty list, as an empty field of csv is.
+// JSON Lines: one object per line, whose keys are slots; other keys are ignored. A value that is
+// missing or null is read as 0, an empty text or an empty list, as an empty field of csv is.
 class JsonLines final : public Format {
  public:
   explicit JsonLines(const config::DataConfig& data) : data_(data), reader_(slot_names(data)) {
@@ -67,7 +67,7 @@ class JsonLines final : public Format {
     return append_json_floats(slot.name, value, slot.width, block);
   }
 
-  // A number has the hash of its text.
+  // Parses one id. In a hashed slot, a number has the hash of its text.
   Status parse_id(std::size_t index, const JsonValue& value, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
     if (slot.is_hashed()) {
@@ -105,8 +105,8 @@ class JsonLines final : public Format {
   const config::DataConfig& data_;
   const JsonValue nothing_;
   std::vector<SlotHash> hashes_;         // by slot
-  std::vector<ClassNames> class_names_;  // likewise
-  JsonReader reader_;                    // its keys are the slots
+  std::vector<ClassNames> class_names_;  // by slot
+  JsonReader reader_;                    // its keys are the names of the slots
 };
 
 }  // namespace

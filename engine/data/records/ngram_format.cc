@@ -4,7 +4,7 @@
 namespace paddle::data {
 namespace {
 
-// Sentences, one a line: each window of n ids over "<s> words <e>" is a record.
+// Sentences, one per line: each window of n ids over "<s> words <e>" is a record.
 class Ngram final : public Format {
  public:
   Ngram(const config::DataConfig& data, const Dictionary& dictionary)

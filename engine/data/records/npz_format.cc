@@ -42,7 +42,7 @@ Status each_of(const std::byte* at, std::uint64_t count, bool is_big_endian, con
   return {};
 }
 
-// Likewise for the numbers of a record, whatever their type.
+// Calls take(number) for each number of a record, in the type of the slot.
 template <class Take>
 Status each(const SlotNumbers& slot, std::uint64_t record, const Take& take) {
   const std::uint64_t begin = slot.begin_of(record);

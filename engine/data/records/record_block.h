@@ -35,7 +35,7 @@ struct RecordBlock {
   ChunkPlace chunk_begin, chunk_end;
   std::uint64_t bad_records = 0;  // lines that were left out
   std::string first_bad_record;   // its error message
-  // By column of csv, or slot of jsonl: fields of floats without a number, read as 0.
+  // By column for csv, by slot for jsonl: how many fields of floats were empty and read as 0.
   std::vector<std::uint32_t> empty_fields;
   Status outcome;  // the error after the last record, if one ended the block
 
@@ -44,7 +44,7 @@ struct RecordBlock {
     if (empty_fields.size() <= field) empty_fields.resize(field + 1);
     ++empty_fields[field];
   }
-  // Bytes of the file that were read for this block; those of a compressed one are fewer.
+  // Bytes of the file that were read for this block, as compressed.
   std::uint64_t file_bytes() const { return chunk_end.position - chunk_begin.position; }
   // An extent that begins at the sizes of the arrays.
   Extent end() const;
@@ -70,7 +70,7 @@ struct Record {
 
 // An empty batch with memory for `size` examples.
 nn::Batch empty_batch(const std::vector<config::SlotConfig>& slots, std::size_t size);
-// Takes the examples from a batch and keeps its memory.
+// Removes the examples of a batch and keeps its memory.
 void clear(const std::vector<config::SlotConfig>& slots, nn::Batch& batch);
 // Adds the record as an example. kData: a slot would have more ids than a batch can number.
 Status append(const std::vector<config::SlotConfig>& slots, const RecordView& record,

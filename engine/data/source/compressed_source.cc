@@ -23,11 +23,11 @@ namespace paddle::data {
 namespace {
 
 constexpr std::size_t kInputBytes = 128U << 10U;
-constexpr std::size_t kHeadBytes = 18;  // of a member: enough to know it and its window
+constexpr std::size_t kHeadBytes = 18;  // of a member: enough to identify it and its window
 constexpr int kGzipOnly = 15 + 16;      // zlib's window bits: 32 KiB, gzip header and trailer
 
-// Memory of decoders that need more than kFreeBytes, together at most `max` bytes. Each source
-// holds one.
+// Accounts for the memory of decoders that need more than kFreeBytes; together they get at most
+// `max` bytes. Each source has its own DecoderMemory.
 class DecoderMemory {
  public:
   explicit DecoderMemory(std::uint64_t max) : max_(max) {}
@@ -36,7 +36,7 @@ class DecoderMemory {
   DecoderMemory& operator=(const DecoderMemory&) = delete;
 
   static constexpr std::uint64_t kFreeBytes = 128U << 20U;
-  // Replaces what is held; false where it would be too much.
+  // Replaces the amount that this object holds; false if all together would hold too much.
   bool take(std::uint64_t bytes) {
     give_back();
     if (bytes <= kFreeBytes) return true;
@@ -57,8 +57,8 @@ class DecoderMemory {
   std::uint64_t held_ = 0;
 };
 
-// A file of members (gzip, xz: streams; zstd: frames), one after the other. Zero bytes behind a
-// member are padding, as block devices and some writers leave it.
+// A file of members (gzip, xz: streams; zstd: frames), one after the other. Zero bytes after a
+// member are padding, which block devices and some writers leave.
 class CompressedSource : public ByteSource {
  public:
   CompressedSource(std::unique_ptr<ByteSource> from, std::string path, std::string_view kind)
@@ -87,7 +87,7 @@ class CompressedSource : public ByteSource {
   // Whether a member begins with these bytes, which are fewer than kHeadBytes at the file's end.
   virtual bool begins(std::string_view head) const = 0;
   virtual Status begin_member(std::string_view head) = 0;
-  // Decompresses some of unread(), which is not empty. Calls end_member() behind the last byte.
+  // Decompresses some of unread(), which is not empty. Calls end_member() after the last byte.
   virtual Result<std::size_t> decompress(std::span<std::byte> into) = 0;
 
   std::span<std::byte> unread() const { return unread_; }
@@ -118,7 +118,7 @@ class CompressedSource : public ByteSource {
     return count > 0;
   }
 
-  // Passes over padding; false at the end of the file.
+  // Skips padding and begins the next member; false at the end of the file.
   Result<bool> begin_next() {
     for (bool has_more = true; has_more;) {
       const auto used = std::ranges::find_if(
@@ -148,15 +148,15 @@ class CompressedSource : public ByteSource {
   }
 
   Bytes input_;
-  std::span<std::byte> unread_;  // of input_
-  bool is_inside_ = false;       // a member
-  bool has_member_ = false;      // one has begun
+  std::span<std::byte> unread_;  // part of input_
+  bool is_inside_ = false;       // inside a member
+  bool has_member_ = false;      // a member has begun
   std::unique_ptr<ByteSource> from_;
   std::string path_;
   std::string_view kind_;
 };
 
-// Whether `head` is as `magic` as far as it reaches.
+// Whether `head` begins with `magic`, or with its beginning if `head` is shorter.
 bool agrees(std::string_view head, std::string_view magic) {
   const std::size_t size = std::min(head.size(), magic.size());
   return head.substr(0, size) == magic.substr(0, size);
@@ -297,14 +297,15 @@ class ZstdSource final : public CompressedSource {
   }
 
  private:
-  // RFC 8878: a frame, or one of the sixteen kinds that decoders skip.
+  // Whether a frame is of one of the sixteen kinds that decoders skip (RFC 8878).
   static bool is_skipped(std::string_view head) {
     return (head[0] & '\xf0') == '\x50' && agrees(head.substr(1), "\x2a\x4d\x18");
   }
   bool begins(std::string_view head) const override {
     return agrees(head, "\x28\xb5\x2f\xfd") || is_skipped(head);
   }
-  // The bytes that are kept for later ones to refer to. A frame of a single segment keeps all.
+  // Size of a frame's window: the last bytes, to which later bytes may refer. A frame of a single
+  // segment has all its bytes in the window.
   static std::uint64_t window_of(std::string_view head) {
     constexpr std::array<std::size_t, 4> kDictionaryBytes{0, 1, 2, 4};
     constexpr std::array<std::size_t, 4> kSizeBytes{1, 2, 4, 8};
@@ -329,7 +330,7 @@ class ZstdSource final : public CompressedSource {
   Result<std::size_t> decompress(std::span<std::byte> into) override {
     ZSTD_inBuffer input{unread().data(), unread().size(), 0};
     ZSTD_outBuffer output{into.data(), into.size(), 0};
-    // It keeps a byte of the input back while it holds output.
+    // The decoder leaves a byte of the input while it still has output.
     const std::size_t code = ::ZSTD_decompressStream(stream_.get(), &output, &input);
     take(input.pos);
     const ZSTD_ErrorCode error = ::ZSTD_getErrorCode(code);
@@ -343,7 +344,7 @@ class ZstdSource final : public CompressedSource {
   }
 
   std::unique_ptr<ZSTD_DStream, FreeStream> stream_;
-  std::uint64_t window_ = 0;  // of the frame
+  std::uint64_t window_ = 0;  // window of the current frame
   DecoderMemory memory_;
 };
 

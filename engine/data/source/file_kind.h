@@ -1,4 +1,4 @@
-// Names of files whose bytes are not the lines of text that they should be.
+// Kinds of files that are not lines of text, recognised by their first bytes.
 #pragma once
 
 #include <string_view>
@@ -7,11 +7,11 @@
 
 namespace paddle::data {
 
-// "gzip", "zstd", "bzip2" or "xz" for the first bytes of such a file; "" of another.
+// "gzip", "zstd", "bzip2" or "xz" for the first bytes of such a file; "" for other bytes.
 std::string_view compression_of(std::string_view head);
 
-// The bytes at the head of a file of records: kData says that they are compressed, UTF-16, or a
-// file of a spreadsheet or of another program, and what to do.
+// Checks the first bytes of a file of records. kData: they are compressed, UTF-16, or from a
+// spreadsheet or another program; the hint says what to do.
 Status check_is_text(std::string_view head);
 
 }  // namespace paddle::data

@@ -1,4 +1,4 @@
-// A source that a program prints: any program can be a reader, or fetch an object.
+// Source of the bytes that a program prints: any program can read a file or fetch an object.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -99,8 +99,8 @@ class PipeSource final : public ByteSource {
   std::uint64_t position() const override { return position_of(file_); }
 
  private:
-  // False: the program has failed instead, though a child of it may hold its output. Never for the
-  // end of the program itself.
+  // Waits until `fd` is readable. False: the program has failed before, although a child of it may
+  // still hold its output. Never false for pidfd_, the end of the program itself.
   Result<bool> wait_for(int fd, std::string_view without) {
     const TimePoint deadline = std::chrono::steady_clock::now() + timeout_;
     for (;;) {
@@ -116,7 +116,7 @@ class PipeSource final : public ByteSource {
         siginfo_t how{};
         ::waitid(P_PID, static_cast<id_t>(pid_), &how, WEXITED | WNOHANG | WNOWAIT);
         if (how.si_code != CLD_EXITED || how.si_status != 0) return false;
-        has_succeeded_ = true;  // whoever holds its output goes on for it
+        has_succeeded_ = true;  // a child that holds its output goes on
         continue;
       }
       return Error{Errc::kData,

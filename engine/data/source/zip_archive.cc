@@ -1,5 +1,5 @@
-// Zip archives through minizip: of the zip libraries of Debian the one that is there as an archive
-// for static programs, needs only zlib and seeks, so that members can be read side by side.
+// Zip archives, read with minizip. Of the zip libraries in Debian, minizip has an archive for
+// static programs, needs only zlib, and can seek, so that members can be read in parallel.
 #include "engine/data/source/zip_archive.h"
 
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kMembersMax = 16384;
 constexpr std::size_t kNameBytesMax = 1024;
 constexpr std::size_t kReadMax = 1U << 30U;
-constexpr uLong kIsEncrypted = 1;  // of the flags
+constexpr uLong kIsEncrypted = 1;  // a bit of the flags
 constexpr uLong kStored = 0;
 constexpr uLong kDeflated = 8;
 
@@ -94,7 +94,8 @@ class ZipArchive::Handle {
     file_->read += held;
     return held;
   }
-  // An offset behind the end reads nothing, and so does a negative one.
+  // Moves to the end, where nothing can be read, for an offset after the end and for a negative
+  // one.
   void seek(std::uint64_t offset, int origin) {
     if (origin == ZLIB_FILEFUNC_SEEK_CUR) offset += position_;
     if (origin == ZLIB_FILEFUNC_SEEK_END) offset += file_->bytes;

@@ -1,4 +1,4 @@
-// Archive of the zip format whose members are read side by side, each through a handle of its own.
+// Zip archive whose members can be read in parallel, each with a handle of its own.
 #pragma once
 
 #include <map>
@@ -11,12 +11,13 @@ class ZipArchive {
  public:
   // A member as the directory describes it, which may be wrong.
   struct Member {
-    std::uint64_t place = 0;   // in the directory
-    std::uint64_t number = 0;  // likewise
+    std::uint64_t place = 0;   // position in the directory
+    std::uint64_t number = 0;  // index in the directory
     std::uint64_t bytes = 0;   // decompressed
   };
 
-  // kData: it is no regular file, no zip archive, or cut off; or two members have one name.
+  // Opens the archive in `file`. Messages name `path`. kData: it is no regular file, no zip
+  // archive, or cut off; or two members have the same name.
   static Result<ZipArchive> open(UniqueFd file, const std::string& path);
 
   // Members by name; those with names of over 1024 bytes are left out.
@@ -25,9 +26,9 @@ class ZipArchive {
   // do not name the file. The source may outlive the archive.
   Result<std::unique_ptr<ByteSource>> open_member(const Member& member) const;
 
-  // Of the file.
+  // Size of the file.
   std::uint64_t file_bytes() const;
-  // Read from the file so far, by members too; rereading counts again.
+  // Bytes read from the file so far, including by members. Bytes that are read again count again.
   std::uint64_t bytes_read() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace paddle::device {
 namespace {
 
-// CUDA's handles behind a device's.
+// CUDA's handles from those of a device.
 cudaStream_t stream_of(StreamHandle handle) {
   return static_cast<cudaStream_t>(handle.value);
 }
@@ -23,12 +23,13 @@ cudaGraphExec_t graph_of(GraphHandle handle) {
   return static_cast<cudaGraphExec_t>(handle.value);
 }
 
-constexpr int kMajorMin = 8;  // of the capability that the oldest kernels are compiled for
+constexpr int kMajorMin = 8;  // oldest compute capability that kernels are compiled for
 // Short waits poll, longer ones sleep between polls.
 constexpr auto kSpin = std::chrono::microseconds(200);
 constexpr auto kNap = std::chrono::microseconds(50);
 
-// CUDA keeps this one for the next that asks for the last error, as if it were one.
+// Whether `state` is cudaErrorNotReady. Clears CUDA's last error then: CUDA stores
+// cudaErrorNotReady there, too, although it is not a failure.
 bool is_not_ready(cudaError_t state) {
   if (state != cudaErrorNotReady) return false;
   static_cast<void>(cudaGetLastError());
@@ -114,7 +115,7 @@ Result<std::byte*> CudaDevice::allocate(std::size_t bytes) {
   void* memory = nullptr;
   const cudaError_t failed = cudaMalloc(&memory, bytes);
   if (failed == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // the card itself is whole
+    static_cast<void>(cudaGetLastError());  // the card itself has not failed
     return Error{Errc::kResource, name_of(card_) + bytes_left(bytes)};
   }
   if (!check(failed, "memory")) return error();
@@ -175,7 +176,7 @@ Result<StreamHandle> CudaDevice::open_stream(Urgency urgency) {
   return StreamHandle{stream};
 }
 
-// Its work comes to the end first.
+// Waits until the stream has run all its commands.
 void CudaDevice::close_stream(StreamHandle handle) {
   const cudaStream_t stream = stream_of(handle);
   PADDLE_CHECK(streams_.contains(stream));
@@ -202,7 +203,7 @@ void CudaDevice::destroy_event(EventHandle event) {
   check(cudaEventDestroy(event_of(event)), "to destroy an event");
 }
 
-// Orders and graphs. A broken device passes them over.
+// Commands and graphs. A broken device ignores them.
 
 void CudaDevice::record(StreamHandle stream, EventHandle event) {
   if (is_broken()) return;
@@ -274,8 +275,9 @@ void CudaDevice::multiply(StreamHandle stream, const Product& product) {
   }
 }
 
-// Relaxed: cuBLASLt loads its kernels when they are first used, and a stream's first product takes
-// memory, which stricter captures forbid. Neither becomes a part of the graph.
+// Relaxed, because stricter captures forbid two things: cuBLASLt loads its kernels when they are
+// first used, and the first product of a stream allocates memory. Neither becomes a part of the
+// graph.
 void CudaDevice::begin_capture(StreamHandle stream) {
   if (is_broken()) return;
   use_card();
@@ -285,7 +287,8 @@ void CudaDevice::begin_capture(StreamHandle stream) {
 
 Result<GraphHandle> CudaDevice::end_capture(StreamHandle stream) {
   use_card();
-  // Of a device that broke meanwhile, too: the stream would be captured for ever.
+  // Ends the capture even if the device broke meanwhile: otherwise the stream would stay in
+  // capture.
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_of(stream), &graph);
   cudaGraphExec_t runnable = nullptr;

@@ -21,7 +21,7 @@ namespace paddle::device {
 
 class CudaDevice final : public Device {
  public:
-  // Loads all kernels onto the card. `nccl` loads NCCL when sums are first asked for.
+  // Loads all kernels onto the card. `nccl` is called to load NCCL when sums are first needed.
   using LoadNccl = std::function<Result<NcclApi>()>;
   static Result<std::unique_ptr<Device>> open(const Card& card, const LtApi& lt, LoadNccl nccl);
   ~CudaDevice() override;
@@ -58,14 +58,16 @@ class CudaDevice final : public Device {
   CudaDevice(Card card, LoadNccl nccl);
   Status start(const LtApi& lt);
   Result<const NcclApi*> nccl();
-  // CUDA's current card is a thread's own.
+  // Makes this card the thread's current one: CUDA has a current card for each thread.
   void use_card() const { cudaSetDevice(static_cast<int>(card_.index)); }
   bool is_broken() const { return is_broken_.load(std::memory_order_acquire); }
   Error error() const;
-  // The first error stays; false where there is one.
+  // Records an error, if it is the first; `order` names the failed call. False if there is an
+  // error.
   bool check(cudaError_t error, const std::string& order);
   void break_with(Error error);
-  // A wait has passed its deadline, and a stream is still at work: to release would wait for it.
+  // Whether a wait has passed its deadline and a stream still runs commands: releasing memory would
+  // then wait for these commands.
   bool is_stuck() const;
   bool is_pinned(const std::byte* memory, std::size_t bytes) const;
 
@@ -74,10 +76,10 @@ class CudaDevice final : public Device {
   std::optional<NcclApi> nccl_;
   std::unique_ptr<Products> products_;
   std::set<cudaStream_t> streams_;
-  std::map<const std::byte*, std::size_t> pinned_;  // and bytes
+  std::map<const std::byte*, std::size_t> pinned_;  // address to bytes
   std::atomic<bool> has_passed_deadline_ = false;
   std::atomic<bool> is_broken_ = false;
-  mutable std::mutex mutex_;  // of error_
+  mutable std::mutex mutex_;  // guards error_
   std::condition_variable broke_;
   std::optional<Error> error_;
 };

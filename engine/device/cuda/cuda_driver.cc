@@ -40,7 +40,7 @@ Error refused(cudaError_t error) {
   static_cast<void>(cudaGetLastError());
   const Versions found = versions();
   return driver_error(error, found.driver, found.runtime,
-                      std::getenv("CUDA_VISIBLE_DEVICES"));  // NOLINT: nobody sets variables
+                      std::getenv("CUDA_VISIBLE_DEVICES"));  // NOLINT: no thread sets variables
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// NVIDIA's driver.
+// Driver for NVIDIA's cards, through CUDA.
 #pragma once
 
 #include <string>

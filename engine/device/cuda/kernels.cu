@@ -1,4 +1,5 @@
-// All kernels, compiled for cards. The formulas are the host's: -fmad=false keeps their bits.
+// All kernels, compiled for cards. They use the host's formulas, and -fmad=false gives the same
+// bits.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -14,9 +15,9 @@ using kernels::device::kWarpLanes;
 using kernels::device::Shape;
 
 constexpr unsigned kBlockThreads = 256;
-constexpr unsigned kBlocksAtOnce =
-    4;  // of a multiprocessor; for more the compiler spills registers
-// Several times what the largest card runs at once; with more to do, each thread takes several.
+constexpr unsigned kBlocksAtOnce = 4;  // on a multiprocessor; for more, registers spill
+// Several times the blocks that the largest card runs at once. With more work, each thread computes
+// several indices.
 constexpr std::size_t kBlocksMax = 4096;
 
 // Warp of a card, whose lanes are threads. Its sums have the order of HostWarp's.
@@ -42,7 +43,8 @@ class CudaWarp {
   __device__ void once(F f) const {
     if (lane_ == 0) f();
   }
-  // Fences on both sides of the count order the others' writes before what the last one reads.
+  // The fences before and after the count order the other warps' writes before the last warp's
+  // reads.
   __device__ bool is_last(std::uint32_t* counter, std::size_t warps) const {
     __threadfence();
     __syncwarp();
@@ -70,7 +72,7 @@ class CudaWarp {
   unsigned lane_ = threadIdx.x % kWarpLanes;
 };
 
-// Threads that work on one index.
+// Number of threads that work on one index.
 template <class Kernel>
 constexpr unsigned kThreadsEach = Kernel::kShape == Shape::kWarps ? kWarpLanes : 1;
 

@@ -1,4 +1,4 @@
-// Kernels as CUDA runs them.
+// Launches of kernels with CUDA.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,8 @@ namespace paddle::device {
 
 cudaError_t launch_kernel(cudaStream_t stream, const kernels::device::Kernel& kernel);
 
-// Onto the current card, which would otherwise load each at its first launch, and wait for it.
+// Loads all kernels onto the current card. Otherwise CUDA would load each kernel at its first
+// launch, and the launch would wait for this.
 cudaError_t load_kernels();
 
 }  // namespace paddle::device

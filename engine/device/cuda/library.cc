@@ -12,7 +12,7 @@ namespace paddle::device {
 namespace {
 
 std::string variable(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT: nobody sets variables
+  const char* const value = std::getenv(name);  // NOLINT: no thread sets variables
   return value == nullptr ? "" : value;
 }
 

@@ -1,4 +1,5 @@
-// Shared library that is loaded when it is needed, from where nodes have CUDA's. It stays loaded.
+// Shared library that is loaded when it is needed, from the folders where nodes have CUDA's
+// libraries. It is never unloaded.
 #pragma once
 
 #include <string>
@@ -8,12 +9,12 @@
 
 namespace paddle::device {
 
-// Folders in the order in which they are searched; "" is the loader's own search, as
-// LD_LIBRARY_PATH and ldconfig say: those of PADDLE_CUDA_LIBRARY_PATH, the loader's,
-// /usr/local/cuda*/lib64, and those of packages of Python.
+// Folders in the order in which they are searched: those of PADDLE_CUDA_LIBRARY_PATH, then "" for
+// the loader's own search (LD_LIBRARY_PATH, ldconfig), /usr/local/cuda*/lib64, and those of Python
+// packages.
 std::vector<std::string> library_folders();
 
-// Function of a library, and the pointer to it.
+// Name of a library's function, and the pointer that bind() sets to it.
 struct Symbol {
   template <class Function>
   Symbol(const char* of, Function& function)
@@ -25,11 +26,12 @@ struct Symbol {
 
 class Library {
  public:
-  // kResource: no folder has it, with all that were tried and what stood in the way.
+  // kResource: it cannot be loaded from any folder; the message lists the folders and why each
+  // failed.
   static Result<Library> open(const std::string& file, const std::vector<std::string>& folders);
 
   const std::string& path() const { return path_; }
-  // kVersion: symbols are missing, with the names of all.
+  // Sets the pointers of all symbols. kVersion: symbols are missing; the message names them all.
   Status bind(const std::vector<Symbol>& symbols) const;
 
  private:

@@ -1,4 +1,5 @@
-// `paddle` on NVIDIA's GPUs: a program of its own, as the other is static and can load no library.
+// `paddle-gpu`: `paddle` with NVIDIA's GPUs. It is a separate program, because `paddle` is linked
+// statically and cannot load a library.
 #include <sys/random.h>
 
 #include <csignal>
@@ -11,7 +12,7 @@
 
 extern char** environ;  // NOLINT: POSIX's name
 
-// For libstdc++'s random_device, which would have it of glibc 2.36.
+// For libstdc++'s random_device, which would otherwise need the function of glibc 2.36.
 extern "C" std::uint32_t arc4random() {
   std::uint32_t value = 0;
   PADDLE_CHECK(::getrandom(&value, sizeof value, 0) == sizeof value);

@@ -12,7 +12,8 @@
 namespace paddle::device {
 namespace {
 
-// Calls of a communicator that may not block give ncclInProgress where they go on by themselves.
+// Whether a call did not fail. Calls of a non-blocking communicator return ncclInProgress if they
+// continue in the background.
 bool has_begun(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
@@ -22,7 +23,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(const NcclApi& api, std::string card, int index)
       : api_(api), card_(std::move(card)), index_(index) {}
 
-  // One that has failed and was not aborted stays: to destroy it could wait for ever.
+  // Does not destroy a communicator that has failed and was not aborted: that could wait forever.
   ~NcclCommunicator() override {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr || has_failed_) return;
@@ -87,7 +88,7 @@ class NcclCommunicator final : public Communicator {
   const std::string card_;
   const int index_;
   std::string name_;
-  std::mutex mutex_;  // abort() may come from a thread of its own
+  std::mutex mutex_;  // abort() may run on another thread
   ncclComm_t comm_ = nullptr;
   bool has_failed_ = false;
 };

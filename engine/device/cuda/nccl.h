@@ -1,4 +1,4 @@
-// NCCL of the node: sums between the cards of ranks.
+// The NCCL library of the node, which computes sums between the cards of ranks.
 #pragma once
 
 #include <nccl.h>
@@ -15,7 +15,7 @@ namespace paddle::device {
 
 struct NcclApi {
   std::string path;
-  int version = 0;  // as ncclGetVersion gives it: 22809 is 2.28.9
+  int version = 0;  // from ncclGetVersion(): 22809 is 2.28.9
 
   decltype(&ncclGetVersion) get_version = nullptr;
   decltype(&ncclGetErrorString) error_string = nullptr;
@@ -27,11 +27,11 @@ struct NcclApi {
   decltype(&ncclCommDestroy) destroy = nullptr;
 };
 
-// kResource: no folder has it. kVersion: it is not NCCL 2, or has not all the calls.
+// kResource: no folder has it. kVersion: it is not NCCL 2, or lacks a function.
 Result<NcclApi> load_nccl(const std::vector<std::string>& folders);
 
 Result<CommunicatorId> make_nccl_id(const NcclApi& api);
-// On the current card, which `card` names in messages.
+// Begins to join with the current card. `card` is its name in messages.
 Result<std::unique_ptr<Communicator>> begin_nccl_join(const NcclApi& api, const std::string& card,
                                                       const CommunicatorId& id, std::uint32_t rank,
                                                       std::uint32_t ranks, const std::string& name);

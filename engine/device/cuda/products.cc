@@ -11,7 +11,7 @@ namespace paddle::device {
 namespace {
 
 constexpr std::size_t kScratchBytes = std::size_t{32} << 20U;
-constexpr std::uint64_t kAlignmentMax = 256;  // of what cudaMalloc gives
+constexpr std::uint64_t kAlignmentMax = 256;  // alignment of memory from cudaMalloc()
 
 // The largest power of two that divides the address.
 std::uint32_t alignment_of(const void* address) {
@@ -75,8 +75,8 @@ Result<LtApi> load_lt(const std::vector<std::string>& folders) {
                                    std::to_string(CUBLAS_VER_MAJOR) + ".x"};
 }
 
-// cuBLASLt counts matrices by columns: a row-major matrix is its transpose there, so it is given
-// the product of the transposes, b first.
+// A product as cuBLASLt computes it. Matrices of cuBLASLt are column-major: a row-major matrix is
+// its transpose there, so it computes the product of the transposes, with b first.
 struct Products::Plan {
   explicit Plan(const LtApi& of) : api(of) {}
   ~Plan() {
@@ -96,7 +96,7 @@ struct Products::Plan {
   cublasLtMatrixLayout_t result = nullptr;
   cublasLtMatmulPreference_t preference = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
-  bool is_fused = true;  // bias and relu are the library's
+  bool is_fused = true;  // the library applies bias and relu
 };
 
 Products::Products(const LtApi& api, cublasLtHandle_t handle) : api_(api), handle_(handle) {}
@@ -146,7 +146,7 @@ Status Products::multiply(cudaStream_t stream, const Product& product) {
                                                     product.n * sizeof(float), product.m, stream),
                                   form_of(product)));
   }
-  // Bias and relu where the library does not take them, which is rare.
+  // Applies bias and relu if the library cannot, which is rare.
   const kernels::device::Rows rows{product.c, product.c_stride};
   if (product.bias != nullptr) {
     return cuda_status(
@@ -229,7 +229,7 @@ Status Products::choose(const Product& product, Plan& plan) const {
   PADDLE_TRY_STATUS(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(product.a)));
   PADDLE_TRY_STATUS(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(product.c)));
   PADDLE_TRY_STATUS(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(product.c)));
-  // With bias and relu, else without.
+  // Tries to find an algorithm with bias and relu, then one without.
   for (plan.is_fused = true;; plan.is_fused = false) {
     const cublasLtEpilogue_t end = plan.is_fused ? end_of(product) : CUBLASLT_EPILOGUE_DEFAULT;
     PADDLE_TRY_STATUS(set(CUBLASLT_MATMUL_DESC_EPILOGUE, end));

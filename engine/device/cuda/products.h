@@ -18,10 +18,10 @@
 
 namespace paddle::device {
 
-// cuBLASLt of the node: the calls that products need.
+// The cuBLASLt library of the node: the functions that products need.
 struct LtApi {
   std::string path;
-  std::size_t version = 0;  // as cublasLtGetVersion gives it
+  std::size_t version = 0;  // from cublasLtGetVersion()
 
   decltype(&cublasLtGetVersion) get_version = nullptr;
   decltype(&cublasLtGetStatusString) status_string = nullptr;
@@ -39,20 +39,20 @@ struct LtApi {
   decltype(&cublasLtMatmul) matmul = nullptr;
 };
 
-// kResource: no folder has it. kVersion: it is of another major version than the headers that this
-// program is built with, or has not all the calls.
+// kResource: no folder has it. kVersion: it has another major version than the headers that this
+// program is built with, or lacks a function.
 Result<LtApi> load_lt(const std::vector<std::string>& folders);
 
 class Products {
  public:
-  // For the current card.
+  // Products on the current card.
   static Result<std::unique_ptr<Products>> create(const LtApi& api);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
   Status multiply(cudaStream_t stream, const Product& product);
-  // Releases what the stream had; its work is done.
+  // Releases the scratch memory of the stream. REQUIRES: the stream has run all its commands.
   void forget(cudaStream_t stream);
 
  private:

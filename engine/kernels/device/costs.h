@@ -1,6 +1,7 @@
-// Kernels of a card for softmax and costs, a warp a row of the run. Gradients have the CPU's bits.
-// The cost of a row of softmax may differ in the last bit of its logarithm; other costs are summed
-// in lanes, where the CPU adds the outputs in order: relatively, 1e-12 apart.
+// Kernels of a card for softmax and costs, with one warp for each row of the run. Gradients have
+// the same bits as on the CPU. The cost of a row of softmax may differ in the last bit of its
+// logarithm. Other costs are summed in lanes, while the CPU adds the outputs in order: the relative
+// difference is about 1e-12.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace paddle::kernels::device {
 
-// The largest value; NaN only where the first one is.
+// The largest value; NaN only if the first value is NaN.
 template <class Warp>
 PADDLE_HD float largest_of(const Warp& warp, std::size_t width, const float* x) {
   return warp.template reduce<float>(
@@ -54,18 +55,19 @@ struct SoftmaxRowsBackward {
   }
 };
 
-// *sum = costs[0] + ..., in chunks of kCostChunk costs: each in lanes, then their sums in lanes.
+// *sum = costs[0] + ..., in chunks of kCostChunk costs. Each chunk is summed in lanes, then the
+// sums of the chunks are summed in lanes.
 constexpr std::size_t kCostChunk = 1024;
 constexpr std::size_t cost_chunk_count(std::size_t size) {
   return (size + kCostChunk - 1) / kCostChunk;
 }
 struct CostSum {
   double* costs = nullptr;
-  double* chunks = nullptr;           // cost_chunk_count of them
-  std::uint32_t* counters = nullptr;  // one, and one for each chunk, for Warp::is_last
+  double* chunks = nullptr;           // cost_chunk_count(size) sums
+  std::uint32_t* counters = nullptr;  // 1 + one for each chunk, for Warp::is_last
   double* sum = nullptr;
 
-  // Of the warp that has written a cost: the last of a chunk adds it up.
+  // Called by each warp when it has written a cost. The last warp of a chunk adds up the chunk.
   template <class Warp>
   PADDLE_HD void add(const Warp& warp, std::size_t index, std::size_t size) const {
     const std::size_t chunk = index / kCostChunk;
@@ -92,7 +94,7 @@ struct CostSum {
     return end < size ? end : size;
   }
 };
-// Adds up costs that are there: a warp for each chunk.
+// Adds up costs that an earlier kernel has written, with one warp for each chunk.
 struct SumCosts {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t size = 0;
@@ -104,7 +106,7 @@ struct SumCosts {
   }
 };
 
-// op::SoftmaxCrossEntropy. Where gradient.first is null, none is written.
+// op::SoftmaxCrossEntropy. If gradient.first is null, no gradient is written.
 struct SoftmaxCrossEntropy {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows = 0;
@@ -113,7 +115,7 @@ struct SoftmaxCrossEntropy {
   float cost_scale = 0;
   ConstRows logits;
   Rows gradient;
-  CostSum costs;  // of the rows
+  CostSum costs;  // one for each row
   std::uint32_t* predictions = nullptr;
   PADDLE_HD std::size_t count() const { return rows; }
   template <class Warp>
@@ -151,8 +153,8 @@ struct OutputCosts {
   float cost_scale = 0;
   ConstRows x;
   ConstRows labels;
-  Rows gradient;  // null: none is written
-  CostSum costs;  // of the rows
+  Rows gradient;  // null: it is not written
+  CostSum costs;  // one for each row
   PADDLE_HD std::size_t count() const { return rows; }
   template <class Warp>
   PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {

@@ -1,4 +1,4 @@
-// Kernels of a card that compute element by element. Their results are the CPU's, bit for bit.
+// Kernels of a card that compute element by element. Their results equal the CPU's, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -81,10 +81,10 @@ struct ProductOf {
   }
 };
 
-// The functions of kernels::Activation, but for softmax, which is of whole rows, and the identity.
+// The functions of kernels::Activation except softmax, which needs whole rows, and the identity.
 enum class Function : std::uint32_t { kSigmoid, kRelu, kTanh, kGelu };
 
-// use(Sigmoid{}) for kSigmoid, and so on.
+// Calls use(Sigmoid{}) for kSigmoid, and so on.
 template <class Use>
 PADDLE_HD_INLINE void with_function(Function function, Use use) {
   switch (function) {
@@ -112,7 +112,7 @@ struct Activate {
   }
 };
 
-// gradient[i] *= f'(kept[i]), with `kept` as Activation::backward takes it.
+// gradient[i] *= f'(kept[i]), with `kept` as in Activation::backward.
 struct ActivateBackward {
   static constexpr Shape kShape = Shape::kThreads;
   std::size_t size = 0;
@@ -127,7 +127,7 @@ struct ActivateBackward {
   }
 };
 
-// to[r][c] += bias[c], then relu where asked.
+// to[r][c] += bias[c], then relu if `relu` is set.
 struct AddBias {
   static constexpr Shape kShape = Shape::kThreads;
   std::size_t rows = 0;
@@ -143,14 +143,14 @@ struct AddBias {
   }
 };
 
-// mask as op::Dropout's, and to = from * mask. The seed of the run lies in the card's memory, so
-// that a graph need not be made anew for each step.
+// op::Dropout in training. The seed of the run is read from the card's memory, so that one graph
+// serves all steps.
 struct Dropout {
   static constexpr Shape kShape = Shape::kThreads;
   std::size_t rows = 0;
   std::size_t width = 0;
   const std::uint64_t* seed = nullptr;
-  std::uint64_t layer = 0;  // as example_stream takes it
+  std::uint64_t layer = 0;  // argument of example_stream()
   float rate = 0;
   ConstRows from;
   Rows mask;
@@ -164,8 +164,8 @@ struct Dropout {
   }
 };
 
-// to[i] = from[i] rounded to bfloat16, to the nearest even as kernels::bf16 rounds; rows of `to`
-// begin to_stride values apart, and values past the width are 0.
+// to[i] = from[i] rounded by round_bits_to_bf16(); rows of `to` begin to_stride values apart, and
+// values past the width are 0.
 struct RoundToBfloat16 {
   static constexpr Shape kShape = Shape::kThreads;
   std::size_t rows = 0;

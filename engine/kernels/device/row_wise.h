@@ -1,5 +1,5 @@
-// Kernels of a card that compute row by row of the run, a warp a row. Their results are the CPU's,
-// bit for bit.
+// Kernels of a card that compute row by row of the run, with one warp for each row. Their results
+// equal the CPU's, bit for bit.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace paddle::kernels::device {
 
-// op::LayerNorm; statistics: two floats a row.
+// op::LayerNorm; statistics: two floats per row.
 struct LayerNorm {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows = 0;
@@ -39,7 +39,7 @@ struct LayerNorm {
     });
   }
 };
-// The gradient of x; those of gain and bias are sums of columns.
+// The gradient of x. The gradients of gain and bias are computed by ColumnSums (sums.h).
 struct LayerNormBackward {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows = 0;

@@ -1,5 +1,5 @@
-// Kernels of a card that read rows of tables and sum their gradients. A sum has the order that
-// `order` gives its terms, which the host makes, so the bits are the CPU's and no sum needs an
+// Kernels of a card that read rows of tables and sum their gradients. The host decides the order of
+// the terms of each sum (Occurrences::order), so the bits equal the CPU's and no sum needs an
 // atomic operation.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Gather {
   std::size_t width = 0;
   std::size_t columns = 0;
   const std::uint32_t* indices = nullptr;  // rows * columns
-  const float* weights = nullptr;          // of each index; null: all 1
+  const float* weights = nullptr;          // one for each index; null: all 1
   const float* table = nullptr;
   Rows to;
   PADDLE_HD std::size_t count() const { return rows * columns * width; }
@@ -45,8 +45,8 @@ struct Pool {
   std::size_t slots = 0;
   const std::uint32_t* indices = nullptr;
   const std::uint32_t* starts = nullptr;  // slots * rows + 1
-  const float* weights = nullptr;         // of each index; null: all 1
-  const float* scales = nullptr;          // of each bag; null: all 1
+  const float* weights = nullptr;         // one for each index; null: all 1
+  const float* scales = nullptr;          // one for each bag; null: all 1
   const float* table = nullptr;
   Rows to;
   PADDLE_HD std::size_t count() const { return slots * rows; }
@@ -91,7 +91,7 @@ struct Occurrences {
   }
 };
 
-// op::GatherBackward: a warp for each row of the table, of which there may be `rows_max`.
+// op::GatherBackward, with one warp for each row of the table, which has at most `rows_max` rows.
 struct GatherBackward {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows_max = 0;
@@ -115,16 +115,17 @@ struct GatherBackward {
   }
 };
 
-// op::PoolBackward, likewise. bags[i] is the bag that index i is in.
+// op::PoolBackward, with one warp for each row of the table, which has at most `rows_max` rows.
+// bags[i] is the bag that contains index i.
 struct PoolBackward {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows_max = 0;
   std::size_t width = 0;
-  std::size_t rows = 0;  // of the run
+  std::size_t rows = 0;  // rows of the run
   Occurrences occurrences;
   const std::uint32_t* bags = nullptr;
   const float* weights = nullptr;  // null: all 1
-  const float* scales = nullptr;   // of each bag; null: all 1
+  const float* scales = nullptr;   // one for each bag; null: all 1
   ConstRows gradient;
   float* table_gradient = nullptr;
   bool accumulate = false;
@@ -151,13 +152,13 @@ struct SampledCost {
   std::size_t width = 0;
   std::size_t candidates = 0;
   const std::uint32_t* indices = nullptr;  // one for each candidate, or two with a bias
-  const float* scales = nullptr;           // of each candidate; null: all 0
+  const float* scales = nullptr;           // one for each candidate; null: all 0
   ConstRows x;
   const float* weight = nullptr;
   const float* bias = nullptr;  // optional
   float cost_scale = 0;
   Rows slopes;
-  double* costs = nullptr;  // of each row and candidate
+  double* costs = nullptr;  // one for each row and candidate
   PADDLE_HD std::size_t count() const { return rows * candidates; }
   template <class Warp>
   PADDLE_HD void operator()(const Warp& warp, std::size_t index) const {
@@ -214,8 +215,9 @@ struct SampledCostBackward {
   }
 };
 
-// Adds to the gradients of weight and bias: a warp for each row of the table. An occurrence is the
-// number of a candidate, row * candidates + candidate; `width` of 1 and no x make it the bias's.
+// Adds to the gradient of the weights or of the biases, with one warp for each row of the table. An
+// occurrence is the number of a candidate, row * candidates + candidate. For the biases, `width` is
+// 1 and `x` is null.
 struct SampledTableBackward {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows_max = 0;

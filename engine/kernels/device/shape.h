@@ -1,11 +1,11 @@
 // Shapes of the kernels of a card, and the warps that they are written for. A kernel is a struct
-// of its arguments, which a launch copies; it never fails and holds pointers to memory of the
-// card alone. Its operator() is compiled for the host too, where tests run it.
+// of its arguments, which a launch copies; it never fails, and all its pointers are to memory of
+// the card. Its operator() is compiled for the host too, where tests run it.
 //
-// Each of a warp's 32 lanes runs operator(), as far ahead of the others as it likes between two
-// calls of the warp's functions. Lane k is given the indices k, k + 32, ... by every one of them,
-// so a lane may read what it wrote itself for an index; nothing here reads what another one wrote,
-// unless is_last() came between.
+// Each of a warp's 32 lanes runs operator(). Between two calls of the warp's functions, some lanes
+// may be ahead of others. All of these functions give lane k the indices k, k + 32, ..., so a lane
+// may read what it wrote itself for an index. No kernel reads what another lane wrote, unless
+// is_last() was called in between.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,10 @@ namespace paddle::kernels::device {
 
 constexpr std::size_t kWarpLanes = 32;
 
+// Form of a kernel's operator(), which runs for each index below count().
 enum class Shape {
-  kThreads,  // void operator()(std::size_t index) const, for each index below count()
-  kWarps,  // template <class Warp> void operator()(const Warp&, std::size_t index) const, likewise
+  kThreads,  // void operator()(std::size_t index) const
+  kWarps,    // template <class Warp> void operator()(const Warp&, std::size_t index) const
 };
 
 // Row and column of element `index` of a block of `width` columns.
@@ -56,17 +57,17 @@ PADDLE_HD_INLINE void put(float value, bool accumulate, float& to) {
   to = accumulate ? to + value : value;
 }
 
-// Warp of the host: its lanes take turns. Sums have the order of kernels::lane_sum, as those of a
-// card's warp have, so the bits are equal.
+// Warp on the host, whose lanes run one after the other. Sums have the order of kernels::lane_sum,
+// as in a warp of a card, so the bits are equal.
 class HostWarp {
  public:
-  // f(i) for each i below count, by its lane.
+  // Calls f(i) for each i below count, in the lane of i.
   template <class F>
   void each(std::size_t count, F f) const {
     for (std::size_t i = 0; i < count; ++i) f(i);
   }
-  // term(0) + ... + term(count - 1), each called once, by its lane: its terms are added in order,
-  // then lane k + 16 to lane k, k + 8 to k, and so on. Every lane gets the sum.
+  // term(0) + ... + term(count - 1), each called once, in its lane. A lane adds its terms in order;
+  // then lane k + 16 is added to lane k, lane k + 8 to lane k, and so on. Every lane gets the sum.
   template <class Term>
   float sum(std::size_t count, Term term) const {
     return lanes<float>(count, term, 0.0F, [](float a, float b) { return a + b; });
@@ -81,14 +82,14 @@ class HostWarp {
   T reduce(std::size_t count, T none, Term term, Join join) const {
     return lanes<T>(count, term, none, join);
   }
-  // f() once.
+  // Calls f() in one lane.
   template <class F>
   void once(F f) const {
     f();
   }
-  // True for the last of the `warps` warps that call it with this counter, in whatever order they
-  // run: it sees all that the others wrote before they called. The counter is 0 before the first
-  // and after the last.
+  // True in the last of the `warps` warps that call this function with the same counter, in any
+  // order. That warp sees all that the other warps wrote before their calls. The counter is 0
+  // before the first call and after the last.
   bool is_last(std::uint32_t* counter, std::size_t warps) const {
     if (++*counter != warps) return false;
     *counter = 0;

@@ -1,5 +1,5 @@
 // Kernels of a card for sums over rows of the run. Their order of additions is not the CPU's, but
-// the same in each run.
+// it is the same in every run.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,10 @@
 
 namespace paddle::kernels::device {
 
-// to = the sums of columns over rows, or += when accumulate: each chunk of kChunkRows rows in
-// order, then the chunks in order. A warp for each chunk of each kWarpLanes columns; the last of
-// these columns adds up the chunks. Terms::sum(begin, end, column) adds up rows of a chunk.
+// to = the sums of columns over rows, or += when accumulate: each chunk of kChunkRows rows is
+// summed in order, then the chunks in order. One warp sums one chunk of a block of kWarpLanes
+// columns; the last warp of the block adds up the chunks. Terms::sum(begin, end, column) adds up
+// the rows of a chunk.
 constexpr std::size_t kChunkRows = 256;
 constexpr std::size_t chunk_count(std::size_t rows) {
   return rows == 0 ? 1 : (rows + kChunkRows - 1) / kChunkRows;
@@ -27,7 +28,7 @@ struct ColumnSums {
   std::size_t width = 0;
   Terms terms;
   float* chunks = nullptr;            // chunk_count(rows) x width
-  std::uint32_t* counters = nullptr;  // of each block of columns, for Warp::is_last
+  std::uint32_t* counters = nullptr;  // one for each block of columns, for is_last()
   float* to = nullptr;
   bool accumulate = false;
   PADDLE_HD std::size_t count() const { return chunk_count(rows) * column_blocks(width); }
@@ -52,8 +53,9 @@ struct ColumnSums {
   }
 };
 
-// The gradients of a layer's bias are sums of the layer's own, which a function of the layer first
-// multiplies by f'(kept), as Activation::backward takes it.
+// Terms of the gradient of a layer's bias: the gradient of the layer's outputs. If the layer has a
+// function, this gradient is first multiplied by f'(kept) in place, with `kept` as in
+// Activation::backward.
 struct SlopeTerms {
   Rows gradient;
   Function function = Function::kSigmoid;
@@ -76,7 +78,7 @@ struct SlopeTerms {
 };
 using SlopeSums = ColumnSums<SlopeTerms>;
 
-// The gradients of a layer norm's gain: gradient * (x - mean) * inverse.
+// Terms of the gradient of a layer norm's gain: gradient * (x - mean) * inverse.
 struct GainTerms {
   std::size_t width = 0;
   const float* x = nullptr;
@@ -94,8 +96,8 @@ struct GainTerms {
 };
 using GainSums = ColumnSums<GainTerms>;
 
-// c = a b with a m x k and b k x n, packed, where n is at most kThinColumns: no library computes
-// that well. Then the bias is added, then relu. A warp for each row.
+// c = a b with a m x k and b k x n, packed, where n is at most kThinColumns: libraries are slow at
+// such products. Then the bias is added, then relu. One warp computes one row.
 constexpr std::size_t kThinColumns = 4;
 struct ThinProduct {
   static constexpr Shape kShape = Shape::kWarps;

@@ -1,5 +1,5 @@
-// Kernels of a card for one update by an optimizer: of many parameters, and of the rows of a table
-// that a batch names. Their results are the CPU's, bit for bit.
+// Kernels of a card for one update by an optimizer: of many dense parameters, and of the rows of a
+// table that a batch reads. Their results equal the CPU's, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace paddle::kernels::device {
 
-// An element of a parameter, or of a row.
+// An element of a dense parameter or of a table's row.
 struct UpdatedElement {
   float* value = nullptr;
   float gradient = 0;
-  float* state = nullptr;        // of the first plane, in the order of the step's rule
+  float* state = nullptr;        // in the first plane; planes as in the step's rule
   std::size_t plane_stride = 0;  // floats from one plane to the next
-  float* average = nullptr;      // of the value; null: none
+  float* average = nullptr;      // average of the value; null: none
   float average_weight = 0;
 
-  // False when the value or its state is no longer finite.
+  // Applies the step. False if the new value, its state or its average is not finite.
   PADDLE_HD_INLINE bool update(const optim::Step& step) const {
     optim::Largest largest;
     optim::with_rule(step.formula, step, Rule{*this, step, largest});
@@ -54,24 +54,24 @@ struct UpdatedElement {
 };
 
 struct UpdatedParameter {
-  std::size_t first = 0;  // elements of the parameters before it
+  std::size_t first = 0;  // number of elements in the parameters before it
   optim::Step step;
   float* value = nullptr;
   const float* gradient = nullptr;
   float* state = nullptr;        // planes in the order of the step's rule
   std::size_t plane_stride = 0;  // floats from one plane to the next
-  float* average = nullptr;      // of the value; null: none
+  float* average = nullptr;      // average of the value; null: none
   float average_weight = 0;
-  // The update writes 1 where a value or its state is no longer finite.
+  // The update sets it to 1 if a new value, its state or its average is not finite.
   std::uint32_t not_finite = 0;
 };
 
-// One thread an element.
+// Updates many dense parameters, with one thread for each element.
 struct Update {
   static constexpr Shape kShape = Shape::kThreads;
   std::size_t size = 0;                   // elements of all parameters
   std::size_t parameters = 0;             // at least 1
-  UpdatedParameter* parameter = nullptr;  // in the card's memory; none is empty
+  UpdatedParameter* parameter = nullptr;  // in the card's memory; no parameter is empty
 
   PADDLE_HD std::size_t count() const { return size; }
   PADDLE_HD void operator()(std::size_t index) const {
@@ -88,7 +88,7 @@ struct Update {
   }
 
  private:
-  // The last one that begins at or before the element.
+  // The last parameter that begins at or before element `index`.
   PADDLE_HD std::size_t parameter_of(std::size_t index) const {
     std::size_t low = 0;
     std::size_t high = parameters;
@@ -104,7 +104,7 @@ struct Update {
   }
 };
 
-// Part of a row's step that follows from the number of its update.
+// The part of a row's step that depends on how many updates the row has had.
 struct RowStep {
   float rate = 0;
   float correction1 = 1;
@@ -112,21 +112,21 @@ struct RowStep {
   float average_weight = 0;
 };
 
-// Counts an update of each row of a batch: one thread a row.
+// Counts an update of each row of a batch, with one thread for each row.
 struct CountUpdates {
   static constexpr Shape kShape = Shape::kThreads;
   std::size_t rows = 0;
-  const std::uint32_t* numbers = nullptr;  // of the rows in the table; none is there twice
-  optim::Step step;                        // of the batch, without a number
-  bool counts = false;                     // the number is in the formula
+  const std::uint32_t* numbers = nullptr;  // numbers of the rows in the table, all different
+  optim::Step step;                        // UpdateRule::unnumbered_step()
+  bool counts = false;                     // the formula needs the number of updates
   optim::AverageWindow average;
-  std::uint32_t* updates = nullptr;  // of the table's rows
-  RowStep* steps = nullptr;          // of the batch's
+  std::uint32_t* updates = nullptr;  // one for each row of the table
+  RowStep* steps = nullptr;          // one for each row of the batch
 
   PADDLE_HD std::size_t count() const { return rows; }
   PADDLE_HD void operator()(std::size_t index) const {
     std::uint32_t& so_far = updates[numbers[index]];
-    if (so_far < 0xffffffffU) ++so_far;  // then it stays: so many are as good as infinitely many
+    if (so_far < 0xffffffffU) ++so_far;  // does not overflow: more updates change nothing
     optim::Step own = step;
     if (counts) optim::set_number(own, so_far);
     steps[index] = {own.k.rate, own.correction1, own.correction2,
@@ -134,20 +134,20 @@ struct CountUpdates {
   }
 };
 
-// Updates the rows of a table that a batch names: one thread an element.
+// Updates the rows of a table that a batch reads, with one thread for each element.
 struct UpdateRows {
   static constexpr Shape kShape = Shape::kThreads;
   std::size_t rows = 0;
   std::size_t width = 0;
-  const std::uint32_t* numbers = nullptr;  // of the rows in the table; none is there twice
+  const std::uint32_t* numbers = nullptr;  // numbers of the rows in the table, all different
   optim::Step step;
-  const RowStep* steps = nullptr;    // of each row; null: the step is that of all
+  const RowStep* steps = nullptr;    // one for each row; null: `step` is for all rows
   const float* gradients = nullptr;  // rows x width
-  float* values = nullptr;           // of the table
-  float* state = nullptr;            // planes
+  float* values = nullptr;           // the whole table
+  float* state = nullptr;            // planes of the whole table
   std::size_t plane_stride = 0;
   float* averages = nullptr;            // null: none
-  std::uint32_t* not_finite = nullptr;  // 1 is written where a value or its state no longer is
+  std::uint32_t* not_finite = nullptr;  // set to 1 if a value or its state is not finite
 
   PADDLE_HD std::size_t count() const { return rows * width; }
   PADDLE_HD void operator()(std::size_t index) const {

@@ -1,6 +1,6 @@
 // binary_cross_entropy: the cost sum over outputs of -y ln p - (1 - y) ln(1 - p), p = sigmoid of
-// the input. Labels: 0 or 1 for one output, in a slot of either kind; for several, that many floats
-// or the ids of those that are 1.
+// the input. Labels of one output are 0 or 1, in a slot of floats or of ids. Labels of several
+// outputs are a float for each output, or the ids of the outputs whose label is 1.
 #include "engine/kernels/costs.h"
 #include "engine/nn/costs/cost.h"
 #include "engine/nn/makers.h"

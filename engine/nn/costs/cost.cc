@@ -10,7 +10,8 @@ void Cost::set_consumers(std::span<const std::uint32_t> consumers) {
   only_consumer_ = consumers[input_.layer] == 1;
 }
 
-// The only consumer writes straight into the input's gradient; others add to it in backward.
+// A cost that is the only consumer of its input writes directly into the input's gradient. Any
+// other writes to scratch memory, which backward() adds to the gradient.
 float* Cost::gradient_row(const Run& run, LayerAccess& access, std::size_t row) const {
   if (run.mode == Mode::kTest) return access.scratch(index(), input_.width);
   float* rows = only_consumer_ ? access.output_gradient(input_.layer)

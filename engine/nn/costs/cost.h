@@ -21,10 +21,10 @@ class Cost : public Layer {
  protected:
   const LayerInput& input() const { return input_; }
   const Labels& labels() const { return labels_; }
-  // Destination of the forward for the gradient with respect to row `row` of the input; scratch in
-  // a test.
+  // Where forward() writes the gradient of row `row` of the input; scratch memory in a test.
   float* gradient_row(const Run& run, LayerAccess& access, std::size_t row) const;
-  // The same as a region for the op of the forward; adds the op of the backward, if it needs one.
+  // Region where the op of the forward writes the gradient of the input. Also registers the op of
+  // the backward, if one is needed.
   Region lower_gradient(Lowering& lowering) const;
 
  private:
@@ -33,12 +33,13 @@ class Cost : public Layer {
   bool only_consumer_ = false;
 };
 
-// The only input, which must be logits. kUsage: the layer has a sigmoid or softmax of its own.
+// The only input, which must be logits. kUsage: the input layer applies a sigmoid or softmax
+// itself.
 Result<LayerInput> logits_input(Builder& builder);
 
-// Labels as arrays for the ops of costs.
+// The classes below turn labels into arrays for the ops of costs.
 
-// Makes `indices`: the class of each example.
+// Fills `indices` with the class of each example.
 class ClassLabels final : public BatchInput {
  public:
   explicit ClassLabels(Labels labels) : labels_(std::move(labels)) {}
@@ -49,8 +50,8 @@ class ClassLabels final : public BatchInput {
   Labels labels_;
 };
 
-// Makes `floats`: for each example a number for each of `width` outputs, which Labels::binary or
-// Labels::numbers writes.
+// Fills `floats` with a number for each example and each of `width` outputs. `write` is
+// Labels::binary or Labels::numbers.
 class FloatLabels final : public BatchInput {
  public:
   using Write = Status (Labels::*)(const Run& run, std::size_t example, float* out) const;

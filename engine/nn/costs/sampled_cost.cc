@@ -1,14 +1,14 @@
-// nce and negative_sampling: the cost of telling the label from `negatives` randomly drawn classes,
-// instead of a softmax over all classes. Both read rows of a sparse table by class, so only the
-// rows of a batch's classes are transferred.
+// nce and negative_sampling: the cost of distinguishing the label from `negatives` randomly drawn
+// classes, instead of a softmax over all classes. Both read rows of a sparse table by class, so
+// only the rows of a batch's classes are transferred.
 //   score s(c) = input . weight[c] + bias[c]
 //   negative_sampling (Mikolov et al. 2013, eq. 4):
 //     softplus(-s(label)) + sum softplus(s(negative)), without negatives that are the label
 //   nce (Gutmann and Hyvarinen 2012; Mnih and Teh 2012):
-//     the same with s(c) - ln(negatives * q(c)) for s(c), where q is the distribution of the draws,
-//     so that s learns ln p(label | input)
-// Draws are a function of the seed and the example's index in the batch. A test draws as well, so
-// its cost compares with that of training, not with a softmax.
+//     the same formula with s(c) - ln(negatives * q(c)) in place of s(c) and with all negatives,
+//     where q is the distribution of the draws, so that s learns ln p(label | input)
+// Draws are a function of the seed and the example's index in the batch. A test draws negatives
+// too, so its cost can be compared with the cost of training, but not with that of a softmax.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -39,14 +39,14 @@ constexpr std::uint32_t kNegativesDefault = 10;
 // Candidate classes of a sampled cost: the label of an example, and classes drawn at random.
 class Candidates {
  public:
-  // `corrected`: for nce, whose scores are compared with the probability of a draw.
+  // `corrected`: for nce, which corrects scores by the probability of a draw.
   Candidates(Sampler sampler, std::size_t negatives, bool corrected)
       : sampler_(std::move(sampler)), negatives_(negatives), corrected_(corrected) {}
 
   // The label is the first candidate, the negatives follow.
   std::size_t size() const { return 1 + negatives_; }
   bool corrected() const { return corrected_; }
-  // Source of the negatives of one example of layer `layer`, drawn in their order.
+  // Random numbers for the negatives of one example of layer `layer`: one for each, in their order.
   static Rng draws(std::uint64_t seed, std::string_view layer, std::size_t example) {
     return Rng(example_stream(seed, layer, example));
   }
@@ -55,7 +55,7 @@ class Candidates {
   bool is_left_out(std::size_t k, std::uint64_t id, std::uint64_t label) const {
     return k > 0 && id == label && !corrected_;
   }
-  // To be subtracted from the score of a candidate.
+  // Number to subtract from the score of a candidate.
   float correction(std::uint64_t id) const {
     if (!corrected_) return 0;
     return static_cast<float>(
@@ -68,13 +68,14 @@ class Candidates {
   bool corrected_;
 };
 
-// Candidates of a sampled cost as arrays for op::SampledCost. Makes `indices`: for each candidate
-// of an example the row of its weight and, with a bias, that of the bias; kNoRow for one that takes
-// no part. For nce also `scales`: the corrections of all candidates.
+// Turns the candidates of a sampled cost into arrays for op::SampledCost. Fills `indices`: for each
+// candidate of each example the row of its weight and, if there is a bias, the row of its bias;
+// both are kNoRow for a candidate that takes no part. For nce, also fills `scales` with the
+// corrections of all candidates.
 class CandidateRows final : public BatchInput {
  public:
   struct Options {
-    std::string layer;  // whose stream the draws are from
+    std::string layer;  // its random stream gives the draws
     std::size_t weight = 0;
     std::optional<std::size_t> bias;
   };
@@ -132,8 +133,8 @@ class SampledCost final : public Layer {
         labels_(std::move(labels)),
         candidates_(std::move(candidates)) {}
 
-  // Keeps, for backward, the rows of each candidate's weight and bias, and the slopes of the cost
-  // with respect to the scores.
+  // Keeps for backward() the rows of each candidate's weight and bias, and the derivatives of the
+  // cost with respect to the scores.
   Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
     auto& positions = access.positions(index());
     positions.clear();
@@ -200,7 +201,7 @@ class SampledCost final : public Layer {
     auto& into = ids_by_parameter[options_.weight];
     const std::size_t before = into.size();
     for (const std::uint64_t label : batch.slots[options_.label_slot].ids) {
-      if (label < options_.classes) into.push_back(label);  // forward reports the others
+      if (label < options_.classes) into.push_back(label);  // forward() reports other labels
     }
     for (std::size_t example = 0; example < batch.size; ++example) {
       Rng rng = Candidates::draws(seed, name(), example);

@@ -8,7 +8,7 @@
 namespace paddle::nn {
 namespace {
 
-// Made of square roots, which every machine rounds correctly, unlike a power.
+// x^0.75, computed with square roots: every machine rounds those correctly, unlike std::pow.
 double power_three_quarters(double x) {
   return std::sqrt(x) * std::sqrt(std::sqrt(x));
 }

@@ -1,5 +1,6 @@
-// squared_error: the cost sum over outputs of (x - y)^2, as v0.10's square_error_cost. Labels: a
-// float for each output, or the number that is the only id where there is one output.
+// squared_error: the cost sum over outputs of (x - y)^2, as in square_error_cost of PaddlePaddle
+// v0.10. Labels: a float for each output, or, for one output, the only id of the example, read as a
+// number.
 #include <fmt/format.h>
 
 #include "engine/kernels/costs.h"

@@ -4,7 +4,7 @@ namespace paddle::nn {
 namespace {
 
 constexpr std::size_t kAlignment = 256;                // bytes
-constexpr std::size_t kCopiedForNothing = 64U << 10U;  // bytes that cost less than another order
+constexpr std::size_t kCopiedForNothing = 64U << 10U;  // bytes; cheaper to copy than a command
 
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;

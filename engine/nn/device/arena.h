@@ -1,5 +1,5 @@
-// Memory of a card beside equal pinned memory of the host, and how the inputs of a step go up
-// through two of them in turns.
+// Arena: memory of a card, with pinned memory of the host in the same layout. Uploads: copies the
+// inputs of steps to a card through two arenas in turn.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,21 @@
 
 namespace paddle::nn {
 
-// Memory of a card beside equal pinned memory of the host, in sections that one copy moves
-// together: an order to copy costs more than some thousand bytes.
+// Memory of a card and pinned memory of the host with the same sections. Sections close to each
+// other are copied by one command, because a command costs more than copying some thousand bytes.
 class Arena {
  public:
   Arena(device::Device& device, std::size_t sections)
       : device_(device), card_(device), host_(device), sections_(sections) {}
 
-  // Bytes of a section that the next copy moves, and those it has room for at least.
+  // Sets the bytes of a section that the next copy moves, and the bytes that settle() makes room
+  // for at least. REQUIRES: bytes <= capacity.
   void use(std::size_t section, std::size_t bytes, std::size_t capacity) {
     sections_[section].used = bytes;
     sections_[section].wanted = capacity;
   }
-  // Makes room for the sections; true where any moved. What was in them is lost then, and nothing
-  // that runs may use them.
+  // Makes room for the sections. True if they moved: their contents are then lost. REQUIRES: no
+  // running command of the card uses the sections if they move.
   Result<bool> settle();
 
   template <class T>
@@ -47,7 +48,7 @@ class Arena {
     std::size_t capacity = 0;
   };
   Status reserve(std::size_t bytes);
-  // Calls copy(offset, bytes) for runs of sections with little between them.
+  // Calls copy(offset, bytes) for each run of used sections that have only small gaps between them.
   template <class Copy>
   void for_runs(Copy copy) const;
 
@@ -57,26 +58,28 @@ class Arena {
   std::vector<Section> sections_;
 };
 
-// Inputs of a step on their way to a card. Two arenas take turns, so that those of the next step
-// can be filled and go up while a step computes.
+// Copies the inputs of steps to a card. Two arenas take turns, so that the inputs of the next step
+// can be written and copied while a step is computed.
 class Uploads {
  public:
   static constexpr std::size_t kArenas = 2;
 
-  // Steps are computed by the stream. The device outlives it.
+  // `compute` is the stream that computes the steps. The device must outlive the result.
   static Result<Uploads> make(device::Device& device, std::size_t sections,
                               device::StreamHandle compute);
 
-  // The arena of the next step, once the step that had it is computed. One that was sent for a step
-  // that never came is lost. kUnreachable: that lasts until the deadline.
+  // The arena for the next step. Waits until the card has computed the last step that used this
+  // arena, or, if that step was never computed, until the arena has been copied; its contents are
+  // then lost. kUnreachable: the wait lasts until the deadline.
   Result<Arena*> take(TimePoint deadline);
   // Index of the arena that was last taken.
   std::size_t turn() const { return turn_; }
-  // Sends it, perhaps while the step before is computed.
+  // Starts to copy the arena to the card. The step before may still be computed.
   void send();
-  // Work that the computing stream is given from now on starts when it is there.
+  // Makes later commands of the compute stream wait until the arena is on the card.
   void await() const { device_->wait_for(compute_, turns_[turn_].sent.handle()); }
-  // All work that reads it has been given to the computing stream.
+  // REQUIRES: all commands that read the arena have been given to the compute stream. take() waits
+  // until they are done.
   void release();
 
  private:
@@ -85,7 +88,7 @@ class Uploads {
     device::Event sent;
     device::Event computed;
     bool is_sent = false;
-    bool is_lent = false;  // to work that `computed` comes after
+    bool is_lent = false;  // commands before `computed` read it
   };
   Uploads(device::Device& device, device::Stream copies, device::StreamHandle compute)
       : device_(&device), compute_(compute), copies_(std::move(copies)) {}
@@ -94,7 +97,7 @@ class Uploads {
   device::StreamHandle compute_;
   std::vector<Turn> turns_;
   std::size_t turn_ = 0;
-  device::Stream copies_;  // closed first: it reads the arenas
+  device::Stream copies_;  // destroyed first: it reads the arenas
 };
 
 }  // namespace paddle::nn

@@ -27,7 +27,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::make(const Plan& plan,
       plan, device, deadline, std::move(stream), std::move(done), std::move(frame)));
 }
 
-// Nothing that runs may use the memory that goes.
+// Waits for the card, because running commands use the memory that is freed.
 DeviceExecutor::~DeviceExecutor() {
   frame_.inputs().await();
   device::drain(device_, stream_.handle(), done_.handle());
@@ -114,7 +114,7 @@ Result<std::vector<device::Graph>> DeviceExecutor::capture(const Run& run, const
   return graphs;
 }
 
-// Orders of a graph cost a card less than the same ones by themselves.
+// Replaying a graph costs a card less than the same commands given one by one.
 Status DeviceExecutor::replay(const Run& run) {
   if (generation_ != frame_.generation() || graphs_.size() == kGraphsMax) graphs_.clear();
   generation_ = frame_.generation();
@@ -141,7 +141,7 @@ void DeviceExecutor::read_gradients(std::span<const std::span<float>> gradients)
   }
 }
 
-// A slot of floats is on the host already.
+// The outputs of a data layer are the floats of its slot, which the host still has.
 std::span<const float> DeviceExecutor::output(std::size_t layer) const {
   const Buffer& buffer = plan_.buffers[plan_.outputs[layer]->buffer];
   if (buffer.kind == Buffer::Kind::kInput) return frame_.inputs().host(buffer.index).floats;

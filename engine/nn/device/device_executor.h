@@ -1,6 +1,6 @@
-// Executor of a plan on a card. Results are those of HostInterpreter bit for bit, but for products
-// of matrices and sums over the rows of a run, which a card adds up in an order of its own; that
-// order is the same in every run.
+// Executor of a plan on a card. Its results equal those of HostInterpreter bit for bit, except for
+// products of matrices and sums over the rows of a run: a card adds these up in another order,
+// which is the same in every run.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,13 @@
 
 namespace paddle::nn {
 
-// A card that has not computed a run by then hangs.
+// Limit for the computation of a run; a card that needs longer counts as hung.
 constexpr Duration kRunDeadline = std::chrono::seconds(60);
 
 class DeviceExecutor {
  public:
-  // Both outlive it. kUsage: the plan has an op that is too large for a card.
+  // `plan` and `device` must outlive the executor. kUsage: a layer has more inputs than a card can
+  // combine.
   static Result<std::unique_ptr<DeviceExecutor>> make(const Plan& plan, device::Device& device,
                                                       WantedResults wanted,
                                                       Duration deadline = kRunDeadline);
@@ -28,25 +29,26 @@ class DeviceExecutor {
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
-  // Makes what the card reads of the next run ready while one is computed, and sends it where the
-  // host's parameters have that run's values; another run may be begun in its place. Errors: as
-  // begin().
+  // Prepares the inputs of the next run while a run is computed. With `has_values`, the host's
+  // parameters already have the values for the next run, and all is sent to the card. The next
+  // begin() may be of another run. Errors: as begin().
   Status stage(const Run& run, bool has_values);
-  // Begins forward and, in training, backward of a whole batch, of which the card is given all
-  // orders. What the run refers to is the caller's again when it returns. kData: as
-  // BatchInput::fill. Other errors are the card's.
+  // Begins the forward and, in training, the backward of a whole batch: gives the card all commands
+  // of the run. After the return, the caller may change all that the run refers to. kData: as
+  // BatchInput::fill. Other errors are errors of the card.
   Status begin(const Run& run);
-  // Returns when all results of the run that was begun are there. The gradients, by parameter, are
-  // overwritten; those of a test are empty. A card that hangs has failed.
+  // Waits until the host has all results of the run that was begun, and returns its cost.
+  // Overwrites `gradients`, which are indexed by parameter; empty ones are not written. A card that
+  // hangs is an error. REQUIRES: in a test, no gradients.
   Result<double> finish(std::span<const std::span<float>> gradients);
   Result<double> run(const Run& run, std::span<const std::span<float>> gradients) {
     PADDLE_TRY_STATUS(begin(run));
     return finish(gradients);
   }
 
-  // Computes all runs, one after the other.
+  // The stream that computes all runs, one after the other.
   device::StreamHandle stream() const { return stream_.handle(); }
-  // Results of the last run; outputs and predictions only where they are wanted.
+  // Results of the last run; outputs and predictions only if they are in WantedResults.
   double cost(std::size_t index) const { return results().costs_found()[index]; }
   std::span<const std::uint32_t> predictions(std::size_t index) const {
     return results().predictions_found(index);
@@ -54,10 +56,12 @@ class DeviceExecutor {
   std::span<const float> output(std::size_t layer) const;
 
  private:
-  // All on which the orders of a run depend, but for the addresses of the frame.
+  // All that the commands of a run depend on, except the addresses in the frame. Runs with equal
+  // shapes replay the same graphs.
   using Shape = std::tuple<std::size_t, std::size_t, Mode, kernels::Compute, std::uint32_t,
                            std::vector<const float*>, std::vector<bool>, std::vector<std::size_t>>;
-  // Events that come between ops of the backward, by how many are before them; and its end.
+  // Events to record between ops of the backward, by the number of ops before them. The end of the
+  // backward always has an entry.
   using Cuts = std::map<std::size_t, std::vector<device::EventHandle>>;
 
   DeviceExecutor(const Plan& plan, device::Device& device, Duration deadline, device::Stream stream,
@@ -86,7 +90,7 @@ class DeviceExecutor {
   const std::vector<std::size_t> gradient_ends_;
   TimePoint run_ends_by_;
   std::map<Shape, std::vector<device::Graph>> graphs_;  // one for each part between cuts
-  std::uint64_t generation_ = 0;                        // of the frame, when the graphs were made
+  std::uint64_t generation_ = 0;                        // frame_.generation() of the graphs
 };
 
 }  // namespace paddle::nn

@@ -17,7 +17,7 @@ void copy_into(const Arena& arena, std::size_t section, std::span<const T> value
   if (!values.empty()) std::memcpy(arena.host<T>(section), values.data(), values.size_bytes());
 }
 
-// Sizes differ from batch to batch, so there is room for more than the first has.
+// Makes room for more than `count` values, because sizes differ from batch to batch.
 template <class T>
 void use(Arena& arena, std::size_t section, std::size_t count) {
   arena.use(section, count * sizeof(T), count == 0 ? 0 : std::bit_ceil(count) * sizeof(T));
@@ -28,7 +28,7 @@ std::span<const float> values_of(const Run& run, std::size_t parameter) {
   return dense.empty() ? run.parameters.sparse[parameter].values : dense;
 }
 
-// Adds up what each kind of op needs.
+// Finds the largest scratch memory that any op needs. Called with each op.
 struct ScratchMeter {
   std::size_t rows;
   kernels::Compute compute;
@@ -58,7 +58,7 @@ struct ScratchMeter {
   void operator()(const Other&) {}
 
  private:
-  // And after them the sums of their chunks.
+  // Room for `each` costs per row, and after them the sums of their chunks.
   void need_costs(std::size_t each) {
     const std::size_t costs = rows * each;
     const std::size_t chunks = kernels::device::cost_chunk_count(costs);
@@ -129,7 +129,7 @@ Status DeviceInputs::fill(const Run& run) {
   return {};
 }
 
-// A dense table has all its rows in one buffer.
+// The buffer of a dense table has Rows::kOne: its width is that of all rows of the table together.
 std::size_t DeviceInputs::rows_of(const List& list, const Run& run) const {
   const Buffer& buffer = plan_->buffers[list.gradient.buffer];
   if (buffer.rows == Buffer::Rows::kOne) return buffer.width / list.gradient.stride;
@@ -202,8 +202,8 @@ void DeviceInputs::write_list(const Made& made, const List& list, const Run& run
   }
 }
 
-// Ops of the forward read rows by their index in the value, those of the backward add to the run's
-// rows, in the order of `starts`.
+// Changes `indices` only. Ops of the forward read the table on the card with them. Ops of the
+// backward add to the gradients of the run's rows, in the order of `starts`.
 void DeviceInputs::renumber(const Made& made, const List& list, const Run& run) const {
   const Buffer& table = plan_->buffers[list.gradient.buffer];
   const CardRows* const card = run.parameters.sparse[table.index].card;

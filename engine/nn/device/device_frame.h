@@ -1,5 +1,5 @@
-// Memory of a card for runs of a plan: what a run reads, what it finds, and the frame that has
-// both.
+// Memory of a card for runs of a plan: the inputs of a run, its results, and the frame that
+// contains both.
 #pragma once
 
 #include <array>
@@ -22,34 +22,34 @@ std::span<const std::byte> bytes_of(const T* values, std::size_t count) {
   return std::as_bytes(std::span(values, count));
 }
 
-// Memory of a card for what a run of a plan reads: the arrays of its inputs, where the rows of its
-// tables occur in them, and its parameters. All goes up together for each run, and what is known of
-// the next run may be there while one is computed.
+// Memory of a card for the inputs of a run: the arrays of the plan's inputs, lists of where the
+// rows of tables occur in them, and the parameters. All of these are sent together for each run.
+// Those of the next run may be sent while a run is computed.
 class DeviceInputs {
  public:
-  // The run is computed by the stream. Plan and device outlive it.
+  // `compute` is the stream that computes the runs. `plan` and `device` must outlive the result.
   static Result<DeviceInputs> make(const Plan& plan, device::Device& device,
                                    device::StreamHandle compute);
 
-  // Makes the arrays of the next run's examples. kData: as BatchInput::fill.
+  // Fills the host's arrays with the next run's examples. kData: as BatchInput::fill.
   Status fill(const Run& run);
-  // Puts them where they go up from. `table_rows` says for each sparse parameter how many rows to
-  // have room for. True where memory moved.
+  // Writes these arrays to the pinned memory that is sent. `table_rows`: how many rows to make room
+  // for in each sparse table, by parameter. True if memory moved.
   Result<bool> write(const Run& run, std::span<const std::size_t> table_rows, TimePoint deadline);
-  // Sends them, and the run's parameters.
+  // Sends the arrays and the run's parameters to the card.
   void send(const Run& run);
-  // The next run, which was sent, is the current one, of which all that follows is: work that the
-  // stream is given from now on may read its arrays.
+  // Makes the run that was sent the current one, which the functions below are about. Later
+  // commands of the compute stream may read its arrays.
   void begin();
-  // Work that the stream is given from now on starts when all that was sent is there.
+  // Makes later commands of the compute stream wait until all that was sent is on the card.
   void await() const { uploads_.await(); }
-  // All work of the run has been given to the stream.
+  // REQUIRES: all commands of the run have been given to the compute stream.
   void release() { uploads_.release(); }
-  // Index of the arena that the last run's arrays lie in; addresses differ from one to another.
+  // Index of the arena with the last run's arrays. Arenas have different addresses.
   std::size_t turn() const { return uploads_.turn(); }
 
   const InputArrays& host(std::size_t input) const { return current().arrays[input]; }
-  // Arrays of an input; null: it has none.
+  // Arrays of an input on the card. `weights` and `scales` are null if the input has none.
   struct Arrays {
     const std::uint32_t* indices = nullptr;
     const std::uint32_t* starts = nullptr;
@@ -66,7 +66,8 @@ class DeviceInputs {
     return on_card != nullptr ? on_card
                               : current().arena->card<float>(parameters_from_ + parameter);
   }
-  // Of the rows of a table, named by its gradient, among the indices of an input.
+  // Occurrences of the rows of a table among the indices of an input. `gradient` identifies the
+  // table.
   kernels::device::Occurrences occurrences(std::size_t input, const Region& gradient) const;
   const std::uint64_t* seed() const { return current().arena->card<std::uint64_t>(kHead); }
 
@@ -74,10 +75,10 @@ class DeviceInputs {
   // Occurrences that an op of the backward reads.
   struct List {
     std::size_t input = 0;
-    Region gradient;        // of the table
-    std::size_t first = 0;  // as EachIndex
+    Region gradient;        // gradient of the table
+    std::size_t first = 0;  // see EachIndex
     std::size_t step = 1;
-    std::size_t columns = 1;  // as GroupedIndices, where the input has weights
+    std::size_t columns = 1;  // see GroupedIndices; used if the input has weights
     std::size_t group = 1;
     bool has_bags = false;
   };
@@ -98,7 +99,7 @@ class DeviceInputs {
   struct Made {
     std::vector<InputArrays> arrays;
     Arena* arena = nullptr;
-    std::vector<float*> values_on_card;  // by parameter: Parameters::on_card()
+    std::vector<float*> values_on_card;  // by parameter: Parameters::on_card().value
   };
   const Made& current() const { return made_[current_]; }
   Made& next() { return made_[1 - current_]; }
@@ -107,33 +108,33 @@ class DeviceInputs {
   void lay_out(const Made& made, const Run& run, std::span<const std::size_t> table_rows);
   void write_inputs(const Made& made, const Run& run) const;
   void write_list(const Made& made, const List& list, const Run& run) const;
-  // Puts the numbers of a table's rows on the card in the place of those among the run's.
+  // If the table is on the card, replaces indices into the run's rows by the rows' numbers there.
   void renumber(const Made& made, const List& list, const Run& run) const;
 
   const Plan* plan_;
   std::vector<List> lists_;
-  std::size_t lists_from_;       // sections: two for each list
-  std::size_t parameters_from_;  // one for each parameter
+  std::size_t lists_from_;       // first section of the lists, which have two each
+  std::size_t parameters_from_;  // first section of the parameters, which have one each
   std::array<Made, 2> made_;
   std::size_t current_ = 0;
   Uploads uploads_;
 };
 
-// Results that somebody reads, beside costs and gradients.
+// Results that the caller reads besides costs and gradients.
 struct WantedResults {
-  std::vector<std::size_t> outputs;      // layers; a slot of the batch has no need to come down
-  std::vector<std::size_t> predictions;  // indices in Plan::predictions
+  std::vector<std::size_t> outputs;      // layers; float slots are left out: the host has them
+  std::vector<std::size_t> predictions;  // indexes in Plan::predictions
 };
 
-// Memory of a card for what a run of a plan finds, and how it comes down to the host: costs,
-// predictions, gradients of parameters, and the outputs of some layers.
+// Memory of a card for the results of a run (costs, predictions, gradients of parameters, and the
+// outputs of some layers), and the pinned memory of the host that they are downloaded to.
 class DeviceResults {
  public:
-  // Plan and device outlive it.
+  // `plan` and `device` must outlive the object.
   DeviceResults(const Plan& plan, device::Device& device, WantedResults wanted);
 
-  // Makes room for a run of at most `rows_max` rows, and of so many in each sparse table. True
-  // where memory moved.
+  // Makes room for runs of at most `rows_max` rows, with at most table_rows[p] rows of each sparse
+  // table p. True if memory moved.
   Result<bool> reserve(const Run& run, std::size_t rows_max,
                        std::span<const std::size_t> table_rows);
 
@@ -146,7 +147,8 @@ class DeviceResults {
     return arena_.card<float>(gradients_from_ + parameter);
   }
 
-  // `output_of(layer)` is where the card has a layer's outputs.
+  // Copies the results to the host. output_of(layer) returns the address on the card of a layer's
+  // outputs.
   template <class OutputOf>
   void download(device::StreamHandle stream, OutputOf output_of) const {
     arena_.download(stream);
@@ -158,7 +160,7 @@ class DeviceResults {
     }
   }
 
-  // Of the last download.
+  // The functions below return results of the last download.
   std::span<const double> costs_found() const {
     return {arena_.host<double>(kCosts), plan_.costs.size()};
   }
@@ -166,7 +168,7 @@ class DeviceResults {
     return {arena_.host<std::uint32_t>(kPredictions + index), rows_};
   }
   std::span<const float> output_found(std::size_t layer) const;
-  // As many floats as the run's parameter has.
+  // Points to as many floats as the parameter has in the run.
   const float* gradient_found(std::size_t parameter) const {
     return arena_.host<float>(gradients_from_ + parameter);
   }
@@ -183,28 +185,28 @@ class DeviceResults {
   WantedResults wanted_;
   std::size_t gradients_from_;  // section of the arena
   Arena arena_;
-  std::vector<device::PinnedMemory<float>> outputs_;  // of wanted_.outputs
-  std::size_t rows_ = 0;                              // of the last run
-  std::vector<float*> gradients_on_card_;  // likewise, by parameter: Parameters::on_card()
+  std::vector<device::PinnedMemory<float>> outputs_;  // one for each of wanted_.outputs
+  std::size_t rows_ = 0;                              // rows of the last run
+  std::vector<float*> gradients_on_card_;             // in the last run, by parameter
 };
 
-// Memory of a card for runs of a plan: where the ops find what they read and write. It grows to the
-// largest run, and then stays where it is.
+// Memory of a card for runs of a plan: all buffers that ops read and write. It grows to the size of
+// the largest run; its addresses stay the same from then on.
 class DeviceFrame {
  public:
-  // Runs are computed by the stream. Plan and device outlive it.
+  // `compute` is the stream that computes the runs. `plan` and `device` must outlive the frame.
   static Result<DeviceFrame> make(const Plan& plan, device::Device& device,
                                   device::StreamHandle compute, WantedResults wanted);
 
-  // Makes what the next run reads ready, while one is computed; another run may be begun in its
-  // place. Where the host's parameters have the values of that run (has_values), all is sent.
-  // kData: as BatchInput::fill.
+  // Prepares the inputs of the next run while a run is computed. With `has_values`, the host's
+  // parameters already have the values for the next run, and all is sent to the card. The next
+  // begin() may be of another run. kData: as BatchInput::fill.
   Status stage(const Run& run, bool has_values, TimePoint deadline);
-  // Gives all memory its size and sends what the run reads; the run before must have ended. kData:
-  // likewise.
+  // Makes room for the run and sends its inputs if stage() has not sent them. REQUIRES: the run
+  // before has ended. kData: as BatchInput::fill.
   Status begin(const Run& run, TimePoint deadline);
-  // Rises with every begin() that moved memory, or made room for more rows of a table: no order
-  // from before holds.
+  // Grows with every begin() that moved memory or made room for more rows of a table. Graphs that
+  // were captured at another generation must not be replayed.
   std::uint64_t generation() const { return generation_; }
 
   // First value of a region.
@@ -213,13 +215,14 @@ class DeviceFrame {
   kernels::device::ConstRows read(const Region& region) const {
     return {at(region), region.stride};
   }
-  // Floats of the gradient of a parameter, of which a sparse table's may be more than the run has.
+  // Number of floats in the gradient of a parameter. For a sparse table it is the number that there
+  // is room for, which may be more than the run needs.
   std::size_t gradient_floats(std::size_t buffer) const {
     const Buffer& gradient = plan_.buffers[buffer];
     const bool is_table = gradient.rows == Buffer::Rows::kTable;
     return (is_table ? table_rows_[gradient.index] : 1) * gradient.width;
   }
-  // Rows of the gradient of a table, likewise.
+  // Number of rows in the gradient of a table; for a sparse table, those that there is room for.
   std::size_t table_rows_max(const Region& gradient) const;
 
   DeviceInputs& inputs() { return inputs_; }
@@ -229,8 +232,8 @@ class DeviceFrame {
     results_.download(stream, [this](std::size_t layer) { return at(*plan_.outputs[layer]); });
   }
 
-  // Scratch for one op: a cost for each row or candidate, sums of chunks of rows, counters of
-  // warps, which are 0 between kernels, and the factors of a product in bfloat16.
+  // Scratch memory for one op: a cost for each row or candidate, the sums of chunks of rows,
+  // counters of warps (0 whenever no kernel runs), and the factors of a product in bfloat16.
   double* costs() const { return costs_.data(); }
   float* chunks() const { return chunks_.data(); }
   std::uint32_t* counters() const { return counters_.data(); }
@@ -238,7 +241,7 @@ class DeviceFrame {
 
  private:
   DeviceFrame(const Plan& plan, device::Lane compute, DeviceInputs inputs, WantedResults wanted);
-  // A run by what its inputs are made of; no two batches of a job have one seed.
+  // Identifies a run by all that its inputs depend on; no two batches of a job have the same seed.
   struct Staged {
     std::uint64_t seed;
     std::size_t rows;
@@ -257,8 +260,8 @@ class DeviceFrame {
   DeviceInputs inputs_;
   DeviceResults results_;
   std::size_t rows_max_ = 0;
-  std::vector<std::size_t> table_rows_;             // by parameter: most rows of a sparse table
-  std::vector<device::CardMemory<float>> buffers_;  // those of outputs, their gradients, scratch
+  std::vector<std::size_t> table_rows_;             // by parameter: room for rows of a sparse table
+  std::vector<device::CardMemory<float>> buffers_;  // for outputs, their gradients, scratch
   device::CardMemory<double> costs_;
   device::CardMemory<float> chunks_;
   device::CardMemory<std::uint32_t> counters_;
@@ -268,12 +271,13 @@ class DeviceFrame {
   std::uint64_t generation_ = 0;
 };
 
-// Values of an array that must begin at whole 16 bytes for a card's bfloat16 units.
+// Rounds a number of bfloat16 values up to a multiple of 16 bytes: a card's bfloat16 units need
+// arrays that begin at such addresses.
 constexpr std::size_t padded(std::size_t values) {
   return (values + 7) / 8 * 8;
 }
 
-// Scratch that the ops of a plan need at most.
+// The largest scratch memory that any op of a plan needs, in values of each array.
 struct ScratchSizes {
   std::size_t costs = 0;
   std::size_t chunks = 0;

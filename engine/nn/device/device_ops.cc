@@ -14,7 +14,8 @@ namespace kernel = kernels::device;
 
 namespace {
 
-// The function that a card computes element by element.
+// The function as a card's kernels name it; none for softmax and the identity, which are not
+// computed element by element.
 std::optional<kernel::Function> function_of(const kernels::Activation& activation) {
   if (activation.name == "sigmoid") return kernel::Function::kSigmoid;
   if (activation.name == "relu") return kernel::Function::kRelu;
@@ -60,7 +61,7 @@ void DeviceOps::round_factor(std::size_t index, const Region& from, std::size_t 
       .rows = rows, .width = width, .from = frame_.read(from), .to = to, .to_stride = stride});
   const std::size_t added = pad_rows ? padded(rows) - rows : 0;
   if (added == 0) return;
-  // Two values make a float, and a stride is even.
+  // Fill writes floats. Two bfloat16 values make a float, and the stride is even.
   launch(kernel::Fill{
       .size = added * stride / 2, .value = 0, .to = reinterpret_cast<float*>(to + rows * stride)});
 }

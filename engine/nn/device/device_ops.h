@@ -1,4 +1,4 @@
-// Orders to a card that compute the ops of a plan.
+// Computes the ops of a plan on a card: gives it the commands for each op.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ Status check_for_device(const Plan& plan);
 
 class DeviceOps {
  public:
-  // Of a run that the frame was given; all outlive it.
+  // `run` is the run that DeviceFrame::begin() was last called with. All arguments must outlive the
+  // object.
   DeviceOps(const DeviceFrame& frame, const Run& run, device::Device& device,
             device::StreamHandle stream)
       : frame_(frame), run_(run), device_(device), stream_(stream) {}
@@ -25,7 +26,7 @@ class DeviceOps {
   std::size_t rows() const { return run_.rows(); }
   std::size_t extent(std::size_t size) const { return size == op::kRows ? rows() : size; }
   void launch(const kernels::device::Kernel& kernel) { device_.launch(stream_, kernel); }
-  // Where a cost writes the gradient: nowhere in a test.
+  // Where a cost writes the gradient; null in a test, so that it is not written.
   kernels::device::Rows slopes(const Region& gradient) const {
     return trains() ? frame_.write(gradient) : kernels::device::Rows();
   }
@@ -54,14 +55,17 @@ class DeviceOps {
   void compute(const op::SampledCost& op);
   void compute(const op::SampledCostBackward& op);
 
-  // A factor of a product, of so many rows and columns as it lies there, in bfloat16 and padded to
-  // whole 16 bytes; rows are added as well where they are the terms of a sum.
+  // Rounds a factor of a product to bfloat16, into factor `index` of the frame. `rows` and `width`
+  // are those of the matrix in memory. Each row is padded to a multiple of 16 bytes. With
+  // `pad_rows`, rows of zeros are added too: the rows are then the dimension that the product sums
+  // over.
   void round_factor(std::size_t index, const Region& from, std::size_t rows, std::size_t width,
                     bool pad_rows);
   void copy(std::size_t width, const Region& from, const Region& to, bool accumulate);
   template <class Kernel, class CostOp>
   void compare_with_labels(const CostOp& op);
-  // Where a kernel writes and adds up `count` costs; no kernel runs for none.
+  // Where a kernel writes and adds up `count` costs. Sets the sum to 0 if `count` is 0, because a
+  // kernel for no rows does not run.
   kernels::device::CostSum cost_sum(std::size_t count, std::size_t cost);
   // to = the sums of columns over rows, or += when accumulate.
   template <class Terms>

@@ -5,7 +5,7 @@
 namespace paddle::nn {
 namespace {
 
-// Notes the op as the last one that has written each of its results.
+// Records the op as the last one so far that writes the parameter gradients among its results.
 struct Note {
   const Plan& plan;
   std::vector<std::size_t>& ends;
@@ -28,7 +28,7 @@ struct Note {
     note(op.weight_gradient);
     note(op.bias_gradient);
   }
-  // Those write outputs and their gradients alone.
+  // The ops below write no parameter gradients.
   void operator()(const op::Dropout&) {}
   void operator()(const op::SoftmaxCrossEntropy&) {}
   void operator()(const op::BinaryCrossEntropy&) {}

@@ -1,4 +1,4 @@
-// Places in the backward of a plan from which on a gradient is complete.
+// Where in the backward of a plan the gradient of each parameter is complete.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace paddle::nn {
 
-// By parameter: how many ops of the backward have run when the last one that writes its gradient
-// has; 1 where none does.
+// For each parameter, the number of ops of the backward up to and with the last one that writes its
+// gradient; 1 if no op writes it.
 std::vector<std::size_t> gradient_ends(const Plan& plan);
 
 }  // namespace paddle::nn

@@ -19,8 +19,8 @@ void sort_by_row(VisitAll visit_all, std::span<std::uint32_t> starts, std::uint3
     PADDLE_CHECK(row < rows);
     ++starts[row + 1];
   });
-  // starts[r + 1] becomes the first place of row r, then, as they are taken, the place after its
-  // last one.
+  // Here starts[r + 1] becomes the first place of row r in `order`. The last step advances it for
+  // each occurrence, until it is the place after the row's last one.
   std::uint32_t before = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     const std::uint32_t count = starts[row + 1];

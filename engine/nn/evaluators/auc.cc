@@ -1,5 +1,5 @@
-// auc: the area under the ROC curve of a score, as scikit-learn's roc_auc_score has it for the
-// scores that `paddle predict` prints. Undefined, NaN, where all labels are of one class.
+// auc: the area under the ROC curve of a score, equal to scikit-learn's roc_auc_score for the
+// scores that `paddle predict` prints. It is undefined (NaN) if all labels are of one class.
 #include <array>
 #include <cmath>
 
@@ -12,12 +12,12 @@
 namespace paddle::nn {
 namespace {
 
-// Kinds of outputs of the layer, which say which float of them is the score.
+// Kinds of a layer's outputs. The kind decides how the score of an example follows from them.
 enum class Scores {
-  kProbabilities,       // of class 1, behind a sigmoid or as the second of a softmax
-  kLogits,              // of class 1, to which the cost applies a sigmoid
-  kLogitsOfTwoClasses,  // whose difference is the logit of class 1
-  kNumbers,             // of any kind: their order counts
+  kProbabilities,       // probability of class 1: after a sigmoid, or second of a softmax
+  kLogits,              // logit of class 1: the cost applies a sigmoid to it
+  kLogitsOfTwoClasses,  // two logits; their difference is the logit of class 1
+  kNumbers,             // any numbers: only their order counts
 };
 
 class Auc final : public Evaluator {

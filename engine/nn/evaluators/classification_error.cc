@@ -15,7 +15,8 @@ class ClassificationError final : public Evaluator {
 
   Status count(const Run& run, LayerAccess access, Counters counters) const override {
     const float* x = access.output(input_.layer);
-    // Found already by a softmax cost that reads the same layer, if there is one.
+    // Predictions that a softmax cost of the same layer has already found; empty without such a
+    // cost.
     const std::span<const std::uint32_t> known = access.predictions(input_.layer);
     for (std::size_t row = 0; row < run.rows(); ++row, x += input_.width) {
       std::uint64_t label = 0;

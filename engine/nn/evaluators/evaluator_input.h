@@ -20,7 +20,8 @@ struct EvaluatorInput {
   float threshold() const { return is_probability ? 0.5F : 0.0F; }
 };
 
-// The only input of the evaluator being built, a layer with outputs.
+// The only input of the evaluator being built. kUsage: there is not exactly one, or it is a cost
+// layer.
 inline Result<EvaluatorInput> evaluator_input(const Builder& builder) {
   PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];
@@ -34,7 +35,7 @@ inline Result<EvaluatorInput> evaluator_input(const Builder& builder) {
                         activation == "sigmoid" || activation == "softmax"};
 }
 
-// Class of the largest output; the first of equals.
+// Class of the largest output; the first of several equal ones.
 inline std::size_t largest_output(const float* x, std::size_t width) {
   return static_cast<std::size_t>(std::max_element(x, x + width) - x);
 }

@@ -1,4 +1,4 @@
-// perplexity: e to the mean cost of a softmax_cross_entropy layer.
+// perplexity: e to the power of the mean cost of a softmax_cross_entropy layer.
 #include <cmath>
 
 #include <fmt/format.h>

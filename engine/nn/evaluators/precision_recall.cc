@@ -1,5 +1,6 @@
-// precision_recall: precision, recall and F1 score; of "yes" for one output, else the mean over the
-// classes that some example has as label or prediction. A figure with denominator 0 is 0.
+// precision_recall: precision, recall and F1 score. For one output they are the scores of "yes";
+// for several, the means over the classes that at least one example has as label or prediction. A
+// figure with denominator 0 is 0.
 #include <fmt/format.h>
 
 #include "engine/nn/evaluators/evaluator_input.h"

@@ -1,4 +1,5 @@
-// activation: a function of each output of its input; softmax is over all of them.
+// activation: a function of each output of its input; softmax is a function of all outputs of an
+// example together.
 #include "engine/kernels/activation.h"
 
 #include <algorithm>

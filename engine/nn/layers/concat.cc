@@ -1,4 +1,5 @@
-// concat: its inputs side by side. An embedding that nothing else reads writes into the output.
+// concat: its inputs side by side. An embedding that nothing else reads writes its rows directly
+// into this layer's output.
 #include "engine/kernels/rows.h"
 #include "engine/nn/makers.h"
 #include "engine/nn/plan/lowering.h"
@@ -65,7 +66,7 @@ class Concat final : public Layer {
     LayerInput input;
     std::size_t offset;
   };
-  std::vector<Part> parts_;  // those not redirected into the output
+  std::vector<Part> parts_;  // inputs to copy; others write into the output directly
   std::size_t gradient_width_ = 0;
 };
 

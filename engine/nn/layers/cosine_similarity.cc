@@ -1,4 +1,5 @@
-// cosine_similarity: scale * cosine of the angle between two inputs; 0 where one of them is zero.
+// cosine_similarity: scale * cosine of the angle between two inputs; 0 where one of them is the
+// zero vector.
 #include <array>
 #include <utility>
 

@@ -1,6 +1,7 @@
-// cross: the cross layer of DCN-v2 (Wang et al. 2021), x0 * (x W + b) + x, where * is output by
-// output and x0 the network's first input. With rank r, W = V U of {width, r} and {r, width}. One
-// input stands for both x0 and x.
+// cross: the cross layer of DCN-v2 (Wang et al. 2021), x0 * (x W + b) + x, where * multiplies
+// output by output, and x0 is the layer's first input: the input of the whole stack of cross
+// layers. With rank r, W = V U of {width, r} and {r, width}. A layer with one input uses it as both
+// x0 and x.
 #include <cmath>
 #include <optional>
 
@@ -63,7 +64,7 @@ class Cross final : public Layer {
                       access.output_gradient(first));
     kernels::copy_block(1, count, gradient, count, access.output_gradient(input), count,
                         access.claim_output_gradient(input));
-    float* slope = buffers.product;  // of the cost with respect to the product and the bias
+    float* slope = buffers.product;  // gradient of the cost by the product and the bias
     kernels::multiply(count, gradient, access.output(first), false, slope);
     if (options_.bias) {
       const float beta = access.claim_parameter_gradient(*options_.bias);
@@ -96,9 +97,9 @@ class Cross final : public Layer {
   }
 
  private:
-  // Scratch memory of a run: the product, then for a low rank x V and the slope with respect to it.
+  // Scratch memory of a run. `down` and `down_slope` are used only with a rank.
   struct Buffers {
-    float* product;  // x W + b; its slope in backward
+    float* product;  // x W + b; in backward, the gradient of it
     float* down;
     float* down_slope;
   };
@@ -115,7 +116,8 @@ class Cross final : public Layer {
     return {all, down, down + rows * options_.rank};
   }
 
-  // Gradients of the input and of a weight of {input width, columns}, from that of their product.
+  // Computes the gradients of the input and of a weight of {input width, columns} from `slope`, the
+  // gradient of their product.
   void multiply_backward(const Run& run, LayerAccess& access, std::size_t weight,
                          std::size_t columns, float* slope) const {
     product_backward(run, access, weight,
@@ -142,7 +144,7 @@ class Cross final : public Layer {
             .c = to.data};
   }
 
-  // `product` holds that with the last weight, `inner` its other factor.
+  // `product` holds the product with the last weight, `inner` the other factor of that product.
   void lower_backward(Lowering& lowering, const Region& product,
                       const Matrix<Region>& inner) const {
     const Region gradient = lowering.output_gradient(index());
@@ -176,7 +178,7 @@ class Cross final : public Layer {
     lower_product_backward(lowering, options_.weight, x, inner_slope, true, input_gradient);
   }
 
-  // Without `x_gradient` nothing reads that.
+  // `x_gradient` is empty where no layer reads the gradient of `x`.
   static void lower_product_backward(Lowering& lowering, std::size_t weight,
                                      const Matrix<Region>& x, const Matrix<Region>& slope,
                                      bool add_x, const std::optional<Region>& x_gradient) {

@@ -68,7 +68,8 @@ class Elementwise final : public Layer {
     lowering.emit(op::Product{input.gradient_width, std::move(factors), to, add});
   }
 
-  // The gradient times all inputs but number i; without a division, inputs may be zero.
+  // The gradient times all inputs but number i. It does not divide the product by input i, which
+  // may be zero.
   const float* times_others(LayerAccess& access, std::size_t count, std::size_t i) const {
     float* product = access.scratch(index(), count);
     std::copy_n(access.output_gradient(index()), count, product);

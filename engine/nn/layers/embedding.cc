@@ -22,7 +22,7 @@ namespace {
 
 enum class Pooling { kNone, kSum, kMean, kConcat };
 
-// Rows of an embedding's table that the ids of a run's examples name.
+// Rows of an embedding's table for the ids of a run's examples.
 class TableRows {
  public:
   struct Options {
@@ -37,7 +37,7 @@ class TableRows {
     std::size_t length = 1;  // rows side by side for each slot
   };
 
-  // Ids of one example in one slot; concat pooling cuts them to its length.
+  // Ids of one example in one slot; with concat pooling, at most the first `length` of them.
   struct Bag {
     std::span<const std::uint32_t> positions;
     const float* weights = nullptr;  // null: all 1
@@ -128,11 +128,11 @@ Status TableRows::locate(const Run& run, std::size_t i, std::uint32_t* position,
   return {};
 }
 
-// Rows of an embedding's table as arrays for its ops.
+// The two classes below turn the rows of an embedding's table into arrays for its ops.
 
-// For op::Gather, without pooling or with concat pooling. Makes `indices` and, where a slot has
-// weights or the pooling is concat, `weights`: those of an example side by side, `length` for each
-// slot, with kNoRow for ids that it has not.
+// Input of op::Gather, without pooling or with concat pooling. Fills `indices` and, where a slot
+// has weights or the pooling is concat, `weights`. The entries of an example are side by side,
+// `length` for each slot; `indices` is kNoRow where the example has fewer ids.
 class GatheredRows final : public BatchInput {
  public:
   explicit GatheredRows(TableRows rows) : rows_(std::move(rows)) {}
@@ -143,9 +143,9 @@ class GatheredRows final : public BatchInput {
   TableRows rows_;
 };
 
-// For op::Pool, with sum or mean pooling. Makes `indices` and `starts`, where a slot has weights
-// also `weights`, and for a mean `scales`: the bags of all examples in the first slot, then those
-// in the next.
+// Input of op::Pool, with sum or mean pooling. Fills `indices` and `starts`, where a slot has
+// weights also `weights`, and for a mean `scales`. The bags of all examples in the first slot come
+// before those in the next slot.
 class PooledRows final : public BatchInput {
  public:
   explicit PooledRows(TableRows rows) : rows_(std::move(rows)) {}
@@ -323,8 +323,8 @@ class Embedding final : public Layer {
   // First column of slot number i in a row of the slice.
   std::size_t column(std::size_t i) const { return slice_.offset + i * options().length * size_; }
 
-  // Whether an example has one unweighted row of each slot. Positions are then ordered by example,
-  // as the rows are in the output; else by slot.
+  // Whether every example has one row without a weight in each slot. Positions are then ordered by
+  // example, as in the output; otherwise by slot.
   bool is_plain(const Run& run) const {
     return options().pooling == Pooling::kNone && !rows_.has_weights(run);
   }

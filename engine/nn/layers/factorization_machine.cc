@@ -21,7 +21,7 @@ class FactorizationMachine final : public Layer {
         factors_(builder.config().size) {}
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
-    // Sums of each row stay for backward; all rows share one buffer of squares behind them.
+    // The sums of each row are kept for backward; all rows share one buffer of squares after them.
     float* sums = access.scratch(index(), (run.rows() + 1) * factors_);
     float* squares = sums + run.rows() * factors_;
     for (std::size_t row = 0; row < run.rows(); ++row, sums += factors_) {

@@ -1,5 +1,5 @@
-// fc: activation(sum over inputs of input * weight + bias), a weight of {input width, size} per
-// input.
+// fc: activation(sum over inputs of input * weight + bias), with a weight of {input width, size}
+// for each input.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -102,7 +102,7 @@ class FullyConnected final : public Layer {
   }
 
  private:
-  // `kept` is as Activation::backward takes it.
+  // `kept`: the values that Activation::backward reads.
   void lower_backward(Lowering& lowering, const Region& kept) const {
     const Region gradient = lowering.output_gradient(index());
     if (bias_ || activation_.backward != nullptr) {

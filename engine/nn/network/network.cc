@@ -32,9 +32,11 @@ class NetworkBuilder : public Builder {
  public:
   using Builder::Builder;
 
-  // `output`, unless it is empty, is read from outside and must have outputs.
+  // `output` is empty, or names a layer with outputs, which the caller reads. kUsage: names the
+  // layer and the key.
   Status build_layers(const std::string& output = "");
-  // After the layers. With none given, each cost's default ones.
+  // Builds the default evaluators of each cost if `evaluators` is empty. REQUIRES: build_layers()
+  // has succeeded.
   Status build_evaluators(std::vector<config::LayerConfig> evaluators);
 
   std::vector<std::unique_ptr<Evaluator>> take_evaluators() { return std::move(evaluators_); }
@@ -151,7 +153,7 @@ Status NetworkBuilder::build_evaluator(const config::LayerConfig& config) {
   return {};
 }
 
-// A second evaluator of one type is called "<type>_<cost>", which no other is.
+// A second evaluator of one type gets the name "<type>_<cost>", which no other evaluator has.
 std::vector<config::LayerConfig> NetworkBuilder::default_evaluators() const {
   std::vector<config::LayerConfig> found;
   for (std::size_t i = 0; i < configs_.size(); ++i) {
@@ -222,7 +224,7 @@ void Network::use_all() {
   for (const auto& layer : layers_) used_.push_back(layer.get());
 }
 
-// Layers stand below those they depend on.
+// Goes from the last layer to the first, because every layer comes after the layers it depends on.
 void Network::use_for(const std::vector<config::LayerConfig>& configs, const std::string& output) {
   std::set<std::string> names{output};
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
@@ -336,8 +338,8 @@ Result<double> Network::forward(const Run& run, Workspace& workspace) const {
   return cost_sum;
 }
 
-// Figures of training are of a model that changes from batch to batch, and are counted after each:
-// coarser histograms do.
+// In training the model changes from batch to batch, and a tally is made for every batch, so
+// coarser histograms are enough.
 Status Network::evaluate(const Run& run, Workspace& workspace) const {
   constexpr std::size_t kEntriesInTraining = 1U << 12U;
   Tally& tally = workspace.tally_;
@@ -416,7 +418,7 @@ void Network::backward(const Run& run, Workspace& workspace) const {
 Plan Network::lower() const {
   Lowering lowering(layers_, parameters_);
   for (const Layer* layer : used_) layer->lower(lowering);
-  // A network for predictions uses no cost, which every network has.
+  // Every network has a cost, and a network for predictions does not use it.
   const bool is_for_predictions = used_.size() < layers_.size();
   return is_for_predictions ? lowering.take_forward() : lowering.take();
 }

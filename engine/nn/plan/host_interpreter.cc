@@ -70,13 +70,14 @@ std::span<float> HostFrame::values(std::size_t buffer) {
 
 namespace {
 
-// Execution of one op by the kernels of the CPU: the definition of what each op computes.
+// The functions below execute one op with the kernels of the CPU. They define what each op
+// computes.
 
 std::size_t extent(std::size_t size, const HostFrame& frame) {
   return size == op::kRows ? frame.run().rows() : size;
 }
 
-// The gradient that a cost writes for each row: the region in training, scratch in a test.
+// Where a cost writes the gradient of each row: the region in training, scratch memory in a test.
 class GradientRows {
  public:
   GradientRows(const Region& region, std::size_t width, HostFrame& frame)
@@ -191,7 +192,8 @@ void compute(const op::SoftmaxCrossEntropy& op, HostFrame& frame) {
   }
 }
 
-// Kernels that turn labels into the gradient get a copy of them in its place.
+// Copies the labels to the place of the gradient first: `kernel` reads them there and overwrites
+// them with the gradient.
 template <class Op, class Kernel>
 void compute_cost(const Op& op, HostFrame& frame, Kernel kernel) {
   const Run& run = frame.run();
@@ -290,7 +292,7 @@ Bag bag_of(const InputArrays& input, std::size_t index) {
           input.scales.empty() ? 1.0F : input.scales[index]};
 }
 
-// The gradient of a table, ready to be added to.
+// The gradient of a table, ready for additions: zeros unless an earlier op has written it.
 float* table_to_add(const Region& gradient, bool accumulate, HostFrame& frame) {
   if (!accumulate) std::ranges::fill(frame.values(gradient.buffer), 0.0F);
   return frame.write(gradient);

@@ -16,13 +16,14 @@ namespace paddle::nn {
 
 class Lowering {
  public:
-  // Both outlive it.
+  // Both arguments must outlive the lowering.
   Lowering(std::span<const std::unique_ptr<Layer>> layers,
            std::span<const wire::ParameterSpec> parameters);
 
-  // Layers call these.
+  // Layers call the functions below.
   void emit(Op op);
-  // Calls `emit_backward` once the forward of all layers is there, after those of later layers.
+  // Calls `emit_backward` when all layers have emitted their forward, and after the functions of
+  // later layers.
   void at_backward(std::function<void()> emit_backward);
 
   std::size_t add_input(std::unique_ptr<const BatchInput> input);
@@ -37,18 +38,18 @@ class Lowering {
   // Floats of an input, `width` for each row.
   Region input_floats(std::size_t input, std::size_t width);
 
-  // Whether the next op of the backward that writes the gradient must accumulate: all but the first
-  // one.
+  // Whether the next op of the backward that writes the gradient must accumulate: true for all ops
+  // but the first.
   bool claim_output_gradient(std::size_t layer);
   bool claim_parameter_gradient(std::size_t parameter);
-  // For ops that only accumulate: the gradient, which an op clears where nothing wrote it yet.
+  // Gradient for ops that only accumulate. Emits an op that clears it if no op has written it yet.
   Region zeroed_parameter_gradient(std::size_t parameter);
 
   std::size_t add_cost(std::size_t layer);
-  // Of a layer; costs that read the same one share them.
+  // Index in Plan::predictions of a layer's predictions; costs that read the same layer share them.
   std::size_t predictions(std::size_t layer);
 
-  // Network calls one of these, at the end.
+  // Network calls one of the two functions below, at the end.
   Plan take_forward() { return std::move(plan_); }
   Plan take();
 
@@ -61,7 +62,7 @@ class Lowering {
   Plan plan_;
   bool is_backward_ = false;
   std::vector<std::function<void()>> backward_;
-  // By layer or parameter.
+  // Indexed by layer or by parameter.
   std::vector<std::optional<Region>> output_gradients_;
   std::vector<std::optional<Region>> parameter_values_;
   std::vector<bool> output_gradient_claimed_;

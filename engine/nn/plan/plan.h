@@ -1,6 +1,6 @@
-// Plan of a network: its forward and backward as lists of ops on symbolic buffers, with nothing
-// left to decide but what a batch holds. It stands alone once made, and any number of threads may
-// run it.
+// Plan of a network: its forward and backward as lists of ops on symbolic buffers, with everything
+// decided except the contents of a batch. A plan does not refer to the network that it was made
+// from, and any number of threads may run it.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ namespace paddle::nn {
 
 // Symbolic buffers of floats that the ops of a plan read and write.
 
-// Array of floats that an executor gives memory to.
+// Array of floats. The executor allocates its memory.
 struct Buffer {
   enum class Kind {
-    kInput,              // made of the batch by input `index`
+    kInput,              // filled from the batch by input `index`
     kOutput,             // outputs of layer `index`
-    kOutputGradient,     // gradient of the cost with respect to them
+    kOutputGradient,     // gradient of the cost with respect to the outputs
     kScratch,            // kept by layer `index` from one of its ops to another
     kParameter,          // value of parameter `index`
     kParameterGradient,  // its gradient, summed over the rows of the run
   };
-  // Number of `width` floats in the buffer.
+  // Number of rows in the buffer; each has `width` floats.
   enum class Rows {
     kRun,    // one for each example
     kTable,  // one for each row of a sparse table that the batch reads
@@ -47,30 +47,32 @@ struct Buffer {
 // Block of columns in the rows of a buffer. The op that uses it knows how many columns.
 struct Region {
   std::size_t buffer = 0;  // in Plan::buffers
-  std::size_t column = 0;  // first one
+  std::size_t column = 0;  // first column
   std::size_t stride = 0;  // floats from one row to the next
 
   Region columns_from(std::size_t first) const { return {buffer, column + first, stride}; }
   bool operator==(const Region&) const = default;
 };
 
-// Kernels that take no stride want rows side by side.
+// Checks that the rows of a region are contiguous, which kernels without a stride require.
 inline void check_packed(const Region& region, std::size_t width) {
   PADDLE_CHECK(region.stride == width);
 }
 
-// Arrays that the CPU makes of a batch before any op of a plan runs.
+// Arrays that the CPU fills from a batch before any op of a plan runs.
 
-// Each input says which of them it makes; the others are empty.
+// Arrays of one input. The comment of each class derived from BatchInput names those that it fills;
+// the others are empty.
 struct InputArrays {
-  std::vector<float> floats;           // of the buffer of the input, row by row
+  std::vector<float> floats;           // values of the input's buffer, row by row
   std::vector<std::uint32_t> indices;  // classes, or rows of a table
-  std::vector<std::uint32_t> starts;   // of bags of indices: one for each bag, and the end
-  std::vector<float> weights;          // of each index; empty: all 1
-  std::vector<float> scales;           // of each bag; empty: all 1
+  std::vector<std::uint32_t> starts;   // first index of each bag, then the end of the last
+  std::vector<float> weights;          // one for each index; empty: all are 1
+  std::vector<float> scales;           // one for each bag; empty: all are 1
 };
 
-// Filler of one input. Only here can a batch turn out to be wrong: ops read arrays and never fail.
+// Fills the arrays of one input. Only this step finds errors in a batch: ops read arrays and never
+// fail.
 class BatchInput {
  public:
   BatchInput() = default;
@@ -78,19 +80,20 @@ class BatchInput {
   BatchInput(const BatchInput&) = delete;
   BatchInput& operator=(const BatchInput&) = delete;
 
-  // Replaces the arrays by those of the run's examples. The batch has passed Network::check. kData:
-  // an id or label is out of range, in the words of the layer that reads it.
+  // Replaces the arrays by those of the run's examples. kData: an id or label is out of range; the
+  // message is that of the layer that reads it. REQUIRES: the batch has passed Network::check.
   virtual Status fill(const Run& run, InputArrays& arrays) const = 0;
 };
 
 }  // namespace paddle::nn
 
-// Ops of a plan: each is one formula on regions of buffers, as coarse as one kernel of a GPU. All
-// that depends on the network alone is decided: where `accumulate` is set an op adds to its result,
-// else it overwrites it. Ops that name no other number of rows run over the rows of the run.
+// Ops of a plan. Each op is one formula on regions of buffers, about as large as one kernel of a
+// GPU. All that depends only on the network is fixed in the op: if `accumulate` is set it adds to
+// its result, otherwise it overwrites it. Ops run over the rows of the run unless they name another
+// number of rows.
 namespace paddle::nn::op {
 
-// As an extent of a product: the rows of the run.
+// Extent (m, n or k) of a Gemm that stands for the number of rows of the run.
 inline constexpr std::size_t kRows = std::numeric_limits<std::size_t>::max();
 
 // c = op(a) op(b) with op(a) m x k and op(b) k x n; then the bias is added to every row, then relu.
@@ -108,7 +111,7 @@ struct Gemm {
   bool relu = false;
 };
 
-// to = f(from), which may be one region.
+// to = f(from). Both may be the same region.
 struct Activate {
   const kernels::Activation* activation = nullptr;
   std::size_t width = 0;
@@ -116,15 +119,15 @@ struct Activate {
   Region to;
 };
 
-// gradient *= f'(kept), with `kept` as Activation::backward takes it; then the sum of its rows goes
-// to bias_gradient.
+// gradient *= f'(kept), with `kept` as in Activation::backward; then bias_gradient = the sum of the
+// rows of the gradient.
 struct ActivateBackward {
   const kernels::Activation* activation = nullptr;
   std::size_t width = 0;
   Region kept;
   Region gradient;
   std::optional<Region> bias_gradient = {};
-  bool accumulate = false;  // the bias gradient
+  bool accumulate = false;  // applies to bias_gradient
 };
 
 // to = from
@@ -151,8 +154,8 @@ struct Product {
 };
 
 // In training, mask = 0 with probability rate, else 1 / (1 - rate), and to = from * mask. The mask
-// of an example has the stream of example_stream(seed, layer, example), and is a function of that
-// and of the column alone. In a test, to = from.
+// of an example is a function of example_stream(seed, layer, example) and the column only. In a
+// test, to = from.
 struct Dropout {
   std::size_t width = 0;
   Region from;
@@ -198,20 +201,21 @@ struct Zero {
   std::size_t buffer = 0;
 };
 
-// Rows of a table side by side: those of a row r are named by indices [r * columns, (r + 1) *
-// columns) of the input. kNoRow gives zeros. Where the input has weights, a row of the table is
-// multiplied by its weight and added to 0.
+// Copies rows of a table side by side: row r of `to` gets the rows of the table at the `columns`
+// indices of the input from r * columns on. kNoRow gives zeros. If the input has weights, a row of
+// the table is multiplied by its weight and added to 0.
 struct Gather {
-  std::size_t width = 0;  // of a row of the table
+  std::size_t width = 0;  // width of a row of the table
   std::size_t columns = 0;
   std::size_t rows = 0;  // the input
   Region table;
   Region to;
 };
 
-// Rows of the table's gradient = the sums of the gradients of their copies, times the weights, or
-// += them when accumulate. The order of additions is that of the indices; with weights that of
-// groups of `group` columns, in each of the rows of the run, and in a row of the columns.
+// Each row of the table's gradient = the sum of the gradients of its copies, times their weights;
+// += this sum with `accumulate`. Additions are in the order of the indices. With weights, they go
+// from group to group of `group` columns, in a group from row to row of the run, and in a row from
+// column to column.
 struct GatherBackward {
   std::size_t width = 0;
   std::size_t columns = 0;
@@ -222,8 +226,9 @@ struct GatherBackward {
   bool accumulate = false;
 };
 
-// Sums of rows of a table: bag s * (rows of the run) + r of the input goes to row r, columns from
-// s * width. It is the sum of the rows, in order and times their weights, times the bag's scale.
+// Sums rows of a table: bag s * (rows of the run) + r of the input gives row r of `to`, columns
+// from s * width. The result is the sum of the bag's rows, in order and times their weights, times
+// the bag's scale.
 struct Pool {
   std::size_t width = 0;
   std::size_t slots = 0;
@@ -232,8 +237,8 @@ struct Pool {
   Region to;
 };
 
-// Rows of the table's gradient = the sums of the gradients of the sums that they are in, times
-// scale and weight, in the order of the indices, or += them when accumulate.
+// Each row of the table's gradient = the sum of the gradients of the bags that contain it, times
+// scale and weight, in the order of the indices; += this sum with `accumulate`.
 struct PoolBackward {
   std::size_t width = 0;
   std::size_t slots = 0;
@@ -243,8 +248,8 @@ struct PoolBackward {
   bool accumulate = false;
 };
 
-// to = (from - mean) * inverse * gain + bias with inverse = 1 / sqrt(variance + epsilon), of each
-// row by itself. `statistics` keeps two floats a row for the backward.
+// to = (from - mean) * inverse * gain + bias with inverse = 1 / sqrt(variance + epsilon), for each
+// row separately. `statistics` keeps two floats per row for the backward.
 struct LayerNorm {
   std::size_t width = 0;
   Region from;
@@ -255,7 +260,7 @@ struct LayerNorm {
   float epsilon = 0;
 };
 
-// The gradients of `gain` and `bias` are added to, in the order of the rows.
+// Adds to the gradients of `gain` and `bias`, in the order of the rows.
 struct LayerNormBackward {
   std::size_t width = 0;
   Region from;
@@ -268,14 +273,14 @@ struct LayerNormBackward {
   Region bias_gradient;
 };
 
-// Vectors of the factors of a factorisation machine, side by side.
+// Vectors of factors of a factorisation machine, one for each field, side by side.
 struct Fields {
   std::size_t fields = 0;
   Region region;
 };
 
-// One float a row: the sum of the inner products of all pairs of fields. `sums`, of `factors`
-// columns, keeps the sum over all fields for the backward.
+// One float per row: the sum of the inner products of all pairs of fields. `sums` has `factors`
+// columns and keeps the sum over all fields for the backward.
 struct PairSum {
   std::size_t factors = 0;
   std::vector<Fields> from = {};
@@ -292,7 +297,7 @@ struct PairSumBackward {
   bool accumulate = false;
 };
 
-// One float a row: scale * cosine of the angle between a and b; 0 where one of them is 0.
+// One float per row: scale * cosine of the angle between a and b; 0 where one of them is zero.
 struct CosineSimilarity {
   std::size_t width = 0;
   Region a;
@@ -312,8 +317,9 @@ struct CosineSimilarityBackward {
 };
 
 // Cost of each row: sum over its candidates of softplus(-s) for the first and softplus(s) for the
-// others, where s = x . weight[row of the candidate] + bias - scale of the candidate. Where the
-// input has no row, a candidate takes no part. slopes = cost_scale * d cost / d s, 0 for those.
+// others, where s = x . weight[row of the candidate] + bias - scale of the candidate. A candidate
+// with kNoRow takes no part. slopes = cost_scale * d cost / d s; 0 for a candidate that takes no
+// part.
 struct SampledCost {
   std::size_t width = 0;
   std::size_t candidates = 0;
@@ -321,11 +327,11 @@ struct SampledCost {
   Region x;
   Region weight;
   std::optional<Region> bias = {};
-  Region slopes;  // of `candidates` columns
+  Region slopes;  // has `candidates` columns
   std::size_t cost = 0;
 };
 
-// The gradients of weight and bias are added to, in the order of the candidates of each row.
+// Adds to the gradients of weight and bias, in the order of the candidates of each row.
 struct SampledCostBackward {
   std::size_t width = 0;
   std::size_t candidates = 0;
@@ -334,7 +340,7 @@ struct SampledCostBackward {
   Region weight;
   Region slopes;
   Region x_gradient;
-  bool accumulate = false;  // the gradient of x
+  bool accumulate = false;  // applies to x_gradient
   Region weight_gradient;
   std::optional<Region> bias_gradient = {};
 };
@@ -352,18 +358,19 @@ using Op =
                  op::SampledCostBackward>;
 
 struct Plan {
-  // To be filled in this order, so that the first error is the one of Network::forward.
+  // Executors fill the inputs in this order, so that the first error is the same as in
+  // Network::forward.
   std::vector<std::unique_ptr<const BatchInput>> inputs;
   std::vector<Buffer> buffers;
   std::vector<Op> forward;
-  std::vector<Op> backward;  // after the forward, in training; empty in a network for predictions
+  std::vector<Op> backward;  // runs after the forward, in training; empty for predictions
 
-  // Results of the forward beside the outputs.
-  std::vector<std::size_t> costs;        // cost layer of each cost, which is a sum over the rows
-  std::vector<std::size_t> predictions;  // layer of each array of a row's largest outputs
-  // By layer; empty for a cost, and for a layer whose outputs no other has asked for.
+  // Results of the forward other than the outputs.
+  std::vector<std::size_t> costs;        // layer of each cost; a cost is summed over the rows
+  std::vector<std::size_t> predictions;  // layer of each array with the indexes of largest outputs
+  // Indexed by layer; empty for a cost, and for a layer whose outputs no op uses.
   std::vector<std::optional<Region>> outputs;
-  // By parameter; empty without a backward.
+  // Indexed by parameter; empty if there is no backward.
   std::vector<std::optional<Region>> parameter_gradients;
 };
 
