@@ -1,5 +1,5 @@
-// Parameters as a trainer holds them for one batch: dense ones whole, sparse tables as the rows
-// that the batch names.
+// Parameters as a trainer stores them for one batch: dense ones whole, and of sparse tables the
+// rows that the batch uses.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@
 
 namespace paddle::client {
 
-// Rows of one sparse table. ids are sorted and unique; values and gradients are ids.size() x width.
-// notes are ids.size() x parameter::RowNotes::size(); a push sends them behind each row's gradient.
+// Rows of one sparse table. `ids` are sorted and unique; `values` and `gradients` have ids.size() x
+// width floats. `notes` have ids.size() x parameter::RowNotes::size(); a push sends them behind
+// each row's gradient.
 struct SparseRows {
   std::uint32_t parameter = 0;  // index in the ParameterSet
   std::vector<std::uint64_t> ids;
   std::vector<float> values;
   std::vector<float> gradients;
   std::vector<float> notes = {};
-  CardRows card = {};  // used instead of values and gradients; the host has none then
+  CardRows card = {};  // used instead of values and gradients, which are empty then
 
   bool is_on_card() const { return card.place.value != nullptr; }
 };
@@ -30,8 +31,8 @@ struct DenseParameter {
   LargeArray<float> value;
   LargeArray<float> gradient;
   std::span<const float> lent = {};  // a shard's own values, used instead of `value` if not empty
-  std::span<float> placed_gradient = {};  // memory for the gradient, likewise
-  CardPlace card = {};  // used instead of all of the above; the host has nothing then
+  std::span<float> placed_gradient = {};  // memory used instead of `gradient` if not empty
+  CardPlace card = {};                    // used instead of all of the above, which are empty then
 
   std::span<const float> values() const {
     if (card.value != nullptr) return {};
@@ -47,13 +48,13 @@ struct DenseParameter {
   }
 };
 
-// The batches that one push stands for.
+// Totals of the batches that one push carries.
 struct PushTotals {
   std::uint64_t batches = 1;
   std::uint64_t samples = 0;
   double cost = 0;  // sum over samples
-  // The trainers of a node push one sum of their dense gradients: the samples behind it, or 0 where
-  // another trainer pushes it.
+  // With node_groups, one trainer of each node pushes the sum of its node's dense gradients: the
+  // number of samples in that sum, or 0 if another trainer pushes it. Unset without node_groups.
   std::optional<std::uint64_t> node_samples = {};
 };
 

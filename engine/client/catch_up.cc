@@ -29,7 +29,8 @@ bool CatchUp::is_split() const {
     if (!lane.in_rounds) continue;
     if (earliest == nullptr || lane.position < earliest->position) earliest = &lane;
   }
-  // A lane on which the pass has ended, or a pause, has no push that another lacks.
+  // A trainer ends a pass, or pauses in it, only after every lane has the pushes before that. So a
+  // lane in a later pass or pause has no push that the earliest lane lacks.
   return std::ranges::any_of(lanes_, [&](const Lane& lane) {
     return lane.in_rounds && lane.position.passes == earliest->position.passes &&
            lane.position.pauses == earliest->position.pauses &&

@@ -1,5 +1,6 @@
-// The lanes of a trainer that joins a job, each somewhere in the same sequence of pushes, pauses
-// and ends of passes: an earlier life of the trainer may have died between two of them. Passive.
+// The positions of a trainer's lanes when it joins a job. All lanes receive the same sequence of
+// pushes, pauses and ends of passes, but an earlier process of the trainer may have died between
+// two lanes, so their positions may differ. Passive: does no I/O.
 #pragma once
 
 #include <compare>
@@ -10,7 +11,8 @@
 
 namespace paddle::client {
 
-// After so many passes, pauses of the current pass, and batches of it. Later positions are greater.
+// A position in that sequence: finished passes, pauses of the current pass, and batches of it.
+// Later positions compare greater.
 struct LanePosition {
   std::uint64_t passes = 0;
   std::uint64_t pauses = 0;
@@ -18,10 +20,11 @@ struct LanePosition {
 
   friend auto operator<=>(const LanePosition&, const LanePosition&) = default;
 };
-// Of the trainer, as a shard tells it.
+// The position of this trainer that the shard reports.
 LanePosition position_of(const wire::Position& position, std::uint32_t trainer);
 
-// A trainer goes on from its earliest lane, and leaves out the lanes that already have a push.
+// Positions of all lanes. A trainer continues from its earliest lane, and leaves out of a push the
+// lanes that have it already.
 class CatchUp {
  public:
   // `in_rounds`: the shard applies pushes of all trainers together.
@@ -30,14 +33,14 @@ class CatchUp {
     lanes_.insert(lanes_.end(), other.lanes_.begin(), other.lanes_.end());
   }
 
-  LanePosition start() const;     // of the earliest lane; without lanes, the greatest position
-  LanePosition furthest() const;  // of the last lane; without lanes, the begin
-  // Lanes in rounds differ: some have applied a push that the others still wait for, and only the
-  // same bits may follow.
+  LanePosition start() const;     // position of the earliest lane; the greatest one without lanes
+  LanePosition furthest() const;  // position of the last lane; the smallest one without lanes
+  // Whether lanes in rounds differ: some shards have applied a push that others still wait for, so
+  // the trainer must send these the same bits again.
   bool is_split() const;
   bool is_behind(LanePosition now) const;  // some lane is further than `now`
   bool lacks(std::size_t lane, LanePosition push) const { return lanes_[lane].position < push; }
-  void on_push(LanePosition push);  // every lane that lacked it has it now
+  void on_push(LanePosition push);  // raises all lanes to this position at least
 
  private:
   struct Lane {

@@ -9,7 +9,7 @@ void note_cuts(std::span<const ClientLane* const> in_rounds, wire::PushPart& par
   if (in_rounds.empty()) return;
   const ClientLane& leading = *in_rounds.front();
   part.set_cut(leading.cut_asked());
-  // Shards that name different ones need not have those of the others.
+  // A push may only name a cut that all shards have: if they report different ones, it names none.
   const auto is_other = [&](const ClientLane* lane) {
     return lane->whole_cut() != leading.whole_cut();
   };

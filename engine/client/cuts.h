@@ -1,5 +1,5 @@
-// A trainer's share in the cuts of shards: it asks those in rounds for them, and chooses those that
-// they go back to. Passive.
+// A trainer's part in the cuts of shards: it requests them from the shards in rounds, and after a
+// loss chooses the cuts that shards go back to. Passive: does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,26 @@
 
 namespace paddle::client {
 
-// All shards in rounds make a cut after the push that follows its announcement, and forget what
-// they can no longer need. Says in a push what the lanes to the shards in rounds, the first of
-// which announces cuts, have answered last.
+// Fills the fields about cuts of `part`, the next push, from the latest answers on the lanes to the
+// shards in rounds. If the first of these lanes announced a cut, the push requests it, so that all
+// shards make it after the same round. If all lanes report the same newest cut, the push names it,
+// so that shards may delete what is older.
 void note_cuts(std::span<const ClientLane* const> in_rounds, wire::PushPart& part);
 
-// The cuts that shards go back to when some of them have lost their parameters with their process.
+// Chooses the cuts that shards go back to after the processes of some of them ended and their
+// parameters were lost.
 class WayBack {
  public:
-  // Of the shards in order, as they answer Join.
+  // Adds the next shard, in shard order, from its answer to Join.
   void add(const wire::Position& position);
 
   bool all_run() const;
   bool none_runs() const;
-  // The cut that each shard goes back to, none for one that stays as it is; nothing when there is
-  // no way. Shards in rounds all go back to the newest that each of them has. Others keep what they
-  // have: trainers leave out what such a shard has already.
+  // The cut that each shard goes back to, by shard, with nothing for a shard that keeps its
+  // parameters. std::nullopt if there is no cut for a shard that needs one. If a shard in rounds
+  // lost its parameters, all shards in rounds go back to the newest cut that each of them has. Any
+  // other shard goes back only if its own parameters were lost, to its newest cut: trainers leave
+  // out pushes that such a shard has applied already.
   std::optional<std::vector<std::optional<std::uint64_t>>> cuts() const;
 
  private:

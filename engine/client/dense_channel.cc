@@ -61,7 +61,8 @@ Status DenseChannel::receive_values(std::size_t shard, FrameType type, std::uint
                                     Answer& answer) {
   const std::size_t bytes = count * sizeof(float);
   bool is_placed = false;
-  // Only the awaited answer may touch the values: a late copy of another goes into its frame.
+  // Only the awaited answer is read into the values. A late copy of an earlier answer is read into
+  // its own frame.
   const auto place = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
     std::vector<std::span<std::byte>> result;
     if (tail_bytes == bytes && header.type == static_cast<std::uint8_t>(type) &&

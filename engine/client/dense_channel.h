@@ -1,5 +1,5 @@
-// Dense parameters between one trainer and all dense shards: pulls, pushes, and the parameters'
-// planes for snapshots.
+// Transfer of dense parameters between one trainer and all dense shards: pulls, pushes, and the
+// planes of the parameters for snapshots.
 #pragma once
 
 #include "engine/client/dense_layout.h"
@@ -10,7 +10,7 @@ namespace paddle::client {
 
 class DenseChannel {
  public:
-  // By shard, for shards of this process; empty: they are elsewhere.
+  // Loans by shard, if the shards are in this process; empty if they are in others.
   using Loans = std::vector<std::shared_ptr<parameter::DenseLoan>>;
 
   // `set` outlives the channel.
@@ -22,16 +22,16 @@ class DenseChannel {
   const DenseLayout& layout() const { return layout_; }
 
   Status pull(std::span<DenseParameter> parameters);
-  // Like pull(), of an optimizer's plane instead of the values.
+  // Like pull(), but reads this plane of the optimizer's state instead of the values.
   Status pull_plane(std::uint32_t plane, std::span<DenseParameter> parameters);
 
-  // A push in steps, so that requests to both kinds of shards are out before answers are read.
-  // Gradients stay as they are until receive() has returned.
+  // A push in steps: the requests to dense and sparse shards are sent before the first answer is
+  // read. The gradients must not change until receive() has returned.
   class Push {
    public:
     Status send_early() { return parts_.send_early(channel_.lanes_); }
     Status send_last();
-    // Reads the answers, and the new values into the parameters.
+    // Reads the answers, and copies the new values into the parameters.
     Status receive();
 
    private:
@@ -39,10 +39,10 @@ class DenseChannel {
     explicit Push(DenseChannel& channel) : channel_(channel) {}
 
     DenseChannel& channel_;
-    std::vector<DenseParameter*> parameters_;  // by index; null: not of this push
+    std::vector<DenseParameter*> parameters_;  // by index; null: not in this push
     PartedPush<wire::PushDense> parts_;
     std::vector<std::vector<std::span<const float>>> lent_;  // gradients by shard
-    bool is_empty_ = false;  // of gradients, and the answers of values
+    bool is_empty_ = false;  // carries no gradients, and the answers carry no values
   };
   // `node_samples` as in PushTotals. With 0 and no parameters the push carries no gradient.
   Result<Push> prepare(const wire::PushPart& totals, std::span<DenseParameter> parameters,
@@ -56,8 +56,9 @@ class DenseChannel {
  private:
   Result<std::vector<DenseParameter*>> by_index(std::span<DenseParameter> parameters) const;
   Status pull_shard(std::size_t shard, std::span<DenseParameter* const> to);
-  // The answer to a request for elements [offset, offset + count) of a shard: the values go to
-  // `to`, read straight into it if that is whole. Half-written if the link fails.
+  // Receives the answer to a request for elements [offset, offset + count) of a shard. The values
+  // are read straight into `to` if none of its parameters is null, else copied there. After an
+  // error some values may be overwritten.
   template <class Answer>
   Status receive_values(std::size_t shard, FrameType type, std::uint64_t offset,
                         std::uint64_t count, std::span<DenseParameter* const> to, Answer& answer);

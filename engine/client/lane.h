@@ -1,6 +1,6 @@
-// The protocol of one trainer's lane to one shard, passive: one request at a time, sent again until
-// it is answered. Only pulls of rows are pipelined: the shard reads rows while earlier ones are on
-// their way.
+// The protocol of one trainer's lane to one shard. Passive: does no I/O. There is one open request
+// at a time, which is sent again until it is answered. Only pulls of rows are pipelined: the shard
+// reads the rows of one pull while the answers to earlier pulls are being sent.
 #pragma once
 
 #include "base/clock.h"
@@ -28,7 +28,7 @@ class ClientLane {
     message.set_request(++request_);
     return open(type, message.SerializeAsString(), std::move(tail), now);
   }
-  // A frame without an answer.
+  // Makes a frame that has no answer.
   template <class Message>
   Frame notice(FrameType type, const Message& message) const {
     return make(type, message.SerializeAsString(), {});
@@ -44,14 +44,16 @@ class ClientLane {
   std::uint64_t awaited() const { return awaited_; }  // the number of the oldest open request
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
-  // Of all trainers, as of the shard's last Position or the end of the last pass.
+  // Samples of all trainers, at the shard's last Position or at the end of the last pass.
   std::uint64_t samples() const { return samples_; }
   std::uint64_t server_generation() const { return server_generation_; }
   bool stop_asked() const { return stop_asked_; }  // by any trainer of the job
-  // In the answer to the last push: the next one asks for a cut, and the newest that is whole.
+  // From the answer to the last push: whether the next push must ask for a cut, and the newest cut
+  // that the shard can go back to.
   bool cut_asked() const { return cut_asked_; }
   std::uint64_t whole_cut() const { return whole_cut_; }
-  // The reason in the last Waiting ("" if none came), and the time of the last one with progress.
+  // The reason in the last Waiting ("" without one), and the time of the last progress that a
+  // Waiting reported.
   const std::string& waiting_for() const { return waiting_for_; }
   TimePoint last_progress() const { return last_progress_; }
   bool waits_for_connected() const { return waits_for_connected_; }
@@ -76,7 +78,7 @@ class ClientLane {
   bool stop_asked_ = false;
   bool cut_asked_ = false;
   std::uint64_t whole_cut_ = 0;
-  std::optional<Frame> copy_;  // of the open request
+  std::optional<Frame> copy_;  // frame of the open request, to be sent again
   TimePoint sent_at_;
   std::string waiting_for_;
   std::uint64_t progress_ = 0;

@@ -33,7 +33,7 @@ void ClientLanes::interrupt(const Error& why) {
 
 void ClientLanes::abandon(const wire::Abandon& message) {
   for (Lane& lane : lanes_) {
-    // A broken link has told its shard already.
+    // Errors do not matter here: the shard of a broken link has seen the connection close.
     (void)lane.link->send(lane.core.notice(FrameType::kAbandon, message), {},
                           clock_.now() + kAbandonDeadline);
   }
@@ -73,7 +73,8 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
   const TimePoint started = clock_.now();
   TimePoint heard = started;
   while (true) {
-    // Deadlines for the port itself, and for the trainers that it waits for.
+    // The port itself must answer within deadline_; what it waits for must advance within
+    // `patience`.
     const Duration patience =
         std::min(patience_max_, to.core.waits_for_connected() ? kPeerDeadline : deadline_);
     const TimePoint quiet_since = std::max(started, to.core.last_progress());
@@ -87,8 +88,9 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
       if ((*answer)->header.type == static_cast<std::uint8_t>(type)) return **std::move(answer);
       return malformed(lane, "type");
     }
-    // It waits, perhaps for a trainer that another pserver keeps waiting. What this port said last,
-    // before it closed, is still to be received.
+    // The frame was Waiting. The port may wait for a trainer that another pserver keeps waiting, so
+    // check the other lanes for closed connections. This lane is left out: a port may have sent its
+    // last frame before it closed the connection, and that frame is still to be received.
     PADDLE_TRY_STATUS(find_closed(lane));
     if (others_ != nullptr) PADDLE_TRY_STATUS(others_->find_closed({}));
     if (heard >= quiet_since + patience) {

@@ -1,4 +1,4 @@
-// A trainer's blocking lanes to all shards of one kind, and the pushes that they carry.
+// A trainer's blocking lanes to all shards of one kind, and the pushes sent on them.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace paddle::client {
 
-// Patience with other trainers that are connected but silent: a long test pass is no failure.
+// Limit for waiting on other trainers that are connected but silent: they may run a long test pass.
 constexpr Duration kPeerDeadline = std::chrono::minutes(10);
-// For the last frame on a lane.
+// Limit for sending the last frame on a lane.
 constexpr Duration kAbandonDeadline = std::chrono::seconds(1);
 
 class ClientLanes {
@@ -29,8 +29,8 @@ class ClientLanes {
     return deliver(lane, lanes_[lane].core.request(type, message, std::move(tail), clock_.now()),
                    pieces);
   }
-  // The answer, which must have this type; errors name the port. `place` may be asked about frames
-  // of other types too.
+  // Receives the answer, which must have this type; errors name the port. `place` may also be
+  // called for frames of other types.
   Result<Frame> receive(std::size_t lane, FrameType type, const net::TailPlace& place = {});
 
   template <class Message>
@@ -47,11 +47,11 @@ class ClientLanes {
   }
   Error malformed(std::size_t lane, std::string_view what) const;
 
-  // Where the trainer is in its pass, by what it has pushed on these lanes.
+  // The trainer's position in its pass, counted by its pushes on these lanes.
   LanePosition position() const { return position_; }
   void set_position(LanePosition position);
-  // The lanes' own positions, which may be further than the trainer's (catch_up.h). They tell the
-  // lanes that a push leaves out.
+  // Sets the lanes' own positions, which may be further than the trainer's (catch_up.h). They
+  // decide which lanes a push leaves out.
   void set_catch_up(CatchUp catch_up) { catch_up_ = std::move(catch_up); }
   const CatchUp& catch_up() const { return catch_up_; }
   bool is_behind() const { return is_behind_; }
@@ -59,19 +59,21 @@ class ClientLanes {
     return !is_behind_ || catch_up_.lacks(lane, push);
   }
   void on_push(std::uint64_t batches);
-  // A push that ended at `end` is on all lanes, though none of them may have been ahead.
+  // Records that all lanes have the push that ended at `end`. on_push() records it only if a lane
+  // was ahead of the trainer.
   void on_repeat(LanePosition end) { catch_up_.on_push(end); }
 
-  // See net::Link. Any thread may call it.
+  // See net::Link::interrupt(). Any thread may call it.
   void interrupt(const Error& why);
-  // A last word on every lane, whatever is open there; nobody answers.
+  // Sends a last frame on every lane, even while a request is open. It has no answer.
   void abandon(const wire::Abandon& message);
-  // While a port waits for other trainers, these lanes are looked after too: a pserver that is gone
-  // is an error, though no answer is due from it. Both kinds' lanes outlive each other's use.
+  // While a port waits for other trainers, receive() also checks these lanes: a connection that a
+  // pserver closed is an error even if no answer is due on it. `others` must outlive the use of
+  // this object.
   void look_after(const ClientLanes& others) { others_ = &others; }
-  // How long an answer may take while a port waits for other trainers.
+  // Sets how long an answer may take while a port waits for other trainers.
   void set_patience(Duration patience_max) { patience_max_ = patience_max; }
-  // How long a port may be silent.
+  // Sets how long a port may be silent.
   void set_deadline(Duration deadline) { deadline_ = deadline; }
 
  private:
@@ -96,15 +98,15 @@ class ClientLanes {
   const ClientLanes* others_ = nullptr;
 };
 
-// A push of one kind of parameters on its way to all shards, in parts of bounded size.
-// Last parts go out only when the earlier parts of every shard are stored: the answer to a last
-// part waits for other trainers, which must not in turn wait for a part held back here.
+// A push of one kind of parameters to all shards, in parts of bounded size. The last parts are sent
+// only after all earlier parts are stored on every shard: the answer to a last part waits for other
+// trainers, and these must not in turn wait for a part that is not sent yet.
 template <class Message>
 struct PartedPush {
   struct Part {
     Message head;
     Bytes tail;
-    std::vector<ByteSpan> pieces;  // gradients where they lie; they follow the tail
+    std::vector<ByteSpan> pieces;  // views of gradients, sent after the tail
   };
 
   void begin(const ClientLanes& lanes, const wire::PushPart& totals) {
@@ -146,7 +148,7 @@ struct PartedPush {
 
   std::vector<std::vector<Part>> shards;  // at least one part each
   std::uint64_t batches = 1;
-  LanePosition end;  // of the trainer after this push
+  LanePosition end;  // position of the trainer after this push
 
  private:
   static constexpr FrameType kType =

@@ -12,14 +12,15 @@
 namespace paddle::client {
 namespace {
 
-constexpr std::size_t kReasonBytesMax = 2000;  // and of a hint
+constexpr std::size_t kReasonBytesMax = 2000;  // limit for a reason, and for a hint
 
-// In which trainer 0 tells all ports that the job starts.
+// After a loss: limit for trainer 0 to send Ready to all ports, one after the other.
 constexpr Duration kStartMax = std::chrono::seconds(10);
-// In which a port reads its cut; it answers nobody meanwhile.
+// Limit for a port to read its cut; it answers no trainer meanwhile.
 constexpr Duration kWayBackMax = std::chrono::minutes(10);
 
-// All have met after the last pass, and at the end: that may come before the job's last pass.
+// Whether all trainers have passed the barrier after their last pass and the barrier at the end of
+// the job. A job that stops early passes both before its last configured pass.
 bool has_met_at_end(const wire::Position& position) {
   return position.pauses() > 1 &&
          std::ranges::all_of(position.pass_batches(), [](std::uint64_t n) { return n == 0; });
@@ -40,7 +41,7 @@ ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
   sparse_.lanes().look_after(dense_.lanes());
 }
 
-// Joining of a job: anew, while it runs, or after some of its shards have lost their parameters.
+// Joining a job: at its start, while it runs, or after some of its shards lost their parameters.
 
 Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options, Links dense,
                                                            Links sparse) {
@@ -89,7 +90,8 @@ Status ShardChannels::join() {
   loss_ = Error{Errc::kUnreachable,
                 "a pserver was started again, and there is no cut that it can go on from",
                 "all of the job goes back to its last snapshot"};
-  // The others may have joined while trainer 0 says on port after port that the job starts.
+  // For other trainers this is perhaps no loss: trainer 0 sends Ready to one port after the other,
+  // and they may have joined in between. ready() finds out.
   if (!is_first) return {};
   abandon(*loss_);
   return *loss_;
@@ -121,7 +123,8 @@ Status ShardChannels::go_back(const std::vector<std::optional<std::uint64_t>>& c
   return done;
 }
 
-// Trainer 0 may wait at a port that runs, and never learn that another one needs it.
+// A trainer may wait at a port that runs, while another port waits for Ready of trainer 0. After a
+// loss, abandons the job if the answers to Ready failed.
 Status ShardChannels::give_up_after_loss(Status asked) {
   dense_.lanes().set_patience(Duration::max());
   sparse_.lanes().set_patience(Duration::max());
@@ -161,7 +164,7 @@ Status ShardChannels::ready() {
   return {};
 }
 
-// The running job.
+// Functions for a running job.
 
 void ShardChannels::set_position(LanePosition position) {
   dense_.lanes().set_position(position);
@@ -198,7 +201,7 @@ JobProgress ShardChannels::progress() const {
 Status ShardChannels::repeat_push(LanePosition end, const PushTotals& totals,
                                   std::optional<std::span<DenseParameter>> dense,
                                   std::optional<std::span<const SparseRows>> rows) {
-  // Of a kind without rounds nothing was kept, and the trainer computes its push anew.
+  // Pushes are kept only for a kind in rounds; otherwise the trainer computes the push again.
   if (!has_rounds(dense_.lanes())) dense.reset();
   if (!has_rounds(sparse_.lanes())) rows.reset();
   if (!dense && !rows) return {};
@@ -238,7 +241,8 @@ Status ShardChannels::pull_averages(std::span<DenseParameter> dense, std::span<S
   return sparse_.pull(rows, SparseChannel::Reads::kToTest);
 }
 
-// Only pushes in rounds, which no other thread answers meanwhile, may read their lanes.
+// Whether these lanes are in rounds. Only then may a push read their latest answers: otherwise
+// another thread may be receiving answers on them.
 bool ShardChannels::has_rounds(const ClientLanes& lanes) const {
   return lanes.size() > 0 && std::ranges::count(in_rounds_, &lanes.at(0)) > 0;
 }
@@ -343,7 +347,7 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
   message.set_pass(position_.passes);
   message.set_pause(pauses);
   message.set_pauses(position_.pauses);
-  // One shard adds the tallies of all trainers: the first.
+  // Only the first shard adds up the tallies of all trainers.
   const auto has_tally = [&](const ClientLanes& lanes, std::size_t i) {
     return &lanes == &primary() && i == 0;
   };
@@ -377,7 +381,7 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
   return totals;
 }
 
-// A port that is gone keeps nobody from telling the others.
+// A port that has ended must not keep this trainer from sending Leave to the others.
 Status ShardChannels::leave() {
   Status left;
   for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {

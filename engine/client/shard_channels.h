@@ -1,5 +1,5 @@
-// The connections of one trainer to all shards of a job, straight: a push has been answered when it
-// returns.
+// The connections of one trainer to all shards of a job. A push returns only after it has been
+// answered; strategies that push in the background are built on top (paths.h).
 #pragma once
 
 #include <atomic>
@@ -14,34 +14,35 @@ namespace paddle::client {
 
 struct ShardOptions {
   wire::ParameterSet parameters = {};
-  ClientLane::Options lane = {};                 // its number is set for each
+  ClientLane::Options lane = {};                 // its number is set for each lane
   Duration deadline = std::chrono::seconds(60);  // without any progress
   std::uint64_t transfer_bytes = 32ULL << 20U;   // largest tail of one frame, both ways
   // Calls work(0) and work(1) at the same time, for the dense part and the rows of a push, and
-  // returns when both have. Empty: the calling thread does both.
+  // returns when both have returned. Empty: the calling thread does both.
   std::function<void(const std::function<void(std::size_t)>& work)> run_pair = {};
-  DenseChannel::Loans loans = {};     // of dense shards in this process
-  std::uint64_t passes = UINT64_MAX;  // of the job
+  DenseChannel::Loans loans = {};     // for dense shards in this process
+  std::uint64_t passes = UINT64_MAX;  // in the whole job
 };
 
 class ShardChannels {
  public:
   using Links = std::vector<std::unique_ptr<net::Link>>;
 
-  // Link i of `dense` is dense shard i = pserver index * ports_num + port index; likewise `sparse`.
+  // Link i of `dense` leads to dense shard i = pserver index * ports_num + port index. `sparse` is
+  // in the same order, with ports_num_for_sparse.
   static Result<std::unique_ptr<ShardChannels>> join(ShardOptions options, Links dense,
                                                      Links sparse);
 
   const wire::ParameterSet& parameters() const { return options_.parameters; }
   DenseChannel& dense() { return dense_; }
   SparseChannel& sparse() { return sparse_; }
-  // The kind whose first lane speaks for the job.
+  // The kind whose first lane is used for what concerns the whole job.
   ClientLanes& primary() { return dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes(); }
   JobProgress progress() const;
-  // The kinds' lanes are not all where the trainer is: until then a push leaves some out.
+  // Whether some lanes are further than the trainer: pushes leave them out until it catches up.
   bool is_behind() const { return dense_.lanes().is_behind() || sparse_.lanes().is_behind(); }
 
-  // As ParameterClient has them.
+  // See ParameterClient.
   Status ready();
   void interrupt(const Error& why) {
     dense_.lanes().interrupt(why);
@@ -50,8 +51,8 @@ class ShardChannels {
   void abandon(const Error& why);
   Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
   void repeat_end(bool pauses);
-  // `around`, if there is one, is called with what awaits the answers, once all ports know that
-  // this trainer's pass ends.
+  // Once all ports have received that this trainer's pass ends, calls `around`, if there is one,
+  // with a function that awaits the answers.
   using Around = std::function<Status(const std::function<Status()>& await)>;
   Result<PassTotals> end_pass(const Tally& tally, bool pauses, const Around& around = {});
   void ask_to_stop() { asks_to_stop_ = true; }
@@ -69,8 +70,8 @@ class ShardChannels {
   Status push(const PushTotals& totals, std::span<DenseParameter> dense,
               std::span<const SparseRows> rows);
 
-  // The lanes that lack the push after which the trainer is at `end` get it; nothing: not of this
-  // kind.
+  // Sends the push that ends at `end` on the lanes that lack it. std::nullopt: nothing is repeated
+  // for this kind.
   Status repeat_push(LanePosition end, const PushTotals& totals,
                      std::optional<std::span<DenseParameter>> dense,
                      std::optional<std::span<const SparseRows>> rows);
@@ -101,7 +102,7 @@ class ShardChannels {
   Status go_back(const std::vector<std::optional<std::uint64_t>>& cuts);
   Status give_up_after_loss(Status asked);
   void set_position(LanePosition position);
-  std::uint64_t batches() const;  // of this pass that the trainer has pushed
+  std::uint64_t batches() const;  // batches of this pass that the trainer has pushed
   bool has_rounds(const ClientLanes& lanes) const;
   wire::PushPart part_of(const PushTotals& totals, bool in_rounds) const;
   template <class Push>
@@ -117,7 +118,7 @@ class ShardChannels {
     }
     return {};
   }
-  // All requests are out before the first answer is read.
+  // Sends all requests before it reads the first answer.
   template <class Send, class Receive>
   Status on_all(const Send& send, const Receive& receive) {
     PADDLE_TRY_STATUS(on_each(send));
@@ -129,14 +130,14 @@ class ShardChannels {
   SparseChannel sparse_;
   bool is_paused_ = false;
   bool is_running_ = false;                   // since before this trainer joined
-  bool is_over_ = false;                      // likewise; see JobProgress
-  std::optional<Error> loss_;                 // some ports were running when it joined, others not
+  bool is_over_ = false;                      // see JobProgress
+  std::optional<Error> loss_;                 // at the join some ports were running, others not
   std::uint64_t passes_loaded_ = 0;           // finished before the shards' processes began
   LanePosition position_;                     // at ready(), or the end of the last pass or pause
-  LanePosition furthest_;                     // of the shards, at ready()
-  std::optional<wire::PassOrigin> origin_;    // as JobProgress has it
-  std::vector<const ClientLane*> in_rounds_;  // lanes, at ready()
-  // Two threads may push while a third asks.
+  LanePosition furthest_;                     // lanes' furthest position at ready()
+  std::optional<wire::PassOrigin> origin_;    // see JobProgress
+  std::vector<const ClientLane*> in_rounds_;  // lanes to shards in rounds, at ready()
+  // Atomic, since two threads may push while a third calls ask_to_stop().
   std::atomic<bool> asks_to_stop_ = false;
   std::atomic<bool> stop_asked_ = false;
 };

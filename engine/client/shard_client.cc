@@ -51,12 +51,13 @@ Status ShardClient::push(std::uint64_t num_samples, double cost_sum,
     is_behind_ = shards_->is_behind();
     return pushed;
   }
-  // Straight pushes come last: they may wait for other trainers.
+  // Pushes without a path come last: they may wait for other trainers.
   if (rows_) PADDLE_TRY_STATUS(rows_->push(totals, sparse));
   PADDLE_TRY_STATUS(dense_ ? dense_->push(totals, dense) : shards_->push(totals, dense));
   if (!rows_) PADDLE_TRY_STATUS(shards_->push(totals, sparse));
   if (!is_behind_) return {};
-  // A batch that is merged with others could not be left out on one lane.
+  // Some lanes are further than the trainer, and a push that merges several batches could not be
+  // left out there. So push the batches that the paths hold back.
   PADDLE_TRY_STATUS(push_paths(PassEnd::kPause));
   is_behind_ = shards_->is_behind();
   return {};
@@ -119,14 +120,15 @@ void ShardClient::abandon(const Error& why) {
   {
     const std::scoped_lock lock(ending_);
     if (dense_) dense_->interrupt(why);
-    // Their threads use the lanes.
+    // The paths' threads use the lanes, so they end first.
     dense_.reset();
     rows_.reset();
   }
   shards_->abandon(why);
 }
 
-// Trainers have met before, and everything is saved: nobody needs a pserver that is gone.
+// All trainers have passed the last barrier, and everything is saved: a pserver that has ended is
+// not needed any more.
 Status ShardClient::leave() {
   Status left = settle();
   if (left && dense_) left = dense_->leave();
@@ -136,13 +138,13 @@ Status ShardClient::leave() {
   return {};
 }
 
-// Loading of a snapshot directory into the shards.
+// Loading a snapshot directory into the shards.
 
 namespace {
 
 constexpr std::uint64_t kChunkBytes = 8ULL << 20U;
 
-// Rows on their way to one shard, laid out as PutRows wants them.
+// Rows to be sent to one shard, in the layout of PutRows.
 struct RowChunk {
   std::vector<std::uint64_t> ids;
   std::vector<std::uint64_t> marks;
@@ -291,7 +293,7 @@ Status ShardClient::resume(const snapshot::SnapshotReader& snapshot) {
   return SnapshotLoad(*shards_, snapshot).run(true);
 }
 
-// Saving of the shards' parameters as a snapshot directory.
+// Saving the shards' parameters as a snapshot directory.
 
 namespace {
 
@@ -305,7 +307,7 @@ std::vector<T> take(ByteSpan& from, std::uint64_t count) {
   return values;
 }
 
-// Ready is idempotent: its answer says where every trainer's lane stands.
+// Ready is idempotent: its answer contains the position of every trainer's lane.
 Result<wire::Position> position_of_all(ShardChannels& shards) {
   ClientLanes& primary = shards.primary();
   PADDLE_TRY(const Frame frame,
@@ -324,8 +326,8 @@ Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
   result.samples = position.samples();
   result.seed = shards.parameters().seed();
   result.trainer_cursors.assign(position.cursors().begin(), position.cursors().end());
-  // After a finished pass, trainers without rounds may have begun the next one already: training
-  // cannot continue from there.
+  // After a finished pass, trainers without rounds may have begun the next one already. Training
+  // cannot continue from the middle of that one, so the snapshot omits these batches.
   if (shards.is_paused() &&
       std::ranges::any_of(position.pass_batches(), [](std::uint64_t n) { return n > 0; })) {
     result.pass_batches.assign(position.pass_batches().begin(), position.pass_batches().end());
@@ -333,7 +335,7 @@ Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
   return result;
 }
 
-// Of the rows of a job that has deltas.
+// The export mode for a job that saves deltas.
 wire::ExportMode mode_of(SavedRows kind) {
   switch (kind) {
     case SavedRows::kFull:
@@ -364,7 +366,8 @@ class SnapshotSave {
   // One shard's rows or candidates, as the request asks.
   Status save_rows(std::size_t shard, const wire::ExportRows& ask);
   Status save_removed(std::size_t shard, wire::ExportRows ask);
-  // Calls use(exported, tail) for each answer until the shard has no more; rows of row_bytes each.
+  // Calls use(exported, tail) for each answer until the shard has no more rows. A row takes
+  // `row_bytes`.
   template <class Use>
   Status export_all(std::size_t shard, wire::ExportRows ask, std::uint64_t row_bytes,
                     const Use& use);
@@ -384,7 +387,7 @@ Status SnapshotSave::run() {
   for (int i = 0; i < set_.parameters_size(); ++i) {
     const auto parameter = static_cast<std::uint32_t>(i);
     const bool is_sparse = set_.parameters(i).sparse();
-    // Without ports for them, dense parameters are elsewhere.
+    // With no dense ports, another client keeps the dense parameters.
     if (!is_sparse && set_.dense_shards() == 0) continue;
     PADDLE_TRY_STATUS(is_sparse ? save_table(parameter) : save_dense(parameter));
   }

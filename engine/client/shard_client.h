@@ -1,5 +1,6 @@
-// ParameterClient over the shards of a job: each kind of parameters straight, or by the path of its
-// strategy. Snapshots move dense parameters whole, sparse tables in chunks of bounded size.
+// ParameterClient over the shards of a job. Each kind of parameters is pushed directly, or by the
+// path of its strategy. Snapshots transfer dense parameters whole, and sparse tables in chunks of
+// bounded size.
 #pragma once
 
 #include <mutex>
@@ -11,7 +12,7 @@ namespace paddle::client {
 
 class ShardClient final : public ParameterClient, private SnapshotParts {
  public:
-  // A path that is null: straight, a push returns with its answer.
+  // A kind whose path is null is pushed directly: push() returns after the answer.
   explicit ShardClient(std::unique_ptr<ShardChannels> shards,
                        std::unique_ptr<DensePath> dense = nullptr,
                        std::unique_ptr<RowsPath> rows = nullptr)
@@ -33,7 +34,7 @@ class ShardClient final : public ParameterClient, private SnapshotParts {
   Result<PassTotals> end_pass(const Tally& tally, PassEnd end) override;
   Status announce_busy(std::string_view activity) override;
   void ask_to_stop() override { shards_->ask_to_stop(); }
-  // Not before all lanes are where the trainer is: a snapshot has one place for it.
+  // False until all lanes are at the trainer's position: a snapshot stores only one position.
   bool stop_asked() const override { return shards_->stop_asked() && !is_behind_; }
   Status leave() override;
   void interrupt(const Error& why) override;
@@ -47,16 +48,17 @@ class ShardClient final : public ParameterClient, private SnapshotParts {
   Status add_to(snapshot::SnapshotWriter& writer, SavedRows rows) override;
   Result<std::uint64_t> leader_batches() override;
   Status settle();
-  Status push_paths(PassEnd end);  // the batches they hold back
-  // Takes part in what others do while the answers to the end of a pass are awaited: they may be
-  // long in coming, and a port says all the time that it waits.
+  Status push_paths(PassEnd end);  // pushes the batches that the paths hold back
+  // Calls `await`, which receives the answers to the end of a pass. Meanwhile the dense path takes
+  // part in what other trainers do (Path::take_part()). The answers may take long, but do not time
+  // out: each port keeps sending Waiting.
   Status take_part(const std::function<Status()>& await);
 
-  std::mutex ending_;  // abandon() ends the paths, while any thread may interrupt them
+  std::mutex ending_;  // abandon() destroys the paths, while any thread may interrupt them
   std::unique_ptr<ShardChannels> shards_;
-  std::unique_ptr<DensePath> dense_;  // the paths use the channels until they are gone
+  std::unique_ptr<DensePath> dense_;  // the paths use *shards_, which outlives them
   std::unique_ptr<RowsPath> rows_;
-  bool is_behind_ = false;  // some lanes are left out of pushes
+  bool is_behind_ = false;  // pushes leave some lanes out
 };
 
 }  // namespace paddle::client

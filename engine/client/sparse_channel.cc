@@ -12,9 +12,9 @@
 namespace paddle::client {
 namespace {
 
-// A shard reads the rows of one pull while the values of the one before are received.
+// A shard reads the rows of one pull while the values of the previous pull are received.
 constexpr std::size_t kPullsInFlight = 3;
-constexpr std::uint64_t kPullBytesMax = 1U << 20U;  // ids and values of one
+constexpr std::uint64_t kPullBytesMax = 1U << 20U;  // ids and values of one pull
 
 Error sparse_misuse(std::string message) {
   return Error{Errc::kUsage, std::move(message)};
@@ -59,7 +59,7 @@ std::vector<std::vector<RowFrame>> split_rows(std::span<const SparseRows> tables
         bytes[shard] = 0;
       }
       const std::uint64_t left = bytes_max - std::min(bytes_max, bytes[shard]);
-      // With one shard, as many as fit.
+      // With one shard, add as many rows as fit.
       const std::size_t count =
           shards > 1 ? 1 : std::clamp<std::uint64_t>(left / row_bytes, 1, ids - i);
       add(shard, i, count);
@@ -153,7 +153,8 @@ Status SparseChannel::receive_pull(std::size_t shard, const RowFrame& frame,
     }
   }
   bool is_placed = false;
-  // Only the awaited answer may touch the values: a late copy of another goes into its frame.
+  // Only the awaited answer is read into the values. A late copy of an earlier answer is read into
+  // its own frame.
   const auto place = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
     wire::RowValues answer;
     is_placed = tail_bytes == expected && stays_in_place(frame) &&
@@ -187,7 +188,7 @@ Result<SparseChannel::Push> SparseChannel::prepare(const wire::PushPart& totals,
 
 void SparseChannel::fill(PartedPush<wire::PushRows>::Part& part, const RowFrame& frame,
                          std::span<const SparseRows> tables) const {
-  // Notes stand between gradients.
+  // Rows with notes cannot be sent from their memory: the notes stand between the gradients.
   const bool in_place =
       stays_in_place(frame) && std::ranges::all_of(frame.ranges, [&](const RowRange& range) {
         return notes_width(tables[range.table].parameter) == 0;

@@ -1,4 +1,4 @@
-// Rows of sparse tables between one trainer and all sparse shards: pulls and pushes.
+// Transfer of rows of sparse tables between one trainer and all sparse shards: pulls and pushes.
 #pragma once
 
 #include "base/bytes.h"
@@ -9,9 +9,10 @@
 
 namespace paddle::client {
 
-// Division of a batch's rows by sparse shard, and into frames of bounded size.
+// Division of a batch's rows into frames of bounded size, for each sparse shard.
 
-// Neighbours in SparseRows::ids, copied at once. One shard gets all rows in one run.
+// A run of neighbours in SparseRows::ids, which are copied at once. With one shard, all rows are
+// one run.
 struct RowRun {
   std::size_t begin = 0;
   std::size_t count = 0;
@@ -30,12 +31,12 @@ struct RowFrame {
   std::vector<RowRange> ranges;
 };
 
-// Whether the frame's floats are few enough pieces of the batch to be sent from, and received into,
-// the batch itself. Many small pieces are faster copied.
+// Whether the frame's floats are few enough pieces of the batch to be sent from the batch's memory,
+// and received into it. Many small pieces are copied, which is faster.
 bool stays_in_place(const RowFrame& frame);
 
-// Frames by shard, each of at most bytes_max of ids and floats; at least one, maybe empty, for
-// every shard. Tables ascend by parameter.
+// Frames by shard, each with at most bytes_max of ids and floats. Every shard has at least one
+// frame, which may be empty. REQUIRES: tables ascend by parameter.
 std::vector<std::vector<RowFrame>> split_rows(std::span<const SparseRows> tables,
                                               const wire::ParameterSet& set,
                                               std::uint64_t bytes_max);
@@ -62,13 +63,13 @@ class SparseChannel {
   ClientLanes& lanes() { return lanes_; }
   const ClientLanes& lanes() const { return lanes_; }
 
-  // For a batch to train on, the values of the rows. For a test, the averages that the optimizer
-  // keeps of them, or else the values, with absent rows as tests read them.
+  // kToTrain reads the values of the rows. kToTest reads the averages that the optimizer keeps, or
+  // the values if it keeps none, and absent rows as tests read them (SparseTable::read_to_test()).
   enum class Reads { kToTrain, kToTest };
   Status pull(std::span<SparseRows> rows, Reads reads);
 
-  // A push in steps, so that requests to both kinds of shards are out before answers are read. The
-  // rows stay as they are until receive() has returned.
+  // A push in steps: the requests to dense and sparse shards are sent before the first answer is
+  // read. The rows must not change until receive() has returned.
   class Push {
    public:
     Status send_early() { return parts_.send_early(lanes_); }

@@ -1,4 +1,4 @@
-// Formats of exported parameters. Each writes what other programs read:
+// Formats of exported parameters. Each writes files that other programs read:
 //
 //   text         "<row id> <value> <value>" a line
 //   vec          word2vec's text: "<rows> <width>", then "<word> <value> <value>" a line
@@ -19,22 +19,22 @@ namespace paddle::exporting {
 
 struct ExportJob {
   std::span<Source> sources;
-  std::vector<std::string> words;  // of the ids of tables from 0 on; empty: none
+  std::vector<std::string> words;  // words of the ids of tables, from id 0 on; empty: none
 };
 
 struct Format {
   std::string_view name;
-  bool takes_all;             // any number of parameters, else one
-  bool needs_file;            // a stream will not do
+  bool takes_all;             // whether it takes any number of parameters, else one
+  bool needs_file;            // whether it needs a file, and cannot write to a stream
   std::string_view reserved;  // a name that no array may have; "": none
   Status (*write)(const ExportJob& job, Sink& sink);
 };
 std::span<const Format> formats();
 
-constexpr const char* kIds = ".ids";  // endings of the two arrays of a table
+constexpr const char* kIds = ".ids";  // suffixes of the two arrays of a table
 constexpr const char* kValues = ".values";
-constexpr std::string_view kMetadata = "__metadata__";  // safetensors' own
-// kUsage: two arrays would have one name.
+constexpr std::string_view kMetadata = "__metadata__";  // reserved by safetensors
+// kUsage if two arrays would have the same name.
 Status check_names(const Format& format, std::span<const wire::ParameterSpec> parameters);
 
 Status write_text(const ExportJob& job, Sink& sink);

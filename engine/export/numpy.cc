@@ -9,12 +9,12 @@
 namespace paddle::exporting {
 namespace {
 
-// "(2, 3)", "(2,)".
+// A tuple as Python writes it: "(2, 3)", "(2,)".
 std::string tuple(const std::vector<std::uint64_t>& shape) {
   return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
-// `descr` as Python writes it. Values begin at a multiple of 64 bytes.
+// `descr` is written as Python writes it. Values begin at a multiple of 64 bytes.
 std::string npy_header(std::string_view descr, const std::vector<std::uint64_t>& shape) {
   constexpr std::size_t kAlignment = 64, kMagicBytes = 10;
   std::string text =
@@ -48,7 +48,8 @@ class Little {
   Bytes bytes_;
 };
 
-// A zip64 archive of stored entries, whose sizes are known before and checksums after.
+// A zip64 archive of stored entries, whose sizes are known before they are written, and checksums
+// after.
 class Zip {
  public:
   explicit Zip(Sink& sink) : sink_(sink) {}
@@ -76,7 +77,7 @@ class Zip {
     crc.add<std::uint32_t>(entries_.back().crc);
     return sink_.patch(entries_.back().offset + kCrcOffset, crc.bytes());
   }
-  // The directory, after all entries.
+  // Writes the central directory, after all entries.
   Status finish() {
     const std::uint64_t begin = sink_.written();
     for (const Entry& entry : entries_) {
@@ -115,7 +116,8 @@ class Zip {
     std::uint32_t crc;
   };
 
-  // Version, flags, method, time, date, checksum, sizes (in the extra field), bytes of the name.
+  // The common fields: version, flags, method, time, date, checksum, sizes (in the extra field),
+  // bytes of the name.
   static void add_common(Little& head, const Entry& entry) {
     constexpr std::uint16_t kUtf8 = 0x0800, kFirstDay = 0x0021;  // 1980-01-01
     head.add<std::uint16_t>(45).add<std::uint16_t>(kUtf8).add<std::uint16_t>(0);
@@ -128,7 +130,7 @@ class Zip {
   std::vector<Entry> entries_;
 };
 
-// One array of the archive; `append` is called with the id and the values of each row.
+// Adds one array to the archive; `append` is called with the id and the values of each row.
 template <class Append>
 Status add_array(Zip& zip, const Source& source, const std::string& name, std::string_view descr,
                  const std::vector<std::uint64_t>& shape, std::uint64_t bytes,

@@ -1,12 +1,12 @@
-// safetensors: u64 bytes of the header, the header as JSON, then the tensors, little-endian and
-// row-major.
+// The safetensors format: u64 bytes of the header, the header as JSON, then the tensors,
+// little-endian and row-major.
 #include "base/json.h"
 #include "engine/export/formats.h"
 
 namespace paddle::exporting {
 namespace {
 
-// A part of a parameter: ids of a table, or values.
+// One array of the file: ids of a table, or values of a parameter.
 struct Tensor {
   const Source* source;
   bool is_ids;
@@ -15,7 +15,7 @@ struct Tensor {
   std::uint64_t bytes = 0;
 };
 
-// Ids first, so that each tensor begins at a multiple of its values' size.
+// Ids come first, so that each tensor begins at a multiple of its elements' size.
 std::vector<Tensor> tensors_of(std::span<const Source> sources) {
   std::vector<Tensor> tensors;
   for (const Source& source : sources) {

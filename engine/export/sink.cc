@@ -14,14 +14,14 @@ namespace paddle::exporting {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1U << 20U;
-constexpr mode_t kNewMode = 0666;  // less the umask
+constexpr mode_t kNewMode = 0666;  // minus the umask
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// Calls attempt(name) with names beside `path` until it makes one that was free.
+// Calls attempt(name) with names beside `path` until it creates one that does not exist yet.
 template <class Attempt>
 Result<std::string> make_beside(const std::string& path, const Attempt& attempt) {
   for (unsigned i = 0;; ++i) {
@@ -75,7 +75,7 @@ Sink::~Sink() {
 
 Status Sink::make_file(const std::string& path) {
   path_ = path;
-  // An export that is ended leaves nothing of such a file.
+  // If an export is interrupted, a file without a name disappears.
   fd_ = UniqueFd(::open(folder_of(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kNewMode));
   if (!fd_ && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
     PADDLE_TRY_STATUS(make_named_file());

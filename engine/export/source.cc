@@ -22,13 +22,13 @@
 namespace paddle::exporting {
 namespace {
 
-constexpr std::size_t kMergeBytes = 64U << 20U;  // of all runs together
-constexpr std::size_t kWriteBytes = 1U << 20U;   // at a time
+constexpr std::size_t kMergeBytes = 64U << 20U;  // buffers of all runs together
+constexpr std::size_t kWriteBytes = 1U << 20U;   // bytes written at a time
 
 Result<UniqueFd> open_scratch(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd) return fd;
-  // Not every file system has files without a name.
+  // Not every file system supports files without a name.
   std::string pattern = folder + "/.paddle-export-XXXXXX";
   UniqueFd named(::mkostemp(pattern.data(), O_CLOEXEC));
   if (!named) return system_error(Errc::kResource, "make a file in " + folder);
@@ -54,7 +54,7 @@ std::vector<std::string> words_in(std::string bytes) {
 
 }  // namespace
 
-// The rows of one run, through a buffer.
+// Reads the rows of one run through a buffer.
 class SortedRows::RunReader {
  public:
   RunReader(int file, const Run& run, std::size_t row_bytes, std::size_t buffer_bytes)
@@ -65,7 +65,7 @@ class SortedRows::RunReader {
         buffer_(std::max<std::size_t>(1, buffer_bytes / row_bytes) * row_bytes),
         at_(buffer_.size()) {}
 
-  // False at the end.
+  // Reads the next row; false at the end.
   Result<bool> next() {
     at_ += row_bytes_;
     if (left_ == 0) return false;
@@ -163,7 +163,7 @@ Status SortedRows::for_each(
     return {};
   }
   if (!ids_.empty()) PADDLE_TRY_STATUS(write_latest());
-  // The least of the runs' next rows comes first.
+  // The runs' next rows are in a heap, the one with the smallest id on top.
   std::vector<std::unique_ptr<RunReader>> heap;
   for (const Run& run : runs_) {
     auto reader =

@@ -26,7 +26,7 @@ Status write_text(const ExportJob& job, Sink& sink) {
   });
 }
 
-// A row without a word has its id for one.
+// A row without a word gets its id as the word.
 Status write_vec(const ExportJob& job, Sink& sink) {
   const Source& source = job.sources.front();
   PADDLE_TRY_STATUS(sink.write(fmt::format("{} {}\n", source.rows(), source.width())));

@@ -1,5 +1,5 @@
-// Memory that a dense shard and the only trainer of its job, in one process, read in each other
-// instead of copying it. Both have the loan; whoever starts them makes it.
+// Memory that a dense shard and the only trainer of its job, in the same process, read directly
+// instead of copying it. Both share the loan, which the code that starts them creates.
 #pragma once
 
 #include <span>
@@ -8,13 +8,13 @@
 namespace paddle::parameter {
 
 struct DenseLoan {
-  // Answers to pushes leave the values out. Only for a trainer whose batches never overlap a push,
-  // since a push changes the values.
+  // Whether answers to pushes leave the values out. Only for a trainer that never computes a batch
+  // during a push, since a push changes the values.
   bool lends_values = false;
-  // The shard's values, once it has parameters; it keeps them there.
+  // The shard's values, once its parameters are created; they stay at this address.
   std::span<const float> values = {};
-  // The trainer's gradient of all elements while it sends a push, a part for each block; empty: the
-  // gradient is in the frame.
+  // The trainer's gradient of all elements while it sends a push, one part for each block; empty:
+  // the gradient is in the frame.
   std::vector<std::span<const float>> gradient = {};
 };
 

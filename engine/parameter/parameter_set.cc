@@ -19,8 +19,8 @@ Error refuse(const std::string& name, const std::string& why) {
 }
 
 constexpr float kGradientMax = 1e18F;  // its square is far below the largest float, 3e38
-// Of one value in one update. With a learning rate up to 10^19, kGradientMax is the stricter bound,
-// and all the updates of a job stay finite.
+// Limit for the change of one value in one update. With a learning rate up to 10^19, kGradientMax
+// is the stricter limit. All the updates of a job together stay finite.
 constexpr float kStepMax = 1e37F;
 
 // Returns the product of dims[first..], or 0 when it is above the limit.
@@ -85,7 +85,7 @@ Status validate_placement(const wire::ParameterSet& set) {
   return {};
 }
 
-// For parameter_difference(): notes the first one in `found`.
+// Stores the first difference in `found`, for parameter_difference().
 template <class T>
 void compare(std::string& found, std::string_view what, const T& here, const T& there) {
   if (found.empty() && here != there) {
@@ -182,7 +182,7 @@ std::string placed(const wire::ParameterSet& set) {
   return text;
 }
 
-// As in job.toml: "half_async" for STRATEGY_HALF_ASYNC.
+// The name as in job.toml: "half_async" for STRATEGY_HALF_ASYNC.
 std::string strategy(wire::Strategy value) {
   if (!wire::Strategy_IsValid(value)) return fmt::format("number {}", static_cast<int>(value));
   std::string name = wire::Strategy_Name(value).substr(std::string_view("STRATEGY_").size());
@@ -352,7 +352,7 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "staleness_max", here.staleness_max(), there.staleness_max());
   compare(found, "delay_compensation", here.delay_compensation(), there.delay_compensation());
   compare(found, "the list of data.command", here.data_names(), there.data_names());
-  // A value that is given on one side only, and is the same as what not giving it reads as.
+  // One side gives a value explicitly, and the other leaves it out, which means the same value.
   if (found.empty() && here.SerializeAsString() != there.SerializeAsString()) {
     found = "one gives a value explicitly that the other leaves out";
   }

@@ -9,19 +9,19 @@
 
 namespace paddle::parameter {
 
-constexpr std::uint64_t kParameterElementsMax = 1ULL << 40U;  // of one dense parameter
-constexpr int kParametersMax = 2048;  // whose status at a pass's end fits into a frame's head
-// Of batches, rounds, passes and samples: more are an accident or a lie. Two counts for each of
-// 4,096 trainers fit into a frame's head.
+constexpr std::uint64_t kParameterElementsMax = 1ULL << 40U;  // in one dense parameter
+constexpr int kParametersMax = 2048;  // their status at a pass's end fits into a frame's head
+// Limit for numbers of batches, rounds, passes and samples; larger numbers are an error or an
+// attack. Two numbers for each of 4,096 trainers fit into a frame's head.
 constexpr std::uint64_t kCounterMax = 1ULL << 48U;
-constexpr std::uint64_t kRowWidthMax = 1ULL << 20U;           // floats in one sparse row
-constexpr std::size_t kParameterNameBytesMax = 200;           // leaves room for snapshot suffixes
-constexpr std::uint32_t kEntryCountMax = 60'000;              // sightings, counted in 16 bits
-constexpr int kSlotEntriesMax = 4096;                         // of one table
-constexpr std::uint32_t kExpirePassesMax = 30'000;            // ages are 16 bits
-constexpr std::uint32_t kShardsMax = 1U << 16U;               // of one kind, over all pservers
-constexpr std::uint64_t kDenseBlocksMax = 1U << 20U;          // of all parameters
-constexpr std::uint64_t kPlacementStepsMax = 1U << 28U;       // blocks x shards
+constexpr std::uint64_t kRowWidthMax = 1ULL << 20U;      // floats in one sparse row
+constexpr std::size_t kParameterNameBytesMax = 200;      // leaves room for snapshot suffixes
+constexpr std::uint32_t kEntryCountMax = 60'000;         // sightings, counted in 16 bits
+constexpr int kSlotEntriesMax = 4096;                    // in one table
+constexpr std::uint32_t kExpirePassesMax = 30'000;       // ages are 16 bits
+constexpr std::uint32_t kShardsMax = 1U << 16U;          // for one kind, over all pservers
+constexpr std::uint64_t kDenseBlocksMax = 1U << 20U;     // over all parameters
+constexpr std::uint64_t kPlacementStepsMax = 1U << 28U;  // blocks x shards
 
 // Elements of a dense parameter: the product of its dims. The spec must be valid.
 std::uint64_t element_count(const wire::ParameterSpec& spec);
@@ -29,8 +29,8 @@ std::uint64_t element_count(const wire::ParameterSpec& spec);
 // valid.
 std::uint64_t row_width(const wire::ParameterSpec& spec);
 
-// kUsage: the name cannot be a file name in a snapshot, because it has a '/' or a control character
-// or is one of the snapshot's own.
+// kUsage if the name cannot be a file name in a snapshot, because it contains a '/' or a control
+// character or is one that snapshots use.
 Status validate_name(const std::string& name);
 // kUsage: bad name, dims or initial values.
 Status validate(const wire::ParameterSpec& spec);
@@ -38,11 +38,11 @@ Status validate(const wire::ParameterSpec& spec);
 // exists, or an explicit placement of an unknown dense parameter or on an unknown port.
 Status validate(const wire::ParameterSet& set);
 
-// A gradient below it leaves the values, and the squares that optimizers keep, finite.
+// Gradients below this limit leave the values, and the squares that optimizers keep, finite.
 float gradient_limit(const wire::ParameterSet& set);
 
-// Why a trainer's set is not the one that this shard was set up with: "" when equal; else the first
-// difference with both values: "parameter 'fc.w0' has dims 32x10 here, 32x12 there".
+// The first difference between this shard's set and a trainer's, with both values: "parameter
+// 'fc.w0' has dims 32x10 here, 32x12 there"; "" if they are equal.
 std::string parameter_difference(const wire::ParameterSet& here, const wire::ParameterSet& there);
 
 }  // namespace paddle::parameter

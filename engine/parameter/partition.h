@@ -13,7 +13,7 @@ namespace paddle::parameter {
 // Elements [begin, begin + size) of a dense parameter, row-major; whole rows of a matrix.
 struct DenseBlock {
   std::uint32_t parameter = 0;  // index in the ParameterSet
-  std::uint32_t index = 0;      // of the block within the parameter
+  std::uint32_t index = 0;      // number of the block within the parameter
   std::uint64_t begin = 0;
   std::uint64_t size = 0;
   std::uint32_t shard = 0;

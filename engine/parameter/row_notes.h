@@ -1,4 +1,4 @@
-// Facts about a sparse row beside its floats: marks, score, and the notes of a push.
+// Data of a sparse row beside its floats: marks, score, and the notes of a push.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace paddle::parameter {
 // Counters of a row, packed into a 64-bit mark on the wire and in snapshots.
 struct RowMarks {
   std::uint32_t updates = 0;        // 0 unless the optimizer counts them
-  std::uint16_t passes_unseen = 0;  // whole passes since the last push that named the row
+  std::uint16_t passes_unseen = 0;  // whole passes since the last push that contained the row
   // Above 0: the id was seen this often but has no row yet; its values are 0.
   std::uint16_t sightings = 0;
 
@@ -44,9 +44,9 @@ struct RowScore {
 };
 static_assert(sizeof(RowScore) == 2 * sizeof(float));
 
-// Layout of the floats behind a row's gradient in a push: shows and clicks where the table shrinks,
-// then, where slots have entry policies of their own, the number of the slot that named the row (0:
-// any other). Merging pushes adds up scores and keeps the lowest slot.
+// Layout of the floats behind a row's gradient in a push: shows and clicks if the table shrinks,
+// then, if slots have entry policies of their own, the number of the slot in which the row's id
+// occurred (0: any other slot). Merging pushes adds up the scores and keeps the lowest slot.
 class RowNotes {
  public:
   explicit RowNotes(const wire::TablePolicy& policy)
@@ -69,7 +69,7 @@ class RowNotes {
   void add_slot(float* notes, std::size_t slot) const {
     if (slots_ > 0) notes[size() - 1] = std::min(notes[size() - 1], static_cast<float>(slot));
   }
-  // Fills the notes of a row that no slot has named yet.
+  // Fills the notes of a row whose id has not occurred in any slot yet.
   void start(float* notes) const {
     std::fill_n(notes, size(), 0.0F);
     if (slots_ > 0) notes[size() - 1] = static_cast<float>(slots_);
@@ -78,7 +78,7 @@ class RowNotes {
     add_score(to, score(from).shows, score(from).clicks);
     add_slot(to, slot(from));
   }
-  // True for counts that are not negative and an existing slot; a peer may send anything.
+  // Whether the counts are not negative and the slot exists; a peer may send anything.
   bool valid(const float* notes) const {
     for (std::size_t i = 0; i < size(); ++i) {
       if (!(notes[i] >= 0)) return false;

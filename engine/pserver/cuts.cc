@@ -13,16 +13,20 @@
 namespace paddle::pserver {
 namespace {
 
-constexpr std::uint64_t kPartBytes = 1ULL << 20U;  // of rows, copied between two frames
-// Between two ticks without a frame, when the trainers may wait for just this: 480 MB/s.
+constexpr std::uint64_t kPartBytes = 1ULL << 20U;  // rows copied between two frames
+// Parts copied between two ticks without a frame: trainers may be waiting for the cut. 480 MB/s.
 constexpr int kIdleParts = 48;
 constexpr std::uint64_t kDensePartBytes = 8ULL << 20U;
-constexpr std::uint64_t kBacklogMax = 64ULL << 20U;  // bytes copied and not written yet
-constexpr int kPatiencePeriods = 6;                  // with a shard that has no whole cut
-constexpr int kSooner = 4;  // after the way back: who fails every few seconds shall get on, too
-constexpr std::ptrdiff_t kUncommonMax = 8;  // cuts that other shards may lack
+constexpr std::uint64_t kBacklogMax = 64ULL << 20U;  // bytes copied that are not written yet
+// Periods after which a new cut is announced although some shard has no whole cut.
+constexpr int kPatiencePeriods = 6;
+// Divides the period after a rollback, so that a job with frequent failures makes progress, too.
+constexpr int kSooner = 4;
+// So many cuts that are newer than the last common one are deleted: other shards may lack them.
+constexpr std::ptrdiff_t kUncommonMax = 8;
 constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
-constexpr std::uint64_t kWayBack = 1ULL << 32U;  // in a generation; below, the process's life
+// Added to the generation at each rollback; the bits below number the process.
+constexpr std::uint64_t kWayBack = 1ULL << 32U;
 
 std::uint64_t fingerprint(const ShardOptions& options, const wire::ParameterSet& set) {
   return hash_combine(hash_combine(options.job_tag, stable_hash(set.SerializeAsString())),
@@ -41,7 +45,7 @@ void Cuts::open() {
     return;
   }
   store_ = *std::move(store);
-  // The first life of a pserver has lost nothing: these are of an earlier run of the job.
+  // A pserver's first process has lost nothing: these cuts belong to an earlier run of the job.
   if (options.server_generation <= kFirstLife && !forget_all()) return;
   period_ = std::chrono::seconds(set.snapshot_seconds());
   const auto has_rounds = [&](bool is_sparse) {
@@ -64,9 +68,9 @@ void Cuts::track() {
 
 void Cuts::on_ready(bool went_back) {
   if (!store_) return;
-  // Cuts of a job that began anew are of no use, and their numbers would be in the way.
+  // Cuts made before a job began anew are useless, and their numbers would collide with new ones.
   if (!went_back && !forget_all()) return;
-  // One that was announced to the trainers' last lives has come to nothing.
+  // Trainers that joined again did not receive the announcement of a cut, and will not ask for it.
   state_.cuts.is_due = false;
   begun_at_.reset();
   wait_ = went_back ? period_ / kSooner : period_;
@@ -93,7 +97,8 @@ void Cuts::on_pass_end() {
   begin();
 }
 
-// Other shards may be a pass ahead, and then no longer tell the end of the pass of such a cut.
+// Deletes cuts that are kEndedPasses passes old. After a rollback to such a cut the trainers would
+// end its pass again, but other shards may be a pass further and may have forgotten its totals.
 void Cuts::forget_old() {
   const std::uint64_t passes = state_.progress.passes_finished - whole_passes_;
   if (state_.cuts.whole.empty() || passes < PassEnd::kEndedPasses) return;
@@ -108,7 +113,8 @@ bool Cuts::may_end_pass() const {
   return !is_under_way() && passes_ == state_.progress.passes_finished;
 }
 
-// Without these, a shard whose disk fails for long would fill the disks of the others.
+// Limits the cuts that other shards lack: otherwise, if the disk of one shard fails for long, the
+// disks of the others fill up.
 void Cuts::forget_uncommon() {
   if (!state_.parameters.policy().has_rounds()) return;
   const std::vector<std::uint64_t>& whole = state_.cuts.whole;
@@ -245,7 +251,7 @@ wire::CutState Cuts::state() const {
 }
 
 Status Cuts::go_back(std::uint64_t cut) {
-  is_copying_ = is_unwritten_ = false;  // whatever follows, the cut under way has no end
+  is_copying_ = is_unwritten_ = false;  // whatever follows, the cut in progress is abandoned
   PADDLE_TRY_STATUS(store_->forget_after(cut));
   state_.parameters.clear_tables();
   track();

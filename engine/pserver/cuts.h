@@ -1,5 +1,5 @@
-// The cuts of a shard (snapshot/cut_store.h): when one begins, its copies beside the updates that
-// follow, and the way back to one. A cut's number is that of the shard's updates and ends of passes
+// The cuts of a shard (snapshot/cut_store.h): decides when one begins, copies it while updates go
+// on, and restores the shard from one. A cut's number is the shard's updates and ends of passes
 // before it, and one more: in rounds it is the same on all shards.
 #pragma once
 
@@ -11,26 +11,29 @@ class Cuts {
  public:
   Cuts(ShardState& state, PassEnd& pass_end) : state_(state), pass_end_(pass_end) {}
 
-  // For once the parameters are created. Without a store, which is logged, no cuts are made.
+  // Called once the parameters are created. If the store cannot be opened, logs that and makes no
+  // cuts.
   void open();
 
-  // The parameters are in place, or an update or a pass is over: a cut begins where it is time.
+  // Called when the parameters are in place, after an update, and after a pass: begins a cut if one
+  // is due.
   void on_ready(bool went_back);
   void on_update();
   void on_pass_end();
-  // Trainers that go back repeat the ends of passes, of which shards remember a few. So where
-  // shards may be in different passes, a pass ends only when a cut of it is whole; while the disk
-  // takes none, cuts of too many passes ago are forgotten.
+  // Whether the pass may end. Trainers that go back repeat the ends of passes, of which shards
+  // remember a few. So where shards may be in different passes, a pass ends only when a cut of it
+  // is whole. If the disk fails, passes end without one, and cuts from too many passes ago are
+  // deleted.
   bool may_end_pass() const;
-  // Copies a part of the cut that is under way, between two frames.
+  // Copies a part of the cut in progress; called between two frames.
   void copy();
   void on_tick(TimePoint now);
 
-  // Makes the shard what it was at a cut that is whole, for the trainers' next lives. After an
-  // error its parameters are of no use.
+  // Restores the shard from a whole cut, before the trainers join again. After an error the shard's
+  // parameters are unusable.
   Status go_back(std::uint64_t cut);
-  // Undoes that, or what was loaded: an earlier life of trainer 0 may have begun with values that
-  // the next one does not take.
+  // Discards what go_back() restored or trainer 0 loaded, and begins anew: an earlier process of
+  // trainer 0 may have begun with values that its next process does not want.
   void begin_anew();
 
  private:
@@ -41,12 +44,12 @@ class Cuts {
     return state_.progress.step + state_.progress.passes_finished + 1;
   }
   void track();
-  bool forget_all();  // false without a store, which it may have cost
+  bool forget_all();  // deletes all cuts; false after an error, which ends the store
   void forget_uncommon();
   void begin();
   void add_dense();
   void copy_part();
-  bool copy_rows();  // false when there are no more
+  bool copy_rows();  // false when there are no more rows
   // A record of a table begins with the parameter's index.
   void add_rows(std::uint32_t parameter, ByteSpan rows);
   void note_whole();
@@ -60,23 +63,23 @@ class Cuts {
   PassEnd& pass_end_;
   std::unique_ptr<snapshot::CutStore> store_;
   Duration period_{};
-  Duration wait_{};              // for the next one, from when the last began
-  bool is_leader_ = false;       // announces the cuts of rounds
+  Duration wait_{};              // until the next cut, from when the last began
+  bool is_leader_ = false;       // announces the cuts in rounds
   bool cuts_each_pass_ = false;  // see may_end_pass()
 
   bool is_copying_ = false;
   bool is_idle_ = false;               // no frame since the last tick
-  std::size_t table_ = 0;              // under way
-  bool is_unwritten_ = false;          // all is copied, and not on the disk yet
-  bool is_full_ = true;                // or is next
-  std::uint64_t number_ = 0;           // of the newest cut
-  std::uint64_t passes_ = 0;           // finished before it
-  std::uint64_t needed_ = 0;           // the oldest cut that may be gone back to
-  std::uint64_t gone_back_to_ = 0;     // a cut, the last time
-  std::uint64_t whole_passes_ = 0;     // finished before the newest one that is whole
-  std::optional<TimePoint> begun_at_;  // of the first tick after it began
-  std::uint64_t full_bytes_ = 0;       // of the last full cut
-  std::uint64_t changed_bytes_ = 0;    // of those that follow it
+  std::size_t table_ = 0;              // index of the table that is being copied
+  bool is_unwritten_ = false;          // the cut is copied, and not on the disk yet
+  bool is_full_ = true;                // the cut in progress is full, or else the next
+  std::uint64_t number_ = 0;           // the newest cut's
+  std::uint64_t passes_ = 0;           // passes finished before it
+  std::uint64_t needed_ = 0;           // the oldest cut that a rollback may need
+  std::uint64_t gone_back_to_ = 0;     // the cut of the last rollback
+  std::uint64_t whole_passes_ = 0;     // passes finished before the newest whole cut
+  std::optional<TimePoint> begun_at_;  // the first tick after the newest cut began
+  std::uint64_t full_bytes_ = 0;       // size of the last full cut
+  std::uint64_t changed_bytes_ = 0;    // size of the cuts that follow it
 };
 
 }  // namespace paddle::pserver

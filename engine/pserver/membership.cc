@@ -51,7 +51,7 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
   trainer.lost_at.reset();
   trainer.waiter.reset();
   if (is_new_life) {
-    // It repeats whatever was not applied or ended.
+    // The new process repeats whatever was not applied or ended.
     trainer.finished = trainer.pauses = false;
     trainer.tally = Tally();
   }

@@ -1,5 +1,5 @@
-// The trainers of a job as one shard knows them: who is connected, the fence between incarnations
-// of a trainer, its push, and the request that still waits for an answer.
+// The trainers of a job as one shard sees them: which are connected, the check of their
+// incarnations, each one's push, and its request that still waits for an answer.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace paddle::pserver {
 
-// A typed error for one trainer.
+// An error that is sent to one trainer.
 struct Refusal {
   wire::RefusalCode code = wire::REFUSAL_PROTOCOL;
   std::string message;
   std::string hint = {};
-  Errc exit_code = Errc::kFailed;  // of a process that ends for it
+  Errc exit_code = Errc::kFailed;  // for a process that ends because of it
 };
 using Refused = std::optional<Refusal>;
 template <class... Args>
@@ -33,7 +33,7 @@ enum class WaitFor : std::uint8_t {
   kPass     // FinishPass waits for the other trainers
 };
 
-// A trainer's request that is not answered yet; it has one at most.
+// A trainer's request that is not answered yet; a trainer has at most one.
 struct Waiter {
   WaitFor what = WaitFor::kReady;
   std::uint64_t request = 0;
@@ -49,16 +49,17 @@ struct Trainer {
   bool pauses = false;
   bool left = false;
   bool is_busy = false;        // tests or saves, until its next push or end of a pass
-  bool knows_of_stop = false;  // an answer has told it that the job is to stop
+  bool knows_of_stop = false;  // an answer said that the job is to stop
   net::PeerId peer = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t last_request = 0;
   std::uint64_t last_applied = 0;
-  std::uint64_t seen_updates = 0;  // async: batches the shard had applied at the last reply
-  std::uint64_t clock = 0;         // batches of it that are applied in this pass
+  // Async: batches that the shard had applied at its last reply to this trainer.
+  std::uint64_t seen_updates = 0;
+  std::uint64_t clock = 0;  // its batches that are applied in this pass
   std::optional<TimePoint> lost_at;
   std::optional<Push> push;
-  Tally tally;  // of the pass, once finished
+  Tally tally;  // for the pass, once this trainer has finished it
   std::optional<Waiter> waiter;
 
   bool active() const { return !left && !finished; }
@@ -69,11 +70,11 @@ class Membership {
  public:
   explicit Membership(std::uint32_t num_trainers);
 
-  // A trainer joins, joins again with the same request, or comes back as a higher incarnation,
-  // which starts from what is applied. Refuses an id out of range, a lower incarnation, and a
-  // second live connection of the same incarnation.
+  // A trainer joins, repeats its request to join, or returns with a higher incarnation, which
+  // starts from what is applied. Refuses an id out of range, a lower incarnation, and a second open
+  // connection of the same incarnation.
   Refused join(net::PeerId from, const FrameHeader& header);
-  // The trainer that sent a frame; null with a refusal where it may not.
+  // The trainer that sent a frame; null, and a refusal, if the frame is not accepted.
   Trainer* find(net::PeerId from, const FrameHeader& header, Refusal& refusal);
   // The connected trainer of this connection, or null.
   Trainer* by_peer(net::PeerId from);
@@ -85,11 +86,12 @@ class Membership {
   bool all_gone() const;  // every trainer left, or joined and was lost for good
   bool any_other_left(const Trainer& trainer) const;
   bool any_connected() const;
-  // Of the active trainers: the fewest batches of this pass that any has behind it, and how many
-  // more the fastest has.
+  // The fewest batches of this pass that any active trainer has done, and how many more the fastest
+  // active trainer has done.
   std::uint64_t slowest_clock() const;
   std::uint64_t clock_lead() const;
-  // "trainers 1, 3", a few of them at most, and whether all of them are connected.
+  // The trainers for which `which` is true, as "trainers 1, 3", but only a few of them. Sets
+  // `all_connected` to whether all of them are connected.
   std::string names(const std::function<bool(const Trainer&)>& which, bool& all_connected) const;
 
  private:

@@ -12,13 +12,13 @@ struct RowGradient {
   const float* gradient = nullptr;
 };
 
-constexpr std::size_t kRowsPerUpdate = 4096;  // keeps their means in the cache
+constexpr std::size_t kRowsPerUpdate = 4096;  // so that their means stay in the cache
 
 void add_scaled(std::span<float> to, float weight, const float* from) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += weight * from[i];
 }
 
-// The pushes with a weight; the others change nothing.
+// The pushes with a weight above 0; the others change nothing.
 std::vector<const Push*> with_weight(std::span<const Push* const> pushes) {
   std::vector<const Push*> result;
   for (const Push* push : pushes) {
@@ -31,11 +31,11 @@ bool comes_before(const RowGradient& a, const RowGradient& b) {
   return a.parameter != b.parameter ? a.parameter < b.parameter : a.id < b.id;
 }
 
-// All rows of the pushes, in the order of (table, id, push). Each push has its own in that order,
-// so neighbours are merged until one run is left.
+// All rows of the pushes, in the order of (table, id, push). Each push is a run in that order, so
+// neighbouring runs are merged until one is left.
 std::vector<RowGradient> merged_rows(std::span<const Push* const> pushes) {
   std::vector<RowGradient> rows;
-  std::vector<std::size_t> begins = {0};  // of the runs, and the end of the last one
+  std::vector<std::size_t> begins = {0};  // begins of the runs, and the end of the last one
   for (std::uint32_t contributor = 0; contributor < pushes.size(); ++contributor) {
     for (const RowSegment& segment : pushes[contributor]->segments()) {
       for (std::size_t i = 0; i < segment.ids.size(); ++i) {
@@ -56,7 +56,7 @@ std::vector<RowGradient> merged_rows(std::span<const Push* const> pushes) {
   return rows;
 }
 
-// The weight of each push: its part of all samples, 0 when there are none; or 1 for a sum.
+// The weight of each push: its share of all samples, 0 without samples; 1 for MERGE_SUM.
 std::vector<float> weights(std::span<const Push* const> pushes, wire::Merge merge) {
   if (merge == wire::MERGE_SUM) return std::vector<float>(pushes.size(), 1.0F);
   double total = 0;

@@ -1,5 +1,5 @@
 // The merge of several trainers' gradients into one update, in the order of trainer ids, so that
-// the order of arrival leaves no trace in the result.
+// the order of arrival does not change the result.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ using SparseTables = std::vector<std::unique_ptr<table::SparseTable>>;
 std::span<const float> merge_dense(std::span<const Push* const> pushes, wire::Merge merge,
                                    std::vector<float>& scratch, std::vector<float>& part);
 
-// One update of each row that any push names, in the order of (table, id). Returns the first table
-// in which a value or its state is no longer finite.
+// Updates each row that any push contains once, in the order of (table, id). Returns the first
+// table in which a value or its state is not finite afterwards.
 std::optional<std::uint32_t> apply_rows(float learning_rate, wire::Merge merge,
                                         std::span<const Push* const> pushes,
                                         const SparseTables& tables);

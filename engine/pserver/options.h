@@ -11,21 +11,22 @@ namespace paddle::pserver {
 
 constexpr std::uint32_t kTrainersMax = 4096;
 constexpr std::uint32_t kPushPartsMax = 4096;
-constexpr std::uint64_t kMergedBatchesMax = 1ULL << 20U;  // of one push
+constexpr std::uint64_t kMergedBatchesMax = 1ULL << 20U;  // in one push
 constexpr std::uint64_t kBatchSamplesMax = 1ULL << 24U;
 constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;       // one trainer's batch on one shard
 constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame, both ways
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
-// For trainers that compute meanwhile to hear why the job has failed.
+// Time for trainers that are computing to receive the reason why the job has failed.
 constexpr Duration kFailureLinger = std::chrono::seconds(5);
-// For a lost trainer when another has left, so that its next life only has to leave, or when the
-// job is to stop.
+// Grace of a lost trainer when another one has left, so that its next process only has to leave, or
+// when the job is to stop.
 constexpr Duration kLastTrainerGrace = std::chrono::seconds(30);
-// server_generation of a pserver that was not started again.
+// server_generation of a pserver's first process.
 constexpr std::uint64_t kFirstLife = 1;
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
-// A store for the cuts of the shard with this fingerprint, which tells it from those of other jobs.
+// Opens the store for the cuts of the shard with this fingerprint, which differs from the
+// fingerprints of other shards and jobs.
 using OpenCuts =
     std::function<Result<std::unique_ptr<snapshot::CutStore>>(std::uint64_t fingerprint)>;
 
@@ -35,13 +36,13 @@ struct ShardOptions {
   bool is_sparse = false;
   std::uint32_t num_gradient_servers = 1;  // 1 to kTrainersMax
   std::uint64_t job_tag = 0;
-  std::uint64_t server_generation = 0;  // of the server; frames of another one are refused
+  std::uint64_t server_generation = 0;  // frames for another generation are refused
   Duration lost_trainer_grace = Duration::zero();
   bool needs_all_trainers = false;                  // a lost trainer ends an asynchronous job too
   std::uint64_t bytes_max = 1ULL << 40U;            // parameters and optimizer state
-  std::shared_ptr<parameter::DenseLoan> loan = {};  // of a dense shard; null: values are sent
+  std::shared_ptr<parameter::DenseLoan> loan = {};  // for a dense shard; null: values are sent
   Parallel parallel = {};              // helps with many elements or rows; empty: the port's thread
-  MemoryPreparer* preparer = nullptr;  // of sparse tables; outlives the shard
+  MemoryPreparer* preparer = nullptr;  // for sparse tables; outlives the shard
   OpenCuts open_cuts = nullptr;        // null: no cuts are made
 };
 

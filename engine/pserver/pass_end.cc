@@ -26,7 +26,7 @@ Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& messa
   return request.wait(WaitFor::kPass);
 }
 
-// A pause tells nothing but that it is over, so the last one speaks for all.
+// The answer to a pause says only that it is over, so the last one also answers earlier pauses.
 bool PassEnd::answer_repeat(const Request& request, const wire::FinishPass& message) const {
   const bool is_over = message.pass() < state_.progress.passes_finished ||
                        (message.pass() == state_.progress.passes_finished && message.pause() &&
@@ -41,8 +41,8 @@ bool PassEnd::answer_repeat(const Request& request, const wire::FinishPass& mess
   return true;
 }
 
-// Tallies are kept by trainer: a repeated request counts once, and the order of arrival leaves no
-// trace in their sum.
+// Tallies are kept by trainer, so that a repeated request counts once, and the order of arrival
+// does not change their sum.
 Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& message) const {
   Trainer& trainer = request.trainer;
   auto tally =
@@ -130,7 +130,7 @@ void PassEnd::answer(const Trainer& trainer, std::uint64_t request, const Ended&
                      std::vector<net::Outgoing>& out) const {
   wire::PassFinished totals = ended.totals;
   totals.set_request(request);
-  totals.set_step(state_.progress.step);  // a repeat may come rounds later
+  totals.set_step(state_.progress.step);  // a repeat may arrive rounds later
   totals.set_counts(ended.tally.counts.size());
   totals.set_sums(ended.tally.sums.size());
   totals.set_histograms(ended.tally.histograms.size());

@@ -1,5 +1,6 @@
-// The end of a pass: every active trainer has said that it has no more data, totals go back to
-// them, and tables age. Or a pause in the middle of a pass, which ends their wait alone.
+// The end of a pass: once every active trainer has reported that it has no more data, the totals
+// are sent to the trainers, and tables age. A pause in the middle of a pass releases the waiting
+// trainers without ending the pass.
 #pragma once
 
 #include <deque>
@@ -11,26 +12,26 @@ namespace paddle::pserver {
 
 class PassEnd {
  public:
-  // Trainers that go back to a cut end passes again: at most so many, see Cuts.
+  // Trainers that go back to a cut repeat at most this many ends of passes; see Cuts.
   static constexpr std::size_t kEndedPasses = 3;
 
   explicit PassEnd(ShardState& state) : state_(state) {}
 
-  // Notes that the trainer has finished the pass and makes it wait, or answers a repeat.
+  // Records that the trainer has finished the pass and lets it wait, or answers a repeat.
   Refused on_finish(const Request& request, const wire::FinishPass& message);
-  // Ends the pass, or pauses in it, once no trainer is active; without `may_end` only the latter.
-  // Fails as SparseTable::end_pass().
+  // Ends the pass, or pauses in it, once no trainer is active. Without `may_end` it only pauses.
+  // Fails as SparseTable::end_pass() does.
   Status try_end(bool may_end, std::vector<net::Outgoing>& out);
   ShardStatistics statistics() const;
 
-  // For a cut, and from one: kData.
+  // Stores the ended passes in a cut, and restores them from one: kData.
   void save(wire::CutState& cut) const;
   Status restore(const wire::CutState& cut);
-  // No pass has ended.
+  // Resets all to the state in which no pass has ended.
   void forget();
 
  private:
-  // The totals that trainers were told, for a FinishPass that comes again.
+  // The totals that were sent to trainers, for a FinishPass that is repeated.
   struct Ended {
     wire::PassFinished totals;
     Tally tally;
@@ -39,16 +40,17 @@ class PassEnd {
   Refused take_tally(const Request& request, const wire::FinishPass& message) const;
   void pause(std::vector<net::Outgoing>& out);
   Status end(std::vector<net::Outgoing>& out);
-  // The totals with how far the job is and the sum of the trainers' tallies, which start anew.
+  // Returns the totals, with the job's progress and the sum of the trainers' tallies, and resets
+  // these tallies.
   Ended close();
   void answer_all(const Ended& ended, std::vector<net::Outgoing>& out);
   void answer(const Trainer& trainer, std::uint64_t request, const Ended& ended,
               std::vector<net::Outgoing>& out) const;
 
   ShardState& state_;
-  ShardStatistics counted_;   // pushes, batches and lags of the passes that ended
-  std::deque<Ended> passes_;  // ended, the newest last
-  Ended pause_;               // the last one
+  ShardStatistics counted_;   // pushes, batches and lags of the ended passes
+  std::deque<Ended> passes_;  // ended passes, the newest last
+  Ended pause_;               // the last pause
 };
 
 }  // namespace paddle::pserver

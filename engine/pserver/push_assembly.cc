@@ -32,7 +32,7 @@ Refused PushAssembly::check_part(const Request& request, const wire::PushPart& p
   return {};
 }
 
-// Of the whole job, with the pushes that wait, but for this trainer's.
+// Samples of the whole job and of the pushes that wait, except for this trainer's push.
 std::uint64_t PushAssembly::samples_beside(const Trainer& trainer) const {
   std::uint64_t total = state_.progress.samples;
   for (const Trainer& other : state_.membership.trainers()) {
@@ -41,7 +41,7 @@ std::uint64_t PushAssembly::samples_beside(const Trainer& trainer) const {
   return total;
 }
 
-// Refuses totals from which no snapshot could be read again.
+// Refuses totals above what the reader of a snapshot accepts.
 Refused PushAssembly::check_totals(const Request& request, const wire::PushPart& part) {
   const std::uint64_t batches = std::max<std::uint64_t>(1, part.batches());
   const auto refused = [&] {
@@ -61,7 +61,7 @@ Refused PushAssembly::check_totals(const Request& request, const wire::PushPart&
                  "lower the learning rate or look at the data of this batch"};
 }
 
-// A node has no more trainers than the job.
+// A node has at most as many trainers as the job.
 Refused PushAssembly::check_node(const Request& request, const wire::PushDense& message) const {
   if (!message.has_node_samples()) return {};
   const wire::ParameterSet& set = state_.parameters.set();
@@ -71,8 +71,9 @@ Refused PushAssembly::check_node(const Request& request, const wire::PushDense& 
                         request.trainer.id, message.node_samples(), set.node_groups() ? most : 0);
 }
 
-// A quarter of what parameters may have is left for requests: engine/memory gives them 80 percent.
-// A push of one part is no larger than the frame that it came in.
+// Pushes that wait may take a quarter of the parameters' limit, since engine/memory gives
+// parameters 80 percent of the memory. A push of one part is not limited here: it is no larger than
+// the frame that it arrived in.
 Refused PushAssembly::check_memory(const Request& request) const {
   const Push& push = *request.trainer.push;
   if (push.bytes > kPushBytesMax) {
@@ -100,7 +101,7 @@ Refused PushAssembly::begin(const Request& request, const wire::PushPart& part, 
   Trainer& trainer = request.trainer;
   const std::uint32_t taken = trainer.push ? trainer.push->parts_taken : 0;
   is_repeat = trainer.has_complete_push() || part.part() < taken;
-  // A complete push was kept from before a reconnection.
+  // The push was complete before the trainer connected again.
   if (trainer.has_complete_push()) return request.wait(WaitFor::kUpdate);
   if (is_repeat) return state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
   if (part.part() > taken || (taken > 0 && trainer.push->parts != part.parts())) {
@@ -161,7 +162,8 @@ Refused PushAssembly::finish(const Request& request) {
   if (!trainer.push->complete()) {
     return state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
   }
-  // Where pushes are held, every trainer may add as many rows, or wait with as many.
+  // If the policy holds pushes, every trainer may push as many rows, or have such a push waiting,
+  // so there must be room for all of them.
   const std::uint64_t contributors =
       state_.parameters.policy().holds_pushes() ? state_.options.num_gradient_servers : 1;
   auto refused = check_values(trainer.id, *trainer.push);

@@ -1,5 +1,5 @@
-// Assembly of pushes: takes the parts of a trainer's push in order, and checks the whole of it, so
-// that applying it cannot fail.
+// Assembly of pushes: takes the parts of a trainer's push in order, and checks the complete push,
+// so that applying it cannot fail.
 #pragma once
 
 #include "engine/pserver/shard_state.h"
@@ -21,13 +21,15 @@ class PushAssembly {
   std::uint64_t samples_beside(const Trainer& trainer) const;
   Refused check_node(const Request& request, const wire::PushDense& message) const;
   Refused check_memory(const Request& request) const;
-  // Makes trainer.push ready for the part. `is_repeat`: the part was taken before, and is answered.
+  // Makes trainer.push ready for the part. Sets `is_repeat` if the part was taken before, and
+  // answers it then.
   Refused begin(const Request& request, const wire::PushPart& part, bool& is_repeat);
   Refused finish(const Request& request);
   Refused check_values(std::uint32_t trainer, const Push& push);
 
   ShardState& state_;
-  // Samples of all pushes that began here, up to one more than kCounterMax. No more can wait.
+  // Samples of all pushes that began here, but at most kCounterMax + 1. The pushes that wait have
+  // no more samples than this.
   std::uint64_t begun_ = 0;
   std::vector<float> scratch_;
 };

@@ -10,8 +10,8 @@
 namespace paddle::pserver {
 namespace {
 
-// Trainers that wait, and those whom they wait for: notices to the ones, names of the others for
-// the supervisor.
+// Trainers that wait, and the trainers that they wait for. The first receive notices; the
+// supervisor receives the ids of the second.
 
 Blockers blockers_of(const ShardState& state, WaitFor what) {
   switch (what) {
@@ -43,7 +43,8 @@ void send_notice(TimePoint now, const ShardState& state, Trainer& trainer,
   state.replies.send(trainer, FrameType::kWaiting, message, {}, out);
 }
 
-// Tells every trainer whose last notice is kNoticePeriod old whom it waits for.
+// Sends a notice to every waiting trainer whose last one is kNoticePeriod old; it names the
+// trainers that this one waits for.
 void send_due_notices(TimePoint now, ShardState& state, std::vector<net::Outgoing>& out) {
   for (Trainer& trainer : state.membership.trainers()) {
     if (trainer.waiter && now >= trainer.waiter->next_notice) {
@@ -123,8 +124,9 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
     if (now - *trainer.lost_at >= patience(trainer)) on_lost(now, trainer, out);
   }
   cuts_.on_tick(now);
-  if (state_.progress.ready) try_end_pass(out);  // which may have waited for a cut
-  // The job goes on though no frame comes; without it, those who wait would give up.
+  if (state_.progress.ready) try_end_pass(out);  // the end may have waited for a cut
+  // A trainer that tests or saves sends no frame, but the job goes on. Counting it as progress
+  // keeps the waiting trainers from giving up.
   const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };
   if (std::ranges::any_of(state_.membership.trainers(), is_busy)) ++state_.progress.requests;
   send_due_notices(now, state_, out);
@@ -278,7 +280,7 @@ Refused Shard::on_finish_pass(const Request& request, const wire::FinishPass& me
   return {};
 }
 
-// Trainers learn of it by the generation, and join again.
+// Trainers notice the rollback by the new generation, and join again.
 Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
   if (request.trainer.id != 0) return protocol_error("only trainer 0 makes a shard go back");
   if (!std::ranges::count(state_.cuts.whole, message.cut())) {
@@ -341,7 +343,7 @@ Refused Shard::on_push(const Request& request, const Message& message) {
   return {};
 }
 
-// The trainers that are lost: whom the shard waits for, and when the job is over.
+// Lost trainers: how long the shard waits for them, and whether the job goes on without them.
 
 void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
                        std::vector<net::Outgoing>& out) {
@@ -350,10 +352,10 @@ void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
       !message.ParseFromString(frame.head)) {
     return;
   }
-  // An order to end that one trainer got is no order to the others.
+  // These codes mean that the trainer was ordered to end. The others had no such order and fail.
   Errc code = errc_of(message.exit_code());
   if (code == Errc::kInterrupted || code == Errc::kResumable) code = Errc::kFailed;
-  // The others of an asynchronous job go on, as they do without one that was killed.
+  // In an asynchronous job the other trainers go on, as they do after one was killed.
   if (state_.progress.ready && !needs_all_trainers()) return on_lost(now, trainer, out);
   fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
         fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint(), code},
@@ -364,7 +366,7 @@ bool Shard::needs_all_trainers() const {
   return state_.options.needs_all_trainers || state_.parameters.policy().has_rounds();
 }
 
-// A job that has no values to go on from waits for nobody.
+// A job without values to continue from does not wait for lost trainers.
 Duration Shard::grace() const {
   const bool has_values = state_.progress.ready || !state_.cuts.whole.empty();
   const bool goes_on = (has_values || state_.progress.has_leaver) && !failure_;
@@ -372,7 +374,8 @@ Duration Shard::grace() const {
                                                               : Duration::zero();
 }
 
-// At a stop a trainer that knows of it does not come back, but one may just be on its way here.
+// At a stop, a trainer that knows of it does not return; one that does not know may just be joining
+// again.
 Duration Shard::patience(const Trainer& trainer) const {
   if (state_.progress.stop && trainer.knows_of_stop) return Duration::zero();
   const bool is_ending = state_.progress.stop || state_.membership.any_other_left(trainer);
@@ -382,8 +385,8 @@ Duration Shard::patience(const Trainer& trainer) const {
 void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
   trainer.lost_at.reset();
   const bool is_needed = needs_all_trainers() || !state_.progress.ready;
-  // Whoever leaves has met all others at the end of the last pass, and nothing is missing then; but
-  // at a stop trainer 0 still saves.
+  // Once another trainer has left, all trainers have passed the barrier after the last pass, so
+  // this trainer owes nothing. But at a stop trainer 0 still saves.
   if (is_needed && (state_.progress.stop || !state_.membership.any_other_left(trainer))) {
     return fail({wire::REFUSAL_TRAINER_LOST,
                  fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
@@ -403,8 +406,8 @@ void Shard::await_missing(TimePoint now) {
   }
 }
 
-// A trainer that leaves a pserver which was started again has learned from another one that the job
-// is over. Those who wait here learn it there.
+// A trainer that leaves a restarted pserver has received from another pserver that the job is over.
+// Refuses the requests of the trainers that wait here, so that they ask the other pservers, too.
 void Shard::on_job_over(const Request& request) {
   const Refusal over{wire::REFUSAL_TRAINER_LOST, "the other trainers have left this job"};
   for (Trainer& trainer : state_.membership.trainers()) {
@@ -416,7 +419,7 @@ void Shard::on_job_over(const Request& request) {
   }
 }
 
-// Progress that a request made possible.
+// Updates and ends of passes that a request makes possible.
 
 void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
   if (failure_ || !state_.parameters.is_created()) return;

@@ -1,5 +1,5 @@
-// One port of a pserver: a part of the job's parameters and of every update. Passive: frames and
-// ticks in, replies out.
+// One port of a pserver: stores a part of the job's parameters, and applies that part of every
+// update. Passive: gets frames and ticks, and returns replies.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct Awaited {
   TimePoint since;
   std::vector<std::uint32_t> trainers;
 };
-// The trainers that the longest waiting one waits for; nothing while none waits.
+// The trainers that the longest waiting trainer waits for; std::nullopt if none waits.
 std::optional<Awaited> awaited(const ShardState& state);
 
 class Shard final : public net::FrameHandler {
@@ -27,22 +27,22 @@ class Shard final : public net::FrameHandler {
   void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override;
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
 
-  // The job is over for this port: every trainer has left or was lost, or the job has failed and
-  // no trainer is connected or kFailureLinger has passed. A trainer that hangs keeps its
-  // connection.
+  // Whether the job is over for this port: every trainer has left or was lost, or the job has
+  // failed and no trainer is connected or kFailureLinger has passed. The time limit is for a
+  // trainer that hangs, which keeps its connection.
   bool finished() const {
     return state_.membership.all_gone() ||
            (failure_ && (has_lingered_ || !state_.membership.any_connected()));
   }
   // Why the job cannot go on ("trainer 2 lost at step 17"), or "".
   std::string failure() const { return failure_ ? failure_->message : ""; }
-  // A trainer ended with an error of its own, which no restart mends.
+  // Whether a trainer ended with an error of its own, which no restart fixes.
   bool is_given_up() const { return failure_ && failure_->code == wire::REFUSAL_ABANDONED; }
-  // With which the pserver ends: that of the trainer which gave the job up, so that the job ends
-  // with it whoever is seen to end first.
+  // The exit code of the pserver. It is that of the trainer which gave the job up, so that the job
+  // ends with this code whichever process is seen to end first.
   Errc exit_code() const { return is_given_up() ? failure_->exit_code : Errc::kUnreachable; }
   bool ready() const { return state_.progress.ready; }
-  // The place of a lost trainer is kept for its next life, once the job runs.
+  // Whether the place of a lost trainer is kept for its next process.
   bool takes_back_trainers() const {
     return state_.options.lost_trainer_grace > Duration::zero() && state_.parameters.is_created() &&
            state_.parameters.set().trainers_return();
@@ -60,13 +60,13 @@ class Shard final : public net::FrameHandler {
 
  private:
   Refused dispatch(Request& request);
-  // Parses the request, answers repeats and whatever a failed job refuses, and calls the handler
+  // Parses the request. Answers repeats, refuses requests after a failure, and calls the handler
   // for the others.
   template <class Part, class Message>
   Refused handle(Request& request, Part& part,
                  Refused (Part::*handler)(const Request&, const Message&));
 
-  // The first trainer brings the parameter set, which every other must have too.
+  // The first trainer sends the parameter set; all others must have the same one.
   Refused on_join(TimePoint now, net::PeerId from, const Frame& frame,
                   std::vector<net::Outgoing>& out);
   Refused check_join(net::PeerId from, std::uint32_t trainer, const wire::Join& message,
@@ -80,17 +80,18 @@ class Shard final : public net::FrameHandler {
   Refused on_leave(const Request& request, const wire::Leave& message);
   void on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
                   std::vector<net::Outgoing>& out);
-  bool needs_all_trainers() const;  // the loss of one ends the job
+  bool needs_all_trainers() const;  // the loss of any trainer ends the job
 
-  // How long the place of a lost trainer is kept for its next life.
+  // How long the place of a lost trainer is kept for its next process.
   Duration grace() const;
-  Duration patience(const Trainer& trainer) const;  // with this one
+  Duration patience(const Trainer& trainer) const;  // grace() of this trainer
   void on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
-  // Those who are not here have left the job, or are lost unless they come in time.
+  // Starts the grace of trainers that are neither connected nor have left: they are lost unless
+  // they join in time.
   void await_missing(TimePoint now);
   void on_job_over(const Request& request);
 
-  // Makes the updates that are possible now, and answers what waited for them.
+  // Makes the updates that are possible, and answers the requests that waited for them.
   void advance(TimePoint now, std::vector<net::Outgoing>& out);
   void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
   void try_end_pass(std::vector<net::Outgoing>& out);
@@ -103,7 +104,7 @@ class Shard final : public net::FrameHandler {
   PassEnd pass_end_{state_};
   Cuts cuts_{state_, pass_end_};
   Refused failure_;
-  std::optional<TimePoint> lingers_until_;  // since the first tick after the failure
+  std::optional<TimePoint> lingers_until_;  // set by the first tick after the failure
   bool has_lingered_ = false;
 };
 

@@ -11,7 +11,7 @@
 namespace paddle::pserver {
 namespace {
 
-constexpr std::size_t kRefusalBytesMax = 4096;  // of its text, before escapes
+constexpr std::size_t kRefusalBytesMax = 4096;  // in its text, before escapes
 
 }  // namespace
 
@@ -54,7 +54,7 @@ Refused ShardParameters::create(const wire::ParameterSet& set) {
   if (options_.is_sparse) {
     create_tables(set);
   } else if (auto refused = create_dense(set)) {
-    dense_.reset();  // nobody waits for the next Join with its memory
+    dense_.reset();  // the next Join may be late, and gets the memory then
     return refused;
   }
   set_ = set;
@@ -139,13 +139,13 @@ Refused ShardParameters::make_room(std::span<const RowSegment> segments, std::ui
                                    const Membership& membership) {
   std::uint64_t held = 0;
   for (const auto& table : tables_) held += table ? table->counted_bytes() : 0;
-  std::vector<std::uint64_t> ids(tables_.size(), 0);  // by table; a push may come in parts
+  std::vector<std::uint64_t> ids(tables_.size(), 0);  // by table; a push may arrive in parts
   std::uint64_t most = 0;
   for (const RowSegment& segment : segments) {
     ids[segment.parameter] += segment.ids.size();
     most += tables_[segment.parameter]->bytes_for(segment.ids.size() * contributors);
   }
-  // Pushes that wait reserved memory when they came, which others may have used up since.
+  // Pushes that wait reserved memory when they arrived, but others may have used it since.
   std::vector<std::uint64_t> waiting(tables_.size(), 0);
   for (const Trainer& trainer : membership.trainers()) {
     if (!trainer.has_complete_push()) continue;
@@ -184,7 +184,7 @@ Refused ShardParameters::check_table(std::uint32_t parameter, std::span<const Ro
       "raise bytes_max, or give up rows: on_full = \"evict\", expire_passes"};
 }
 
-// For a port near its limit: likewise.
+// For a port near its limit: counts the rows that are really new.
 Refused ShardParameters::check_port(std::uint64_t held, std::span<const RowSegment> segments,
                                     std::uint64_t contributors) const {
   for (const RowSegment& segment : segments) {
@@ -216,7 +216,8 @@ void Replies::refuse(net::PeerId to, std::uint64_t request, const Refusal& refus
   wire::Refused message;
   message.set_request(request);
   message.set_code(refusal.code);
-  // It may quote the peer. A character that is cut becomes its bytes' escapes.
+  // The message may quote bytes of the peer. A character that substr() divides is replaced by the
+  // escapes of its bytes.
   message.set_message(escape_control(refusal.message.substr(0, kRefusalBytesMax)));
   message.set_hint(refusal.hint);
   if (refusal.code == wire::REFUSAL_ABANDONED)

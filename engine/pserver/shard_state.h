@@ -13,28 +13,29 @@
 namespace paddle::pserver {
 
 // Delay-compensated asynchronous SGD (Zheng et al. 2017, DC-ASGD-c): g + lambda g g (w - w_seen),
-// with w_seen the values that the gradient was computed on. Fluid's enable_dc_asgd has lambda 1.
+// with w_seen the values that the gradient was computed on. Fluid's enable_dc_asgd uses lambda 1.
 class DelayCompensation {
  public:
   // Holds a copy of `size` values for each trainer.
   DelayCompensation(float lambda, std::uint32_t trainers, std::uint64_t size)
       : lambda_(lambda), seen_(trainers), size_(size) {}
 
-  // The trainer is given values [offset, offset + given.size()).
+  // Records that the trainer receives values [offset, offset + given.size()).
   void on_values(std::uint32_t trainer, std::uint64_t offset, std::span<const float> given);
-  // The compensated gradient, in `into`; the gradient itself if the trainer was given no values.
+  // The compensated gradient, in `into`; or `gradient` itself if the trainer has received no
+  // values.
   std::span<const float> compensate(std::uint32_t trainer, std::span<const float> gradient,
                                     std::span<const float> values, std::vector<float>& into) const;
 
  private:
   float lambda_;
-  std::vector<std::vector<float>> seen_;  // by trainer; empty until it was given values
+  std::vector<std::vector<float>> seen_;  // by trainer; empty until it has received values
   std::uint64_t size_;
 };
 
 // Contents of a port, and its work since the process began.
 struct ShardStatistics {
-  std::uint64_t rows = 0;   // of sparse tables
+  std::uint64_t rows = 0;   // in sparse tables
   std::uint64_t bytes = 0;  // parameters and optimizer state
   std::uint64_t pushes = 0;
   std::uint64_t batches = 0;  // a merged push has several
@@ -44,14 +45,14 @@ struct ShardStatistics {
 };
 
 // The parameters of one shard: dense blocks or sparse tables, and the policy that updates them. All
-// come to be when the first trainer names the parameter set.
+// are created when the first trainer sends the parameter set.
 class ShardParameters {
  public:
   explicit ShardParameters(const ShardOptions& options) : options_(options) {}
 
   Refused create(const wire::ParameterSet& set);
   bool is_created() const { return set_.has_value(); }
-  // The rest is for after create().
+  // The functions below require create().
   const wire::ParameterSet& set() const { return *set_; }
   const std::string& name(std::uint32_t parameter) const {
     return set_->parameters(static_cast<int>(parameter)).name();
@@ -64,7 +65,7 @@ class ShardParameters {
   const table::DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
   // Null unless the job compensates delay on a dense shard.
   DelayCompensation* compensation() { return compensation_ ? &*compensation_ : nullptr; }
-  // Null where the parameter is none of this shard's tables.
+  // Null if the parameter is no table of this shard.
   table::SparseTable* table(std::uint32_t parameter) const {
     return parameter < tables_.size() ? tables_[parameter].get() : nullptr;
   }
@@ -73,19 +74,19 @@ class ShardParameters {
   RowWidths widths() const { return widths_; }
   RowWidths push_widths() const { return push_widths_; }
 
-  // Empties the tables, for a shard that goes back to a cut; dense values stay where they are.
+  // Empties the tables, for a shard that goes back to a cut; dense values stay in place.
   void clear_tables();
-  // Takes the initial values again.
+  // Sets the initial values again.
   void begin_anew();
 
-  // Makes sure of memory for the segments' rows, `contributors` times, so that applying them cannot
-  // fail. Refuses what would go over the port's limit or a table's own.
+  // Reserves memory for the segments' rows, `contributors` times, so that applying them cannot
+  // fail. Refuses rows that would exceed the port's limit or a table's own.
   Refused make_room(std::span<const RowSegment> segments, std::uint64_t contributors,
                     const Membership& membership);
   // Ages the tables at the end of a pass and adds their status to its totals.
   Status end_pass(wire::PassFinished& totals);
   void measure(ShardStatistics& statistics) const;
-  std::uint64_t bytes() const;  // of parameters and optimizer state
+  std::uint64_t bytes() const;  // parameters and optimizer state
 
  private:
   Refused create_dense(const wire::ParameterSet& set);
@@ -107,28 +108,29 @@ class ShardParameters {
 };
 
 struct ShardProgress {
-  std::uint64_t generation = 0;  // of the server, and anew whenever the shard goes back
+  std::uint64_t generation = 0;  // the server's, and a new one after each rollback
   bool ready = false;            // the initial values are in place
   bool is_loading = false;       // trainer 0 has sent some of them, or named a cut
-  bool went_back = false;        // they are those of a cut
+  bool went_back = false;        // the initial values are those of a cut
   bool stop = false;             // a trainer has asked for the job's end
   bool has_leaver = false;       // a trainer has said that it leaves
   std::uint64_t step = 0;        // updates of the whole job; with rounds, the current round
   std::uint64_t updates = 0;     // batches applied outside rounds, by which a push's lag is counted
-  std::uint64_t requests = 0;    // taken from trainers, and ticks with a busy one
+  std::uint64_t requests = 0;    // handled for trainers, and ticks with a busy trainer
   std::uint64_t passes_finished = 0;
-  std::uint64_t passes_loaded = 0;  // of them, before this process began
-  std::uint64_t pauses = 0;         // ended since the last end of a pass
-  std::uint64_t samples = 0;        // of the whole job
+  std::uint64_t passes_loaded = 0;  // the passes before this process began
+  std::uint64_t pauses = 0;         // pauses that ended since the last end of a pass
+  std::uint64_t samples = 0;        // in the whole job
   wire::PassFinished pass;          // totals of the current pass
-  wire::PassOrigins origins = {};   // of the snapshot that the job goes on from
+  wire::PassOrigins origins = {};   // from the snapshot that the job continues from
 };
 
-// Cuts, as trainers and shards tell each other of them. In rounds the first shard announces a cut
-// with the answers of a round; every trainer asks all shards for it with its next push.
+// Announcements of trainers and shards about cuts. In rounds the first shard
+// announces a cut in the answers of a round; every trainer asks all shards for it with its next
+// push.
 struct CutSignals {
   bool is_due = false;                     // the next round's answers announce a cut
-  std::optional<std::uint64_t> announced;  // with the answers of this step
+  std::optional<std::uint64_t> announced;  // by the answers of this step
   bool is_asked = false;                   // by a push of the latest round
   std::vector<std::uint64_t> whole;        // cuts of this shard, ascending
   std::uint64_t whole_everywhere = 0;      // the newest that all shards can go back to
@@ -144,7 +146,7 @@ struct Request {
   std::vector<net::Outgoing>& out;
   std::uint64_t id = 0;
 
-  // Puts the answer off. A pull is kept, to be handled again.
+  // Defers the answer. A pull is kept, to be handled again.
   Refused wait(WaitFor what) const {
     trainer.waiter = Waiter{what, id, now, now + kNoticePeriod, {}};
     if (what == WaitFor::kStep) trainer.waiter->frame = std::move(frame);
@@ -168,7 +170,7 @@ class Replies {
     outgoing.frame.head = message.SerializeAsString();
     outgoing.frame.tail = std::move(tail);
   }
-  // An answer that says no more than which request it is for.
+  // Sends an answer that contains only the number of its request.
   template <class Message>
   Refused acknowledge(const Request& request, FrameType type) const {
     Message message;
@@ -176,7 +178,7 @@ class Replies {
     send(request.trainer, type, message, {}, request.out);
     return {};
   }
-  // The job's position, to a trainer that starts.
+  // Sends the job's position to a trainer that starts.
   void position(Trainer& trainer, std::uint64_t request, const Membership& membership,
                 const CutSignals& cuts, bool has_rounds, Out& out) const;
   void refuse(net::PeerId to, std::uint64_t request, const Refusal& refusal, Out& out) const;
@@ -203,7 +205,7 @@ struct ShardState {
   ShardParameters parameters{options};
   const Replies replies{options, progress};
 
-  // For after the parameters are created.
+  // REQUIRES: the parameters are created.
   void send_position(Trainer& trainer, std::uint64_t request, Replies::Out& out) {
     replies.position(trainer, request, membership, cuts, parameters.policy().has_rounds(), out);
   }

@@ -1,5 +1,5 @@
-// A strategy's half on a shard: which of the pushes at hand are applied next, and how. The shard
-// keeps the pushes, merges and applies them; a policy has no state.
+// A strategy's half on a shard: which of the complete pushes are applied next, and how. The shard
+// stores, merges and applies the pushes; a policy has no state.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace paddle::pserver {
 
-// Those whom other trainers wait for, and what they owe: " to push step 7".
+// The trainers that other trainers wait for, and what these still have to do: " to push step 7".
 struct Blockers {
   std::function<bool(const Trainer&)> is_one;
   std::string debt;
@@ -20,15 +20,15 @@ class UpdatePolicy {
  public:
   virtual ~UpdatePolicy() = default;
 
-  // Trainers go in step: pushes and pulls name the round, and a lost trainer ends the job.
+  // Whether trainers go in step: pushes and pulls name the round, and a lost trainer ends the job.
   virtual bool has_rounds() const = 0;
-  // A complete push may wait for pushes of other trainers.
+  // Whether a complete push may wait for pushes of other trainers.
   virtual bool holds_pushes() const = 0;
   // The trainers, by id, whose complete pushes make one update now; empty: none yet.
   virtual std::vector<Trainer*> next_update(Membership& membership) const = 0;
   // The trainers that a push or a pull of `step` waits for now.
   virtual Blockers blockers(const Membership& membership, std::uint64_t step) const = 0;
-  // Whether a push is dropped that was computed `lag` updates ago.
+  // Whether a push that was computed `lag` updates ago is dropped.
   virtual bool discards(std::uint64_t /*lag*/) const { return false; }
   virtual float learning_rate(const wire::Optimizer& optimizer,
                               const optim::Progress& progress) const {

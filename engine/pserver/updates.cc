@@ -20,7 +20,8 @@ void count_lag(wire::PassFinished& totals, std::uint64_t lag) {
   totals.set_lags(bucket, totals.lags(bucket) + 1);
 }
 
-// Each gradient was below the limit: a high rate, many updates or their sum led there.
+// Each single gradient was below the limit, so a high learning rate, many updates, or the sum of
+// several gradients is the cause.
 Refusal not_finite(const std::string& parameter, std::span<Trainer* const> trainers) {
   std::vector<std::uint32_t> ids;
   for (const Trainer* trainer : trainers) ids.push_back(trainer->id);
@@ -65,7 +66,8 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
   for (Trainer* trainer : trainers) {
     const bool carries_dense = trainer->push->carries_dense();
     trainer->push.reset();
-    // Without a waiter its connection is gone, or it has come back and asks something else.
+    // Without a waiter the trainer's connection is closed, or it has joined again and waits for
+    // something else.
     if (!trainer->waiter || trainer->waiter->what != WaitFor::kUpdate) continue;
     const std::uint64_t request = trainer->waiter->request;
     trainer->waiter.reset();

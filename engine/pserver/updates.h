@@ -11,16 +11,16 @@ class Updates {
   explicit Updates(ShardState& state) : state_(state) {}
 
   // Makes the next update and answers its pushes; false when the policy allows none, or when the
-  // update left a value that is not finite.
+  // update leaves a value that is not finite.
   bool apply_next(std::vector<net::Outgoing>& out);
-  // Why the parameters are of no use any more; its pushes are not answered.
+  // Why the parameters are unusable. The pushes of the failed update are not answered.
   const Refused& failure() const { return failure_; }
-  // Answers a push that is applied, with the values of now where it carried a gradient.
+  // Answers an applied push, with the current values if it carried a gradient.
   void reply_pushed(Trainer& trainer, std::uint64_t request, bool is_discarded, bool carries_dense,
                     std::vector<net::Outgoing>& out);
 
  private:
-  // Returns the name of the first parameter that is no longer finite, or "".
+  // Returns the name of the first parameter that is not finite after the update, or "".
   std::string apply(float learning_rate, std::span<const Push* const> pushes,
                     std::uint32_t trainer);
   void count(Trainer& trainer, std::uint64_t lag, bool is_discarded);

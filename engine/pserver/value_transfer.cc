@@ -206,7 +206,7 @@ Refused ValueTransfer::on_export(const Request& request, const wire::ExportRows&
   table::RowChanges* const changes = table->changes();
   const bool is_plain =
       message.mode() == wire::EXPORT_ROWS || message.mode() == wire::EXPORT_CANDIDATES;
-  // Changes count from the snapshots of one trainer.
+  // Changes are counted from the snapshots of one trainer only.
   if (!is_plain && request.trainer.id != 0) return protocol_error("only trainer 0 exports changes");
   if (!wire::ExportMode_IsValid(message.mode()) || (!is_plain && changes == nullptr)) {
     return protocol_error("an export of changes, which this job does not keep");

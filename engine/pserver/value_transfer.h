@@ -1,5 +1,5 @@
-// Values and rows in and out of a shard: initial values while it loads, pulls once it is ready,
-// and rows for snapshots.
+// Transfer of values and rows to and from a shard: initial values while it loads, pulls once it is
+// ready, and rows for snapshots.
 #pragma once
 
 #include "engine/pserver/shard_state.h"
@@ -10,14 +10,14 @@ class ValueTransfer {
  public:
   explicit ValueTransfer(ShardState& state) : state_(state) {}
 
-  // The job's position as of a snapshot.
+  // Sets the job's position to that of a snapshot.
   Refused on_load_begin(const Request& request, const wire::LoadBegin& message);
   Refused on_put_dense(const Request& request, const wire::PutDense& message);
   Refused on_put_rows(const Request& request, const wire::PutRows& message);
-  // With rounds, a pull of a later step waits for it.
+  // With rounds, a pull of a later step waits for that step.
   Refused on_pull_dense(const Request& request, const wire::PullDense& message);
   Refused on_pull_rows(const Request& request, const wire::PullRows& message);
-  // All rows of a table, its candidates, or how it differs from the last full snapshot.
+  // Returns all rows of a table, its candidates, or its difference from the last full snapshot.
   Refused on_export(const Request& request, const wire::ExportRows& message);
 
  private:
@@ -26,7 +26,7 @@ class ValueTransfer {
     return state_.parameters.policy().has_rounds() &&
            request.frame.header.step > state_.progress.step;
   }
-  // Fills entries_ with rows or candidates; returns the cursor to go on at, or 0.
+  // Fills entries_ with rows or candidates; returns the cursor to continue from, 0 at the end.
   std::uint64_t scan(table::SparseTable& table, const wire::ExportRows& message,
                      std::uint64_t wanted);
   Bytes pack(table::SparseTable& table, wire::ExportMode mode) const;
@@ -34,7 +34,7 @@ class ValueTransfer {
                       const wire::ExportRows& message) const;
 
   ShardState& state_;
-  std::vector<table::RowIndex::Entry> entries_;  // of one answer
+  std::vector<table::RowIndex::Entry> entries_;  // for one answer
 };
 
 }  // namespace paddle::pserver

@@ -117,7 +117,7 @@ Status CutFileReader::read_header() {
     header_.after = CutMark{load_le<std::uint64_t>(bytes.data() + 24),
                             load_le<std::uint32_t>(bytes.data() + 32)};
   }
-  // The checksum was right, so this is the header of another program or version.
+  // The checksum is right, so another program or version wrote this header.
   if (encode_header(header_) != bytes) {
     return error(fmt::format("expected a cut of format {}, found another header", kCutVersion));
   }
@@ -273,7 +273,7 @@ Status CutFolder::begin(std::uint64_t number, std::optional<std::uint64_t> after
                                               "comes no later",
                                               path_, *last, number)};
   }
-  // One that failed may not have been removed.
+  // A cut of this number that failed may not have been removed.
   for (const bool is_full : {true, false}) PADDLE_TRY_STATUS(remove({{number, 0}, is_full}));
   open_ = {{number, 0}, !after};
   CutHeader header{fingerprint_, number, {}};
@@ -337,7 +337,7 @@ Status CutFolder::read(std::uint64_t number, const CutStore::Use& use) {
     Status read = read_file(*cut, use, used);
     if (!used) return used;
     if (read) continue;
-    // Neither it nor those that build on it are whole any more.
+    // Neither this cut nor those that build on it are whole.
     auto end = cut + 1;
     while (end != cuts_.end() && !end->is_full) ++end;
     discard(*cut, read.error().message);
@@ -373,7 +373,7 @@ Status CutFolder::forget_before(std::uint64_t number) {
     if (cuts_[i].is_full) full = i;
   }
   if (full == cuts_.size()) return {};
-  // A cut goes before the one it follows.
+  // Removes a cut before the one that it follows.
   for (; full > 0; --full) {
     PADDLE_TRY_STATUS(remove(cuts_[full - 1]));
     cuts_.erase(cuts_.begin() + static_cast<std::ptrdiff_t>(full - 1));

@@ -1,4 +1,4 @@
-// Cuts of one shard on disk (cut_store.h): the file of a cut, and the folder of all.
+// Cuts of one shard on disk (cut_store.h): the file of one cut, and the folder of all cuts.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace paddle::snapshot {
 
-// File of one cut. Every byte is under a checksum that goes on from the one before, so a record
-// that is damaged, missing or of another file is found before it is used.
+// File of one cut. Each checksum continues the one before it, over every byte, so a record that is
+// damaged, is missing or belongs to another file is found before it is used.
 
 // A written cut: its number, and the CRC32C that its file ends with.
 struct CutMark {
@@ -24,21 +24,23 @@ struct CutMark {
 };
 
 // Bytes: u32 "PDCT", u32 format version 1, u64 fingerprint, u64 number, u64 number and u32 CRC32C
-// of the cut before (0 in a full cut), u32 1 in a full cut and else 0, u32 CRC32C of all before.
+// of the cut before (0 in a full cut), u32 1 in a full cut and 0 in a delta, u32 CRC32C of all
+// before.
 //
-// Records follow: u32 kind, u64 length, the payload, u32 CRC32C. That CRC goes on from the one
-// before it with kind, length and payload. The last record has kind 2^32 - 1 and the number of the
-// others (u64) as its payload.
+// Records follow: u32 kind, u64 length, the payload, u32 CRC32C. That CRC continues the one before
+// it over kind, length and payload. The last record has kind 2^32 - 1, and the number of the other
+// records (u64) as its payload.
 struct CutHeader {
-  std::uint64_t fingerprint = 0;  // of the shard: its job, its parameters and its place among them
+  // Identifies the shard: its job, its parameters and its place among the shards.
+  std::uint64_t fingerprint = 0;
   std::uint64_t number = 0;
   std::optional<CutMark> after;  // the cut that a delta follows; absent in a full cut
 };
 
 constexpr std::uint32_t kCutLastRecord = ~std::uint32_t{0};
 
-// Writes one new file. Errors are kResource and name the file; after one, nothing more may be asked
-// of it.
+// Writes one new file. Errors are kResource and name the file; after an error no function may be
+// called.
 class CutFileWriter {
  public:
   static Result<CutFileWriter> create(Directory& directory, const std::string& name,
@@ -55,17 +57,17 @@ class CutFileWriter {
   std::uint64_t records_ = 0;
 };
 
-// Reads one file from its begin to its end, a record at a time. Errors are kData and name the file,
-// the expected and the found.
+// Reads one file from its beginning to its end, record by record. Errors are kData and name the
+// file, what was expected and what was found.
 class CutFileReader {
  public:
   static Result<CutFileReader> open(const Directory& directory, const std::string& name);
   const CutHeader& header() const { return header_; }
-  // Reads the next record; false when there are no more, and the file is whole.
+  // Reads the next record; false when there are no more records, and the file is whole.
   Result<bool> next();
   std::uint32_t kind() const { return kind_; }
   ByteSpan payload() const { return payload_; }
-  // Of the file, once next() was false.
+  // The file's mark, once next() has returned false.
   CutMark mark() const { return {header_.number, crc_}; }
   Error error(const std::string& what) const;
 
@@ -87,27 +89,27 @@ class CutFileReader {
   ByteSpan payload_;  // in buffer_
 };
 
-// Folder of the cuts of one shard: "cut-000000012345.full", "cut-000000012400.delta". For one
-// thread at a time.
+// Folder of the cuts of one shard: "cut-000000012345.full", "cut-000000012400.delta". One thread
+// makes all calls.
 class CutFolder {
  public:
-  // Makes the folder, durably, and reads all of its files. A file that is damaged, or a delta whose
-  // cut before is not here, is removed with a warning, and so are those of another `fingerprint`.
+  // Creates the folder, durably, and reads all of its files. Removes with a warning a damaged file,
+  // a delta without the cut that it follows, and files of another `fingerprint`.
   static Result<CutFolder> open(FileSystem& files, std::string path, std::uint64_t fingerprint);
 
-  // Begins a cut that follows the newest one, `after`, or without it a full one. An error
-  // of begin(), add() or end() is kResource, drops the cut and removes its file.
+  // Begins a cut that follows the newest cut, whose number is `after`, or a full cut without
+  // `after`. An error of begin(), add() or end() is kResource, drops the cut and removes its file.
   Status begin(std::uint64_t number, std::optional<std::uint64_t> after);
   Status add(std::uint32_t kind, ByteSpan payload);
-  // Makes the cut durable: it is whole.
+  // Makes the cut durable; then it is whole.
   Status end();
-  // Drops the cut that has no end, if there is one.
+  // Drops the cut that has begun and not ended, if there is one.
   void drop();
 
-  // The newest whole cut; nullopt when there is none.
+  // The newest whole cut; std::nullopt if there is none.
   std::optional<std::uint64_t> newest() const;
   std::vector<std::uint64_t> numbers() const;
-  // As of CutStore.
+  // See CutStore.
   Status read(std::uint64_t number, const CutStore::Use& use);
   Status forget_before(std::uint64_t number);
   Status forget_after(std::uint64_t number);
@@ -126,14 +128,14 @@ class CutFolder {
         path_(std::move(path)),
         fingerprint_(fingerprint),
         directory_(std::move(directory)) {}
-  // Cuts by the names in the folder, ascending; of one number the full one first.
+  // Cuts by the file names in the folder, ascending; of two with one number the full one first.
   Result<std::vector<Cut>> names() const;
   Status take_whole();
   Result<CutMark> verify(const Cut& cut, CutFileReader& reader) const;
   Status check_header(const Cut& cut, const CutHeader& header) const;
   Status read_file(const Cut& cut, const CutStore::Use& use, Status& used) const;
   Status remove(const Cut& cut);
-  // Removes a file that is not whole.
+  // Removes a file that is not whole, with a warning.
   void discard(const Cut& cut, const std::string& why);
 
   FileSystem* files_;
@@ -141,7 +143,7 @@ class CutFolder {
   std::uint64_t fingerprint_;
   std::unique_ptr<Directory> directory_;
   std::vector<Cut> cuts_;  // whole, ascending
-  Cut open_;               // of writer_
+  Cut open_;               // the cut of writer_
   std::optional<CutFileWriter> writer_;
 };
 

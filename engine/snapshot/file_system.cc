@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The error of a system call that changes something.
+// The error of a system call that writes.
 Error change_error(const std::string& what) {
   const int reason = errno;
   Error error = system_error(Errc::kResource, what);
@@ -151,7 +151,7 @@ Status FileSystem::make_directories(const std::string& path) {
   if (whole.empty() || exists(whole)) return {};
   const std::string parent = parent_of(whole);
   PADDLE_TRY_STATUS(make_directories(parent));
-  // Another trainer of the node may have made it by now.
+  // Another trainer of the node may have created it in the meantime.
   if (Status made = make_directory(whole); !made && !exists(whole)) return made;
   return sync_directory(parent);
 }

@@ -1,5 +1,6 @@
-// File system of snapshots: the operations that their writer, reader and retention need. Production
-// has the kernel's; tests have one in memory, which loses in a crash what was not synced.
+// File system of snapshots: the operations that their writer, reader and retention need. Programs
+// use the kernel's file system; tests use one in memory, which in a crash loses what was not
+// synced.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 
 namespace paddle::snapshot {
 
-// A new file. An error makes it invalid for ever: a sync that is tried again can succeed although
-// the data of the one that failed is lost.
+// A new file. After an error it stays invalid: a repeated sync can succeed although the data of the
+// failed one is lost.
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
@@ -30,26 +31,26 @@ class InputFile {
   virtual Status read(std::span<std::byte> into) = 0;
 };
 
-// An open directory. It stays the same one when it is renamed.
+// An open directory. Renaming the directory does not matter.
 class Directory {
  public:
   virtual ~Directory() = default;
-  // A file of a name that is not there yet.
+  // Creates a file; its name must not exist yet.
   virtual Result<std::unique_ptr<OutputFile>> create(const std::string& name) = 0;
-  // A regular file at a safe path; no link is followed.
+  // Opens a regular file at a safe path; follows no link.
   virtual Result<std::unique_ptr<InputFile>> open(const std::string& path) const = 0;
-  // Makes durable which names it has.
+  // Makes the names in the directory durable.
   virtual Status sync() = 0;
 };
 
 enum class EntryKind { kNone, kDirectory, kOther };
 
-// Errors name the path. Those of reading are kData, all others kResource.
+// Errors name the path. Errors of reading are kData, all others kResource.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
   virtual Result<std::unique_ptr<Directory>> open_directory(const std::string& path) = 0;
-  // A whole small file.
+  // Reads a small file whole.
   virtual Result<std::string> read_file(const std::string& path, std::size_t max_bytes) = 0;
   // Names in a directory, sorted.
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
@@ -57,20 +58,20 @@ class FileSystem {
   virtual EntryKind kind(const std::string& path) = 0;
   virtual Status make_directory(const std::string& path) = 0;
   virtual Status rename(const std::string& from, const std::string& to) = 0;
-  // False when one of the two does not exist or the file system cannot exchange names.
+  // Exchanges two names. False if one of them does not exist or the file system cannot do that.
   virtual bool exchange(const std::string& one, const std::string& other) = 0;
-  // Success when there is nothing at `path`.
+  // Succeeds if there is nothing at `path`.
   virtual Status remove_all(const std::string& path) = 0;
 
   bool exists(const std::string& path) { return kind(path) != EntryKind::kNone; }
   Status sync_directory(const std::string& path);
-  // Makes those directories of `path` that are not there, durably.
+  // Creates the directories of `path` that do not exist, durably.
   Status make_directories(const std::string& path);
 };
 
 FileSystem& kernel_file_system();
 
-// "/a/b/" for "/a/b/c", "." for "c".
+// The parent folder: "/a/b/" for "/a/b/c", "." for "c".
 std::string parent_of(const std::string& path);
 
 }  // namespace paddle::snapshot

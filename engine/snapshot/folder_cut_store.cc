@@ -11,7 +11,7 @@
 namespace paddle::snapshot {
 
 CutThread::CutThread() {
-  // Signals are for the threads that expect them.
+  // Other threads expect the signals.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -52,7 +52,7 @@ void CutThread::serve() {
     queue_.pop_front();
     lock.unlock();
     work();
-    work = nullptr;  // frees its bytes outside of the lock
+    work = nullptr;  // frees its bytes without holding the lock
     lock.lock();
   }
 }
@@ -89,7 +89,8 @@ void FolderCutStore::begin(std::uint64_t number, bool is_full) {
 
 std::optional<std::uint64_t> FolderCutStore::followed() const {
   if (newest_) {
-    // With a worker it may fail at any time; then the worker refuses those that follow.
+    // With a worker the newest cut may fail at any time; the worker then refuses the cuts that
+    // follow.
     const bool is_known_to_fail = worker_ == nullptr && newest_->has_failed;
     if (newest_->is_dropped || is_known_to_fail) return {};
     return newest_->number;

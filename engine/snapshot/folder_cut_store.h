@@ -1,5 +1,5 @@
-// Store of a shard's cuts in a folder of its node. A disk that is full or fails costs cuts, and
-// never the job.
+// Store of a shard's cuts in a folder of its node. If the disk is full or fails, cuts are lost, but
+// the job goes on.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,13 @@
 
 namespace paddle::snapshot {
 
-// Runs the work of any number of stores, all of which end before it, in the order that it came.
+// Runs the work of any number of stores, in the order of arrival. The worker outlives the stores.
 class CutWorker {
  public:
   virtual ~CutWorker() = default;
-  // Returns at once. The stores' callers bound the queue by backlog().
+  // Returns at once. The callers of the stores limit the queue by backlog().
   virtual void run(std::function<void()> work) = 0;
-  // Returns when all that came before is done.
+  // Returns when all earlier work is done.
   virtual void wait() = 0;
 };
 
@@ -50,14 +50,14 @@ class CutThread final : public CutWorker {
 
 class FolderCutStore final : public CutStore {
  public:
-  // With `worker`, begin(), add(), end() and forget_before() return at once, and the others wait
-  // until their work is done. Without, each call does its work itself. `fingerprint` is that of
-  // CutHeader. kResource: the folder cannot be made or listed.
+  // With `worker`, begin(), add(), end() and forget_before() return at once, and the other
+  // functions wait until that work is done. Without, each call does its own work. `fingerprint` is
+  // CutHeader's. kResource: the folder cannot be created or listed.
   static Result<std::unique_ptr<FolderCutStore>> open(const std::string& folder,
                                                       std::uint64_t fingerprint,
                                                       CutWorker* worker = nullptr,
                                                       FileSystem& files = kernel_file_system());
-  // Waits until the cuts that have their end are written.
+  // Waits until the cuts that have ended are written.
   ~FolderCutStore() override;
   FolderCutStore(const FolderCutStore&) = delete;
   FolderCutStore& operator=(const FolderCutStore&) = delete;
@@ -76,33 +76,33 @@ class FolderCutStore final : public CutStore {
  private:
   struct Cut {
     std::uint64_t number = 0;
-    std::optional<std::uint64_t> after;    // absent in a full one
+    std::optional<std::uint64_t> after;    // absent in a full cut
     std::atomic<bool> is_dropped = false;  // by the shard, before its end
     std::atomic<bool> has_failed = false;
   };
 
   FolderCutStore(CutFolder folder, CutWorker* worker);
-  // The cut that a delta may follow now.
+  // The cut that a delta may follow.
   std::optional<std::uint64_t> followed() const;
   void drop_open();
   void run(std::function<void()> work);
-  // Returns when all that was begun is done; until the next run(), folder_ is the caller's.
+  // Returns when all work that was begun is done. Until the next run(), the caller may use folder_.
   void wait();
-  // The outcome of work on `cut`; the first failure of a streak is logged.
+  // Records the outcome of work on `cut`. Logs the first of several failures in a row.
   void settle(Cut& cut, const Status& outcome);
   void publish();
 
   CutWorker* worker_;
-  std::shared_ptr<Cut> newest_;  // begun since the store was opened or went back
-  bool is_open_ = false;         // newest_ has no end
+  std::shared_ptr<Cut> newest_;  // the last cut begun since the store was opened or went back
+  bool is_open_ = false;         // newest_ has not ended
   std::atomic<std::uint64_t> backlog_ = 0;
-  mutable std::mutex mutex_;  // of whole_
+  mutable std::mutex mutex_;  // guards whole_
   std::vector<std::uint64_t> whole_;
 
-  // Of the worker.
+  // The next fields belong to the worker.
   CutFolder folder_;
-  bool is_failing_ = false;     // the last cut with an outcome
-  bool cannot_remove_ = false;  // of the last forget_before()
+  bool is_failing_ = false;     // the last cut that has an outcome failed
+  bool cannot_remove_ = false;  // the last forget_before() failed
 };
 
 }  // namespace paddle::snapshot

@@ -52,7 +52,7 @@ Bytes encode(const BlockHeader& header, const std::string& name) {
   return bytes;
 }
 
-// Why the header of the file `name` is not the expected one.
+// Describes how the header of the file `name` differs from the expected one.
 std::string difference(const BlockHeader& expected, const std::string& name, ByteSpan found) {
   if (expected.snapshot && load_le<std::uint32_t>(found.data()) == kMagic2) {
     const ByteSpan snapshot = found.subspan(kSnapshotAt, sizeof(SnapshotId));
@@ -277,7 +277,7 @@ Status verify_file(const Directory& directory, FileEntry& expected) {
 
 namespace {
 
-// Parser of the fields " key=value" of a line; complete() tells whether all of them matched.
+// Parser of the fields " key=value" of a line; complete() returns whether all of them matched.
 class FieldParser {
  public:
   FieldParser(std::string_view line, std::string_view kind) : rest_(line) {
@@ -290,7 +290,7 @@ class FieldParser {
     rest_.remove_prefix(value.size());
     return value;
   }
-  // True when an optional field comes next.
+  // Whether an optional field comes next.
   bool has(std::string_view key) const { return rest_.starts_with(fmt::format(" {}=", key)); }
   // A name may contain spaces, so it is the last field.
   std::string name() {
@@ -309,7 +309,7 @@ class FieldParser {
     if (error != std::errc() || at != end) good_ = false;
     return number;
   }
-  // Whole bytes in lower case, as to_hex() writes them.
+  // Whole bytes as lower-case hexadecimal digits, as to_hex() writes them.
   template <std::size_t kBytes>
   std::array<std::byte, kBytes> hex(std::string_view key) {
     const std::string_view digits = text(key);
@@ -321,7 +321,7 @@ class FieldParser {
     good_ = good_ && to_hex(bytes) == digits;
     return bytes;
   }
-  // A count that can be: not one from which training would wrap around.
+  // A count within the limits, so that training that continues from it does not overflow.
   std::uint64_t count(std::string_view key, std::uint64_t most = parameter::kCounterMax) {
     const auto number = this->number<std::uint64_t>(key);
     good_ = good_ && number <= most;
@@ -347,8 +347,8 @@ Error malformed(std::string_view line) {
 
 constexpr std::uint64_t kPassesMax = UINT32_MAX;  // train.passes is a u32
 constexpr std::uint32_t kFirstFormat = 1;
-constexpr std::uint32_t kBareFormat = 2;   // without a description of the model
-constexpr std::uint32_t kModelFormat = 3;  // with one
+constexpr std::uint32_t kBareFormat = 2;   // without files that describe the model
+constexpr std::uint32_t kModelFormat = 3;  // with them
 constexpr std::string_view kModelFolder = "model/";
 constexpr std::string_view kFirstFormatLine = "snapshot format=1 ";
 
@@ -611,7 +611,8 @@ class Decoder {
     return parameter;
   }
 
-  // Snapshots without a description had no files of two of the names that are kept for it.
+  // "job.toml" and "model" are reserved names, but snapshots without files that describe the model
+  // have no such files, so a parameter may have one of these names there.
   Status check(wire::ParameterSpec spec) const {
     if (!has_description_ && (spec.name() == "job.toml" || spec.name() == "model"))
       spec.set_name("_" + spec.name());

@@ -1,6 +1,7 @@
-// Format of a snapshot on disk: streamed files, and the MANIFEST that lists the size and SHA-256 of
-// each. Files of state and rows also say whose they are: a header names the snapshot and the file,
-// and the CRC32C after every 1 MiB block covers that header and the block's number as well.
+// Format of a snapshot on disk: files that are read and written as streams, and the MANIFEST that
+// lists the size and SHA-256 of each. Files of state and rows also identify themselves: a header
+// names the snapshot and the file, and the CRC32C after every 1 MiB block covers that header and
+// the block's number, too.
 #pragma once
 
 #include <array>
@@ -20,7 +21,8 @@ enum class BlockKind : std::uint32_t { kState = 1, kRows = 2, kIds = 3 };
 
 // Bytes: u32 "PDB2", u32 kind, u64 width, u32 state_width, u32 block bytes, u64 update_count, u32
 // has_scores, the snapshot's id, u32 bytes of the file's name, the name, u32 CRC32C of all before.
-// The CRC32C after a block goes on from the header's with the block's number (u64) and the block.
+// The CRC32C after a block continues the header's CRC32C over the block's number (u64) and the
+// block.
 //
 // Format 1 has "PDB1", neither id nor name, and a CRC32C of the block alone after each block.
 struct BlockHeader {
@@ -28,7 +30,7 @@ struct BlockHeader {
   BlockKind kind = BlockKind::kState;
   std::uint64_t width = 0;  // elements of the parameter, or floats of a row's value
   std::uint32_t state_width = 0;
-  std::uint64_t update_count = 0;  // of a dense parameter
+  std::uint64_t update_count = 0;  // for a dense parameter
   bool has_scores = false;         // a parameter::RowScore behind each row
 };
 
@@ -36,7 +38,7 @@ struct FileEntry {
   std::string name;
   std::uint64_t size = 0;
   std::optional<Sha256Digest> sha256;  // absent in format 1
-  std::uint32_t crc = 0;               // CRC32C; of format 2 as verify_file() found it
+  std::uint32_t crc = 0;               // CRC32C; from format 2 on, verify_file() sets it
 };
 
 // CRC32C of the blocks of a file, one after another.
@@ -56,12 +58,12 @@ constexpr std::size_t kParameterFileHeaderBytes = 16;
 
 std::array<std::byte, kParameterFileHeaderBytes> parameter_file_header(std::uint64_t count);
 
-// kData unless it is v0.10's float32 header of exactly `expected_count` elements.
+// kData unless it is v0.10's header of exactly `expected_count` float32 elements.
 Status check_parameter_file_header(std::span<const std::byte, kParameterFileHeaderBytes> header,
                                    std::uint64_t expected_count);
 
-// Writes one new file below a directory. Errors are kResource and name the file; after one, nothing
-// more may be asked of it.
+// Writes one new file below a directory. Errors are kResource and name the file; after an error no
+// function may be called.
 class FileWriter {
  public:
   static Result<FileWriter> create(Directory& directory, const std::string& name);
@@ -97,8 +99,8 @@ class BlockWriter {
   std::uint64_t body_bytes_ = 0;
 };
 
-// Reads one file listed in a MANIFEST, once verify_file() has. Errors are kData and name the file,
-// the expected and the found.
+// Reads one file listed in a MANIFEST, after verify_file(). Errors are kData and name the file,
+// what was expected and what was found.
 class FileReader {
  public:
   // Checks the size before anything is read.
@@ -107,7 +109,7 @@ class FileReader {
   // Checks the CRC32C of the whole file; call it after the last byte.
   Status finish() const;
   std::uint64_t bytes_left() const { return expected_.size - offset_; }
-  std::uint32_t crc() const { return crc_; }  // of what was read
+  std::uint32_t crc() const { return crc_; }  // over the bytes read so far
   Error error(const std::string& what) const;
 
  private:
@@ -121,13 +123,13 @@ class FileReader {
 
 class BlockReader {
  public:
-  // All but the update count must be as in `expected`.
+  // The file's header must equal `expected`, except for the update count.
   static Result<BlockReader> open(const Directory& directory, const FileEntry& entry,
                                   const BlockHeader& expected);
-  // Bytes of the body that are not read yet, from the size of the file.
+  // Bytes of the body that are not read yet, by the size of the file.
   std::uint64_t bytes_left() const { return bytes_left_; }
   std::uint64_t update_count() const { return update_count_; }
-  // kData also when fewer bytes are left.
+  // kData if fewer bytes are left, too.
   Status read(std::span<std::byte> into);
   Status finish() const;
   Error error(const std::string& what) const { return file_.error(what); }
@@ -143,19 +145,20 @@ class BlockReader {
   std::uint64_t update_count_ = 0;
 };
 
-// Reads the whole file to check its size and SHA-256 (of format 1 its CRC32C), and notes its
-// CRC32C.
+// Reads the whole file to check its size and SHA-256 (in format 1 its CRC32C), and stores its
+// CRC32C in `expected`.
 Status verify_file(const Directory& directory, FileEntry& expected);
 
-// MANIFEST of a snapshot: plain text, one fact a line, the last line the SHA-256 of all before it.
-// It binds the snapshot together: its id is in every block file, and it has every file's SHA-256.
+// MANIFEST of a snapshot: plain text, one fact a line; the last line is the SHA-256 of all before
+// it. It binds the snapshot together: every block file contains its id, and it contains every
+// file's SHA-256.
 //
-// Format 3 is format 2 with the files that describe the model; a snapshot without them is written
-// in format 2. Format 4 is of those in the middle of a pass: it has the order of the data, and each
-// trainer's place in records. Format 1, of releases up to 0.1, is read too: it has CRC32C where the
-// others have SHA-256, and no id.
+// Format 3 is format 2 with the files that describe the model; a snapshot without such files is
+// written in format 2. Format 4 is for snapshots in the middle of a pass: it adds the order of the
+// data, and each trainer's position in records. Format 1, of releases up to 0.1, can be read, too:
+// it has CRC32C where the others have SHA-256, and no id.
 
-constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;  // then come the next rows in another
+constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;  // the rows after that are in another file
 constexpr std::size_t kManifestBytesMax = 64U << 20U;
 constexpr std::uint32_t kSnapshotFormat = 4;
 constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for each value
@@ -163,10 +166,10 @@ constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for e
 struct ManifestParameter {
   wire::ParameterSpec spec;
   std::uint32_t state_width = 0;
-  std::uint64_t rows = 0;     // of a sparse table, without those of a base
-  std::uint64_t removed = 0;  // of a sparse table in a delta
-  // Dense: "<name>" and "<name>.state". Sparse: "<name>.sparse-00000" and on, at least one; a
-  // delta's last one is "<name>.sparse-removed".
+  std::uint64_t rows = 0;     // in a sparse table, without the rows of a base
+  std::uint64_t removed = 0;  // from a sparse table, in a delta
+  // Dense: "<name>" and "<name>.state". Sparse: "<name>.sparse-00000" and so on, at least one; the
+  // last file of a delta is "<name>.sparse-removed".
   std::vector<FileEntry> files;
 };
 
@@ -177,18 +180,18 @@ struct Manifest {
   std::vector<ManifestParameter> parameters;
 };
 
-// Whether a file that describes the model may have that name.
+// Whether a file that describes the model may have this name.
 bool is_model_file_name(const std::string& name);
 
 std::string state_file_name(const std::string& parameter);
 std::string rows_file_name(const std::string& parameter, std::size_t number);
 std::string removed_file_name(const std::string& parameter);
 
-// Of the facts, so that equal runs write equal snapshots; two runs of a job that differ all the
-// same are told apart by the SHA-256 of their files.
+// A hash of the facts in `info`, so that equal runs write equal snapshots. Runs of one job that
+// differ nevertheless have files with another SHA-256.
 SnapshotId snapshot_id(const SnapshotInfo& info);
 
-// The header of a file of a parameter, of all but dense values; its update count is left at 0.
+// The header of a file of a parameter, except for a file of dense values. Its update count is 0.
 BlockHeader block_header(const std::optional<SnapshotId>& snapshot,
                          const ManifestParameter& parameter, const std::string& file);
 

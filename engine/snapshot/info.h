@@ -1,4 +1,4 @@
-// Facts about a job in its snapshot, and the form of a table's rows.
+// Facts about a job that its snapshot contains, and the form of a table's rows.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ namespace paddle::snapshot {
 // The full snapshot that a delta continues: a directory beside it.
 struct BaseSnapshot {
   std::string name;
-  std::optional<Sha256Digest> sha256;  // of its MANIFEST; absent in format 1
+  std::optional<Sha256Digest> sha256;  // SHA-256 of its MANIFEST; absent in format 1
   std::uint32_t crc = 0;               // CRC32C of its MANIFEST, in format 1
 };
 
-// The order in which records come to their trainers, and how they become batches: what a place in
-// the middle of a pass rests on, beside seed and trainers.
+// The order in which trainers get records, and how records become batches. A position in the middle
+// of a pass is valid only for this order, the seed and the number of trainers.
 struct DataOrder {
-  std::uint64_t batch_size = 0;  // which may change: places are counted in records
+  std::uint64_t batch_size = 0;  // which may change: positions are counted in records
   std::uint64_t shuffle_records = 0;
   std::uint64_t files_at_once = 1;
   bool global_shuffle = false;
   std::string uneven = "join";  // [strategy] uneven
-  std::uint64_t reader = 0;     // a hash of all else in [data] that records depend on
+  std::uint64_t reader = 0;     // hash of all else in [data] that records depend on
 
   bool operator==(const DataOrder&) const = default;
 };
 
-// The place of a job in the middle of a pass, beside the batches that its trainers have done.
+// The position of a job in the middle of a pass, besides the batches that its trainers have done.
 struct PassPlace {
   DataOrder order;
   std::vector<std::uint64_t> records;  // in these batches, by trainer
@@ -48,8 +48,8 @@ struct SnapshotInfo {
   std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
   // Batches of the current pass that each trainer has done; empty between two passes.
   std::vector<std::uint64_t> pass_batches;
-  std::optional<PassPlace> place;    // none between two passes, or of a format before 4
-  std::optional<BaseSnapshot> base;  // of a delta
+  std::optional<PassPlace> place;    // none between two passes, or in a format before 4
+  std::optional<BaseSnapshot> base;  // only in a delta
 };
 
 // A file that describes the model: "path.txt" and "job.toml" as v0.10 had them, or "model/<name>".
@@ -65,7 +65,7 @@ struct SparseRow {
   std::uint64_t marks = 0;  // parameter::RowMarks, packed
   std::vector<float> value;
   std::vector<float> state;        // state_width planes of value.size() floats
-  parameter::RowScore score = {};  // of a table that shrinks
+  parameter::RowScore score = {};  // if the table shrinks
 };
 
 }  // namespace paddle::snapshot

@@ -24,16 +24,16 @@
 namespace paddle::snapshot {
 namespace {
 
-// Files of one parameter: their verification, and readers of what is in them. Errors are kData and
+// Files of one parameter: their verification, and readers of their content. Errors are kData and
 // name the file.
 
 constexpr std::size_t kVerifyThreadsMax = 4;
-constexpr std::uint64_t kVerifyAloneBytes = 8U << 20U;  // of fewer bytes no thread is worth it
+constexpr std::uint64_t kVerifyAloneBytes = 8U << 20U;  // fewer bytes are not worth a thread
 constexpr std::size_t kRowHeadBytes = 2 * sizeof(std::uint64_t);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A number that is not finite was never training's: pushes that would make one are refused.
+// A number that is not finite cannot come from training: pushes that would make one are refused.
 template <class File>
 Status check_finite(const File& file, std::span<const float> values, std::string_view what) {
   if (optim::all_below(values, kInfinity)) return {};
@@ -59,7 +59,7 @@ std::uint64_t row_bytes(const BlockHeader& header) {
          (header.has_scores ? sizeof(parameter::RowScore) : 0);
 }
 
-// Bytes of a file, without those of its form.
+// The most bytes that a file may have, without its header and checksums.
 std::uint64_t body_bytes_max(const ManifestParameter& parameter, const BlockHeader& header,
                              const std::string& file) {
   switch (header.kind) {
@@ -74,7 +74,7 @@ std::uint64_t body_bytes_max(const ManifestParameter& parameter, const BlockHead
   return 0;
 }
 
-// The header is asked first: it can tell that the file is another's.
+// The header is checked first: it may show that the file belongs to another snapshot.
 Status verify_one(const Directory& root, const std::optional<SnapshotId>& snapshot,
                   const ManifestParameter& parameter, FileEntry& file) {
   std::uint64_t body = file.size - std::min<std::uint64_t>(file.size, kParameterFileHeaderBytes);
@@ -83,7 +83,7 @@ Status verify_one(const Directory& root, const std::optional<SnapshotId>& snapsh
     PADDLE_TRY(const BlockReader opened, BlockReader::open(root, file, header));
     body = opened.bytes_left();
   }
-  // A hole costs nobody a byte, and hours to read.
+  // A sparse file may be huge without using the disk, and would take hours to read.
   if (const std::uint64_t most = body_bytes_max(parameter, header, file.name); body > most) {
     return Error{Errc::kData, fmt::format("{}: expected at most {} bytes of values, found {}",
                                           file.name, most, body)};
@@ -91,8 +91,8 @@ Status verify_one(const Directory& root, const std::optional<SnapshotId>& snapsh
   return verify_file(root, file);
 }
 
-// Verifies the files of the parameters, several at a time, and notes their CRC32C, with which they
-// are read later. The error is that of the first damaged file in the order of MANIFEST.
+// Verifies the files of the parameters, several at a time, and stores their CRC32C, which later
+// reads check. Returns the error of the first damaged file in the order of MANIFEST.
 Status verify_files(const Directory& root, const std::optional<SnapshotId>& snapshot,
                     std::span<ManifestParameter* const> parameters) {
   struct Part {
@@ -108,7 +108,7 @@ Status verify_files(const Directory& root, const std::optional<SnapshotId>& snap
       bytes += file.size;
     }
   }
-  std::atomic<std::size_t> damaged = parts.size();  // files behind it need no outcome
+  std::atomic<std::size_t> damaged = parts.size();  // files after this one need no outcome
   const auto verify_part = [&](std::size_t i) {
     if (i > damaged) return;
     Part& part = parts[i];
@@ -141,7 +141,7 @@ Result<std::vector<float>> read_value(const Directory& root, const FileEntry& en
   return values;
 }
 
-// Calls on_row for the rows of one file and adds their number to `rows`.
+// Calls on_row for the rows of one file and adds the number of these rows to `rows`.
 Status read_rows_file(const Directory& root, const FileEntry& entry, const BlockHeader& header,
                       const std::function<Status(SparseRow&)>& on_row, std::uint64_t& rows) {
   const std::uint64_t width = header.width;
@@ -206,7 +206,7 @@ Result<std::vector<std::uint64_t>> read_removed(const Directory& root, const Fil
 
 // The snapshot.
 
-constexpr std::uint64_t kDeltaPassesMax = 4096;  // the decay of each is computed
+constexpr std::uint64_t kDeltaPassesMax = 4096;  // the decay of each pass is computed
 
 Result<std::string> read_manifest_text(FileSystem& files, const std::string& directory) {
   auto text = files.read_file(directory + "/MANIFEST", kManifestBytesMax);
@@ -358,7 +358,7 @@ Status SnapshotReader::read_own_rows(const ManifestParameter& table, const OnRow
       fmt::format("{}: expected {} rows, found {}", table.files.front().name, table.rows, rows));
 }
 
-// Reads the rows of the base, aged to the delta's pass, except those that the delta replaces.
+// Reads the rows of the base, aged to the delta's pass, except for those that the delta replaces.
 Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRow& on_row) const {
   const FileEntry& removed = table.files.back();
   const BlockHeader header = block_header(manifest_.id, table, removed.name);

@@ -1,4 +1,4 @@
-// Reader of a snapshot directory (writer.h) that verifies it.
+// Reader of a snapshot directory (writer.h), which verifies it.
 #pragma once
 
 #include <functional>
@@ -8,34 +8,36 @@
 
 namespace paddle::snapshot {
 
-// The base for a delta beside `directory`. kData: `directory` is no full snapshot.
+// Describes the snapshot `directory` as the base of a delta beside it. kData: it is no full
+// snapshot.
 Result<BaseSnapshot> base_of(const std::string& directory,
                              FileSystem& files = kernel_file_system());
 
-// Every error is kData (or kResource) and names the file, the expected and the found.
+// Every error is kData (or kResource) and names the file, what was expected and what was found.
 class SnapshotReader {
  public:
-  // Verifies MANIFEST, and the size and SHA-256 of every file it lists; of a delta also its base.
+  // Verifies MANIFEST, and the size and SHA-256 of every file that it lists; the same for a delta's
+  // base.
   static Result<SnapshotReader> open(const std::string& directory,
                                      FileSystem& files = kernel_file_system());
-  // Verifies the same as open(), but nothing of a base.
+  // Verifies the same as open(), but not the base.
   static Status check(const std::string& directory, FileSystem& files = kernel_file_system());
 
   const std::string& directory() const { return directory_; }
   const SnapshotInfo& info() const { return manifest_.info; }
   const Manifest& manifest() const { return manifest_; }
-  // False for format 1, whose checks miss files of another snapshot and exchanged blocks.
+  // False for format 1, whose checks do not find files of another snapshot, or exchanged blocks.
   bool is_bound() const { return manifest_.id.has_value() && (!base_ || base_->is_bound()); }
   std::vector<wire::ParameterSpec> parameters() const;
-  // A file that describes the model; nothing when the snapshot has none of that name.
+  // Reads a file that describes the model; std::nullopt if the snapshot has no file of that name.
   Result<std::optional<std::string>> read_model_file(const std::string& name) const;
-  // Replaces value and state with the parameter's; state is whole planes.
+  // Replaces `value` and `state` by the parameter's; `state` is whole planes.
   Status read_dense(const std::string& name, std::vector<float>& value, std::vector<float>& state,
                     std::uint64_t& update_count) const;
-  // The parameter's values alone.
+  // Reads only the parameter's values.
   Result<std::vector<float>> read_dense_value(const std::string& name) const;
-  // Calls the function for each row, those of a base first. Its first error ends the reading and is
-  // returned.
+  // Calls `on_row` for each row, first for the rows of a base. Its first error ends the reading and
+  // is returned.
   Status read_rows(const std::string& name,
                    const std::function<Status(const SparseRow&)>& on_row) const;
 
@@ -48,7 +50,7 @@ class SnapshotReader {
   static Result<SnapshotReader> open_own(const std::string& directory, FileSystem& files);
   Status open_base();
   bool is_base(const BaseSnapshot& expected) const;
-  // Checks the files of those parameters and notes their CRC32C, with which they are read later.
+  // Checks the files of the wanted parameters and stores their CRC32C, which later reads check.
   Status verify(const std::function<bool(const ManifestParameter&)>& wanted);
   Result<const ManifestParameter*> find(const std::string& name, bool sparse) const;
   Status read_own_rows(const ManifestParameter& table, const OnRow& on_row) const;
@@ -67,8 +69,8 @@ class SnapshotReader {
   FileSystem* files_;
   std::unique_ptr<Directory> root_;
   Manifest manifest_;
-  BaseSnapshot identity_;                 // as a delta would name it
-  std::unique_ptr<SnapshotReader> base_;  // of a delta
+  BaseSnapshot identity_;                 // as a delta on it names it
+  std::unique_ptr<SnapshotReader> base_;  // null unless this is a delta
 };
 
 }  // namespace paddle::snapshot

@@ -5,10 +5,10 @@
 namespace paddle::snapshot {
 namespace {
 
-// In the name of an earlier snapshot where names cannot be exchanged, until the new one is durable.
+// Suffix of the earlier snapshot, if names cannot be exchanged, until the new one is durable.
 constexpr std::string_view kReplaced = ".replaced";
 
-// Gives `temporary` the name `directory`, and an earlier snapshot the name `replaced`.
+// Gives `temporary` the name `directory`; an earlier snapshot gets the name `replaced`.
 Status rename_in_turn(FileSystem& files, const std::string& temporary, const std::string& directory,
                       const std::string& replaced) {
   if (files.exists(directory)) PADDLE_TRY_STATUS(files.rename(directory, replaced));
@@ -26,7 +26,7 @@ Status publish(FileSystem& files, const std::string& directory) {
       return renamed;
     }
   }
-  // Until this succeeds a crash may bring the earlier one back, so it is not touched.
+  // Until this succeeds, a crash may restore the earlier snapshot, so that one is not touched.
   PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
   if (files.exists(replaced)) static_cast<void>(files.rename(replaced, temporary));
   static_cast<void>(files.remove_all(temporary));
@@ -40,7 +40,7 @@ Status clear_leftovers(FileSystem& files, const std::string& directory) {
   if (files.exists(replaced) && !files.exists(directory)) {
     PADDLE_TRY_STATUS(files.rename(replaced, directory));
   }
-  // The process may have been killed before it made durable which of them has the name.
+  // The process may have been killed before the names were durable.
   PADDLE_TRY_STATUS(files.sync_directory(parent_of(directory)));
   PADDLE_TRY_STATUS(files.remove_all(replaced));
   return files.remove_all(temporary);

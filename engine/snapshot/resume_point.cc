@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kEarlier = "earlier-";
 
-// The progress of a snapshot: by its MANIFEST or, where that cannot be read, by its name.
+// The progress of a snapshot: by its MANIFEST or, if that cannot be read, by its name.
 struct Candidate {
   std::uint64_t passes = 0;
   std::uint64_t step = 0;
@@ -26,7 +26,7 @@ struct Candidate {
   auto operator<=>(const Candidate&) const = default;
 };
 
-// "pass-00007" is the end of pass 7; "pass-00007-000120" a stop within it.
+// "pass-00007" is the end of pass 7; "pass-00007-000120" is a stop within it.
 Candidate by_name(const std::string& name) {
   std::uint64_t pass = 0;
   const char* const begin = name.data() + name.find('-') + 1;
@@ -65,7 +65,7 @@ Status set_aside(FileSystem& files, const std::string& folder, const std::vector
   return damaged.empty() ? Status() : files.sync_directory(folder);
 }
 
-// "pass-00001, since pass-00002 is damaged: MANIFEST: ..."
+// For example "pass-00001, since pass-00002 is damaged: MANIFEST: ...".
 std::string describe(const std::string& folder, const std::string& taken,
                      const std::vector<Damage>& damaged) {
   if (damaged.empty()) return "";
@@ -79,7 +79,8 @@ std::string describe(const std::string& folder, const std::string& taken,
                      names.size() == 1 ? "is" : "are", why);
 }
 
-// Those that claim less progress than the one that is taken by a MANIFEST that is not theirs.
+// Adds the damaged snapshots whose name stands for more progress than `taken` has, but whose
+// MANIFEST, which belongs to another snapshot, has less.
 void add_disguised(FileSystem& files, const std::string& folder,
                    const std::vector<std::string>& names, const std::string& taken,
                    std::vector<Damage>& damaged) {
@@ -94,10 +95,10 @@ void add_disguised(FileSystem& files, const std::string& folder,
   }
 }
 
-// Beside the snapshots: the name of the best one, and the tests of passes.
+// Files beside the snapshots: the name of the best one, and the results of tests after passes.
 constexpr std::array<const char*, 2> kAboutSnapshots{"BEST", "TESTS"};
 
-// Moves all snapshots to "<to>.tmp", then gives that its name. Each step is durable before the
+// Moves all snapshots to "<to>.tmp", then renames that to `to`. Each step is durable before the
 // next.
 Status move_all(FileSystem& files, const std::string& folder, const std::string& to) {
   const std::string unfinished = to + std::string(kUnfinished);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "pass-";
 
-// Returns the pass of a name in the form of pass_name().
+// Returns the pass of a name in the form of pass_name(); std::nullopt for other names.
 std::optional<std::uint64_t> pass_of(const std::string& name) {
   std::uint64_t pass = 0;
   const char* const end = name.data() + name.size();
@@ -26,8 +26,8 @@ std::optional<std::uint64_t> pass_of(const std::string& name) {
   return pass;
 }
 
-// Folders durably lose their names before their files, so that nothing half removed looks like a
-// snapshot.
+// The folders durably lose their names before their files, so that no partly removed folder looks
+// like a snapshot.
 Status remove_snapshots(FileSystem& files, const std::string& folder,
                         const std::vector<std::string>& names) {
   if (names.empty()) return {};
@@ -44,7 +44,7 @@ Status remove_snapshots(FileSystem& files, const std::string& folder,
   return {};
 }
 
-// True for "pass-" and a digit, but not for a folder that was never finished or was set aside.
+// Whether it is "pass-" and a digit, and the folder is finished and was not set aside.
 bool is_snapshot_name(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789";
   return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
@@ -86,7 +86,7 @@ Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t 
   for (const std::string& name : names) {
     const std::string path = fmt::format("{}/{}", folder, name);
     const auto of = pass_of(name);
-    // A stop in a pass that is over now.
+    // The name of a stop within a pass that has ended.
     const auto stopped_in = pass_of(name.substr(0, name.rfind('-')));
     if (stopped_in && *stopped_in <= pass) unwanted.push_back(name);
     if (name.ends_with(kUnfinished)) {

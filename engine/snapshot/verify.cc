@@ -12,7 +12,7 @@
 namespace paddle::snapshot {
 namespace {
 
-// kData when a row is there twice: one of the two would be lost.
+// kData if a row occurs twice: one of the two would be lost.
 Status read_rows(const SnapshotReader& reader, const std::string& table) {
   std::vector<std::uint64_t> ids;
   PADDLE_TRY_STATUS(reader.read_rows(table, [&ids](const SparseRow& row) -> Status {
@@ -36,7 +36,7 @@ Status read_all(const SnapshotReader& reader) {
   return {};
 }
 
-// "paddle version: 0.11.0 real byte size: 4", of any version.
+// Checks the file `done`: "paddle version: 0.11.0 real byte size: 4", with any version.
 Status check_done(const std::string& directory, FileSystem& files) {
   constexpr std::string_view kBegin = "paddle version: ", kEnd = " real byte size: 4\n";
   constexpr std::string_view kVersion = "0123456789abcdefghijklmnopqrstuvwxyz.+-";

@@ -11,7 +11,7 @@ namespace paddle::snapshot {
 
 struct Verdict {
   std::string directory;
-  std::optional<Error> error;  // the first one found; then the rest is empty
+  std::optional<Error> error;  // the first one found; all fields below are empty then
   std::string id;              // hexadecimal; "" in format 1
   std::uint64_t passes = 0;
   std::uint64_t step = 0;
@@ -19,10 +19,10 @@ struct Verdict {
   std::uint64_t bytes = 0;
 };
 
-// Reads every byte of the snapshot, and of the base of a delta.
+// Reads every byte of the snapshot and, if it is a delta, of its base.
 Verdict verify(const std::string& directory, FileSystem& files = kernel_file_system());
 
-// Verifies the snapshot `directory` or, when it has no MANIFEST of its own, every snapshot in it.
+// Verifies the snapshot `directory` or, if it has no MANIFEST of its own, every snapshot in it.
 // kData: there is none.
 Result<std::vector<Verdict>> verify_all(const std::string& directory);
 

@@ -20,8 +20,8 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
-// Refuses to replace what is not ours for certain: only an empty folder or a snapshot whose
-// MANIFEST can be read may be replaced. A damaged one may hold the only good files.
+// Refuses to replace what is perhaps no snapshot of ours: only an empty folder, or a snapshot whose
+// MANIFEST can be read, may be replaced. A damaged one may contain the only good files.
 Status check_replaceable(FileSystem& files, const std::string& directory) {
   const EntryKind kind = files.kind(directory);
   if (kind == EntryKind::kNone) return {};
@@ -42,7 +42,7 @@ Status check_replaceable(FileSystem& files, const std::string& directory) {
   return {};
 }
 
-// Only what can be read again may take the place of a snapshot that can.
+// A snapshot may replace an earlier one only if it can be read again.
 Status check_finite(const std::string& name, std::span<const float> values) {
   if (optim::all_below(values, std::numeric_limits<float>::infinity())) return {};
   return Error{Errc::kData, fmt::format("'{}' has values that are not finite", name)};
@@ -55,13 +55,13 @@ struct SnapshotWriter::Impl {
   std::string directory;
   std::string temporary;
   std::unique_ptr<Directory> root;
-  std::unique_ptr<Directory> model;  // null until a file of it is written
+  std::unique_ptr<Directory> model;  // null until a file that describes the model is written
   Manifest manifest;
   std::unordered_set<std::string> names;
   bool in_sparse = false;
   bool finished = false;
   std::optional<BlockWriter> rows_file;
-  std::vector<std::uint64_t> removed;  // from the table between begin_sparse and end_sparse
+  std::vector<std::uint64_t> removed;  // from the table, between begin_sparse and end_sparse
 
   ~Impl() {
     if (finished) return;
@@ -281,7 +281,7 @@ Status SnapshotWriter::finish() {
     return std::move(read).error().with("not saved, since it could not be read again");
   }
   PADDLE_TRY_STATUS(impl_->write_file("MANIFEST", text));
-  // The loaders of v0.10 look for this file.
+  // The loaders of v0.10 require this file.
   const std::string done = fmt::format("paddle version: {} real byte size: 4\n", kProgramVersion);
   PADDLE_TRY_STATUS(impl_->write_file("done", done));
   PADDLE_TRY_STATUS(impl_->root->sync());

@@ -1,10 +1,10 @@
-// Writer of a snapshot directory: one v0.10 file per dense parameter with "<name>.state" beside it,
-// sparse tables as numbered files "<name>.sparse-00000", files that describe the model, MANIFEST
-// written last, then `done`. A directory without a valid MANIFEST is not a snapshot.
+// Writer of a snapshot directory: one v0.10 file per dense parameter with "<name>.state" beside it;
+// sparse tables as numbered files "<name>.sparse-00000"; files that describe the model; MANIFEST,
+// and last `done`. A directory without a valid MANIFEST is not a snapshot.
 //
-// A delta holds dense parameters whole. Of each table it holds all candidates, the rows that differ
-// from a full snapshot beside it, the base, and in "<name>.sparse-removed" the ids of removed rows.
-// Rows of the base that it does not name have aged and decayed by the passes in between.
+// A delta contains dense parameters whole. Of each table it contains all candidates, the rows that
+// differ from the base, a full snapshot beside it, and in "<name>.sparse-removed" the ids of
+// removed rows. The other rows of the base have aged and decayed by the passes in between.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@
 
 namespace paddle::snapshot {
 
-// Builds in "<directory>.tmp"; finish() makes it durable and renames it, and replaces an earlier
-// snapshot of that name only then. Destroyed before finish(), it leaves nothing behind. kResource:
-// the file system failed. kUsage: a name or size is wrong.
+// Builds the snapshot in "<directory>.tmp". finish() makes it durable and renames it; only then it
+// replaces an earlier snapshot of that name. Without finish(), the destructor removes all.
+// kResource: the file system failed. kUsage: a name or size is wrong.
 class SnapshotWriter {
  public:
   // The parent of `directory` must exist; `directory` may be absent, empty or a snapshot whose
@@ -33,10 +33,11 @@ class SnapshotWriter {
   // `value` has the spec's element count; `state` is whole planes of that many floats.
   Status add_dense(const wire::ParameterSpec& spec, std::span<const float> value,
                    std::span<const float> state, std::uint64_t update_count);
-  // Between begin_sparse() and end_sparse() come the rows of one table, in any order, each id once.
+  // Between begin_sparse() and end_sparse(), adds the rows of one table, in any order, each id
+  // once.
   Status begin_sparse(const wire::ParameterSpec& spec, std::uint32_t state_width);
   Status add_rows(std::span<const SparseRow> rows);
-  Status add_removed(std::span<const std::uint64_t> ids);  // of a delta
+  Status add_removed(std::span<const std::uint64_t> ids);  // for a delta
   Status end_sparse();
   Status finish();
 

@@ -10,8 +10,8 @@ AsyncUpdates::AsyncUpdates(const wire::ParameterSet& set) {
   if (set.has_staleness_max()) staleness_max_ = set.staleness_max();
 }
 
-// The slowest trainer may always go on, so that no two trainers wait for each other. Of several
-// pushes that may be applied, the slowest trainer's is first.
+// The slowest trainer's push may always be applied, so no two trainers wait for each other. If
+// several pushes may be applied, the slowest trainer's is the first.
 std::vector<pserver::Trainer*> AsyncUpdates::next_update(pserver::Membership& membership) const {
   const std::uint64_t slowest = staleness_max_ ? membership.slowest_clock() : 0;
   pserver::Trainer* next = nullptr;
@@ -36,7 +36,7 @@ namespace {
 constexpr double kDiscardRatioDefault = 1.5;
 
 // async of v0.10: drops a gradient whose lag is async_lagged_grad_discard_ratio times the number of
-// trainers. Without staleness_max, which bounds the lag itself.
+// trainers, or more. Used without staleness_max, which bounds the lag directly.
 class DiscardingUpdates final : public AsyncUpdates {
  public:
   explicit DiscardingUpdates(const wire::ParameterSet& set) : AsyncUpdates(set) {

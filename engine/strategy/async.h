@@ -1,5 +1,5 @@
 // The shard's half of async, half_async and geo: every push is an update of its own, applied at
-// once or, with staleness_max, when the slowest trainer has caught up.
+// once or, with staleness_max, after the slowest trainer has caught up.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,8 @@ class AsyncUpdates : public pserver::UpdatePolicy {
                              std::uint64_t step) const override;
 
  private:
-  std::optional<std::uint64_t> staleness_max_;  // batches of a pass ahead of the slowest trainer
+  // The most batches of a pass that a trainer may be ahead of the slowest one.
+  std::optional<std::uint64_t> staleness_max_;
 };
 
 }  // namespace paddle::strategy

@@ -5,7 +5,7 @@
 namespace paddle::strategy {
 namespace {
 
-// Factors of the window so far and of a batch that joins it.
+// Weights of the window so far and of a batch that is merged into it.
 struct Weights {
   float window = 1;
   float batch = 1;
@@ -30,7 +30,7 @@ void append(std::vector<float>& to, const std::vector<float>& from, std::size_t 
   for (std::size_t i = 0; i < width; ++i) to.push_back(by * from[row * width + i]);
 }
 
-// Merges rows that are sorted by id; a row that one side lacks counts as zeros there.
+// Merges rows that are sorted by id. A row that one side lacks counts as zeros there.
 void add(client::SparseRows& to, const client::SparseRows& from, Weights by,
          const parameter::RowNotes& notes) {
   if (from.ids.empty() && by.window == 1) return;

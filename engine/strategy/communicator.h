@@ -1,5 +1,5 @@
-// The queue of a trainer that does not wait for its pushes, passive: gradients in, merged windows
-// out, answers in. Windows and their content depend on the batches alone, never on time.
+// The queue of a trainer that does not wait for its pushes. Passive: gets gradients and answers,
+// returns merged windows. The windows and their content depend on the batches only, never on time.
 #pragma once
 
 #include <deque>
@@ -11,13 +11,13 @@
 
 namespace paddle::strategy {
 
-// The gradients of one or more batches as one push.
+// The gradients of one or more batches, pushed together.
 struct Window {
   std::uint64_t number = 0;  // from 1
   std::uint64_t batches = 0;
   std::uint64_t samples = 0;
   double cost = 0;
-  std::vector<client::DenseParameter> dense;  // gradients, no values
+  std::vector<client::DenseParameter> dense;  // with gradients, without values
   std::vector<client::SparseRows> rows;       // ids and gradients
 };
 
@@ -27,7 +27,7 @@ class Communicator {
     std::uint32_t max_merge = 1;        // batches of a window
     std::uint32_t send_queue_size = 1;  // windows in flight while training continues
     wire::Merge merge = wire::MERGE_MEAN;
-    std::vector<parameter::RowNotes> notes = {};  // of the tables, in the order of a batch's rows
+    std::vector<parameter::RowNotes> notes = {};  // by table, in the order of a batch's rows
   };
   explicit Communicator(Options options) : options_(std::move(options)) {}
 
@@ -37,15 +37,16 @@ class Communicator {
                    std::span<const client::SparseRows> rows);
   void flush();  // closes the open window, if there is one
 
-  // The oldest closed window, now in flight; null if there is none or one is in flight already.
+  // The oldest closed window, which is then in flight; null if there is none, or if one is in
+  // flight already.
   Window* send();
-  // The window in flight is applied.
+  // Called when the window in flight has been applied.
   void on_answer();
 
-  std::uint64_t closed() const { return closed_; }      // windows so far
-  std::uint64_t answered() const { return answered_; }  // of them
-  // The newest window that the queue has no room for: training waits for its answer, and continues
-  // with its values. 0: training need not wait.
+  std::uint64_t closed() const { return closed_; }      // number of closed windows
+  std::uint64_t answered() const { return answered_; }  // number of answered windows
+  // The number of the newest window for which the queue has no room: training waits for its answer,
+  // and continues with the values in it. 0: training need not wait.
   std::uint64_t must_be_answered() const {
     return closed_ > options_.send_queue_size ? closed_ - options_.send_queue_size : 0;
   }
@@ -55,7 +56,7 @@ class Communicator {
   Options options_;
   Window open_;
   std::deque<Window> queue_;
-  bool is_sent_ = false;  // the first of the queue
+  bool is_sent_ = false;  // the first window of queue_ is in flight
   std::uint64_t closed_ = 0;
   std::uint64_t answered_ = 0;
 };

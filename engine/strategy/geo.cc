@@ -1,6 +1,6 @@
-// geo: trainers update copies of their own; shards add up the copies' moves, each divided by the
-// number of trainers (merge = mean) or whole (sum). A thread pushes the moves while training
-// continues, and with one trainer the bits do not depend on time.
+// geo: each trainer updates its own copy of the parameters. Shards add up the copies' moves, each
+// divided by the number of trainers (merge = mean) or whole (sum). A thread pushes the moves while
+// training continues; with one trainer the bits do not depend on time.
 #include "engine/strategy/async.h"
 #include "engine/strategy/replica.h"
 #include "engine/strategy/sender.h"
@@ -12,7 +12,7 @@ namespace {
 class GeoUpdates final : public AsyncUpdates {
  public:
   using AsyncUpdates::AsyncUpdates;
-  // The learning rate is in the moves.
+  // The moves include the learning rate.
   float learning_rate(const wire::Optimizer&, const optim::Progress&) const override { return 1; }
 };
 

@@ -21,7 +21,7 @@ std::uint64_t pages(std::uint64_t bytes) {
 
 }  // namespace
 
-// A page for the slot's mark, then the head, then the floats.
+// A slot is a page for its mark, then the head, then the floats.
 std::uint64_t GroupCuts::offset_of(std::size_t slot) const {
   const std::uint64_t bytes =
       kPageBytes + pages(shape_.head_bytes_max) + pages(shape_.part_floats * sizeof(float));
@@ -87,7 +87,7 @@ void GroupCuts::keep(std::uint64_t number, const std::string& head, double own,
   log_warning("{}: if a trainer is lost, all go back to the last snapshot", kept.error().message);
 }
 
-// The mark that makes it count is written last.
+// The slot's mark, which makes the cut valid, is written last.
 Status GroupCuts::try_keep(std::uint64_t number, const std::string& head, double own,
                            const std::function<Status(const Put&)>& read_part) {
   if (head.size() > shape_.head_bytes_max) {

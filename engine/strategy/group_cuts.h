@@ -1,6 +1,6 @@
 // Cuts of one rank: its part of the parameters at a step, in memory that outlives its process. All
-// ranks keep them at the same steps, so after a loss all can go back to one. The two newest stay: a
-// rank may be lost while it keeps the next one.
+// ranks keep them at the same steps, so after a loss all can go back to the same one. The two
+// newest are kept, since a rank may be lost while it writes the next one.
 #pragma once
 
 #include <array>
@@ -18,19 +18,19 @@ namespace paddle::strategy {
 class GroupCuts {
  public:
   struct Options {
-    UniqueFd memory;            // a file without a name, which other lives have too
-    std::uint64_t offset = 0;   // where cuts begin in it
-    Duration period{};          // between two within a pass
-    std::uint64_t batches = 1;  // they come at multiples of it, if that is soon enough
-    int share = 100;            // one of so many parts of the time, at most, is theirs
+    UniqueFd memory;            // a file without a name, which later processes of the rank get, too
+    std::uint64_t offset = 0;   // where the cuts begin in it
+    Duration period{};          // between two cuts within a pass
+    std::uint64_t batches = 1;  // cuts are made at multiples of it, if that is soon enough
+    int share = 100;            // cuts take at most one of so many parts of the time
   };
-  // Alike in all lives of the rank.
+  // Must be the same for all processes of the rank.
   struct Shape {
     std::uint64_t job = 0;  // a hash
     std::uint64_t part_floats = 0;
     std::uint64_t head_bytes_max = 0;
   };
-  // A cut that is whole. Those of one step have one number and one hash on all ranks.
+  // A whole cut. The cuts of one step have the same number and hash on all ranks.
   struct Mark {
     std::uint64_t number = 0;  // 0: none; rises with every cut
     std::uint64_t hash = 0;
@@ -44,20 +44,20 @@ class GroupCuts {
   GroupCuts(Options options, const Shape& shape) : options_(std::move(options)), shape_(shape) {}
 
   Marks marks() const;
-  // The newest that every rank has; number 0: none.
+  // The newest cut that every rank has; number 0: none.
   static Mark newest_of_all(std::span<const Marks> ranks);
-  // Takes the place of the older one. Without memory for it, which is logged once, none are kept.
-  // `own` is the rank's own beside the head.
+  // Writes a cut over the older of the two. After an error, which is logged once, no cuts are made.
+  // `own` is data of this rank that is not in the head, which is the same on all ranks.
   void keep(std::uint64_t number, const std::string& head, double own,
             const std::function<Status(const Put&)>& read_part);
-  // Forgets all others.
+  // Deletes all other cuts.
   void keep_only(const Mark& mark);
   Result<std::string> head(const Mark& mark) const;
   double own(const Mark& mark) const;
-  // use(take) gets the floats in the order in which they were put.
+  // `use` gets a function that reads the floats in the order in which they were written.
   Status restore(const Mark& mark, const std::function<Status(const Take&)>& use) const;
 
-  // Whether it is time for the next one, after so many batches of the pass.
+  // Whether the next cut is due, after so many batches of the pass.
   bool is_due(TimePoint now, std::uint64_t batch) const;
 
  private:

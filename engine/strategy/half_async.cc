@@ -1,9 +1,9 @@
-// half_async: training continues while a thread of the trainer pushes, and shards apply each push
-// at once (async.h).
+// half_async: training continues while another thread of the trainer pushes, and shards apply each
+// push at once (async.h).
 //
-// With one trainer the bits do not depend on time: dense values are refreshed after a window's end
-// to those of the window send_queue_size before it, and a pull of rows goes out before the windows
-// closed since the last one.
+// With one trainer the bits do not depend on time. After a window ends, the dense values become
+// those of the window send_queue_size before it; and a pull of rows is sent before the windows that
+// were closed since the last pull.
 #include <utility>
 
 #include "base/check.h"
@@ -54,7 +54,8 @@ class HalfAsyncRows final : public client::RowsPath {
   Status pull(std::span<client::SparseRows> rows) override {
     return sender_.ask([&] { return shards_.pull(rows); });
   }
-  // The next pull comes after this batch's push, which therefore does not wait for it.
+  // Pulls the rows of the next batch before the push of this one, which then need not be held back
+  // until the next pull.
   Result<bool> pull_ahead(std::span<client::SparseRows> rows) override {
     PADDLE_TRY_STATUS(pull(rows));
     return is_ahead_ = true;

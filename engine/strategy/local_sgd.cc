@@ -1,6 +1,7 @@
-// local_sgd: trainers update copies of their own, whose moves shards average in rounds; after a
-// round all trainers hold the mean of their copies. With elastic averaging, dense moves go towards
-// a center on the shards and each trainer continues from its own copy (replica.h).
+// local_sgd: each trainer updates its own copy of the parameters, and shards average the copies'
+// moves in rounds; after a round all trainers have the mean of their copies. With elastic
+// averaging, dense moves go towards a center on the shards, and each trainer continues from its own
+// copy (replica.h).
 #include "engine/strategy/replica.h"
 #include "engine/strategy/strategy_table.h"
 #include "engine/strategy/sync.h"
@@ -11,7 +12,7 @@ namespace {
 class LocalSgdUpdates final : public SyncUpdates {
  public:
   using SyncUpdates::SyncUpdates;
-  // The learning rate is in the moves.
+  // The moves include the learning rate.
   float learning_rate(const wire::Optimizer&, const optim::Progress&) const override { return 1; }
 };
 
@@ -28,7 +29,7 @@ class LocalSgdDense final : public ReplicaDensePath {
     if (shards_.parameters().elastic_rate() > 0) {
       replica_.on_center(moves);
     } else {
-      replica_.reset(moves);  // the mean, to the bit on every trainer
+      replica_.reset(moves);  // the mean, with the same bits on every trainer
     }
     return {};
   }

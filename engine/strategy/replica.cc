@@ -8,7 +8,7 @@
 namespace paddle::strategy {
 namespace {
 
-// Without averages, which only the shards keep.
+// The set's optimizer without averages, which only the shards keep.
 wire::Optimizer replica_optimizer(const wire::ParameterSet& set) {
   wire::Optimizer optimizer = set.optimizer();
   optimizer.clear_average();
@@ -228,7 +228,7 @@ Status ReplicaDensePath::pull(std::span<client::DenseParameter> parameters) {
 Status ReplicaDensePath::push(const client::PushTotals& totals,
                               std::span<client::DenseParameter> parameters) {
   const float rate = window_.add(totals, begun_of(shards_));
-  if (totals.samples > 0) replica_.update(rate, parameters);  // else it was left out
+  if (totals.samples > 0) replica_.update(rate, parameters);  // else the batch was left out
   if (!window_.is_full()) return {};
   PADDLE_TRY_STATUS(exchange(window_.take(), replica_.take_moves()));
   replica_.copy_to(parameters);

@@ -1,12 +1,12 @@
-// A trainer's own copy of the parameters, which it updates by itself between two pushes (geo,
-// local_sgd). Passive.
+// A trainer's own copy of the parameters, which it updates alone between two pushes (geo,
+// local_sgd). Passive: does no I/O.
 //
-// For one parameter, x is the copy and y the trainer's knowledge of the shards' values, its own
-// pushes included. A push carries the move -(x - y) * scale, which shards subtract
+// For one parameter, x is the copy, and y is what the trainer knows of the shards' values,
+// including its own pushes. A push carries the move -(x - y) * scale, which shards subtract
 // (ParameterSpec.is_delta); the answer moves x by what the other trainers did.
 //
-// Elastic averaging (EASGD: Zhang, Choromanska, LeCun 2015): y is the center as of the last round.
-// A round moves x by -alpha (x - y) and the center by the sum of alpha (x - y) over the trainers; x
+// Elastic averaging (EASGD: Zhang, Choromanska, LeCun 2015): y is the center at the last round. A
+// round moves x by -alpha (x - y), and the center by the sum of alpha (x - y) over the trainers; x
 // stays the trainer's own.
 #pragma once
 
@@ -21,30 +21,32 @@
 
 namespace paddle::strategy {
 
-// Of rounds that average copies (local_sgd): the scale of a pushed move. A round adds beta times
-// the mean of the trainers' distances to the center, or alpha = beta / trainers times their sum.
+// The scale of a pushed move in rounds that average copies (local_sgd). With elastic averaging a
+// round adds beta times the mean of the trainers' distances to the center, or alpha = beta /
+// trainers times their sum.
 float averaging_scale(const wire::ParameterSet& set);
-// 0 without elastic averaging.
+// The alpha of elastic averaging, or 0 without it.
 float elastic_alpha(const wire::ParameterSet& set);
 
 class DenseReplica {
  public:
-  // `scale` of a pushed move: 1 / trainers if shards add moves up. `elastic`: alpha, or 0 if x
-  // follows the shards.
+  // `scale` is that of a pushed move: 1 / trainers if shards add moves up. `elastic` is alpha, or 0
+  // if x follows the shards.
   DenseReplica(const wire::ParameterSet& set, float scale, float elastic = 0);
 
   bool is_empty() const { return all_.empty() || all_.front().x.empty(); }
 
-  // Sets x and y to the values and forgets moves without an answer.
+  // Sets x and y to the values, and drops moves that are not answered.
   void reset(std::span<const client::DenseParameter> values);
-  // Takes one step of the optimizer on x, then copies x to the values. The parameters are all dense
-  // ones, in the order of the set.
+  // Makes one step of the optimizer on x, then copies x to the values. `parameters` are all dense
+  // parameters, in the order of the set.
   void update(float learning_rate, std::span<client::DenseParameter> parameters);
-  // The move since the last push; with elastic averaging, x also moves towards the center.
+  // Returns the move since the last push; with elastic averaging, x also moves towards the center.
   std::vector<client::DenseParameter> take_moves();
-  // Elastic averaging: takes the values on the shards after a round.
+  // Elastic averaging: sets the center to the values on the shards after a round.
   void on_center(std::span<const client::DenseParameter> values);
-  // Takes the shards' values when they had applied all but the newest `unseen` pushes.
+  // Updates x and y from the shards' values, to which all but the newest `unseen` pushes were
+  // applied.
   void on_values(std::span<const client::DenseParameter> values, std::size_t unseen);
   // Copies x to the values.
   void copy_to(std::span<client::DenseParameter> parameters) const;
@@ -55,7 +57,7 @@ class DenseReplica {
     optim::UpdateRule rule;
     LargeArray<float> x, y;
     std::vector<float> state;
-    std::deque<LargeArray<float>> moves;  // pushed, maybe not in any answer yet
+    std::deque<LargeArray<float>> moves;  // pushed, perhaps not in any answer yet
   };
   float scale_;
   float elastic_;
@@ -63,8 +65,8 @@ class DenseReplica {
   std::vector<One> all_;
 };
 
-// The rows of one sparse table that the trainer works on. A row is fetched when a batch first names
-// it after a push; its optimizer state stays here.
+// The rows of one sparse table that the trainer works on. A row is fetched when a batch needs it
+// for the first time after a push; its optimizer state stays in the trainer.
 class RowReplica {
  public:
   RowReplica(const wire::ParameterSet& set, std::uint32_t parameter, float scale);
@@ -80,7 +82,7 @@ class RowReplica {
 
  private:
   struct Row {
-    std::uint64_t window = 0;  // in which it was fetched
+    std::uint64_t window = 0;  // window in which it was fetched
     std::uint64_t count = 0;
     std::vector<float> x, y, state, notes;
   };
@@ -97,18 +99,18 @@ class RowReplica {
   std::vector<std::uint64_t> ids_;  // fetched in this window
 };
 
-// Paths of parameters that a trainer updates in a copy of its own: every update_frequency batches
-// it pushes the copy's move. geo and local_sgd differ in how a push is exchanged with the shards.
+// Paths of parameters that a trainer updates in its own copy: every update_frequency batches it
+// pushes the copy's move. geo and local_sgd differ in how a push is exchanged with the shards.
 
-// A trainer's position in its pass, and in the window of batches up to the next push.
+// A trainer's position in its pass, and in the window of batches until the next push.
 class ReplicaWindow {
  public:
-  // The set outlives it.
+  // `set` outlives it.
   explicit ReplicaWindow(const wire::ParameterSet& set) : set_(set) {}
 
-  // Counts a batch and returns its learning rate in a job that had `begun` so before the pass. The
-  // other trainers are assumed to be as far in the pass as this one: no answer is awaited, and the
-  // same batches give the same bits.
+  // Counts a batch and returns its learning rate; `begun` is the job's progress before the pass.
+  // The other trainers are assumed to be as far in the pass as this one, so that no answer is
+  // awaited, and the same batches give the same bits.
   float add(const client::PushTotals& totals, const optim::Progress& begun);
   bool is_full() const { return totals_.batches >= set_.update_frequency(); }
   bool is_empty() const { return totals_.batches == 0; }
@@ -117,7 +119,7 @@ class ReplicaWindow {
 
  private:
   const wire::ParameterSet& set_;
-  std::uint64_t pass_samples_ = 0;  // of this trainer
+  std::uint64_t pass_samples_ = 0;  // by this trainer
   client::PushTotals totals_{0, 0, 0};
 };
 
@@ -132,7 +134,7 @@ class ReplicaDensePath : public client::DensePath {
   Status end_pass(client::PassEnd end) override;
 
  protected:
-  // Pushes moves, and takes the values that come back into the replica.
+  // Pushes moves, and updates the replica with the values in the answer.
   virtual Status exchange(const client::PushTotals& totals,
                           std::vector<client::DenseParameter> moves) = 0;
 
@@ -142,7 +144,8 @@ class ReplicaDensePath : public client::DensePath {
   ReplicaWindow window_;
 };
 
-// Rows are fetched when a batch first names them after a push, and only those are pushed.
+// Rows are fetched when a batch needs them for the first time after a push, and only such rows are
+// pushed.
 class ReplicaRowsPath : public client::RowsPath {
  public:
   ReplicaRowsPath(client::ShardChannels& shards, float scale);

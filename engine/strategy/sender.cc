@@ -35,7 +35,7 @@ Status Sender::add(const client::PushTotals& totals, std::span<const client::Den
                    std::vector<client::DenseParameter>* values) {
   std::unique_lock lock(mutex_);
   core_.on_gradient(totals, dense, rows);
-  // Send the window we are about to wait for; holding it back would deadlock.
+  // Release the window that this call waits for; holding it back would deadlock.
   released_ = std::max(released_, hold ? core_.must_be_answered() : core_.closed());
   changed_.notify_all();
   return wait_for(lock, core_.must_be_answered(), values);

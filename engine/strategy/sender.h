@@ -1,5 +1,5 @@
-// A thread that pushes one kind of parameters while training continues. It owns their lanes: other
-// requests on these lanes run on it too. A thin adapter around a Communicator.
+// A thread that pushes one kind of parameters while training continues. It owns the lanes of this
+// kind, so other requests on these lanes run on it, too. An adapter around a Communicator.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,8 @@ using PushWindow = std::function<Status(Window&)>;
 PushWindow push_dense_through(client::ShardChannels& shards);
 PushWindow push_rows_through(client::ShardChannels& shards);
 
-// For one caller. After the first error nothing more is sent, and every call returns it.
+// One thread makes all calls. After the first error nothing more is sent, and every call returns
+// that error.
 class Sender {
  public:
   Sender(Communicator::Options options, PushWindow push);
@@ -26,17 +27,17 @@ class Sender {
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // Takes gradients of a batch, to be sent at once, or (hold) after the next ask(). Waits while the
-  // queue is full; `values`, if not null, becomes those of the window it waited for, or stays
-  // empty.
+  // Adds the gradients of a batch, to be sent at once, or (hold) after the next ask(). Waits while
+  // the queue is full; `values`, if not null, becomes the values of the window that it waited for,
+  // or stays empty.
   Status add(const client::PushTotals& totals, std::span<const client::DenseParameter> dense,
              std::span<const client::SparseRows> rows, bool hold,
              std::vector<client::DenseParameter>* values);
   // Runs `ask` on the thread, after the windows that were sent and before those held back, and
-  // waits for it.
+  // waits for its end.
   Status ask(const std::function<Status()>& ask);
-  // Waits until every gradient is pushed and answered. `values`, if not null, becomes those of the
-  // last window; if null, later calls of add() still get theirs.
+  // Waits until every gradient is pushed and answered. `values`, if not null, becomes the values of
+  // the last window; if null, later calls of add() still get the values of their windows.
   Status flush(std::vector<client::DenseParameter>* values);
 
  private:

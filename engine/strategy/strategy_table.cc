@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array kStrategies{&kSync, &kAsync, &kHalfAsync, &kGeo, &kLocalSgd, &kCollective};
 
-// The strategy of a valid set.
+// The strategy with this id, of a valid set.
 const Strategy& find(wire::Strategy id) {
   const auto* const found = std::ranges::find(kStrategies, id, &Strategy::id);
   PADDLE_CHECK(found != kStrategies.end());
@@ -37,9 +37,9 @@ bool has_rounds(const wire::ParameterSet& set, bool is_sparse) {
   return has_ports && make_update_policy(set, is_sparse)->has_rounds();
 }
 
-// In rounds, all copies of the model must be the same. A node's trainers make their pushes
-// together. The ranks of a group go back to a cut that they have kept, where neither a table nor a
-// copy of a rank's own belongs to it.
+// If rounds push moves of copies, all copies must be the same, so a lost copy cannot be replaced.
+// The trainers of a node push together, so a lost one cannot return alone. The ranks of a group go
+// back to a cut, which contains neither tables nor a rank's own copy.
 bool trainers_return(const wire::ParameterSet& set) {
   if (set.node_groups()) return false;
   if (set.dense_strategy() == wire::STRATEGY_COLLECTIVE) {

@@ -1,5 +1,5 @@
-// The table of strategies by which trainers and shards exchange parameters, each with its half on a
-// shard and its half on a trainer.
+// The table of the strategies by which trainers and shards exchange parameters. Each has a half on
+// a shard and a half on a trainer.
 #pragma once
 
 #include <span>
@@ -19,13 +19,14 @@ struct Strategy {
   std::string_view name;  // in job.toml
   wire::Strategy id;
   pserver::UpdatePolicyFactory make_policy;
-  // Null: a push goes straight to the shards and is answered before the next batch.
+  // Null: a push is sent directly to the shards and is answered before the next batch.
   std::unique_ptr<client::DensePath> (*make_dense)(client::ShardChannels&, const PathOptions&);
   std::unique_ptr<client::RowsPath> (*make_rows)(client::ShardChannels&, const PathOptions&);
-  bool pushes_moves = false;  // of a trainer's own copy, with the learning rate in them
+  // Whether a push carries moves of a trainer's own copy, which include the learning rate.
+  bool pushes_moves = false;
 };
 
-// Each in the source of its name.
+// Each strategy is defined in the source of its name.
 extern const Strategy kSync, kAsync, kHalfAsync, kGeo, kLocalSgd, kCollective;
 
 // Factories for a Strategy.
@@ -40,19 +41,19 @@ std::unique_ptr<Path> make_path(client::ShardChannels& shards, const PathOptions
 
 std::span<const Strategy* const> strategies();
 
-// The shard's half, by the strategy that the set has for dense or for sparse parameters.
+// The shard's half of the strategy that the set has for its dense or its sparse parameters.
 std::unique_ptr<pserver::UpdatePolicy> make_update_policy(const wire::ParameterSet& set,
                                                           bool is_sparse);
 bool pushes_moves(wire::Strategy strategy);
 // Whether this kind of parameters has ports and is pushed in rounds.
 bool has_rounds(const wire::ParameterSet& set, bool is_sparse);
-// Whether a lost trainer may come back and go on: what it trains is on the shards, or is lost
-// without harm.
+// Whether a lost trainer may be restarted and continue: what it trains is on the shards, or its
+// loss does no harm.
 bool trainers_return(const wire::ParameterSet& set);
 // Whether dense values change only within the trainer's own calls to push.
 bool pushes_dense_straight(const wire::ParameterSet& set);
-// The trainer's half, for dense and sparse parameters together. `dense` is used in place of the
-// strategy's own path.
+// The trainer's half, for dense and sparse parameters together. `dense`, if not null, is used
+// instead of the strategy's own path.
 std::unique_ptr<client::ShardClient> make_client(
     std::unique_ptr<client::ShardChannels> shards, const PathOptions& options,
     std::unique_ptr<client::DensePath> dense = nullptr);

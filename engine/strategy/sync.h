@@ -1,5 +1,5 @@
-// The shard's half of sync: an update is a round, one push of every active trainer. Trainers need
-// no more than the plain client.
+// The shard's half of sync: an update is a round, with one push of every active trainer. Trainers
+// need only the plain client.
 #pragma once
 
 #include "engine/pserver/update_policy.h"

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kPieceElements = 16U << 10U;
 constexpr std::size_t kSharedFrom = 4;  // pieces; fewer are not worth waking other threads
 
-// The lowest block number that any thread adds.
+// Collects the lowest block number that any thread adds.
 class FirstBlock {
  public:
   explicit FirstBlock(std::size_t blocks) : blocks_(blocks), number_(blocks) {}
@@ -90,7 +90,7 @@ Result<std::span<const float>> DenseTable::read(std::uint32_t plane, std::uint64
                              offset, count, plane, size_, state_width_)};
   }
   if (plane == 0) return std::span<const float>(values_).subspan(offset, count);
-  // A state plane is contiguous within one block only; exports ask for it block by block.
+  // A state plane is contiguous within one block only, so exports read it block by block.
   for (const Block& block : blocks_) {
     if (offset < block.offset || offset - block.offset >= block.size) continue;
     if (count > block.size - (offset - block.offset)) break;
@@ -121,7 +121,7 @@ std::uint64_t DenseTable::update_count(std::uint64_t offset) const {
   return 0;
 }
 
-// Cuts, and restoring the table from them. A part is one piece after the other: u64 offset, u64
+// Cuts, and restoring the table from them. A part is a sequence of pieces: u64 offset, u64
 // elements, u64 updates, and the elements' values and state planes. A piece lies in one block.
 
 DenseTable::CutPart DenseTable::take_cut(std::uint64_t from, std::uint64_t bytes_max) const {
@@ -175,7 +175,7 @@ Status DenseTable::restore_cut(ByteSpan part) {
 
 template <class Use>
 bool DenseTable::for_blocks(Parts gradient, const Use& use) const {
-  std::uint64_t begin = 0;  // of the first part, in this shard
+  std::uint64_t begin = 0;  // place of gradient.front() in this shard
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
     while (!gradient.empty() && begin + gradient.front().size() <= block.offset) {

@@ -1,4 +1,4 @@
-// The blocks of dense parameters that one shard owns, one after the other, with the optimizer's
+// The blocks of dense parameters that one shard stores, one after the other, with the optimizer's
 // state planes.
 #pragma once
 
@@ -18,11 +18,11 @@ namespace paddle::table {
 
 class DenseTable {
  public:
-  // The set is valid. kResource when values and state would take more than bytes_max. `parallel`
-  // helps with gradients; empty: the calling thread does all.
+  // REQUIRES: the set is valid. kResource if values and state would take more than bytes_max.
+  // `parallel` helps with gradients; empty: the calling thread does all.
   static Result<DenseTable> create(const wire::ParameterSet& set, std::uint32_t shard,
                                    std::uint64_t bytes_max, Parallel parallel = {});
-  // A table of these blocks, whatever their shards.
+  // Creates a table of these blocks, whatever their shards.
   static Result<DenseTable> create(const wire::ParameterSet& set,
                                    std::span<const parameter::DenseBlock> blocks,
                                    std::uint64_t bytes_max, Parallel parallel = {});
@@ -32,31 +32,34 @@ class DenseTable {
   std::uint32_t state_width() const { return state_width_; }
   std::size_t blocks() const { return blocks_.size(); }
 
-  // Plane 0 is the values, 1..state_width the state. kUsage when out of range.
+  // Plane 0 is the values, 1..state_width the state. kUsage if out of range.
   Result<std::span<const float>> read(std::uint32_t plane, std::uint64_t offset,
                                       std::uint64_t count) const;
   Status write(std::uint32_t plane, std::uint64_t offset, std::span<const float> from,
                std::uint64_t update_count);
   std::uint64_t update_count(std::uint64_t offset) const;
 
-  // Values, state and updates of the elements from one on, as many as about `bytes_max` has.
+  // A part of a cut: values, state and updates of consecutive elements, about `bytes_max` bytes.
   struct CutPart {
     Bytes bytes;
     std::uint64_t next = 0;  // the element that the next part begins with; size() after the last
   };
-  // The parts from element 0 on are one cut, if no update comes between them.
+  // Makes the part from this element on. The parts from element 0 on are one cut if no update
+  // happens between them.
   CutPart take_cut(std::uint64_t from, std::uint64_t bytes_max) const;
-  // kData when the bytes are not a part of a cut of such a table; some of it may have been written.
+  // kData if the bytes are not a part of a cut of such a table; some elements may be overwritten
+  // then.
   Status restore_cut(ByteSpan part);
 
   // A gradient of all elements in consecutive parts.
   using Parts = std::span<const std::span<const float>>;
-  // Whether the parts have all elements, and each block lies within one part.
+  // Whether the parts cover all elements, and each block lies within one part.
   bool fits(Parts gradient) const;
-  // Name of the first parameter with a gradient that is not below the limit, or "". The parts fit.
+  // Name of the first parameter with a gradient that is not below the limit, or "". REQUIRES:
+  // fits().
   std::string find_above(float limit, Parts gradient);
-  // One update of every block that is not static. The parts fit. Returns the name of the first
-  // parameter of which a value or its state is no longer finite, or "".
+  // Updates every block that is not static. Returns the name of the first parameter of which a
+  // value or its state is not finite afterwards, or "". REQUIRES: fits().
   std::string apply(float learning_rate, Parts gradient);
   std::string apply(float learning_rate, std::span<const float> gradient) {
     return apply(learning_rate, {&gradient, 1});
@@ -73,8 +76,8 @@ class DenseTable {
   };
 
   std::span<float> state_of(const Block& block);
-  // use(block number, its gradient) in order. Stops and returns false when `use` does, or when a
-  // block does not lie within one part.
+  // Calls use(block number, its gradient) in order. Stops and returns false if `use` returns false,
+  // or if a block does not lie within one part.
   template <class Use>
   bool for_blocks(Parts gradient, const Use& use) const;
   // A range of a block's elements, with their gradient.
@@ -83,7 +86,7 @@ class DenseTable {
     std::size_t begin = 0;  // in the block
     std::span<const float> gradient;
   };
-  // use(piece) for all blocks, in any order, and by several threads where there are many.
+  // Calls use(piece) for all blocks, in any order, on several threads if there are many pieces.
   template <class Use>
   void for_pieces(Parts gradient, const Use& use);
 

@@ -8,8 +8,9 @@
 
 namespace paddle::table {
 
-constexpr std::uint64_t kDrawStream = 0x656e747279;  // apart from the draws of initial values
-constexpr std::size_t kSmallPageBytes = 64U << 20U;  // whose pages are few
+// Separates these draws from those of initial values.
+constexpr std::uint64_t kDrawStream = 0x656e747279;
+constexpr std::size_t kSmallPageBytes = 64U << 20U;  // up to this size; these pages are few
 
 bool draws_unseen(const wire::ParameterSpec& spec) {
   const bool is_drawn = spec.is_static() || spec.table().draws_unseen();
@@ -111,7 +112,8 @@ Status EntryPolicy::restart(std::uint64_t count) {
 }
 
 void EntryPolicy::put(const Candidate& candidate) {
-  // Under this job's policy it may be due, or need not wait: its next sighting decides.
+  // Under this job's policy the id may have enough sightings, or need not wait: its next sighting
+  // decides that.
   if (!waits_) return;
   candidates_.make_room(1);
   const std::uint32_t number = candidates_.find(candidate.id);

@@ -2,15 +2,15 @@
 
 namespace paddle::table {
 
-// Step by step, which is faster than id by id: a mispredicted branch in one step throws away no
-// work of the others.
+// All ids go through each step together, which is faster than id by id: a mispredicted branch in
+// one step throws away no work of the other steps.
 void LookupBlock::find(const RowIndex& index, std::span<const std::uint64_t> ids) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     hashes[i] = RowIndex::hash_of(ids[i]);
     homes[i] = index.home(hashes[i]);
   }
   for (std::size_t i = 0; i < ids.size(); ++i) index.load_home(homes[i]);
-  std::array<std::uint16_t, kIds> overflowed;  // those that do not lie in their home
+  std::array<std::uint16_t, kIds> overflowed;  // ids that do not lie in their home
   std::size_t count = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     numbers[i] = index.find_home(homes[i], hashes[i]);

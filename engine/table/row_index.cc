@@ -8,29 +8,30 @@ namespace paddle::table {
 namespace {
 
 constexpr std::uint64_t kBucketsMin = 16;
-constexpr std::uint64_t kDoubleBelow = 4096;  // buckets: small tables grow fast, large ones finely
+constexpr std::uint64_t kDoubleBelow = 4096;    // buckets; a smaller table doubles
 constexpr std::uint64_t kHugeFrom = 1U << 18U;  // buckets
 constexpr std::uint64_t kBucketsPerExtent = MemoryRegion::kHugePageBytes / sizeof(RowBucket);
 // Buckets behind the last home, for ids that overflow it; from kHugeFrom on in the same huge page.
 constexpr std::uint64_t kSpare = 512;
-constexpr std::uint64_t kMovesPerInsert = 6;  // homes: lookups are slower while it grows
+constexpr std::uint64_t kMovesPerInsert = 6;  // homes; lookups are slower while the table grows
 constexpr std::uint64_t kHomesPerMove = 256;  // their buckets stay in the cache
 // The last homes move at once, so that old and new positions are always far apart.
 constexpr std::uint64_t kHomesInLastMove = 1024;
-// Growth is near when this part of the ids is still free.
+// The table prepares to grow when this part of the ids is still free.
 constexpr std::uint64_t kSoon = 64;
 
-// A large table grows by three tenths, less what whole huge pages take off: an id is moved about
-// three times for each that is inserted.
+// A large table grows by three tenths, less what rounding down to whole huge pages takes off. An id
+// is then moved about three times for each id that is inserted.
 constexpr std::uint64_t growth(std::uint64_t buckets) {
   return buckets * 3 / 10;
 }
-// By an eighth at least; and a table is never seen with fewer old homes left than this.
+// A table grows by an eighth at least, and between two moves it has at least (kHomesInLastMove -
+// kHomesPerMove) old homes, so old and new positions are far enough apart.
 static_assert((kHomesInLastMove - kHomesPerMove) / 8 > 2 * RowBucket::kReachMax);
 static_assert(kSpare > RowBucket::kReachMax);
 
-// Most ids of so many buckets: 80 % of the slots, so 61.5 % after growing, which is 14.9 bytes an
-// id.
+// The most ids for so many buckets: 80 % of the slots. After growing, 61.5 % of them are used,
+// which is 14.9 bytes an id.
 std::uint64_t ids_max(std::uint64_t buckets) {
   return buckets * RowBucket::kSlots * 80 / 100;
 }
@@ -44,9 +45,10 @@ std::uint64_t grown(std::uint64_t buckets) {
 
 }  // namespace
 
-// A slot holds a number below the count of slots, and the hash bits that its bucket's position does
-// not imply, at least 72 - log2(2 * 7 * count): 18 homes are less than so many hashes wide. An id
-// lies in one of 15 buckets, and rounding the width adds less than one.
+// A slot stores a number below the count of slots, and the part of the hash that its bucket's
+// position does not imply: at least 72 - log2(2 * 7 * count) bits. These identify a hash, since 18
+// homes have fewer different hashes, and an id lies in one of 15 buckets; rounding the width adds
+// less than one.
 RowIndex::Homes::Homes(std::uint64_t count)
     : buckets(count),
       width(std::numeric_limits<std::uint64_t>::max() / count),
@@ -77,7 +79,7 @@ void RowIndex::start_growing() {
   boundary_ = size_ == 0 ? 0 : before_.buckets;
   old_end_ = boundary_ == 0 ? 0 : boundary_ + RowBucket::kReachMax + 1;
   memory_.populate((now_.buckets + kSpare) * sizeof(RowBucket));
-  homes_due_ = kHomesPerMove;  // at once, which is all of a small table
+  homes_due_ = kHomesPerMove;  // the first move comes at once; it moves all of a small table
 }
 
 void RowIndex::make_room(std::uint64_t count) {
@@ -89,7 +91,7 @@ void RowIndex::make_room(std::uint64_t count) {
   for (; boundary_ > 0 && homes_due_ >= kHomesPerMove; homes_due_ -= kHomesPerMove) move_homes();
 }
 
-// Homes move from the last one down, into memory that is new above the old buckets.
+// Homes are moved from the last one down, at first into the new memory above the old buckets.
 void RowIndex::prepare(std::size_t bytes) {
   std::uint64_t begin = before_.buckets;
   std::uint64_t end = scale(boundary_ * before_.width, now_.buckets);

@@ -1,5 +1,5 @@
 // Index from ids to row numbers: a flat hash table of 64-byte buckets that grows in place, a little
-// with every insertion, so that no single one is slow.
+// with every insertion, so that no single insertion is slow.
 //
 // Buckets are ordered by the ids' hash (home = hash * buckets / 2^64), so growing means moving each
 // id a little further up, from the last bucket to the first, within the same memory; and a scan in
@@ -36,7 +36,7 @@ inline std::uint64_t hash_of_id(std::uint64_t id) {
 }
 
 constexpr std::uint64_t inverse(std::uint64_t odd) {
-  std::uint64_t x = odd;  // right in the last 3 bits; each step doubles that
+  std::uint64_t x = odd;  // its last 3 bits are right; each step doubles the right bits
   for (int i = 0; i < 5; ++i) x *= 2 - odd * x;
   return x;
 }
@@ -47,7 +47,7 @@ constexpr std::uint64_t unshift(std::uint64_t x, unsigned by) {
   return result;
 }
 
-// mix64 backwards.
+// The inverse of hash_of_id().
 inline std::uint64_t id_of_hash(std::uint64_t hash) {
   std::uint64_t x = unshift(hash * inverse(kHashSpread), 31);
   x = unshift(x * inverse(0x94d049bb133111ebULL), 27);
@@ -59,10 +59,10 @@ inline std::uint64_t id_of_hash(std::uint64_t hash) {
 // hash that the position of the line does not imply.
 struct alignas(64) RowBucket {
   static constexpr std::uint32_t kSlots = 7;
-  static constexpr unsigned kSlotBits = 72;  // of a hash and a number
-  // Most buckets that an id may lie behind its home.
+  static constexpr unsigned kSlotBits = 72;  // for a hash and a number
+  // The most buckets that an id may lie behind its home.
   static constexpr std::uint32_t kReachMax = 14;
-  static constexpr std::uint32_t kReachStash = 15;  // some ids are in the index's stash
+  static constexpr std::uint32_t kReachStash = 15;  // as a reach: some ids are in the index's stash
 
   std::array<std::uint32_t, kSlots> words;  // hash bits 0 to 31
   std::array<std::uint32_t, kSlots> rests;  // the number and above it hash bits 32 and up,
@@ -137,19 +137,21 @@ class RowIndex {
   explicit RowIndex(MemoryPreparer* preparer = nullptr);
 
   std::uint64_t size() const { return size_; }
-  // Rises with every insertion, erasure and for_each(): numbers found stay right while it is the
-  // same.
+  // Rises with every insertion, erasure and for_each(). Numbers that were found stay valid as long
+  // as the version is the same.
   std::uint64_t version() const { return version_; }
-  std::uint64_t bytes() const;  // of memory
+  std::uint64_t bytes() const;  // memory in use
 
-  // Address space for `count` more ids. kResource as MemoryRegion.
+  // Reserves address space for `count` more ids. kResource as MemoryRegion.
   Status reserve(std::uint64_t count);
-  // Before up to `count` reserved insertions: does their part of the growing. Invalidates homes.
+  // Called before up to `count` reserved insertions: moves ids for them if the table is growing.
+  // Invalidates homes.
   void make_room(std::uint64_t count);
-  // Has the memory prepared that ids move to next, up to `bytes`, if the table grows or soon will.
+  // Prepares up to `bytes` of the memory that ids move to next, if the table grows or soon will.
   void prepare(std::size_t bytes);
 
-  // A lookup in steps, so that the memory of many ids is fetched at once. The index is not empty.
+  // A lookup in steps, so that the memory of many ids is fetched at once. REQUIRES: the index is
+  // not empty.
   static std::uint64_t hash_of(std::uint64_t id) { return hash_of_id(id); }
   std::uint64_t home(std::uint64_t hash) const {
     // Branchless: while the index grows, which of the two applies is unpredictable.
@@ -160,30 +162,30 @@ class RowIndex {
   }
   void load_home(std::uint64_t home) const { load_line(&table()[home]); }
   void prefetch_home(std::uint64_t home) const { prefetch(&table()[home]); }
-  // The buckets of nearly all ids that overflowed their home.
+  // Prefetches the buckets of nearly all ids that overflowed this home.
   void prefetch_overflow(std::uint64_t home) const {
     prefetch(&table()[home + 1]);
     if (table()[home].reach() > 1) prefetch(&table()[home + 2]);
   }
-  // The first buckets of ids that overflowed this home.
+  // Loads the first buckets of ids that overflowed this home.
   void load_overflow(std::uint64_t home) const {
     load_line(&table()[home + 1]);
     load_line(&table()[home + std::min(table()[home].reach(), 2U)]);
   }
-  // The bucket where an absent id is nearly always inserted. Branchless, since whether a home is
-  // full is unpredictable.
+  // Loads the bucket where an absent id is nearly always inserted. Branchless, since whether a home
+  // is full is unpredictable.
   void load_room(std::uint64_t home) const {
     const auto is_full = static_cast<std::uint64_t>(table()[home].count() == RowBucket::kSlots);
     load_line(&table()[home + is_full]);
     load_line(&table()[home + 2 * is_full]);
   }
-  // The id's number or kNone.
+  // The id's number, or kNone.
   std::uint32_t find_at(std::uint64_t home, std::uint64_t hash) const {
     const std::uint32_t number = find_home(home, hash);
     return number != kNone || !overflows(home) ? number : find_overflow(home, hash);
   }
-  // The same in two steps, the second for the few ids that the first does not find and whose home
-  // overflows.
+  // find_at() in two steps. The second is for the few ids that the first does not find and whose
+  // home overflows.
   [[gnu::always_inline]] std::uint32_t find_home(std::uint64_t home, std::uint64_t hash) const {
     const RowBucket& bucket = table()[home];
     const std::uint32_t found = bucket.candidates(hash);
@@ -204,19 +206,19 @@ class RowIndex {
     return find_at(home(hash), hash);
   }
 
-  // The id must be absent, and make_room() must have been called for it. Numbers are below the
-  // largest size() since the last fit().
+  // REQUIRES: the id is absent, make_room() was called for it, and the number is below the largest
+  // size() since the last fit().
   void insert_at(std::uint64_t home, std::uint64_t hash, std::uint32_t number);
   void insert(std::uint64_t id, std::uint32_t number) {
     const std::uint64_t hash = hash_of(id);
     insert_at(home(hash), hash, number);
   }
-  // The id must be present.
+  // REQUIRES: the id is present.
   void erase(std::uint64_t id);
-  // Shrinks the table when it is far larger than the ids need; numbers are below size().
+  // Shrinks the table if it is far larger than the ids need. REQUIRES: numbers are below size().
   Status fit();
 
-  // visit(id, number), in no order; it may change the number.
+  // Calls visit(id, number) in no particular order; `visit` may change the number.
   template <class Visit>
   void for_each(Visit visit) {
     ++version_;
@@ -238,11 +240,11 @@ class RowIndex {
     std::uint32_t number = 0;
   };
   // Appends entries by rising position, which depends on the id alone: from position `from` on, at
-  // least `wanted` where there are as many. A scan continues at the last position + 1.
+  // least `wanted` if there are as many. A scan continues at the last position + 1.
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<Entry>& entries) const;
   static std::uint64_t id_of(std::uint64_t position) { return id_of_hash(position); }
-  // The same entries in no order, as visit(position, number). Returns the position to continue
-  // from, 0 at the end.
+  // Visits the same entries in no particular order, as visit(position, number). Returns the
+  // position to continue from, 0 at the end.
   template <class Visit>
   std::uint64_t visit_from(std::uint64_t from, std::uint64_t wanted, Visit visit) const {
     if (size_ == 0) return 0;
@@ -276,7 +278,7 @@ class RowIndex {
     Homes() = default;
     explicit Homes(std::uint64_t count);
     std::uint64_t buckets = 0;
-    std::uint64_t width = 0;  // hashes a home, rounded down
+    std::uint64_t width = 0;  // hashes per home, rounded down
     unsigned number_bits = 0;
   };
 
@@ -334,10 +336,10 @@ class RowIndex {
   std::uint64_t size_ = 0;
   std::uint64_t version_ = 0;
   Homes now_;                    // ids that overflow the last home lie behind it
-  Homes before_;                 // of ids whose old home is below boundary_
+  Homes before_;                 // for ids whose old home is below boundary_
   std::uint64_t boundary_ = 0;   // 0: all have moved
-  std::uint64_t old_end_ = 0;    // buckets below hold ids of such homes alone
-  std::uint64_t homes_due_ = 0;  // to move
+  std::uint64_t old_end_ = 0;    // buckets below it contain only ids of such homes
+  std::uint64_t homes_due_ = 0;  // number of homes to move
   std::uint64_t end_ = 0;        // no bucket from here on was ever used
   std::map<std::uint64_t, std::uint32_t>
       stash_;  // by hash; empty unless ids were chosen to collide

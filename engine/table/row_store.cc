@@ -8,21 +8,23 @@
 namespace paddle::table {
 namespace {
 
-// In smaller tables, an unused part of a huge page would weigh more a row than translation costs.
+// Rows from which on a table uses huge pages. In a smaller table the unused part of a huge page
+// would cost more per row than address translation does.
 constexpr std::uint64_t kSmallPageRows = 2U << 20U;
 
-// The same for marks of a few bytes a row, which have few small pages.
+// Rows from which on marks of a few bytes per row use huge pages: they need few small pages.
 constexpr std::uint64_t kSmallPageMarks = 16U << 20U;
 
-// Memory is prepared ahead of the rows, up to what a port inserts while the kernel clears it: a
-// byte a row, with what whole huge pages add, since an index takes 15 of kIndexBytesPerRow.
+// Memory is prepared ahead of the rows: one byte per row, and what rounding to huge pages adds, up
+// to what a port inserts while the kernel clears memory. RowLayout::bytes() includes that byte,
+// since an index takes only 15 of kIndexBytesPerRow.
 constexpr std::uint64_t kAheadMax = 16U << 20U;
 
-// A block of ids fits twice, so that none of its rows is evicted for others that it creates.
+// Room for two blocks of ids, so that no row of a block is evicted for another row of it.
 constexpr std::uint64_t kRowsMin = 1024;
 
-// An update of so many rows takes about as long as turning 2 MiB of small pages into a huge one,
-// which is done with it, so often at most.
+// An update of so many rows takes about as long as turning 2 MiB of small pages into a huge page.
+// So each update turns one such page for each so many rows, and one more, up to a limit.
 constexpr std::uint64_t kRowsPerPromotion = 16'384;
 constexpr std::uint64_t kPromotionsMax = 7;
 
@@ -149,7 +151,7 @@ void RowStore::clear() {
 
 void RowStore::track_cuts() {
   PADDLE_CHECK(rows() == 0);
-  // A cut of rows that are evicted has all of them, in their order.
+  // If rows are evicted, a cut always copies all of them, in order of recency, and needs no states.
   layout_.cuts = !layout_.evicts;
 }
 
@@ -162,7 +164,7 @@ void RowStore::move(std::uint32_t from, std::uint32_t to) {
   if (layout_.cuts) cuts_.renumber(from, to);
 }
 
-// The fewer instructions a row takes here, the more loads the CPU has under way.
+// With fewer instructions for each row, the CPU runs more loads at the same time.
 void RowStore::load(std::span<const std::uint32_t> numbers) const {
   const float* const first = value(0);
   const std::size_t floats = layout_.floats;

@@ -1,6 +1,6 @@
-// The rows of one sparse table on one shard: an index of ids over an arena of rows, value and
-// optimizer state side by side, and the marks that the table's policies ask for. Row numbers are 0
-// to rows() - 1.
+// The rows of one sparse table on one shard: an index of ids over an arena of rows. A row has its
+// value and optimizer state side by side, and the marks that the table's policies need. Row numbers
+// are 0 to rows() - 1.
 #pragma once
 
 #include <bit>
@@ -19,8 +19,8 @@
 
 namespace paddle::table {
 
-// Rows by recency, from the most recently named one to the least: a linked list over row numbers,
-// with the id of each.
+// Rows by recency, from the most recently pushed row to the least recently pushed one: a linked
+// list over row numbers, with the id of each.
 class RecencyList {
  public:
   static constexpr std::uint64_t kBytesPerRow = 16;
@@ -42,7 +42,7 @@ class RecencyList {
     push_front(number, at(number).id);
   }
   std::uint32_t oldest() const { return tail_; }
-  // The row that was named next, or kEnd.
+  // The row that was pushed next after this one, or kEnd.
   std::uint32_t newer_than(std::uint32_t number) const { return at(number).before; }
   std::uint64_t id_of(std::uint32_t number) const { return at(number).id; }
   void remove(std::uint32_t number) {
@@ -50,7 +50,7 @@ class RecencyList {
     (node.before == kEnd ? head_ : at(node.before).after) = node.after;
     (node.after == kEnd ? tail_ : at(node.after).before) = node.before;
   }
-  // The row takes another number, keeping its place.
+  // Gives the row another number; its place in the list stays.
   void renumber(std::uint32_t from, std::uint32_t to) {
     const Node node = at(from);
     at(to) = node;
@@ -61,7 +61,7 @@ class RecencyList {
  private:
   static constexpr std::uint64_t kSmallPageRows = 2U << 20U;
   struct Node {
-    std::uint32_t before;  // named more recently
+    std::uint32_t before;  // pushed more recently
     std::uint32_t after;
     std::uint64_t id;
   };
@@ -74,7 +74,7 @@ class RecencyList {
 };
 
 // Difference of a table from the last full snapshot: a byte for each row, and the ids of removed
-// rows. A row that a snapshot has exported counts as part of it, also while the snapshot is still
+// rows. A row counts as part of a snapshot from its export on, even while the snapshot is still
 // being written.
 class RowChanges {
  public:
@@ -91,15 +91,15 @@ class RowChanges {
   void on_remove(std::uint32_t number, std::uint64_t id) {
     if ((at(number) & kNew) == 0) removed_.push_back(id);
   }
-  // The row takes another number.
+  // Gives the row another number.
   void renumber(std::uint32_t from, std::uint32_t to) { at(to) = at(from); }
 
-  // A full snapshot begins; it has exported a row.
+  // begin_base(): a full snapshot begins. on_base(): it has exported this row.
   void begin_base() { removed_.clear(); }
   void on_base(std::uint32_t number) { at(number) = 0; }
 
   bool is_changed(std::uint32_t number) const { return at(number) != 0; }
-  // Ids of rows that the last full snapshot has and the table has not, each once.
+  // Ids of rows that the last full snapshot contains and the table lacks, each once.
   std::span<const std::uint64_t> removed() const { return removed_; }
 
  private:
@@ -114,8 +114,8 @@ class RowChanges {
   std::vector<std::uint64_t> removed_;
 };
 
-// States of a table's rows towards its cuts, two bits a row, and the ids that were removed. A cut
-// in progress copies a row at its leisure, or just before an update changes it.
+// The state of each row in the table's cuts, two bits a row, and the ids of removed rows. A cut in
+// progress copies a row some time later, or just before an update changes it.
 class RowCuts {
  public:
   RowCuts() : states_(MemoryRegion::kHugePageBytes) {}
@@ -127,7 +127,7 @@ class RowCuts {
 
   void on_create(std::uint32_t number) { set(number, kChanged); }
   void load(std::uint32_t number) const { load_line(&at(number)); }
-  // True when the row was pending: the caller copies it before it changes, and counts it in
+  // True if the row was pending: the caller then copies it before it changes, and counts it in
   // take_pending().
   bool on_update(std::uint32_t number) {
     Word& word = at(number);
@@ -137,27 +137,27 @@ class RowCuts {
     return was_pending;
   }
   void take_pending(std::uint64_t count) { pending_ -= count; }
-  // The row is not pending.
+  // REQUIRES: the row is not pending.
   void on_remove(std::uint32_t number, std::uint64_t id) {
     PADDLE_CHECK(!is_pending(number));
     set(number, kUnchanged);
     removed_.push_back(id);
   }
-  // All rows change; none is pending.
+  // Marks all rows as changed. REQUIRES: none is pending.
   void change_all(std::uint64_t rows) {
     PADDLE_CHECK(pending_ == 0);
     for (std::uint64_t i = 0; i < words(rows); ++i) {
       at(static_cast<std::uint32_t>(i * kRowsPerWord)) = kLowBits & used_bits(rows, i);
     }
   }
-  // The row takes another number, whose row is gone.
+  // Gives the row the number of a row that was removed.
   void renumber(std::uint32_t from, std::uint32_t to) {
     set(to, state(from));
     set(from, kUnchanged);
   }
 
   // Begins a cut of all rows, or of those that have changed since the last cut began. A cut that
-  // has not ended is dropped: what it had counts as changed.
+  // has not ended is dropped, and its rows count as changed.
   void begin(bool is_full, std::uint64_t rows) {
     pending_ = 0;
     for (std::uint64_t i = 0; i < words(rows); ++i) {
@@ -174,7 +174,7 @@ class RowCuts {
     removed_.clear();
     is_open_ = true;
   }
-  // The next cut builds on this one.
+  // Ends the cut: the next one builds on it.
   void end() {
     PADDLE_CHECK(pending_ == 0);
     is_open_ = false;
@@ -183,17 +183,18 @@ class RowCuts {
 
   std::uint64_t pending() const { return pending_; }
   bool is_pending(std::uint32_t number) const { return state(number) == kPending; }
-  // The cut has a pending row.
+  // Records that a pending row was copied.
   void on_copy(std::uint32_t number) {
     set(number, kCopied);
     --pending_;
   }
-  // Ids removed before the cut began, since the one it builds on. May name an id twice, or one that
-  // has come again.
+  // Ids removed after the cut that this one builds on began, and before this one did. An id may
+  // occur twice, or may have a row again.
   std::span<const std::uint64_t> removed() const { return cut_removed_; }
 
-  // A row was restored from a cut, on which the next one may build.
+  // Records that a row was restored from a cut, on which the next cut may build.
   void on_restore(std::uint32_t number) { set(number, kUnchanged); }
+  // Drops the ids removed during a restore, which the restored cut lacks, too.
   void forget_removed() { removed_.clear(); }
 
  private:
@@ -228,28 +229,28 @@ class RowCuts {
   std::uint64_t pending_ = 0;
   bool is_open_ = false;                    // a cut has begun and not ended
   std::vector<std::uint64_t> removed_;      // since the last cut began
-  std::vector<std::uint64_t> cut_removed_;  // of the cut in progress
+  std::vector<std::uint64_t> cut_removed_;  // in the cut in progress
 };
 
 // The columns of a table's rows.
 struct RowLayout {
   RowLayout(const wire::ParameterSet& set, const wire::ParameterSpec& spec);
 
-  bool expires;         // a row knows the last pass that named it
+  bool expires;         // a row stores the last pass in which it was pushed
   bool evicts;          // rows are listed by recency
   bool shrinks;         // a row has a score
-  bool tracks;          // a row knows whether it has changed since the last full snapshot
-  bool cuts = false;    // a row has a state towards cuts
+  bool tracks;          // a row stores whether it changed since the last full snapshot
+  bool cuts = false;    // a row has a state for cuts
   bool counts_updates;  // for the optimizer
   std::uint64_t width;
   std::uint64_t state_width;
   std::uint64_t floats;    // value, state and score
-  std::uint64_t rows_max;  // by the table's bytes_max
+  std::uint64_t rows_max;  // from the table's bytes_max
 
   std::uint64_t payload_bytes() const {
     return floats * sizeof(float) + (counts_updates ? sizeof(std::uint32_t) : 0);
   }
-  // Memory of a row, its part of the index included.
+  // Memory of a row, including its part of the index.
   std::uint64_t bytes() const;
 };
 
@@ -258,9 +259,9 @@ class RowStore {
   static constexpr std::uint64_t kRowsMax = (1ULL << 32U) - 2;
   static constexpr std::uint64_t kIndexBytesPerRow = 16;
   static constexpr std::size_t kLineFloats = 16;
-  static constexpr std::size_t kLinesFetchedMax = 8;  // of a row; the hardware follows from there
+  static constexpr std::size_t kLinesFetchedMax = 8;  // the hardware prefetches the rest
 
-  // `preparer` may be null; it outlives the rows.
+  // `preparer` may be null, else it must outlive the rows.
   RowStore(const RowLayout& layout, MemoryPreparer* preparer);
 
   const RowLayout& layout() const { return layout_; }
@@ -268,21 +269,21 @@ class RowStore {
   const RowIndex& index() const { return index_; }
   std::uint64_t rows() const { return index_.size(); }
   std::uint64_t bytes() const;  // memory held, pages counted whole
-  // How many more rows bytes_max allows; without end where rows are evicted.
+  // How many more rows bytes_max allows; unlimited if rows are evicted.
   std::uint64_t room() const;
 
-  // Before `count` rows are created. kResource: too many rows, or no memory.
+  // Called before `count` rows are created. kResource: too many rows, or no memory.
   Status reserve(std::uint64_t count);
-  // A number for an absent id, whose value and state are the caller's to write. Evicts the row that
-  // was named least recently when the table is full.
+  // Creates a row for an absent id and returns its number; the caller writes its value and state.
+  // If the table is full and may evict rows, evicts the least recently pushed one.
   std::uint32_t create(std::uint64_t home, std::uint64_t hash, std::uint64_t id);
-  // After rows were created, before they are written: gives their small pages at once.
+  // Called after rows were created and before they are written: maps their small pages at once.
   void populate() { arena_.populate(rows() * layout_.floats * sizeof(float)); }
-  // Removes rows that are present; the last ones take the numbers that become free.
+  // Removes rows that are present. The last rows get the numbers that become free.
   Status remove(std::span<const std::uint64_t> ids);
-  // Removes all rows at once. Cuts then count as never made.
+  // Removes all rows at once. After that, no cut counts as made.
   void clear();
-  // Before the first row: rows have states towards cuts from now on.
+  // Gives rows a state for cuts. REQUIRES: there is no row yet.
   void track_cuts();
   std::uint64_t take_evicted() { return std::exchange(evicted_, 0); }
 
@@ -297,7 +298,7 @@ class RowStore {
   std::uint32_t& update_count(std::uint32_t number) const {
     return reinterpret_cast<std::uint32_t*>(update_counts_.data())[number];
   }
-  // The last pass that named the row.
+  // The last pass in which the row was pushed.
   std::uint16_t& seen(std::uint32_t number) const {
     return reinterpret_cast<std::uint16_t*>(seen_.data())[number];
   }
@@ -309,7 +310,7 @@ class RowStore {
 
   // Loads the rows that have a number into the cache.
   void load(std::span<const std::uint32_t> numbers) const;
-  // Starts to load `width` floats of a row, as far as the hardware does not follow by itself.
+  // Starts to load `width` floats of a row, up to where the hardware prefetches the rest.
   [[gnu::always_inline]] void prefetch_row(const float* data, std::size_t width) const {
     const std::size_t most = std::min(width, kLinesFetchedMax * kLineFloats);
     for (std::size_t i = 0; i < most; i += kLineFloats) prefetch(data + i);
@@ -325,11 +326,11 @@ class RowStore {
   bool crosses_lines_;  // whether a row may end on one line more than its size takes
   RowIndex index_;
   MemoryRegion arena_;
-  MemoryRegion update_counts_;  // uint32 by number, where the optimizer asks for them
-  MemoryRegion seen_;           // uint16 by number, where rows expire
-  RecencyList recency_;         // where rows are evicted
-  RowChanges changes_;          // where snapshots may be deltas
-  RowCuts cuts_;                // where the job makes cuts
+  MemoryRegion update_counts_;  // uint32 by number, if the optimizer counts updates
+  MemoryRegion seen_;           // uint16 by number, if rows expire
+  RecencyList recency_;         // if rows are evicted
+  RowChanges changes_;          // if snapshots may be deltas
+  RowCuts cuts_;                // if the job makes cuts
   std::uint64_t evicted_ = 0;
 };
 

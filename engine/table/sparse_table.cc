@@ -13,10 +13,10 @@
 namespace paddle::table {
 namespace {
 
-// Copies of rows by id, looked up in a pipeline so that the memory of many ids is fetched at once.
+// Reads rows by id. The lookups are pipelined so that the memory of many ids is fetched at once.
 class RowReader {
  public:
-  // An absent row reads as its initial value, or as 0 where `initial` is null.
+  // An absent row reads as its initial value, or as 0 if `initial` is null.
   RowReader(const RowStore& rows, const optim::InitialRows* initial)
       : rows_(rows), initial_(initial) {}
 
@@ -34,21 +34,22 @@ class RowReader {
   const optim::InitialRows* initial_;
 };
 
-// Ids that are treated together: few enough that the fetches under way for three chunks are no more
-// than a core can wait for at once.
+// Ids that are processed together: few enough that a core can wait for the fetches of three chunks
+// at the same time.
 constexpr std::size_t kChunk = 16;
-constexpr std::size_t kTurns = 3;  // from a chunk's first step to its last
+constexpr std::size_t kTurns = 3;  // turns from a chunk's first step to its last
 
 struct Chunk {
   std::array<std::uint64_t, kChunk> hashes;
   std::array<std::uint64_t, kChunk> homes;
   std::array<std::uint32_t, kChunk> numbers;
-  std::array<std::uint16_t, kChunk> overflowed;  // those that do not lie in their home
+  std::array<std::uint16_t, kChunk> overflowed;  // ids that do not lie in their home
   std::size_t overflowed_count = 0;
 };
 
-// Of `count` ids, the steps of one turn: fetch for its chunk, look_up for the one before it, and
-// copy for the one kTurns before it. Calls of the steps would take 2 ns a row.
+// Runs one turn of a pipeline over `count` ids: fetch for the chunk of this turn, look_up for the
+// previous chunk, and copy for the chunk kTurns before. Always inlined, since calls would take 2 ns
+// a row.
 template <class Fetch, class LookUp, class Copy>
 [[gnu::always_inline]] inline void run_turn(std::size_t turn, std::size_t count, const Fetch& fetch,
                                             const LookUp& look_up, const Copy& copy) {
@@ -70,7 +71,7 @@ template <class Fetch, class LookUp, class Copy>
   each(kTurns, copy);
 }
 
-// Absent rows of a read, filled many at once.
+// Collects absent rows of a read, and fills many of them at once.
 class RowReader::AbsentRows {
  public:
   explicit AbsentRows(const RowReader& reader) : reader_(reader) {}
@@ -102,10 +103,10 @@ void RowReader::read(std::size_t plane, std::span<const std::uint64_t> ids, floa
   absent.fill();
 }
 
-// While one chunk's homes are fetched, the one before is looked up and its rows are fetched, the
-// few ids of the one before that which overflowed their homes are found, and the rows of the first
-// are copied. Those few take no branch of their own: a misprediction would throw away the work that
-// follows it.
+// While the homes of one chunk are fetched, the previous chunk is looked up and its rows are
+// fetched; in the chunk before that, the few ids that overflowed their homes are found; and the
+// rows of the oldest chunk are copied. The few ids take no branch of their own: a misprediction
+// would throw away the work that follows it.
 void RowReader::read_some(std::size_t plane, std::span<const std::uint64_t> ids, float* to,
                           std::uint32_t* numbers) const {
   const RowIndex& index = rows_.index();
@@ -160,7 +161,7 @@ void RowReader::read_some(std::size_t plane, std::span<const std::uint64_t> ids,
   absent.fill();
 }
 
-// Stays at its largest value: so many updates count as infinitely many.
+// Increments, but stays at the largest value: so many updates count as infinitely many.
 std::uint32_t increment(std::uint32_t& count) {
   if (count < std::numeric_limits<std::uint32_t>::max()) ++count;
   return count;
@@ -226,7 +227,8 @@ bool SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
   LookupCache::Cursor cursor = cache_.cursor();
   LookupCache::Cursor* const cached =
       cache_.is_of(rows_.index().version(), ids) ? &cursor : nullptr;
-  // One block alone where rows are evicted: none that it names may be evicted for one it creates.
+  // If rows are evicted, only one block at a time: no row of a block may be evicted for another row
+  // that it creates.
   const bool is_single = !parallel_ || rows_.layout().evicts;
   const std::size_t together = (is_single ? 1 : kBlocksTogether) * Block::kIds;
   blocks_.resize(together / Block::kIds);
@@ -237,11 +239,11 @@ bool SparseTable::apply(float learning_rate, std::span<const std::uint64_t> ids,
         apply_blocks(learning_rate, ids.subspan(begin, count),
                      gradients.subspan(begin * push_width(), count * push_width()), cached);
   }
-  cache_ = {};  // a table at rest holds no more than its rows need
+  cache_ = {};  // between batches, a table uses no more memory than its rows need
   return is_finite;
 }
 
-// Only creating, which numbers the rows, is done in order and by one thread.
+// Only the creation of rows, which numbers them, runs in order and on one thread.
 bool SparseTable::apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
                                std::span<const float> gradients, LookupCache::Cursor* cached) {
   rows_.index().make_room(ids.size());
@@ -281,7 +283,7 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
     missing += static_cast<std::size_t>(block.numbers[i] == RowIndex::kNone);
   }
   for (std::size_t i = 0; i < missing; ++i) rows_.index().load_room(block.homes[block.new_ids[i]]);
-  // Before any is created, so that no row of the block is evicted for another.
+  // Done before any row is created, so that no row of the block is evicted for another.
   for (std::size_t i = 0; rows_.layout().evicts && i < ids.size(); ++i) {
     if (block.numbers[i] != RowIndex::kNone) rows_.recency().move_to_front(block.numbers[i]);
   }
@@ -495,7 +497,8 @@ Status SparseTable::restore_start(const CutPart& part) {
   if (part.is_full() && rows() > 0) rows_.clear();
   pass_ = part.pass();
   restored_rows_ = part.count;
-  // Rows come in the order of the index, whose first homes would overflow if it had to grow.
+  // Rows arrive in the order of the index. If it had to grow meanwhile, its first homes would
+  // overflow.
   const std::uint64_t more = part.count - std::min(part.count, rows());
   PADDLE_TRY_STATUS(reserve(more));
   rows_.index().make_room(more);

@@ -1,6 +1,6 @@
-// One sparse table on one shard: its rows, and the policies by which rows come, age and go. Ids
-// come by the batch, so that the memory of many rows is fetched at once. Only rows that are named
-// are ever loaded.
+// One sparse table on one shard: its rows, and the policies by which rows are created, age and are
+// removed. Ids are processed by the batch, so that the memory of many rows is fetched at once. Only
+// rows of these ids are ever loaded into the cache.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,10 @@ namespace paddle::table {
 
 class SparseTable {
  public:
-  // The set is valid and parameter `index` in it is sparse. `parallel` helps with reads and updates
-  // of many rows, and leaves no trace in them; empty: the caller does all. `preparer` outlives the
-  // table; without one, updates that create rows wait while the kernel clears memory.
+  // REQUIRES: the set is valid, and its parameter `index` is sparse. `parallel` helps with reads
+  // and updates of many rows, and does not change their results; empty: the caller does all.
+  // `preparer` outlives the table; if it is null, updates that create rows wait while the kernel
+  // clears memory.
   SparseTable(const wire::ParameterSet& set, std::uint32_t index, Parallel parallel = {},
               MemoryPreparer* preparer = nullptr);
 
@@ -37,17 +38,17 @@ class SparseTable {
     return static_cast<std::uint32_t>(rows_.layout().state_width);
   }
   std::uint64_t rows() const { return rows_.rows(); }
-  // Floats that a push has for each row: the gradient and its notes.
+  // Floats that a push contains for each row: the gradient and its notes.
   std::uint64_t push_width() const { return width() + notes_.size(); }
   const parameter::RowNotes& notes() const { return notes_; }
-  // Memory held, pages counted whole, and the part of it that is values, optimizer state and
+  // Memory held, with pages counted whole; and the part of it that is values, optimizer state and
   // scores.
   std::uint64_t bytes() const {
     return rows_.bytes() + cache_.bytes() + entry_.bytes() + cut_.bytes();
   }
   std::uint64_t payload_bytes() const { return rows() * rows_.layout().payload_bytes(); }
-  // Memory that counts against a port's limit: rows, and candidates, which take as much of an
-  // index and their sightings.
+  // Memory that counts against a port's limit: of rows, and of candidates, each of which takes an
+  // entry of an index, too, and its sightings.
   std::uint64_t counted_bytes() const {
     return bytes_for(rows()) +
            entry_.candidates() * (RowStore::kIndexBytesPerRow + EntryPolicy::kBytesBesideIndex);
@@ -56,17 +57,17 @@ class SparseTable {
   std::uint64_t bytes_for(std::uint64_t count) const { return count * rows_.layout().bytes(); }
 
   const EntryPolicy& entry() const { return entry_; }
-  // Rows since the last call: evicted, and removed at the end of a pass for their score.
+  // Rows since the last call that were evicted, or removed at the end of a pass for their score.
   std::uint64_t take_evicted() { return rows_.take_evicted(); }
   std::uint64_t take_shrunk() { return std::exchange(shrunk_, 0); }
 
-  // The rows' values. An absent row reads as its initial value, or as 0 under an entry policy: an
-  // id that is not admitted takes no part. Reading creates nothing, so that a test pass or the
-  // order of readers leaves no trace. to.size() == ids.size() * width.
+  // The rows' values. An absent row reads as its initial value, or as 0 under an entry policy, so
+  // that an id which is not admitted has no influence. Reading creates nothing, so a test pass or
+  // the order of readers changes nothing. REQUIRES: to.size() == ids.size() * width.
   void read(std::span<const std::uint64_t> ids, std::span<float> to) const {
     read_plane(0, ids, to, nullptr, initial_);
   }
-  // The same, and caches the lookup for a push of these ids.
+  // Like read(), and caches the lookup for a push of these ids.
   void read_to_push(std::span<const std::uint64_t> ids, std::span<float> to);
   // The values that a test or a prediction uses. An absent row reads as in
   // optim::InitialRows::unseen(), or as 0 under an entry policy. `numbers`, unless it is null,
@@ -75,24 +76,24 @@ class SparseTable {
                     std::uint32_t* numbers = nullptr) const {
     read_plane(0, ids, to, numbers, unseen_);
   }
-  // The same of the rows' averages, which the optimizer must keep.
+  // Like read_to_test(), but reads the rows' averages, which the optimizer must keep.
   void read_averages(std::span<const std::uint64_t> ids, std::span<float> to) const {
     PADDLE_CHECK(rule_.has_average());
     read_plane(state_width(), ids, to, nullptr, unseen_);
   }
   std::uint64_t count_absent(std::span<const std::uint64_t> ids) const;
-  // Before apply() or put() of up to `count` ids. kResource: too many rows, or no memory.
+  // Called before apply() or put() of up to `count` ids. kResource: too many rows, or no memory.
   Status reserve(std::uint64_t count);
-  // How many more rows the table's bytes_max allows; a table that evicts has room without end.
+  // How many more rows the table's bytes_max allows; unlimited for a table that evicts.
   std::uint64_t room() const { return rows_.room(); }
-  // One update of each row; the first one creates it, where the policy admits the id. Does nothing
-  // to a static table. ids are unique; gradients.size() == ids.size() * push_width(). False when a
-  // value or its state is no longer finite.
+  // Updates each row once. The first update of an id creates its row, if the policy admits the id.
+  // Does nothing to a static table. REQUIRES: ids are unique; gradients.size() == ids.size() *
+  // push_width(). False if a value or its state is not finite afterwards.
   bool apply(float learning_rate, std::span<const std::uint64_t> ids,
              std::span<const float> gradients);
 
-  // All trainers have finished a pass: removes rows unseen for too long, decays scores, and removes
-  // rows whose score is too low. Returns how many were unseen.
+  // Called when all trainers have finished a pass: removes rows unseen for too long, decays scores,
+  // and removes rows whose score is too low. Returns how many rows were unseen for too long.
   Result<std::uint64_t> end_pass();
 
   struct Row {
@@ -102,10 +103,10 @@ class SparseTable {
     std::span<const float> state;  // state_width * width
     parameter::RowScore score = {};
   };
-  // Creates a row, or a candidate, from a snapshot. False when another row of this id is there.
+  // Creates a row, or a candidate, from a snapshot. False if the id has a row already.
   bool put(const Row& row);
-  // The rows in an order that depends on their ids alone: from position `from` on, at least
-  // `wanted` where there are as many.
+  // Appends rows in an order that depends on their ids alone: from position `from` on, at least
+  // `wanted` if there are as many.
   void scan(std::uint64_t from, std::uint64_t wanted, std::vector<RowIndex::Entry>& entries) const {
     rows_.index().scan(from, wanted, entries);
   }
@@ -113,51 +114,52 @@ class SparseTable {
   // A candidate of entry().scan(), with a value and state of 0.
   Row candidate(const RowIndex::Entry& entry) const;
   bool shrinks() const { return rows_.layout().shrinks; }
-  // Of a row in PutRows and ExportedRows.
+  // Size of a row in PutRows and ExportedRows.
   std::uint64_t exported_bytes_per_row() const {
     return 2 * sizeof(std::uint64_t) + rows_.layout().floats * sizeof(float);
   }
   // Null unless the job makes delta snapshots.
   RowChanges* changes() { return rows_.layout().tracks ? &rows_.changes() : nullptr; }
 
-  // Cuts: copies of the table as it is at one moment, which are taken part by part while updates go
-  // on. A cut is full, or has what changed since the one before it that has ended.
+  // Cuts: copies of the table as it is when a cut begins, made part by part while updates go on. A
+  // cut is full, or contains what changed since the last cut that ended.
   //
-  // Before the table has rows.
+  // REQUIRES: the table has no rows.
   void track_cuts();
-  // The table as it is now is to be taken. A cut that has not ended is dropped, and what it had
-  // belongs to the next one. A cut of a table that evicts is always full, and copied at once.
+  // Begins a cut of the table as it is. A cut that has not ended is dropped, and its content
+  // belongs to the new one. A cut of a table that evicts is always full, and copied at once.
   void begin_cut(bool is_full);
-  // The next part, of about `bytes_max`; copies that updates forced may have up to 1 MiB, and what
-  // is not rows 8 MiB. Empty: there is nothing in this slice of the table. Nothing: the cut has
-  // been taken.
+  // The next part, of about `bytes_max`. A part of rows that updates forced to be copied may have
+  // up to 1 MiB, and a part without rows 8 MiB. Empty: this slice of the table contains nothing for
+  // the cut. std::nullopt: all of the cut has been taken.
   std::optional<Bytes> take_cut(std::uint64_t bytes_max);
-  // The cut has been taken and is kept: the next one builds on it.
+  // Ends a cut that has been taken and stored: the next one builds on it.
   void end_cut();
   bool is_cutting() const { return !cut_.is_whole(rows_); }
   std::uint64_t cut_rows_left() const { return cut_.rows_left(rows_); }
 
-  // Restores the parts of a full cut, in their order, and then of each cut that builds on it, as if
-  // the last one had just ended. kData: not a part of a cut of this table; kResource as reserve().
+  // Restores the parts of a full cut, in their order, and then of each cut that builds on it. The
+  // table is then as if the last of them had just ended. kData: not a part of a cut of this table;
+  // kResource as reserve().
   Status restore_cut(ByteSpan part);
-  // Whether all rows of the last cut came. kData if not.
+  // Whether all rows of the last cut were restored. kData if not.
   Status check_restored() const;
 
  private:
-  static constexpr std::size_t kBlocksTogether = 32;  // with help
+  static constexpr std::size_t kBlocksTogether = 32;  // with parallel_
   static constexpr std::size_t kRun = 128;  // rows of a block updated at once, while in the cache
 
-  // A block of ids on its way through apply().
+  // A block of ids that apply() processes.
   struct Block : LookupBlock {
     std::size_t new_count = 0;
-    std::array<std::uint16_t, kIds> new_ids;  // whose rows the update creates
-    const float* first_values = nullptr;      // of those, where they are known
+    std::array<std::uint16_t, kIds> new_ids;  // positions of the ids whose rows the update creates
+    const float* first_values = nullptr;      // values of these rows, if they are known
   };
 
   // `numbers`, unless null, receives the ids' row numbers.
   void read_plane(std::size_t plane, std::span<const std::uint64_t> ids, std::span<float> to,
                   std::uint32_t* numbers, const optim::InitialRows& absent) const;
-  // use(begin, count) for every block of `count` ids.
+  // Calls use(begin, count) for every block of `count` ids.
   template <class Use>
   void for_blocks(std::size_t count, const Use& use) const {
     const std::size_t blocks = (count + Block::kIds - 1) / Block::kIds;
@@ -169,13 +171,14 @@ class SparseTable {
     for (std::size_t number = 0; number < blocks; ++number) use_one(number);
   }
 
-  // apply() for the ids of a few blocks, which `cached` begins with unless it is null.
+  // apply() for the ids of a few blocks. `cached`, unless null, is where these ids begin in the
+  // cache.
   bool apply_blocks(float learning_rate, std::span<const std::uint64_t> ids,
                     std::span<const float> gradients, LookupCache::Cursor* cached);
   void create_missing(std::span<const std::uint64_t> ids, const float* gradients, Block& block);
-  // Marks the rows that a push names.
+  // Marks the rows that a push contains.
   void mark_rows(std::span<const std::uint32_t> numbers, const float* gradients);
-  // The values and the state of the rows that a block creates.
+  // Sets the values and the state of the rows that a block creates.
   void start_rows(std::span<const std::uint64_t> ids, const Block& block) const;
   bool update(float learning_rate, std::span<const std::uint64_t> ids, const float* gradients,
               const Block& block);
@@ -197,14 +200,14 @@ class SparseTable {
   Parallel parallel_;
   RowStore rows_;
   EntryPolicy entry_;
-  LookupCache cache_;  // empty where absent ids may stay so, or rows may be evicted
+  LookupCache cache_;  // empty if absent ids may stay absent, or rows may be evicted
   TableCut cut_;
-  std::vector<Block> blocks_;  // of apply()
+  std::vector<Block> blocks_;  // used by apply()
   std::uint16_t pass_ = 0;
   std::uint64_t shrunk_ = 0;
-  std::uint64_t restored_rows_ = 0;  // of the table when the last restored cut began
-  // A candidate's value and state, where there may be any. Nobody writes to them, so that the
-  // kernel gives them no memory, however wide a row is.
+  std::uint64_t restored_rows_ = 0;  // the table's rows when the last restored cut began
+  // The value and state of a candidate, all zeros, if there may be any. They are never written, so
+  // the kernel gives them no memory, however wide a row is.
   MemoryRegion zeros_{0};
 };
 

@@ -33,8 +33,8 @@ Error malformed(std::string_view why) {
           "remove the damaged cut, so that the job goes on from the one before"};
 }
 
-constexpr std::size_t kStagedBytes = 1U << 20U;  // of rows in a part
-// Restoring removed ids goes through the whole table for each part, so that their parts are large.
+constexpr std::size_t kStagedBytes = 1U << 20U;  // rows copied into one part
+// Restoring removed ids goes through the whole table for each part, so these parts are large.
 constexpr std::size_t kStateBytes = 8U << 20U;
 constexpr std::size_t kCandidatesMax = kStateBytes / 12;
 constexpr std::uint64_t kVisitedMax = 64U << 10U;  // entries of the index for one part
@@ -45,7 +45,7 @@ bool takes_row(const Bytes& part, const RowStore& rows) {
          part.capacity() - part.size() >= row_bytes(rows);
 }
 
-// Calls add(id, number) for rows, whose memory is fetched together.
+// Calls add(id, number) for rows, after loading the memory of many of them at once.
 template <class Add>
 void for_rows(const RowStore& rows, std::span<const std::uint64_t> ids,
               std::span<const std::uint32_t> numbers, const Add& add) {
@@ -269,7 +269,8 @@ std::optional<Bytes> TableCut::take(RowStore& rows, std::uint64_t bytes_max) {
     visited += entries;
   } while (ids_.size() < rows_max && visited < kVisitedMax && rows.cuts().pending() > 0);
   if (ids_.empty()) return Bytes();
-  // Looking at one entry finds those of some buckets, and wide rows are many bytes.
+  // Pending rows are found by whole buckets, so there may be more than wanted, and wide rows are
+  // many bytes.
   const std::uint64_t count = std::min<std::uint64_t>(ids_.size(), rows_max);
   Bytes part = rows_part(rows, count);
   for_rows(rows, ids_, numbers_, [&](auto id, auto number) {

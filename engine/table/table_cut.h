@@ -1,4 +1,4 @@
-// Cuts of a sparse table: the parts that one has, and the cut in progress that makes them.
+// Cuts of a sparse table: the parts of a cut, and the cut in progress that makes them.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@
 
 namespace paddle::table {
 
-// Parts of a table's cut, as bytes. Each has a header, u64 kind and u64 count, and then
+// Parts of a table's cut, as bytes. Each part has a header, u64 kind and u64 count, and then
 //   kStart       u64 1 if the cut is full, u64 passes ended, u64 floats of a row, u64 candidates;
 //                count: rows of the table at the cut
 //   kRemoved     count ids
 //   kCandidates  count ids, and for each u32 sightings | pass last seen << 16
 //   kRows        count times u64 id, u64 updates | pass last seen << 32, and the row's floats:
 //                value, state and score
-// A cut is a kStart, and any number of the others in this order. Integers are little-endian.
+// A cut is a kStart, and any number of the other parts in this order. Integers are little-endian.
 struct CutPart {
   enum class Kind : std::uint64_t { kStart = 1, kRemoved, kCandidates, kRows };
 
   static constexpr std::size_t kHeaderBytes = 2 * sizeof(std::uint64_t);
-  static constexpr std::size_t kMarksBytes = 2 * sizeof(std::uint64_t);  // of a row
+  static constexpr std::size_t kMarksBytes = 2 * sizeof(std::uint64_t);  // id and marks of a row
 
   Kind kind = Kind::kStart;
   std::uint64_t count = 0;
   ByteSpan body;
 
-  // kData when the bytes are not a part of a cut of such rows. Any count fits the bytes.
+  // kData if the bytes are not a part of a cut of such rows. Otherwise `body` has the size that
+  // `count` needs.
   static Result<CutPart> read(ByteSpan bytes, std::uint64_t floats);
 
   static Kind kind_of(ByteSpan bytes) { return Kind{load_le<std::uint64_t>(bytes.data())}; }
@@ -54,35 +55,36 @@ Bytes removed_part(std::span<const std::uint64_t> ids);
 Bytes candidates_part(std::span<const EntryPolicy::Candidate> candidates);
 // An empty part of rows, with room for `rows_max`.
 Bytes rows_part(const RowStore& rows, std::uint64_t rows_max);
-// Appends a row to such a part, which must have room.
+// Appends a row to a part of rows, which must have room for it.
 void add_row(const RowStore& rows, std::uint64_t id, std::uint32_t number, Bytes& part);
 std::uint64_t count_of(const Bytes& part);
 inline std::size_t row_bytes(const RowStore& rows) {
   return CutPart::kMarksBytes + rows.layout().floats * sizeof(float);
 }
 
-// A sparse table's cut in progress: hands out the rows as they were when it began, while updates go
-// on. A row that an update is about to change is copied first; the others are copied by and by.
+// A sparse table's cut in progress: returns the rows as they were when it began, while updates go
+// on. A row that an update is about to change is copied before that; all others are copied later,
+// part by part.
 class TableCut {
  public:
-  // Drops what is left of the cut before. A cut of rows that are evicted is full, and has copies of
-  // all of them at once, in the order in which they were named.
+  // Begins a cut, and drops what is left of the previous one. A cut of a table that evicts rows is
+  // full: it copies all rows at once, from the least recently pushed one on.
   void begin(RowStore& rows, const EntryPolicy& entry, std::uint16_t pass, bool is_full);
-  // Before rows change: those that have a number.
+  // Called before the rows of these ids change; ids without a number have no row.
   void before_update(RowStore& rows, std::span<const std::uint64_t> ids,
                      std::span<const std::uint32_t> numbers);
   void before_remove(RowStore& rows, std::span<const std::uint64_t> ids);
-  // Before all rows change.
+  // Called before all rows change.
   void before_change(RowStore& rows);
-  // The next part, of about `bytes_max` or 8 MiB; empty when the rows looked at have nothing for
-  // the cut. Nothing once the cut has been handed out.
+  // The next part, of about `bytes_max` or 8 MiB; empty if the rows that were checked contain
+  // nothing for the cut. std::nullopt once all parts were taken.
   std::optional<Bytes> take(RowStore& rows, std::uint64_t bytes_max);
 
   bool is_whole(const RowStore& rows) const { return parts_.empty() && rows.cuts().pending() == 0; }
   std::uint64_t rows_left(const RowStore& rows) const {
     return staged_rows_ + rows.cuts().pending();
   }
-  std::uint64_t bytes() const;  // of memory
+  std::uint64_t bytes() const;  // memory in use
 
  private:
   void stage_removed(std::span<const std::uint64_t> ids);
@@ -94,14 +96,14 @@ class TableCut {
   }
   // Finds pending rows among about `entries` of the index, from the cursor on.
   void find_pending(RowStore& rows, std::uint64_t entries);
-  // Copies the rows found, behind the other parts.
+  // Copies the rows that were found, behind the other parts.
   void stage_found(const RowStore& rows);
   void stage(const RowStore& rows, std::uint64_t id, std::uint32_t number);
 
-  std::deque<Bytes> parts_;         // to be handed out
+  std::deque<Bytes> parts_;         // not taken yet
   std::uint64_t staged_rows_ = 0;   // in parts_
   std::uint64_t cursor_ = 0;        // position in the index
-  std::vector<std::uint64_t> ids_;  // of rows found, not copied yet
+  std::vector<std::uint64_t> ids_;  // rows found, and not copied yet
   std::vector<std::uint32_t> numbers_;
 };
 

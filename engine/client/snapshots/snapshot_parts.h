@@ -1,5 +1,5 @@
-// Snapshots of a client that keeps all of a job's parameters, or that is made of clients with a
-// part of them each.
+// Snapshots by a client that keeps all parameters of a job, or that combines clients which keep a
+// part each.
 #pragma once
 
 #include "engine/client/snapshots/snapshot_client.h"
@@ -7,11 +7,11 @@
 
 namespace paddle::client {
 
-enum class SavedRows { kFull, kDelta, kCopy };  // of tables in a snapshot
+enum class SavedRows { kFull, kDelta, kCopy };  // how tables are saved in a snapshot
 
 class SnapshotParts : public SnapshotClient {
  public:
-  // The position of the job, for the snapshot that is to be saved.
+  // The position of the job, for the snapshot about to be saved.
   virtual Result<snapshot::SnapshotInfo> info() = 0;
   // Adds the parameters that this client keeps.
   virtual Status add_to(snapshot::SnapshotWriter& writer, SavedRows rows) = 0;

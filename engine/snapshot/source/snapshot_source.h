@@ -1,4 +1,4 @@
-// A snapshot as a job takes it up: checked against the job's parameters, with values and optimizer
+// A snapshot that a job loads: checked against the job's parameters, with values and optimizer
 // state in the form that the job keeps.
 #pragma once
 
@@ -12,15 +12,16 @@ namespace paddle::snapshot {
 
 class SnapshotSource {
  public:
-  // Both outlive it.
+  // `set` and `reader` outlive the source.
   SnapshotSource(const wire::ParameterSet& set, const SnapshotReader& reader);
 
-  // kData: it is of another network. Logs what of the snapshot is not taken up.
+  // kData: the snapshot is of another network. Logs the content of the snapshot that is not used.
   Status check() const;
-  // Where the job goes on; one that only starts with the parameters counts its own passes. kUsage:
-  // it is from the middle of a pass, with another number of trainers.
+  // Where the job continues. A job that only starts with the parameters (`resumes` is false) counts
+  // its own passes. kUsage: the snapshot is from the middle of a pass, with another number of
+  // trainers.
   Result<wire::LoadBegin> place(bool resumes) const;
-  // Where the trainers were within a pass; empty where they are to begin one.
+  // The trainers' positions within a pass; empty if they begin a pass.
   wire::PassOrigins origins(bool resumes) const;
   struct Dense {
     std::vector<float> value;
@@ -28,14 +29,14 @@ class SnapshotSource {
     std::uint64_t update_count = 0;
   };
   Result<Dense> dense(std::uint32_t parameter) const;
-  // Appends the value and the state of a table's row in that form, and returns its marks. kData: it
-  // is of another width.
+  // Appends the value and the state of a table's row in that form, and returns its marks. kData:
+  // the row has another width.
   Result<parameter::RowMarks> append(const wire::ParameterSpec& spec, const SparseRow& row,
                                      std::vector<float>& values, std::vector<float>& state) const;
 
  private:
-  // Turns values and state of a snapshot into those of a shard; without its state, into those of a
-  // parameter that was never updated.
+  // Converts values and state of a snapshot to those of a shard. If the snapshot's state is not
+  // used, sets the state of a parameter that was never updated.
   void convert(const wire::ParameterSpec& spec, std::span<float> value,
                std::span<float> state) const;
 

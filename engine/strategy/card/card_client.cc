@@ -11,7 +11,7 @@ Status CardClient::pull_averages(std::span<client::DenseParameter> dense,
   return tables_->find(rows, CardTable::Reads::kToTest);
 }
 
-// The group counts the batch, and tells what it may not: its learning rate is that of the tables.
+// The group first checks and counts the batch; its progress then gives the tables' learning rate.
 Status CardClient::push(std::uint64_t num_samples, double cost_sum,
                         std::span<client::DenseParameter> dense,
                         std::span<client::SparseRows> sparse) {

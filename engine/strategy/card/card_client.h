@@ -1,6 +1,6 @@
 // ParameterClient of the only trainer of a job, with all parameters in the memory of its card:
-// dense ones in a group of one, sparse tables beside them. No value and no gradient leaves the card
-// in a step.
+// dense ones in a group of one rank, sparse tables beside them. In a step no value and no gradient
+// leaves the card.
 #pragma once
 
 #include "engine/strategy/card/card_table.h"
@@ -10,7 +10,7 @@ namespace paddle::strategy {
 
 class CardClient final : public client::ParameterClient, private client::SnapshotParts {
  public:
-  // Of one ParameterSet, which outlives the client.
+  // `dense` and `tables` are of `set`, which outlives the client.
   CardClient(const wire::ParameterSet& set, std::unique_ptr<GroupClient> dense,
              std::unique_ptr<CardTables> tables)
       : set_(set), dense_(std::move(dense)), tables_(std::move(tables)) {}

@@ -28,7 +28,7 @@ std::size_t rows_max_of(const wire::ParameterSet& set, const wire::ParameterSpec
   return static_cast<std::size_t>(table::RowLayout(set, spec).rows_max);
 }
 
-// Bits of counts that kernels for floats move.
+// The counts as floats, for kernels that only move the bits.
 float* as_floats(std::uint32_t* counts) {
   return reinterpret_cast<float*>(counts);
 }
@@ -84,7 +84,7 @@ CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device:
       not_finite_(device_),
       found_(device_) {}
 
-// Nothing that the card still runs may use what goes.
+// Waits, since the card may still run work that uses this memory.
 CardTable::~CardTable() {
   if (done_) device::drain(device_, lane_.stream, done_->handle());
 }
@@ -173,7 +173,8 @@ client::TableTotals CardTable::totals() const {
           .payload_bytes = rows() * bytes_per_row()};
 }
 
-// Snapshots. Rows lie one after the other in every plane, so a run of them takes one copy a plane.
+// Snapshots. Rows lie one after the other in every plane, so a run of rows takes one copy per
+// plane.
 
 Status CardTable::save(snapshot::SnapshotWriter& writer) {
   PADDLE_TRY_STATUS(finish());
@@ -218,7 +219,7 @@ Status CardTable::load(const snapshot::SnapshotReader& reader,
   absent_.clear();
   Run run;
   PADDLE_TRY_STATUS(reader.read_rows(spec_.name(), [&](const snapshot::SparseRow& row) -> Status {
-    // An id that was seen too seldom for a row.
+    // This id has not been seen often enough to have a row.
     if (parameter::RowMarks::unpack(row.marks).sightings > 0) return {};
     PADDLE_TRY(const parameter::RowMarks marks, source.append(spec_, row, run.values, run.state));
     run.ids.push_back(row.id);
@@ -228,7 +229,7 @@ Status CardTable::load(const snapshot::SnapshotReader& reader,
   return put(run);
 }
 
-// Room for rows, and what the card is given to do.
+// Memory for rows, and the work of the card.
 
 std::size_t CardTable::bytes_per_row() const {
   return width_ * (1 + state_width_) * sizeof(float) + (counts_ ? sizeof(std::uint32_t) : 0);
@@ -246,7 +247,7 @@ void CardTable::look_up(std::span<const std::uint64_t> ids,
   }
 }
 
-// Their values are in their places.
+// The values of the new rows are in their places already.
 Status CardTable::append(std::span<const std::uint64_t> ids) {
   PADDLE_TRY_STATUS(index_.reserve(ids.size()));
   index_.make_room(ids.size());
@@ -257,8 +258,8 @@ Status CardTable::append(std::span<const std::uint64_t> ids) {
   return {};
 }
 
-// Rows that were there stay. An allocation that is half as large again may fail where a smaller one
-// does not.
+// Existing rows stay. If an allocation with half as much again fails, one of just the needed size
+// may succeed.
 Status CardTable::reserve(std::size_t count) {
   if (count <= rows_.capacity) return {};
   if (count > rows_max_) {
@@ -304,7 +305,7 @@ Status CardTable::move_to(std::size_t capacity) {
   return {};
 }
 
-// As the executor does: to a power of two.
+// Rounds up to a power of two, as the executor does.
 Status CardTable::reserve_batch(std::size_t rows) {
   rows = std::bit_ceil(rows);
   if (rows <= batch_.rows_max) return {};
@@ -330,7 +331,7 @@ Status CardTable::place_absent(const optim::InitialRows& values) {
   const std::size_t size = absent_.size() * width_;
   upload(room_.data(), plane(0) + first, size);
   for (std::size_t p = 1; p <= state_width_; ++p) {
-    if (rule_.has_average() && p == state_width_) {  // begins as the value
+    if (rule_.has_average() && p == state_width_) {  // the average begins as the value
       upload(room_.data(), plane(p) + first, size);
     } else {
       device_.launch(lane_.stream, kernels::device::Fill{size, 0, plane(p) + first});

@@ -1,6 +1,6 @@
-// A sparse table in the memory of a card. The host knows which id has which row; values and the
-// optimizer's state of all rows are on the card, where a batch's rows are read and updated in
-// place. Rows, and every bit of them, are those of a table::SparseTable without policies.
+// A sparse table in the memory of a card. The host stores which id has which row; values and
+// optimizer state of all rows are on the card, where a batch's rows are read and updated in place.
+// The rows have the same bits as those of a table::SparseTable without policies.
 #pragma once
 
 #include <map>
@@ -21,45 +21,45 @@ namespace paddle::strategy {
 
 class CardTable {
  public:
-  // kUsage: a policy of the table, named, that only pservers have.
+  // kUsage, with the name of the policy: the table has a policy that only pservers support.
   static Status check(const wire::ParameterSet& set, const wire::ParameterSpec& spec);
 
-  // Parameter `index` of the set is a table that passes check(). Set and device outlive it. A card
-  // that is not done with its work in that time hangs, and has failed.
+  // REQUIRES: parameter `index` of the set is a table that passes check(). Set and device outlive
+  // the table. A card that does not complete its work within `patience` hangs, and has failed.
   CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane,
             Duration patience = std::chrono::seconds(60));
   ~CardTable();
   CardTable(const CardTable&) = delete;
   CardTable& operator=(const CardTable&) = delete;
-  // Before all else. kResource: the card has no room for as many rows as `vocabulary` and bytes_max
-  // allow, unless both are 0.
+  // Must be called first. kResource: the card has no room for as many rows as `vocabulary` and
+  // bytes_max allow, unless both are 0.
   Status start(std::uint64_t vocabulary);
 
   std::uint32_t parameter() const { return parameter_; }
 
   enum class Reads { kToTrain, kToTest };
-  // Gives a batch's rows their places: of their values, or for a test of the averages that the
-  // optimizer keeps. An absent row has its initial value there until the next call, or for a test
-  // that of table::SparseTable::read_to_test(); it becomes a row of the table with an update.
-  // kResource: no more rows fit the card.
+  // Sets the places of a batch's rows: those of their values, or for a test those of the averages
+  // that the optimizer keeps. Until the next call, an absent row has its initial value there, or
+  // for a test the value of table::SparseTable::read_to_test(); update() makes it a row of the
+  // table. kResource: the card has no room for more rows.
   Status find(client::SparseRows& rows, Reads reads);
-  // One update of the rows that were last found, by the gradients in their places; the card makes
-  // it after all that its stream was given before. kFailed: as finish(), of an earlier update.
+  // Updates the rows that find() found last by the gradients in their places, after all earlier
+  // work of the card's stream. kFailed: an earlier update failed, as in finish().
   Status update(const client::SparseRows& rows, float learning_rate);
-  // Waits for all updates. kFailed: a value or its optimizer's state is no longer finite.
+  // Waits for all updates. kFailed: a value or its optimizer's state is not finite.
   Status finish();
 
   client::TableTotals totals() const;
   Status save(snapshot::SnapshotWriter& writer);
-  // Replaces all rows by those of a snapshot, whose `source` knows how to take them up.
+  // Replaces all rows by those of a snapshot, which `source` converts.
   Status load(const snapshot::SnapshotReader& reader, const snapshot::SnapshotSource& source);
 
  private:
-  // Memory of the rows: planes as in table::DenseTable, of `capacity` rows each.
+  // Memory of the rows: planes as in table::DenseTable, each of `capacity` rows.
   struct Rows {
     explicit Rows(device::Device& device) : planes(device), updates(device) {}
     device::CardMemory<float> planes;
-    device::CardMemory<std::uint32_t> updates;  // of each row, where the optimizer counts them
+    device::CardMemory<std::uint32_t> updates;  // for each row, if the optimizer counts them
     std::size_t capacity = 0;
   };
   // Memory for a batch.
@@ -72,11 +72,12 @@ class CardTable {
     device::CardMemory<float> gradients;
     std::size_t rows_max = 0;
   };
-  // Rows of a snapshot on their way, as a run of them lies in each plane.
+  // Rows of a snapshot to be copied to the card: consecutive rows, which each plane stores as a
+  // run.
   struct Run {
     std::vector<std::uint64_t> ids;
     std::vector<float> values;
-    std::vector<float> state;  // of a row, its planes follow each other
+    std::vector<float> state;  // the planes of a row follow each other
     std::vector<std::uint32_t> updates;
   };
 
@@ -85,17 +86,17 @@ class CardTable {
   float* plane(std::size_t number) const {
     return rows_.planes.data() + number * rows_.capacity * width_;
   }
-  // The numbers of ids that are rows, RowIndex::kNone of others.
+  // The row numbers of the ids; RowIndex::kNone for ids without a row.
   void look_up(std::span<const std::uint64_t> ids, std::vector<std::uint32_t>& numbers) const;
   Status append(std::span<const std::uint64_t> ids);
   Status reserve(std::size_t count);
   Status move_to(std::size_t capacity);
   Status reserve_batch(std::size_t rows);
-  // Puts the values of absent_ behind the rows.
+  // Writes the values of absent_ behind the rows.
   Status place_absent(const optim::InitialRows& values);
   std::size_t rows_of_run() const;
   Status put(Run& run);
-  // Copies from pinned memory of the host and to it, which is free again when wait() has returned.
+  // Copies from or to pinned memory of the host, which may be reused after wait() has returned.
   template <class T>
   void upload(const T* from, T* to, std::size_t count) {
     device_.upload(lane_.stream, reinterpret_cast<const std::byte*>(from),
@@ -118,37 +119,37 @@ class CardTable {
   const optim::UpdateRule rule_;
   const std::size_t width_;
   const std::size_t state_width_;
-  const bool counts_;  // updates of each row
+  const bool counts_;  // whether the optimizer counts updates of each row
   const std::size_t rows_max_;
   const optim::InitialRows initial_;
-  const optim::InitialRows unseen_;  // of tests
+  const optim::InitialRows unseen_;  // what tests read for absent rows
 
   table::RowIndex index_;
   std::vector<std::uint64_t> ids_;     // by number
-  std::vector<std::uint64_t> absent_;  // of the rows last found; their numbers follow those of rows
+  std::vector<std::uint64_t> absent_;  // last found without a row; numbered after the rows
   Rows rows_;
   Batch batch_;
-  device::PinnedMemory<float> room_;  // for what goes to the host or comes from it
+  device::PinnedMemory<float> room_;  // for what is copied to the host or from it
   device::PinnedMemory<std::uint32_t> update_room_;
   device::CardMemory<std::uint32_t> not_finite_;  // one flag, never cleared
-  device::PinnedMemory<std::uint32_t> found_;     // it, after an update
-  std::optional<device::Event> sent_;             // comes when room_ has been sent
+  device::PinnedMemory<std::uint32_t> found_;     // copy of that flag, after an update
+  std::optional<device::Event> sent_;             // recorded when the copy from room_ ends
   std::optional<device::Event> done_;
   bool is_under_way_ = false;
 };
 
-// All sparse tables of a job whose only trainer has them in the memory of its card.
+// All sparse tables of a job whose only trainer stores them in the memory of its card.
 class CardTables {
  public:
-  // kUsage: of the first table that cannot be on a card, why, and the way out.
+  // kUsage, with the reason and a way out: a table cannot be on a card; it names the first one.
   static Status check(const wire::ParameterSet& set);
-  // Of a set that passes check(), which outlives the tables as the device does. By parameter, all
-  // ids are below a vocabulary; 0: they are any. kResource: as CardTable::start().
+  // REQUIRES: the set passes check(); set and device outlive the tables. `vocabularies` has, by
+  // parameter, a bound of all ids, or 0 without a bound. kResource: as CardTable::start().
   static Result<std::unique_ptr<CardTables>> create(const wire::ParameterSet& set,
                                                     device::Lane lane,
                                                     std::span<const std::uint64_t> vocabularies);
 
-  // As CardTable's, for the tables of `rows`.
+  // The functions of CardTable, for the tables of `rows` or for all.
   Status find(std::span<client::SparseRows> rows, CardTable::Reads reads);
   Status update(std::span<const client::SparseRows> rows, float learning_rate);
   Status finish();

@@ -13,11 +13,11 @@
 namespace paddle::strategy {
 namespace {
 
-// For a sum to come, while the other ranks live.
+// Limit for a sum, as long as the other ranks run.
 constexpr Duration kPatience = std::chrono::seconds(60);
 constexpr Duration kJoinPatience = std::chrono::seconds(120);
 constexpr Duration kWatch = std::chrono::milliseconds(1);
-// For another rank to tell why a sum is not finite.
+// Time for another rank to report why a sum is not finite.
 constexpr Duration kOthersTell = std::chrono::seconds(1);
 
 TimePoint clock_now() {
@@ -47,8 +47,8 @@ Result<std::unique_ptr<CardRanks>> CardRanks::create(const wire::ParameterSet& s
   return ranks;
 }
 
-// Nothing that the card still runs may use what goes: a sum that failed ends with its group, and
-// what was given to the stream after it runs then.
+// Waits, since the card may still run work that uses this memory. A sum that failed ends with its
+// group, and the later work of the stream runs then.
 CardRanks::~CardRanks() {
   if (has_begun_sum_) cards_->abort({Errc::kInterrupted, "this trainer ends within a step"});
   cards_.reset();
@@ -133,7 +133,7 @@ Status CardRanks::update(std::span<const float> shares, float learning_rate) {
                    number * sizeof(kernels::device::UpdatedParameter));
   device_.record(options_.lane.stream, done_->handle());
   is_under_way_ = true;
-  // A sum that never comes is told here, and not by whoever uses the stream next.
+  // If a sum does not end, reports it here, and not at the next use of the stream.
   return cards_ == nullptr ? Status() : finish();
 }
 
@@ -250,7 +250,7 @@ Status CardRanks::start() {
   PADDLE_TRY_STATUS(room_.reserve(longest));
   PADDLE_TRY_STATUS(turn_->updates.reserve(updated_.size()));
   PADDLE_TRY_STATUS(turn_->on_card.reserve(updated_.size()));
-  // The room between parameters is summed too.
+  // The gaps between parameters are summed, too.
   device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, values_.data()});
   device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
   std::vector<float> value;
@@ -270,7 +270,7 @@ Status CardRanks::start() {
   return {};
 }
 
-// All ranks have the same ones, in the same order.
+// All ranks make the same buckets, in the same order.
 Status CardRanks::make_buckets() {
   PADDLE_TRY(device::Stream stream, device::Stream::open(device_, device::Device::Urgency::kHigh));
   PADDLE_TRY(device::Event done, device::Event::make(device_));
@@ -295,7 +295,7 @@ CardRanks::Bucket& CardRanks::bucket_of(std::uint32_t parameter) {
 
 void CardRanks::weigh(device::StreamHandle stream, ElementRange range, float share) {
   float* const gradients = gradients_.data() + range.begin;
-  if (share == 0) {  // an earlier step has added up these
+  if (share == 0) {  // these gradients are from an earlier step's sum
     device_.launch(stream, kernels::device::Fill{range.size(), 0, gradients});
   } else if (share != 1) {
     device_.launch(stream, kernels::device::Scale{range.size(), share, gradients});

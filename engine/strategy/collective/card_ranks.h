@@ -1,5 +1,5 @@
-// Dense parameters of a rank in the memory of its card. Every rank adds up all gradients and makes
-// the whole update, which has the same bits on each.
+// Dense parameters of a rank in the memory of its card. Every rank sums all gradients and makes the
+// whole update, which has the same bits on each rank.
 #pragma once
 
 #include <array>
@@ -18,27 +18,28 @@ namespace paddle::strategy {
 class CardRanks final : public DenseRanks {
  public:
   struct Options {
-    device::Lane lane;  // computes the gradients, and reads the values afterwards
-    std::string job;    // its name, for messages of NCCL
-    // NCCL's own connections are neither proven nor sealed: whether they may leave this host.
+    device::Lane lane;  // computes the gradients, and reads the updated values
+    std::string job;    // the job's name, for messages of NCCL
+    // Whether NCCL's own connections, neither authenticated nor encrypted, may leave this host.
     bool may_be_clear = false;
-    std::uint64_t bucket_elements = kBucketElements;  // of a sum between cards, at least
+    std::uint64_t bucket_elements = kBucketElements;  // least size of a sum between cards
   };
-  // Whether the gradients of the set are used by sums and updates alone, which a card can do.
+  // Whether the gradients of the set are only summed and used in updates, which a card can do.
   static bool can_keep(const wire::ParameterSet& set);
-  // The set is valid, and can be kept. It, the group and the device outlive the parameters.
-  // kResource: the card has no room, or there is no NCCL. kUsage: it may not leave this host.
+  // REQUIRES: the set is valid, and can_keep() it. The set, the group and the device outlive the
+  // parameters. kResource: the card has no room, or there is no NCCL. kUsage: NCCL may not leave
+  // this host.
   static Result<std::unique_ptr<CardRanks>> create(const wire::ParameterSet& set,
                                                    collective::Group& group, Options options);
   ~CardRanks() override;
 
   Status lend(std::span<client::DenseParameter> parameters) override;
-  // They are there already; a rank without a batch has none.
+  // The gradients are in place already; a rank without a batch has none.
   Result<std::string> take(std::span<client::DenseParameter> parameters) override;
   std::span<float> carried() override { return {}; }
-  // Not where the gradients are clipped, by norms of whole ones.
+  // False if gradients are clipped, which needs the norms of whole gradients.
   bool sums_early() const override { return cards_ != nullptr && !clips_; }
-  // The card's executor has been given all orders of the batch.
+  // REQUIRES: the card's executor has enqueued all work of the batch.
   Status begin_sum(std::span<const float> shares) override;
   Status update(std::span<const float> shares, float learning_rate) override;
   Status settle() override { return finish(); }
@@ -59,19 +60,19 @@ class CardRanks final : public DenseRanks {
   const GroupLayout& layout() const override { return layout_; }
 
  private:
-  // Memory for the copies up and down of one update.
+  // Memory for the copies to and from the card of one update.
   struct Turn {
     explicit Turn(device::Device& device) : updates(device), on_card(device) {}
     device::PinnedMemory<kernels::device::UpdatedParameter> updates;
     device::CardMemory<kernels::device::UpdatedParameter> on_card;
   };
 
-  // Parameters that lie beside each other, whose gradients are summed together.
+  // Neighbouring parameters, whose gradients are summed together.
   struct Bucket {
     ElementRange elements;
-    device::Event written;  // recorded by the card's executor, behind the last of the gradients
+    device::Event written;  // recorded by the card's executor after the last of the gradients
   };
-  // Sums between cards, beside the computation.
+  // Sums between cards, which run beside the computation.
   struct Sums {
     device::Stream stream;
     device::Event done;
@@ -82,15 +83,15 @@ class CardRanks final : public DenseRanks {
   Status start();
   Status make_buckets();
   Bucket& bucket_of(std::uint32_t parameter);
-  // Gradients of the range times this rank's share.
+  // Multiplies the gradients of the range by this rank's share.
   void weigh(device::StreamHandle stream, ElementRange range, float share);
   std::uint64_t planes() const { return 1 + state_width_; }
-  // Of all elements, the rank's own in a cut.
+  // The elements that a rank saves in a cut.
   ElementRange part(std::uint32_t rank) const;
   float* plane(std::uint32_t number) const;
-  // use(elements) for parts of a range that the room can take.
+  // Calls use(elements) for parts of a range that fit into room_.
   Status in_turns(ElementRange range, const std::function<Status(ElementRange)>& use) const;
-  // First float of a plane of a parameter.
+  // The first float of a plane of a parameter.
   float* at(std::uint32_t parameter, std::uint32_t plane) const;
   Status write(float* to, std::span<const float> from);
   Status finish();
@@ -102,19 +103,19 @@ class CardRanks final : public DenseRanks {
   device::Device& device_;
   GroupLayout layout_;
   std::uint32_t state_width_;
-  std::vector<optim::UpdateRule> rules_;      // of layout_.dense()
+  std::vector<optim::UpdateRule> rules_;      // in the order of layout_.dense()
   std::vector<std::uint32_t> updated_;        // parameters that are not static
   std::vector<std::uint64_t> update_counts_;  // by parameter
   device::CardMemory<float> values_;
   device::CardMemory<float> gradients_;
   device::CardMemory<float> state_;   // planes of all elements
-  device::PinnedMemory<float> room_;  // for what goes to the host or comes from it
+  device::PinnedMemory<float> room_;  // for what is copied to the host or from it
   std::uint64_t room_floats_ = 0;
   std::unique_ptr<Turn> turn_;
   std::optional<device::Event> done_;
   bool is_under_way_ = false;
   const bool clips_;
-  // In the order of their sums: gradients of the last parameters are written first.
+  // In the order of their sums: the gradients of the last parameters are written first.
   std::vector<Bucket> buckets_;
   std::optional<Sums> sums_;
   bool has_begun_sum_ = false;

@@ -1,5 +1,5 @@
-// collective: dense parameters live in the trainers, which add gradients up among themselves
-// (group_client.h). A shard sees nothing of it.
+// collective: the trainers keep the dense parameters, and add gradients up among themselves
+// (group_client.h). Shards take no part in it.
 #include "engine/strategy/strategy_table.h"
 #include "engine/strategy/sync.h"
 

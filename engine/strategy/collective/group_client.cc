@@ -18,10 +18,10 @@
 namespace paddle::strategy {
 namespace {
 
-// In which the others, which have come to the end too, close their connections.
+// Limit for the other ranks, which have ended the job too, to close their connections.
 constexpr Duration kLeaveMax = std::chrono::seconds(30);
 
-// Of a head beside its numbers for each rank and parameter, and the tally.
+// Size of a head without its numbers for each rank and parameter, and without the tally.
 constexpr std::uint64_t kHeadBytes = 4096;
 constexpr std::uint64_t kNumberBytesMax = 10;
 
@@ -73,14 +73,15 @@ Status check_push(std::uint32_t rank, std::uint64_t batch, const client::PushTot
   return check_samples(totals.samples);
 }
 
-// The slices of a rank are those of its earlier lives, if its place is.
+// Identifies a rank's place in the group. A restarted rank has the slices of its earlier process
+// only if its place is the same.
 std::uint64_t place_hash(const collective::Group& group) {
   const collective::Range slice = group.own_slice(std::size_t{1} << 30U);
   return hash_combine(hash_combine(group.rank(), group.size()),
                       hash_combine(slice.begin, slice.end));
 }
 
-// Values, gradients and what their roundings leave out; then the part, and its cuts.
+// Room for values, gradients and the residuals of their roundings; and for the part, and its cuts.
 bool has_room(const DenseRanks& ranks, std::uint64_t bytes_max) {
   const std::uint64_t floats =
       4 * ranks.layout().elements() + (1 + GroupCuts::kSlots) * ranks.part_floats();
@@ -120,7 +121,7 @@ bool are_finite(std::span<const float> values) {
 
 }  // namespace
 
-// Where the ranks are in their job.
+// The ranks' position in their job.
 
 void GroupPlace::count(std::span<const collective::StepInfo> infos) {
   for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
@@ -226,7 +227,7 @@ bool GroupPlace::is_within_pass() const {
   return std::ranges::any_of(pass_batches, [](std::uint64_t batches) { return batches > 0; });
 }
 
-// A rank's own copy between two rounds.
+// A rank's own copy of the parameters between two rounds.
 
 LocalRounds::LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks)
     : ranks_(ranks),
@@ -274,7 +275,7 @@ void LocalRounds::pull(std::span<client::DenseParameter> parameters) {
 void LocalRounds::add(const client::PushTotals& totals, const optim::Progress& begun,
                       std::span<client::DenseParameter> parameters) {
   const float rate = window_.add(totals, begun);
-  if (totals.samples > 0) replica_.update(rate, parameters);  // else it was left out
+  if (totals.samples > 0) replica_.update(rate, parameters);  // else the batch was left out
 }
 
 void LocalRounds::on_round() {
@@ -297,17 +298,17 @@ std::vector<client::DenseParameter> LocalRounds::group_values() const {
   return values;
 }
 
-// The uses that a rank has for the state that the others send it.
+// Consumers of the state that a rank gathers from the others.
 
 class GroupClient::Sink {
  public:
   virtual ~Sink() = default;
-  // Where a plane of a parameter goes; it has the parameter's size.
+  // The memory for a plane of a parameter; it has the parameter's size.
   virtual std::span<float> place(std::uint32_t parameter, std::uint32_t plane) = 0;
-  virtual void finish(std::uint32_t parameter) = 0;  // all of its planes are there
+  virtual void finish(std::uint32_t parameter) = 0;  // all of its planes are gathered
 };
 
-// Puts averages where a test looks for values.
+// Writes the averages to where a test reads the values.
 class GroupClient::AverageSink final : public Sink {
  public:
   AverageSink(const DenseRanks& ranks, std::span<client::DenseParameter> parameters)
@@ -321,7 +322,7 @@ class GroupClient::AverageSink final : public Sink {
   std::vector<float> unused_;
 };
 
-// Adds to a snapshot, one parameter at a time.
+// Adds the parameters to a snapshot, one at a time.
 class GroupClient::SnapshotSink final : public Sink {
  public:
   SnapshotSink(const wire::ParameterSet& set, const DenseRanks& ranks,
@@ -365,7 +366,7 @@ void GroupClient::SnapshotSink::finish(std::uint32_t parameter) {
                                ranks_.update_count(parameter));
 }
 
-// The calls of a trainer.
+// The functions that a trainer calls.
 
 Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
                                                          std::unique_ptr<collective::Group> group,
@@ -426,7 +427,7 @@ Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
   return fetch(Wish::kAverages, sink);
 }
 
-// The round of the push, which tells all but the cost.
+// Makes the round of the next push, without its cost: that is not known yet.
 Status GroupClient::begin_push(std::uint64_t num_samples) {
   if (local_ || !ranks_->sums_early()) return {};
   if (const Status checked = check_samples(num_samples); !checked) return fail(checked.error());
@@ -475,7 +476,7 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   bool pauses = end == client::PassEnd::kPause;
   if (local_ && !local_->is_empty()) {
     PADDLE_TRY_STATUS(push_moves());
-    pauses = pauses || stop_asked_;  // as those do whose data goes on after this round
+    pauses = pauses || stop_asked_;  // as do ranks that have more data after this round
   }
   bool is_over = false;
   const TimePoint begun = std::chrono::steady_clock::now();
@@ -491,13 +492,13 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   if (pauses) {
     if (const auto met = meet(Wish::kMeet); !met) return met.error();
   }
-  // A job that goes on from a snapshot of this place begins with just this.
+  // A job that continues from a snapshot of this place begins with these values.
   PADDLE_TRY_STATUS(ranks_->settle());
   PADDLE_TRY(Tally all, group_->sum(tally));
   is_paused_ = pauses;
   if (local_) local_->end_pass(pauses ? client::PassEnd::kPause : end);
   client::PassTotals totals = place_.end_pass(std::move(all), pauses);
-  // A job that is to stop goes on from a snapshot, or from the cut before.
+  // Within a pass, a job that is to stop continues from its snapshot, or from the cut before.
   if (!place_.is_within_pass()) keep_cut();
   return totals;
 }
@@ -514,8 +515,8 @@ Status GroupClient::announce_busy(std::string_view activity) {
   return {};
 }
 
-// Until all have met here, another rank may still save what it holds. A loss after that is
-// harmless.
+// Until all ranks have reached this barrier, another rank may still need this one to save. A rank
+// that is lost after it does no harm.
 Status GroupClient::leave() {
   if (const auto met = meet(Wish::kMeet); !met) return met.error();
   Status left = group_->leave(std::chrono::steady_clock::now() + kLeaveMax);
@@ -535,7 +536,8 @@ GroupClient::GroupClient(wire::ParameterSet set, std::unique_ptr<collective::Gro
                        hash_combine((flags.packs ? 2 : 0) + flags.has_decisions, flags.uneven)))),
       place_(group_->size()) {}
 
-// Snapshots of a group: a rank gathers the state and writes it; rank 0 reads one and spreads it.
+// Snapshots of a group: a rank gathers the state and writes it; rank 0 reads a snapshot and sends
+// its state to the others.
 
 Status GroupClient::load(const std::string& directory) {
   auto reader = snapshot::SnapshotReader::open(directory);
@@ -565,7 +567,7 @@ Status GroupClient::add_to(snapshot::SnapshotWriter& writer, client::SavedRows /
   return sink.written();
 }
 
-// Rounds of all ranks, and the updates that they lead to.
+// Rounds of all ranks, and the updates that follow them.
 
 Error GroupClient::fail(Error why) {
   group_->abort(why);
@@ -574,7 +576,7 @@ Error GroupClient::fail(Error why) {
 }
 
 Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepInfo own) {
-  // State is fetched in the midst of a test or a save.
+  // A test or a save is not over when it fetches state.
   const bool ends_work = wish < Wish::kState;
   if (ends_work && std::exchange(is_busy_, false)) group_->set_activity("");
   own.step = place_.step;
@@ -614,7 +616,7 @@ Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own
 Status GroupClient::fetch(Wish wish, Sink& sink) {
   for (;;) {
     PADDLE_TRY(const Infos infos, begin_round(wish, {}));
-    const std::uint32_t root = *first_wish(infos);  // at most this rank
+    const std::uint32_t root = *first_wish(infos);  // not above this rank, which wants state
     const auto wanted = static_cast<Wish>(infos[root].wish);
     const bool is_own = root == group_->rank();
     PADDLE_TRY_STATUS(serve(root, wanted, is_own ? &sink : nullptr));
@@ -631,7 +633,7 @@ std::optional<std::uint32_t> GroupClient::first_wish(Infos infos) {
   return static_cast<std::uint32_t>(found - infos.begin());
 }
 
-// The root takes part to the end, whatever becomes of its sink.
+// The root takes part to the end, even if its sink fails.
 Status GroupClient::serve(std::uint32_t root, Wish wish, Sink* sink) {
   const std::uint32_t last = ranks_->state_width();
   const std::uint32_t first = wish == Wish::kAverages ? last : 0;
@@ -683,17 +685,17 @@ std::vector<float> GroupClient::shares_of(Infos infos) const {
                                          : collective::mean_shares(infos);
 }
 
-// As a shard counts and applies a round of pushes.
+// Counts and applies a round of pushes as a shard does.
 Status GroupClient::apply(Infos infos) {
   if (std::ranges::any_of(infos, &collective::StepInfo::stop)) stop_asked_ = true;
   place_.count(infos);
   const auto shares = shares_of(infos);
   const bool has_samples = collective::total_samples(infos) > 0;
-  // A move has the learning rate in it.
+  // A move includes the learning rate.
   const float rate =
       local_ ? 1 : optim::learning_rate(set_.optimizer(), {place_.samples, place_.passes});
   if (has_samples) {
-    // The others wait for this rank, and are to hear its own words.
+    // The other ranks wait for this one, and must receive its error.
     if (const Status updated = ranks_->update(shares, rate); !updated) return fail(updated.error());
     if (local_) local_->on_round();
   }
@@ -702,10 +704,10 @@ Status GroupClient::apply(Infos infos) {
   return {};
 }
 
-// Cuts of a group: how all ranks keep them at the same steps, and go back to one after a loss.
+// Cuts of a group: all ranks keep them at the same steps, and go back to one after a loss.
 
-// A rank without cuts takes part: then nobody goes back to one, and all begin anew, or with the
-// snapshot that rank 0 loads.
+// A rank without cuts takes part, too: then no rank goes back to a cut, and all begin anew, or with
+// the snapshot that rank 0 loads.
 Status GroupClient::go_back(std::optional<GroupCuts::Options> options, std::uint64_t bytes_max) {
   if (!set_.trainers_return()) return {};
   if (options && !has_room(*ranks_, bytes_max)) {
@@ -717,7 +719,8 @@ Status GroupClient::go_back(std::optional<GroupCuts::Options> options, std::uint
                                         shape_of(*group_, *ranks_, set_, plan_hash_));
   }
   PADDLE_TRY(const GroupCuts::Mark mark, agree_on_cut(*group_, cuts_.get()));
-  // Before anybody makes a step: no rank has cuts of a job that went another way.
+  // Done before any rank makes a step, so that no rank keeps a cut after which the job went on
+  // differently.
   if (cuts_) cuts_->keep_only(mark);
   return mark.number == 0 ? Status() : restore(mark);
 }
@@ -726,7 +729,7 @@ Status GroupClient::restore(const GroupCuts::Mark& mark) {
   wire::GroupCut message;
   bool is_read = true;
   const auto lose = [&](Error why) {
-    cuts_->keep_only({});  // and so it is no longer one of all
+    cuts_->keep_only({});  // then it is not a common cut of all ranks
     return fail({Errc::kUnreachable, std::move(why.message), "all go back further"});
   };
   const auto head = cuts_->head(mark);
@@ -760,7 +763,7 @@ bool GroupClient::wants_cut() const {
          cuts_->is_due(SteadyClock().now(), place_.pass_batches[0] + 1);
 }
 
-// All ranks come here at the same step.
+// All ranks call this at the same step.
 void GroupClient::keep_cut() {
   ++cut_number_;
   if (!cuts_ || !ranks_->is_settled()) return;
@@ -773,7 +776,7 @@ void GroupClient::keep_cut() {
               [this](const GroupCuts::Put& put) { return ranks_->read_part(put); });
 }
 
-// How rank 0 gives the others its state.
+// How rank 0 sends its state to the others.
 
 Status GroupClient::load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes) {
   PADDLE_CHECK(group_->rank() == 0);
@@ -805,7 +808,7 @@ Status GroupClient::load_from_root(const wire::GroupStart& start) {
   return {};
 }
 
-// `value` and `state` are rank 0's.
+// `value` and `state` are used on rank 0 only, as what it sends.
 Status GroupClient::spread(std::uint32_t parameter, std::span<const float> value,
                            std::span<const float> state, std::uint64_t update_count) {
   PADDLE_TRY_STATUS(

@@ -1,15 +1,15 @@
-// ParameterClient of a trainer that is a rank of a group: dense parameters live in the ranks, and a
-// push is a step of all of them. It keeps no sparse tables: see HybridClient.
+// ParameterClient of a trainer that is a rank of a group: the ranks keep the dense parameters, and
+// a push is a step of all ranks. It keeps no sparse tables: see HybridClient.
 //
-// Every call that needs the others begins with one round, in which each rank tells its wish. Ranks
-// that want the parameters' state, for a test or a snapshot, are served first, the lowest rank
-// before the others; the rest say again what they wanted.
+// Every call that needs the other ranks begins with a round, in which each rank sends its wish.
+// Ranks that want the parameters' state, for a test or a snapshot, are served first, the lowest
+// rank before the others; the other ranks then send their wishes again.
 //
-// Where the set has dense parameters as deltas, ranks train copies of their own, and a round sums
-// their moves (LocalRounds).
+// If dense parameters of the set are pushed as deltas, ranks train copies of their own, and a round
+// sums the moves of these copies (LocalRounds).
 //
-// Where the set says that trainers return, a rank that was lost comes back, and the others join a
-// new group with it: all go back to the newest cut that each of them has kept (group_cuts.h).
+// If the set's trainers_return(), a rank that was lost is restarted, and the others join a new
+// group with it: all go back to the newest cut that each of them has kept (group_cuts.h).
 #pragma once
 
 #include <atomic>
@@ -29,61 +29,62 @@
 
 namespace paddle::strategy {
 
-// Where the ranks of a group are in their job: steps, passes and their totals, alike on all of
-// them.
+// The ranks' position in their job: steps, passes and their totals, the same on all ranks.
 struct GroupPlace {
   explicit GroupPlace(std::uint32_t ranks) : cursors(ranks), pass_batches(ranks) {}
 
-  // As a shard counts a round of pushes, but for costs, which a later round may tell.
+  // Counts a round of pushes as a shard does, except for costs, which a later round may carry.
   void count(std::span<const collective::StepInfo> infos);
-  // The end of the pass, or a pause: what it tells all trainers.
+  // Ends the pass, or pauses in it, and returns the totals for all trainers.
   const client::PassTotals& end_pass(Tally all, bool is_pause);
-  // Of a snapshot, and of a cut.
+  // Goes to the position of a snapshot, or of a cut.
   void go_to(const wire::LoadBegin& place, const wire::PassOrigins& from);
   void go_to(const wire::GroupCut& cut);
-  // Fills in all that go_to() reads.
+  // Sets all fields that go_to() reads.
   void write_to(wire::GroupCut& cut) const;
   static bool is_whole(const wire::GroupCut& cut);
   client::JobProgress progress(std::uint32_t rank) const;
-  // Some rank has a batch of the pass.
+  // Whether some rank has done a batch of the pass.
   bool is_within_pass() const;
 
   std::uint64_t step = 0;
   std::uint64_t samples = 0;
   std::uint64_t passes = 0;
   std::uint64_t passes_loaded = 0;
-  optim::Progress begun;  // before this pass, or this part of it
+  optim::Progress begun;  // progress before this pass, or before this part of it
   std::uint64_t pauses = 0;
-  std::vector<std::uint64_t> cursors;       // pushes ever, by rank
+  std::vector<std::uint64_t> cursors;       // number of all pushes, by rank
   std::vector<std::uint64_t> pass_batches;  // by rank
   client::PassTotals pass;
-  client::PassTotals ended;   // as the last end or pause has told them
+  client::PassTotals ended;   // the totals of the last end or pause
   bool went_back = false;     // to a cut
-  wire::PassOrigins origins;  // of the snapshot that the job goes on from
+  wire::PassOrigins origins;  // from the snapshot that the job continues from
 };
 
-// A rank's own copy of the dense parameters, which it updates by itself between two rounds of the
-// group: local_sgd without pservers. A round pushes the copy's move, as to a shard (replica.h).
+// A rank's own copy of the dense parameters, which it updates alone between two rounds of the
+// group: local_sgd without pservers. A round pushes the copy's move, as ReplicaDensePath does to a
+// shard (replica.h).
 class LocalRounds {
  public:
-  // Both outlive it.
+  // `set` and `ranks` outlive it.
   LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks);
-  // Whether the set's dense parameters are trained so.
+  // Whether the set's dense parameters are trained in this way.
   static bool are_of(const wire::ParameterSet& set);
-  // Of an element, at most: the copy and what it knows of the group, its optimizer's state, a move
-  // and the one that is pushed, and the values of a round.
+  // The most floats for an element: the copy and what it knows of the group, its optimizer's state,
+  // a move and the one that is pushed, and the values of a round.
   static std::uint64_t floats_of_element(const wire::ParameterSet& set);
 
-  // The values of the copy, which begins as that of the group.
+  // Reads the values of the copy, which begins with the group's values.
   void pull(std::span<client::DenseParameter> parameters);
-  // Takes a batch's step on the copy; the job had `begun` so before the pass.
+  // Makes a batch's step on the copy. `begun` is the job's progress before the pass.
   void add(const client::PushTotals& totals, const optim::Progress& begun,
            std::span<client::DenseParameter> parameters);
   bool is_round_due() const { return window_.is_full(); }
   bool is_empty() const { return window_.is_empty(); }
   client::PushTotals take_totals() { return window_.take(); }
   std::vector<client::DenseParameter> take_moves() { return replica_.take_moves(); }
-  // After a round of the group: the copy is the mean, or with elastic averaging goes on by itself.
+  // Called after a round of the group: the copy becomes the mean, or with elastic averaging stays
+  // separate.
   void on_round();
   void copy_to(std::span<client::DenseParameter> parameters) const { replica_.copy_to(parameters); }
   void end_pass(client::PassEnd end) { window_.end_pass(end); }
@@ -99,7 +100,7 @@ class LocalRounds {
 
 class GroupClient final : public client::ParameterClient, private client::SnapshotParts {
  public:
-  // Flags of the job that are not in its ParameterSet, and must be alike on all ranks.
+  // Flags of the job that are not in its ParameterSet, but must be the same on all ranks.
   struct Flags {
     std::uint32_t passes = 0;
     std::uint32_t saving_period = 0;
@@ -107,9 +108,9 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
     std::uint32_t uneven = 0;
     bool packs = false;  // as in HostRanks::Options
   };
-  // Dense parameters are kept on the card, if there is one and what the job does with them can be
-  // done there. kUsage, kResource. `cuts`: where this rank keeps them, if the set's trainers
-  // return.
+  // Dense parameters are kept on the card, if there is one and it supports all that the job does
+  // with them. `cuts` says where this rank keeps cuts, if the set's trainers return. kUsage,
+  // kResource.
   static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
                                                      std::unique_ptr<collective::Group> group,
                                                      HostRanks::Options options, const Flags& flags,
@@ -125,12 +126,12 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Status begin_push(std::uint64_t num_samples) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
-  // No push is kept: all go back.
+  // No push is kept: after a loss all ranks go back.
   Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
                      std::span<client::DenseParameter> dense,
                      std::span<client::SparseRows> sparse) override;
   void repeat_end(client::PassEnd end) override;
-  // A rank without data takes part in the steps of the others until they have none either.
+  // A rank without data takes part in the steps of the others until none has data.
   Result<client::PassTotals> end_pass(const Tally& tally, client::PassEnd end) override;
   Result<bool> is_any(bool own) override;
   Status announce_busy(std::string_view activity) override;
@@ -142,7 +143,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
     ranks_->interrupt(why);
   }
   void abandon(const Error& why) override { interrupt(why); }
-  // Waits so long for the group to fail; the first cause, or OK.
+  // Waits at most `patience` for the group to fail; returns the first cause, or OK.
   Status watch(Duration patience) {
     return group_->watch(std::chrono::steady_clock::now() + patience);
   }
@@ -150,7 +151,8 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
 
  private:
   enum class Wish : std::uint32_t { kStep = 0, kMeet = 1, kAsk = 2, kState = 3, kAverages = 4 };
-  // The root's part of a transfer: where a parameter's plane goes, and what becomes of it.
+  // The root's end of a transfer: provides memory for a parameter's plane, and uses the
+  // result.
   class Sink;
   class AverageSink;
   class SnapshotSink;
@@ -166,25 +168,26 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Status add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) override;
   Result<std::uint64_t> leader_batches() override { return place_.pass_batches[0]; }
 
-  // A failure of this rank that the others cannot do without.
+  // Aborts the group because of a failure of this rank, without which the others cannot go on.
   Error fail(Error why);
   Result<Infos> begin_round(Wish wish, collective::StepInfo own);
-  // Rounds until nobody wants state any more; all ranks have the same wish then.
+  // Makes rounds until no rank wants state; all ranks have the same wish then.
   Result<Infos> meet(Wish wish, collective::StepInfo own = {});
-  // Rounds until this rank has been served.
+  // Makes rounds until this rank has been served.
   Status fetch(Wish wish, Sink& sink);
-  // Of the lowest rank that wants state, if any does.
+  // The lowest rank that wants state, if any does.
   static std::optional<std::uint32_t> first_wish(Infos infos);
   Status serve(std::uint32_t root, Wish wish, Sink* sink);
-  // A round with gradients, or with the moves of copies.
+  // Makes a round with gradients, or with the moves of copies.
   Status push_round(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
   Status push_moves();
-  // For a rank that has been out of data so long: the job's watchers would call it stalled.
+  // Reports the ranks that still train, for a rank that has been out of data for `waited`:
+  // otherwise the programs that watch the job would consider this rank stalled.
   void tell_others_train(Infos infos, Duration waited);
   std::vector<float> shares_of(Infos infos) const;
   Status apply(Infos infos);
 
-  // Cuts, and the way back to one.
+  // Cuts, and going back to one.
   Status go_back(std::optional<GroupCuts::Options> options, std::uint64_t bytes_max);
   Status restore(const GroupCuts::Mark& mark);
   bool wants_cut() const;
@@ -198,14 +201,16 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Result<std::optional<wire::GroupStart>> receive_start();
 
   wire::ParameterSet set_;
-  // The group reads and writes memory of the ranks until it has ended: it goes first.
+  // The group reads and writes memory of the ranks until it has ended, so it is destroyed first.
   std::unique_ptr<DenseRanks> ranks_;
   std::unique_ptr<collective::Group> group_;
   std::optional<LocalRounds> local_;
   std::uint64_t plan_hash_ = 0;
-  std::vector<float> kept_;  // carried gradients, until a round turns out to be the step
-  std::vector<collective::StepInfo> begun_push_;  // of all ranks, until the push; empty: none
-  double cost_untold_ = 0;  // of batches whose round was before their cost: the next round tells it
+  std::vector<float> kept_;  // carried gradients, until a round is the step
+  // Infos of all ranks from begin_push() until the push; empty: none.
+  std::vector<collective::StepInfo> begun_push_;
+  // Cost of batches whose rounds were made before it was known; the next round carries it.
+  double cost_untold_ = 0;
   bool is_busy_ = false;
   bool is_paused_ = false;
 

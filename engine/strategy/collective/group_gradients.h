@@ -12,23 +12,25 @@ namespace paddle::strategy {
 
 class GroupGradients {
  public:
-  // The set is valid, and outlives the gradients. `ranks` of the group.
+  // REQUIRES: the set is valid. It outlives the gradients. `ranks` is the size of the group.
   GroupGradients(const wire::ParameterSet& set, std::uint32_t ranks)
       : set_(set), layout_(set, ranks) {}
 
   const GroupLayout& layout() const { return layout_; }
   void allocate(collective::Group& group);
-  // Gives the gradients their places in the array. kUsage: no such dense parameter.
+  // Sets the places of the gradients in the array. kUsage: no such dense parameter.
   Status place(std::span<client::DenseParameter> parameters);
-  // Puts gradients in their places that are elsewhere, zeros where there are none. Returns the name
-  // of the first parameter with a gradient that would make its values infinite, or "".
+  // Copies gradients that are elsewhere to their places, and writes zeros for parameters without a
+  // gradient. Returns the name of the first parameter with a gradient that would make its values
+  // infinite, or "".
   Result<std::string> take(std::span<client::DenseParameter> parameters);
 
   std::span<float> part(ElementRange range) {
     return all_.floats().subspan(range.begin, range.size());
   }
   std::span<float> bucket(std::size_t number) { return part(layout_.bucket(number)); }
-  // All of them, which begin_step() of the group carries because they are small; else none.
+  // All gradients, if they are small enough for the group's begin_step() to carry; else an empty
+  // span.
   std::span<float> carried();
 
  private:

@@ -1,5 +1,5 @@
 // Places of a job's dense parameters in the arrays that the ranks of a group add up: one after the
-// other, each at a cache line, cut into buckets. A pure function of the ParameterSet.
+// other, each at a cache line, divided into buckets. A pure function of the ParameterSet.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace paddle::strategy {
 
-// Sums and updates of one bucket go on while the next one is on its way, and stay in the cache.
+// The sum and the update of one bucket run while the next one is being sent, and fit in the cache.
 constexpr std::uint64_t kBucketElements = (2ULL << 20U) / sizeof(float);
 
 struct ElementRange {
@@ -23,10 +23,10 @@ struct ElementRange {
 
 class GroupLayout {
  public:
-  // The set is valid.
+  // REQUIRES: the set is valid.
   GroupLayout(const wire::ParameterSet& set, std::uint32_t ranks);
 
-  std::uint64_t elements() const { return elements_; }  // of an array, with the gaps
+  std::uint64_t elements() const { return elements_; }  // in an array, including the gaps
   std::size_t buckets() const;
   ElementRange bucket(std::size_t number) const;
   // The elements of a dense parameter, by its index in the set.
@@ -35,9 +35,9 @@ class GroupLayout {
   std::span<const std::uint32_t> dense() const { return dense_; }
 
   std::size_t bucket_bytes(std::size_t number) const;
-  // The elements of a part of a bucket, which is in bytes.
+  // The elements of a part of a bucket; the part is given in bytes.
   ElementRange part(std::size_t number, const collective::Range& bytes) const;
-  // A small bucket is owned by every rank, whole.
+  // Whether the bucket is so small that every rank owns all of it.
   bool is_everyones(std::size_t number) const;
 
  private:
@@ -47,7 +47,7 @@ class GroupLayout {
   std::vector<std::uint32_t> dense_;
 };
 
-// Where two ranges overlap; empty where they do not.
+// The common part of two ranges; empty if they have none.
 ElementRange overlap(ElementRange a, ElementRange b);
 
 }  // namespace paddle::strategy

@@ -12,14 +12,14 @@
 namespace paddle::strategy {
 namespace {
 
-constexpr std::uint64_t kPartElements = 32U << 10U;  // of one thread
+constexpr std::uint64_t kPartElements = 32U << 10U;  // processed at a time by one thread
 
-// A bucket without the own slice.
+// A bucket without the rank's own slice.
 std::array<ElementRange, 2> others(ElementRange bucket, ElementRange own) {
   return {{{bucket.begin, own.begin}, {own.end, bucket.end}}};
 }
 
-// Buckets whose sums are under way while an earlier one is updated.
+// Number of buckets whose sums run while an earlier one is updated.
 constexpr std::size_t kBucketsAhead = 2;
 
 Status wait_for(std::vector<collective::Pending>& pending) {
@@ -35,7 +35,7 @@ Status wait_for(std::vector<collective::Pending>& pending) {
 }  // namespace
 
 void PackedBuckets::allocate(std::uint64_t elements, Parallel parallel) {
-  // The room between parameters is sent too.
+  // The gaps between parameters are sent, too.
   packed_.assign(elements, 0);
   residual_.assign(elements, 0.0F);
   parallel_ = std::move(parallel);
@@ -104,7 +104,8 @@ Result<std::unique_ptr<HostRanks>> HostRanks::create(const wire::ParameterSet& s
   return ranks;
 }
 
-// Values and gradients of all parameters, and of the own ones the optimizer's.
+// Memory for values and gradients of all parameters, and for values and optimizer state of the
+// rank's own.
 Status HostRanks::check_memory(const Options& options) const {
   const std::uint64_t floats_max = options.bytes_max / sizeof(float);
   const std::uint64_t of_element =
@@ -169,7 +170,7 @@ Status HostRanks::update(std::span<const float> shares, float learning_rate) {
     Status summed = sums[i].wait();
     if (summed && applied) applied = apply(buckets_[i], learning_rate);
     if (!summed || !applied) {
-      // The gradients are read until the group has ended.
+      // The group reads the gradients until it has ended.
       const Error why = summed ? applied.error() : summed.error();
       group_.abort(why);
       (void)wait_for(sums);
@@ -195,12 +196,12 @@ collective::Pending HostRanks::post_gather(Bucket& bucket) {
   return group_.all_gather(values, packed_.bucket(bucket.range));
 }
 
-// Of all buckets, in order.
+// `gathers` are those of all buckets, in order.
 Status HostRanks::finish_gathers(std::vector<collective::Pending>& gathers) {
   for (std::size_t i = 0; i < gathers.size(); ++i) {
     const Bucket& bucket = buckets_[i];
     if (!bucket.is_packed) continue;
-    PADDLE_TRY_STATUS(gathers[i].wait());  // an error has ended all of them
+    PADDLE_TRY_STATUS(gathers[i].wait());  // an error ends all of them
     packed_.apply_moves(bucket.range, bucket.slice, part(bucket.range));
   }
   return wait_for(gathers);
@@ -263,7 +264,7 @@ Status HostRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint3
       std::ranges::copy(
           state, scratch_.begin() + static_cast<std::ptrdiff_t>(piece.range.begin - range.begin));
     }
-    // A small bucket has one owner here: the root itself.
+    // A small bucket is owned by the root, too, so nothing is sent.
     std::vector<collective::Pending> pending;
     for (std::uint32_t owner = 0; owner < group_.size(); ++owner) {
       if (layout().is_everyones(number)) break;

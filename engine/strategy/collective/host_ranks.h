@@ -1,5 +1,5 @@
-// Dense parameters of a rank in memory of the host. A rank owns slices, which it alone updates;
-// the others get their values.
+// Dense parameters of a rank in memory of the host. A rank owns slices, which it alone updates; the
+// other ranks receive their values.
 #pragma once
 
 #include <memory>
@@ -15,34 +15,35 @@
 
 namespace paddle::strategy {
 
-// Buckets of one rank as bf16, the form in which they go between ranks, with the residuals that
-// roundings have left out.
+// Buckets of one rank as bf16, the form in which they are sent between ranks, with the residuals of
+// the roundings.
 //
-// A gradient that was sent leaves a residual, which goes with the next one. Values need none: each
-// rank trains with copies that differ from their owners' values by one rounding of a move, and the
-// owner's next move begins from there.
+// A gradient that was sent leaves a residual, which is added to the next gradient. Values need
+// none: each rank trains with copies that differ from their owners' values by one rounding of a
+// move, and the owner's next move starts from the copies.
 class PackedBuckets {
  public:
-  // Of an element: the residual, and the half of a float that is sent.
+  // Floats per element: the residual, and the half of a float that is sent, rounded up.
   static constexpr std::uint64_t kFloatsOfElement = 2;
 
   void allocate(std::uint64_t elements, Parallel parallel);
 
-  // The weighted gradient of the bucket for the owners of its other slices, to be sent.
+  // Rounds the weighted gradient of the bucket, to be sent to the owners of its other slices.
   std::span<kernels::Bf16> pack(ElementRange bucket, ElementRange own,
                                 std::span<const float> gradient, float weight);
-  // The way from an owner's copies to its values, to be sent; the copies go there.
+  // Rounds the moves from an owner's copies to its values, to be sent, and moves the copies by
+  // them.
   void pack_move(ElementRange range, std::span<const float> values, std::span<float> copies);
   std::span<kernels::Bf16> bucket(ElementRange range) {
     return std::span(packed_).subspan(range.begin, range.size());
   }
-  // Moves the copies of the other slices by what has come for them.
+  // Moves the copies of the other slices by the moves that were received.
   void apply_moves(ElementRange bucket, ElementRange own, std::span<float> copies);
   // Drops all residuals.
   void forget();
 
  private:
-  // use(begin, count) for parts of a range.
+  // Calls use(begin, count) for parts of a range.
   template <class Use>
   void for_parts(ElementRange range, const Use& use) const;
 
@@ -54,12 +55,12 @@ class PackedBuckets {
 class HostRanks final : public DenseRanks {
  public:
   struct Options {
-    std::uint64_t bytes_max = 1ULL << 40U;  // of values, gradients and optimizer state
+    std::uint64_t bytes_max = 1ULL << 40U;  // for values, gradients and optimizer state
     Parallel parallel = {};                 // helps with updates
-    std::uint64_t floats_beside = 0;        // of an element, which the rank keeps elsewhere
-    bool packs = false;                     // long buckets go as bf16
+    std::uint64_t floats_beside = 0;        // per element, which the rank stores elsewhere
+    bool packs = false;                     // whether long buckets are sent as bf16
   };
-  // The set is valid. It and the group outlive the parameters. kResource.
+  // REQUIRES: the set is valid. The set and the group outlive the parameters. kResource.
   static Result<std::unique_ptr<HostRanks>> create(const wire::ParameterSet& set,
                                                    collective::Group& group, Options options);
 
@@ -89,7 +90,8 @@ class HostRanks final : public DenseRanks {
   const GroupLayout& layout() const override { return gradients_.layout(); }
 
  private:
-  // A range of one parameter in the rank's slice of a bucket; `offset` is its place in the table.
+  // A range of one parameter in the rank's slice of a bucket. `offset` is its place in
+  // Bucket::table.
   struct Piece {
     std::uint32_t parameter = 0;
     ElementRange range;
@@ -97,7 +99,7 @@ class HostRanks final : public DenseRanks {
   };
   struct Bucket {
     ElementRange range;
-    ElementRange slice;  // of this rank
+    ElementRange slice;  // owned by this rank
     bool is_packed = false;
     std::vector<Piece> own;
     table::DenseTable table;
@@ -107,7 +109,7 @@ class HostRanks final : public DenseRanks {
       : set_(set), group_(group), gradients_(set, group.size()) {}
   Status check_memory(const Options& options) const;
   Result<Bucket> make_bucket(std::size_t number, const Options& options) const;
-  // Of the values.
+  // A part of the values.
   std::span<float> part(ElementRange range) {
     return values_.floats().subspan(range.begin, range.size());
   }
@@ -127,9 +129,9 @@ class HostRanks final : public DenseRanks {
   GroupGradients gradients_;
   std::vector<Bucket> buckets_;
   PackedBuckets packed_;
-  bool is_settled_ = true;                    // values_ are those of the owners' tables
+  bool is_settled_ = true;                    // values_ equal the values in the owners' tables
   std::vector<std::uint64_t> update_counts_;  // by parameter
-  std::vector<float> scratch_;                // of gather() and spread()
+  std::vector<float> scratch_;                // for gather() and spread()
 };
 
 }  // namespace paddle::strategy

@@ -3,7 +3,7 @@
 namespace paddle::strategy {
 namespace {
 
-// In which a group learns which of its ranks was lost.
+// Time in which a group finds out which of its ranks was lost.
 constexpr Duration kGroupNotices = std::chrono::seconds(1);
 
 }  // namespace
@@ -43,12 +43,12 @@ void SideThread::run() {
   }
 }
 
-// A trainer that has failed may let go of it with a push under way.
+// A trainer that has failed may destroy the client during a push.
 HybridClient::~HybridClient() {
   if (is_under_way_) sparse_->interrupt({Errc::kFailed, "the trainer has ended"});
 }
 
-// Trainer 0 gives its group what it loads before it tells any port that the job starts.
+// Trainer 0 sends its group what it loads before it sends Ready to any port.
 Status HybridClient::ready() {
   PADDLE_TRY_STATUS(settle());
   PADDLE_TRY_STATUS(dense_->ready());
@@ -177,7 +177,7 @@ Result<std::uint64_t> HybridClient::leader_batches() {
   return dense_->snapshots().leader_batches();
 }
 
-// Pservers may have noticed a trainer that has ended because another one was lost.
+// Pservers may have reported a trainer that only ended because another one was lost.
 Status HybridClient::first_cause(Status of_sparse) {
   if (of_sparse) return of_sparse;
   const Status of_group = dense_->watch(kGroupNotices);

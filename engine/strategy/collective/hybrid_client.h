@@ -1,6 +1,6 @@
-// ParameterClient of a trainer whose dense parameters live in the ranks of its group, while its
-// tables live on pservers that have no dense ports. Both parts of a push are on their way at the
-// same time: each may wait for other trainers, which may be waiting in the other part.
+// ParameterClient of a trainer whose dense parameters are kept by the ranks of its group, while its
+// tables are on pservers without dense ports. Both parts of a push run at the same time: each may
+// wait for other trainers, which may be waiting in the other part.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace paddle::strategy {
 
-// A thread that does one thing at a time beside its owner. Between two things it sleeps.
+// A thread that does one piece of work at a time beside its owner, and sleeps in between.
 class SideThread {
  public:
   SideThread() : thread_([this] { run(); }) {}
@@ -21,7 +21,7 @@ class SideThread {
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  // One begin(), then one wait() for its end. `work` must not throw.
+  // begin() starts `work`, which must not throw; wait() waits for its end. Calls alternate.
   void begin(std::function<void()> work);
   void wait();
 
@@ -37,7 +37,7 @@ class SideThread {
 
 class HybridClient final : public client::ParameterClient, private client::SnapshotParts {
  public:
-  // Both of one ParameterSet; the shards are for its sparse parameters.
+  // Both clients have the same ParameterSet; `sparse` is for its sparse parameters.
   HybridClient(std::unique_ptr<GroupClient> dense, std::unique_ptr<client::ShardClient> sparse)
       : dense_(std::move(dense)), sparse_(std::move(sparse)) {}
   ~HybridClient() override;
@@ -54,7 +54,7 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   Status begin_push(std::uint64_t num_samples) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
-  // A rank that was lost does not come back alone.
+  // A lost rank does not return alone, so this fails.
   Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
                      std::span<client::DenseParameter> dense,
                      std::span<client::SparseRows> sparse) override {
@@ -78,10 +78,10 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   Status add_to(snapshot::SnapshotWriter& writer, client::SavedRows rows) override;
   Result<std::uint64_t> leader_batches() override;
 
-  // The group's failure in place of one of the sparse part, if it has failed too.
+  // If the group has failed too, returns its failure instead of the sparse part's.
   Status first_cause(Status of_sparse);
-  // Begins the sparse part beside the caller, and makes the dense one. A part that fails ends the
-  // other one's wait; one cause is returned, here or by settle().
+  // Begins the sparse part on side_, and makes the dense part. If one part fails, it ends the wait
+  // of the other. The first cause is returned, here or by settle().
   Status begin_both(const std::function<Status()>& dense, std::function<Status()> sparse);
   // Waits for the sparse part that was begun.
   Status settle();
@@ -90,10 +90,10 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   std::unique_ptr<client::ShardClient> sparse_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_dense_done_ = false;         // of the two parts under way
+  bool is_dense_done_ = false;         // the dense part has ended, perhaps before the other
   bool is_dense_interrupted_ = false;  // by the sparse part, which has failed
   Status of_sparse_;
-  bool is_under_way_ = false;  // the sparse part, for the caller's thread
+  bool is_under_way_ = false;  // the sparse part; used by the caller's thread
   SideThread side_;
 };
 

@@ -10,9 +10,9 @@
 namespace paddle::strategy {
 namespace {
 
-// In which the others, which have come to the end too, close their connections.
+// Limit for the other trainers, which have ended the job too, to close their connections.
 constexpr Duration kPathLeaveMax = std::chrono::seconds(30);
-// Buckets whose sums are under way while an earlier one is spread.
+// Number of buckets whose sums run while an earlier one is gathered.
 constexpr std::size_t kSumsAhead = 2;
 
 }  // namespace
@@ -64,7 +64,7 @@ Status NodePath::sum_buckets(Infos infos) {
   };
   for (std::size_t i = 0; i < kSumsAhead; ++i) post(i);
   for (std::size_t i = 0; i < count; ++i) {
-    PADDLE_TRY_STATUS(reduced[i].wait());  // an error has ended all of them
+    PADDLE_TRY_STATUS(reduced[i].wait());  // an error ends all of them
     gathered.push_back(group_->all_gather(gradients_.bucket(i)));
     post(i + kSumsAhead);
   }
@@ -72,7 +72,7 @@ Status NodePath::sum_buckets(Infos infos) {
   return {};
 }
 
-// A shard would see it in the sum only.
+// A shard would see a bad gradient only as part of the sum, without knowing whose it is.
 Status NodePath::check(const std::string& above) {
   if (above.empty()) return {};
   const std::uint64_t batch = shards_.dense().lanes().at(0).last_applied() + 1;
@@ -134,8 +134,8 @@ void NodePath::announce_busy(std::string_view activity) {
   group_->serve_in_background();
 }
 
-// Until all have met here, one of them may still save; a trainer that is lost then is the shards'
-// to judge.
+// Until all trainers of the node have reached this barrier, one of them may still save. If a
+// trainer is lost after it, the shards decide what that means.
 Status NodePath::leave() {
   Status left = group_->barrier();
   if (left) left = group_->leave(std::chrono::steady_clock::now() + kPathLeaveMax);

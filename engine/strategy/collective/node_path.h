@@ -1,11 +1,12 @@
-// The way of dense parameters between the trainers of one node and the shards, in rounds: they add
-// their gradients up, and one of them pushes the sum and gives the others the new values. Every
-// trainer still pushes each of its batches on its own lanes, so the shards count, order and save
-// what they do without groups; but only one push of a node in a round carries a gradient.
+// How dense parameters are exchanged between the trainers of one node and the shards, in rounds:
+// the trainers add up their gradients, and one of them pushes the sum and sends the new values to
+// the others. Every trainer still pushes each of its batches on its own lanes, so the shards count,
+// order and save as they do without groups. But only one push of a node in a round carries a
+// gradient.
 //
 // The sum has the bits of the shards' merge, over the node's trainers in order, with their shares
 // of the node's samples. The shards merge the sums of nodes, in the order of the trainers that push
-// them. So a job on one node has the bits of one without groups.
+// them. So a job on one node has the same bits as without groups.
 #pragma once
 
 #include "engine/client/paths.h"
@@ -16,7 +17,8 @@ namespace paddle::strategy {
 
 class NodePath final : public client::DensePath {
  public:
-  // The group is of the node's trainers, by their ids, of which `trainer` is this one's.
+  // The group's ranks are the node's trainers, in the order of their ids. `trainer` is this one's
+  // id.
   NodePath(client::ShardChannels& shards, std::unique_ptr<collective::Group> group,
            std::uint32_t trainer);
 
@@ -24,7 +26,7 @@ class NodePath final : public client::DensePath {
   Status push(const client::PushTotals& totals,
               std::span<client::DenseParameter> parameters) override;
   bool talks_to_trainers() const override { return true; }
-  // A trainer at the end of its data takes part in the sums of the others until all are there.
+  // A trainer without more data takes part in the sums of the others until none has data.
   Status take_part() override;
   void announce_busy(std::string_view activity) override;
   Status leave() override;
@@ -33,10 +35,10 @@ class NodePath final : public client::DensePath {
  private:
   using Infos = std::span<const collective::StepInfo>;
 
-  // Adds the gradients up; every trainer of the node has the sum then.
+  // Adds up the gradients; then every trainer of the node has the sum.
   Result<Infos> sum(collective::StepInfo own);
   Status sum_buckets(Infos infos);
-  // The first trainer that still has data: it pushes.
+  // The first trainer that still has data: it pushes the sum.
   static std::optional<std::uint32_t> leader_of(Infos infos);
   Status spread(std::uint32_t leader, std::span<client::DenseParameter> parameters);
 
@@ -44,8 +46,8 @@ class NodePath final : public client::DensePath {
 
   std::uint32_t trainer_;
   GroupGradients gradients_;
-  std::vector<float> unused_;  // values that others get
-  // Reads and writes gradients until it has ended: it goes first.
+  std::vector<float> unused_;  // receives values that this trainer does not need
+  // The group reads and writes gradients until it has ended, so it is destroyed first.
   std::unique_ptr<collective::Group> group_;
   std::uint64_t plan_hash_;
   std::uint64_t step_ = 0;
