@@ -68,7 +68,10 @@ class PipeSource final : public ByteSource {
     output_ = std::move(output.read);
     failure.write.reset();
     int error = 0;
-    if (::read(failure.read.get(), &error, sizeof(error)) == sizeof(error)) {
+    ssize_t got = -1;
+    do got = ::read(failure.read.get(), &error, sizeof(error));
+    while (got < 0 && errno == EINTR);
+    if (got == sizeof(error)) {
       return Error{Errc::kData, fmt::format("{}: cannot start: {}", name_, std::strerror(error)),
                    "it is an argument list, run in the folder of job.toml, without a shell"};
     }
