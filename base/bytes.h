@@ -18,8 +18,8 @@ namespace paddle {
 static_assert(std::endian::native == std::endian::little,
               "the wire and file formats are little-endian");
 
-// Leaves trivially constructible elements uninitialised on resize: buffers are about to be
-// overwritten.
+// An allocator that leaves trivially constructible elements uninitialised on resize(), because the
+// caller overwrites the buffer anyway.
 template <class T>
 class DefaultInitAllocator : public std::allocator<T> {
  public:
@@ -73,7 +73,7 @@ void store_le(std::byte* to, T value) {
 
 template <class T>
 void append_bytes(Bytes& to, std::span<const T> values) {
-  // With an allocator of our own, insert() and growth would move byte after byte.
+  // With a custom allocator, std::vector's insert() and growth would copy one byte at a time.
   const std::size_t begin = to.size();
   const std::size_t size = begin + values.size_bytes();
   if (size > to.capacity()) {

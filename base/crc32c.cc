@@ -40,8 +40,9 @@ __attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc,
   return crc;
 }
 
-// The effect of a run of zero bytes on a CRC. It is linear over GF(2): the columns are its effect
-// on each bit, and running on for as long again is the map applied to its own columns.
+// The effect of a run of zero bytes on a CRC. It is a linear map over GF(2), a matrix whose column
+// i is its effect on bit i. A run of twice the length is the square of the matrix: the matrix
+// applied to each of its own columns.
 class ZeroRun {
  public:
   explicit ZeroRun(std::size_t bytes_power_of_two) {
@@ -106,10 +107,11 @@ constexpr std::uint64_t fold_factor(unsigned power) {
 }
 
 constexpr std::size_t kFoldBytes = 256;      // four registers
-constexpr std::size_t kFoldBytesMin = 1024;  // below, lanes are as fast
+constexpr std::size_t kFoldBytesMin = 1024;  // below it, update_lanes() is as fast
 
 // Folds 256 bytes at a time into the 256 that follow, which leaves the CRC as it is (Gopal et al.,
-// "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", 2009). size >= kFoldBytes.
+// "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", 2009). REQUIRES: size >=
+// kFoldBytes.
 __attribute__((target("avx512f,vpclmulqdq,sse4.2"))) std::uint32_t update_folds(
     std::uint32_t crc, const std::byte* data, std::size_t size) {
   constexpr unsigned kBits = kFoldBytes * 8;

@@ -80,7 +80,8 @@ bool is_lack(int error) {
 
 Error system_error(Errc code, const std::string& what) {
   const int error = errno;
-  // To try again does not help. A network that refuses a connection says so too.
+  // A retry cannot help, so the error has a hint. With kUnreachable the hint would be wrong: a
+  // network that refuses a connection also reports EACCES.
   const bool is_refused = error == EACCES && code != Errc::kUnreachable;
   const char* const hint =
       is_refused ? "this user may not do that: change the permissions, or name another place" : "";
@@ -159,7 +160,7 @@ bool write_at(int fd, ByteSpan data, std::uint64_t offset) {
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  // Opened without O_NONBLOCK, a pipe that nobody writes to would hold us here.
+  // Without O_NONBLOCK, open() would block on a pipe that has no writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return system_error(Errc::kData, "open " + path);
   struct stat info {};

@@ -1,4 +1,4 @@
-// An owned file descriptor, whole reads and writes with deadlines, and the durable way to replace a
+// An owned file descriptor, complete reads and writes with deadlines, and durable replacement of a
 // file.
 #pragma once
 
@@ -34,13 +34,14 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Whether a system call failed because something is used up or closed to writing: disk, quota,
-// size of a file, memory, descriptors.
+// Whether this errno value means a lack: disk space, quota, file size, memory or descriptors are
+// used up, or the file system is read-only.
 bool is_lack(int error);
 
 // "open /x: No such file or directory": the error of a failed system call, with errno's text. Its
 // code is kResource where is_lack(errno), whatever the caller was doing, so that a full disk is
-// never taken for a damaged file or a lost peer. For what this user may not do there is a hint.
+// never mistaken for a damaged file or a lost peer. For EACCES the error has a hint, unless `code`
+// is kUnreachable.
 Error system_error(Errc code, const std::string& what);
 
 // Raises the soft limit of open descriptors to the hard one: the usual 1024 is 200 nodes of
@@ -63,18 +64,18 @@ Status read_exact(int fd, std::span<std::byte> into, TimePoint deadline);
 // Writes everything; SIGPIPE must be ignored by the program.
 Status write_all(int fd, ByteSpan data, TimePoint deadline);
 
-// The same at an offset of a file, which stays at its position. False with errno set, or at the
-// file's end.
+// Read or write all bytes at an offset of a file, without moving the file position. Return false on
+// an error, with errno set, or at the end of the file.
 bool read_at(int fd, std::span<std::byte> into, std::uint64_t offset);
 bool write_at(int fd, ByteSpan data, std::uint64_t offset);
 
-// A whole small file, of at most max_bytes. What may never end is refused: pipes, devices other
-// than /dev/null.
+// Reads a whole small file of at most max_bytes. Refuses (kData) pipes and devices other than
+// /dev/null, which may never end.
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 64U << 20U);
-// The same for a file that the user names, which may be a pipe: <(command), /dev/stdin.
+// Reads a whole file that the user names; it may also be a pipe: <(command), /dev/stdin.
 Result<std::string> read_file_or_pipe(const std::string& path, std::size_t max_bytes);
-// Temporary file in the same directory, fsync, rename, fsync of the directory: old or new, never
-// half.
+// Replaces a file atomically and durably: temporary file in the same directory, fsync, rename,
+// fsync of the directory. After a crash the file has its old or its new content, never a part.
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode = 0600);
 
 }  // namespace paddle

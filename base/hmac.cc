@@ -1,4 +1,4 @@
-// On Sha256, because libcrypto's HMAC would bring all its providers into every program.
+// Built on Sha256, because libcrypto's HMAC would link all its providers into every program.
 #include "base/hmac.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kBlockBytes = 64;
 constexpr std::byte kInnerPad{0x36};
 constexpr std::byte kOuterPad{0x5c};
-constexpr std::byte kFirstBlock{1};  // of HKDF's output
+constexpr std::byte kFirstBlock{1};  // HKDF's number of its first output block
 
 }  // namespace
 

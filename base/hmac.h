@@ -6,7 +6,7 @@
 
 namespace paddle {
 
-// Of the concatenated parts.
+// HMAC-SHA256 of the concatenated parts.
 Sha256Digest hmac_sha256(ByteSpan key, std::span<const ByteSpan> parts);
 
 // HKDF-SHA256 with `purpose` as the salt and one block of output.

@@ -13,7 +13,7 @@
 namespace paddle {
 namespace {
 
-constexpr std::size_t kHoleBlockBytes = 4096;  // of most file systems
+constexpr std::size_t kHoleBlockBytes = 4096;  // block size of most file systems
 
 bool write_zeros(int fd, std::uint64_t offset, std::uint64_t bytes) {
   const Bytes zeros(std::min<std::uint64_t>(bytes, 1U << 20U), std::byte{0});
@@ -29,7 +29,7 @@ bool write_zeros(int fd, std::uint64_t offset, std::uint64_t bytes) {
 }  // namespace
 
 bool is_all_zero(ByteSpan bytes) {
-  // Each byte is that before it, from a first one that is zero.
+  // The first byte is zero, and every byte equals the one before it.
   return bytes.empty() || (bytes[0] == std::byte{0} &&
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
@@ -51,7 +51,8 @@ bool make_hole(int fd, std::uint64_t offset, std::uint64_t bytes) {
 
 bool write_with_holes(int fd, ByteSpan bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
-    // Up to the next end of a block, then as many blocks of the same kind as there are.
+    // Starts with the bytes up to the next block boundary, then adds the following blocks of the
+    // same kind: a hole or data.
     std::size_t size =
         std::min<std::uint64_t>(bytes.size(), kHoleBlockBytes - offset % kHoleBlockBytes);
     const bool is_hole = size == kHoleBlockBytes && is_all_zero(bytes.first(size));

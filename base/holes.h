@@ -1,4 +1,4 @@
-// Files with holes: places that read as zeros and take no room on disk.
+// Files with holes: ranges that read as zeros and take no disk space.
 #pragma once
 
 #include "base/bytes.h"
@@ -7,14 +7,15 @@ namespace paddle {
 
 bool is_all_zero(ByteSpan bytes);
 
-// Makes the range read as zeros and take no room, and the file as long as that at least. False with
-// errno set.
+// Makes the range read as zeros, without disk space where the file system supports holes. Extends
+// the file to the end of the range if it is shorter. Returns false with errno set on an error.
 bool make_hole(int fd, std::uint64_t offset, std::uint64_t bytes);
-// Writes at an offset, with holes in place of blocks of zeros. False with errno set.
+// Writes at an offset, with holes in place of blocks of zeros. Returns false with errno set on an
+// error.
 bool write_with_holes(int fd, ByteSpan bytes, std::uint64_t offset);
 
-// The first range with data from `offset` on, below `end`; both are `end` when the rest is a hole.
-// All of it where the file system knows no holes.
+// The first range within [offset, end) that contains data. Both members are `end` if there is none.
+// The range is all of [offset, end) if the file system does not support holes.
 struct DataRange {
   std::uint64_t begin = 0, end = 0;
 };

@@ -28,7 +28,7 @@ constexpr std::size_t kThreadStackMin = 1U << 20U;
 
 const char* g_program = "paddle";
 
-// Only calls that need no memory.
+// Writes to stderr without allocating memory.
 void put(std::string_view text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
 }
@@ -65,7 +65,7 @@ constexpr Lack kLacks[] = {
     {"File too large", "allow larger files: ulimit -f"},
     {"Too many open files in system", "allow more on that machine: sysctl fs.file-max"},
     {"Too many open files", "allow more open descriptors: ulimit -n 4096"},
-    {"Cannot fork", kProcessHint},  // by dash
+    {"Cannot fork", kProcessHint},  // dash's message
     {"Resource temporarily unavailable", kProcessHint},
     {"Cannot allocate memory", kMemoryHint},
     {"Read-only file system", "make that file system writable, or choose another folder"},
@@ -73,7 +73,8 @@ constexpr Lack kLacks[] = {
     {"Disk quota exceeded", kDiskHint},
 };
 
-// Any other exception is a bug, and one for a core file.
+// Names the limit if the system refused memory or a thread. Any other exception is a bug:
+// std::abort() leaves a core file.
 [[noreturn]] void on_terminate() {
   if (const std::exception_ptr thrown = std::current_exception()) {
     try {
@@ -91,13 +92,15 @@ constexpr Lack kLacks[] = {
     } catch (...) {
     }
   } else if (std::uncaught_exceptions() > 0) {
-    // Threads that started before the refused one still run, so their end is not waited for.
+    // An exception unwinds the stack and destroys a std::thread that still runs: the system refused
+    // a thread after others had started. The program exits without joining them.
     end_for_lack(kNoThread, kThreadHint);
   }
   std::abort();
 }
 
-// The soft limit up to the hard one, and that up to `wanted`, which root may do. The limit now.
+// Raises the soft limit to `wanted`, and the hard limit too where this process may do so (root);
+// else raises the soft limit to the hard one. Returns the soft limit, at most `wanted`.
 rlim_t raise_limit(decltype(RLIMIT_STACK) which, rlim_t wanted) {
   rlimit limit{};
   if (::getrlimit(which, &limit) != 0 || limit.rlim_cur >= wanted) return wanted;
@@ -110,7 +113,8 @@ rlim_t raise_limit(decltype(RLIMIT_STACK) which, rlim_t wanted) {
   return limit.rlim_cur;
 }
 
-// Threads have the limit at the program's start as their size, without it two megabytes.
+// glibc uses the soft stack limit at the program's start as the stack size of threads, or two
+// megabytes if it is unlimited. Raises that size to kThreadStackMin.
 void give_threads_a_stack() {
   pthread_attr_t attributes;
   std::size_t size = 0;

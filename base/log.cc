@@ -29,7 +29,8 @@ void log_line(LogLevel level, std::string_view text) {
       fmt::format("{}{:02}{:02} {:02}:{:02}:{:02}.{:06} {}] {}\n", static_cast<char>(level),
                   parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
                   now.tv_usec, log_name(), escape_control(text));
-  // One write per line keeps lines of concurrent threads whole; a failure has nowhere to go.
+  // One write per line keeps lines of concurrent threads whole; a failure cannot be reported
+  // anywhere.
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -15,7 +15,7 @@ void set_log_name(std::string name);
 // Writes one line with one write(2); control characters are escaped.
 void log_line(LogLevel level, std::string_view text);
 
-// The same without level, time and name, for a person at a terminal.
+// Writes one line without level, time and name, for a person at a terminal.
 void log_plain(std::string_view text);
 
 template <class... Args>

@@ -1,4 +1,5 @@
-// Lookup in tables whose rows have a name: methods, formats and their kind.
+// Lookup by name in constant tables, such as those of layer types, optimizer methods and data
+// formats.
 #pragma once
 
 #include <algorithm>

@@ -14,8 +14,8 @@ constexpr auto kTeamAwake = std::chrono::milliseconds(2);
 // A shorter loop ends before a sleeping core is awake.
 constexpr std::size_t kHelpedIterationsMin = 8;
 
-// Returns true once done() holds, false when it has not within `limit`. step() returns true if it
-// did something, which starts the limit anew.
+// Returns true once done() holds, false if it does not hold within `limit`. step() returns true if
+// it did something, which restarts the limit.
 template <class Done, class Step>
 bool spin(steady_clock::duration limit, Done&& done, Step&& step) {
   if (done()) return true;
@@ -43,7 +43,7 @@ void for_each_parallel(std::size_t count, const ParallelWork& work, std::size_t 
       threads.emplace_back([&loop] { loop.run(); });
     }
   } catch (const std::system_error&) {
-    // The system refuses a thread; those there are do all of it.
+    // The system refuses a thread; the threads that have started do all the work.
   }
   loop.run();
 }
@@ -77,7 +77,7 @@ void HelperPool::parallel_for(std::size_t count, const ParallelWork& work) {
   }
   const auto is_left = [&loop] { return loop.helpers == 0; };
   const bool is_alone = spin_as_helper(is_left);
-  // The last helper to leave may still hold the mutex, and refer to the loop.
+  // Locks in any case: the last helper may still hold the mutex and use the loop.
   std::unique_lock lock(mutex_);
   if (!is_alone) left_.wait(lock, is_left);
 }
@@ -133,7 +133,7 @@ void ThreadTeam::run(const ParallelWork& work) {
     const std::scoped_lock lock(mutex_);
     work_ = &work;
     running_ = threads_.size();
-    ++generation_;  // publishes the two above
+    ++generation_;  // publishes work_ and running_
   }
   started_.notify_all();
   work(0);
@@ -184,7 +184,8 @@ bool ThreadTeam::help() {
   bool has_helped = false;
   for (Slot& slot : slots_) {
     if (!slot.is_open) continue;
-    // Counted before the second look: the caller waits for a helper that still finds it open.
+    // Counted before is_open is read again: the caller waits for every helper that still reads
+    // true.
     ++slot.loop.helpers;
     if (slot.is_open) slot.loop.run();
     --slot.loop.helpers;

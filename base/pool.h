@@ -20,8 +20,8 @@ using ParallelWork = std::function<void(std::size_t)>;
 // when all have returned.
 using Parallel = std::function<void(std::size_t count, const ParallelWork& work)>;
 
-// A Parallel on the calling thread and up to `at_once` - 1 threads that live for this call: for
-// work that blocks. `work` must not throw.
+// A Parallel on the calling thread and up to `at_once` - 1 threads that exist for this call only:
+// for work that blocks. `work` must not throw.
 void for_each_parallel(std::size_t count, const ParallelWork& work, std::size_t at_once);
 
 // One loop that several threads take iterations from.
@@ -37,7 +37,7 @@ struct SharedLoop {
 };
 
 // Threads that sleep until any caller has a loop for them, and stay awake briefly after it, since
-// loops come in groups. A call wakes them, so it is worth its price for long loops only.
+// loops come in groups. A call has to wake them, which pays off for long loops only.
 class HelperPool {
  public:
   explicit HelperPool(std::size_t count);
@@ -52,9 +52,9 @@ class HelperPool {
 
  private:
   void serve();
-  void close(const SharedLoop& loop);  // under mutex_
+  void close(const SharedLoop& loop);  // REQUIRES: holds mutex_
 
-  std::mutex mutex_;  // of `loops_` and of changes to SharedLoop::helpers
+  std::mutex mutex_;  // guards loops_ and changes to SharedLoop::helpers
   std::condition_variable opened_, left_;
   std::vector<SharedLoop*> loops_;     // helpers may enter these
   std::atomic<std::size_t> open_ = 0;  // loops_.size()
@@ -65,7 +65,7 @@ class HelperPool {
 // A fixed set of threads that run in lockstep: part p always runs on thread p, so its data stays in
 // that core's caches. Between runs they spin for milliseconds, yielding to any other thread: waking
 // a sleeping core takes longer than the work between two runs. HelperPool cannot serve this: its
-// parts go to any thread, and each call pays for a wake-up. parallel_for() here wakes nobody.
+// parts go to any thread, and each call pays for a wake-up. parallel_for() here wakes no thread.
 class ThreadTeam {
  public:
   explicit ThreadTeam(std::size_t size);
@@ -93,7 +93,7 @@ class ThreadTeam {
   template <class Done>
   bool spin_until(Done&& done);
 
-  std::mutex mutex_;  // for the changes that sleepers wait for
+  std::mutex mutex_;  // guards the changes that sleeping threads wait for
   std::condition_variable started_, finished_;
   const ParallelWork* work_ = nullptr;
   std::atomic<std::uint64_t> generation_ = 0;

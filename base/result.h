@@ -27,7 +27,8 @@ enum class Errc : int {
   kInterrupted = 130  // Ctrl-C
 };
 
-// The code that a peer, a node or an exit names by its number; kFailed for 0 and any other number.
+// The code with this number, which a peer or a node sent or a process exited with; kFailed for 0
+// and any other number.
 constexpr Errc errc_of(std::uint32_t number) {
   for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
                           Errc::kData, Errc::kResource, Errc::kResumable, Errc::kInterrupted}) {

@@ -29,8 +29,8 @@ constexpr std::uint64_t stable_hash(std::string_view text) {
   return mix64(hash);
 }
 
-// Stream of one example in one layer: of dropout's mask, or of the negatives of a sampled cost.
-// `layer` is the stable_hash of its name.
+// The stream of one example in one layer, for dropout's mask or the negative samples of a sampled
+// cost. `layer` is the stable_hash of its name.
 constexpr std::uint64_t example_stream(std::uint64_t seed, std::uint64_t layer,
                                        std::uint64_t example) {
   return hash_combine(hash_combine(seed, layer), example);
@@ -42,7 +42,8 @@ constexpr std::uint64_t example_stream(std::uint64_t seed, std::string_view laye
 
 class Rng {
  public:
-  // `first` is the number of the first value; an earlier Rng has drawn those before.
+  // `first` is the index of the first value: a caller that continues a stream passes the number of
+  // values that an earlier Rng has drawn.
   explicit constexpr Rng(std::uint64_t stream, std::uint64_t first = 0)
       : stream_(stream), counter_(first) {}
 

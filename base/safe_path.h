@@ -21,7 +21,7 @@ class SafePath {
   // RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS).
   Result<UniqueFd> open_read(int root_fd) const;  // a regular file
   Result<UniqueFd> open_directory(int root_fd) const;
-  Status make_directories(int root_fd) const;  // 0700; the path itself too
+  Status make_directories(int root_fd) const;  // mode 0700; its last component too
 
  private:
   explicit SafePath(std::string text) : text_(std::move(text)) {}

@@ -64,7 +64,7 @@ void ScoreHistogram::fit() {
   while (entries_.size() > entries_max_) drop_bits(shift_ + 1);
 }
 
-// Also joins entries of one key.
+// Also combines entries with the same key, which merge() produces.
 void ScoreHistogram::drop_bits(unsigned shift) {
   const unsigned more = shift - shift_;
   shift_ = shift;
@@ -126,7 +126,7 @@ std::uint32_t score_key(float score) {
   return (bits & kSign) != 0 ? ~bits : bits | kSign;
 }
 
-// 1 - p has no rounding above a half.
+// 1 - p is exact in float for p above 0.5.
 std::uint32_t probability_key(float probability) {
   if (!(probability > 0)) return 0;
   const float p = std::min(probability, 1.0F);

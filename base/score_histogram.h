@@ -12,36 +12,39 @@
 
 namespace paddle {
 
-// Scores are keys whose order is theirs. Up to entries_max different ones have a count each, so
-// that figures are exact. With more, neighbours share one: every key loses its low `shift` bits, as
-// few as make room. How many that are follows from the set of keys alone, not from the order in
-// which they came. So a sum has the same bits whatever the order of its parts, and constant memory.
+// Counts by score. A score is stored as an integer key that sorts as the scores do. Up to
+// entries_max different keys have a count each, so the area is exact. With more keys, neighbours
+// share a count: every key loses its low `shift` bits, the fewest that leave at most entries_max
+// keys. That number depends on the set of keys alone, not on the order in which they arrived. So a
+// sum of histograms has the same bits whatever the order of its parts, and its memory is bounded.
 class ScoreHistogram {
  public:
   static constexpr std::size_t kEntriesMax = 1U << 14U;
 
   struct Entry {
     std::uint32_t key = 0;
-    std::array<std::uint64_t, 2> counts{};  // of class 0 and class 1
+    std::array<std::uint64_t, 2> counts{};  // counts of class 0 and class 1
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
   explicit ScoreHistogram(std::size_t entries_max = kEntriesMax) : entries_max_(entries_max) {}
 
-  // Counts examples, each as its key in the high half and its class, 0 or 1, in the low one. Sorts
-  // them.
+  // Counts examples: the high 32 bits of each are its key, the low bit is its class, 0 or 1. Sorts
+  // `examples`.
   void add(std::span<std::uint64_t> examples);
-  // The smaller entries_max of both holds from then on.
+  // Adds the counts of `other`. Afterwards the smaller entries_max of both applies.
   void add(const ScoreHistogram& other);
 
-  // By rising key; that of a score is its key without the low shift() bits.
+  // The entries by rising key. An entry's key is the key of its scores without the low shift()
+  // bits.
   std::span<const Entry> entries() const { return entries_; }
   unsigned shift() const { return shift_; }
   bool empty() const { return entries_.empty(); }
-  // The histogram's part of a tally's bytes: shift and entries as u64, then the keys as u32, then
-  // the counts as pairs of u64.
+  // Appends the histogram's part of an encoded Tally: shift and number of entries as u64, then the
+  // keys as u32, then the counts as pairs of u64.
   void append_to(Bytes& bytes) const;
-  // Takes a histogram from the front of `bytes`. kData: there is none.
+  // Decodes the histogram at the front of `bytes` and removes it from them. kData: there is no
+  // valid one.
   static Result<ScoreHistogram> take(ByteSpan& bytes);
   static constexpr std::size_t kHeadBytes = 2 * sizeof(std::uint64_t);
   static constexpr std::size_t kEntryBytes = sizeof(std::uint32_t) + 2 * sizeof(std::uint64_t);
@@ -55,7 +58,7 @@ class ScoreHistogram {
   // Makes room: drops low bits until entries_ has at most entries_max_.
   void fit();
   void drop_bits(unsigned shift);
-  // Adds entries of this shift, by rising key.
+  // Adds entries whose keys are shifted by shift_ and rise.
   void merge(std::span<const Entry> added);
 
   std::size_t entries_max_;
@@ -63,10 +66,10 @@ class ScoreHistogram {
   std::vector<Entry> entries_;
 };
 
-// Key of a number: NaN is the lowest, and both zeros are one.
+// The key of any float. NaN has the lowest key; both zeros have the same.
 std::uint32_t score_key(float score);
-// Key of a probability: as fine near 1 as near 0, since only the distance to the nearer of both
-// counts. Other numbers are taken as the nearer of 0 and 1.
+// The key of a probability, with the same resolution near 1 as near 0. Numbers outside [0, 1] count
+// as the nearer of 0 and 1, NaN as 0.
 std::uint32_t probability_key(float probability);
 
 // The area under the ROC curve: the share of pairs of both classes in which class 1 has the higher

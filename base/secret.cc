@@ -41,7 +41,7 @@ Secret::~Secret() {
 }
 
 Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max) {
-  // Non-blocking, since a pipe in its place would otherwise wait for a writer for ever.
+  // Without O_NONBLOCK, open() would block on a pipe that has no writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return system_error(Errc::kAuth, "open key file " + path);
   struct stat info {};
@@ -63,7 +63,8 @@ void turn_off_cores() {
   rlimit limit{};
   if (g_limit_before || ::getrlimit(RLIMIT_CORE, &limit) != 0) return;
   g_limit_before = limit;
-  // A core that goes to a program by a pipe ignores 0; one byte turns off both kinds.
+  // If core_pattern is a pipe to a program, the kernel dumps even with a limit of 0. A limit of 1
+  // byte turns off core files and dumps to a pipe.
   limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
   ::setrlimit(RLIMIT_CORE, &limit);
 }

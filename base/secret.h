@@ -1,4 +1,5 @@
-// A job's 32-byte secret. It cannot be formatted or compared by accident, and is wiped at its end.
+// A job's 32-byte secret. It cannot be formatted or compared by accident, and its destructor wipes
+// it.
 #pragma once
 
 #include <array>
@@ -30,13 +31,14 @@ class Secret {
   std::array<std::byte, kSecretBytes> bytes_{};
 };
 
-// The content of a key file: a regular file of this user that no other may read or write. kAuth.
-// The caller wipes it.
+// Reads a key file of at most bytes_max bytes. kAuth: it is too long, or not a regular file that
+// belongs to this user and that no other user may read or write. The caller wipes the content.
 Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max);
 
-// For programs that hold secrets. Unlike PR_SET_DUMPABLE, it leaves /proc/PID to their own user.
+// Turns off core dumps of a program that holds secrets. Unlike PR_SET_DUMPABLE, it leaves /proc/PID
+// readable for the program's own user.
 void turn_off_cores();
-// Gives a forked child, before its exec, the limit from before turn_off_cores().
+// Restores the limit from before turn_off_cores(), in a forked child before its exec.
 void restore_cores();
 
 // Compares in time that depends on the length alone.

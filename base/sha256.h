@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4), the identity of every file that travels, and the stamp that tells whether a
-// hash computed earlier still holds.
+// SHA-256 (FIPS 180-4), which identifies every file that is sent to another machine, and FileStamp,
+// which shows whether a hash computed earlier is still valid.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   void update(ByteSpan data);
-  Sha256Digest finish();  // once; the object is of no use afterwards
+  Sha256Digest finish();  // at most once, as the last call
 
  private:
   struct State;
@@ -31,7 +31,8 @@ class Sha256 {
 };
 
 Sha256Digest sha256_of(ByteSpan data);
-// Of everything from the descriptor's current position to its end, at most so many bytes.
+// The hash of everything from the descriptor's current position to the end of the file, at most
+// bytes_max bytes.
 Result<Sha256Digest> sha256_of_fd(int fd, std::uint64_t bytes_max = UINT64_MAX);
 Result<Sha256Digest> sha256_of_file(const std::string& path);
 

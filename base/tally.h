@@ -10,9 +10,9 @@
 
 namespace paddle {
 
-// Counts and sums together, in one job: 512 KiB.
+// The most counts and sums together, in one job: 512 KiB.
 constexpr std::size_t kTallyEntriesMax = 1U << 16U;
-// Histograms of scores, in one job: 2.5 MiB.
+// The most histograms of scores, in one job: 2.5 MiB.
 constexpr std::size_t kTallyHistogramsMax = 8;
 constexpr std::size_t kTallyBytesMax =
     kTallyEntriesMax * sizeof(std::uint64_t) + kTallyHistogramsMax * ScoreHistogram::kBytesMax;
@@ -29,7 +29,7 @@ struct Tally {
            histograms.size() == other.histograms.size();
   }
   bool empty() const { return counts.empty() && sums.empty() && histograms.empty(); }
-  // The most bytes that a tally of this shape takes.
+  // The most bytes that encode() returns for a tally of this shape.
   std::size_t bytes_max() const {
     return (counts.size() + sums.size()) * sizeof(std::uint64_t) +
            histograms.size() * ScoreHistogram::kBytesMax;
@@ -38,8 +38,9 @@ struct Tally {
 
 // Counts as u64, then sums as f64, little-endian; then the histograms.
 Bytes encode(const Tally& tally);
-// kData unless the bytes are exactly these counts, sums and histograms, of which there are at most
-// kTallyEntriesMax and kTallyHistogramsMax.
+// Decodes exactly so many counts, sums and histograms. kData: `bytes` are malformed or of another
+// length, there are more than kTallyEntriesMax counts and sums, or more than kTallyHistogramsMax
+// histograms.
 Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums,
                            std::uint64_t histograms = 0);
 

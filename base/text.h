@@ -11,7 +11,7 @@ namespace paddle {
 // Text that cannot control a terminal: control characters (C0, C1, DEL), direction marks, line
 // breaks, tags and bytes that are not UTF-8 become \xNN.
 std::string escape_control(std::string_view text);
-// The same for a text of several lines, whose '\n' stay.
+// escape_control() for a text of several lines: keeps each '\n'.
 std::string escape_lines(std::string_view text);
 
 // "1.5 GB", "12 kB".
@@ -21,7 +21,7 @@ std::string human_bytes(std::uint64_t bytes);
 // half its length, or "": "did you mean ...?".
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates);
 
-// An environment variable's name: letters, digits and '_', and no digit first.
+// An environment variable's name: letters, digits and '_', not beginning with a digit.
 bool is_variable_name(std::string_view name);
 
 std::string to_hex(std::span<const std::byte> bytes);

@@ -28,7 +28,7 @@ bool is_utf8(std::string_view text) {
       continue;
     }
     const std::size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    // Neither longer than needed, nor half of a pair, nor above U+10FFFF.
+    // These bounds exclude overlong forms, halves of a surrogate pair and points above U+10FFFF.
     const unsigned least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
     const unsigned most = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
     if (length == 0 || lead > 0xf4 || byte(1) < least || byte(1) > most) return false;

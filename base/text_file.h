@@ -1,4 +1,4 @@
-// Texts of files that people and their programs write.
+// Helpers for text files that people and their programs write.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@ namespace paddle {
 
 // The text without the byte order mark that some editors and spreadsheets write before UTF-8.
 std::string_view without_byte_order_mark(std::string_view text);
-// The text of a whole file, to be split at '\n': without a byte order mark; where '\r' alone ends
-// the lines, as on old Macs, each is a '\n'.
+// Prepares the text of a whole file for splitting at '\n': removes a byte order mark and, if the
+// text contains no '\n', replaces each '\r' (the line end of old Macs) by '\n'.
 std::string text_of_lines(std::string text);
-// Whether the text is UTF-8, as RFC 3629 has it.
+// Whether the text is valid UTF-8 (RFC 3629).
 bool is_utf8(std::string_view text);
 
 }  // namespace paddle

@@ -82,7 +82,8 @@ Error in_the_way(const std::string& path, const struct stat& there, const char* 
                "choose another destination"};
 }
 
-// Whether a file or link may take its place. Others read and write a device such as /dev/null.
+// Whether a file or link may replace this entry. A device such as /dev/null is kept, because other
+// processes use it.
 bool is_replaceable(const struct stat& there) {
   return S_ISREG(there.st_mode) || S_ISLNK(there.st_mode);
 }
@@ -150,7 +151,7 @@ Status TreeWalk::enter(int folder, const std::string& name, const TreeEntry& ent
   if (!goes_on || !entry.is_folder()) return {};
   const UniqueFd inner(
       ::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  // A link that took its place meanwhile (ELOOP) is no folder any more.
+  // ELOOP: a link has replaced the folder meanwhile.
   if (!inner && (is_removed(errno) || errno == ELOOP)) return ++gone_, Status();
   if (!inner && errno == EACCES && denied_) return denied_(entry.path), Status();
   if (!inner) return system_error(Errc::kData, "read " + shown(entry.path));
@@ -168,7 +169,8 @@ Result<DraftFile> DraftFile::create(int folder, std::uint32_t mode) {
         ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (!fd && errno == EEXIST) continue;
     if (!fd) return write_error("create a file");
-    // The lock shows that it is in use; one that looked before that may have removed it.
+    // The lock shows that the draft is in use. Another process's remove_old_drafts() may have
+    // removed it before it was locked.
     struct stat info {};
     ::flock(fd.get(), LOCK_EX | LOCK_NB);
     if (::fstat(fd.get(), &info) == 0 && info.st_nlink == 0) continue;
@@ -189,7 +191,7 @@ Status DraftFile::commit(const std::string& name, std::optional<std::uint32_t> m
     return write_error("chmod " + shown(name));
   if (mtime_ns) {
     const auto times = times_of(*mtime_ns);
-    // A time that the file system does not keep is no loss.
+    // A file system that cannot store the time is no error.
     std::ignore = ::futimens(fd(), times.data());
   }
   struct stat there {};
@@ -249,7 +251,8 @@ Status TreeWriter::make_folder(const TreeEntry& folder) {
     if (::fstatat(above.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0)
       return write_error("make the folder " + shown(folder.path));
     if (!S_ISDIR(there.st_mode)) return in_the_way(folder.path, there, "a folder");
-    // Until finish(): what cannot be opened up fails with its reason when it is written to.
+    // Gives the owner access until finish() sets the mode. An error here is ignored: a later write
+    // into the folder reports the reason.
     if ((there.st_mode & S_IRWXU) != S_IRWXU && there.st_uid == ::geteuid()) {
       std::ignore = ::fchmodat(above.get(), name.c_str(), (there.st_mode & kKeptModeBits) | S_IRWXU,
                                AT_SYMLINK_NOFOLLOW);
@@ -280,14 +283,15 @@ Status TreeWriter::make_link(const TreeEntry& link) {
 }
 
 Status TreeWriter::finish() {
-  // The last in this order are the deepest below each folder.
+  // In reverse order of paths, a folder comes after the folders below it.
   for (auto at = folders_.rbegin(); at != folders_.rend(); ++at) {
     const TreeEntry& folder = at->second;
     PADDLE_TRY(const UniqueFd above, open_above(folder.path));
     const UniqueFd fd(::openat(above.get(), split(folder.path).second.c_str(),
                                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd) return write_error("open " + shown(folder.path));
-    // A folder that existed before may belong to another user and be writable all the same.
+    // EPERM is no error: a folder that existed before may belong to another user and still be
+    // writable.
     if (::fchmod(fd.get(), folder.mode & mode_kept_) != 0 && errno != EPERM)
       return write_error("chmod " + shown(folder.path));
     const auto times = times_of(folder.mtime_ns);

@@ -1,5 +1,5 @@
-// Folders with all that is below them, read and written through open folders: a link that somebody
-// puts in the way leads nowhere.
+// Reads and writes whole folder trees through descriptors of open folders, so that a symbolic link
+// that another process puts into a path is not followed.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,40 @@
 
 namespace paddle {
 
-constexpr int kTreeDepthMax = 500;  // folders within each other, each of which is kept open
-constexpr std::uint32_t kKeptModeBits = 0777;  // never setuid, setgid and sticky
+constexpr int kTreeDepthMax = 500;             // levels of folders; each keeps a descriptor open
+constexpr std::uint32_t kKeptModeBits = 0777;  // without setuid, setgid and sticky
 
 struct TreeEntry {
   enum class Kind { kFile, kFolder, kLink, kOther };
 
   std::string path;
   Kind kind = Kind::kFile;
-  std::uint32_t mode = 0;     // kKeptModeBits of it
+  std::uint32_t mode = 0;     // the bits in kKeptModeBits
   std::int64_t mtime_ns = 0;  // since 1970
-  std::uint64_t size = 0;     // of a file
-  std::string link;           // its target
+  std::uint64_t size = 0;     // files only
+  std::string link;           // target of a link
 
   bool is_folder() const { return kind == Kind::kFolder; }
 };
 
-// A name in an open folder, itself where it is a link. kData with errno set when it is not there.
+// Describes the entry `name` of an open folder, without following a link; `path` becomes its path.
+// kData with errno set if it cannot be read.
 Result<TreeEntry> entry_at(int folder, const std::string& name, std::string path);
 
-// True after a system call that failed because somebody has removed a file or folder meanwhile,
-// here or (ESTALE) on another machine.
+// Whether this errno value means that a process has removed the file or folder meanwhile, on this
+// machine or (ESTALE) on another one.
 bool is_removed(int error);
 
-// Visits everything below an open folder in the order of names, a folder before what is in it, and
-// no link's target. What is removed meanwhile is counted in `gone`. `prefix` stands before paths.
+// Visits everything below an open folder in the order of names, a folder before its content,
+// without following links. gone() counts the entries that were removed during the walk. Paths begin
+// with `prefix`.
 class TreeWalk {
  public:
-  // Gets the entry, and its folder and name. False: nothing below this folder is visited.
+  // Receives an entry, its open folder and its name. Returns false to skip what is below a folder.
   using Visit = std::function<Result<bool>(const TreeEntry&, int folder, const std::string& name)>;
 
-  // Gets the path of a folder that may not be read. Without it that ends the walk with an error.
+  // Receives the path of a folder that this user may not read. Without this callback, such a folder
+  // ends the walk with an error.
   using Denied = std::function<void(const std::string& path)>;
 
   explicit TreeWalk(Visit visit, Denied denied = {})
@@ -61,19 +64,19 @@ class TreeWalk {
   std::uint64_t gone_ = 0;
 };
 
-// A new file in an open folder, which gets its name when it is whole. What a killed program left of
-// one is removed with remove_old_drafts().
+// A new file in an open folder, under a temporary name until commit() gives it its own.
+// remove_old_drafts() removes the drafts that killed programs left.
 class DraftFile {
  public:
-  // `mode`: of the file, unless commit() has another one. The umask takes its bits from it.
+  // `mode`, less the bits of the umask, is the file's mode unless commit() sets another one.
   static Result<DraftFile> create(int folder, std::uint32_t mode = 0600);
   DraftFile(DraftFile&&) = default;
   DraftFile& operator=(DraftFile&&) = default;
   ~DraftFile();
 
   int fd() const { return fd_.get(); }
-  // In place of a file or link that has the name; kData for anything else there. Without a time the
-  // file has that of its last write.
+  // Gives the file its name, in place of a file or link with that name. kData: anything else has
+  // the name. Without mtime_ns the file keeps the time of its last write.
   Status commit(const std::string& name, std::optional<std::uint32_t> mode = {},
                 std::optional<std::int64_t> mtime_ns = {});
 
@@ -81,23 +84,23 @@ class DraftFile {
   DraftFile() = default;
 
   UniqueFd folder_, fd_;
-  std::string name_;  // "": it has its own name, or was moved from
+  std::string name_;  // the temporary name; "" after commit() and in a moved-from object
 };
 void remove_old_drafts(int folder);
 
-// Writes entries below an open folder. An entry comes after the folders above it, which are made
-// where they were not given.
+// Writes entries below an open folder. Missing folders above an entry are created. REQUIRES:
+// make_folder() precedes the entries below that folder.
 class TreeWriter {
  public:
   // `mode_kept`: bits that folders keep of their mode.
   explicit TreeWriter(int root, std::uint32_t mode_kept = kKeptModeBits)
       : root_(root), mode_kept_(mode_kept) {}
 
-  // Uses the one that is there. kData for a file or link in its place.
+  // Makes the folder or uses an existing one. kData: anything else has the path.
   Status make_folder(const TreeEntry& folder);
-  // In place of a file or link.
+  // Makes the link, in place of a file or link. kData: anything else has the path.
   Status make_link(const TreeEntry& link);
-  // The open folder of a path, below root.
+  // Opens the folder above `path`, below root; makes missing folders.
   Result<UniqueFd> open_above(const std::string& path);
   // Gives the folders their modes and times, which writing into them would change.
   Status finish();

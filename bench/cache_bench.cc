@@ -1,7 +1,7 @@
 // The cost of a cache line that two threads use: nanoseconds per line for a thread that reads lines
 // the other wrote, or writes lines the other read or wrote. It depends on whether their cores share
-// a last-level cache, and so does a trainer's speed. Values are checked; the program fails where
-// one is wrong.
+// a last-level cache, and so does a trainer's speed. Values are checked; the program fails if one
+// is wrong.
 #include <sched.h>
 
 #include <array>
@@ -72,7 +72,7 @@ template <class First, class Second>
 Spent alternate(const std::array<int, 2>& cores, First first, Second second) {
   Spent spent;
   std::atomic<bool> are_apart = true;
-  std::atomic<int> turn = 0;  // 2 * round for the first thread, the next for the second
+  std::atomic<int> turn = 0;  // 2 * round: the first thread's turn; one more: the second's
   const auto take_turns = [&](int parity, double& seconds, auto& work) {
     if (!run_on(cores[static_cast<std::size_t>(parity)])) are_apart = false;
     for (int round = 0; round < kRounds; ++round) {

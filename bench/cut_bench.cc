@@ -1,5 +1,5 @@
-// Cost of cuts to one sparse table of 10 million rows: updates before, while and after a cut is
-// taken, taking it, and restoring a table from it. CPU time of one thread.
+// Cost of cuts of one sparse table of 10 million rows: of updates before, during and after a cut,
+// of taking the cut, and of restoring a table from it. In CPU time of one thread.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,7 @@
 // Speed of reading files into batches: each format with 1, 2 and 4 parsing threads, and compressed;
 // the time to the first batch of a stream that begins late in the pass, with and without an index
-// of its chunks; and passes from memory, as [data] cache = true has them, beside passes from files.
-// The batches must be the same for all, else the program fails. An argument names the one format to
-// measure.
+// of its chunks; and passes from memory ([data] cache = true) beside passes from files. The batches
+// must be the same for all, else the program fails. An argument names the one format to measure.
 #include <zlib.h>
 #include <zstd.h>
 
@@ -65,7 +64,7 @@ std::string csv_line(Rng& rng) {
   return line;
 }
 
-// The same shape as of multislot.
+// The same shape as that of multislot_line().
 std::string jsonl_line(Rng& rng) {
   std::string line = fmt::format(R"({{"label":{},"dense":[)", rng.below(2));
   for (int i = 0; i < 13; ++i) line += fmt::format("{}{:.6f}", i == 0 ? "" : ",", rng.uniform());
@@ -114,7 +113,7 @@ Reading read(const data::DatasetOptions& options, const data::Dictionary& dictio
     if (!batch) reading.error = batch.error().message;
     if (!batch || !*batch) break;
     reading.records += (*batch)->size;
-    // The first and last of each slot are enough to see an order that differs.
+    // The first and last id of each slot suffice to detect another order.
     for (const nn::Slot& slot : (*batch)->slots) {
       if (slot.ids.empty()) continue;
       reading.sum = hash_combine(hash_combine(reading.sum, slot.ids.front()), slot.ids.back());
@@ -124,7 +123,8 @@ Reading read(const data::DatasetOptions& options, const data::Dictionary& dictio
   return reading;
 }
 
-// A stream from three quarters of the pass on, with a shuffle.
+// Measures the time to the first batch of a shuffled stream that begins after three quarters of the
+// pass.
 bool measure_resume(const Workload& workload, data::DatasetOptions options, std::uint64_t batches,
                     const data::Dictionary& dictionary) {
   options.data.threads = 2;
@@ -161,13 +161,13 @@ bool measure_resume(const Workload& workload, data::DatasetOptions options, std:
   return true;
 }
 
-// Medians of passes from the file and from memory, in turn.
+// Measures passes from the file and from memory in turn, and prints medians.
 bool measure_cache(const Workload& workload, data::DatasetOptions options,
                    const data::Dictionary& dictionary) {
   options.data.threads = 2;
   data::DatasetOptions cached = options;
   cached.cache = std::make_shared<data::RecordCache>(std::uint64_t{1} << 32U);
-  const Reading first = read(cached, dictionary);  // fills it
+  const Reading first = read(cached, dictionary);  // fills the cache
   std::vector<double> files, memory;
   for (int i = 0; i < kCachePasses; ++i) {
     for (const bool is_cached : {false, true}) {

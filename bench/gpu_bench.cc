@@ -1,8 +1,8 @@
-// Steps of the word2vec N-gram network and of CTR-DNN on the first GPU, beside their matrix
-// products alone. A step is forward and backward of a batch whose ids, values and parameters come
-// from the host, and whose gradients go back there; or, with all parameters in the card's memory,
-// the same with an update of them by adam. Prints a JSON object a line; fails unless the costs
-// fall.
+// Times of steps of the word2vec N-gram network and of CTR-DNN on the first GPU, beside their
+// matrix products alone. A step is forward and backward of a batch whose ids, values and parameters
+// are copied from the host, and whose gradients are copied back; or, with all parameters in the
+// card's memory, forward, backward and their update by adam. Prints JSON objects, one a line; fails
+// unless the costs fall.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ void must(const Status& status) {
   if (!status) fail(status.error());
 }
 
-// Seconds of one call, the best of some turns: what others do on the machine only adds to them.
+// Seconds of one call, the best of several turns: other processes on the machine only add time.
 template <class Step>
 double seconds_of(Step step) {
   double best = 1e9;
@@ -61,8 +61,8 @@ double seconds_of(Step step) {
   return best;
 }
 
-// The matrix products of a forward and backward, but for those of few columns, which no library
-// computes.
+// The matrix products of a forward and backward, without those of few columns, for which no library
+// is used.
 class Products {
  public:
   Products(device::Device& card, const Subject& subject, std::size_t batch, bool bf16)
@@ -149,7 +149,7 @@ void expect_fallen(const std::vector<double>& costs, const std::string& name) {
   fail({Errc::kFailed, "the cost of " + name + " did not fall"});
 }
 
-// Of a step with all parameters on the card.
+// Seconds of a step with all parameters on the card.
 double seconds_on_card(device::Device& card, const nn::Network& network, const nn::Batch& batch,
                        std::size_t ids, bool bf16) {
   const nn::Plan plan = network.lower();

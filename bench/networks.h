@@ -1,4 +1,4 @@
-// The networks that benchmarks train, with values and batches that are drawn.
+// The networks that benchmarks train, with random values and batches.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace paddle::bench {
 
-constexpr std::size_t kVocabulary = 2073;  // of word2vec
+constexpr std::size_t kVocabulary = 2073;  // word2vec's
 constexpr std::size_t kCtrIds =
     20000;  // distinct ids in batches: their table does not fit the caches
 
@@ -118,7 +118,7 @@ inline nn::Batch make_batch(const Subject& subject, std::size_t size) {
   return batch;
 }
 
-// With a sparse table, and the last slot as the label.
+// Builds the network with a sparse table and the last slot as the label.
 inline Result<nn::Network> build(Subject subject) {
   subject.layers.front().weight.sparse = true;
   subject.layers.back().label = "next";

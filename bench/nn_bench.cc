@@ -37,7 +37,7 @@ double rate(Step step) {
   return static_cast<double>(calls) / spent.count();
 }
 
-// Matrix products of one forward and backward, on buffers of their own.
+// The matrix products of one forward and backward, on separate buffers.
 std::function<void()> make_products(const Subject& subject, std::size_t batch,
                                     kernels::Compute compute) {
   struct Buffers {

@@ -1,6 +1,6 @@
 // Memory bandwidth of every optimizer's update: GB/s for a dense block that fits no cache, beside
 // the simplest update (a = a / 2 + b) in the same run, and rows per second for a table's width.
-// Every result is compared with a float64 reference; the program fails where one is wrong.
+// Every result is compared with a float64 reference; the program fails if one is wrong.
 #include <time.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ double fastest(Step step) {
   return best;
 }
 
-// In place, as updates are: the cache would first read a third array that is only written.
+// Computes in place, as updates do: a third array that is only written would first be read into the
+// cache.
 double plain_gigabytes(std::vector<float>& a, const std::vector<float>& b) {
   const double seconds = fastest([&] {
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = 0.5F * a[i] + b[i];

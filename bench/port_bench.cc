@@ -1,5 +1,6 @@
-// One port with many trainers over TCP: CPU time of a request and of a connection. One port's
-// snapshot, and one pserver's heartbeats. docs/scale.md multiplies what this prints.
+// Measures the CPU time of a request and of a connection at one port with many trainers over TCP,
+// saving and loading one port's snapshot, and one pserver's heartbeats. docs/scale.md extrapolates
+// from these figures.
 #include <dirent.h>
 #include <time.h>
 #include <unistd.h>
@@ -123,7 +124,7 @@ class Port {
   clockid_t clock_ = 0;
 };
 
-// The trainers of a port, in one thread: each has a request under way at the same time.
+// All trainers of a port, in one thread. Each has an open request at the same time.
 class Trainers {
  public:
   Trainers(Port& port, std::uint32_t count) : port_(port), set_(table_of(count)) {
@@ -144,12 +145,12 @@ class Trainers {
     all<wire::Ready>(FrameType::kReady, [](std::size_t, wire::Ready&) { return Bytes(); });
   }
 
-  // Of both ends.
+  // CPU seconds and resident bytes of one connection, for both ends together.
   double connection_cpu() const { return connection_cpu_; }
   double connection_bytes() const { return connection_bytes_; }
 
-  // A push and then a pull of `rows` rows of each trainer: of the first `known` ones, or new ones
-  // if that is 0.
+  // Each trainer pushes and then pulls `rows` rows: random ones of the first `known`, or new ones
+  // if `known` is 0.
   void exchange(std::uint64_t rows, std::uint64_t known, Rng& rng) {
     std::vector<std::vector<std::uint64_t>> ids(trainers_.size());
     for (auto& each : ids) {
@@ -208,7 +209,7 @@ class Trainers {
     client::ClientLane lane;
   };
 
-  // Every row has been pushed gradients of 1, so its values are below 0.
+  // Every row has received gradients of 1, so its values are below 0.
   static void check(const Frame& values) {
     float first = 0;
     must(values.tail.size() % (kRowWidth * sizeof first) == 0, "size of rows");
@@ -319,7 +320,7 @@ double cpu_of_thread(const std::string& id) {
   return nanoseconds / 1e9;
 }
 
-// Trainers that call one pserver.
+// Heartbeats of many trainers to one pserver.
 void heartbeats(std::uint32_t trainers, std::uint16_t udp_port) {
   constexpr int kSeconds = 10;
   const net::Endpoint endpoint{"127.0.0.1", udp_port};

@@ -1,8 +1,10 @@
 // Pushing to and fetching from 16 nodes, each a real sshd on loopback with throw-away keys, beside
 // rsync -a in parallel to the same nodes. Both connect anew for every figure but one; the agent is
-// installed, as `paddlectl up` leaves it. Contents are verified after every push and fetch.
-// usage: push_bench AGENT [nodes] [megabytes of the large file] [rounds]
-// [connect|small|large|fetch] needs sshd, ssh, rsync
+// installed, as `paddlectl up` leaves it. Contents are verified after every push and fetch. Needs
+// sshd, ssh and rsync.
+//
+// usage: push_bench AGENT [nodes] [megabytes of the large file] [rounds] [group]
+// group: connect, small, large or fetch
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -79,12 +81,12 @@ class Bench {
             test::noise(kSmallBytes, i));
     large_ = test::noise(large_bytes_, 1'000'000);
     write(work_.path() + "/large/file", large_);
-    each([](std::size_t, remote::AgentClient&) {});  // up
+    each([](std::size_t, remote::AgentClient&) {});  // installs the agents, as `paddlectl up` does
     std::this_thread::sleep_for(
         std::chrono::seconds(3));  // until the hash cache accepts the files as settled
   }
 
-  // only: one of the groups, or "" for all.
+  // `only`: one of the groups, or "" for all.
   void run(std::size_t rounds, const std::string& only) {
     const auto wanted = [&](const char* group) { return only.empty() || only == group; };
     if (wanted("connect")) {
@@ -131,7 +133,7 @@ class Bench {
     return Seconds(std::chrono::steady_clock::now() - begin).count();
   }
 
-  // The files below `folder` of the work folder, to jobs/<folder> of every node.
+  // Pushes the files below `folder` of the work folder to jobs/<folder> of every node.
   double push(const std::string& folder, std::uint64_t* wire = nullptr) {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<remote::PushItem> items;
@@ -150,7 +152,7 @@ class Bench {
     return Seconds(std::chrono::steady_clock::now() - begin).count();
   }
 
-  // ssh to all nodes at once, with more options.
+  // Runs `true` on all nodes at once by ssh, with additional options.
   double ssh(const std::vector<std::string>& options) {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<std::jthread> threads;

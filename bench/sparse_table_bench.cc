@@ -30,7 +30,7 @@ double cpu_seconds(clockid_t clock = CLOCK_THREAD_CPUTIME_ID) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// The part spent in the kernel, which finds and clears pages.
+// The part of it spent in the kernel, which allocates and clears pages.
 double kernel_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
@@ -96,7 +96,7 @@ class BareTable {
   static constexpr std::size_t kBlock = 512;
   struct Slot {
     std::uint64_t id;
-    std::uint64_t number;  // and 1
+    std::uint64_t number;  // row number plus 1; 0: a free slot
   };
   std::uint64_t home(std::uint64_t id) const {
     __extension__ using Wide = unsigned __int128;
@@ -171,7 +171,7 @@ bool run(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
     std::nth_element(times.begin(), middle, times.end());
     return static_cast<double>(kRequestIds) / *middle;
   };
-  // The present speed of this machine: the same rows copied by number, without an index.
+  // The current speed of this machine: copies the same rows by number, without an index.
   MemoryRegion plain(0);
   if (!plain.reserve(rows * width * sizeof(float))) return false;
   auto* const from = reinterpret_cast<float*>(plain.data());
@@ -226,8 +226,8 @@ std::uint64_t compute() {
 }
 
 // Alternating pushes of new rows and reads, as a port serves them: the longest of each, and of one
-// pair, which bounds the wait of a read. Between them run the same reads of memory that does not
-// grow, and arithmetic: when those take long too, the table is not the cause.
+// pair, which bounds the wait of a read. In between, it measures the same reads of memory that does
+// not grow, and arithmetic: if those take long too, the table is not the cause.
 bool pauses(std::uint64_t width, std::uint64_t rows, std::size_t warm_gib) {
   bench::WarmMemory warm(warm_gib);
   if (!warm.ready()) return false;

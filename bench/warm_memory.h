@@ -13,10 +13,10 @@
 
 namespace paddle::bench {
 
-// Another process writes that much memory, holds it, and releases it on request or at the end. In a
-// virtual machine, memory that the guest never had, or gave back after seconds of disuse, takes the
-// host 5 ms per 2 MiB to provide, many times the cost of clearing it: that is the host's time, not
-// the benchmark's.
+// Another process writes `gib` GiB of memory, holds them, and releases them on request or at the
+// end. In a virtual machine, memory that the guest never had, or gave back after seconds of disuse,
+// takes the host 5 ms per 2 MiB to provide, many times the cost of clearing it: that is the host's
+// time, not the benchmark's.
 class WarmMemory {
  public:
   explicit WarmMemory(std::size_t gib) : blocks_(gib * kBlocksPerGib) {
@@ -44,7 +44,7 @@ class WarmMemory {
   WarmMemory& operator=(const WarmMemory&) = delete;
 
   bool ready() const { return ready_; }
-  // Lets go of so much in all.
+  // Releases memory until `bytes` are released in all.
   void release(std::size_t bytes) {
     const char one = 0;
     for (; released_ < blocks_ && released_ * kBlockBytes < bytes; ++released_) {

@@ -121,7 +121,6 @@ double cpu_seconds(clockid_t clock) {
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
-// One port with its thread, and a client that has joined it.
 enum class Way { kTcp, kSealed, kSharedMemory };
 constexpr const char* kNames[] = {"TCP          ", "TLS          ", "shared memory"};
 
@@ -135,7 +134,7 @@ struct Place {
   std::string server_namespace, trainer_namespace;
 };
 
-// Sockets stay in the namespace that they were made in.
+// Moves this thread to a network namespace. Sockets stay in the namespace in which they were made.
 void enter(const std::string& name) {
   if (name.empty()) return;
   const UniqueFd fd(::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
@@ -145,6 +144,7 @@ void enter(const std::string& name) {
   }
 }
 
+// One port with its thread, and a client that has joined it.
 class Pair {
  public:
   explicit Pair(const wire::ParameterSet& set, Way way = Way::kTcp, std::size_t helpers = 0,

@@ -1,4 +1,4 @@
-# paddle-gpu is built where nvcc is. Nothing else of ours needs CUDA.
+# paddle-gpu is built if nvcc is found. No other target needs CUDA.
 set(PADDLE_CUDA AUTO CACHE STRING "Build paddle-gpu: AUTO (where nvcc and cuBLAS' headers are found), ON or OFF")
 set_property(CACHE PADDLE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PADDLE_HAS_CUDA OFF)
@@ -23,7 +23,8 @@ endif()
 
 if(PADDLE_HAS_CUDA)
   set_property(TARGET CUDA::cudart_static PROPERTY PADDLE_PACKAGE "cuda-cudart ${CUDAToolkit_VERSION}")
-  # Cards from the A100 on; later ones than Hopper compile the last one's PTX when they load it.
+  # Cards from the A100 on. For cards later than Hopper, the driver compiles the PTX of 90-virtual
+  # when it loads the program.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   endif()
@@ -33,7 +34,7 @@ if(PADDLE_HAS_CUDA)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   endif()
   enable_language(CUDA)
-  # CMake 3.25 does not know how nvcc is told.
+  # CMake 3.25 does not know nvcc's option for C++20.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   endif()

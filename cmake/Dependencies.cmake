@@ -12,8 +12,9 @@ find_package(PkgConfig REQUIRED)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 find_path(BOOST_INCLUDE_DIR boost/beast.hpp REQUIRED)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)
-# Debian's OpenBLAS for serial programs gives two threads one buffer, so that now and then a product of theirs is wrong.
-# The archive in every program: the shared library starts threads of its own before anybody can forbid it.
+# Debian's serial OpenBLAS gives two threads the same buffer, so that some of their products are
+# wrong; the pthread variant does not. Every program links the archive, because the shared library
+# starts its own threads before a program can prevent that.
 find_library(OPENBLAS_ARCHIVE libopenblas.a PATH_SUFFIXES openblas-pthread REQUIRED)
 find_path(OPENBLAS_HEADERS cblas.h PATH_SUFFIXES openblas-pthread openblas REQUIRED)
 try_run(OPENBLAS_IS_SERIAL OPENBLAS_COMPILES ${PROJECT_BINARY_DIR}/openblas ${CMAKE_CURRENT_LIST_DIR}/openblas_threads.cc
@@ -25,11 +26,12 @@ if(NOT OPENBLAS_COMPILES OR OPENBLAS_IS_SERIAL)
   message(FATAL_ERROR "${OPENBLAS_ARCHIVE} is built for programs of one thread. Install libopenblas-pthread-dev: scripts/deps")
 endif()
 
-# paddle_package(NAME PACKAGE VERSION [CARRIED]): an interface library of a package that pkg-config knows. pkg-config alone
-# says which libraries it takes: the libcrypto.a of one release needs nothing else, that of the next one zlib and zstd.
-#   - A program with the property PADDLE_ARCHIVES takes archives, also those that the package needs in turn: one that is
-#     static, or dynamic for the sake of glibc alone.
-#   - Any other takes shared libraries, but the archive of a package that is CARRIED.
+# paddle_package(NAME PACKAGE VERSION [CARRIED]): makes an interface library of a package that
+# pkg-config knows. pkg-config names the libraries to link, because they differ by release: the
+# libcrypto.a of one release needs no other library, that of the next one needs zlib and zstd.
+#   - A program with the property PADDLE_ARCHIVES links archives, also those that the package needs
+#     in turn. Such a program is static, or dynamic only because of glibc.
+#   - Any other program links shared libraries, but the archive of a package that is CARRIED.
 function(paddle_package name package version)
   cmake_parse_arguments(ARG "CARRIED" "" "" ${ARGN})
   pkg_check_modules(${name} REQUIRED QUIET ${package}>=${version})
@@ -48,8 +50,9 @@ function(paddle_package name package version)
   target_include_directories(${name} SYSTEM INTERFACE ${${name}_INCLUDE_DIRS})
 endfunction()
 
-# paddlectl is linked dynamically, so that it finds users and host names as its machine does, and takes part in updates of
-# libssh and OpenSSL. It carries protobuf, whose library has another name in every release, and what unpacks files.
+# paddlectl is linked dynamically, so that it looks up users and host names as its machine does, and
+# uses the machine's updates of libssh and OpenSSL. It contains protobuf, whose shared library has
+# another name in every release, and the libraries that decompress files.
 paddle_package(crypto_library libcrypto 3)
 paddle_package(tls_library libssl 3)
 paddle_package(sodium_library libsodium 1.0.18)
@@ -58,7 +61,7 @@ paddle_package(minizip_library minizip 1.2 CARRIED)
 paddle_package(zlib_library zlib 1.2 CARRIED)
 paddle_package(zstd_library libzstd 1.5 CARRIED)
 paddle_package(lzma_library liblzma 5.2 CARRIED)
-# Debian 12 has no file of pkg-config for bzip2, which needs no other library.
+# Debian 12 has no pkg-config file for bzip2, which needs no other library.
 find_path(BZIP2_INCLUDE_DIR bzlib.h REQUIRED)
 add_library(bzip2_library INTERFACE)
 target_link_libraries(bzip2_library INTERFACE
@@ -72,8 +75,9 @@ target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_HEADERS})
 add_library(ssh_library INTERFACE)
 target_link_libraries(ssh_library INTERFACE ssh)
 
-# Debian's fmt and toml++ come as shared libraries only, which a static program cannot carry. fmt is compiled
-# once (header-only would compile its core in every file, and double the build); toml++ has one user.
+# Debian has fmt and toml++ as shared libraries only, which a static program cannot contain. fmt is
+# compiled once (header-only would compile its core in every file, and double the build); toml++ has
+# one user.
 if(fmt_VERSION VERSION_LESS 10)
   add_library(fmt_library STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_library.cc)
   target_compile_features(fmt_library PUBLIC cxx_std_20)
@@ -85,21 +89,22 @@ endif()
 add_library(toml_header INTERFACE)
 target_compile_definitions(toml_header INTERFACE TOML_HEADER_ONLY=1)
 
-# Of Boost only headers: Beast and the Asio it is written for, beside the standalone one below.
+# Boost is used for its headers only: Beast, and Boost.Asio, which Beast needs beside the standalone
+# Asio below.
 add_library(boost_headers INTERFACE)
 target_include_directories(boost_headers SYSTEM INTERFACE ${BOOST_INCLUDE_DIR})
 target_compile_definitions(boost_headers INTERFACE BOOST_ALL_NO_LIB
                            $<$<BOOL:${PADDLE_TSAN}>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
 target_link_libraries(boost_headers INTERFACE Threads::Threads)
 
-# The engine's records are read with it; Debian has simdjson as a shared library only.
+# RapidJSON parses the engine's records. Debian has simdjson as a shared library only.
 add_library(rapidjson_headers INTERFACE)
 target_include_directories(rapidjson_headers SYSTEM INTERFACE ${RAPIDJSON_INCLUDE_DIR})
 
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
-# Aligned allocation is said aloud: Asio would look at which headers came before it, and frees with free() in one file what
-# another took from operator new.
+# Aligned allocation is set explicitly: otherwise Asio decides by the headers that are included
+# before it, and one file could pass to free() what another file got from operator new.
 target_compile_definitions(asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
                            ASIO_HAS_STD_ALIGNED_ALLOC=1
                            $<$<BOOL:${PADDLE_TSAN}>:ASIO_DISABLE_FENCED_BLOCK>)
@@ -107,7 +112,7 @@ target_link_libraries(asio INTERFACE Threads::Threads)
 
 add_library(standard_library INTERFACE)
 
-# The packages that all these come from.
+# The Debian packages of these libraries.
 from_package(Threads::Threads libc6-dev)
 from_package(crypto_library libssl-dev)
 from_package(tls_library libssl-dev)

@@ -1,5 +1,6 @@
-# Protections of the compiler and the linker against memory errors, in every program; off for sanitizers, which watch the
-# same places themselves. Archives of the distribution without CET notes keep the note off a static program.
+# Protections of the compiler and the linker against memory errors, in every program; off for
+# sanitizers, which check the same places. A static program has no CET note if the distribution's
+# archives that it links have none.
 option(PADDLE_HARDENED "Position-independent programs, stack protector, FORTIFY, CET, checked standard library" ON)
 
 if(PADDLE_HARDENED)
@@ -15,7 +16,8 @@ if(PADDLE_HARDENED)
   add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
 
-# The innermost loops: a check in every call for a row cost them 3 to 20 %. Their callers check sizes once for many rows.
+# paddle_innermost(NAME): turns off checks in a library of innermost loops, where a check in every
+# call for a row costs 3 to 20 %. Their callers check sizes once for many rows.
 function(paddle_innermost name)
   if(PADDLE_HARDENED)
     target_compile_options(${name} PRIVATE -fno-stack-protector -U_GLIBCXX_ASSERTIONS)

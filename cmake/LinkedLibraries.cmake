@@ -1,7 +1,9 @@
-# Each program can name the libraries that it carries or uses, with the version of each, for whoever reads an advisory. They are found by
-# following what its targets link, so the list is never older than the program.
+# Each program can print the libraries that it contains or uses, with their versions, to be compared
+# with security advisories. The list is collected from what the program's targets link, so it is
+# never older than the program.
 
-# from_package(TARGET PACKAGE): this library is that of a package, whose version dpkg knows here; elsewhere, it is not known.
+# from_package(TARGET PACKAGE): the target is a library of this package. dpkg reports the version;
+# without dpkg it is unknown.
 function(from_package target package)
   execute_process(COMMAND dpkg-query -W -f "\${Version}" ${package} OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE failed)
   if(failed)
@@ -10,7 +12,7 @@ function(from_package target package)
   set_property(TARGET ${target} PROPERTY PADDLE_PACKAGE "${package} ${version}")
 endfunction()
 
-# All targets that a target links, itself included, into the list `found`.
+# Appends all targets that a target links, and the target itself, to the list `found`.
 function(collect_linked target found)
   set(all ${${found}})
   list(APPEND all ${target})
@@ -30,7 +32,8 @@ function(collect_linked target found)
   set(${found} ${all} PARENT_SCOPE)
 endfunction()
 
-# name_libraries(PROGRAM): adds the source with its list, which base/version.h declares. Call it when all targets are complete.
+# name_libraries(PROGRAM): adds a source with the program's list of libraries, which base/version.h
+# declares. Call it when all targets are complete.
 function(name_libraries program)
   set(targets)
   collect_linked(${program} targets)

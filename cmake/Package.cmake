@@ -13,13 +13,14 @@ result, and leaves nothing behind.")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# The shared libraries of paddlectl, and the glibc of paddle-gpu; the other programs have none.
+# The dependencies are the shared libraries of paddlectl and the glibc of paddle-gpu; the other
+# programs have none.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# bible-kjv is the text of some templates.
+# Some templates train on the text of bible-kjv.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, bible-kjv, man-db")
 include(CPack)
 
-# The licences of all that is linked statically stand beside ours.
+# The copyright file contains our licence and those of all libraries that are linked statically.
 set(copyright ${PROJECT_BINARY_DIR}/copyright)
 configure_file(LICENSE ${copyright} COPYONLY)
 get_property(packages GLOBAL PROPERTY PADDLE_PACKAGES)

@@ -1,5 +1,5 @@
-# Headers take more of the compiler's time than sources, so the sources of a folder are compiled as one: a library of 70
-# files in 19 pieces took five times as long.
+# The compiler spends more time on headers than on sources, so the sources of a folder are compiled
+# as one. A library of 70 files in 19 pieces took five times as long.
 function(paddle_compile_folders_whole name)
   if(NOT PADDLE_UNITY)
     return()
@@ -15,16 +15,17 @@ function(paddle_compile_folders_whole name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# A library is a folder: paddle_library(name LINK ...) takes every .cc in and below it but main.cc, and
-# but the folder EXCEPT, which is a library of its own.
+# paddle_library(name LINK ...): the library of a folder: every .cc file in and below it, except
+# main.cc and the folder EXCEPT, which has its own library.
 add_library(paddle_options INTERFACE)
 target_link_libraries(paddle_options INTERFACE standard_library)
 if(PADDLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Of sources compiled as one it takes all but the first for headers.
+  # If sources are compiled as one, GCC takes all but the first of them for headers.
   target_compile_options(paddle_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 set(warnings -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
-# Not with a later compiler than continuous integration has: it finds more to warn of, and tests are to be built with it too.
+# Not with a later compiler than that of continuous integration: it has more warnings, and must
+# still build the tests.
 if(PADDLE_WERROR AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   list(APPEND warnings -Werror)
 endif()
@@ -54,8 +55,9 @@ function(paddle_node_program name)
   endif()
 endfunction()
 
-# paddle_test(name LABEL unit TIMEOUT seconds SOURCES ... LINK ...): a GoogleTest program. TIMEOUT is the time that a test may
-# need on two cores that run six at a time. One that hangs is ended after twice that: slow machines exist.
+# paddle_test(name LABEL unit TIMEOUT seconds SOURCES ... LINK ...): a GoogleTest program. TIMEOUT
+# is the time that a test may need if two cores run six tests at a time. A test is ended after twice
+# that time, which allows for slow machines.
 function(paddle_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -63,19 +65,20 @@ function(paddle_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   paddle_compile_folders_whole(${name})
-  # A test's own lines run once, but for seeds of the simulator and the fuzzers. The rooms are compiled as users run them.
+  # The code of a test itself runs once, except in the simulator and the fuzzers, so it is not
+  # optimized. The libraries under test are compiled as users run them.
   if(ARG_LABEL MATCHES "unit|e2e")
     target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0> -U_FORTIFY_SOURCE)
   endif()
   target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
   math(EXPR limit "2 * ${ARG_TIMEOUT}")
-  # Those that may take longest start first.
+  # The tests with the longest limits start first.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${limit} COST ${ARG_TIMEOUT})
 endfunction()
 
-# unit_test(name TIMEOUT seconds EXCEPT room ROOMS ... LINK ...): the tests of these folders below tests/unit as one
-# program, but for those of EXCEPT, which are another one.
+# unit_test(name TIMEOUT seconds EXCEPT room ROOMS ... LINK ...): one program of the tests in these
+# folders below tests/unit, without those of the folder EXCEPT, which are in another program.
 function(unit_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;EXCEPT" "ROOMS;LINK" ${ARGN})
   list(TRANSFORM ARG_ROOMS APPEND /*.cc)

@@ -1,4 +1,4 @@
-// fmt's own code, compiled once.
+// The implementation part of fmt, compiled once.
 #include <fmt/format-inl.h>
 
 template auto fmt::detail::thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;

@@ -60,7 +60,7 @@ Result<Frame> RequestStream::read(TimePoint deadline) {
 Result<Frame> RequestStream::next() {
   if (next_) return *std::exchange(next_, std::nullopt);
   for (;;) {
-    // Not from heard_at_ on: nothing was read while the last request was answered.
+    // Starts from now(), not from heard_at_: nothing was read while the last request was answered.
     auto frame = read(now() + silence_max_);
     if (!is_ping(frame)) return frame;
   }

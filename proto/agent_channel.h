@@ -1,5 +1,5 @@
 // The agent's channel: whole frames over a non-blocking stream descriptor, for programs that wait
-// for one peer at a time, and the requests that arrive at the agent's end.
+// for one peer at a time, and the stream of requests at the agent's end.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace paddle {
 
-// Time from a frame's first byte to its last, however slow the link.
+// The most time from a frame's first byte to its last, on any link.
 constexpr Duration kFrameDeadline = std::chrono::seconds(120);
 
 // More replies to the same request follow.
@@ -17,7 +17,7 @@ constexpr std::uint16_t kAgentFlagMore = 1;
 constexpr std::size_t kAgentPayloadBytesMax = 2U << 20U;
 constexpr std::size_t kAgentChunkBytes = 256U << 10U;
 constexpr std::size_t kAgentBatchBytes =
-    32U << 10U;  // repeated entries are cut into heads of about this size
+    32U << 10U;  // repeated entries are split into heads of about this size
 
 Status write_frame(int fd, const FrameHeader& header, ByteSpan head, ByteSpan tail,
                    TimePoint deadline);
@@ -26,8 +26,9 @@ Status write_frame(int fd, const FrameHeader& header, ByteSpan head, ByteSpan ta
 // unusable.
 Result<Frame> read_frame(int fd, std::size_t payload_bytes_max, TimePoint deadline);
 
-// A controller sends AGENT_PING this often, whatever else it does, so that an agent knows a
-// connection that was cut without an end: after so long a silence the controller has gone.
+// A controller sends AGENT_PING every kAgentPingEvery, whatever else it does. So an agent notices a
+// connection that broke without being closed: after kAgentSilenceMax without a frame it takes the
+// controller for gone.
 constexpr Duration kAgentPingEvery = std::chrono::seconds(20);
 constexpr Duration kAgentSilenceMax = std::chrono::minutes(2);
 static_assert(kAgentSilenceMax >= 4 * kAgentPingEvery);
@@ -35,14 +36,15 @@ static_assert(kAgentSilenceMax >= 4 * kAgentPingEvery);
 // The requests that arrive at the agent's end of a channel, in order.
 class RequestStream {
  public:
-  // `fd` is non-blocking and stays the caller's.
+  // `fd` is non-blocking; the caller owns it.
   RequestStream(int fd, Duration silence_max);
 
-  // Waits for a request; pings are none. kUnreachable when the controller has gone.
+  // Waits for a request and skips pings. kUnreachable when the controller has gone.
   Result<Frame> next();
 
-  // For work that ends with the next request or the controller. True when next() has an answer;
-  // reads what has arrived at fd(). To be asked when fd() is readable, and at gone_at().
+  // For work that ends at the next request or when the controller has gone. Reads what has arrived
+  // at fd() and returns true if next() would return without waiting. Call it when fd() is readable,
+  // and at gone_at().
   bool has_next();
   int fd() const { return fd_; }
   TimePoint gone_at() const { return heard_at_ + silence_max_; }

@@ -15,8 +15,8 @@ struct Row {
   const char* name;
   const char* verb;
   bool starts;
-  // A letter for each newcomer, in the order of JobCommand: B beside, J join, W wait, R refuse,
-  // O over. docs/nodes.md has the same table in words.
+  // A letter for each newcomer, in the order of JobCommand: B kBeside, J kJoin, W kWait, R kRefuse,
+  // O kOver. docs/nodes.md has the same table in words.
   std::string_view newcomers;
 };
 

@@ -77,7 +77,7 @@ struct FrameHeader {
   std::uint64_t job_tag = 0;  // first 8 bytes of the job id
   NodeId sender;
   std::uint32_t incarnation = 0;
-  std::uint64_t server_generation = 0;  // generation of the server
+  std::uint64_t server_generation = 0;  // 1 higher at each start of the same pserver
   std::uint64_t sequence = 0;
   std::uint64_t step = 0;
   std::uint16_t lane = 0;
@@ -91,7 +91,7 @@ struct Frame {
   Bytes tail;
 };
 
-// A header with checked magic, version, CRC and lengths: its payload may be allocated.
+// A header whose magic, version, CRC and lengths are checked: its payload may be allocated.
 struct DecodedHeader {
   FrameHeader header;
   std::uint32_t head_bytes = 0;
@@ -110,14 +110,14 @@ inline FrameHeaderBytes encode_header(const FrameHeader& header, ByteSpan head, 
 inline FrameHeaderBytes encode_header(const Frame& frame) {
   return encode_header(frame.header, as_bytes(frame.head), frame.tail);
 }
-// The same for a payload whose checksum is known, or is not needed.
+// The header for a payload whose checksum is known, or is 0 because the receiver does not check it.
 FrameHeaderBytes encode_header(const FrameHeader& header, std::size_t head_bytes,
                                std::size_t tail_bytes, std::uint32_t payload_crc);
 // kData: bad magic, version, CRC or length over payload_bytes_max. kVersion: another protocol
 // version.
 Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes> from,
                                     std::size_t payload_bytes_max = kFramePayloadBytesMax);
-// kData when the payload's CRC32C differs from the header's.
+// kData if the payload's CRC32C differs from the header's.
 Status check_payload(const DecodedHeader& header, ByteSpan head, ByteSpan tail);
 
 }  // namespace paddle

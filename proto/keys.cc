@@ -91,7 +91,7 @@ Result<Secret> JobKeys::pair(NodeId client, NodeId server) const {
 
 Bytes encode_keys(const Secret& job, NodeId self, bool serves, std::span<const NodeId> servers) {
   Bytes file;
-  // Growth would leave copies in freed memory.
+  // Growth of the vector would leave copies of keys in freed memory.
   file.reserve(kHeaderBytes + (servers.size() + 1) * kEntryBytes);
   append_bytes<std::byte>(file, as_bytes(kFileMagic));
   append_bytes<std::byte>(file, packed(self));

@@ -1,4 +1,5 @@
-// The keys of those that talk to each other: of a job's processes, and of two nodes (PROTOCOL.md).
+// Keys that authenticate connections: between the processes of a job, and between two nodes
+// (PROTOCOL.md).
 #pragma once
 
 #include <array>
@@ -11,23 +12,26 @@
 
 namespace paddle {
 
-// The keys of a job's processes, one for each pair that talks. All are derived from the job's
-// secret (PROTOCOL.md, "Keys"), and a process is given its own only: no other can pass for it.
+// The keys of a job's processes, one for each pair that communicates. All are derived from the
+// job's secret (PROTOCOL.md, "Keys"). A process receives only its own keys, so it cannot
+// impersonate another.
 class JobKeys {
  public:
-  // Of every pair.
+  // Can derive the key of every pair.
   static JobKeys of_job(const Secret& secret);
-  // A key file: 32 bytes are the job's secret, anything else what encode_keys() made. kAuth.
+  // Reads a key file: the 32 bytes of the job's secret, or the result of encode_keys(). kAuth: it
+  // is anything else, or another user may read it.
   static Result<JobKeys> read(const std::string& key_file);
   static Result<JobKeys> decode(ByteSpan file);
 
-  // The key of a client and the server that it calls. kAuth when this process is neither of them.
+  // The key of a client and the server that it calls. kAuth if this process is neither of them.
   Result<Secret> pair(NodeId client, NodeId server) const;
 
  private:
   struct OneProcess {
     NodeId self;
-    std::vector<std::pair<NodeId, Secret>> keys;  // by server; one's own serves all clients
+    // By server; a server's own key yields those of all clients.
+    std::vector<std::pair<NodeId, Secret>> keys;
   };
   std::optional<Secret> job_;
   std::optional<OneProcess> process_;
@@ -37,16 +41,16 @@ class JobKeys {
 Bytes encode_keys(const Secret& job, NodeId self, bool serves, std::span<const NodeId> servers);
 
 // The keys of a connection between two nodes (PROTOCOL.md, "Between nodes"). All are derived from
-// the token of the listener; a caller is given its own key only, so it can pass for no other
-// caller, nor for the listener.
+// the token of the listener; a caller receives only its own key, so it cannot impersonate another
+// caller or the listener.
 
 constexpr std::size_t kPeerNonceBytes = 32;
 using PeerNonce = std::array<std::byte, kPeerNonceBytes>;
 
-// The key that one caller of a listener is given.
+// The key of one caller, derived from the listener's token.
 Secret peer_caller_key(const Secret& token, std::uint32_t caller);
 
-// The facts that both ends agree on.
+// The values that both ends of a connection agree on.
 struct PeerTranscript {
   std::string_view service;
   std::uint32_t caller = 0;
@@ -54,10 +58,10 @@ struct PeerTranscript {
   PeerNonce listener_nonce{};
 };
 
-// Of one connection: the nonces are fresh, so none of them serves another.
+// The keys of one connection. The nonces are fresh, so no other connection has the same keys.
 struct PeerKeys {
-  Secret caller_proof, listener_proof;  // shown to the other end
-  Secret caller_seal, listener_seal;    // of the records that this side sends
+  Secret caller_proof, listener_proof;  // proofs, sent to the other end
+  Secret caller_seal, listener_seal;    // keys of the records that each side sends
 };
 PeerKeys derive_peer_keys(const Secret& caller_key, const PeerTranscript& transcript);
 

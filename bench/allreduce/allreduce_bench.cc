@@ -1,7 +1,7 @@
 // A group's all-reduce: allreduce_bench RANKS tcp|memory|sealed [BUCKET_KIB [LANES]], or without
-// the group, for comparison: allreduce_bench RANKS bare-tcp|bare-memory [BUCKET_KIB].
-// The ranks are processes on this host's loopback; a long array goes in buckets, a few at a time,
-// as a trainer sends its parameters.
+// the group, for comparison: allreduce_bench RANKS bare-tcp|bare-memory [BUCKET_KIB]. The ranks are
+// processes on this host's loopback; a long array is summed in buckets, a few at a time, as a
+// trainer does with its parameters.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ void all_reduce(collective::Group& group, std::span<const float> ones, std::size
   const auto advance = [&] {
     const auto& [bucket, pending] = reducing[reduced++ % kBucketsUnderWay];
     must(pending.wait());
-    // Here the owner of a slice would update its parameters. All of a small bucket is there
+    // Here the owner of a slice would update its parameters. Every rank has all of a small bucket
     // already.
     if (bucket.size_bytes() > collective::whole_bytes_max(group.size())) {
       gathering.push_back(group.all_gather(bucket));
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
         all_reduce(*group, ones, bucket_floats, {values, count});
       },
       [&](std::size_t count) {
-        memory = group->allocate(count);  // as a trainer has its gradients and values
+        memory = group->allocate(count);  // as for a trainer's gradients and values
         return memory.floats();
       });
   must(group->leave(deadline()));

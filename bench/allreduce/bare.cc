@@ -18,9 +18,9 @@ using collective::Pattern;
 using collective::Range;
 using collective::Shape;
 
-constexpr int kIdleRounds = 20;  // before it offers its core to others
+constexpr int kIdleRounds = 20;  // before it yields its core
 
-// Both ends of what two ranks share: made before the ranks are.
+// Both ends of the connection of two ranks, made before the ranks are forked.
 struct Pair {
   UniqueFd lower;
   UniqueFd higher;
@@ -88,7 +88,7 @@ class Ranks {
     }
   }
 
-  // False once all is sent and read.
+  // Sends and reads what is possible now. Returns false once everything is sent and read.
   bool move() {
     bool is_left = false;
     has_moved_ = false;
@@ -112,8 +112,8 @@ class Ranks {
   }
 
   std::uint32_t self_;
-  std::vector<std::unique_ptr<net::Stream>> streams_;  // by rank, null at its own
-  std::vector<Bytes> parts_;                           // of its own slice, by rank
+  std::vector<std::unique_ptr<net::Stream>> streams_;  // by rank, null for this rank
+  std::vector<Bytes> parts_;                           // other ranks' parts of its slice, by rank
   std::vector<Way> ways_;
   std::vector<float> ones_;
   bool has_moved_ = false;
@@ -122,7 +122,7 @@ class Ranks {
 }  // namespace
 
 int measure_bare(std::uint32_t ranks, bool shares_memory, std::size_t bucket_bytes) {
-  std::vector<std::vector<Pair>> pairs(ranks);  // by the higher rank, by the lower one
+  std::vector<std::vector<Pair>> pairs(ranks);  // by the higher rank, then by the lower one
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     while (pairs[rank].size() < rank) pairs[rank].push_back(make_pair_of(shares_memory));
   }

@@ -1,5 +1,5 @@
-// The same sums without a group: the same bytes over the same kinds of streams, but no frames, no
-// checks, no deadlines. A measurement of what is left for a group to save.
+// An all-reduce without a group: the same bytes over the same kinds of streams, but without frames,
+// checks and deadlines. It shows how much time a group could still save.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace paddle::bench {
 
-// Forks the other ranks, and measures as the other programs do. The exit status.
+// Forks the other ranks, and measures as the other programs do. Returns the exit status.
 int measure_bare(std::uint32_t ranks, bool shares_memory, std::size_t bucket_bytes);
 
 }  // namespace paddle::bench

@@ -1,4 +1,4 @@
-// Ends the program where a result is an error.
+// Ends the program if a result is an error.
 #pragma once
 
 #include <cstdio>

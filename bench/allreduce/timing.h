@@ -17,7 +17,7 @@ namespace paddle::bench {
 
 struct Size {
   std::size_t bytes;
-  int repetitions;  // between two looks at the clock
+  int repetitions;  // between two readings of the clock
   int blocks;
 };
 constexpr Size kSizes[] = {{std::size_t{4} << 10U, 500, 11},
@@ -42,8 +42,8 @@ inline void check(int rank, int ranks, const AllReduce& all_reduce, std::span<fl
   }
 }
 
-// Gives this rank a core of its own where there are enough, as mpirun does: two ranks that wait for
-// each other on one core measure the kernel's scheduler.
+// Keeps this rank on its own core if there are enough cores, as mpirun does: two ranks that wait
+// for each other on one core would measure the kernel's scheduler.
 inline void keep_to_a_core(int rank, int ranks) {
   cpu_set_t allowed, own;
   CPU_ZERO(&own);
@@ -54,10 +54,11 @@ inline void keep_to_a_core(int rank, int ranks) {
   (void)::sched_setaffinity(0, sizeof own, &own);
 }
 
-// Memory for so many floats, until the next call.
+// Returns memory for `count` floats, valid until the next call.
 using Allocate = std::function<std::span<float>(std::size_t count)>;
 
-// Rank 0 prints a line a size: the name, the bytes, and the median time of one sum in microseconds.
+// Rank 0 prints a line for each size: the name, the bytes, and the median time of one sum in
+// microseconds.
 inline void measure(const std::string& name, int rank, int ranks, const AllReduce& all_reduce,
                     const Allocate& allocate) {
   using Clock = std::chrono::steady_clock;

@@ -26,7 +26,8 @@ def linear(inputs, outputs):
 
 
 def word2vec(count):
-    # Processes add up the gradient of a table this small several times as fast when it is dense.
+    # With several processes, the gradient of a table this small is summed several times as fast if
+    # it is dense.
     table = torch.nn.Embedding(WORD2VEC_VOCABULARY, WORD2VEC_SIZE, sparse=count == 1)
     net = torch.nn.Sequential(linear(4 * WORD2VEC_SIZE, WORD2VEC_HIDDEN), torch.nn.Sigmoid(),
                               linear(WORD2VEC_HIDDEN, WORD2VEC_VOCABULARY))

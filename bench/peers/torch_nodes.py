@@ -25,7 +25,7 @@ def main():
     if hook == "fp16":
         parallel.register_comm_hook(None, fp16_compress_hook)
     optimizer = torch.optim.SGD(parallel.parameters(), lr=1e-5)
-    # Each word is its own label: there is something to learn.
+    # Each word is its own label, so that there is something to learn.
     words = torch.arange(rank, rank + batch_size) % WORDS
     took, first = [], None
     for _ in range(STEPS):

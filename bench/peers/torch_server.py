@@ -63,9 +63,11 @@ for _ in range(int(workers) - 1):
         break
 listener = socket.socket()
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-# Each process has its own: of one that they share, the first to wake takes all connections, and the others idle.
+# Each process has its own socket: if they shared one, the first process to wake would take all
+# connections, and the others would be idle.
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-# Without it a reply waits 40 ms for its second packet: uvicorn's own sockets do.
+# Without TCP_NODELAY a reply waits 40 ms for its second packet; uvicorn sets it on sockets that it
+# makes itself.
 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 listener.bind(("127.0.0.1", int(port)))
 listener.listen(128)

@@ -1,4 +1,4 @@
-// Memory of a rank's buckets: where other ranks of its host take part, they read it in place.
+// Memory of a rank's buckets. If the group has other ranks on this host, they read it in place.
 #pragma once
 
 #include <memory>

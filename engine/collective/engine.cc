@@ -13,14 +13,15 @@
 namespace paddle::collective {
 namespace {
 
-constexpr Duration kLinger = std::chrono::milliseconds(500);  // to tell the peers why it ends
+constexpr Duration kLinger = std::chrono::milliseconds(500);  // time to send a failure to the peers
 constexpr std::size_t kEventsLogged = 32;
 constexpr Duration kTellPeriod = std::chrono::seconds(1);
-constexpr Duration kPart = std::chrono::seconds(2);  // for all to leave
-// Before a waiting thread offers its core to others, which takes longer than a small exchange.
+constexpr Duration kPart = std::chrono::seconds(2);  // for all peers to close
+// How long a waiting thread spins before it yields its core: a yield takes longer than a small
+// exchange.
 constexpr Duration kEagerSpin = std::chrono::microseconds(2);
-constexpr std::size_t kFewPeers = 4;  // so many are read without asking poll() first
-constexpr int kFramesPerTurn = 8;     // of one peer, before the others have their turn
+constexpr std::size_t kFewPeers = 4;  // up to so many are read without poll() first
+constexpr int kFramesPerTurn = 8;     // frames of a peer before the next one is served
 
 TimePoint clock_now() {
   return SteadyClock().now();
@@ -31,7 +32,7 @@ void ring(const UniqueFd& bell) {
   [[maybe_unused]] const ssize_t ignored = ::write(bell.get(), &one, sizeof one);
 }
 
-// Takes back the rings of an eventfd.
+// Resets an eventfd.
 void silence(const UniqueFd& bell) {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t ignored = ::read(bell.get(), &count, sizeof count);
@@ -39,7 +40,8 @@ void silence(const UniqueFd& bell) {
 
 }  // namespace
 
-// The right to serve. A caller gets it from the engine's thread, if that sleeps with it.
+// Exclusive access to the engine: holds mutex_. If the thread that holds it is asleep in sleep(),
+// take() wakes that thread first.
 class Engine::Turn {
  public:
   explicit Turn(Engine& engine) : engine_(engine) { take(); }
@@ -47,7 +49,7 @@ class Engine::Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // Lets other threads that wait have theirs.
+  // Lets the threads that wait for a Turn go first.
   void share() {
     if (engine_.waiters_ == 0) return;
     engine_.mutex_.unlock();
@@ -82,7 +84,7 @@ Engine::~Engine() {
 std::uint64_t Engine::post(Operation&& operation) {
   const Turn turn(*this);
   const TimePoint now = clock_now();
-  if (abort_is_asked_) take_abort(now);  // nothing that the others do not expect goes before it
+  if (abort_is_asked_) take_abort(now);  // sent before an operation that others may not expect
   const std::uint64_t number = core_.post(now, std::move(operation));
   has_changed_ = true;
   for (std::uint32_t rank = 0; rank < core_.size(); ++rank) write(now, rank);
@@ -115,7 +117,7 @@ Status Engine::wait(std::uint64_t number, TimePoint deadline) {
     }
     if (core_.failure()) {
       let_go();
-      serve(now);  // the peers are to hear of it
+      serve(now);  // sends the cause to the peers
       report();
       return *core_.failure();
     }
@@ -259,9 +261,9 @@ void Engine::run() {
   }
 }
 
-// Frames between the core of a group and its connections, and the thread's sleep between them.
+// Moving frames between the core and the connections, and sleeping while there are none.
 
-// One turn for every peer. False: nothing could be done.
+// Writes to and reads from every peer once. Returns false if nothing could be done.
 bool Engine::serve(TimePoint now) {
   if (peers_.size() > kFewPeers) look();
   judges_again_ = std::exchange(has_changed_, false);
@@ -344,7 +346,8 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
             const auto place = core_.place(rank, of, tail_bytes);
             return place.empty() ? std::vector<std::span<std::byte>>() : std::vector{place};
           });
-      if (!frame && frame.error().code == Errc::kResource) {  // this rank's own limit
+      // A limit of this rank, no fault of the peer.
+      if (!frame && frame.error().code == Errc::kResource) {
         core_.abort(now, frame.error());
         core_.drain(rank);
         peer.is_taking = false;
@@ -362,12 +365,12 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
         continue;
       }
       peer.is_taking = peer.connection->is_in_frame();
-      if (!peer.is_taking) {  // it was dropped, and so is all behind it but the reason
+      if (!peer.is_taking) {  // the frame was dropped; drops all behind it but an abort
         core_.drain(rank);
         continue;
       }
     }
-    // Nobody waits for more: it is for the next turn to ask the kernel.
+    // No operation waits for more frames, so the kernel is not asked before the next turn.
     if (goes_on && core_.is_idle()) return true;
     if (!peer.is_ready && !peer.connection->has_read_ahead()) return goes_on;
     const auto count = peer.connection->read(core_.likely_place(rank));
@@ -389,7 +392,7 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
 
 void Engine::lose(TimePoint now, std::uint32_t rank, const Error& why) {
   core_.closed(now, rank, why);
-  peers_[rank].connection->let_go();  // it may be reading what was lent to it
+  peers_[rank].connection->let_go();  // the peer may still read lent memory
   peers_[rank].connection.reset();
 }
 
@@ -408,7 +411,8 @@ void Engine::tick(TimePoint now) {
            Error{Errc::kUnreachable, fmt::format("its machine has answered nothing for {:.1f} s",
                                                  std::chrono::duration<double>(silent).count())});
     } else if (peer.is_paused && !core_.is_leaving() && peer.connection->is_closed()) {
-      // It can have left only with an error. Behind the frames that nobody wants yet may be why.
+      // The peer has closed without leaving, so it has failed. Its abort may be behind frames that
+      // this rank does not want yet: drops those.
       core_.drain(rank);
       has_changed_ = true;
     } else if (const Status lanes = peer.connection->check_lanes(); !peer.is_paused && !lanes) {
@@ -423,14 +427,14 @@ void Engine::tell_awaited(TimePoint now, std::span<const std::uint32_t> ranks, D
   options_.on_waiting(ranks, waited);
 }
 
-// Until a peer, a caller or `until` comes.
+// Sleeps until a peer is ready, a caller rings wake_, or `until`.
 void Engine::sleep(TimePoint until) {
   std::vector<pollfd> items{{wake_.get(), POLLIN, 0}};
   bool may_sleep = !has_changed_;
   for (const Peer& peer : peers_) {
     if (peer.connection == nullptr) continue;
     const bool is_writing = peer.connection->is_writing() && !peer.deaf;
-    // A paused peer is not watched: all that it may do can wait until the next tick.
+    // A paused peer is not watched: whatever it does can wait until the next tick.
     if (peer.is_paused && !is_writing) continue;
     may_sleep = peer.connection->prepare_sleep(!peer.is_paused) && may_sleep;
     if (!peer.is_paused || peer.connection->is_memory())
@@ -440,7 +444,7 @@ void Engine::sleep(TimePoint until) {
   }
   if (may_sleep) {
     sleeps_ = true;
-    // Whoever came before it could see that we sleep has not rung.
+    // A thread that came before sleeps_ was set has not rung wake_, so its request is checked here.
     const bool is_wanted = !is_parting_ && (waiters_ > 0 || abort_is_asked_ || is_ending_);
     if (!is_wanted) ::poll(items.data(), items.size(), milliseconds_until(until));
     sleeps_ = false;
@@ -451,7 +455,7 @@ void Engine::sleep(TimePoint until) {
   }
 }
 
-// The end.
+// Ending the group.
 
 void Engine::take_abort(TimePoint now) {
   const std::scoped_lock lock(abort_mutex_);
@@ -467,13 +471,13 @@ void Engine::let_go() {
   }
 }
 
-// Once, when the group has failed. All ranks report at the same time, so it is short.
+// Logs the failure of the group, once. All ranks log it at the same time, so the lines are few.
 void Engine::report() {
   if (std::exchange(is_reported_, true)) return;
   const Error& why = *core_.failure();
   log_error("the group has ended: {}", why.message);
   log_info("{}", core_.position(clock_now()));
-  // Of a rank that is lost nobody else can tell how far it has come.
+  // A lost rank cannot report how far it came, so the last events are logged.
   if (why.code == Errc::kUnreachable) {
     for (const std::string& line : core_.events().lines(kEventsLogged)) log_info("{}", line);
   }
@@ -484,7 +488,7 @@ void Engine::report() {
   if (!written) log_warning("no events of the group are kept: {}", written.error().message);
 }
 
-// Tells the peers why the group has failed, as far as they read.
+// Sends the cause of the failure to the peers that still read, for at most kLinger.
 void Engine::linger() {
   if (!core_.failure()) return;
   const TimePoint end = clock_now() + kLinger;
@@ -504,7 +508,8 @@ void Engine::linger() {
   }
 }
 
-// Closing with unread frames would reset the connections, and could take our last ones along.
+// Ends sending, and reads until the peers have closed too: a close with unread frames would reset a
+// connection, and the peer could lose our last frames.
 void Engine::part(TimePoint end) {
   for (const Peer& peer : peers_) {
     if (peer.connection != nullptr) peer.connection->end();

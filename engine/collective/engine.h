@@ -1,5 +1,5 @@
-// The connections of a group, and whose thread serves them: that of a caller while it waits, so
-// that a small exchange wakes nobody, and one of the engine's own at other times.
+// Serves the connections of a group. A caller that waits serves them on its own thread, so that a
+// small exchange wakes no other thread; at other times a thread of the engine serves them.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,13 @@ constexpr Duration kTick = std::chrono::milliseconds(100);
 class Engine {
  public:
   struct Options {
-    // A peer's machine that acknowledges nothing for so long is lost.
+    // A peer is lost if its machine acknowledges nothing for so long.
     Duration lost_after = std::chrono::milliseconds(1500);
     std::function<bool()> stop_asked = {};
-    std::string events_file = {};  // these two as in GroupOptions
+    std::string events_file = {};  // events_file and on_waiting as in GroupOptions
     std::function<void(std::span<const std::uint32_t> ranks, Duration waited)> on_waiting = {};
   };
-  // Connections by rank, null at this one's.
+  // `connections` are by rank, null for this rank.
   static Result<std::unique_ptr<Engine>> start(
       GroupCore::Options core, std::vector<std::unique_ptr<net::peer::Connection>> connections,
       Options options);
@@ -40,31 +40,33 @@ class Engine {
   // Any thread may call these.
   std::uint64_t post(Operation&& operation);
   bool is_done(std::uint64_t number);
-  // Serves the group until the operation is done. The first cause, once the group has failed;
+  // Serves the group until the operation is done. Returns the first cause if the group has failed,
   // kUnreachable at the deadline.
   Status wait(std::uint64_t number, TimePoint deadline = TimePoint::max());
-  BucketMemory allocate(std::size_t floats);  // as Group does
-  // The facts that the ranks have sent in an operation that is done, by rank.
+  BucketMemory allocate(std::size_t floats);  // as Group::allocate()
+  // The facts that the ranks have sent in a finished operation that exchanges facts, by rank.
   std::vector<GroupCore::Facts> take_facts();
   void abort(Error why);
-  // Serves the group until it fails or the deadline passes; the first cause, or OK.
+  // Serves the group until it fails or the deadline passes. Returns the first cause, or OK.
   Status watch(TimePoint deadline);
   void set_activity(std::string_view activity);
-  // Calls on_waiting where it is due. Operations that wait themselves tell it without this.
+  // Calls on_waiting if it is due, for a wait that consists of several calls. wait() needs no such
+  // call.
   void tell_waiting(std::span<const std::uint32_t> ranks, Duration waited);
-  // Serves what is posted on the engine's own thread until somebody waits again.
+  // Lets the engine's thread serve the posted operations until the next wait().
   void serve_in_background();
-  // Tells the peers, closes all connections and joins the thread. Later waits fail.
+  // Ends the group: sends a failure to the peers, closes all connections and joins the thread.
+  // Later waits fail.
   void end();
   std::vector<Event> events();
 
  private:
   struct Peer {
     std::unique_ptr<net::peer::Connection> connection;
-    bool is_paused = false;          // its next frame is not wanted yet
-    bool is_taking = false;          // it is wanted, and not all of it is there yet
-    bool is_ready = true;            // poll() has not said that nothing is there
-    std::optional<Error> deaf = {};  // writes have failed; it may have sent why
+    bool is_paused = false;          // its next frame is not wanted yet (kLater)
+    bool is_taking = false;          // its next frame is wanted, and incomplete
+    bool is_ready = true;            // false: poll() found nothing to read
+    std::optional<Error> deaf = {};  // writes have failed; it may have sent an abort
   };
   class Turn;
 
@@ -86,18 +88,18 @@ class Engine {
   void linger();
   void part(TimePoint end);
 
-  std::mutex mutex_;  // of all below, up to the descriptors
+  std::mutex mutex_;  // guards the members up to wake_
   GroupCore core_;
   Options options_;
   std::vector<Peer> peers_;  // by rank
-  std::size_t arrays_ = 0;   // lent ones
+  std::size_t arrays_ = 0;   // number of lent arrays
   TimePoint ticked_{};
   TimePoint told_{};
   bool is_reported_ = false;
-  bool has_let_go_ = false;   // of the memory of operations
+  bool has_let_go_ = false;   // let_go() was called
   bool has_changed_ = false;  // paused peers' frames may be wanted now
   bool judges_again_ = false;
-  bool is_parting_ = false;  // end() serves, and gives nobody a turn
+  bool is_parting_ = false;  // end() serves; no other thread gets a Turn
 
   UniqueFd wake_;        // ends a sleep() of the thread that serves
   UniqueFd background_;  // ends the sleep of the engine's thread

@@ -1,4 +1,4 @@
-// The last events of a group, kept to be read when it fails: which rank was where.
+// The last events of a group, kept to explain a failure: how far each rank came.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@ namespace paddle::collective {
 constexpr std::size_t kEventsMax = 4096;
 
 enum class EventKind : std::uint8_t {
-  kPosted,    // an operation, by this rank
-  kSent,      // a frame of it, to a rank, which has read it if its tail was lent
-  kReceived,  // a frame of it, from a rank
-  kAdded,     // a segment, from all ranks
-  kDone,      // an operation
-  kSlow,      // a rank was warned of
-  kClosed,    // a connection
+  kPosted,    // this rank posted an operation
+  kSent,      // a frame was sent to a rank; if its tail was lent, the rank has read it
+  kReceived,  // a frame arrived from a rank
+  kAdded,     // a segment was summed over all ranks
+  kDone,      // an operation is done
+  kSlow,      // a warning about a rank was logged
+  kClosed,    // a connection has ended
   kFailed,
 };
 
@@ -35,7 +35,7 @@ class EventRing {
   void add(const Event& event) { events_[count_++ % kEventsMax] = event; }
   // The oldest first.
   std::vector<Event> events() const;
-  // Lines of several events each: "+0.001204 sent 17@262144 to 2". The last `count` events.
+  // The last `count` events as lines of several events each: "+0.001204 sent 17@262144 to 2".
   std::vector<std::string> lines(std::size_t count = kEventsMax) const;
 
  private:

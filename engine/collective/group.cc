@@ -16,7 +16,8 @@
 namespace paddle::collective {
 namespace {
 
-// The kernel's number of this boot: machines of one name differ, containers of one machine do not.
+// A hash of the kernel's boot id. It differs between machines even if they have the same name, and
+// is equal in all containers of one machine.
 std::uint64_t host_number() {
   const auto boot = read_file("/proc/sys/kernel/random/boot_id", 4096);
   return boot ? stable_hash(*boot) : 0;
@@ -56,7 +57,7 @@ wire::Member member_of(const GroupOptions& options,
   return member;
 }
 
-// How another rank's view contradicts this one's.
+// Returns an error if another rank's view of the group contradicts this rank's view.
 Status compare(const wire::Member& own, const std::string& own_name, const wire::Member& other,
                const std::string& other_name) {
   if (other.version() != own.version()) {
@@ -78,7 +79,7 @@ Status compare(const wire::Member& own, const std::string& own_name, const wire:
   return {};
 }
 
-// No two ranks have one card.
+// kUsage if two ranks have the same card.
 Status compare_cards(std::span<const wire::Member> members, std::span<const std::string> names) {
   for (std::size_t a = 0; a < members.size(); ++a) {
     for (std::size_t b = 0; b < a && !members[a].gpu().empty(); ++b) {
@@ -90,7 +91,8 @@ Status compare_cards(std::span<const wire::Member> members, std::span<const std:
   return {};
 }
 
-// Tells every rank this one's view and hears theirs; their machines, by rank.
+// Exchanges the ranks' views of the group and compares them. Returns the number of each rank's
+// machine, by rank.
 Result<std::vector<std::uint64_t>> meet(Engine& engine, const wire::Member& own,
                                         std::span<const std::string> names, TimePoint deadline) {
   Operation operation;
@@ -123,7 +125,7 @@ Operation bucket_operation(Pattern pattern, std::span<std::byte> data) {
   return operation;
 }
 
-// The weights of the hosts' sums, by rank: a host none of whose ranks takes part has none.
+// The weight of each rank's host sum, by rank: 1 if any rank of that host contributes, else 0.
 std::vector<float> host_shares(std::span<const float> shares, const Hosts& hosts) {
   std::vector<float> weights(shares.size());
   for (std::uint32_t rank = 0; rank < shares.size(); ++rank) {

@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint32_t kNobody = ~std::uint32_t{0};
 constexpr std::size_t kFactsHeadBytesMax = 32U << 10U;
-constexpr std::size_t kTextBytesMax = 4096;  // of another rank's reason
+constexpr std::size_t kTextBytesMax = 4096;  // longest message or hint of another rank's abort
 
-// Of a reduction: on hosts, between hosts, or both.
+// The levels of a reduction, as bits: 1 on hosts, 2 between hosts, 3 both.
 unsigned levels_of(Pattern pattern) {
   if (pattern == Pattern::kReduceOnHost) return 1;
   return pattern == Pattern::kReduceBetween ? 2 : 3;
@@ -62,7 +62,7 @@ std::string text_of(const Operation& what) {
                      is_segment ? what.shape.bytes : what.tail.size(), what.step);
 }
 
-// A part of a bucket as it goes between ranks.
+// The bytes that are sent for a part of a bucket: those of the packed array, if there is one.
 std::span<std::byte> on_wire(const Operation& what, std::size_t begin, std::size_t size) {
   if (what.packed.empty()) return what.data.subspan(begin, size);
   constexpr std::size_t kFold = sizeof(float) / sizeof(kernels::Bf16);
@@ -99,7 +99,7 @@ std::uint64_t GroupCore::post(TimePoint now, Operation&& operation) {
   is_leaving_ = is_leaving_ || opened.what.type == FrameType::kLeaveGroup;
   const auto begin = [&](Progress& way, std::uint32_t from, std::uint32_t to) {
     const std::size_t count = frames(opened, from, to);
-    if (way.operation != number) return;  // one before it is not over
+    if (way.operation != number) return;  // an earlier operation is not over
     way.count = count;
     if (count == 0) ++way.operation;
   };
@@ -120,7 +120,7 @@ void GroupCore::abort(TimePoint now, Error why) {
   fail(now, std::move(why).with(name(rank())), kNobody);
 }
 
-// Frames that leave a rank of a group, and frames that reach it.
+// Frames that this rank sends, and frames that it receives.
 
 std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
   Peer& one = peers_[peer];
@@ -222,7 +222,7 @@ std::span<std::byte> GroupCore::likely_place(std::uint32_t peer) {
   return one.window.place(on_wire(what, part.begin, part.size()).size());
 }
 
-// Losses, and ranks that are waited for.
+// Lost ranks, and ranks that this rank waits for.
 
 void GroupCore::closed(TimePoint now, std::uint32_t peer, const Error& why) {
   Peer& one = peers_[peer];
@@ -230,7 +230,7 @@ void GroupCore::closed(TimePoint now, std::uint32_t peer, const Error& why) {
   one.is_closed = true;
   note(now, EventKind::kClosed, peer, open_.first());
   if (one.has_left || failure_) return;
-  // A peer's bytes may also be wrong, or not its own: that is not its absence.
+  // Other codes mean that the peer's bytes are wrong or forged, which is not a loss.
   const Errc code = why.code == Errc::kFailed ? Errc::kUnreachable : why.code;
   fail(now,
        Error{code,
@@ -279,7 +279,7 @@ std::string GroupCore::waited_for(TimePoint now) const {
   return text;
 }
 
-// In the oldest operation.
+// The ranks with which the oldest operation is not over.
 std::vector<std::uint32_t> GroupCore::awaited() const {
   std::vector<std::uint32_t> ranks;
   if (is_idle()) return ranks;
@@ -329,7 +329,7 @@ std::string GroupCore::position(TimePoint now) const {
 
 // Data that operations send and receive.
 
-// Of the segment that the peer's next frame has to bring.
+// The range of the segment that the peer's next frame must contain.
 Range GroupCore::range_owed(std::uint32_t peer, const Open& operation) const {
   return segment_of(range_sent(operation.what.shape, peer, rank()), peers_[peer].receiving.done,
                     operation.segment_bytes);
@@ -369,13 +369,14 @@ void GroupCore::prepare_sum(Open& operation) const {
   operation.addends = addends(what.shape, rank());
 }
 
-// Whether there is all that it sends and adds up of this rank's own.
+// Whether this rank has all data that the operation sends and sums: one that follows another
+// operation needs that operation's result.
 bool GroupCore::may_send(std::uint64_t number) const {
   const Open* const before = open_.find(number)->what.follows ? open_.find(number - 1) : nullptr;
   return before == nullptr || (before->receives_left == 0 && before->added == before->to_add);
 }
 
-// To the next operation in which there is something for this peer.
+// Moves on to the next operation with frames between these two ranks.
 void GroupCore::go_on(Progress& way, std::uint32_t from, std::uint32_t to) {
   way = {.operation = way.operation + 1};
   while (const Open* const operation = open_.find(way.operation)) {
@@ -385,10 +386,10 @@ void GroupCore::go_on(Progress& way, std::uint32_t from, std::uint32_t to) {
   }
 }
 
-// Which frames are lawful, and what they change.
+// Checks of received frames, and their effects.
 
-// The next facts may come before this rank has posted its own, so that a rank that computes for
-// long reads on, and hears when the group ends.
+// A peer's next facts are accepted even before this rank has posted its own, so that a rank that
+// computes for long continues to read, and receives an abort.
 GroupCore::Verdict GroupCore::judge_facts(TimePoint now, std::uint32_t peer,
                                           const DecodedHeader& frame) {
   const Peer& one = peers_[peer];
@@ -396,7 +397,8 @@ GroupCore::Verdict GroupCore::judge_facts(TimePoint now, std::uint32_t peer,
   if (frame.head_bytes > kFactsHeadBytesMax || frame.tail_bytes > whole_bytes_max(size())) {
     return broken(now, peer, frame, "facts of a lawful size");
   }
-  // Operations that bring nothing from this peer may stand between the next one and its frame.
+  // The frame may belong to an operation that is not posted yet, behind others without a frame from
+  // this peer.
   if (operation == nullptr && frame.header.sequence > one.receiving.operation)
     return Verdict::kLater;
   if (frame.header.sequence != one.receiving.operation) {
@@ -412,7 +414,8 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
                                             const DecodedHeader& frame) {
   const Peer& one = peers_[peer];
   const Open* const operation = open_.find(one.receiving.operation);
-  // Operations that bring nothing from this peer may stand between the next one and its frame.
+  // The frame may belong to an operation that is not posted yet, behind others without a frame from
+  // this peer.
   if (operation == nullptr && frame.header.sequence > one.receiving.operation)
     return Verdict::kLater;
   if (frame.header.sequence != one.receiving.operation) {
@@ -467,7 +470,8 @@ void GroupCore::take_abort(TimePoint now, std::uint32_t peer, const Frame& frame
   fail(now, std::move(why), peer);
 }
 
-// Facts that came before their operation was posted, or just now.
+// Counts a peer's stored facts as received if their operation is posted; they may have arrived
+// before that.
 void GroupCore::absorb_facts(TimePoint now, std::uint32_t peer) {
   Peer& one = peers_[peer];
   Open* const operation = open_.find(one.receiving.operation);
@@ -491,12 +495,13 @@ void GroupCore::count_received(std::uint32_t peer, Open& operation) {
   go_on(way, peer, rank());
 }
 
-// Sums, and the end of operations and of the group.
+// Sums, and the ends of operations and of the group.
 
-// All that can be done without another frame.
+// Does all that is possible without a further frame.
 void GroupCore::work(TimePoint now) {
-  if (failure_) return;  // the memory may be its caller's again
-  // Segments are added in the order of operations, but the levels of two do not share their peers.
+  if (failure_) return;  // callers may have freed the memory
+  // Within a level, segments are added in the order of operations. The two levels have different
+  // peers, so neither waits for the other.
   unsigned waiting = 0;
   for (std::uint64_t number = open_.first(); number < open_.end(); ++number) {
     Open& operation = *open_.find(number);
@@ -517,10 +522,10 @@ void GroupCore::work(TimePoint now) {
   }
 }
 
-// False: it is not there yet from every rank.
+// Returns false if the segment has not arrived from every rank.
 bool GroupCore::add_segment(TimePoint now, std::uint64_t number, Open& operation) {
   const Operation& what = operation.what;
-  // All of a whole bucket is sent, so the sum may take its place only then.
+  // A small bucket is sent whole to every rank, so the sum may overwrite it only after that.
   if (what.shape.bytes <= whole_bytes_max(size()) && operation.sends_left > 0) return false;
   for (const std::uint32_t peer : operation.addends) {
     if (peer != rank() && peers_[peer].window.empty()) return false;
@@ -536,7 +541,8 @@ bool GroupCore::add_segment(TimePoint now, std::uint64_t number, Open& operation
   return true;
 }
 
-// Of a part of the own slice, whose terms are the oldest segments of all ranks that have one.
+// Sums a part of this rank's slice. The terms are the oldest segments in the windows of the
+// addends.
 void GroupCore::sum(const Open& operation, const Range& part) {
   const Operation& what = operation.what;
   const std::size_t count = part.size() / sizeof(float);
@@ -557,7 +563,7 @@ void GroupCore::sum(const Open& operation, const Range& part) {
   }
 }
 
-// `untold` knows already.
+// The cause is sent to every rank but `untold`, which knows it (kNobody: to all).
 void GroupCore::fail(TimePoint now, Error why, std::uint32_t untold) {
   if (failure_) return;
   note(now, EventKind::kFailed, rank(), open_.first());
@@ -572,8 +578,9 @@ void GroupCore::fail(TimePoint now, Error why, std::uint32_t untold) {
   failure_ = std::move(why);
 }
 
-// Whoever tests or saves may take its time, as long as it is heard. One that waits itself is not
-// to be blamed: whoever waits for the same rank without others between gives that up before.
+// For a rank that tests or saves, the time counts from its last frame. If an awaited rank itself
+// waits, the limit is slow_after later, so that a rank that waits directly for the slow one gives
+// up first.
 bool GroupCore::is_gone(TimePoint now) const {
   TimePoint since = first_since_;
   for (const std::uint32_t peer : awaited()) {

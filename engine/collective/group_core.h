@@ -1,6 +1,7 @@
 // The protocol of a group, without sockets, threads or clocks: operations in, frames out, frames
-// in, sums out. Every rank posts the same operations in the same order. Between two ranks frames go
-// in that order too, each way, so both know which comes next, and memory is bounded.
+// in, sums out. Every rank posts the same operations in the same order. Between two ranks, the
+// frames of each direction are sent in that order too, so both know which frame is next, and memory
+// is bounded.
 #pragma once
 
 #include <array>
@@ -19,17 +20,17 @@
 
 namespace paddle::collective {
 
-// One collective call of this rank. Its memory stays until it is done.
+// One collective call of this rank. REQUIRES: its memory stays valid until it is done.
 struct Operation {
   FrameType type = FrameType::kSegment;
   // kSegment: the bucket, and for a reduction each rank's weight.
   Shape shape = {};
   std::span<std::byte> data = {};
   std::vector<float> weights = {};
-  // It sends on what the operation before it brings, and nothing before all of that is there.
+  // It sends the result of the operation before it, and begins only when that result is complete.
   bool follows = false;
-  // Not empty: what goes between ranks, in place of the bucket's floats; an element for each. A
-  // reduction's terms are multiplied by their weights already, but for the bucket's own slice.
+  // If not empty, it is sent in place of the bucket's floats and has one element for each. In a
+  // reduction its elements are already multiplied by their weight, unlike the bucket's own slice.
   std::span<kernels::Bf16> packed = {};
   // Other types exchange one frame with every rank.
   std::string head = {};
@@ -43,7 +44,7 @@ class Window {
   bool has_room() const { return received_ - added_ < kWindowSegments; }
   bool empty() const { return received_ == added_; }
 
-  // For the next segment, which is there once it is pushed.
+  // Memory for the next segment. push() adds the segment once it has arrived.
   std::span<std::byte> place(std::size_t bytes) {
     Bytes& segment = segments_[received_ % kWindowSegments];
     if (segment.size() < bytes) segment.resize(bytes);
@@ -56,8 +57,8 @@ class Window {
 
  private:
   std::array<Bytes, kWindowSegments> segments_;
-  std::uint64_t received_ = 0;  // ever
-  std::uint64_t added_ = 0;     // of those
+  std::uint64_t received_ = 0;  // segments ever received
+  std::uint64_t added_ = 0;     // segments of these that are summed
 };
 
 class GroupCore {
@@ -66,8 +67,7 @@ class GroupCore {
     std::uint32_t rank = 0;
     std::uint32_t size = 1;
     std::vector<std::string> names = {};  // by rank: "rank 2 (node b)"
-    // A rank that is waited for is named after slow_after, and given up after gone_after; one that
-    // is busy, and says so, gone_after its last word.
+    // As in GroupOptions.
     Duration slow_after = std::chrono::seconds(5);
     Duration gone_after = std::chrono::minutes(10);
     std::size_t segment_bytes = kSegmentBytes;
@@ -77,7 +77,7 @@ class GroupCore {
     std::string head = {};
     ByteSpan tail = {};
   };
-  // The facts that a rank has sent.
+  // The facts that a rank has sent: the frame of a Member, a Step or a leave.
   struct Facts {
     std::uint64_t operation = 0;  // 0: none
     FrameType type = FrameType::kStep;
@@ -92,51 +92,57 @@ class GroupCore {
   std::uint32_t size() const { return options_.size; }
   const std::string& name(std::uint32_t rank) const { return options_.names[rank]; }
 
-  // The operation's number, from 1.
+  // Adds an operation and returns its number, from 1.
   std::uint64_t post(TimePoint now, Operation&& operation);
   bool is_done(std::uint64_t number) const { return number < open_.first(); }
   bool is_idle() const { return open_.empty(); }
-  // Another rank's, once an operation that exchanges facts is done. Its next ones come after that.
+  // Removes and returns another rank's facts, once an operation that exchanges facts is done. Only
+  // then are that rank's next facts accepted.
   Facts take_facts(std::uint32_t peer) { return std::exchange(peers_[peer].facts, Facts()); }
 
-  // The first cause; final.
+  // The first cause of the group's failure; it never changes.
   const std::optional<Error>& failure() const { return failure_; }
   // Ends the group, on every rank.
   void abort(TimePoint now, Error why);
 
-  // Sending: the next frame for a peer. sent() follows for each, in their order, once nobody reads
-  // its bytes any more; others may be taken before that.
+  // Sending: next() returns the next frame for a peer. Call sent() for each frame, in order, once
+  // the frame is written and, if its tail is lent, read by the peer. Further frames may be taken
+  // before that.
   std::optional<Outgoing> next(std::uint32_t peer);
   void sent(TimePoint now, std::uint32_t peer);
 
-  // Receiving: whether a frame is to be taken now, where its tail goes, and its arrival. A frame
-  // without a place keeps its own tail. kLater holds until an operation is posted or goes on.
+  // Receiving: judge() decides whether a frame is taken now, place() returns the memory for its
+  // tail (empty: Frame::tail), received() handles the complete frame. kLater holds until an
+  // operation is posted or makes progress.
   Verdict judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame);
   std::span<std::byte> place(std::uint32_t peer, const FrameHeader& header, std::size_t tail_bytes);
   void received(TimePoint now, std::uint32_t peer, Frame&& frame);
-  // Room for the tail of the segment that the peer owes, which may be written to before its frame
-  // is known: memory of the core, never an operation's. Empty where no such segment is taken now.
+  // Memory for the tail of the segment that the peer must send next; it may be written before the
+  // frame's header is known. It belongs to the core, never to an operation. Empty if no such
+  // segment can be taken now.
   std::span<std::byte> likely_place(std::uint32_t peer);
   void heard(TimePoint now, std::uint32_t peer) { peers_[peer].word.heard = now; }
 
-  // The connection has ended. A rank that has left the group is no loss.
+  // Call it when the connection has ended. That is a loss, unless the rank has left the group.
   void closed(TimePoint now, std::uint32_t peer, const Error& why);
-  // Takes and drops all that a peer still sends, but for its reason to end the group.
+  // Makes the core take and drop all further frames of a peer, except an abort.
   void drain(std::uint32_t peer) { peers_[peer].is_drained = true; }
   bool has_left(std::uint32_t peer) const { return peers_[peer].has_left; }
   bool is_leaving() const { return is_leaving_; }
 
-  // About every 100 ms: pulses, and lines about ranks that are waited for.
+  // Call it about every 100 ms. Makes pulses due, and returns log lines about ranks that this rank
+  // waits for.
   std::vector<std::string> on_tick(TimePoint now);
   void set_activity(std::string_view activity);
   // The ranks that the oldest operation waits for: "rank 2 (node b) [last heard 0.3 s ago,
   // testing]".
   std::string waited_for(TimePoint now) const;
   std::vector<std::uint32_t> awaited() const;
-  // Those of them that hold this rank up: for one that says that it waits itself, its own.
+  // The ranks that cause the wait: the awaited ranks, where a rank that reports that it waits is
+  // replaced by the ranks that it waits for.
   std::vector<std::uint32_t> holding_up(TimePoint now) const;
   Duration waited(TimePoint now) const { return is_idle() ? Duration() : now - first_since_; }
-  // How far the oldest operation has come with each rank that it waits for.
+  // The progress of the oldest operation with each rank that it waits for, as text.
   std::string position(TimePoint now) const;
   const EventRing& events() const { return events_; }
 
@@ -150,17 +156,17 @@ class GroupCore {
     std::size_t to_add = 0;
     std::size_t segment_bytes = 0;
   };
-  // One way between two ranks: operations go one after the other.
+  // The progress of one direction between two ranks, in the order of operations.
   struct Progress {
     std::uint64_t operation = 1;  // the first that is not over
-    std::size_t done = 0;         // frames of it
-    std::size_t count = 0;        // all of them, once it is posted; none only if it is not
+    std::size_t done = 0;         // frames of it that are over
+    std::size_t count = 0;        // all frames of it; 0 until it is posted
   };
   struct Peer {
-    Progress giving;  // to the connection
+    Progress giving;  // frames given to the connection
     Progress sending;
     Progress receiving;
-    Window window;  // of reductions
+    Window window;  // received segments of reductions
     Facts facts;
     LastWord word;
     bool pulse_is_due = false;
@@ -168,7 +174,7 @@ class GroupCore {
     bool is_drained = false;
     bool has_left = false;
     bool is_closed = false;
-    std::deque<FrameHeader> given;  // of frames that are not sent
+    std::deque<FrameHeader> given;  // headers of frames given and not yet sent
   };
 
   Range range_owed(std::uint32_t peer, const Open& operation) const;
@@ -196,16 +202,16 @@ class GroupCore {
   }
 
   Options options_;
-  std::vector<Peer> peers_;          // by rank; its own is unused
+  std::vector<Peer> peers_;          // by rank; this rank's is unused
   NumberedQueue<Open> open_;         // operations
-  std::vector<const float*> terms_;  // of the sum at hand
+  std::vector<const float*> terms_;  // terms of the current sum
   std::vector<float> weights_;
   std::vector<const kernels::Bf16*> packed_terms_;
   std::optional<Error> failure_;
   std::string abort_head_;
-  Pulse pulse_;  // its own
+  Pulse pulse_;  // the pulse that this rank sends
   bool is_leaving_ = false;
-  TimePoint first_since_{};  // the oldest open operation has been it since then
+  TimePoint first_since_{};  // when the oldest open operation became the oldest
   Duration warn_after_{};
   TimePoint pulsed_{};
   EventRing events_;

@@ -1,5 +1,5 @@
-// A queue whose entries have the numbers from 1 on. Going on allocates nothing: an entry that has
-// left keeps its memory until its place is taken again.
+// A queue whose entries are numbered from 1. Once it has grown it allocates nothing: a removed
+// entry keeps its memory until a new entry takes its place.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ template <class T>
 class NumberedQueue {
  public:
   bool empty() const { return first_ == end_; }
-  // Numbers of the oldest entry, and of the one that comes next.
+  // The number of the oldest entry, and the number of the next entry to be pushed.
   std::uint64_t first() const { return first_; }
   std::uint64_t end() const { return end_; }
 
-  // Null unless it is in the queue. Valid until the next push().
+  // The entry with this number, or null if it is not in the queue. Valid until the next push().
   T* find(std::uint64_t number) {
     return number - first_ < end_ - first_ ? &places_[place_of(number)] : nullptr;
   }
@@ -41,7 +41,7 @@ class NumberedQueue {
     }
   }
 
-  std::vector<T> places_ = std::vector<T>(16);  // a power of two of them
+  std::vector<T> places_ = std::vector<T>(16);  // the size is a power of two
   std::uint64_t first_ = 1;
   std::uint64_t end_ = 1;
 };

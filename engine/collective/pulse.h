@@ -1,4 +1,5 @@
-// Pulses, by which ranks tell of themselves a few times a second, and what the last one has told.
+// Pulses, in which each rank sends its state to the others a few times a second, and the last state
+// that arrived from a rank.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,14 @@ namespace paddle::collective {
 
 constexpr Duration kPulsePeriod = std::chrono::milliseconds(250);
 constexpr std::size_t kActivityBytesMax = 200;
-constexpr std::size_t kRanksTold = 8;  // in a line of the log, and in a pulse
+constexpr std::size_t kRanksTold = 8;  // the most ranks in a log line or a pulse
 
 struct Pulse {
   std::string activity = {};                  // "testing"
   std::vector<std::uint32_t> waits_for = {};  // ranks
 };
-// The head of a pulse's frame. All is cut to the limits above, and unknown ranks are left out.
+// Encode and decode the head of a pulse's frame, truncated to the limits above. decode_pulse()
+// drops unknown ranks; nullopt: malformed.
 std::string encode(const Pulse& pulse);
 std::optional<Pulse> decode_pulse(std::string_view head, std::uint32_t ranks);
 
@@ -29,11 +31,11 @@ struct LastWord {
   Pulse pulse = {};
 
   bool is_busy() const { return !pulse.activity.empty(); }
-  // Whether it has just said that it waits for others itself.
+  // Whether its last pulse is recent and reports that the rank waits for others.
   bool waits(TimePoint now) const {
     return !pulse.waits_for.empty() && now - heard < 4 * kPulsePeriod;
   }
-  // "last heard 0.3 s ago, testing", with `by` behind the time. Names are by rank.
+  // "last heard 0.3 s ago, testing", with `by` behind the time. `names` are by rank.
   std::string text(TimePoint now, std::span<const std::string> names,
                    const std::string& by = "") const;
 };

@@ -15,27 +15,28 @@ constexpr auto kAllRanks = [] {
   return ranks;
 }();
 
-// The begin of slice `index`, in bytes: lines are dealt out evenly, and the last one may be short.
+// The begin of slice `index`, in bytes. Cache lines are distributed evenly; the last line may be
+// short.
 std::size_t slice_begin(std::size_t bytes, std::uint32_t ranks, std::uint32_t index) {
   const std::size_t lines = (bytes + kSliceAlignment - 1) / kSliceAlignment;
-  // Without the product lines * index, which could overflow.
+  // Avoids the product lines * index, which could overflow.
   const std::size_t begin = lines / ranks * index + std::min<std::size_t>(lines % ranks, index);
   return std::min(bytes, begin * kSliceAlignment);
 }
 
-// One of so many slices of a range that begins at a line.
+// Slice `index` of `count` slices of a range that begins at a cache line.
 Range slice(const Range& all, std::uint32_t count, std::uint32_t index) {
   return {all.begin + slice_begin(all.size(), count, index),
           all.begin + slice_begin(all.size(), count, index + 1)};
 }
 
-// All that a host adds up in one place.
+// The part of a bucket that a rank sums for its host: the slice of its place.
 Range slice_on_host(std::size_t bytes, const Hosts& hosts, std::uint32_t rank) {
   if (!hosts.is_owner(rank)) return {};
   return slice({0, bytes}, hosts.places(), hosts.place_of(rank));
 }
 
-// Whether one has something for the other at the pattern's level.
+// Whether two ranks exchange bytes at the pattern's level.
 bool meet(const Shape& shape, std::uint32_t a, std::uint32_t b) {
   switch (shape.pattern) {
     case Pattern::kReduceOnHost:

@@ -15,8 +15,8 @@ namespace {
 constexpr Duration kAcceptTick = std::chrono::milliseconds(100);
 constexpr Duration kPauseWithoutDescriptors = std::chrono::seconds(1);
 constexpr Duration kPauseWhileManyWait = std::chrono::milliseconds(10);
-constexpr std::size_t kSourcesMax = 4096;  // of one tick
-constexpr std::size_t kNetworkBytes = 8;   // of an IPv6 address
+constexpr std::size_t kSourcesMax = 4096;  // addresses counted in one tick
+constexpr std::size_t kNetworkBytes = 8;   // the network part of an IPv6 address
 
 int milliseconds_until(TimePoint until, TimePoint now) {
   return static_cast<int>(
@@ -74,7 +74,7 @@ void Acceptor::run(int listener, int stop_fd, const OnAccept& on_accept) {
   AcceptLimiter limiter;
   TimePoint pause_until{};
   for (;;) {
-    // While it pauses, only stop() wakes it; connections wait in the kernel's queue.
+    // During a pause only stop() wakes this thread; connections wait in the kernel's queue.
     const TimePoint now = clock.now();
     if (waiting_ >= kAcceptedWaitingMax) {
       pause_until = std::max(pause_until, now + kPauseWhileManyWait);

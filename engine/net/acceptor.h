@@ -1,5 +1,5 @@
-// The thread that accepts connections of a port, so that a flood of them costs the port's own
-// thread little, and one address cannot keep the others out.
+// A thread that accepts the connections of a port, so that a flood of connections costs the port's
+// own thread little time, and one address cannot exclude the others.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,16 @@ constexpr std::size_t kAcceptsPerTick = 128;
 constexpr std::size_t kAcceptsPerTickAndSource = 32;
 constexpr std::size_t kAcceptedWaitingMax = 256;
 
-// Connections are counted by this: an IPv4 address, or the 64-bit network of an IPv6 address, of
-// which one host may use every address.
+// The source by which connections are counted: an IPv4 address, or the 64-bit network of an IPv6
+// address, because one host may use all addresses of its network.
 asio::ip::address source_of(const asio::ip::address& address);
 
 // Counts the new connections of one tick by their source.
 class AcceptLimiter {
  public:
-  // False when the connection is to be dropped.
+  // Counts a connection. Returns false if it must be dropped.
   bool allows(const asio::ip::address& from, TimePoint now);
-  // The time until which no more are to be accepted, or `now`.
+  // The time before which no more connections may be accepted, or `now`.
   TimePoint next(TimePoint now) const;
 
  private:
@@ -38,7 +38,7 @@ class AcceptLimiter {
 
 class Acceptor {
  public:
-  // Called on the acceptor's thread. Each call is to be followed by a taken().
+  // Called on the acceptor's thread. Each call must be followed by a call of taken().
   using OnAccept = std::function<void(UniqueFd socket, const asio::ip::tcp::endpoint& from)>;
   Acceptor() = default;
   Acceptor(const Acceptor&) = delete;
@@ -49,7 +49,8 @@ class Acceptor {
   // `listener` is non-blocking and stays open until stop().
   void start(int listener, OnAccept on_accept);
   void stop();
-  // The port's thread has one connection less to take. While it is busy, few wait for it.
+  // The port's thread calls it for each connection it takes over. At most kAcceptedWaitingMax
+  // connections wait for that thread.
   void taken() { --waiting_; }
 
  private:

@@ -1,2 +1,2 @@
-// Asio's own code, compiled once.
+// The implementation part of Asio, compiled once.
 #include <asio/impl/src.hpp>

@@ -9,10 +9,10 @@ namespace {
 
 // Largest read of a tail: small enough that its checksum is computed from the second-level cache.
 constexpr std::size_t kTailReadBytesMax = 256U << 10U;
-// Shorter pieces of a tail are copied from the buffer: that is cheaper than a system call.
+// Shorter pieces of a tail are copied from the buffer, which is cheaper than a system call.
 constexpr std::size_t kPlaceReadBytesMin = 16U << 10U;
 
-// Appends what is left of `part` after skipping `skip` bytes, which is reduced by what was skipped.
+// Skips up to `skip` bytes of `part`, subtracts them from `skip` and appends the rest of `part`.
 void gather(std::vector<ByteSpan>& parts, ByteSpan part, std::size_t& skip) {
   const std::size_t skipped = std::min(skip, part.size());
   skip -= skipped;
@@ -72,8 +72,8 @@ void FrameReader::commit(std::size_t count) {
   end_ += count;
 }
 
-// True when the next bytes of the tail go straight to their place: the buffer is empty, and the
-// place is the only one or long.
+// Whether the next bytes of the tail are read directly into their place: the buffer is empty, and
+// the place is the only one or a long one.
 bool FrameReader::reads_in_place() const {
   if (!is_in_tail_ || !has_tail_left() || buffered() > 0) return false;
   return places_.size() == 1 || places_[place_].size() - place_filled_ >= kPlaceReadBytesMin;
@@ -89,7 +89,8 @@ void FrameReader::take_tail(std::size_t count) {
   place_filled_ = 0;
 }
 
-// Moves early bytes to the buffer, since they are no tail, or their memory is its owner's again.
+// Moves early bytes to the buffer, because they are not the tail or because the caller takes their
+// memory back.
 void FrameReader::buffer_early() {
   const ByteSpan early = std::exchange(early_, {});
   if (buffer_.size() < end_ + early.size()) buffer_.resize(end_ + early.size());
@@ -132,7 +133,7 @@ void FrameReader::start_tail(const TailPlace& place) {
   place_early();
 }
 
-// Makes early bytes the begin of the tail, and moves them only if its place is another one.
+// Makes early bytes the begin of the tail. Moves them only if the tail has another place.
 void FrameReader::place_early() {
   for (ByteSpan early = std::exchange(early_, {}); !early.empty();) {
     const auto left = places_[place_].subspan(place_filled_);

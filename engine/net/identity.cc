@@ -17,7 +17,7 @@
 namespace paddle::net {
 namespace {
 
-// A public key for trying `paddle pserver` and `paddle train` by hand on one machine.
+// A fixed, public key to try `paddle pserver` and `paddle train` by hand on one machine.
 constexpr std::string_view kDevelopmentKey = "paddlectl development key, no use";
 static_assert(kDevelopmentKey.size() >= kSecretBytes);
 
@@ -63,7 +63,7 @@ Result<JobKeys> job_keys(const std::string& key_file, std::span<const std::strin
 }
 
 // The C library's resolver needs its shared objects, which a static program may not find, so the
-// launcher resolves names, except the one that every machine has.
+// launcher resolves names. Only "localhost" is resolved here.
 Result<std::string> resolve_address(const std::string& host) {
   if (is_literal(host)) return host;
   if (host == "localhost") return std::string("127.0.0.1");

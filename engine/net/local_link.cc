@@ -73,7 +73,8 @@ class LocalLink final : public Link {
  private:
   static constexpr PeerId kPeer = 1;
 
-  // Empty output for the handler's next call, which may change memory that queued replies view.
+  // Returns an empty vector for the handler's next call. Copies the views of queued replies first,
+  // because that call may change the viewed memory.
   std::vector<Outgoing> next_out() {
     for (Outgoing& reply : replies_) keep_views({&reply, 1});
     return {};

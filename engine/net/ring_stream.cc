@@ -9,7 +9,7 @@
 namespace paddle::net {
 namespace {
 
-constexpr int kBellsPerWake = 16;  // reads of up to 64 bells each; the next wake-up reads the rest
+constexpr int kBellsPerWake = 16;  // reads of up to 64 bytes each; the next wake-up reads the rest
 
 Error broken() {
   return Error{Errc::kData, "the peer's counters of the shared memory are impossible"};
@@ -102,7 +102,7 @@ void RingStream::take() {
 
 void RingStream::revoke() const {
   out_.counters->revoked.store(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // before any change
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before the memory changes
 }
 
 bool RingStream::is_revoked() const {
@@ -116,7 +116,8 @@ void RingStream::ring_bell(std::uint32_t flag) {
   if ((peer_flags_->load(std::memory_order_seq_cst) & flag) == 0) return;
   peer_flags_->store(0, std::memory_order_seq_cst);
   const std::byte bell{};
-  // A full socket is readable already, and the next wake-up notices a closed one.
+  // The result is ignored: if the socket is full, the peer finds it readable already; if it is
+  // closed, the next wake-up notices that.
   [[maybe_unused]] const ssize_t sent =
       ::send(socket_, &bell, sizeof bell, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

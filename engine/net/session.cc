@@ -68,7 +68,7 @@ Frame ServerSession::reply(SessionFrame type) const {
 
 Frame ServerSession::refuse(Refusal why) {
   state_ = State::kClosed;
-  Frame frame;  // tells a stranger nothing about the job or the server
+  Frame frame;  // all other fields are 0, so an unproven peer learns nothing about the job
   frame.header.type = kRefused;
   frame.tail.push_back(static_cast<std::byte>(why));
   return frame;
@@ -87,7 +87,7 @@ Result<Frame> ServerSession::on_frame(TimePoint now, const Frame& frame) {
 
 Frame ServerSession::on_hello(const Frame& frame) {
   const NodeId peer = frame.header.sender;
-  // Our own identity in a HELLO is our own handshake coming back.
+  // A HELLO with our own identity is our own frame, reflected.
   if (!is_plain(frame, kNonceBytes) || peer.role == Role::kNone || peer == transcript_.server) {
     return refuse(Refusal::kMalformed);
   }

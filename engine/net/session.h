@@ -17,11 +17,11 @@ enum SessionFrame : std::uint8_t {
   kAccepted = 4,   // server: empty
   kRefused = 5,    // server: tail = one Refusal byte; the connection closes
   kShare = 6,      // client, proven: tail = SharedSegment::offer()
-  kShared = 7,     // server: tail = one byte, 1: continue in the shared memory, 0: here
-  // Between ranks; 8 are heartbeats.
+  kShared = 7,     // server: tail = one byte, 1: continue in shared memory, 0: on TCP
+  // Between ranks. Type 8 is used by heartbeats.
   kLanes = 9,       // client, proven: tail = one byte, its number of lanes
-  kLanesHere = 10,  // server: tail = one byte, its own number
-  kLane = 11,       // client, proven: tail = one byte, which lane this is, and a proof
+  kLanesHere = 10,  // server: tail = one byte, its number of lanes
+  kLane = 11,       // client, proven: tail = one byte, number of this lane, and a proof
   kLaneTaken = 12,  // server: empty
 };
 constexpr std::uint8_t kFirstApplicationType = 16;
@@ -31,7 +31,8 @@ enum class Refusal : std::uint8_t { kBadProof = 1, kOtherJob = 2, kMalformed = 3
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kProofBytes = 32;
 constexpr Duration kHandshakeDeadline = std::chrono::seconds(2);
-// An unproven peer makes us hold at most kUnprovenBufferBytes + kUnprovenPayloadBytesMax <= 4 KiB.
+// An unproven peer costs at most kUnprovenBufferBytes + kUnprovenPayloadBytesMax <= 4 KiB of
+// memory.
 constexpr std::size_t kUnprovenBufferBytes = 2048;
 constexpr std::size_t kUnprovenPayloadBytesMax = 256;
 constexpr std::size_t kUnprovenConnectionsMax = 256;
@@ -39,7 +40,7 @@ constexpr std::size_t kUnprovenConnectionsMax = 256;
 using Nonce = std::array<std::byte, kNonceBytes>;
 using Proof = std::array<std::byte, kProofBytes>;
 
-// The facts that both sides prove to agree on.
+// The values that both sides prove to agree on.
 struct Transcript {
   std::uint64_t job_tag = 0;
   NodeId client;
@@ -72,11 +73,11 @@ class ServerSession {
 
   bool proven() const { return state_ == State::kProven; }
   bool expired(TimePoint now) const { return !proven() && now >= deadline_; }
-  // The identity that the peer claims; it is proven once proven().
+  // The identity that the peer claims; it is proven only once proven() is true.
   const Transcript& transcript() const { return transcript_; }
   // kAuth when a frame's job tag, sender or incarnation is not the proven one.
   Status check_sender(const FrameHeader& header) const;
-  // The same, for an application frame or a kShare.
+  // check_sender(), and kAuth unless the frame is an application frame or a kShare.
   Status check(const FrameHeader& header) const;
   // A frame of the session from this side, with no payload yet.
   Frame reply(SessionFrame type) const;
@@ -88,7 +89,7 @@ class ServerSession {
   Frame on_proof(const Frame& frame);
 
   const JobKeys& keys_;
-  std::optional<Secret> key_;  // of the pair, once the client has said who it is
+  std::optional<Secret> key_;  // the pair's key, known once the client has sent its identity
   Transcript transcript_;
   TimePoint deadline_;
   State state_ = State::kExpectHello;
@@ -97,7 +98,7 @@ class ServerSession {
 class ClientSession {
  public:
   struct Options {
-    Secret key;  // of the pair
+    Secret key;  // the pair's key
     NodeId self;
     std::uint32_t incarnation = 0;
     NodeId server;
@@ -106,8 +107,8 @@ class ClientSession {
   ClientSession(const Options& options, const Nonce& nonce);
 
   Frame hello() const;
-  // The PROOF to send for a CHALLENGE, nothing for ACCEPTED. kAuth: the server refused, is another
-  // one or could not prove the key.
+  // Returns the PROOF to send for a CHALLENGE, nullopt for ACCEPTED. kAuth: the server refused, is
+  // not the called one or did not prove the key.
   Result<std::optional<Frame>> on_frame(const Frame& frame);
   bool established() const { return state_ == State::kEstablished; }
   // server_generation is valid once established().

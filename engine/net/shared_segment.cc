@@ -22,7 +22,7 @@ Error refused(const char* why) {
   return Error{Errc::kAuth, fmt::format("shared memory: {}", why)};
 }
 
-// By errno.
+// The error of a failed open() or fstat(), by errno.
 Error not_opened() {
   const bool has_gone = errno == ENOENT || errno == ESRCH;
   const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
@@ -30,7 +30,7 @@ Error not_opened() {
   return system_error(code, "shared memory");
 }
 
-// Signals interrupt it on older kernels.
+// Retries, because signals interrupt fallocate() on older kernels.
 bool allocate_pages(const UniqueFd& fd, std::size_t bytes) {
   constexpr int kTries = 16;
   for (int i = 0; i < kTries; ++i) {
@@ -40,7 +40,7 @@ bool allocate_pages(const UniqueFd& fd, std::size_t bytes) {
   return false;
 }
 
-// A file that grows beyond it would end the process with a signal.
+// Growth beyond this limit would end the process with a signal.
 bool is_over_file_limit(std::size_t bytes) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
@@ -82,7 +82,8 @@ Result<SharedFile> open_shared_file(ByteSpan offer, int flags) {
   if (offer.size() != kFileOfferBytes) return refused("malformed offer");
   const std::string path = fmt::format("/proc/{}/fd/{}", load_le<std::uint32_t>(offer.data()),
                                        load_le<std::uint32_t>(offer.data() + 4));
-  // The peer may name any file, and opening one could block or have effects: check it first.
+  // The peer may name any file, and opening it could block or have side effects: checks it first
+  // through O_PATH.
   const UniqueFd seen(::open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat status {};
   if (!seen || ::fstat(seen.get(), &status) != 0) return not_opened();

@@ -9,12 +9,13 @@
 
 namespace paddle::net {
 
-// A new file of zeros without a name (memfd_create), whose pages are there and whose size is
-// sealed: whoever maps it reads no pages that are taken away. kResource.
+// Creates a file of zeros without a name (memfd_create), with its pages allocated and its size
+// sealed, so that a process that maps it never reads a page that was removed. kResource.
 Result<UniqueFd> create_shared_file(const char* name, std::size_t bytes);
-// Nobody can seal it further. With `is_mine` only mappings that are there already may be written.
+// Forbids further seals. With `is_mine` the file can be written only through mappings that exist
+// already.
 Status seal_file(const UniqueFd& file, bool is_mine);
-// Its process, u32, and its descriptor there, u32.
+// The offer of a file: the process id, u32, and the descriptor in that process, u32.
 Bytes offer_of(const UniqueFd& file);
 constexpr std::size_t kFileOfferBytes = 4 + 4;
 
@@ -29,12 +30,14 @@ Result<SharedFile> open_shared_file(ByteSpan offer, int flags);
 
 constexpr std::size_t kRingBytes = 512U << 10U;  // each way; a power of two
 
-// One direction. Each counter has one writer and only grows; its reader does not trust it.
+// The counters of one direction. Each counter has one writer and only grows; its reader does not
+// trust it.
 struct RingCounters {
   alignas(64) std::atomic<std::uint64_t> written;  // bytes ever, by the producer
-  std::atomic<std::uint64_t> revoked;              // not 0: tails it has lent may change, likewise
-  alignas(64) std::atomic<std::uint64_t> read;     // bytes ever, by the consumer
-  std::atomic<std::uint64_t> taken;                // lent tails ever, likewise
+  // By the producer: not 0 once its lent tails may change.
+  std::atomic<std::uint64_t> revoked;
+  alignas(64) std::atomic<std::uint64_t> read;  // bytes ever, by the consumer
+  std::atomic<std::uint64_t> taken;             // lent tails ever, by the consumer
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -44,7 +47,7 @@ enum WakeFlag : std::uint32_t { kWantsData = 1, kWantsRoom = 2, kWantsTaken = 4 
 struct SharedLayout {
   std::array<std::byte, kNonceBytes> token;
   alignas(64) std::array<RingCounters, 2> counters;  // client to server, server to client
-  alignas(64) std::array<std::atomic<std::uint32_t>, 2> wake_flags;  // of client, of server
+  alignas(64) std::array<std::atomic<std::uint32_t>, 2> wake_flags;  // client's, server's
   alignas(4096) std::array<std::array<std::byte, kRingBytes>, 2> data;
 };
 
@@ -53,7 +56,7 @@ static_assert(offsetof(SharedLayout, counters) == 64 && sizeof(RingCounters) == 
 
 class SharedSegment {
  public:
-  // A new segment, sealed so that its size cannot change.
+  // Creates a segment whose size is sealed.
   static Result<SharedSegment> create();
   // The segment that a peer offers; kAuth unless it belongs to this user, has the right size, is
   // sealed against shrinking and holds the token.

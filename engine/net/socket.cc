@@ -23,11 +23,11 @@
 namespace paddle::net {
 namespace {
 
-// For unacknowledged data. The time also runs while a live peer's window is full (measured: 3 s
-// resets a trainer that computes for 3 s with a large reply unread), so it must exceed the longest
-// time that a healthy peer does not read.
+// TCP_USER_TIMEOUT: how long sent data may stay unacknowledged. The time also runs while a healthy
+// peer's window is full (measured: with 3 s, a trainer is reset that computes for 3 s with a large
+// reply unread), so it must exceed the longest time for which a healthy peer does not read.
 constexpr int kUserTimeoutMs = 30'000;
-constexpr int kKeepaliveIdleSeconds = 5;  // then a probe a second; the user timeout ends it
+constexpr int kKeepaliveIdleSeconds = 5;  // then a probe a second, until the user timeout
 constexpr int kKeepaliveIntervalSeconds = 1;
 constexpr int kKeepaliveProbes = 3;
 constexpr int kPausesPerSpin = 16;
@@ -90,7 +90,7 @@ class SocketStream final : public Stream {
   int fd_;
 };
 
-// Addresses of both ends.
+// The addresses of both ends.
 std::optional<std::pair<asio::ip::address, asio::ip::address>> ends_of(int fd) {
   asio::ip::tcp::endpoint local;
   asio::ip::tcp::endpoint remote;
@@ -115,8 +115,8 @@ void spin_once() {
 
 std::unique_ptr<Stream> make_socket_stream(int fd) {
   if (stays_on_host(fd)) {
-    // There is no network to probe: an algorithm that paces what it sends, as bbr does, only costs
-    // time. Every kernel has reno.
+    // Within a host there is no network to probe: a congestion control that paces packets, such as
+    // bbr, only costs time. Every kernel has reno.
     constexpr std::string_view kReno = "reno";
     (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
   }

@@ -1,4 +1,5 @@
-// Sockets with our options, behind the Stream interface that client and server use.
+// The Stream interface that client and server use, its implementation over sockets, and the options
+// that all sockets have.
 #pragma once
 
 #include <span>
@@ -11,11 +12,11 @@
 
 namespace paddle::net {
 
-constexpr std::size_t kGatherPartsMax = 192;           // of one write
-constexpr std::size_t kScatterPartsMax = 2;            // of one read
+constexpr std::size_t kGatherPartsMax = 192;           // parts of one write
+constexpr std::size_t kScatterPartsMax = 2;            // parts of one read
 constexpr std::size_t kReadBufferBytes = 256U << 10U;  // per proven connection
 
-// Time to poll for more before sleeping: a sleeping core takes some 50 us to wake.
+// Time to poll for more before sleeping: a sleeping core takes about 50 us to wake.
 constexpr Duration kSpin = std::chrono::microseconds(50);
 // One short step of a spin, which yields the core to other threads.
 void spin_once();
@@ -25,25 +26,26 @@ class Stream {
  public:
   enum class Direction { kRead, kWrite };
   virtual ~Stream() = default;
-  // Bytes read or written; 0 when it would block. kUnreachable: closed or failed for good.
+  // Both return the number of bytes read or written; 0 if they would block. kUnreachable: the
+  // stream is closed or broken.
   virtual Result<std::size_t> read_some(std::span<std::byte> into) = 0;
-  // The same into one part after the other, of a socket; other streams fill the first one only.
+  // read_some() into one part after the other. Only sockets fill more than the first part.
   virtual Result<std::size_t> read_parts(std::span<const std::span<std::byte>> parts) {
     return read_some(parts.front());
   }
   virtual Result<std::size_t> write_some(std::span<const ByteSpan> parts) = 0;
   // Blocks until a read or write can make progress. kUnreachable when the deadline passed.
   virtual Status wait(Direction direction, TimePoint deadline) = 0;
-  // A read would make progress although the descriptor shows nothing.
+  // Whether a read would make progress although the descriptor is not readable.
   virtual bool has_read_ahead() const { return false; }
 };
 
 // Does not own fd, which must be a non-blocking socket.
 std::unique_ptr<Stream> make_socket_stream(int fd);
 
-// True when both ends have one address, so the peer runs on this host.
+// True if both ends have the same address, so the peer runs on this host.
 bool is_same_host(int fd);
-// The same, or both addresses are loopback's: no byte leaves this host.
+// True if is_same_host() or both addresses are loopback addresses: no byte leaves this host.
 bool stays_on_host(int fd);
 
 // TCP_NODELAY, TCP_USER_TIMEOUT, keepalive, on a connected or connecting socket.

@@ -18,13 +18,13 @@ struct ServerOptions {
   JobKeys keys;
   NodeId self;
   std::uint64_t job_tag = 0;
-  std::uint64_t server_generation = 0;  // generation of this server
+  std::uint64_t server_generation = 0;  // 1 higher at each start of this server
   Transport transport = Transport::kSealed;
 };
 
 class TcpServer {
  public:
-  // kResource names the address and port when it is taken.
+  // kResource: the port is taken; the message has address and port.
   static Result<std::unique_ptr<TcpServer>> listen(ServerOptions options, FrameHandler& handler);
   virtual ~TcpServer() = default;
   // Serves on the calling thread until stop(), which may be called from any thread or signal-safe
@@ -32,7 +32,7 @@ class TcpServer {
   virtual void run() = 0;
   virtual void stop() = 0;
   virtual std::uint16_t port() const = 0;  // the bound port, for port 0
-  // Closes the connections of this life of a client. Any thread may call it.
+  // Closes the connections of this incarnation of a client. Any thread may call it.
   virtual void drop(NodeId client, std::uint32_t incarnation, std::string why) = 0;
 };
 
@@ -44,7 +44,7 @@ struct ClientOptions {
   NodeId server;
   std::uint64_t job_tag = 0;
   Transport transport = Transport::kSealed;
-  bool shares_memory = true;  // with a server on this host, instead of its TCP stack
+  bool shares_memory = true;  // uses shared memory instead of TCP if the server is on this host
 };
 
 // Connects (retrying refused connections with backoff until the deadline) and proves the key

@@ -87,11 +87,11 @@ class TcpLink final : public Link {
       const std::scoped_lock lock(interruption_mutex_);
       if (!interruption_) interruption_ = why;
     }
-    ::shutdown(fd_.get(), SHUT_RDWR);  // wakes who waits for the socket
+    ::shutdown(fd_.get(), SHUT_RDWR);  // wakes the thread blocked on the socket
   }
 
  private:
-  // Adds the peer to an error. Errors are final, except a deadline that passed in read().
+  // Adds the peer's name to an error. Errors are final, except a deadline that passed in read().
   template <class T>
   Result<T> named(Result<T> result) const {
     if (result) return result;
@@ -103,7 +103,7 @@ class TcpLink final : public Link {
     return *broken_;
   }
 
-  // Copies no tail, and stamps the session's identity on every frame.
+  // Writes a frame without copying its tail, with the session's identity in its header.
   Status write(const Frame& frame, std::span<const ByteSpan> pieces, TimePoint deadline) {
     if (broken_) return *broken_;
     FrameHeader stamped = frame.header;
@@ -120,7 +120,7 @@ class TcpLink final : public Link {
       const auto left = std::span(parts_).subspan(begin);
       auto written = stream_->write_some(left.first(std::min(left.size(), kGatherPartsMax)));
       if (!written) return fail(std::move(written).error());
-      // Part of the frame may be sent: a deadline here ends the connection.
+      // A part of the frame may be sent already, so a missed deadline ends the connection.
       if (*written == 0) {
         if (auto ready = stream_->wait(Stream::Direction::kWrite, deadline); !ready) {
           return fail(std::move(ready).error());
@@ -148,7 +148,8 @@ class TcpLink final : public Link {
       } else {
         auto ready = stream_->wait(Stream::Direction::kRead, deadline);
         if (ready) continue;
-        // The caller may free the memory of a placed tail after an error.
+        // After an error the caller may free the memory of a placed tail, so the link must not
+        // write to it again.
         if (reader_.is_placing()) return fail(std::move(ready).error()).error();
         return std::move(ready).error();
       }
@@ -159,7 +160,7 @@ class TcpLink final : public Link {
   std::unique_ptr<Stream> stream_;
   bool is_sealed_;
   FrameReader reader_;
-  std::vector<ByteSpan> parts_;  // of the frame being written
+  std::vector<ByteSpan> parts_;  // parts of the frame being written
   std::string peer_;
   NodeId self_;
   std::uint32_t incarnation_;
@@ -170,8 +171,8 @@ class TcpLink final : public Link {
   std::optional<Error> interruption_;
 };
 
-// Without a listener, the kernel may give us the port we connect to, and TCP connects to
-// itself.
+// If nothing listens on the called port, the kernel may choose that port as our local port, and the
+// socket connects to itself.
 bool is_self_connected(int fd, const asio::ip::tcp::endpoint& remote) {
   asio::ip::tcp::endpoint local;
   auto size = static_cast<socklen_t>(local.capacity());
@@ -222,7 +223,7 @@ Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline)
   for (Duration backoff = kBackoffMin;; backoff = std::min(backoff * 2, kBackoffMax)) {
     auto link = connect_once(options, endpoint, deadline);
     if (link) return link;
-    // Retry only errors that may pass: the server is not up yet, or restarts.
+    // Retries only temporary errors: the server has not started yet, or restarts.
     const Duration pause =
         backoff / 2 + Duration(static_cast<std::int64_t>(
                           rng.uniform() * static_cast<double>((backoff / 2).count())));

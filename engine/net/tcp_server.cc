@@ -1,4 +1,4 @@
-// A port's server: its connections and the thread that serves them.
+// The server of one port: its connections and the event loop that serves them.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -29,21 +29,22 @@ namespace {
 constexpr Duration kTimerTick = std::chrono::milliseconds(100);
 constexpr Duration kStopDeadline = std::chrono::seconds(1);  // to send pending replies after stop()
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
-constexpr std::size_t kConnectionsMax = 8448;  // two of each of 4,096 trainers, and the unproven
+constexpr std::size_t kConnectionsMax = 8448;  // two for each of 4,096 trainers, and 256 unproven
 constexpr std::size_t kConnectionsPerPeerMax = 2;
 constexpr int kListenBacklog = 512;
 constexpr unsigned kTurnsPerPoll = 16;  // polls of shared memory for each poll of the sockets
 
-// A trainer joins once it has reached all pservers.
+// Time for a trainer to send its first frame: it joins only after it has connected to all pservers.
 constexpr Duration kFirstFrameWithin = std::chrono::minutes(5);
-// The longest one takes a minute at 10 Mbit/s; a trainer that is stopped may go on.
+// Time for one frame. The longest takes a minute at 10 Mbit/s; the rest allows for a trainer that
+// is stopped (SIGSTOP) and continues later.
 constexpr Duration kFrameWithin = std::chrono::minutes(15);
-constexpr Duration kLinger = std::chrono::seconds(2);  // time for the peer to close after us
+constexpr Duration kLinger = std::chrono::seconds(2);  // time for the peer to close after this side
 // A Join carries the job's parameter set, of 4 MiB at most.
 constexpr std::size_t kFirstFramePayloadBytesMax = kFrameHeadBytesMax + (4U << 20U);
-// Read from one peer before the others have their turn.
+// The most bytes read from one peer before the other peers are served.
 constexpr std::size_t kWakeUpBytesMax = 16U << 20U;
-// A longer queue is written at once, not at the end of the wake-up.
+// A queue of at least this size is written at once, not at the end of the wake-up.
 constexpr std::size_t kFlushAtOnceBytes = 64U << 10U;
 constexpr std::size_t kOutboundBytesMax = 256U << 20U;  // per connection
 
@@ -62,22 +63,22 @@ struct Connection {
   PeerId id;
   asio::ip::tcp::socket socket;
   std::unique_ptr<Stream> stream;
-  RingStream* ring = nullptr;  // the stream, once it is shared memory
+  RingStream* ring = nullptr;  // stream if it is shared memory, else null
   ServerSession session;
   FrameReader reader;
   FrameWriter writer;
   std::string name;  // "10.0.0.1:40312", for messages
   asio::ip::address source;
 
-  bool has_spoken = false;                    // a frame has come after the handshake
-  bool is_joined = false;                     // the handler has seen a frame and goes on
+  bool has_spoken = false;                    // a frame has arrived after the handshake
+  bool is_joined = false;                     // the handler has accepted its first frame
   TimePoint speaks_until = TimePoint::max();  // deadline of the first frame of a proven peer
   TimePoint frame_until = TimePoint::max();   // deadline of a frame that has begun
   bool wait_write = false;                    // a wait for writability is armed
   bool close_when_flushed = false;
   bool half_closed = false;  // our side is shut; incoming bytes are dropped
-  TimePoint linger_until{};  // of a half-closed connection
-  std::string doomed;        // reason to close it, at the end of the wake-up; "": none
+  TimePoint linger_until{};  // deadline of a half-closed connection
+  std::string doomed;        // why it is closed at the end of the wake-up; "": it stays
 };
 
 class TcpServerImpl final : public TcpServer {
@@ -91,7 +92,7 @@ class TcpServerImpl final : public TcpServer {
 
   Status open();
   void run() override;
-  // Only a write to an eventfd: safe in a signal handler.
+  // Only writes to an eventfd: safe in a signal handler.
   void stop() override;
   std::uint16_t port() const override { return port_; }
   void drop(NodeId client, std::uint32_t incarnation, std::string why) override;
@@ -118,7 +119,7 @@ class TcpServerImpl final : public TcpServer {
   void enqueue(Connection& connection, Frame&& frame, ByteSpan view, bool close_after);
   void keep_views();
   void settle();
-  bool serve_rings();  // false: all were idle
+  bool serve_rings();  // false if all were idle
   bool prepare_sleep();
   void flush(Connection& connection);
   void doom(Connection& connection, std::string why);
@@ -145,7 +146,7 @@ class TcpServerImpl final : public TcpServer {
   std::map<asio::ip::address, std::size_t> unproven_by_source_;
   std::vector<Connection*> rings_;  // connections on shared memory
   TimePoint spin_until_{};
-  std::vector<PeerId> viewing_;  // peers whose unwritten replies may hold views
+  std::vector<PeerId> viewing_;  // peers whose unwritten replies may have views
   std::vector<PeerId> touched_;  // to flush or to remove at the end of this wake-up
   TimePoint refusal_logged_{};
   std::uint64_t refusals_unlogged_ = 0;
@@ -216,7 +217,6 @@ void TcpServerImpl::run() {
   }
 }
 
-// Only a write to an eventfd: safe in a signal handler.
 void TcpServerImpl::stop() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t ignored = ::write(stop_fd_, &one, sizeof one);
@@ -237,7 +237,7 @@ void TcpServerImpl::drop(NodeId client, std::uint32_t incarnation, std::string w
   });
 }
 
-// Connections come and go.
+// Adding and removing connections.
 
 void TcpServerImpl::add(int fd, const tcp::endpoint& remote) {
   asio::error_code code;
@@ -266,8 +266,8 @@ void TcpServerImpl::add(int fd, const tcp::endpoint& remote) {
   connections_.emplace(id, std::move(connection));
 }
 
-// An honest peer proves itself within a round trip, so the oldest of the source that has most is
-// the least likely to.
+// Removes the oldest unproven connection of the source that has most of them. An honest peer proves
+// itself within a round trip, so this one is least likely to be honest.
 void TcpServerImpl::evict_unproven() {
   std::size_t most = 0;
   for (const auto& [source, count] : unproven_by_source_) most = std::max(most, count);
@@ -286,8 +286,9 @@ void TcpServerImpl::on_decided(const Connection& connection) {
   if (--count->second == 0) unproven_by_source_.erase(count);
 }
 
-// A trainer has one connection, and a second while it comes back after a loss. With its key
-// somebody could take up all places and memory.
+// Limits the connections of one trainer: it needs one, and a second while it reconnects after a
+// loss. Without the limit, a process with the trainer's key could use up all connections and
+// memory.
 void TcpServerImpl::end_surplus(const Connection& newest) {
   std::size_t count = 0;
   Connection* surplus = nullptr;
@@ -363,7 +364,7 @@ void TcpServerImpl::on_readable(PeerId id) {
   Connection& connection = *found->second;
   if (connection.ring != nullptr) connection.ring->wake();
   read(connection);
-  // A proven trainer often sends another request soon.
+  // A proven trainer often sends its next request soon.
   if (connection.session.proven()) spin_until_ = clock_.now() + kSpin;
   if (connection.doomed.empty()) arm_read(connection);
   settle();
@@ -451,8 +452,8 @@ void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
   }
 }
 
-// Accepts shared memory, offered by the first frame of a peer on this host. The answer still goes
-// through the socket, all later frames through the memory.
+// Answers an offer of shared memory, the first frame of a peer on this host. The answer is still
+// sent on the socket, all later frames through the memory.
 void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
   if (connection.has_spoken || connection.ring != nullptr || !connection.reader.is_idle()) {
     return refuse(connection, "shared memory at the wrong time");
@@ -501,7 +502,8 @@ void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, ByteSpan view
   }
 }
 
-// Called before the handler, which may change viewed memory. Most views are written by then.
+// Copies the unwritten views; called before the handler, which may change viewed memory. Most views
+// are written by then.
 void TcpServerImpl::keep_views() {
   for (const PeerId id : viewing_) {
     const auto found = connections_.find(id);
@@ -510,8 +512,8 @@ void TcpServerImpl::keep_views() {
   viewing_.clear();
 }
 
-// Ends a wake-up: one gathered write per touched connection, then removals. Their handler calls may
-// touch more connections.
+// Ends a wake-up: one gathered write for each touched connection, then removals. The handler calls
+// of a removal may touch more connections.
 void TcpServerImpl::settle() {
   while (!touched_.empty()) {
     const std::vector<PeerId> touched = std::exchange(touched_, {});
@@ -525,7 +527,8 @@ void TcpServerImpl::settle() {
   if (stopping_ && connections_.empty()) io_.stop();
 }
 
-// One round over the connections on shared memory; while we are awake, no event announces them.
+// Serves each connection on shared memory once. While this thread is awake, no event announces
+// their bytes.
 bool TcpServerImpl::serve_rings() {
   bool is_busy = false;
   for (Connection* const connection : rings_) {
@@ -570,7 +573,8 @@ void TcpServerImpl::flush(Connection& connection) {
     return;
   }
   if (!connection.close_when_flushed) return;
-  // Closing with unread bytes would reset the connection and could take the last reply with it.
+  // Closes only the sending side: a close with unread bytes would reset the connection, and the
+  // peer could lose the last reply.
   asio::error_code ignored;
   connection.socket.shutdown(tcp::socket::shutdown_send, ignored);
   connection.half_closed = true;

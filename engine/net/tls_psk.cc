@@ -7,12 +7,13 @@
 namespace paddle::net {
 namespace {
 
-// A PSK is bound to a hash. The other suite with SHA-256 is slower where the CPU has AES.
+// A PSK is bound to a hash, here SHA-256. The other suite with SHA-256 (ChaCha20-Poly1305) is
+// slower on CPUs with AES instructions.
 constexpr const char* kCipherSuite = "TLS_AES_128_GCM_SHA256";
 constexpr std::array<unsigned char, 2> kCipherSuiteId{0x13, 0x01};
 constexpr const char* kGroup = "X25519";
 constexpr std::string_view kPskPurpose = "paddlectl tls 1 psk";
-constexpr std::size_t kIdentityBytes = 4 + 8;  // the client, and the job's tag
+constexpr std::size_t kIdentityBytes = 4 + 8;  // the client's NodeId and the job's tag
 
 using SslContext = std::unique_ptr<SSL_CTX, Free<&::SSL_CTX_free>>;
 using SslSession = std::unique_ptr<SSL_SESSION, Free<&::SSL_SESSION_free>>;
@@ -21,7 +22,7 @@ const TlsParty& party_of(const SSL* ssl) {
   return *static_cast<const TlsParty*>(SSL_get_app_data(ssl));
 }
 
-// OpenSSL takes a PSK as the session that it would resume. Null without memory.
+// OpenSSL takes a PSK in the form of a session to resume. Returns null if there is no memory.
 SSL_SESSION* new_session(SSL* ssl, const Secret& key) {
   const Secret psk = derive_secret(key, kPskPurpose, {});
   const ByteSpan bytes = psk.reveal();
@@ -38,7 +39,7 @@ SSL_SESSION* new_session(SSL* ssl, const Secret& key) {
 
 int use_psk(SSL* ssl, const EVP_MD* /*hash*/, const unsigned char** identity, std::size_t* size,
             SSL_SESSION** session) {
-  // OpenSSL copies it before it calls again on this thread.
+  // OpenSSL copies the identity before it calls this function again on this thread.
   static thread_local std::array<std::byte, kIdentityBytes> bytes;
   const TlsParty& party = party_of(ssl);
   store_le(bytes.data(), pack(party.self));
@@ -49,7 +50,7 @@ int use_psk(SSL* ssl, const EVP_MD* /*hash*/, const unsigned char** identity, st
   return *session != nullptr ? 1 : 0;
 }
 
-// Without a session OpenSSL looks for a certificate, and refuses the client since there is none.
+// Without a session OpenSSL needs a certificate; there is none, so it refuses the client.
 int find_psk(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSION** session) {
   const TlsParty& party = party_of(ssl);
   *session = nullptr;
@@ -63,7 +64,7 @@ int find_psk(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESS
 }
 
 SslContext make_context() {
-  // The machine's openssl.cnf is not for us.
+  // Ignores the machine's openssl.cnf.
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   SslContext made(SSL_CTX_new(TLS_method()));
   PADDLE_CHECK(made != nullptr);

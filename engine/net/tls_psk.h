@@ -1,5 +1,5 @@
-// OpenSSL's side of a sealed connection: TLS 1.3 with the pair's key as an external PSK, and
-// nothing else (PROTOCOL.md, "Sealing").
+// Set-up of OpenSSL for a sealed connection: only TLS 1.3 with the pair's key as an external PSK
+// (PROTOCOL.md, "Sealing").
 #pragma once
 
 #include <memory>
@@ -23,12 +23,13 @@ using Ssl = std::unique_ptr<SSL, Free<&::SSL_free>>;
 // One end of the connection, and the keys it may use.
 struct TlsParty {
   NodeId self;
-  NodeId server;  // the same, at the server
+  NodeId server;  // the server's own TlsParty has self == server
   std::uint64_t job_tag = 0;
-  std::optional<Secret> key = {};  // of the pair, at the client
-  const JobKeys* keys = nullptr;   // at the server, which learns the client's name from its hello
+  std::optional<Secret> key = {};  // client only: the pair's key
+  const JobKeys* keys = nullptr;   // server only: the client's hello names the client
 };
-// Without a BIO yet. The party stays where it is until the handshake is over.
+// Makes a connection without a BIO. REQUIRES: `party` stays at its address until the handshake is
+// over.
 Ssl make_ssl(const TlsParty& party);
 
 }  // namespace paddle::net

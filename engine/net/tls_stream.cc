@@ -12,17 +12,19 @@
 namespace paddle::net {
 namespace {
 
-constexpr std::size_t kRecordBytes = 16U << 10U;           // the longest that TLS has
+constexpr std::size_t kRecordBytes = 16U << 10U;           // the longest record of TLS
 constexpr std::size_t kWriteBytesMax = 16 * kRecordBytes;  // sealed, then sent together
-constexpr std::size_t kReadAheadBytes = 8 * kRecordBytes;  // of a proven peer
-constexpr std::size_t kHandshakeBytesMax = 4096;           // ours take about 400 each way
-// Messages of TLS's own after the handshake, key updates above all. Our ends send one in 128 GiB.
+constexpr std::size_t kReadAheadBytes = 8 * kRecordBytes;  // from a proven peer
+constexpr std::size_t kHandshakeBytesMax = 4096;           // our handshakes take about 400 each way
+// Limits of TLS messages after the handshake, mostly key updates. This program sends one in 128
+// GiB.
 constexpr std::uint64_t kMessagesMax = 8;
 constexpr std::uint64_t kBytesPerMessage = 1ULL << 30U;
-// RFC 8446, 5.5, has AES-GCM seal at most 2^24.5 records with one key.
+// RFC 8446, 5.5, allows AES-GCM at most 2^24.5 records with one key.
 constexpr std::uint64_t kBytesPerKey = (1ULL << 23U) * kRecordBytes;
 
-// The client's alerts for a server without its key, and the server's findings.
+// Reasons that mean different keys: the alerts of a client to a server that lacks its key, and the
+// errors of the server.
 constexpr std::array kOtherKeys{SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER,
                                 SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE,
                                 SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
@@ -64,14 +66,14 @@ class TlsStream final : public Stream {
   std::unique_ptr<Stream> inner_;
   TlsParty party_;
   Ssl ssl_;
-  std::optional<Error> broken_;  // of inner_
+  std::optional<Error> broken_;  // error of inner_
   bool is_proven_ = false;
   std::uint64_t received_ = 0;   // bytes from inner_
-  std::uint64_t messages_ = 0;   // of TLS's own, since the handshake
+  std::uint64_t messages_ = 0;   // TLS messages received since the handshake
   bool has_more_ = false;        // the last read filled its span
-  Bytes unsent_;                 // sealed; inner_ would have blocked
-  std::size_t taken_ = 0;        // bytes given to write_some() that unsent_ ends with
-  std::uint64_t under_key_ = 0;  // bytes sealed with the present key
+  Bytes unsent_;                 // sealed bytes that inner_ could not take yet
+  std::size_t taken_ = 0;        // bytes given to write_some() that are sealed but not all sent
+  std::uint64_t under_key_ = 0;  // bytes sealed with the current key
 };
 
 // Records on their way to inner_; empty between calls.
@@ -139,7 +141,8 @@ void TlsStream::on_message(int is_ours, int /*version*/, int kind, const void* /
   if (is_ours == 0 && kind == SSL3_RT_HANDSHAKE && stream.is_proven_) ++stream.messages_;
 }
 
-// OpenSSL would go on with either for as long as bytes come, and return to nobody.
+// Without these limits OpenSSL would process handshake bytes or messages as long as they arrive,
+// and not return to the caller.
 Status TlsStream::check_length() const {
   if (!is_proven_ && received_ > kHandshakeBytesMax) {
     return Error{Errc::kAuth, "the TLS handshake is too long to be one of ours"};
@@ -150,7 +153,7 @@ Status TlsStream::check_length() const {
   return {};
 }
 
-// True when it is over.
+// True once the handshake is complete.
 Result<bool> TlsStream::shake_hands() {
   if (is_proven_) return true;
   const int done = SSL_do_handshake(ssl_.get());
@@ -177,7 +180,7 @@ Result<std::size_t> TlsStream::read_some(std::span<std::byte> into) {
     total += got;
     if (read == 1) continue;
     const bool waits = SSL_get_error(ssl_.get(), read) == SSL_ERROR_WANT_READ;
-    if (!waits && total == 0) return failure();  // with bytes, it fails again in the next call
+    if (!waits && total == 0) return failure();  // after some bytes, the next call fails again
     break;
   }
   has_more_ = total == into.size();
@@ -195,12 +198,12 @@ Result<std::size_t> TlsStream::write_some(std::span<const ByteSpan> parts) {
 
 Status TlsStream::wait(Direction direction, TimePoint deadline) {
   if (direction == Direction::kRead && has_read_ahead()) return {};
-  // To write during the handshake is to wait for the peer's turn.
+  // During the handshake a writer waits for bytes of the peer, not for room.
   const bool reads = direction == Direction::kRead || unsent_.empty();
   return inner_->wait(reads ? Direction::kRead : Direction::kWrite, deadline);
 }
 
-// Takes up to kWriteBytesMax of the parts. Long ones are sealed where they lie, short ones share a
+// Seals up to kWriteBytesMax of the parts. Long parts are sealed in place, short parts share a
 // record.
 Status TlsStream::seal(std::span<const ByteSpan> parts) {
   std::array<std::byte, kRecordBytes> gathered;
@@ -238,7 +241,8 @@ Status TlsStream::seal_record(ByteSpan bytes) {
   return {};
 }
 
-// Sends what was sealed, now and before; keeps what would block.
+// Sends the sealed bytes of this call and of earlier ones; keeps in unsent_ what inner_ does not
+// take.
 Status TlsStream::send_sealed() {
   Bytes& now = sealed_now();
   if (!unsent_.empty()) {
@@ -262,7 +266,7 @@ Status TlsStream::send_sealed() {
   return {};
 }
 
-// The reason why the stream ended. An alert tells the peer.
+// The reason why the stream failed. Also sends OpenSSL's alert to the peer.
 Error TlsStream::failure() {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();

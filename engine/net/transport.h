@@ -1,5 +1,6 @@
-// Which connections of the data plane are sealed. Both ends decide alike, by the addresses of the
-// connection: there is no negotiation that somebody between them could steer.
+// The setting that decides which connections of the data plane are sealed by TLS. Both ends make
+// the same decision from the addresses of the connection, without a negotiation that an attacker
+// between them could change.
 #pragma once
 
 #include <string_view>
@@ -9,11 +10,11 @@
 namespace paddle::net {
 
 enum class Transport {
-  kSealed,  // those that leave the host
-  kAlways,  // all, for where loopback leads elsewhere: a tunnel, a proxy
+  kSealed,  // connections that leave the host
+  kAlways,  // all: for tunnels and proxies, whose loopback connections leave the host
   kClear,   // none
 };
-// "sealed", "always" or "clear". kUsage.
+// Parses "sealed", "always" or "clear". kUsage: any other text.
 Result<Transport> parse_transport(std::string_view text);
 bool is_sealed(Transport transport, int socket);
 

@@ -15,8 +15,8 @@
 namespace paddle::net::peer {
 namespace {
 
-// The begin of a long tail that is read along with a frame's header is copied; a short frame comes
-// whole.
+// Size of the read buffer. A short frame is read completely with its header; of a long tail, the
+// begin that was read with the header is copied to its place.
 constexpr std::size_t kBufferBytes = 8U << 10U;
 
 Duration unacknowledged_by(int fd, std::optional<TimePoint>& since, TimePoint now) {
@@ -26,7 +26,7 @@ Duration unacknowledged_by(int fd, std::optional<TimePoint>& since, TimePoint no
     since.reset();
     return {};
   }
-  // The last answer may be old because nothing was sent for long.
+  // The last acknowledgement may be old only because nothing was sent since.
   if (!since) since = now;
   return std::min<Duration>(std::chrono::milliseconds(info.tcpi_last_ack_recv), now - *since);
 }
@@ -44,7 +44,8 @@ Connection::Connection(Lane first, RingStream* ring, FrameReader reader, const E
   if (ring_ == nullptr) {
     reader_.set_limits(kBufferBytes, kFramePayloadBytesMax);
   } else {
-    // Pieces cost no system calls: a tail is read straight into its place.
+    // Reads of shared memory need no system call, so the buffer has room for a header only and a
+    // tail is read directly into its place.
     reader_ = FrameReader(kFrameHeaderBytes, kFramePayloadBytesMax);
   }
   if (trusts_payloads) reader_.trust_payloads();
@@ -95,7 +96,7 @@ Result<std::size_t> Connection::flush() {
     }
     const auto written = stream_->write_some(std::span(parts).first(count));
     if (!written) {
-      auto finished = finish();  // a peer that has left had read all
+      auto finished = finish();  // a peer that left the group has read everything
       if (finished && *finished > 0) return finished;
       return written.error();
     }
@@ -221,7 +222,8 @@ bool Connection::is_closed() const {
 Status Connection::check_lanes() const {
   if (striped_ == nullptr || has_read_ahead()) return {};
   pollfd next{reads_from(), POLLIN, 0};
-  if (::poll(&next, 1, 0) != 0) return {};  // to be read first
+  // The end or error is reported after these bytes are read.
+  if (::poll(&next, 1, 0) != 0) return {};
   for (std::size_t lane = 0; lane < sockets_.size(); ++lane) {
     pollfd socket{descriptor(lane), 0, 0};
     if (::poll(&socket, 1, 0) <= 0) continue;

@@ -1,5 +1,5 @@
-// A connection between two ranks of a group, over which both sides speak whenever they like. It
-// never blocks: the ranks of a group are served together.
+// A connection between two ranks of a group, over which both sides may send at any time. Its calls
+// never block, because one thread serves the connections to all ranks.
 #pragma once
 
 #include "engine/net/frame_io.h"
@@ -9,15 +9,15 @@
 
 namespace paddle::net::peer {
 
-constexpr std::uint32_t kLanesMax = 16;  // of a connection
+constexpr std::uint32_t kLanesMax = 16;  // lanes of one connection
 
-// A socket and the stream over it, which may be sealed.
+// A socket and the stream over it, which may be sealed by TLS.
 struct Lane {
   UniqueFd fd;
   std::unique_ptr<Stream> stream;
 };
 
-// Both ends, as their handshake has proven them.
+// The identities of both ends, proven by their handshake.
 struct Ends {
   std::uint64_t job_tag = 0;
   NodeId self;
@@ -28,69 +28,76 @@ struct Ends {
 
 class Connection {
  public:
-  // The reader may hold frames that came right behind the handshake. Where `trusts_payloads`, the
-  // checksum of payloads is left out both ways.
+  // `reader` may already contain frames that arrived right behind the handshake. With
+  // `trusts_payloads` neither side computes payload checksums.
   Connection(Lane first, RingStream* ring, FrameReader reader, const Ends& ends,
              bool trusts_payloads);
-  // Carries the stream on these lanes too, in their order. Both ends do so before they send.
+  // Adds these lanes to the connection, in their order. Both ends must do so before they send.
   void widen(std::vector<Lane> others);
 
   const Ends& ends() const { return ends_; }
   std::size_t lanes() const { return sockets_.size(); }
   int descriptor(std::size_t lane) const { return sockets_[lane].fd.get(); }
-  // Those to wait at: for the next byte, and to write the next one.
+  // The descriptors to poll: for the next byte to read, and to write the next byte.
   int reads_from() const { return descriptor(striped_ == nullptr ? 0 : striped_->reads_from()); }
   int writes_to() const { return descriptor(striped_ == nullptr ? 0 : striped_->writes_to()); }
 
-  // From now on long tails within the array are read by the peer where they are. Shared memory
-  // only.
+  // Lends an array to the peer, which then reads long tails within it in place. Only for shared
+  // memory.
   void lend(std::shared_ptr<const LentArray> array) { lent_.push_back(std::move(array)); }
 
-  // Sending: one frame is written at a time. A frame is finished when it is written, and its tail
-  // read by the peer if it is lent, or let_go() was called; frames finish in order. `tail` must
-  // stay until then.
+  // Sending: one frame is written at a time, and frames finish in order. A frame is finished once
+  // it is written; a frame with a lent tail once the peer has read the tail or let_go() was called.
+  // `tail` must stay valid until then.
   bool can_begin() const { return left_ == 0 && unfinished_.size() < kUnfinishedMax; }
   bool is_writing() const { return left_ > 0 || !unfinished_.empty(); }
-  std::size_t left() const { return left_; }  // bytes of the frame being written
+  std::size_t left() const { return left_; }  // unwritten bytes of the current frame
   void begin(FrameHeader header, std::string head, ByteSpan tail);
-  // Writes what the stream takes now. How many frames have finished since the last call.
+  // Writes as much as the stream accepts now. Returns the number of frames finished since the last
+  // call.
   Result<std::size_t> flush();
 
-  // Receiving: bytes that were read, 0 when it would block. Not while peek() shows a frame that the
-  // caller does not want yet. `likely`: where the tail of the next frame is expected to go.
+  // Receiving: returns the number of bytes read, 0 if it would block. Do not call it while peek()
+  // shows a frame that the caller does not want yet. `likely`: memory for the tail of the frame
+  // that the caller expects next.
   Result<std::size_t> read(std::span<std::byte> likely = {});
-  // The header of the frame that next() will return, or null before it is there. kAuth unless it
-  // carries the proven identity.
+  // The header of the frame that next() will return, or null until it has arrived. kAuth if its
+  // identity is not the proven one.
   Result<const DecodedHeader*> peek();
   Result<std::optional<Frame>> next(const TailPlace& place);
-  // peek() has shown a frame that next() has not returned. A frame is dropped, and of those behind
-  // it only an abort counts, if the peer wants its lent tail back or is gone before it was found.
+  // Whether peek() has shown a frame that next() has not returned. next() drops a frame with a lent
+  // tail if the peer has revoked the tail, or has gone before its array could be opened; of the
+  // frames behind it the caller may then use only an abort.
   bool is_in_frame() const { return taking_.has_value() || reader_.is_in_frame(); }
 
-  // Neither reads nor writes memory of the caller any more: what is left of frames under way is
-  // kept here, and a peer that reads a lent tail drops it.
+  // Stops reading and writing memory of the caller: copies the unsent rest of the frame being
+  // written, receives the rest of the frame being read into Frame::tail, and revokes lent tails, so
+  // that the peer drops a tail that it is reading.
   void let_go();
 
-  // Waiting: before a sleep until a descriptor is ready, and after it. False: no need to sleep.
+  // Waiting: call prepare_sleep() before a sleep until a descriptor is ready, and wake() after it.
+  // prepare_sleep() returns false if there is no need to sleep.
   bool prepare_sleep(bool wants_data);
   void wake();
-  // A read would bring something that the descriptor does not show.
+  // Whether a read would return bytes although the descriptor is not readable.
   bool has_read_ahead() const { return stream_->has_read_ahead(); }
-  // Shared memory: its descriptor shows bells and the end only.
+  // Whether the connection uses shared memory; its descriptor then shows only wake-up bytes and the
+  // end of the connection.
   bool is_memory() const { return ring_ != nullptr; }
-  // Sends no more; the peer reads the end once it has read all that was sent.
+  // Ends sending; the peer reads the end of the stream after all bytes that were sent.
   void end();
-  // The peer has closed the connection, though not all that it sent may have been read.
+  // Whether the peer has closed the connection; bytes that it sent before may still be read.
   bool is_closed() const;
-  // kUnreachable: a lane is broken, though it is not the one to be read, which has nothing more.
+  // kUnreachable if a lane is broken and the lane to be read next has no bytes left, so that a read
+  // would not find the error.
   Status check_lanes() const;
-  // How long the peer's machine has acknowledged nothing of what it was sent on some lane, as far
-  // as calls of this function have seen it; zero when nothing is due. A stopped process does not
-  // count: its kernel goes on answering.
+  // The longest time, over all lanes, for which the peer's kernel has acknowledged nothing although
+  // sent bytes are unacknowledged; zero if none are. It is measured from the first call that saw
+  // the condition. A stopped process does not count, because its kernel still acknowledges.
   Duration unacknowledged(TimePoint now);
 
  private:
-  // A frame with a lent tail.
+  // A received frame whose lent tail is not copied yet.
   struct Taking {
     DecodedHeader decoded;
     Result<ByteSpan> tail;
@@ -106,8 +113,8 @@ class Connection {
 
   std::vector<Socket> sockets_;  // by lane
   std::unique_ptr<Stream> stream_;
-  RingStream* ring_;                  // the stream, where it is shared memory
-  StripedStream* striped_ = nullptr;  // the stream, where it has several lanes
+  RingStream* ring_;                  // stream_ if it is shared memory, else null
+  StripedStream* striped_ = nullptr;  // stream_ if it has several lanes, else null
   FrameReader reader_;
   Ends ends_;
   bool trusts_payloads_;
@@ -115,14 +122,14 @@ class Connection {
   FrameHeaderBytes header_{};
   std::string head_;
   ByteSpan tail_;
-  Bytes kept_;            // the tail, once let_go() is called
+  Bytes kept_;            // copy of the unsent tail after let_go()
   std::size_t left_ = 0;  // bytes
   bool is_lent_ = false;
-  // Frames that are written, oldest first: whether the tail is lent.
+  // The frames that are written but not finished, oldest first: whether the tail is lent.
   std::deque<bool> unfinished_;
-  std::size_t taken_ = 0;  // of the lent tails of these, read by the peer
+  std::size_t taken_ = 0;  // lent tails of these frames that the peer has read
   std::vector<std::shared_ptr<const LentArray>> lent_;
-  bool is_revoked_ = false;  // nothing is lent any more
+  bool is_revoked_ = false;  // let_go() has revoked all lent tails
   ArraysOfPeer arrays_;
   std::optional<Taking> taking_;
 };

@@ -8,8 +8,8 @@
 namespace paddle::net::peer {
 namespace {
 
-// Longer than the server's own deadline: a client must not give up what the server takes for
-// proven.
+// Longer than the server's own deadline: a client must not abandon a connection that the server
+// takes for proven.
 constexpr Duration kClientDeadline = 5 * kHandshakeDeadline;
 
 constexpr std::size_t kLabelBytes = 32;  // zero-padded
@@ -103,7 +103,8 @@ Result<bool> Handshake::advance(TimePoint now) {
   }
 }
 
-// Behind the answer to a further lane may be bytes of the connection that it belongs to.
+// The answer to a further lane may be followed by bytes of the whole connection, which this reader
+// must not take.
 std::span<std::byte> Handshake::space() {
   const std::span<std::byte> all = reader_.space();
   if (stage_ != Stage::kLane) return all;
@@ -127,15 +128,15 @@ Status Handshake::on_proof(TimePoint now, const Frame& frame) {
   const bool is_refused = answer.header.type == kRefused;
   writer_.push(std::move(answer));
   if (is_refused) {
-    // Best effort: the peer learns why, if its socket takes it now.
+    // Best effort: the peer receives the refusal if the socket accepts it now.
     [[maybe_unused]] const auto ignored = writer_.flush(*stream_);
     return Error{Errc::kAuth, "handshake refused"};
   }
   return session.proven() ? on_proven() : Status();
 }
 
-// Both ends see by the addresses whether memory can be shared, and then the client says whether it
-// is.
+// Both ends know from the addresses whether memory can be shared; if so, the client sends an offer,
+// which is empty if it does not share.
 Status Handshake::on_proven() {
   stage_ = may_share_ ? Stage::kSharing : Stage::kLanes;
   if (!is_client()) return {};
@@ -177,7 +178,7 @@ void Handshake::tell(SessionFrame type, Bytes tail) {
   writer_.push(std::move(frame));
 }
 
-// The server's end.
+// On the server: handles the client's frame after the proof.
 Status Handshake::on_offer(const Frame& frame) {
   PADDLE_TRY_STATUS(std::get<ServerSession>(*session_).check_sender(frame.header));
   if (!frame.head.empty() || !reader_.is_idle()) return malformed();
@@ -209,7 +210,7 @@ Status Handshake::on_shared_memory(const Frame& frame) {
   return {};
 }
 
-// The client's end.
+// On the client: handles the server's answer to it.
 Status Handshake::on_answer(const Frame& frame) {
   if (!frame.head.empty() || frame.header.sender != transcript().server) return malformed();
   const bool has_number = frame.tail.size() == 1;

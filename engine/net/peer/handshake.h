@@ -1,6 +1,6 @@
-// One end of a handshake between two ranks, as in session.h, without blocking: the higher rank is
-// the client. Ranks of one host that seal nothing then agree on shared memory. Others tell each
-// other how many lanes they have set; each further lane is a handshake of its own, bound to the
+// One end of a handshake between two ranks (session.h), without blocking. The higher rank is the
+// client. Ranks of one host without sealing then agree on shared memory. Other ranks send each
+// other their configured numbers of lanes; each further lane has its own handshake, bound to the
 // first one by a proof.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace paddle::net::peer {
 
-// A rank and its keys, which outlive its handshakes.
+// A rank, its keys and its settings; it must outlive the rank's handshakes.
 struct Self {
   JobKeys keys;
   NodeId id;
@@ -19,7 +19,7 @@ struct Self {
   std::uint64_t job_tag = 0;
   Transport transport = Transport::kSealed;
   bool shares_memory = true;
-  std::uint32_t lanes = 1;  // of a connection that shares no memory
+  std::uint32_t lanes = 1;  // lanes of a connection without shared memory
 };
 
 // HMAC-SHA256 of a label, the nonces of the first lane's handshake and of this one's, and the
@@ -29,35 +29,39 @@ Proof make_lane_proof(const Secret& key, const Transcript& first, const Transcri
 
 class Handshake {
  public:
-  // The socket is connected, and does not block.
+  // REQUIRES: the socket is connected and non-blocking.
   static Result<std::unique_ptr<Handshake>> accept(const Self& self, UniqueFd socket,
                                                    TimePoint now);
   static Result<std::unique_ptr<Handshake>> call(const Self& self, NodeId server, UniqueFd socket,
                                                  TimePoint now);
 
-  // For a further lane, 1 to kLanesMax - 1, of the connection with that first handshake.
+  // Calls for a further lane, number 1 to kLanesMax - 1, of the connection whose first handshake
+  // has the transcript `first`.
   static Result<std::unique_ptr<Handshake>> call_lane(const Self& self, const Transcript& first,
                                                       std::uint8_t number, UniqueFd socket,
                                                       TimePoint now);
 
-  // Reads and writes what the socket allows; true once the peer is proven and take() may be called.
-  // Any error is final: kAuth is the peer's, and expired ones are kUnreachable.
+  // Reads and writes as much as the socket allows. Returns true once the peer is proven; then
+  // take() or take_lane() may be called. Every error is final: kAuth if the peer failed its proof,
+  // kUnreachable if the deadline passed.
   Result<bool> advance(TimePoint now);
-  // Once it is proven.
+  // REQUIRES: the peer is proven.
   const Transcript& transcript() const;
-  // The peer's number of lanes; this end's where it does not matter.
+  // The peer's number of lanes; this end's number if they share memory or this is a further lane.
   std::uint32_t lanes() const { return lanes_; }
   std::unique_ptr<Connection> take();
 
   // The number of a further lane, 0 for a first one.
   std::uint8_t lane() const { return lane_; }
-  // The server's end: the caller belongs to the connection with that first handshake.
+  // On the server: whether this further lane belongs to the connection whose first handshake has
+  // the transcript `first`.
   bool belongs_to(const Transcript& first) const;
-  // The server tells the caller. kUnreachable when it has gone.
+  // Returns the further lane; the server first sends kLaneTaken to the caller. kUnreachable if the
+  // caller has gone.
   Result<Lane> take_lane();
 
   int descriptor() const { return fd_.get(); }
-  // Poll for room to write as well.
+  // If true, also poll for room to write.
   bool is_writing() const { return !writer_.empty(); }
 
  private:
@@ -85,10 +89,10 @@ class Handshake {
   bool may_share_;
   std::uint32_t lanes_;
   std::uint8_t lane_ = 0;
-  Proof lane_proof_{};               // as the client gave it
-  std::optional<Transcript> first_;  // of a client's further lane
+  Proof lane_proof_{};               // from the client's kLane frame
+  std::optional<Transcript> first_;  // only for a client's further lane
   std::optional<SharedSegment> segment_;
-  std::unique_ptr<RingStream> ring_;  // once both sides go on in shared memory
+  std::unique_ptr<RingStream> ring_;  // set once both sides continue in shared memory
 };
 
 }  // namespace paddle::net::peer

@@ -1,5 +1,5 @@
-// An array that other processes of this host may read where it is, while their owner lets them: in
-// a shared file, behind a page that begins with a token.
+// An array in a shared file that other processes of this host may read in place, until its owner
+// revokes that. The array begins behind the file's first page, which begins with a token.
 #pragma once
 
 #include <string>
@@ -11,15 +11,16 @@
 
 namespace paddle::net::peer {
 
-// A file's offer, then its token.
+// Size of an offer: offer_of() the file, then the token.
 constexpr std::size_t kLentOfferBytes = kFileOfferBytes + kNonceBytes;
 
 class LentArray {
  public:
   LentArray() = default;
-  // Zeros. kResource.
+  // Creates an array of zeros. kResource.
   static Result<LentArray> create(std::size_t bytes);
-  // An array that a peer offers, to be read only. Errors as of open_shared_file().
+  // Opens an array that a peer offers, read-only. Errors: those of open_shared_file(), and kAuth if
+  // it is not the array of the offer.
   static Result<LentArray> open(ByteSpan offer);
   LentArray(LentArray&& other) noexcept
       : fd_(std::move(other.fd_)), file_(std::exchange(other.file_, {})) {}
@@ -30,7 +31,7 @@ class LentArray {
   }
   ~LentArray();
 
-  Bytes offer() const;  // of one that was created
+  Bytes offer() const;  // only for an array from create()
   ByteSpan token() const { return ByteSpan(file_).first(kNonceBytes); }
   std::span<std::byte> bytes() const { return file_.subspan(kPageBytes); }
   bool contains(ByteSpan part) const {
@@ -46,27 +47,28 @@ class LentArray {
   std::span<std::byte> file_;
 };
 
-// Tails that a rank lends to another one of its host: a frame tells where it lies in an array of
-// the sender, and the receiver reads it there. PROTOCOL.md has the bytes.
+// Tails that a rank lends to another rank of its host: a frame contains the position of its tail in
+// an array of the sender, and the receiver reads it there. PROTOCOL.md specifies the bytes.
 
-// Of the flags of a frame whose tail is lent. The head is that of lent_head(), there is no tail.
+// The flag of a frame whose tail is lent. Its head is the result of lent_head(), and its own tail
+// is empty.
 constexpr std::uint16_t kTailIsLent = 0x8000;
 constexpr std::size_t kLentHeadBytes = kLentOfferBytes + 8 + 8;  // offer, offset, size
-// Shorter tails are copied: that takes less than waiting until the peer has read them.
+// Shorter tails are copied, which takes less time than waiting until the peer has read them.
 constexpr std::size_t kLentTailBytesMin = 128U << 10U;
 constexpr std::size_t kArraysOfPeerMax = 16;
 
-// The part of the array, which contains it.
+// The head of a frame that lends `part`. REQUIRES: array.contains(part).
 std::string lent_head(const LentArray& array, ByteSpan part);
 
-// The size of the part, as the head tells it.
+// The size of the lent tail, read from the head.
 std::uint64_t lent_bytes(std::string_view head);
 
-// The arrays that a peer has lent, from its first mention of each on.
+// The arrays that a peer has lent. Each is opened when a frame first refers to it, and stays open.
 class ArraysOfPeer {
  public:
-  // The part that a head of kLentHeadBytes tells of. kData: outside of its array, or of too many
-  // arrays; else as of LentArray::open().
+  // The lent tail that a head of kLentHeadBytes describes. kData: it is not within its array, or
+  // the peer lends too many arrays; and the errors of LentArray::open().
   Result<ByteSpan> find(std::string_view head);
 
  private:

@@ -16,35 +16,37 @@ namespace {
 
 constexpr Duration kBackoffMin = std::chrono::milliseconds(20);
 constexpr Duration kBackoffMax = std::chrono::milliseconds(500);
-// A call without an answer is given up and made anew: where a flood keeps a port's queue full, the
-// kernel itself would call again only after 1, 3 and 7 seconds.
+// A call without an answer is abandoned and repeated: if a flood keeps a port's queue full, the
+// kernel would repeat the SYN only after 1, 3 and 7 seconds.
 constexpr Duration kPatienceMin = std::chrono::milliseconds(250);
-constexpr Duration kPatienceMax = std::chrono::seconds(2);  // a slow line answers within this
-constexpr Duration kLook = std::chrono::milliseconds(50);   // how often stop_asked() is asked
+constexpr Duration kPatienceMax = std::chrono::seconds(2);  // even a slow network answers within it
+// Longest wait between calls of stop_asked().
+constexpr Duration kLook = std::chrono::milliseconds(50);
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
 
 TimePoint now() {
   return SteadyClock().now();
 }
 
-// The connection with one other rank, as far as it has come: first one socket, which both ends have
+// The connection with one other rank while it is set up: first one socket, which both ends have
 // proven, then its further lanes.
 class Arrival {
  public:
-  // Lanes that it has in the end, unless it shares memory.
+  // `lanes`: the number of lanes of the complete connection, unless it shares memory.
   explicit Arrival(std::uint32_t lanes) : lanes_(lanes) {}
 
   const Connection* connection() const { return connection_.get(); }
-  // The handshake of its first lane.
+  // The transcript of the handshake of its first lane.
   const Transcript& first() const { return first_; }
-  // The lane to call next, 0 when nothing has come, nothing when all have.
+  // The number of the next missing lane: 0 if there is no connection yet, nullopt if all lanes have
+  // arrived.
   std::optional<std::uint8_t> missing() const;
   bool lacks(std::uint8_t lane) const;
 
-  // Begins anew, with what a handshake has proven.
+  // Starts again with the first lane from this handshake.
   void begin(Handshake& handshake);
   void add(std::uint8_t number, Lane lane);
-  // Forgets lanes that have ended, or all with the first one; true when that is so.
+  // Drops further lanes that have ended; if the first lane has ended, drops all and returns true.
   bool drop_closed();
   std::unique_ptr<Connection> take() { return std::move(connection_); }
 
@@ -52,7 +54,8 @@ class Arrival {
   std::uint32_t lanes_;
   std::unique_ptr<Connection> connection_;
   Transcript first_;
-  std::vector<std::optional<Lane>> others_;  // from lane 1 on, until the connection has them
+  // Lanes from 1, until all are there and the connection owns them.
+  std::vector<std::optional<Lane>> others_;
 };
 
 std::optional<std::uint8_t> Arrival::missing() const {
@@ -95,7 +98,8 @@ bool Arrival::drop_closed() {
   return false;
 }
 
-// The calls to a lower rank, one at a time: it waits for its next try, connects, or shakes hands.
+// The calls to a lower rank, one at a time. The call waits for next_try, or `connecting` or
+// `handshake` is set.
 struct Call {
   std::uint32_t rank = 0;
   TimePoint next_try{};
@@ -106,8 +110,8 @@ struct Call {
   std::string last_failure = {};
 };
 
-// A caller that has not proven itself. What it sends is read once there is something: a silent one
-// costs a descriptor only.
+// A caller that has not proven itself. Its handshake begins when bytes arrive, so a silent caller
+// costs only a descriptor.
 struct Caller {
   asio::ip::address source;
   TimePoint since{};
@@ -164,7 +168,7 @@ class Mesh {
     return true;
   }
 
-  // A rank that has ended while others had not come may come back.
+  // A rank whose connection has ended while others are missing may be restarted and connect again.
   void drop_closed() {
     for (std::uint32_t rank = 0; rank < arrivals_.size(); ++rank) {
       if (!arrivals_[rank].drop_closed() || rank >= self()) continue;
@@ -193,7 +197,7 @@ class Mesh {
     const auto outcome = try_call(call);
     if (outcome) return {};
     const Error& error = outcome.error();
-    // The keys differ, or another job or program has the port: no later try changes that.
+    // The keys differ, or another job or program uses the port: a retry does not help.
     if (error.code == Errc::kUsage) return error;
     if (error.code != Errc::kUnreachable) return Error(error).with(options_.names[call.rank]);
     call.last_failure = error.message;
@@ -261,7 +265,8 @@ class Mesh {
     }
   }
 
-  // An honest caller speaks at once and proves itself within a few looks.
+  // An honest caller sends at once and proves itself within a few rounds. Evicts a caller of the
+  // address with most callers: the oldest silent one, else the oldest.
   void evict_caller() {
     std::size_t most = 0;
     for (const auto& [source, count] : callers_by_source_) most = std::max(most, count);
@@ -314,8 +319,8 @@ class Mesh {
     return {};
   }
 
-  // A later life takes the place of an earlier one, and a second call of one life that of the
-  // first, which its caller has given up.
+  // The connection of a later incarnation replaces that of an earlier one. A second call of the
+  // same incarnation replaces the first, which the caller has abandoned.
   Status admit(Handshake& handshake) {
     const Transcript& proven = handshake.transcript();
     const auto rank = rank_of(proven.client.index);
@@ -338,7 +343,7 @@ class Mesh {
     return begin(*rank, handshake);
   }
 
-  // A lane of the connection that is there, and once.
+  // Admits a further lane once, and only for the present connection.
   void admit_lane(std::uint32_t rank, Handshake& handshake) {
     Arrival& arrival = arrivals_[rank];
     const std::uint8_t number = handshake.lane();
@@ -353,7 +358,7 @@ class Mesh {
     if (lane) arrival.add(number, *std::move(lane));
   }
 
-  // Strangers may come as often as they like.
+  // Logs at most one line a second, however often unproven callers connect.
   void log_refused(const std::string& line) {
     if (now() - refusal_logged_ < kRefusalLogPeriod) {
       ++refusals_unlogged_;
@@ -367,7 +372,8 @@ class Mesh {
     std::vector<pollfd> items{{options_.listener.get(), POLLIN, 0}};
     TimePoint until = std::min(deadline, now() + kLook);
     const auto add = [&](const Handshake& one) {
-      // A sealed handshake's writes wait for the peer's turn, not for room: a moment's pause.
+      // A sealed handshake that has bytes to write waits for the peer's bytes, not for room in the
+      // socket, so POLLOUT would return at once: polls again after 1 ms instead.
       items.push_back({one.descriptor(), POLLIN, 0});
       if (one.is_writing())
         until = std::min<TimePoint>(until, now() + std::chrono::milliseconds(1));

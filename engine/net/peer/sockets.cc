@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kBacklog = 512;
 
-// Loss is judged by Connection::unacknowledged(): the kernel's timeout would also end a connection
-// to a rank that is busy for long and reads nothing.
+// Turns off TCP_USER_TIMEOUT: the kernel's timeout would also end a connection to a rank that is
+// busy for long and reads nothing. Connection::unacknowledged() detects a lost peer instead.
 Status set_options(int fd) {
   PADDLE_TRY_STATUS(set_socket_options(fd));
   const unsigned none = 0;
@@ -26,7 +26,8 @@ Status set_options(int fd) {
   return {};
 }
 
-// Without a listener, the kernel may give us the port that we call, and TCP connects to itself.
+// If nothing listens on the called port, the kernel may choose that port as our local port, and the
+// socket connects to itself.
 bool is_self_connected(int fd) {
   asio::ip::tcp::endpoint local;
   asio::ip::tcp::endpoint remote;

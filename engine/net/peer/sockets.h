@@ -1,29 +1,29 @@
-// The sockets between ranks: a listener for the higher ones, and calls to the lower ones. None
-// blocks.
+// The non-blocking sockets between ranks: a listener for the higher ranks, and calls to the lower
+// ones.
 #pragma once
 
 #include "engine/net/socket.h"
 
 namespace paddle::net::peer {
 
-// A socket that listens for the higher ranks. kResource names the address and the port when it is
-// taken.
+// A socket that listens for the higher ranks. kResource: the port is taken; the message has address
+// and port.
 Result<UniqueFd> listen(const Endpoint& endpoint);
 Result<std::uint16_t> port_of(const UniqueFd& listener);
 
 struct AcceptedCaller {
   UniqueFd socket;
-  asio::ip::address source;  // as source_of() has it
+  asio::ip::address source;  // source_of() its address
 };
-// The next caller, or nothing now.
+// The next caller, or nullopt if none waits.
 std::optional<AcceptedCaller> next_caller(const UniqueFd& listener);
 
-// A socket that begins to connect.
+// Returns a socket that has begun to connect.
 Result<UniqueFd> begin_call(const Endpoint& endpoint);
-// True once it is connected.
+// True once the socket is connected. kUnreachable: the connection failed.
 Result<bool> is_connected(int fd);
 
-// The other end has closed it, though not all that came may have been read; or it is broken.
+// Whether the other end has closed the socket, or it is broken; received bytes may still be unread.
 bool is_hung_up(int fd);
 
 }  // namespace paddle::net::peer

@@ -20,7 +20,8 @@ Result<std::size_t> StripedStream::read_some(std::span<std::byte> into) {
   while (total < into.size()) {
     const auto part = into.subspan(total, std::min(in_.left, into.size() - total));
     const auto got = lanes_[in_.lane]->read_some(part);
-    if (!got && total == 0) return got.error();  // with bytes, it fails again in the next call
+    // After some bytes, the next call reports the error.
+    if (!got && total == 0) return got.error();
     if (!got || *got == 0) break;
     advance(in_, *got);
     total += *got;
@@ -34,7 +35,7 @@ Result<std::size_t> StripedStream::write_some(std::span<const ByteSpan> parts) {
   std::size_t total = 0;
   std::size_t skip = 0;  // bytes of parts.front()
   while (!parts.empty()) {
-    // The rest of this lane's chunk, as far as the parts go.
+    // Collects the parts for the rest of this lane's chunk.
     chunk.clear();
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < parts.size() && bytes < out_.left; ++i) {
