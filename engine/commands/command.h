@@ -29,8 +29,8 @@ extern const Command kNearestCommand;
 extern const Command kServeCommand;
 extern const Command kVerifyCommand;
 
-// Finds the command that the arguments name, parses its flags and runs it.
-// Returns the exit code; an error and its hint are on stderr. `environment` is as in environ(7).
+// Finds the command that the arguments name, parses its flags and runs it. Returns the exit code;
+// prints an error and its hint on stderr. `environment` is as in environ(7).
 int run_program(const std::vector<std::string>& arguments, const char* const* environment);
 
 constexpr std::uint32_t kPortMax = 65535;

@@ -89,8 +89,8 @@ void CountedShard::count() {
   if (counted_ || !(shard_.finished() || is_abandoned())) return;
   counted_ = true;
   measure(std::chrono::steady_clock::now());  // the final state
-  // A job that failed on one port is over on all: trainers may never have come to the others, and
-  // their next lives would be refused here for ever.
+  // A failure on one port ends the job on all ports: trainers may never have connected to the
+  // others, and would be refused by this one after every restart.
   const bool has_failed = !shard_.failure().empty();
   std::uint32_t left = unfinished_;
   while (left > 0 && !unfinished_.compare_exchange_weak(left, has_failed ? 0 : left - 1)) {

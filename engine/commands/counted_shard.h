@@ -10,8 +10,8 @@
 
 namespace paddle::commands {
 
-// Used by the port's thread only. The last shard whose part of the job is over, or the first that
-// ends with a failure, sends the process SIGTERM, which wakes the main thread.
+// Used only by the port's thread. SIGTERM wakes the main thread: it is sent to the process by the
+// last shard whose part of the job is over, or by the first shard that fails.
 class CountedShard final : public net::FrameHandler {
  public:
   // `first_trainer_within`: zero for no limit. `unfinished` counts the ports that are not over.
@@ -24,12 +24,13 @@ class CountedShard final : public net::FrameHandler {
   void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override;
   void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override;
 
-  // Makes this port report for its process: rounds of all ports wait for the same trainers.
+  // Makes this port report for the whole process; one is enough, because the rounds of all ports
+  // wait for the same trainers.
   void report_to_supervisor(const heartbeat::Heartbeat* heartbeat) {
     reports_ = true;
     heartbeat_ = heartbeat;
   }
-  // See Shard; any thread may ask.
+  // See Shard. Any thread may call it.
   bool takes_back_trainers() const { return takes_back_trainers_; }
   std::string failure() const { return shard_.failure(); }
   Errc exit_code() const { return shard_.exit_code(); }

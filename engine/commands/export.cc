@@ -1,5 +1,5 @@
-// `paddle export`: what a snapshot holds, and its parameters or its network in formats of other
-// programs.
+// `paddle export`: lists the parameters of a snapshot, or writes its parameters or its network in
+// formats of other programs.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -83,7 +83,8 @@ bool asks_for_list(const ExportFlags& flags) {
   return flags.list || (flags.parameter + flags.format + flags.output).empty();
 }
 
-// Before the snapshot is read, which may take long. Null: a list, or the network.
+// Runs before the snapshot is read, which may take long. Null: the flags ask for a list, or for the
+// network.
 Result<const exporting::Format*> check_flags(const ExportFlags& flags) {
   if (flags.json && !asks_for_list(flags))
     return Error{Errc::kUsage, "--json is for the list", "--list shows it"};
@@ -151,7 +152,7 @@ Status write(const ExportFlags& flags, const exporting::Format& format,
 Status write_network(const ExportFlags& flags, const snapshot::SnapshotReader& snapshot,
                      exporting::Sink& sink) {
   inference::DescriptionSource source = flags.source;
-  source.allows_pipe_command = true;  // no record is read, so that it does not run
+  source.allows_pipe_command = true;  // no record is read, so the command does not run
   PADDLE_TRY(const inference::ModelDescription description,
              inference::read_description(snapshot, source));
   const onnx::ModelOptions options{
@@ -176,7 +177,7 @@ Status run_export(const ExportFlags& flags) {
   PADDLE_TRY(const auto snapshot, open_snapshot(flags.snapshot, kExample));
   Status written = format == nullptr ? write_network(flags, snapshot, sink)
                                      : write(flags, *format, snapshot, sink);
-  if (!written && written.error().code == Errc::kInterrupted) return {};  // nobody reads any more
+  if (!written && written.error().code == Errc::kInterrupted) return {};  // the reader is gone
   return written;
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kFlagColumns = 26;
 
-// A flag and what it does, which stands beside it, over several lines where one is too short. A
-// long flag has a line of its own.
+// A flag, with its description beside it on as many lines as needed. A long flag has a line of its
+// own.
 std::string help_entry(const std::string& head, std::string_view text, std::size_t width) {
   std::string all = fmt::format("  {:<{}}", head, kFlagColumns - 2);
   if (head.size() > kFlagColumns - 3) all = fmt::format("  {}\n{:{}}", head, "", kFlagColumns);
@@ -72,7 +72,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// A path without its flag's name is most likely the first of these that is not given yet.
+// A path without a flag is most likely the value of the first of these flags that is not given yet.
 std::string hint_for_value(const CLI::App& app, const std::string& value) {
   const bool is_config = value.ends_with(".toml");
   for (const char* const name : {"--snapshot", "--data", "--config"}) {
@@ -143,7 +143,7 @@ void FlagSet::positional(const std::string& name, const std::string& help, std::
   app_->add_option(name, target, help);
 }
 
-// Not an option of CLI11, which would read [a,b] as two of its values.
+// Not an option of CLI11, which would read [a,b] as two values.
 void FlagSet::positionals(const std::string& name, const std::string& help,
                           std::vector<std::string>& target) {
   positionals_ = &target;

@@ -1,5 +1,5 @@
-// The flags of a command, parsed by CLI11: --key=value, --key value, --flag and --noflag, as
-// v0.10's gflags took them.
+// The flags of a command, parsed by CLI11: --key=value, --key value, --flag and --noflag, as in
+// v0.10's gflags.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ class App;
 
 namespace paddle::commands {
 
-// Targets must outlive parsing; what they hold when they are declared is the default that help()
-// shows. A repeated flag counts for its last value.
+// Targets must outlive parsing. The value of a target when it is declared is the default that
+// help() shows. If a flag is repeated, its last value counts.
 class FlagSet {
  public:
   FlagSet();
   ~FlagSet();
 
   void text(const std::string& name, const std::string& help, std::string& target);
-  // A value without a flag before it; `name` is for help() alone.
+  // A value without a flag before it; only help() shows `name`.
   void positional(const std::string& name, const std::string& help, std::string& target);
   // All values without a flag before them.
   void positionals(const std::string& name, const std::string& help,
@@ -35,11 +35,11 @@ class FlagSet {
               std::uint32_t min, std::uint32_t max);
   void number(const std::string& name, const std::string& help, std::uint64_t& target);
   void boolean(const std::string& name, const std::string& help, bool& target);
-  // The target keeps what it holds where the flag is not given.
+  // The target does not change if the flag is not given.
   void boolean(const std::string& name, const std::string& help, std::optional<bool>& target);
-  // Values between commas; empty ones are left out.
+  // A list of values between commas; empty values are left out.
   void list(const std::string& name, const std::string& help, std::vector<std::string>& target);
-  // Appends each value; of an environment variable, which is set only once, each line.
+  // Appends each value. An environment variable can be set only once: each of its lines is a value.
   void repeated(const std::string& name, const std::string& help, std::vector<std::string>& target);
 
   // kUsage: an unknown flag (with a suggestion), a missing or wrong value, or no flag at all.
@@ -56,7 +56,7 @@ class FlagSet {
            const Apply& apply);
 
   std::unique_ptr<CLI::App> app_;
-  std::set<std::string> repeated_;  // their flags
+  std::set<std::string> repeated_;  // names that repeated() declared
   std::vector<std::string>* positionals_ = nullptr;
   std::string positionals_name_, positionals_help_;
 };

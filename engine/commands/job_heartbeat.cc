@@ -40,14 +40,15 @@ std::string silence_text(const heartbeat::Silence& silence) {
 HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::ParameterClient& client,
                              bool comes_back) {
   if (options.key_file.empty() || options.local) return nullptr;
-  if (options.pservers.empty()) return nullptr;  // ranks hear each other in their group
+  if (options.pservers.empty()) return nullptr;  // the group notices lost ranks itself
   auto keys = JobKeys::read(options.key_file);
   auto servers = client::pserver_endpoints(options);
-  if (!keys || !servers) return nullptr;  // it has joined with them
+  if (!keys || !servers) return nullptr;  // impossible: joining has read both
   const auto on_dead = [&client, comes_back](const heartbeat::Silence& silence) {
     if (comes_back) client.interrupt(Error{Errc::kUnreachable, silence_text(silence)});
   };
-  // While it waits at one pserver it would not see that another has lost its parameters.
+  // While the trainer waits for one pserver, it would not notice that another has lost its
+  // parameters.
   const auto on_new_life = [&client, comes_back](NodeId pserver) {
     const std::string text = fmt::format("pserver {} was started again", pserver.index);
     log_warning("{}", text);

@@ -1,5 +1,5 @@
-// The heartbeat of a process of a job, and what it tells the supervisor. Without a key file, as by
-// hand on one machine, there is none.
+// The heartbeat of a process in a job, and what it adds to reports to the supervisor. A process
+// without a key file, such as one started by hand on one machine, has no heartbeat.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,16 @@ namespace paddle::commands {
 
 using HeartbeatPtr = std::unique_ptr<heartbeat::Heartbeat>;
 
-// A trainer that `comes_back` gives up a pserver that is dead: its next life waits for it to be
-// reached. Null with a line in the log where it cannot start. The client outlives it.
+// The heartbeat of a trainer. If the trainer `comes_back`, a dead pserver interrupts `client`: the
+// trainer then joins the job again, and waits until the pserver can be reached. Null, with a line
+// in the log, if it cannot start. The client must outlive it.
 HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::ParameterClient& client,
                              bool comes_back);
 
-// Of a pserver.
+// The heartbeat of a pserver.
 HeartbeatPtr start_heartbeat(const std::string& key_file, heartbeat::Heartbeat::Options options);
 
-// Sets the peers that have fallen silent; the heartbeat may be null.
+// Adds the peers whose heartbeats have stopped to `progress`; `heartbeat` may be null.
 void note_silences(const heartbeat::Heartbeat* heartbeat, wire::Progress& progress);
 
 // "no heartbeat of trainer 2 for 3.1 s"

@@ -10,8 +10,8 @@
 
 namespace paddle::commands {
 
-// The snapshot `given`; `example` is the command's hint when it is "". kUsage: it is none, and
-// the snapshots in it are named.
+// Opens the snapshot `given`; if that is "", the error's hint is `example`. kUsage: it is not a
+// snapshot; the error names the snapshots in it.
 Result<snapshot::SnapshotReader> open_snapshot(const std::string& given,
                                                const std::string& example);
 
@@ -30,11 +30,11 @@ struct ModelFlags {
 
   void declare(FlagSet& flags);
   Result<snapshot::SnapshotReader> open(const std::string& command) const;
-  // `data`, or else the job's test data. kUsage: there is neither.
+  // `data`, or the job's test data if `data` is empty. kUsage: there is neither.
   Result<std::string> data_of(const config::JobConfig& job) const;
 };
 
-// "paddle: warning: <text>" on stderr; nothing where the text is empty.
+// Prints "paddle: warning: <text>" on stderr, or nothing if the text is empty.
 void warn(const std::string& text);
 
 }  // namespace paddle::commands

@@ -1,4 +1,4 @@
-// `paddle nearest`: which rows of an embedding table are like the given ones.
+// `paddle nearest`: the rows of an embedding table that are most similar to given rows.
 #include "engine/inference/nearest.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ std::string as_text(const std::vector<Query>& queries, const std::vector<std::st
 }
 
 // {"parameter":"_proj","queries":[{"word":"water","id":7,"nearest":[{"word":"wine","id":9,
-//  "cosine":0.57}]}]}; no words where there are none.
+//  "cosine":0.57}]}]}; without a dictionary, there is no "word".
 std::string as_json_text(const std::string& parameter, const std::vector<Query>& queries,
                          const std::vector<std::string>& words) {
   const auto row = [&](std::uint64_t id) {

@@ -1,4 +1,4 @@
-// `paddle plan`: which port would hold what, without starting anything.
+// `paddle plan`: prints which port would hold which parameters, and starts nothing.
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -81,7 +81,7 @@ Result<Plan> make_plan(const trainer::TrainOptions& options,
 }
 
 std::string as_text(const Plan& plan) {
-  // Columns as wide as what is in them, for the ports at the end are long.
+  // Columns are as wide as their contents. The ports, which are long, stand in the last one.
   std::vector<std::array<std::string, 5>> rows{{"parameter", "block", "elements", "bytes", "port"}};
   for (const parameter::DenseBlock& block : plan.blocks) {
     rows.push_back({plan.spec(block).name(), std::to_string(block.index),

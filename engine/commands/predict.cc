@@ -23,7 +23,7 @@ struct PredictFlags {
   std::uint32_t threads = 0;
 };
 
-// kInterrupted: nobody reads any more, as behind `| head`.
+// kInterrupted: the reader has closed the pipe, as `| head` does.
 Status write_out(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());

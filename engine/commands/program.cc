@@ -71,7 +71,7 @@ Result<const Command*> find_command(const std::string& name) {
                near.empty() ? "see paddle --help" : fmt::format("did you mean '{}'?", near)};
 }
 
-// Columns of the terminal, or those of most where there is none.
+// Columns of the terminal, or the usual number if there is no terminal.
 std::size_t help_width() {
   constexpr std::size_t kMin = 60, kUsual = 80, kMax = 100;
   winsize size{};
@@ -92,7 +92,7 @@ Status run_command(const Command& command, const std::vector<std::string>& argum
   return run();
 }
 
-// Text that stdout does not take is an error, unless its reader has left, as after `| head`.
+// A failed write to stdout is an error, unless the reader has closed the pipe, as `| head` does.
 Status flush_output() {
   if (std::cout.flush()) return {};
   pollfd item{STDOUT_FILENO, POLLOUT, 0};
@@ -103,7 +103,7 @@ Status flush_output() {
 int exit_code(const Status& status) {
   if (status) return 0;
   notify_failed(status.error());
-  // Names of files, and names in them, may be anybody's.
+  // File names, and names inside files, may contain any characters.
   std::cerr << "paddle: " << escape_lines(status.error().message) << '\n';
   const std::string hint = escape_lines(status.error().hint);
   if (!hint.empty()) std::cerr << "hint: " << hint << '\n';

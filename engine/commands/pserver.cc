@@ -80,7 +80,7 @@ std::size_t helpers_for(std::uint32_t sparse_ports) {
   return std::min(cores - sparse_ports, kHelpersMax);
 }
 
-// Resources that all ports use; outlives them.
+// Resources that all ports use; must outlive the ports.
 struct Shared {
   explicit Shared(std::size_t helper_count) : helpers(helper_count) {}
   snapshot::CutThread cut_thread;
@@ -109,8 +109,8 @@ void remove_cuts(const std::string& folder) {
   if (!removed) log_warning("{}", removed.error().message);
 }
 
-// A first life has lost nothing: what is there is of an earlier run. A second life that begins
-// before any trainer has come would take it for its own.
+// Deletes cuts of an earlier run on the first start. Otherwise a restart before any trainer has
+// connected would load them.
 void forget_earlier_run(const PserverOptions& options) {
   if (options.cuts.empty() || options.server_generation > pserver::kFirstLife) return;
   for (std::uint32_t i = 0; i < options.ports_num + options.ports_num_for_sparse; ++i)
@@ -137,7 +137,8 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
     const std::uint32_t index =
         is_sparse ? options.pserver_id * options.ports_num_for_sparse + i - options.ports_num
                   : options.pserver_id * options.ports_num + i;
-    // Ports of one kind fill evenly, and few jobs fill both kinds.
+    // Ports of one kind fill evenly. Few jobs fill both kinds, so each kind may use all of the
+    // memory.
     const std::uint32_t alike = is_sparse ? options.ports_num_for_sparse : options.ports_num;
     Port port;
     port.shard = std::make_unique<CountedShard>(
@@ -167,7 +168,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
   return ports;
 }
 
-// Ports of a job whose trainers come back drop the connections of one that is dead.
+// If lost trainers may return to the job, the ports drop the connections of a trainer that is dead.
 HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>& ports) {
   const auto on_dead = [&ports](const heartbeat::Silence& silence) {
     const std::string text = silence_text(silence);
@@ -187,8 +188,8 @@ HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>&
                           .on_dead = on_dead});
 }
 
-// Serves until every trainer has left; kUnreachable when one was lost and the job could not go on,
-// or none ever connected; kInterrupted after SIGTERM or SIGINT. Prints "READY pserver 0 ports
+// Serves until every trainer has left. kUnreachable: a trainer was lost and the job could not go
+// on, or none ever connected. kInterrupted: SIGTERM or SIGINT. Prints "READY pserver 0 ports
 // 7164-7167" on stdout once all ports listen.
 Status serve(const PserverOptions& options) {
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
@@ -200,8 +201,8 @@ Status serve(const PserverOptions& options) {
   std::atomic<std::uint32_t> unfinished = count;
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   Shared shared(helpers_for(options.ports_num_for_sparse));
-  // An update or the end of a pass may take as long as its table is large: no port's work is a
-  // step.
+  // An update or the end of a pass takes longer the larger its table is, so the pulse never reports
+  // a step.
   const PulseThread pulse([] { return wire::Pulse(); });
   forget_earlier_run(options);
   PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
@@ -212,7 +213,7 @@ Status serve(const PserverOptions& options) {
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
   const std::string ready = fmt::format("READY pserver {} ports {}-{}\n", options.pserver_id,
                                         options.port, options.port + count - 1);
-  // Without them trainers would wait for it, and nobody would say for what.
+  // With too few descriptors, trainers would wait for this process, and no message would say why.
   Status outcome = need_descriptors(
       std::size_t{options.num_gradient_servers} * count,
       fmt::format("{} connections of trainers", std::size_t{options.num_gradient_servers} * count));
@@ -244,12 +245,12 @@ Status serve(const PserverOptions& options) {
   }
   heartbeat.reset();  // its thread drops connections of the ports
   ports.clear();
-  // Nobody goes back in a job that is over.
+  // A job that is over never loads its cuts again.
   if (outcome && !options.cuts.empty()) remove_cuts(options.cuts);
   return outcome;
 }
 
-// Sets id and address of the pserver that `rank_from` started with this environment.
+// Sets the id and the address of this pserver from the environment in which `rank_from` started it.
 Status apply_platform_rank(PserverOptions& options) {
   const auto count = static_cast<std::uint32_t>(options.pservers.size());
   PADDLE_TRY(const auto rank, config::platform_rank(options.rank_from, ::getenv));

@@ -50,7 +50,7 @@ Result<Bytes> read_token(const std::string& path) {
                fmt::format("(umask 077; openssl rand -hex 32 >{})", path)};
 }
 
-// The address to listen on, which is open to others only with a token.
+// The address to listen on. An address beyond loopback needs a token.
 Result<std::string> address_of(const ServeFlags& flags) {
   auto address = net::interface_address(flags.bind);
   if (!address || !flags.token_file.empty()) return address;
@@ -79,7 +79,7 @@ Status run_serve(const ServeFlags& flags) {
   }
   serve::Counters counters;
   serve::ModelOptions model_options{.layer = flags.layer, .source = flags.source};
-  // Its lines come from clients: the program is never run.
+  // The records come from clients: the pipe command is never run.
   model_options.source.allows_pipe_command = true;
   PADDLE_TRY(
       const auto model,

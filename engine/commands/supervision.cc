@@ -39,7 +39,7 @@ void send(const std::function<void(wire::Notice&)>& change) {
   std::string message(sizeof size, '\0');
   std::memcpy(message.data(), &size, sizeof size);  // little-endian, as both sides are
   message += body;
-  // A supervisor that does not read loses the notice; the exit code still tells the end.
+  // If the supervisor does not read, the notice is lost; the exit code still reports the end.
   [[maybe_unused]] const ssize_t put = ::write(g_pipe.get(), message.data(), message.size());
 }
 
@@ -90,7 +90,7 @@ void notify_stopping() {
 void notify_failed(const Error& error) {
   send([&error](wire::Notice& notice) {
     notice.set_phase(wire::PHASE_FAILED);
-    if (notice.has_progress()) {  // its numbers tell that it has trained; the rest needs room
+    if (notice.has_progress()) {  // its numbers show that it has trained; the rest needs room
       notice.mutable_progress()->clear_awaited_trainers();
       notice.mutable_progress()->clear_silent();
       notice.mutable_progress()->clear_save_failure();
@@ -141,7 +141,7 @@ void notify_pulse(const wire::Pulse& pulse) {
 }
 
 PulseThread::PulseThread(std::function<wire::Pulse()> read) : read_(std::move(read)) {
-  // Signals are for the threads that expect them.
+  // The thread takes no signals: they are for the threads that expect them.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);

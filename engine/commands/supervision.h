@@ -1,4 +1,4 @@
-// The supervisor of this process: what it hands over, and what it is told.
+// The interface to the supervisor of this process: what it hands over, and the notices it receives.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,11 +19,11 @@ namespace paddle::commands {
 
 // Things that a supervisor hands to its process in environment variables.
 
-// Takes the descriptor, which stands there by its number, out of the environment, so that no child
-// of this process gets it. Empty: none was handed over, or it is of another kind than `kind`
-// (S_IFIFO, S_IFREG).
+// Removes the variable, whose value is the number of a descriptor, from the environment and returns
+// the descriptor; no child of this process gets it. Empty: none was handed over, or its kind is not
+// `kind` (S_IFIFO, S_IFREG).
 UniqueFd take_inherited(const char* variable, mode_t kind);
-// Whether the variable was there, which it is no more.
+// Whether the variable was set; removes it from the environment.
 bool take_mark(const char* variable);
 
 // Notices of this process to its supervisor (proto/supervision.proto). Each is one write to the
@@ -38,15 +38,15 @@ void notify_stopping();
 void notify_failed(const Error& error);
 // Sets the time of `progress`. Any thread may call it.
 void notify_progress(wire::Progress progress);
-// Adds a peer whose heartbeats have stopped to the progress that was told last: who waits for that
-// peer has no progress to tell. Any thread may call it.
+// Adds a peer whose heartbeats have stopped to the last progress: a process that waits for that
+// peer has no progress of its own to report. Any thread may call it.
 void notify_silence(std::uint32_t peer, std::chrono::milliseconds lasted);
-// Adds the trainers that this one waits for, in the same way.
+// Adds the trainers that this process waits for, in the same way.
 void notify_awaited(std::span<const std::uint32_t> trainers, std::chrono::milliseconds lasted);
 void notify_pulse(const wire::Pulse& pulse);
 
-// A thread that tells the supervisor every second that this process lives and whether its main work
-// goes on. It hangs only when the whole process does.
+// A thread that reports to the supervisor every second that this process runs, and whether its main
+// work goes on. It hangs only when the whole process does.
 class PulseThread {
  public:
   // `read` is called by the thread.

@@ -43,14 +43,15 @@
 namespace paddle::commands {
 namespace {
 
-// The start of a trainer in its job: anew, from a snapshot, or where an earlier life was lost.
+// Start of a trainer in its job: from the beginning, from a snapshot, or where an earlier process
+// of this trainer was lost.
 
-// Longer than a pserver that was killed takes to listen again, which restores its tables later.
+// Longer than a restarted pserver takes to listen; it restores its tables later.
 constexpr std::uint32_t kOverWithinSeconds = 5;
 constexpr const char* kNoFileHint =
     "patterns are relative to that folder; a template's ./prepare makes its data";
 
-// The trainer finishes its batch and the job is saved.
+// Set by a stop signal: the trainer finishes its batch, and the job is saved.
 std::atomic<bool> g_stop_requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -97,8 +98,9 @@ snapshot::DataOrder order_of(const config::JobConfig& job) {
           .reader = data::reader_key(job.data)};
 }
 
-// The first setting with which a snapshot's pass cannot be gone on with: "key=value", as it was,
-// and as it is. A batch may have another size, but where a trainer repeats whole batches.
+// The first setting that differs from the snapshot's, so that its pass cannot be continued:
+// "key=value" in the snapshot, and this job's value. The batch size may differ, except where a
+// trainer repeats whole batches.
 std::optional<std::pair<std::string, std::string>> changed_order(const snapshot::SnapshotInfo& info,
                                                                  const trainer::LoopOptions& loop) {
   const snapshot::DataOrder& was = info.place->order;
@@ -151,7 +153,8 @@ bool has_group(const wire::ParameterSet& parameters) {
   return parameters.dense_strategy() == wire::STRATEGY_COLLECTIVE;
 }
 
-// Nothing that was trained earlier is trained over without being asked for.
+// Makes the folder, and finishes what a crash has interrupted in it. kUsage: it contains snapshots,
+// and the user asked neither to continue from them nor to set them aside.
 Status prepare_save_folder(const trainer::TrainOptions& options) {
   if (options.save_dir.empty()) return {};
   PADDLE_TRY_STATUS(snapshot::kernel_file_system().make_directories(options.save_dir));
@@ -172,7 +175,7 @@ Status prepare_save_folder(const trainer::TrainOptions& options) {
                "of their own; or name another --save_dir"};
 }
 
-// The model's description in the snapshots that this trainer saves; null: it saves none.
+// The model's description for the snapshots that this trainer saves; null: it saves none.
 using Description = std::shared_ptr<const std::vector<snapshot::ModelFile>>;
 
 Result<Description> describe_saved(const trainer::TrainOptions& options) {
@@ -182,12 +185,13 @@ Result<Description> describe_saved(const trainer::TrainOptions& options) {
   return std::make_shared<const std::vector<snapshot::ModelFile>>(std::move(files));
 }
 
-// kUsage: the job asks for the figure of a test that its network has not.
+// kUsage: the job asks for a figure that tests of its network do not have.
 Status check_figures(const config::JobConfig& job, const trainer::Model& model) {
   return trainer::EarlyStop::check(job.train, trainer::figures_of(model.read(trainer::Score())));
 }
 
-// Of a trainer that begins anew. kUsage, kData: files of its data.
+// Options of a trainer that starts from the beginning; continue_from_servers() changes them for one
+// that does not. kUsage, kData: its data files.
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job) {
   const std::string folder = config::folder_of(options.config);
@@ -242,17 +246,17 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   return loop;
 }
 
-// Everything that all trainers and shards must agree on.
+// All that the trainers and shards must agree on.
 wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer::Model& model,
                                      const trainer::TrainOptions& options,
                                      const trainer::LoopOptions& loop) {
   return trainer::parameter_set(job, model.parameters(), options, loop.train_data.share.names_hash);
 }
 
-// Trainer 0 loads the snapshot that was asked for, if any, and then lets all trainers start; a job
-// that is running goes on by itself. `went_back`: as in wire::Progress, left where there is no
-// news. Sets `loop.begins_within_pass`. kUsage: the snapshot is from the middle of a pass, which
-// began with another order of records.
+// Trainer 0 loads the snapshot that the user asked for, if any, and then lets all trainers start; a
+// job that is running continues without it. Sets `went_back`, as in wire::Progress, when it takes a
+// snapshot for --resume. Sets `loop.begins_within_pass`. kUsage: the snapshot is from the middle of
+// a pass that began with another order of records.
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
                       std::string& went_back, trainer::LoopOptions& loop) {
   if (options.trainer_id != 0 || client.progress().is_running) return client.ready();
@@ -281,26 +285,26 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
   return client.ready();
 }
 
-// Those of a trainer whose earlier life was leaving wait less long for pservers, which may have
-// ended since.
+// If the previous process of this trainer was already leaving, uses a short connect timeout: the
+// pservers may have ended since.
 trainer::TrainOptions options_to_join(trainer::TrainOptions options,
                                       const wire::ParameterSet& parameters,
                                       const UniqueFd& memory) {
-  // A group's other trainers may be on their way back, and take longer.
+  // The other trainers of a group may be restarting, which takes longer.
   if (parameters.trainers_return() && !has_group(parameters) &&
       trainer::KeptPush::was_leaving(memory))
     options.connect_timeout = std::min(options.connect_timeout, kOverWithinSeconds);
   return options;
 }
 
-// A rank that was lost in a group whose trainers return: it may meet others that are on their way
-// too, and tries again.
+// Whether this is a restarted rank of a group whose trainers return. Other ranks may be restarting
+// too, so a failed join is tried again.
 bool returns_to_group(const trainer::TrainOptions& options, const wire::ParameterSet& parameters,
                       const UniqueFd& memory) {
   return memory && options.incarnation > 1 && parameters.trainers_return() && has_group(parameters);
 }
 
-// Every trainer continues where the servers are.
+// Every trainer continues at the position of the pservers.
 void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop) {
   const client::JobProgress progress = client.progress();
   loop.start_pass = static_cast<std::uint32_t>(progress.passes);
@@ -321,7 +325,7 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   }
 }
 
-// kData: it goes on within a pass that this trainer began with data of another content.
+// kData: the job goes on within a pass that this trainer began with data of another content.
 Status check_data(const client::ParameterClient& client, const trainer::LoopOptions& loop) {
   const client::JobProgress progress = client.progress();
   const auto& origin = progress.origin;
@@ -341,7 +345,8 @@ Status check_data(const client::ParameterClient& client, const trainer::LoopOpti
       "bring the former files back to end the pass, and change them between two passes"};
 }
 
-// Opens what the lives of this trainer hand on; null where nobody keeps the memory for them.
+// Opens the memory that successive processes of this trainer share; null if the supervisor provides
+// none, or the job's trainers do not return.
 Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,
                                                      const wire::ParameterSet& parameters,
                                                      const client::ParameterClient& client,
@@ -356,14 +361,16 @@ Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,
                                  model.dense());
 }
 
-// Until take_stop_signals(), SIGTERM and SIGINT end the process with Errc::kInterrupted. One that
-// was asked to stop before it began is killed by them, here and later.
+// Until take_stop_signals(), SIGTERM and SIGINT end the process with Errc::kInterrupted. If a stop
+// was requested before the process began, both keep their default action and kill it, here and
+// later.
 void take_early_signals(bool is_stop_asked) {
   g_stop_requested = is_stop_asked;
   handle(end_early);
 }
 
-// From now on the first of them only asks for the stop; the second one ends the process.
+// After this call, the first of these signals only requests the stop; the second one ends the
+// process.
 void take_stop_signals() {
   handle(request_stop);
 }
@@ -374,7 +381,7 @@ bool is_stop_requested() {
 
 // The sessions of a trainer.
 
-// Incarnations of one life: one for each time that it joins the job.
+// The most sessions of one process. Each session joins the job with its own incarnation.
 constexpr std::uint32_t kSessionsMax = 1024;
 constexpr int kPauseBetweenSessionsMs = 200;
 constexpr auto kJoinAgainWithin = std::chrono::seconds(30);
@@ -422,14 +429,14 @@ void say_where_snapshots_are(const std::string& folder) {
                         best ? fmt::format("; the best pass is {}", *best) : ""));
 }
 
-// All that the sessions of a trainer share.
+// State that all sessions of a trainer share.
 struct TrainerProcess {
   trainer::TrainOptions options;
   const config::JobConfig& job;
   const data::Dictionary& dictionary;
   const wire::ParameterSet& parameters;
   const trainer::LoopOptions& loop;
-  const UniqueFd& memory;  // empty: this process does not come back
+  const UniqueFd& memory;  // empty: this process is not restarted alone
   trainer::Model& model;
   trainer::MetricsFile& metrics;
   trainer::Stepping& stepping;
@@ -452,8 +459,9 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
   if (ended || ended.error().code == Errc::kResumable || ended.error().code == Errc::kInterrupted) {
     return ended;
   }
-  // Nobody waits for a trainer that will fail again. One that lost another process comes back, and
-  // finds out then whether the job goes on. At a stop the others have left, and do not.
+  // A trainer that would fail again ends the job for all. One that lost another process joins
+  // again, and finds out then whether the job goes on. At a stop the others have left, and do not
+  // return.
   const bool comes_back =
       ended.error().code == Errc::kUnreachable && !training.has_lost_push() && !client.stop_asked();
   if (!comes_back) {
@@ -470,7 +478,7 @@ Status leave_over(client::ParameterClient& client) {
   return left || left.error().code != Errc::kUnreachable ? left : Status();
 }
 
-// From joining the job to its end, or to the loss of a pserver.
+// Runs from joining the job to its end, or to the loss of a pserver.
 Status run_session(TrainerProcess& process) {
   const trainer::TrainOptions& options = process.options;
   const auto tell_awaited = [](std::span<const std::uint32_t> trainers, Duration waited) {
@@ -492,7 +500,7 @@ Status run_session(TrainerProcess& process) {
   process.joins_again = comes_back;
   trainer::LoopOptions loop = process.loop;
   if (Status started = start_training(options, client, process.went_back, loop); !started) {
-    // The ranks of a group would hear only that this one has ended.
+    // Otherwise the other ranks of a group would learn that this one has ended, but not why.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());
     return started;
   }
@@ -505,7 +513,8 @@ Status run_session(TrainerProcess& process) {
   }
   const auto heartbeat = start_heartbeat(options, client, comes_back);
   const auto kept = open_kept(memory_of(process), process.parameters, client, process.model);
-  if (!kept) log_warning("{}", kept.error().message);  // the job would go back to its last snapshot
+  // Without this memory, a loss sends the job back to its last snapshot.
+  if (!kept) log_warning("{}", kept.error().message);
   loop.kept = kept ? kept->get() : nullptr;
   if (loop.kept == nullptr) trainer::KeptPush::note_leaving(process.memory, false);
   loop.before_leave = [&memory = process.memory, push = loop.kept] {
@@ -521,8 +530,8 @@ Status run_session(TrainerProcess& process) {
   return run_loop(process, std::move(loop), client);
 }
 
-// A process that lost a pserver, or a rank of its group, joins again, with the next incarnation.
-// When it cannot for a while, its supervisor starts it anew.
+// A process that lost a pserver, or a rank of its group, joins again with the next incarnation. If
+// it cannot join for a while, it ends, and its supervisor starts a new process.
 Status run_sessions(TrainerProcess& process) {
   const std::uint64_t first = std::uint64_t{process.options.incarnation} * kSessionsMax;
   process.joins_again = returns_to_group(process.options, process.parameters, process.memory);
@@ -536,15 +545,16 @@ Status run_sessions(TrainerProcess& process) {
     if (process.has_joined) lost_at = now;
     if (now - lost_at > kJoinAgainWithin || session + 1 == kSessionsMax) return ended;
     log_warning("{}: joining the job again", ended.error().message);
-    // Pservers that have begun anew too go on from the newest snapshot.
+    // Pservers that were restarted too continue from the newest snapshot.
     process.options.resume = !process.options.save_dir.empty();
-    ::poll(nullptr, 0, kPauseBetweenSessionsMs);  // a stop signal ends it
+    ::poll(nullptr, 0, kPauseBetweenSessionsMs);  // a stop signal interrupts it
   }
 }
 
 Status train(trainer::TrainOptions options) {
   const UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
-  // Its life before failed when the job was asked to stop: it is here to be saved with the others.
+  // The process before this one failed when the job was asked to stop: this one joins to be saved
+  // with the others.
   take_early_signals(take_mark("PADDLECTL_STOP_ASKED"));
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });

@@ -11,13 +11,13 @@ namespace paddle::commands {
 
 struct TrainFlags {
   void declare(FlagSet& flags);
-  // The options, with the flags that are another spelling of a key in job.toml as overrides of it.
+  // The options. Flags that are another spelling of a key in job.toml become overrides of that key.
   trainer::TrainOptions resolve() const;
 
   trainer::TrainOptions options;
   std::string num_passes, log_period, seed, trainer_count;
   std::string rank_from;
-  std::optional<bool> use_gpu;  // none: as train.device says
+  std::optional<bool> use_gpu;  // empty: as train.device says
 };
 
 }  // namespace paddle::commands

@@ -29,8 +29,8 @@ std::uint64_t match_mask(const char* bytes, char wanted) {
   return mask;
 }
 
-// Calls use(index) for each `wanted` in the text. Fields are a few bytes long, so that one search
-// for each would cost more than a comparison of 64 bytes at once.
+// Calls use(index) for each `wanted` in the text. It compares 64 bytes at once: fields are a few
+// bytes long, so that one search for each would cost more.
 template <class Use>
 void for_each_match(std::string_view text, char wanted, const Use& use) {
   for (std::size_t begin = 0; begin < text.size(); begin += 64) {
@@ -94,7 +94,7 @@ Status CsvLine::split_quoted(std::string_view line) {
   }
 }
 
-// Appends what is between the quotes to unquoted_, and goes on to the delimiter.
+// Appends the text between the quotes to unquoted_, and moves `at` to the delimiter behind them.
 Status CsvLine::take_quoted(std::string_view line, std::size_t& at) {
   for (++at;; ++at) {
     if (at >= line.size()) {

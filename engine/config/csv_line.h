@@ -1,4 +1,4 @@
-// The fields of one line of a csv file: RFC 4180, but no line end inside a field.
+// The fields of one line of a csv file, as in RFC 4180, but without line ends inside a field.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,19 @@ namespace paddle::config {
 
 class CsvLine {
  public:
-  // trims: blanks around a field are no part of it. In quotes they stay.
+  // trims: blanks around a field do not belong to it. Inside quotes they do.
   CsvLine(char delimiter, bool trims);
 
-  // kData: a quote that is not closed, or text behind a closing one.
+  // kData: a quote is not closed, or text follows a closing quote.
   Status split(std::string_view line);
 
-  // Those of the last line. They point into it, or into this object until the next split().
+  // The fields of the last line. They point into that line, or into this object until the next
+  // split().
   const std::vector<std::string_view>& fields() const { return fields_; }
-  // Spaces and tabs, but for the delimiter.
+  // Spaces and tabs, except the delimiter.
   const std::string& blanks() const { return blanks_; }
   std::string_view without_blanks(std::string_view field) const;
-  // Without blanks where they are no part of a field.
+  // The field without blanks around it, if they do not belong to it.
   std::string_view trimmed(std::string_view field) const {
     const auto may_be_blank = [](char c) { return c == ' ' || c == '\t'; };
     if (!trims_ || field.empty()) return field;

@@ -29,7 +29,7 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-// None of a line whose quotes the reader refuses.
+// Empty for a line whose quotes CsvLine refuses.
 std::vector<std::string> fields_of(std::string_view line, char delimiter, bool trims) {
   CsvLine fields(delimiter, trims);
   if (!fields.split(line)) return {};
@@ -117,7 +117,8 @@ Status check_dictionary(const DataConfig& data, const std::string& folder) {
     if (last.ends_with('\r')) last.remove_suffix(1);
     ++number;
     if (last.find_first_of(kWordBlanks) == last.npos) continue;
-    // At an end it hides a word. A line of several words is harmless, unless most have counts.
+    // A line with a blank at an end never equals a word. A few lines of several words are harmless,
+    // but if half of all lines have blanks, they probably have counts.
     is_wrong = is_wrong || trimmed(last, kWordBlanks) != last;
     if (with_blanks++ > 0) continue;
     first_with_blank = last;

@@ -49,7 +49,7 @@ char read_character(TomlTable& table, std::string_view key, char fallback) {
   return fallback;
 }
 
-// Names of classes, each once.
+// Reads names of classes, without duplicates.
 std::vector<std::string> read_labels(TomlTable& table) {
   std::vector<std::string> labels = table.words("labels");
   std::set<std::string> seen;
@@ -267,7 +267,7 @@ std::vector<std::string> read_data_program(TomlTable& data, std::string_view key
 }
 
 void read_reading(TomlTable& data, DataConfig& config) {
-  // An empty list takes a program away by --set: then the data are files.
+  // With --set, an empty list removes the program: then the data are files.
   if (!data.strings("command").empty()) config.command = read_data_program(data, "command");
   config.pipe_command = read_data_program(data, "pipe_command");
   if (!config.command.empty() && !config.pipe_command.empty()) {
@@ -321,14 +321,14 @@ std::vector<SlotConfig> data_slots(const DataConfig& data) {
 
 namespace {
 
-// Links to folders above make a pattern's names endless.
+// Links to parent folders make the names that a pattern matches endless.
 constexpr std::uint64_t kNamesMax = 1'000'000;
 
-// glob(3) passes nothing to its callbacks.
+// glob(3) passes no context to its callbacks.
 thread_local std::uint64_t names_read = 0;
 thread_local std::string unreadable;  // "FOLDER: reason"
 
-// A folder that is not there has no files; any other one ends the search.
+// A folder that does not exist has no files; any other unreadable folder ends the search.
 int note_unreadable(const char* folder, int error) {
   if (error == ENOENT) return 0;
   unreadable = fmt::format("{}: {}", folder, std::strerror(error));
@@ -358,7 +358,8 @@ bool leads_up(std::string_view pattern) {
   return fmt::format("/{}/", pattern).find("/../") != std::string::npos;
 }
 
-// In glob(3) this is one "*", so that files at other depths would be left out in silence.
+// In glob(3), "**" is the same as "*", so that files at other depths would be left out without an
+// error.
 bool has_any_depth(std::string_view pattern) {
   return fmt::format("/{}/", pattern).find("/**/") != std::string::npos;
 }
@@ -377,7 +378,7 @@ std::optional<std::uint64_t> number_of(std::string_view file) {
   return number;
 }
 
-// The workspace's own name is no pattern, whatever characters it has.
+// Special characters in the workspace's own name are not part of the pattern.
 std::string escape_pattern(const std::string& text) {
   std::string escaped;
   for (const char c : text) {

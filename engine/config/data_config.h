@@ -14,14 +14,14 @@ constexpr std::uint32_t kCriteoIntegers = 13;    // I1 .. I13, in the slot "dens
 constexpr std::uint32_t kCriteoCategories = 26;  // in the slots C1 .. C26
 
 enum class SlotType {
-  kId,      // one whole number from 0 to 2^64-1; csv: one from each of its columns
+  kId,      // one whole number from 0 to 2^64-1; csv: one from each of the slot's columns
   kIds,     // multislot, jsonl, npz: any number of ids
   kHash,    // csv, jsonl: a text as a 64-bit id
   kHashes,  // jsonl: any number of texts
   kFloat
 };
 
-// [[data.slot]], for the formats that do not have slots of their own.
+// [[data.slot]], for the formats without slots of their own.
 struct DataSlotConfig {
   std::string name;
   SlotType type = SlotType::kId;
@@ -29,7 +29,7 @@ struct DataSlotConfig {
   bool used = true;                         // multislot: false drops its values
   std::vector<std::uint32_t> columns = {};  // csv: indexes into DataConfig::columns
   char separator = 0;  // csv: between the ids of one field; 0: a field is one id
-  // kId, kIds: names that stand in the data for the ids 0, 1, ...; empty: the ids themselves.
+  // kId, kIds: names that the data contains in place of the ids 0, 1, ...; empty: it contains ids.
   std::vector<std::string> labels = {};
 
   bool is_hashed() const { return type == SlotType::kHash || type == SlotType::kHashes; }
@@ -40,10 +40,11 @@ struct DataSlotConfig {
 };
 
 struct DataConfig {
-  std::string train;   // globs relative to the workspace: "data/train.txt-*"; or for the command
+  // Globs relative to the workspace, "data/train.txt-*", or patterns for `command`.
+  std::string train;
   std::string test;    // may be empty
   std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv", "jsonl", "npz" or "criteo"
-  // A word a line; the id is the line number from 0; the last line is <unk>.
+  // One word per line; the id is the line number from 0; the last line is <unk>.
   std::string dictionary;
   std::uint64_t dictionary_size = 0;  // in lines
   std::uint32_t ngram = 5;            // ngram: words in a window, the last one is the label
@@ -53,14 +54,16 @@ struct DataConfig {
   bool has_header = false;            // csv: the first line of each file names the columns
   bool trim = true;                   // csv: blanks around a field are not part of it
   bool float_label = false;           // libsvm, criteo: the label is a float, else an id
-  std::vector<std::string> labels;    // bow, libsvm, criteo: of the slot "label", as of a slot
+  // bow, libsvm, criteo: DataSlotConfig::labels of the slot "label".
+  std::vector<std::string> labels;
   std::uint64_t buckets = 0;  // libsvm, csv, jsonl, criteo: modulus of indexes and hashes; 0: none
 
-  std::vector<std::string> command;        // lists and reads objects, which are then the data files
+  // A program that lists and reads objects, which replace the data files.
+  std::vector<std::string> command;
   std::vector<std::string> pipe_command;   // reads a file on its stdin, prints records in `format`
-  std::chrono::seconds pipe_timeout{600};  // longest silence of the pipe_command
+  std::chrono::seconds pipe_timeout{600};  // longest time without output of the pipe_command
   std::uint32_t threads = 2;               // readers and parsers
-  std::uint32_t files_at_once = 1;         // files whose records alternate
+  std::uint32_t files_at_once = 1;         // number of files whose records alternate
   bool global_shuffle = false;             // a record's trainer changes from pass to pass
   bool cache = false;                      // keep parsed records for later passes
   std::uint64_t cache_bytes_max = 4ULL << 30U;
@@ -73,26 +76,26 @@ struct SlotConfig {
   std::uint32_t width = 0;  // floats of each example; 0: ids, one or any number of them
   bool many = false;        // any number of ids
   bool weighted = false;    // each id has a weight
-  std::vector<std::string> labels = {};  // names of the ids 0, 1, ...; empty: they have none
+  std::vector<std::string> labels = {};  // names of the ids 0, 1, ...; empty: no names
 };
 
 // The slots that layers can read, in the order of nn::Batch.
 std::vector<SlotConfig> data_slots(const DataConfig& data);
 
-// The data files of one trainer, sorted by name, each "<workspace>/<name>". When all names end in
-// -<number>, before .npz, .gz, .zst, .bz2 or .xz, a file belongs to trainer number mod trainers.
-// Otherwise, and with DataConfig::global_shuffle, all belong to every trainer, and `records_split`
-// tells it to take its part of the lines only. No match is an empty share: a node holds the files
-// of its own trainer.
+// The data files of one trainer, sorted by name, each "<workspace>/<name>". If all names end in
+// -<number>, before .npz, .gz, .zst, .bz2 or .xz, a file belongs to trainer <number> modulo
+// `num_trainers`. Otherwise, and with DataConfig::global_shuffle, all files belong to every
+// trainer, and `records_split` is set: each trainer takes only its part of the records. A share
+// without files is no error: a node may store only the files of its own trainer.
 struct DataShare {
   std::vector<std::string> files;
   bool records_split = false;
-  std::uint64_t names_hash = 0;  // of the names of all objects; 0: they are files
+  std::uint64_t names_hash = 0;  // of the names of all objects; 0: the data is in files
 };
 Result<DataShare> data_share(const std::string& workspace, const std::string& glob,
                              std::uint32_t trainer_id, std::uint32_t num_trainers,
                              bool global_shuffle = false);
-// The same of these files, or names of objects, in this order.
+// data_share() of these files, or names of objects, in this order.
 Result<DataShare> deal_files(std::vector<std::string> files, std::uint32_t trainer_id,
                              std::uint32_t num_trainers, bool global_shuffle = false);
 

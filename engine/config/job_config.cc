@@ -94,7 +94,7 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
   return job;
 }
 
-// The file is often named by its folder, or looked for in the wrong one.
+// Explains a failure to read `path`: users often name the file's folder, or are in a wrong folder.
 Error with_path_of_job(Error error, const std::string& path) {
   std::error_code ignored;
   const std::filesystem::path file = std::filesystem::path(path) / "job.toml";
@@ -108,8 +108,8 @@ Error with_path_of_job(Error error, const std::string& path) {
   return error;
 }
 
-// The job.toml at `path` with the overrides over it; where one of these takes the place of another
-// key, without that one.
+// The job.toml at `path` with the overrides applied. A key of the file that an override excludes is
+// removed.
 Result<TomlTable> open_job(const std::string& path, const std::vector<std::string>& overrides) {
   auto opened = TomlTable::read(path, overrides);
   if (!opened) return with_path_of_job(std::move(opened).error(), path);
@@ -128,7 +128,7 @@ void for_job_files(TomlTable& root, const Visit& visit) {
   for (const TomlTable& layer : root.tables("layer")) visit_key(layer, "counts");
 }
 
-// The name of the file at `path`, which is new or known already.
+// The name for the file at `path`: the one it has in `files`, or a new one.
 std::string name_of(const std::string& path, const std::string& stem, std::vector<JobFile>& files) {
   const auto known = std::ranges::find(files, path, &JobFile::path);
   if (known != files.end()) return known->name;

@@ -16,7 +16,7 @@
 
 namespace paddle::wire {
 
-// Messages have no comparison of their own.
+// Protobuf messages have no operator==.
 inline bool operator==(const TablePolicy& a, const TablePolicy& b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
@@ -57,10 +57,10 @@ struct LayerConfig {
   // Embedding: the row of this id is zeros and never learns.
   std::optional<std::uint64_t> padding_id;
   float rate = 0;                     // dropout probability
-  std::uint32_t rank = 0;             // cross: of a low-rank weight; 0: a full matrix
+  std::uint32_t rank = 0;             // cross: rank of a low-rank weight; 0: a full matrix
   float epsilon = 0;                  // layer_norm: added to the variance; 0: 1e-5
   float scale = 0;                    // cosine_similarity: multiplies the cosine; 0: 1
-  std::uint32_t negatives = 0;        // sampled costs: drawn for each example; 0: 10
+  std::uint32_t negatives = 0;        // sampled costs: number drawn for each example; 0: 10
   std::string distribution;           // of the negatives: uniform, unigram; "": uniform
   std::vector<std::uint64_t> counts;  // of each class, for unigram
   bool has_bias = true;
@@ -78,17 +78,17 @@ struct StopWhen {
   enum class Relation { kLess, kAtMost, kMore, kAtLeast };
 
   std::string text;    // "auc >= 0.8"
-  std::string figure;  // "cost", or as an evaluator calls it
+  std::string figure;  // "cost", or the name of an evaluator's value
   Relation relation = Relation::kAtLeast;
   double limit = 0;
 
-  bool holds(double value) const;  // never for a value that is no number
+  bool holds(double value) const;  // false for NaN
 };
 
 std::optional<StopWhen> parse_stop_when(std::string_view text);
 
 // "90s", "2h", "1h30m": whole numbers of days, hours, minutes and seconds, the larger units first.
-// Nothing for another text, for 0 and for more than ten years.
+// Empty for other text, for 0 and for more than ten years.
 std::optional<std::chrono::seconds> parse_duration(std::string_view text);
 
 // kAuto is a GPU where the program and the machine have one.
@@ -97,9 +97,9 @@ enum class TrainDevice { kAuto, kCpu, kGpu };
 struct TrainConfig {
   std::uint32_t passes = 1;
   std::uint32_t batch_size = 32;       // of each trainer
-  std::uint32_t batch_size_total = 0;  // of all trainers together; 0: batch_size says it of each
-  // The examples of a batch of this trainer: batch_size, or its part of batch_size_total, of which
-  // the first trainers have one more where it does not divide evenly. kUsage: it has none.
+  std::uint32_t batch_size_total = 0;  // of all trainers together; 0: use batch_size
+  // The number of examples in a batch of this trainer: batch_size, or its part of batch_size_total.
+  // If that does not divide evenly, each of the first trainers has one more. kUsage: its part is 0.
   Result<std::uint32_t> batch_size_of(std::uint32_t trainer, std::uint32_t trainers) const;
   std::uint32_t trainer_count = 1;  // threads inside one trainer
   bool bfloat16 = false;            // matrix products in bfloat16
@@ -107,34 +107,38 @@ struct TrainConfig {
   std::uint32_t log_period = 100;   // batches
   std::uint32_t test_period = 0;    // batches; 0: at the end of each pass
   std::uint32_t saving_period = 1;  // passes; 0: never
-  // Snapshots; the others are deltas since the last full one.
+  // One of so many snapshots is full; the others are deltas since the last full one.
   std::uint32_t full_snapshot_period = 1;
-  // Number of newest snapshots that stay, with the bases of their deltas; 0: all.
+  // Number of newest snapshots that are kept, with the bases of their deltas; 0: all.
   std::uint32_t snapshots_kept = 2;
-  // Nodes that each snapshot is saved on: that of trainer 0, and with 2 another one.
+  // Nodes that each snapshot is saved on: the node of trainer 0, and with 2 another one.
   std::uint32_t snapshot_copies = 1;
-  // Between two cuts of a pserver; 0: none. They are made under `train --restarts`.
+  // Seconds between two cuts of a pserver; 0: no cuts. They are made under `train --restarts`.
   std::uint32_t snapshot_seconds = 10;
   bool stop_on_divergence = false;
   bool skips_not_finite = false;  // batches with gradients that a pserver would refuse
   // Window of the seeded shuffle in records; 0: file order.
   std::uint64_t shuffle_records = 0;
-  // The figure of tests by which a pass is the best: "cost" or an evaluator's value; "": none.
+  // The figure of tests that decides which pass is the best: "cost" or an evaluator's value; "":
+  // none.
   std::string best;
-  // After so many passes in a row whose tests are worse than the best one the job ends; 0: never.
+  // The job ends after this number of passes in a row whose tests are worse than the best one; 0:
+  // never.
   std::uint32_t stop_after_worse = 0;
-  std::optional<StopWhen> stop_when;             // after a pass whose test fulfils it, the job ends
-  std::optional<std::chrono::seconds> time_max;  // then the job stops and can be resumed
-  // Whether tests at the ends of passes decide something that all trainers must hear.
+  std::optional<StopWhen> stop_when;  // after a pass whose test fulfils it, the job ends
+  // After this time the job stops, and can be resumed.
+  std::optional<std::chrono::seconds> time_max;
+  // Whether tests at the ends of passes lead to decisions that all trainers must receive.
   bool has_decisions() const { return !best.empty() || stop_when.has_value(); }
-  // Of these keys, for messages about what the network has not: "job.toml:40".
+  // Locations of these keys, for messages about figures that the network does not have:
+  // "job.toml:40".
   std::string best_location;
   std::string stop_when_location;
 };
 
 constexpr std::uint32_t kLanesMax = 16;
 
-// The end of a pass in which trainers have unlike numbers of batches.
+// The course of a pass when trainers have different numbers of batches.
 enum class Uneven {
   kJoin,  // a trainer without a batch takes part with weight 0
   kDrop,  // the pass ends for all when one has no full batch
@@ -146,7 +150,7 @@ struct JobConfig {
   std::uint64_t seed = 1;
   DataConfig data;
   std::vector<LayerConfig> layers;
-  // With name, type, one input and label. Empty: each cost brings its usual ones.
+  // Each has a name, a type, one input and a label. Empty: each cost adds its usual evaluators.
   std::vector<LayerConfig> evaluators;
   wire::Optimizer optimizer;
   wire::Strategy dense_strategy = wire::STRATEGY_SYNC;
@@ -157,12 +161,12 @@ struct JobConfig {
   wire::Merge merge = wire::MERGE_MEAN;
   Uneven uneven = Uneven::kJoin;  // collective
   bool bf16_wire = false;         // collective: dense gradients and values travel as bf16
-  // sync: a node's trainers push one sum of their dense gradients. collective: they add them up
-  // before those of other nodes.
+  // sync: a node's trainers push one sum of their dense gradients. collective: they add their
+  // gradients up before they exchange them with other nodes.
   bool node_groups = false;
-  std::uint32_t lanes = 1;               // collective, local_sgd: TCP connections of two trainers
-  std::uint32_t max_merge = 1;           // half_async: batches of one push
-  std::uint32_t send_queue_size = 1;     // half_async: pushes without an answer
+  std::uint32_t lanes = 1;            // collective, local_sgd: TCP connections between two trainers
+  std::uint32_t max_merge = 1;        // half_async: batches of one push
+  std::uint32_t send_queue_size = 1;  // half_async: pushes that may be unanswered
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes
   float elastic_rate = 0;                // local_sgd: beta of elastic averaging; 0: the mean
   std::optional<std::uint32_t> staleness_max;
@@ -172,15 +176,15 @@ struct JobConfig {
   std::vector<std::string> setup;    // a program that prepares a node for trainers; empty: none
   std::string requirements;          // file of Python packages for the program; "": none
 
-  // False only with a trainer program of the user's own.
+  // False only if the job has its own trainer program.
   bool has_network() const { return !layers.empty(); }
-  // Whether the dense parameters or the tables follow it.
+  // Whether the dense parameters or the tables follow this strategy.
   bool uses(wire::Strategy strategy) const {
     return dense_strategy == strategy || sparse_strategy == strategy;
   }
-  // Whether dense parameters live in the trainers, not on pservers.
+  // Whether the trainers, and not pservers, store the dense parameters.
   bool is_collective() const { return dense_strategy == wire::STRATEGY_COLLECTIVE; }
-  // Whether the trainers of a node are a group between them and the pservers.
+  // Whether the trainers of a node add gradients up before they push them to pservers.
   bool has_node_groups() const { return node_groups && !is_collective(); }
   // Whether trainers keep dense parameters among themselves.
   bool has_group(std::size_t pservers) const {
@@ -194,34 +198,34 @@ struct JobConfig {
 
 // Reads <path>; relative file names in it are relative to its folder. Errors are kUsage and read
 // "job.toml:12:8: unknown key 'pases', did you mean 'passes'?" followed by the line and a caret.
-// Overrides are "train.passes=3", as --set takes them (toml_reader.h). `files` are paths in place
-// of file names in it.
+// Overrides are "train.passes=3", as --set takes them (toml_reader.h). `files` maps file names in
+// the job to the paths that are read in their place.
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {},
                            const std::map<std::string, std::string>& files = {});
 
-// The keys that --set takes: "train.passes" and all others below tables, of a job.toml like the one
-// at `path`, which may be missing or wrong.
+// The keys that --set takes: "train.passes" and all others below tables, for a job.toml like the
+// one at `path`; that file may be missing or wrong.
 std::vector<std::string> override_keys(const std::string& path);
 
-// The dictionary, or counts of classes.
+// A file that the network depends on: the dictionary, or counts of classes.
 struct JobFile {
   std::string name;  // in the text: "dictionary.txt", "counts.txt", "counts-1.txt"
   std::string path;
 };
 
-// A job.toml that needs no workspace, as snapshots keep it: with its --set values in it, and with
-// plain names for the files that its network depends on.
+// A job.toml that needs no workspace, as snapshots store it: with its --set values applied, and
+// with plain names for the files that its network depends on.
 struct JobDescription {
   std::string text;
   std::vector<JobFile> files;
 };
 
-// Of the job at `path`, which read_job() takes. kUsage.
+// Describes the job at `path`, which read_job() must accept. kUsage.
 Result<JobDescription> describe_job(const std::string& path,
                                     const std::vector<std::string>& overrides);
 
-// The folder that a path is in, "." for a bare name; and a name as it is, or below a folder when it
-// is relative.
+// folder_of() returns the folder of a path, "." for a bare name. in_folder() returns an absolute
+// name as it is, and a relative one below the folder.
 std::string folder_of(const std::string& path);
 std::string in_folder(const std::string& folder, const std::string& name);
 

@@ -70,7 +70,7 @@ void read_sampling(TomlTable& table, const std::string& folder, LayerConfig& lay
   }
 }
 
-// The defaults are those of Fluid's accessor.
+// The defaults are the same as in Fluid's accessor.
 void read_shrink(TomlTable table, wire::ShrinkPolicy& shrink) {
   require(table, "label", "shrink");
   shrink.set_label(table.string("label"));

@@ -1,5 +1,5 @@
-// Types of layer and evaluator that job.toml may name, each with the keys it reads. The tables in
-// engine/nn say how each type is made.
+// Types of layer and evaluator that job.toml may name, with the keys that each type reads. The
+// tables in engine/nn map each type to the function that makes it.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ struct TypeKeys {
 std::span<const TypeKeys> layer_types();  // a cost reads `label`
 std::span<const TypeKeys> evaluator_types();
 
-// Complaint about the first key of `layer` that its type does not read, if there is one.
+// Describes the first key of `layer` that its type does not read, if there is one.
 std::optional<std::string> misplaced_key(const LayerConfig& layer);
 
-// Those of engine/kernels/activation.h, in its order.
+// Names of the activations in engine/kernels/activation.h, in its order.
 inline constexpr auto kActivations =
     std::to_array<std::string_view>({"identity", "sigmoid", "relu", "tanh", "softmax", "gelu"});
 

@@ -22,10 +22,10 @@ float read_float(TomlTable& table, std::string_view key, float fallback, float m
                  float max = kFloatMax);
 std::optional<float> read_optional_float(TomlTable& table, std::string_view key, float min = 0,
                                          float max = kFloatMax);
-// Adds a mistake unless the key is there: "<where> has no '<key>'".
+// Adds a mistake unless the key is present: "<where> has no '<key>'".
 void require(TomlTable& table, std::string_view key, std::string_view where);
 
-// "a, b, c", cut after some names: for hints, which one file may cause thousands of.
+// "a, b, c", cut after some names: for hints, because one file may cause thousands of them.
 std::string listed(std::span<const std::string_view> names);
 
 // The list of a program and its arguments; empty when absent.
@@ -42,7 +42,7 @@ void read_strategy(TomlTable table, JobConfig& job);
 // The data and the layers must have been read.
 TrainConfig read_train(TomlTable table, const JobConfig& job);
 
-// A format of [data]; engine/data/format.cc has the table of their parsers.
+// A format of [data]; engine/data/format.cc has the table of the formats' parsers.
 struct DataFormat {
   std::string_view name;
   // Reads the format's own keys of [data].

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kStrategies{"sync", "async", "half_async", "geo",
                                                       "local_sgd"};
-// By its name here, in Fluid and in other systems.
+// The names of this strategy: here, in Fluid and in other systems.
 constexpr std::array<std::string_view, 3> kCollectiveNames{"collective", "nccl2", "allreduce"};
 constexpr std::int64_t kMaxMergeMax = 1 << 20;       // batches
 constexpr std::int64_t kSendQueueSizeMax = 1 << 10;  // windows, each as large as the model
@@ -40,7 +40,7 @@ wire::Strategy read_dense_strategy(TomlTable& table) {
   return std::min(chosen, wire::STRATEGY_COLLECTIVE);
 }
 
-// Returns the key itself, or Fluid's name for it where the file has that.
+// Returns the key itself, or Fluid's name for it if the file uses that.
 std::string_view read_spelling(TomlTable& table, std::string_view key) {
   struct Alias {
     std::string_view fluid;
@@ -116,8 +116,8 @@ void read_local(TomlTable& table, JobConfig& job) {
   };
   refuse(job.uses(wire::STRATEGY_HALF_ASYNC), "half_async does not go with geo or local_sgd");
   if (!job.uses(wire::STRATEGY_LOCAL_SGD)) return;
-  // A trainer at the end of its data would wait for a round of one kind, and the others for it in a
-  // round of the other.
+  // A trainer at the end of its data would wait for a round of one strategy, and the others would
+  // wait for it in a round of the other strategy.
   refuse(job.uses(wire::STRATEGY_SYNC),
          "sync does not go with local_sgd: their rounds would wait for each other");
   if (job.is_collective()) table.fail("dense", "collective does not go with local_sgd for tables");
@@ -152,7 +152,8 @@ void read_partitioning(TomlTable& table, JobConfig& job) {
 void read_strategy(TomlTable table, JobConfig& job) {
   job.dense_strategy = read_dense_strategy(table);
   job.sparse_strategy = read_enum<wire::Strategy>(table, "sparse", kStrategies);
-  // It goes with nothing else in rounds, and a network may have no table to choose for.
+  // local_sgd goes with no other strategy in rounds, and a network may have no table to choose one
+  // for.
   if (job.dense_strategy == wire::STRATEGY_LOCAL_SGD && !table.has("sparse"))
     job.sparse_strategy = wire::STRATEGY_LOCAL_SGD;
   job.async_lagged_grad_discard_ratio = static_cast<float>(

@@ -24,13 +24,13 @@
 namespace paddle::config {
 namespace {
 
-// A look through TOML text before toml++ 3.3 parses it, for valid and invalid text that would abort
+// Scans TOML text before toml++ 3.3 parses it, and refuses valid and invalid text that would abort
 // that library, overflow its stack or make its behaviour undefined.
 
-// The library frees tables and arrays recursively.
+// Bounds of depth: the library frees tables and arrays recursively.
 constexpr std::size_t kKeyPartsMax = 32;  // of "a.b.c": 3
 constexpr std::size_t kNestedMax = 32;    // arrays and inline tables
-// Each takes some 200 bytes of memory, so that a file of a megabyte takes at most 50 MB.
+// Each part takes some 200 bytes of memory, so that a file of a megabyte takes at most 50 MB.
 constexpr std::size_t kTomlPartsMax = 200000;  // keys, values and tables of a file
 
 struct TomlFault {
@@ -92,7 +92,7 @@ class Scanner {
               static_cast<std::uint32_t>(characters + 1), std::move(message)};
   }
 
-  // One character outside strings and comments.
+  // Scans one character outside strings and comments.
   void take(char c) {
     const std::size_t place = at_++;
     if (!is_ascii(c)) {
@@ -134,7 +134,7 @@ class Scanner {
   }
 
   void close(std::size_t place, char c) {
-    if (open_.empty()) return;  // of a header, or refused by the parser
+    if (open_.empty()) return;  // ends a header, or the parser refuses it
     if (open_.back() != (c == ']' ? '[' : '{')) {
       return refuse(place, fmt::format("'{}' does not close the '{}'", c, open_.back()));
     }
@@ -142,7 +142,7 @@ class Scanner {
     value_ = Value::kBegun;
   }
 
-  // A table's or an array's header, from behind its first bracket to its name.
+  // Scans the header of a table or an array, from behind its first bracket to its name.
   void take_header(std::size_t place) {
     if (is_at('[')) ++at_;
     while (!at_end() && is_blank(text_[at_])) ++at_;
@@ -156,8 +156,9 @@ class Scanner {
     return end - at_;
   }
 
-  // The parser would read a quote within a number or a name as part of it, and then what is behind
-  // it as if no string had begun. A value goes on for it up to a blank, ',', ']', '}' or '#'.
+  // Refuses a quote within a number or a name. The parser would read it as part of that word, and
+  // the text behind it as if no string had begun: for the parser, a value ends only at a blank,
+  // ',', ']', '}' or '#'.
   void take_string(char quote) {
     begins_statement_ = false;
     const std::string_view before = text_.substr(0, at_);
@@ -196,8 +197,7 @@ class Scanner {
     }
   }
 
-  // A backslash may stand at the end of a line; then it removes all blanks up to the next
-  // character.
+  // A backslash at the end of a line removes all blanks up to the next character.
   void skip_escape() {
     const std::size_t place = at_++;
     const std::size_t next = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
@@ -217,14 +217,14 @@ class Scanner {
   std::optional<TomlFault> fault_;
 };
 
-// The first fault. Text without one may still be no TOML: the parser tells.
+// The first fault. Text without a fault may still be invalid TOML, which the parser reports.
 std::optional<TomlFault> find_toml_fault(std::string_view text) {
   return Scanner(text).find_fault();
 }
 
 // Text of TOML files and overrides: lines and sections for error messages, quoting.
 
-// The line of that number, from 1, with blanks for tabs; "" past the end.
+// The line with this number, counted from 1, with blanks for tabs; "" past the end.
 std::string line_of(std::string_view text, std::size_t number) {
   for (std::size_t line = 1; line < number; ++line) {
     const std::size_t end = text.find('\n');
@@ -249,7 +249,7 @@ std::string section_at(std::string_view text, std::size_t line) {
   return section;
 }
 
-// "train" of "--set train.passes=3"; "" of another text.
+// "train" for "--set train.passes=3"; "" for other text.
 std::string section_set_by(std::string_view source) {
   constexpr std::string_view kSet = "--set ";
   if (!source.starts_with(kSet)) return "";
@@ -269,12 +269,12 @@ std::string with_quoted_value(std::string_view override_text) {
   return quoted + '"';
 }
 
-// "data" of "data.slot".
+// "data" for "data.slot".
 std::string_view outermost(std::string_view section) {
   return section.substr(0, section.find('.'));
 }
 
-// The anchor of a page's heading for the section: "dataslot".
+// The anchor of the section's heading on a page: "dataslot".
 std::string anchor_of(std::string_view section) {
   std::string anchor(section);
   std::erase(anchor, '.');
@@ -285,7 +285,7 @@ std::string anchor_of(std::string_view section) {
 
 constexpr std::size_t kMistakesMax = 16;  // kept; one of them is shown
 
-// A position in the file or in an override, which `name` tells apart.
+// A position in the file or in an override; `name` says in which.
 struct Location {
   std::string name;
   toml::source_position at;
@@ -297,7 +297,7 @@ struct Mistake {
   Location location;
   std::string message;
   std::string hint;
-  bool is_absence = false;     // of a key; the location is its table's
+  bool is_absence = false;     // a key is absent; the location is its table's
   bool is_wrong_type = false;  // the value is of another type than the key takes
 };
 
@@ -305,7 +305,7 @@ struct OpenTable {
   toml::table* table = nullptr;
   toml::source_region source;           // for mistakes about the table itself
   std::vector<std::string_view> known;  // keys that were looked up, ascending
-  std::string name = {};                // "train", of [train]; "" for one below another table
+  std::string name = {};                // "train" for [train]; "" for a table below another
 
   bool knows(std::string_view key) const { return std::ranges::binary_search(known, key); }
 };
@@ -314,43 +314,43 @@ struct OpenTable {
 // found in them.
 struct TomlDocument {
   std::string name;
-  std::string page;  // of the keys, in docs/
+  std::string page;  // documentation of the keys, in docs/
   std::string text;
   toml::table root;
-  std::deque<toml::table> absent;  // stand for tables that were looked up in vain
+  std::deque<toml::table> absent;  // placeholders for absent tables that were looked up
   std::deque<OpenTable> open;
   std::unordered_map<const toml::table*, std::size_t> places;  // of tables in `open`
-  std::set<std::string, std::less<>> words;                    // to which OpenTable::known points
+  std::set<std::string, std::less<>> words;  // storage that OpenTable::known points to
   std::vector<Mistake> mistakes;
   std::optional<Location> decisive;  // a mistake there comes before all others
 
   Location locate(const toml::source_region& region) const {
     return {region.path ? *region.path : name, region.begin};
   }
-  // "job.toml:12", or the name alone of an override and of the root.
+  // "job.toml:12", or only the name for an override and for the root.
   std::string place_of(const toml::source_region& region) const;
   void add(const toml::source_region& region, std::string message, std::string_view hint = "",
            bool is_absence = false) {
     keep({locate(region), std::move(message), std::string(hint), is_absence});
   }
-  // Beyond kMistakesMax, the last in the order of verdict() is dropped.
+  // Keeps at most kMistakesMax; drops the last one in the order of verdict().
   void keep(Mistake mistake);
-  // The key counts as looked up from now on.
+  // Marks the key as looked up.
   void know(OpenTable& in, std::string_view key);
   void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted);
-  // The first of them in the order of verdict().
+  // Adds the first unknown key in the order of verdict().
   void add_unknown_key();
-  // The first mistake: absent keys come last because a misspelt key is absent too; those of the
-  // file come before those of overrides, each in their order. An override of the wrong type comes
-  // before the file: what the file lacks then may be what the override was meant to say.
+  // Returns the first mistake. Absent keys come last, because a misspelt key is absent too.
+  // Mistakes in the file come before those in overrides, each in their order. Only an override of
+  // the wrong type comes before the file: it may be meant to set what the file lacks.
   Status verdict() const;
 
-  // A table opened twice stays one entry, so that a key looked up through either is known.
+  // A table that is opened twice has one entry, so that a key looked up through either is known.
   std::size_t open_table(toml::table& table, const toml::source_region& source,
                          std::string_view called = "");
-  // "train.passes": every key of a table that was looked up.
+  // Every key of each table that was looked up: "train.passes".
   std::vector<std::string> known_keys() const;
-  // The known key that `unknown` in this table may stand for; "" for none.
+  // The known key that `unknown` in this table probably means; "" if there is none.
   std::string meant_by(std::string_view unknown, const OpenTable& table) const;
 
   Result<toml::table> parse_text(std::string_view content, const std::string& source) const;
@@ -366,8 +366,8 @@ namespace {
 
 constexpr std::size_t kLineShownMax = 400;
 
-// Keys by the names that they have in pandas, scikit-learn, Keras and PyTorch. The last ones have
-// other meanings in other tables.
+// Keys by their names in pandas, scikit-learn, Keras and PyTorch. The names in the second array
+// mean other keys in other tables.
 using Names = std::pair<std::string_view, std::string_view>;
 constexpr std::array<Names, 18> kNamesElsewhere{{
     {"lr", "learning_rate"},
@@ -465,7 +465,7 @@ std::string TomlDocument::place_of(const toml::source_region& region) const {
   return has_line ? fmt::format("{}:{}", found.name, found.at.line) : found.name;
 }
 
-// Where the keys of the mistake's table are told: "docs/job.md#train".
+// The documentation of the keys in the mistake's table: "see docs/job.md#train".
 std::string TomlDocument::page_of(const Location& location) const {
   const std::string section =
       location.name == name ? section_at(text, location.at.line) : section_set_by(location.name);
@@ -476,7 +476,7 @@ std::string TomlDocument::page_of(const Location& location) const {
 Error TomlDocument::error(Mistake mistake) const {
   if (mistake.hint.empty()) mistake.hint = page_of(mistake.location);
   const toml::source_position at = mistake.location.at;
-  // The name of an override shows all of it.
+  // The name of an override is its whole text.
   if (mistake.location.name != name || at.line == 0) {
     return {Errc::kUsage, fmt::format("{}: {}", mistake.location.name, mistake.message),
             mistake.hint};
@@ -504,7 +504,7 @@ std::vector<std::string> TomlDocument::known_keys() const {
   return keys;
 }
 
-// "train.passes" for "passes", which stands outside its table.
+// "train.passes" for "passes" outside its table.
 std::string TomlDocument::below_a_table(std::string_view key) const {
   for (const std::string& known : known_keys())
     if (known.substr(known.find('.') + 1) == key) return known;
@@ -575,7 +575,7 @@ Status TomlDocument::apply(const std::string& override_text) {
     return Error{Errc::kUsage, source + ": not of the form key=value",
                  "for example --set train.passes=3"};
   }
-  // A list of overrides in the environment has one a line.
+  // A list of overrides in an environment variable has one override per line.
   if (override_text.find('\n') != std::string::npos) {
     const std::string key = override_text.substr(0, std::min(equals, override_text.find('\n')));
     return Error{Errc::kUsage, fmt::format("--set {}: the value has a line break", key),
@@ -592,13 +592,14 @@ Status TomlDocument::apply(const std::string& override_text) {
 
 namespace {
 
-// The node under `key`, which is a known key from now on.
+// The node under `key`, which counts as looked up from here on.
 toml::node* look_up(TomlDocument& document, OpenTable& in, std::string_view key) {
   document.know(in, key);
   return in.table->get(key);
 }
 
-// The value, array or table under `key`; null when it is absent or, a mistake, of another type.
+// The value, array or table under `key`; null when it is absent, or of another type, which is a
+// mistake.
 template <class T>
 auto look_up_as(TomlDocument& document, std::size_t index, std::string_view key,
                 std::string_view wanted) {
@@ -608,7 +609,7 @@ auto look_up_as(TomlDocument& document, std::size_t index, std::string_view key,
   return value;
 }
 
-// A value within its range, else the fallback and a mistake.
+// The value if it is in its range; else the fallback, and a mistake.
 template <class T>
 T checked(TomlDocument& document, const toml::node& node, std::string_view key, T value, T fallback,
           T min, T max) {
@@ -779,7 +780,7 @@ void TomlTable::decides(std::string_view key) {
 }
 
 std::string TomlTable::resolved_text() const {
-  // toml++ 3.3 quotes strings with a line break so that they cannot always be read again.
+  // toml++ 3.3 writes some strings with a line break in a form that it cannot read again.
   constexpr toml::format_flags kFlags = toml::toml_formatter::default_flags &
                                         ~toml::format_flags::allow_multi_line_strings &
                                         ~toml::format_flags::allow_literal_strings;
@@ -831,7 +832,7 @@ void TomlTable::prefer_override(std::string_view key, std::string_view other) {
   if (!has(key) || !has(other)) return;
   const bool is_set = location(key).starts_with("--set ");
   const bool is_other_set = location(other).starts_with("--set ");
-  if (is_set == is_other_set) return;  // a mistake of whoever wrote both
+  if (is_set == is_other_set) return;  // both from the file, or both overrides: a mistake
   document_->open[index_].table->erase(is_set ? other : key);
 }
 

@@ -1,6 +1,6 @@
-// Typed reader of a TOML file and of the --set values over it. It shows every mistake at its line
-// and column: wrong types, values out of range, and keys that nothing looks up. Look keys up as if
-// all were well, then call finish() once.
+// Typed reader of a TOML file and of the --set values that override it. It reports a mistake with
+// its line and column: a wrong type, a value out of range, or a key that the caller never looks up.
+// The caller looks up all keys without checking for errors, and then calls finish() once.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ constexpr std::size_t kTablesMax = 10000;
 class TomlTable {
  public:
   // Overrides are "train.passes=3": dotted keys below tables; a value that is not TOML is a string.
-  // `page` is where errors send the reader for the keys.
+  // `page` is the documentation of the keys, which errors name.
   static Result<TomlTable> read(const std::string& path,
                                 const std::vector<std::string>& overrides = {},
                                 std::string_view page = "docs/job.md");
@@ -37,7 +37,7 @@ class TomlTable {
                                  const std::vector<std::string>& overrides = {},
                                  std::string_view page = "docs/job.md");
 
-  // These two do not count as lookups.
+  // has() and is_string() do not count as lookups.
   bool has(std::string_view key) const;
   bool is_string(std::string_view key) const;
 
@@ -51,42 +51,45 @@ class TomlTable {
                 double min = std::numeric_limits<double>::lowest(),
                 double max = std::numeric_limits<double>::max());
   bool boolean(std::string_view key, bool fallback);
-  // Both are empty, with a mistake, when there are more than `at_most`.
+  // Both are empty, and add a mistake, when there are more than `at_most`.
   std::vector<std::string> strings(std::string_view key, std::size_t at_most = kElementsMax);
   std::vector<TomlTable> tables(std::string_view key, std::size_t at_most = kTablesMax);  // [[key]]
-  // The strings of an array in which whole numbers stand for their digits: ["no", 1].
+  // The strings of an array in which whole numbers also stand for their digits: ["no", 1].
   std::vector<std::string> words(std::string_view key, std::size_t at_most = kElementsMax);
   TomlTable table(std::string_view key);  // empty when absent
 
-  // "train.passes": every key of a table that was looked up.
+  // Every key of each table that was looked up: "train.passes".
   std::vector<std::string> known_keys() const;
 
   // "job.toml:12", the line on which the table begins; the file's name alone for the root.
   std::string location() const;
-  // The same of a key that is there: "job.toml:14", or "--set train.best=auc". It is no lookup.
+  // The location of a key that is present: "job.toml:14", or "--set train.best=auc". This is no
+  // lookup.
   std::string location(std::string_view key) const;
 
-  // The whole document as TOML, the overrides in it. Comments are lost.
+  // The whole document as TOML, with the overrides applied. Comments are lost.
   std::string resolved_text() const;
-  // Every value of the document as text, by its dotted key: "train.batch_size". A table of a
-  // list goes by its name, or else by its number: "layer.hidden.size", "data.slot.0.type".
+  // Every value of the document as text, by its dotted key: "train.batch_size". The key of a table
+  // in a list contains its name, or else its number: "layer.hidden.size", "data.slot.0.type".
   std::map<std::string, std::string> settings() const;
-  // Another text in place of the value at the key, or a key more.
+  // Sets the value at the key to this text; the key may be absent.
   void replace(std::string_view key, std::string_view value);
 
-  // Of two keys that exclude each other the file's own gives way where the other is an override:
-  // --set train.batch_size=64 over a file with batch_size_total. No lookup of either.
+  // For two keys that exclude each other, if one is an override and the other is in the file:
+  // removes the one in the file. For example, --set train.batch_size=64 over a file with
+  // batch_size_total. Neither counts as looked up.
   void prefer_override(std::string_view key, std::string_view other);
 
-  // Adds a mistake of the caller's own at the key's value, or at the table when the key is absent.
-  // The key counts as looked up.
+  // Adds a mistake that the caller has found, at the key's value, or at the table when the key is
+  // absent. The key counts as looked up.
   void fail(std::string_view key, std::string_view message, std::string_view hint = "");
 
-  // A mistake at this key comes before all others: what the other keys mean follows from it.
+  // A mistake at this key is reported before all others: the meaning of the other keys depends on
+  // it.
   void decides(std::string_view key);
 
-  // The first mistake in the order of the file; absent keys come last. Call it once, after every
-  // lookup.
+  // Returns the first mistake in the order of the file; absent keys come last. Call it once, after
+  // every lookup.
   Status finish();
 
  private:

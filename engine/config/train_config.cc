@@ -95,7 +95,7 @@ constexpr std::array<std::string_view, 2> kOnNotFinite{"stop", "skip"};
 
 constexpr std::int64_t kBatchMax = 1 << 20;
 
-// Refuses a key of what only tests of the network can decide.
+// Refuses a key that needs tests of the network, if the job has none.
 void check_tested(TomlTable& table, std::string_view key, const JobConfig& job) {
   if (!table.has(key)) return;
   if (!job.has_network()) {

@@ -15,7 +15,7 @@
 namespace paddle::heartbeat {
 namespace {
 
-constexpr int kReadsMax = 256;  // before the next look at the clock
+constexpr int kReadsMax = 256;  // before the clock is read again
 constexpr int kLastPulses = 3;  // some may be lost
 constexpr int kBufferBytes = 1 << 20;
 
@@ -70,11 +70,12 @@ class UdpHeartbeat final : public Heartbeat {
   struct Peer {
     NodeId id;
     Address address;
-    Secret to, from;         // keys of the directions
-    std::uint64_t life = 0;  // of a trainer: what pulses to it answer
+    Secret to, from;         // keys of the two directions
+    std::uint64_t life = 0;  // of a trainer: its incarnation, which pulses to it repeat
   };
   bool is_server() const { return options_.servers.empty(); }
-  // Recorded answers to an earlier life may be of a generation that is over.
+  // A replayed answer to an earlier process of this trainer may be from an old generation of the
+  // pserver.
   bool is_for_us(const Pulse& pulse) const { return is_server() || pulse.answers == options_.life; }
   Result<Peer> peer_of(NodeId id) const;
   Peer* find(NodeId id);
@@ -91,7 +92,7 @@ class UdpHeartbeat final : public Heartbeat {
   Options options_;
   UniqueFd v4_, v6_;
   UniqueFd stop_;
-  std::map<std::uint32_t, Peer> peers_;  // by packed id; of the thread
+  std::map<std::uint32_t, Peer> peers_;  // by packed id; used by the thread only
   std::uint64_t sequence_ = 0;
   mutable std::mutex mutex_;
   Pulses pulses_;
@@ -131,7 +132,7 @@ Status UdpHeartbeat::open() {
       peers_.emplace(pack(peer.id), std::move(peer));
     }
   }
-  // Signals are for the threads that expect them.
+  // The thread takes no signals: they are for the threads that expect them.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -153,7 +154,7 @@ void UdpHeartbeat::send(Peer& peer, bool is_last) {
   const Datagram datagram = encode({options_.self, options_.life, ++sequence_, is_last, peer.life},
                                    options_.job_tag, peer.to);
   const int socket = peer.address.storage.ss_family == AF_INET ? v4_.get() : v6_.get();
-  // A pulse that cannot be sent is one that is lost.
+  // A pulse that cannot be sent counts as lost.
   [[maybe_unused]] const ssize_t sent =
       ::sendto(socket, datagram.data(), datagram.size(), MSG_NOSIGNAL, peer.address.data(),
                peer.address.size);

@@ -107,11 +107,11 @@ std::optional<Pulse> read_claim(ByteSpan bytes, std::uint64_t job_tag) {
 }
 
 void drop_foreign_datagrams(int socket, std::uint64_t job_tag) {
-  constexpr std::uint32_t kUdpHeaderBytes = 8;  // a filter sees it too
+  constexpr std::uint32_t kUdpHeaderBytes = 8;  // the filter sees this header too
   constexpr std::uint32_t kTagAt = kUdpHeaderBytes + kJobTagAt;
   std::array<std::uint8_t, sizeof job_tag> tag{};
   store_le(reinterpret_cast<std::byte*>(tag.data()), job_tag);
-  const auto word = [&tag](std::size_t at) {  // as a filter loads it
+  const auto word = [&tag](std::size_t at) {  // big-endian, as a filter loads it
     return std::uint32_t{tag[at]} << 24U | std::uint32_t{tag[at + 1]} << 16U |
            std::uint32_t{tag[at + 2]} << 8U | tag[at + 3];
   };

@@ -1,5 +1,5 @@
-// The pulses that a process has heard from its peers, and the peers that have fallen silent.
-// Passive.
+// The pulses that a process has received from its peers, and the peers that have fallen silent.
+// Passive: it has no socket and no clock.
 #pragma once
 
 #include <array>
@@ -16,15 +16,16 @@ namespace paddle::heartbeat {
 constexpr Duration kPeriod = std::chrono::milliseconds(250);
 constexpr Duration kSuspectAfter = std::chrono::seconds(1);
 constexpr Duration kDeadAfter = std::chrono::seconds(3);
-// Longer gaps between our own looks say that this process was stopped: nobody is judged by them.
+// A longer gap between calls of on_tick() means that this process itself was stopped: a silence of
+// peers during the gap does not count.
 constexpr Duration kOwnGap = std::chrono::seconds(1);
 
 struct Pulse {
   NodeId from;
   std::uint64_t life = 0;      // of the peer: incarnation of a trainer, generation of a pserver
-  std::uint64_t sequence = 0;  // rises with every pulse of a life
-  bool is_last = false;        // it leaves
-  std::uint64_t answers = 0;   // of a pserver: the life of the trainer that it answers
+  std::uint64_t sequence = 0;  // rises with every pulse of a process
+  bool is_last = false;        // the peer leaves
+  std::uint64_t answers = 0;   // of a pserver: the incarnation of the trainer that it answers
 };
 
 struct Silence {
@@ -37,13 +38,13 @@ enum class Heard { kNothing, kPulse, kAgain, kNewLife };
 
 class Pulses {
  public:
-  // kNothing: a copy, or of an earlier life. kAgain: the peer was dead, and lives. kNewLife: the
-  // peer was started again since it was last heard. A peer that was never heard is not judged:
-  // pulses may not get through at all.
+  // kNothing: a duplicate, or from an earlier process of the peer. kAgain: the peer counted as
+  // dead. kNewLife: the peer was restarted after its last pulse. A peer without any pulse never
+  // counts as silent: pulses may not get through at all.
   Heard on_pulse(TimePoint now, const Pulse& pulse);
-  // Called about every kPeriod. The peers that have just died, each once a silence.
+  // Called about every kPeriod. Returns the peers that have just died, each once per silence.
   std::vector<Silence> on_tick(TimePoint now);
-  // Of those who are suspect or dead.
+  // Silences of the peers that are suspect or dead.
   std::vector<Silence> silences(TimePoint now) const;
 
  private:
@@ -58,8 +59,8 @@ class Pulses {
   TimePoint looked_;
 };
 
-// A pulse as the bytes of a datagram: a frame's header and a proof of the pair's key (PROTOCOL.md,
-// "Heartbeats").
+// A pulse as the bytes of a datagram: a frame's header, and a proof with the pair's key
+// (PROTOCOL.md, "Heartbeats").
 
 constexpr std::size_t kProofBytes = 32;
 constexpr std::size_t kJobTagAt = 16;  // in a frame's header
@@ -69,13 +70,14 @@ using Datagram = std::array<std::byte, kFrameHeaderBytes + kProofBytes>;
 Secret direction_key(const Secret& pair, NodeId from);
 
 Datagram encode(const Pulse& pulse, std::uint64_t job_tag, const Secret& key);
-// The claim of a datagram of this job; nothing: it is none.
+// The pulse that a datagram of this job claims to be; is_proven() checks it. Empty: it is no such
+// datagram.
 std::optional<Pulse> read_claim(ByteSpan bytes, std::uint64_t job_tag);
 bool is_proven(ByteSpan bytes, const Secret& key);
 
-// Lets the kernel drop what has another length or job than a datagram of this job, before it takes
-// a place in the socket's buffer: a flood from somebody who does not know the job's number then
-// hides no pulse. Where the kernel cannot, read_claim() does the same later.
+// Makes the kernel drop datagrams with another length or job tag before they take room in the
+// socket's buffer: a flood from a sender without the job tag then hides no pulse. If the kernel
+// cannot, read_claim() drops them later.
 void drop_foreign_datagrams(int socket, std::uint64_t job_tag);
 
 }  // namespace paddle::heartbeat

@@ -30,7 +30,7 @@ Result<snapshot::ModelFile> model_file(const config::JobFile& file, std::size_t 
                              fmt::format("{}  {}\n", to_hex(digest), file.name)};
 }
 
-// Paths by the names of files that the source stands in for.
+// Paths of the files that the source gives, by the names of the files that they replace.
 Result<std::map<std::string, std::string>> given_files(const DescriptionSource& source) {
   std::map<std::string, std::string> paths;
   for (const std::string& given : source.files) {
@@ -40,13 +40,14 @@ Result<std::map<std::string, std::string>> given_files(const DescriptionSource& 
                    "for example --model_file=dictionary.txt=data/dictionary.txt"};
     }
     const std::string path = given.substr(equals + 1);
-    // The snapshot's job.toml is not in the current directory.
+    // The snapshot's job.toml is in another directory, so the path must be absolute.
     paths[given.substr(0, equals)] = std::filesystem::absolute(path).string();
   }
   return paths;
 }
 
-// SHA-256 of the files that the network depends on, by name, and which of them the snapshot lacks.
+// SHA-256 of the files that the network depends on, by name, and the names of those that the
+// snapshot lacks.
 struct NeededFiles {
   std::map<std::string, std::string> hashes;
   std::vector<std::string> missing;
@@ -70,7 +71,7 @@ Result<NeededFiles> needed_files(const snapshot::SnapshotReader& snapshot) {
   return needed;
 }
 
-// A file that was too large must be given; one that is given must be what training read.
+// A file that was too large must be given; a given file must be the one that training read.
 Status check_files(const snapshot::SnapshotReader& snapshot, const NeededFiles& needed,
                    const std::map<std::string, std::string>& given) {
   for (const std::string& name : needed.missing) {
@@ -99,7 +100,7 @@ Status check_files(const snapshot::SnapshotReader& snapshot, const NeededFiles& 
   return {};
 }
 
-// The snapshot's own job.toml, at `path`, may name no file but the snapshot's.
+// The snapshot's own job.toml, at `path`, may name only files of the snapshot.
 Status check_names(const snapshot::SnapshotReader& snapshot, const NeededFiles& needed,
                    const std::string& path) {
   PADDLE_TRY(const config::JobDescription own, config::describe_job(path, {}));
@@ -114,13 +115,14 @@ Status check_names(const snapshot::SnapshotReader& snapshot, const NeededFiles& 
   return {};
 }
 
-// Whether --set brings a program of the user's.
+// Whether --set gives a program of the user's own.
 bool sets_program(const std::vector<std::string>& overrides, std::string_view key) {
   auto root = config::TomlTable::parse("", "", overrides);
   return root && root->table("data").has(key);
 }
 
-// A snapshot may be anybody's: a program that it names runs only for a user who allows it.
+// A snapshot may come from an untrusted source: a program that it names runs only if the user
+// allows it.
 Status check_program(const snapshot::SnapshotReader& snapshot, const config::JobConfig& job,
                      const DescriptionSource& source) {
   if (source.allows_pipe_command) return {};
@@ -138,8 +140,8 @@ Status check_program(const snapshot::SnapshotReader& snapshot, const config::Job
 }  // namespace
 
 // {"format":"criteo","slots":[{"name":"label","type":"id"},{"name":"dense","type":"float",
-//  "width":13},{"name":"words","type":"ids"}]}; "weighted_ids" have a weight each, and "labels" are
-// the names of the ids 0, 1, ...
+//  "width":13},{"name":"words","type":"ids"}]}
+// Each id of the type "weighted_ids" has a weight; "labels" are the names of the ids 0, 1, ...
 JsonObject slots_json(const config::DataConfig& data) {
   JsonArray slots;
   for (const config::SlotConfig& slot : config::data_slots(data)) {

@@ -1,8 +1,8 @@
 // The description of a model in its snapshots, so that a snapshot can be used without its job:
-//   path.txt, job.toml                 as v0.10 had them: the configuration as it was written
-//   model/job.toml                     with --set values in it; files by their names in model/
-//   model/dictionary.txt, counts.txt   or, of a larger file, "<name>.sha256" as sha256sum writes it
-//   model/slots.json                   what a record holds
+//   path.txt, job.toml                 as in v0.10: the configuration as it was written
+//   model/job.toml                     with --set values applied; files by their names in model/
+//   model/dictionary.txt, counts.txt   or, for a larger file, "<name>.sha256" as sha256sum writes
+//   it model/slots.json                   the contents of a record
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@
 
 namespace paddle::inference {
 
-// The files for the snapshots of a job that read_job() takes. `bytes_max` bounds each. kUsage:
-// there are more than a snapshot may have.
+// The files for the snapshots of a job that read_job() accepts. `bytes_max` bounds each file.
+// kUsage: there are more files than a snapshot may have.
 Result<std::vector<snapshot::ModelFile>> describe_model(
     const std::string& config, const std::vector<std::string>& overrides,
     std::size_t bytes_max = snapshot::kModelFileBytesMax);
@@ -28,13 +28,13 @@ Result<std::vector<snapshot::ModelFile>> describe_model(
 struct DescriptionSource {
   std::string config = {};                  // job.toml; "": the snapshot's
   std::vector<std::string> overrides = {};  // --set
-  // "dictionary.txt=<path>", of those too large for a snapshot.
+  // "dictionary.txt=<path>", for files that are too large for a snapshot.
   std::vector<std::string> files = {};
-  bool allows_pipe_command = false;  // the one in the snapshot's job.toml
-  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // this CPU
+  bool allows_pipe_command = false;  // allows the program in the snapshot's job.toml
+  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // of this CPU
 };
 
-// The contents of a record, as model/slots.json has them.
+// The contents of a record, in the form of model/slots.json.
 JsonObject slots_json(const config::DataConfig& data);
 
 struct ModelDescription {
@@ -42,10 +42,10 @@ struct ModelDescription {
   data::Dictionary dictionary;
 };
 
-// kUsage: the snapshot has no description, or not all of it, and the source neither, or it brings a
-// program that the source does not allow; kData: a file of the source is not the job's, or the
-// snapshot's own job.toml names a file that is not the snapshot's. A job of bfloat16 becomes one of
-// float32 on a CPU without it, with a warning: its parameters are float32 anyway.
+// kUsage: the snapshot and the source give no description, or only a part of it, or the snapshot
+// names a program that the source does not allow. kData: a file of the source is not the job's, or
+// the snapshot's own job.toml names a file that is not the snapshot's. On a CPU without bfloat16, a
+// job of bfloat16 becomes one of float32, with a warning: its parameters are float32 in both cases.
 Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapshot,
                                           const DescriptionSource& source);
 

@@ -19,7 +19,8 @@ constexpr std::size_t kBlockRows = 512;
 
 using UseRow = std::function<void(std::uint64_t id, std::span<const float> values)>;
 
-// The rows of a parameter, any number of times. Ids that wait for admission have none.
+// The rows of a parameter, which can be read any number of times. Ids that wait for admission have
+// no row.
 class Rows {
  public:
   static Result<Rows> open(const snapshot::SnapshotReader& snapshot,
@@ -56,7 +57,7 @@ class Rows {
   std::vector<float> dense_;
 };
 
-// In lanes, which the compiler computes side by side.
+// Sums in several lanes, which the compiler computes in parallel.
 float inverse_norm(std::span<const float> values) {
   constexpr std::size_t kLanes = 16;
   std::array<float, kLanes> lanes{};
@@ -70,12 +71,12 @@ float inverse_norm(std::span<const float> values) {
   return squares > 0 ? 1 / std::sqrt(squares) : 0;
 }
 
-// The rows that are asked for, each of length 1, and which of them there are.
+// The rows that were asked for, scaled to length 1, and which of them exist.
 struct Queries {
   std::vector<std::uint64_t> ids;
   std::vector<float> values;  // by id, row-major
   std::vector<char> found;
-  std::vector<float> mean;  // taken from each; empty: none
+  std::vector<float> mean;  // subtracted from each row; empty: not centered
 };
 
 Result<Queries> read_queries(const Rows& rows, std::span<const std::uint64_t> ids, bool centered) {
@@ -109,7 +110,7 @@ Result<Queries> read_queries(const Rows& rows, std::span<const std::uint64_t> id
   return queries;
 }
 
-// The nearest of the rows that were added so far, a heap for each query with the farthest on top.
+// The nearest of the rows added so far: for each query a heap, with the farthest row on top.
 class Best {
  public:
   Best(const Queries& queries, std::size_t width, std::size_t count)
@@ -155,7 +156,7 @@ class Best {
       const std::span<float> cosines = std::span(products_).subspan(row * queries, queries);
       for (std::size_t query = 0; query < queries; ++query) {
         const float cosine = cosines[query] * scale;
-        // Of a full heap nearly always false, as for what is no number.
+        // Nearly always false once the heap is full; also false for NaN.
         if (cosine >= least_[query]) offer(query, {ids_[row], cosine});
       }
     }
@@ -180,7 +181,7 @@ class Best {
   std::size_t width_;
   std::size_t count_;
   std::vector<std::vector<Neighbour>> nearest_;
-  std::vector<float> least_;        // the cosine that a row needs, by query
+  std::vector<float> least_;        // by query: the least cosine that a row needs
   std::vector<std::uint64_t> ids_;  // of the rows in `block_`
   std::vector<float> block_;
   std::vector<float> products_;

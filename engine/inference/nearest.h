@@ -17,13 +17,13 @@ struct Neighbour {
 };
 
 struct NearestOptions {
-  std::size_t count = 10;  // of each row
-  bool centered = false;   // the mean of all rows is taken from each before
+  std::size_t count = 10;  // neighbours of each row
+  bool centered = false;   // the mean of all rows is subtracted from each row first
 };
 
-// For each id its neighbours, the nearest first and of equal ones the smaller id first; nothing
-// where the table has no row for it. A row of a dense parameter is its last dimension, its id is
-// its number. A table's rows are read twice, a block at a time, and never all in memory.
+// For each id its neighbours, the nearest first; of equally near ones, the smaller id first. Empty
+// for an id without a row. A row of a dense parameter is along its last dimension, and its id is
+// its number. The rows of a table are read twice, a block at a time, and are never all in memory.
 Result<std::vector<std::optional<std::vector<Neighbour>>>> nearest_rows(
     const snapshot::SnapshotReader& snapshot, const wire::ParameterSpec& parameter,
     std::span<const std::uint64_t> ids, const NearestOptions& options);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t kRowsReserved = 4096;  // at a time
 
-// Tables are never trained here: no optimizer state, and rows neither age nor go.
+// Tables are never trained here: they have no optimizer state, and their rows neither age nor
+// expire.
 wire::ParameterSet set_to_read(const std::vector<wire::ParameterSpec>& specs, std::uint64_t seed) {
   wire::ParameterSet set;
   set.mutable_optimizer()->set_method("sgd");

@@ -1,5 +1,5 @@
-// The values of a snapshot's parameters in memory, without what only training needs: dense ones
-// whole, tables by row. Any number of threads may read them.
+// The values of a snapshot's parameters in memory, without what only training needs: dense
+// parameters whole, tables by row. Any number of threads may read them.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace paddle::inference {
 
-// Look-ups of rows, one for each id and batch, and how many of them found none.
+// Counts of row look-ups, one for each id and batch, and of look-ups that found no row.
 struct RowCounts {
   std::uint64_t asked = 0;
   std::uint64_t absent = 0;
@@ -29,23 +29,23 @@ struct RowCounts {
 
 class DistinctIds;
 
-// kData: the snapshot has one of `specs`, by name, in no or another shape.
+// kData: the snapshot lacks one of `specs`, by name, or has it in another shape.
 Status check_shapes(const snapshot::SnapshotReader& snapshot,
                     const std::vector<wire::ParameterSpec>& specs);
 
 class Parameters {
  public:
-  // Loads those of `specs`, by name. kData: the snapshot has one of them in no or another shape, or
-  // is damaged; kResource: no memory.
+  // Loads the parameters in `specs`, by name. kData: the snapshot lacks one of them, has it in
+  // another shape, or is damaged; kResource: no memory.
   static Result<Parameters> load(const snapshot::SnapshotReader& snapshot,
                                  const std::vector<wire::ParameterSpec>& specs);
 
-  // By index in `specs`.
+  // `parameter` and `table` are indices in `specs`.
   std::span<const float> dense(std::size_t parameter) const { return dense_[parameter]; }
   std::uint64_t rows(std::size_t table) const { return tables_[table]->rows(); }
-  // Replaces `to` by the rows of the ids, as table::SparseTable::read_to_test() has them: an absent
-  // one is the mean of the initial values, unless its table draws unseen ids. `distinct`, unless it
-  // is null, counts the ids.
+  // Replaces `to` by the rows of the ids, as table::SparseTable::read_to_test() does: an absent row
+  // is the mean of the initial values, unless its table draws values for unseen ids. If `distinct`
+  // is not null, it counts the ids.
   RowCounts read_rows(std::size_t parameter, std::span<const std::uint64_t> ids,
                       std::vector<float>& to, DistinctIds* distinct = nullptr) const;
 
@@ -56,24 +56,24 @@ class Parameters {
   std::vector<std::unique_ptr<table::SparseTable>> tables_;
 };
 
-// The ids of all look-ups, each counted once. Any number of threads may add theirs.
+// Counts each id of all look-ups once. Any number of threads may add ids.
 class DistinctIds {
  public:
   // The parameters must outlive this.
   explicit DistinctIds(const Parameters& parameters);
 
-  // `numbers` are those of the ids' rows, table::RowIndex::kNone where there is none.
+  // `numbers` are the numbers of the ids' rows, table::RowIndex::kNone for an id without a row.
   void add(std::size_t parameter, std::span<const std::uint64_t> ids,
            std::span<const std::uint32_t> numbers);
 
   std::uint64_t asked() const;
   std::uint64_t absent() const;
-  // A sentence on the ids without a row: how many there are, why, and how they were
-  // read. "" where there is none.
+  // A sentence about the ids without a row: how many there are, why, and which values they have. ""
+  // if there are none.
   std::string note() const;
 
  private:
-  // More ids without a row than that are not told apart, to bound memory.
+  // The most ids without a row that are kept, to bound memory.
   static constexpr std::size_t kAbsentMax = 1U << 20U;
 
   struct Table {
@@ -83,7 +83,7 @@ class DistinctIds {
   };
   const Parameters& parameters_;
   std::vector<std::unique_ptr<Table>> tables_;  // null for dense parameters
-  mutable std::mutex mutex_;                    // of the sets of absent ids
+  mutable std::mutex mutex_;                    // guards the sets of absent ids
 };
 
 }  // namespace paddle::inference

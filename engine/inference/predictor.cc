@@ -17,7 +17,8 @@ void add(fmt::memory_buffer& to, std::string_view text) {
   to.append(text.data(), text.data() + text.size());
 }
 
-// Values as a line has them: one alone, or several between `separator` and brackets.
+// Appends the values of a line: one alone, or several with `separator` between them, in brackets
+// for a JSON list.
 template <class T>
 void add_values(fmt::memory_buffer& to, std::span<const T> values, LineFormat format,
                 char separator, bool is_list) {
@@ -36,7 +37,7 @@ void add_values(fmt::memory_buffer& to, std::span<const T> values, LineFormat fo
   if (in_brackets) to.push_back(']');
 }
 
-// A text as a field of csv, in quotes if it needs them, or as a JSON string.
+// Appends a text as a field of csv, in quotes if it needs them, or as a JSON string.
 void add_text(fmt::memory_buffer& to, const std::string& text, LineFormat format) {
   if (format == LineFormat::kJson) return add(to, json_text(text));
   if (text.find_first_of(",\"\r\n") == std::string::npos) return add(to, text);
@@ -48,7 +49,7 @@ void add_text(fmt::memory_buffer& to, const std::string& text, LineFormat format
   to.push_back('"');
 }
 
-// Names of classes as a line has them, as add_values() has numbers.
+// As add_values(), for names of classes.
 void add_names(fmt::memory_buffer& to, std::span<const std::uint64_t> ids,
                const std::vector<std::string>& names, LineFormat format, bool is_list) {
   const bool in_brackets = format == LineFormat::kJson && is_list;
@@ -82,7 +83,7 @@ const config::LayerConfig& first_cost(const config::JobConfig& job) {
   const auto found = std::ranges::find_if(job.layers, [](const config::LayerConfig& layer) {
     return find_row(config::layer_types(), layer.type)->reads("label");
   });
-  PADDLE_CHECK(found != job.layers.end());  // read_job() refuses a job without
+  PADDLE_CHECK(found != job.layers.end());  // read_job() refuses a job without one
   return *found;
 }
 
@@ -197,7 +198,7 @@ void Predictor::add_line(const nn::Batch& batch, std::size_t record, Scratch& sc
     std::ranges::transform(scores, scores.begin(), kernels::sigmoid);
   if (score_ == Score::kClasses) {
     if (scores.size() == 2) {
-      scores = {kernels::sigmoid(scores[1] - scores[0])};  // as the evaluator auc has it
+      scores = {kernels::sigmoid(scores[1] - scores[0])};  // as in the evaluator auc
     } else {
       const auto likeliest =
           static_cast<std::uint64_t>(std::ranges::max_element(outputs) - outputs.begin());

@@ -17,7 +17,7 @@
 namespace paddle::inference {
 namespace {
 
-// A pattern of job.toml stays in its workspace; one of the command line may lead anywhere.
+// A pattern in job.toml stays in its workspace; a pattern on the command line may lead anywhere.
 std::string without_parents(const std::string& folder, const std::string& glob) {
   if (glob.find("..") == std::string::npos) return glob;
   return std::filesystem::absolute(std::filesystem::path(folder) / glob)
@@ -40,13 +40,13 @@ Result<data::DatasetOptions> records_of(const config::JobConfig& job, const std:
     return error;
   }
   data::DatasetOptions options = trainer::held_out_options(job, folder);
-  // The name under which engine/data/source reads on from where standard input is.
+  // Under this name, engine/data/source reads standard input on from its current position.
   options.share.files = {"/dev/stdin"};
   return options;
 }
 
-// Batches that threads take in turn, and whose lines they write in the same order. A thread holds
-// one batch at a time, so memory is bounded by their number.
+// Gives batches to threads in turn, and writes their lines in the same order. A thread holds one
+// batch at a time, so the number of threads bounds the memory.
 class OrderedWork {
  public:
   OrderedWork(data::BatchStream& stream, const std::function<Status(std::string_view)>& write)
@@ -57,7 +57,7 @@ class OrderedWork {
     nn::Batch batch;
   };
 
-  // Nothing at the end, and after an error.
+  // Empty at the end, and after an error.
   std::optional<Taken> take() {
     const std::scoped_lock lock(reading_);
     if (is_over_) return {};
@@ -68,7 +68,7 @@ class OrderedWork {
     return {};
   }
 
-  // Waits for the turn of the batch.
+  // Waits until the earlier batches are written, then writes the lines of this batch.
   void write(std::uint64_t number, std::string_view lines) {
     std::unique_lock lock(writing_);
     turned_.wait(lock, [&] { return written_ == number; });
@@ -76,7 +76,7 @@ class OrderedWork {
     next_turn();
   }
 
-  // The lines before stay; the first error is the one that counts.
+  // Waits in the same way, then ends the work. Earlier lines stay; only the first error counts.
   void fail(std::uint64_t number, Error error) {
     std::unique_lock lock(writing_);
     turned_.wait(lock, [&] { return written_ == number; });
@@ -131,7 +131,7 @@ Result<PredictResult> predict_records(const snapshot::SnapshotReader& snapshot,
                                       const PredictOptions& options,
                                       const std::function<Status(std::string_view)>& write) {
   PADDLE_TRY(data::DatasetOptions data, records_of(description.job, options.folder, options.glob));
-  // In the order in which they are written.
+  // The order in which the records are written.
   data.data.files_at_once = 1;
   data.data.global_shuffle = false;
   PADDLE_TRY(const Predictor predictor,
@@ -160,7 +160,7 @@ Result<TestResult> test_snapshot(const snapshot::SnapshotReader& snapshot,
                                  const std::string& glob) {
   PADDLE_TRY(data::DatasetOptions data, records_of(description.job, folder, glob));
   config::JobConfig job = description.job;
-  job.train.device = config::TrainDevice::kCpu;  // wherever it was trained
+  job.train.device = config::TrainDevice::kCpu;  // also for a job that was trained on a GPU
   PADDLE_TRY(trainer::Model model, trainer::Model::build(job));
   data.rules = model.rules();
   PADDLE_TRY(const Parameters parameters, Parameters::load(snapshot, model.parameters()));

@@ -1,4 +1,4 @@
-// Graph of an ONNX model, built node by node from its inputs on.
+// The graph of an ONNX model, built node by node from its inputs.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace paddle::onnx {
 
 constexpr std::int64_t kIrVersion = 7;
 constexpr std::int64_t kOpsetVersion =
-    13;  // of 2020: runtimes have it, and ReduceMean's axes are attributes
+    13;  // from 2020: runtimes support it, and ReduceMean's axes are attributes
 
 // A tensor in the graph, by its name.
 using Value = std::string;
@@ -24,10 +24,10 @@ using Value = std::string;
 struct Attribute {
   std::string name;
   std::int64_t number = 0;
-  std::vector<std::int64_t> list = {};  // not empty: this instead of the number
+  std::vector<std::int64_t> list = {};  // if not empty, used instead of the number
 };
 
-// Size of a tensor in one dimension: a number, or a name for one that each run chooses.
+// Size of a tensor in one dimension: a number, or a name for a size that each run chooses.
 struct Dimension {
   Dimension(std::uint64_t number)  // NOLINT: implicit by design
       : size(static_cast<std::int64_t>(number)) {}
@@ -39,12 +39,12 @@ struct Dimension {
 
 class Graph {
  public:
-  // `reserved` are names that only input() and output() give.
+  // `reserved` are names that only input() and output() may give.
   explicit Graph(std::set<std::string> reserved) : names_(std::move(reserved)) {}
 
-  // The values that nodes make from now on have names that begin with this.
+  // Names of values that nodes make after this call begin with `scope`.
   void set_scope(std::string scope) { scope_ = std::move(scope); }
-  // A node with one output. Equal nodes are one.
+  // Adds a node with one output; equal nodes are added once.
   Value node(std::string_view type, std::initializer_list<Value> inputs,
              const std::vector<Attribute>& attributes = {});
   Value node(std::string_view type, std::span<const Value> inputs,
@@ -53,14 +53,15 @@ class Graph {
   Value scalar(std::int64_t number);
   Value list(const std::vector<std::int64_t>& numbers);
 
-  // A name that no other value has: `wanted`, or one like it.
+  // A name that no other value has: `wanted`, or a similar one.
   Value take_name(std::string wanted);
-  // Inputs, once each.
+  // Adds an input, unless it was added before.
   Value input(const std::string& name, wire::onnx::TensorProto::DataType type,
               std::span<const Dimension> shape);
-  // The only output, a float for each column of each record.
+  // Sets the only output: a float for each column of each record.
   void output(const std::string& name, const Value& value, std::uint64_t width);
-  // For the values of a parameter: no more than `bytes` are added to it.
+  // Adds a tensor for the values of a parameter. The caller appends at most `bytes` bytes to the
+  // result.
   static std::string& add_tensor(wire::onnx::GraphProto& to, const std::string& name,
                                  wire::onnx::TensorProto::DataType type,
                                  std::span<const std::uint64_t> dims, std::uint64_t bytes);
@@ -78,7 +79,7 @@ class Graph {
   std::map<std::string, Value> made_;  // nodes and constants, by all but their names
 };
 
-// Of each record.
+// The dimension that counts records.
 constexpr const char* kRecords = "records";
 
 }  // namespace paddle::onnx

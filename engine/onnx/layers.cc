@@ -30,15 +30,15 @@ void append(std::string& to, std::span<const T> values) {
   to.append(as_text(bytes_of(values)));
 }
 
-// Ids are unsigned, and those from 2^63 on come first as int64: moves the part of `bytes` behind
-// `below`, in units of `unit` bytes, to the front.
+// Ids are unsigned; as int64, ids from 2^63 on are negative and come first. Moves the part of
+// `bytes` behind `below`, in units of `unit` bytes, to the front.
 void rotate_to_signed(std::string& bytes, std::uint64_t below, std::uint64_t unit) {
   std::rotate(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(below * unit),
               bytes.end());
 }
 
-// The value of a row that a table lacks: the mean of initial values, or 0 where ids wait for their
-// admission.
+// The value of a row that a table lacks: the mean of initial values, or 0 if the table makes ids
+// wait for their admission.
 float absent_value(const wire::ParameterSpec& spec) {
   const bool takes_all = table::EntryPolicy(spec.table(), 0).takes_all();
   return takes_all ? spec.initial_mean() : 0.0F;
@@ -68,7 +68,7 @@ Value gelu(Graph& graph, const Value& x) {
   const Value ratio =
       graph.node("Mul", {x, graph.scalar(static_cast<float>(1 / std::numbers::sqrt2))});
   const Value twice =
-      graph.node("Add", {graph.node("Erf", {ratio}), graph.scalar(1.0F)});  // the distribution's
+      graph.node("Add", {graph.node("Erf", {ratio}), graph.scalar(1.0F)});  // twice the normal CDF
   return graph.node("Mul", {graph.node("Mul", {x, twice}), graph.scalar(0.5F)});
 }
 
@@ -84,7 +84,7 @@ Result<Value> activate(Graph& graph, const LayerConfig& layer, const Value& x) {
                      kOtherFormats);
 }
 
-// The inputs one after another into one.
+// Combines the inputs, one after another, into one value.
 Value fold(Graph& graph, std::string_view type, const std::vector<Value>& inputs) {
   Value all = inputs.front();
   for (std::size_t i = 1; i < inputs.size(); ++i) all = graph.node(type, {all, inputs[i]});
@@ -131,7 +131,7 @@ Result<Value> map_activation(Mapping& mapping, const LayerConfig& layer) {
   return activate(mapping.graph, layer, mapping.outputs.at(layer.inputs.front()));
 }
 
-// Only training drops.
+// Dropout acts only in training.
 Result<Value> map_dropout(Mapping& mapping, const LayerConfig& layer) {
   return mapping.outputs.at(layer.inputs.front());
 }
@@ -208,7 +208,7 @@ Result<Value> map_cross(Mapping& mapping, const LayerConfig& layer) {
 // Ids of records, {records, ids}, with the factors that their rows are multiplied by.
 struct Ids {
   Value ids;
-  Value is_id = {};    // {records, ids} of 1 and 0, as the input kMask has them; "": all 1
+  Value is_id = {};    // {records, ids} of 1 and 0, as in the input kMask; "": all 1
   Value weights = {};  // {records, ids}; "": all 1
 };
 
@@ -231,8 +231,8 @@ Ids ids_of(Mapping& mapping, const std::string& name) {
   return ids;
 }
 
-// The number of each id's row: the lower bound, where it is that id, else that of the absent row.
-// `at` is where the search stands: no id before it is as large.
+// The number of each id's row: the lower bound in the table's ids if that is the id, else the
+// number of the absent row. `at` is the position of the search: all ids before it are smaller.
 Value search(Graph& graph, const Table& table, const Value& ids) {
   const Value none = graph.scalar(std::int64_t{0});
   Value at = graph.node("Mul", {ids, none});
@@ -248,7 +248,7 @@ Value search(Graph& graph, const Table& table, const Value& ids) {
   return graph.node("Where", {is_there, at, absent});
 }
 
-// The product of those factors that are there, or "".
+// The product of the factors that are not "", or "".
 Value product(Graph& graph, std::initializer_list<Value> factors) {
   Value all;
   for (const Value& each : factors) {
@@ -258,8 +258,8 @@ Value product(Graph& graph, std::initializer_list<Value> factors) {
   return all;
 }
 
-// Rows of a layer's table: {records, ids, size}, multiplied by the weights of their ids and 0 where
-// there is no id. Then `is_id` is 0 for the padding id too.
+// Rows of a layer's table, {records, ids, size}, multiplied by the weights of their ids, and 0
+// where there is no id. Sets `is_id` to 0 for the padding id too.
 Result<Value> rows_of(Mapping& mapping, const config::LayerConfig& layer, Ids& ids) {
   Graph& graph = mapping.graph;
   const std::string name = parameter_name(layer.weight, layer, "w0");
@@ -291,12 +291,12 @@ Value flatten(Graph& graph, const Value& rows, std::uint64_t width) {
 }
 
 Value mean(Graph& graph, const Value& sum, const Ids& ids) {
-  if (ids.is_id.empty()) return sum;  // of one row
+  if (ids.is_id.empty()) return sum;  // one row per record
   const Value count = graph.node("ReduceSum", {ids.is_id, graph.list({1})}, {{"keepdims", 1}});
   return graph.node("Div", {sum, graph.node("Max", {count, graph.scalar(1.0F)})});
 }
 
-// The first `length` rows of each record, and zeros where it has fewer.
+// The first `length` rows of each record, with zeros if it has fewer.
 Value side_by_side(Graph& graph, const Value& rows, const config::LayerConfig& layer) {
   const std::int64_t length = layer.length;
   const Value longer = graph.node("Pad", {rows, graph.list({0, 0, 0, 0, length, 0})});
@@ -315,7 +315,7 @@ Result<Value> map_pooled(Mapping& mapping, const config::LayerConfig& layer,
   return layer.pooling == "mean" ? mean(graph, sum, ids) : sum;
 }
 
-// An id for each slot: one search for all of them.
+// One id for each slot, with a single search for all slots.
 Result<Value> map_plain(Mapping& mapping, const config::LayerConfig& layer) {
   Graph& graph = mapping.graph;
   std::vector<Value> columns;

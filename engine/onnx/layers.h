@@ -1,5 +1,5 @@
-// Layers of a network as nodes of a graph, as they are in tests and predictions, and the parameters
-// of a snapshot that they read as its initializers.
+// Maps the layers of a network to nodes of a graph, as they compute in tests and predictions, and
+// the parameters of a snapshot that they read to initializers of the graph.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,35 @@
 
 namespace paddle::onnx {
 
-// A table: its ids as int64 in rising order with INT64_MAX behind them, and a row for each.
+// A table: its ids as int64 in ascending order, followed by INT64_MAX, and a row for each of these.
 struct Table {
   Value ids;
   Value rows;
-  std::uint64_t count = 0;  // without that last row, which absent ids read
+  std::uint64_t count = 0;  // without the last row, which absent ids read
 };
 
-// Parameters of a snapshot as initializers of a graph: those that its nodes read.
+// The parameters of a snapshot that the nodes of a graph read, as initializers of the graph.
 class UsedParameters {
  public:
-  // `specs` are the network's, all of which the snapshot has: a snapshot knows no entry policies.
-  // Rows that do not fit in memory go to a file in `scratch`. The references outlive this.
+  // `specs` are the network's parameters, all of which the snapshot must have; they contain the
+  // entry policies, which a snapshot does not. Rows that do not fit in memory go to a file in
+  // `scratch`. The references must outlive the object.
   UsedParameters(const snapshot::SnapshotReader& snapshot,
                  std::span<const wire::ParameterSpec> specs, std::string scratch, Graph& graph)
       : snapshot_(snapshot), specs_(specs), scratch_(std::move(scratch)), graph_(graph) {}
 
-  // `name` is of one of `specs`.
+  // `name` must be in `specs`.
   Result<Value> dense(const std::string& name);
   Result<Table> table(const std::string& name);
-  // Of all those so far, as a model has them.
+  // Bytes of all parameters used so far, as they are in a model.
   std::uint64_t bytes() const { return bytes_; }
-  // Moves them into `to`.
+  // Moves the used parameters into `to`.
   Status add_to(wire::onnx::GraphProto& to);
 
  private:
   struct Used {
     exporting::Source source;
-    Table values;  // of a dense parameter only `rows`
+    Table values;  // for a dense parameter, only `rows` is set
     float absent = 0;
   };
 
@@ -62,17 +63,17 @@ struct Mapping {
   Graph& graph;
   UsedParameters& parameters;
   std::span<const config::SlotConfig> slots;
-  std::map<std::string, Value> outputs = {};  // of the layers so far, and of float slots
+  std::map<std::string, Value> outputs = {};  // of the layers mapped so far, and of float slots
 };
 
-// Endings of the inputs that belong to a slot with any number of ids for each record.
+// Suffixes of additional inputs for a slot with any number of ids per record.
 constexpr const char* kMask = ".mask";        // 1 where there is an id
-constexpr const char* kWeights = ".weights";  // of the ids, where the slot has them
+constexpr const char* kWeights = ".weights";  // of the ids, if the slot has weights
 
-// The outputs of a layer that is no cost, {records, width}. Its inputs have theirs. kUsage: the
-// type has no nodes, or the layer cannot run.
+// The outputs of a layer that is not a cost, {records, width}. Its inputs must be mapped already.
+// kUsage: the type has no nodes in ONNX, or the layer cannot run.
 Result<Value> map_layer(Mapping& mapping, const config::LayerConfig& layer);
-// The score for what a cost reads: a probability, one for each class, or the value itself.
+// The score from what a cost reads: a probability, one probability per class, or the value itself.
 Result<Value> map_score(Mapping& mapping, const config::LayerConfig& cost);
 
 }  // namespace paddle::onnx

@@ -14,9 +14,9 @@
 namespace paddle::onnx {
 namespace {
 
-constexpr std::uint64_t kNodesBytesMax = 16U << 20U;  // of all but parameters; they take far less
+constexpr std::uint64_t kNodesBytesMax = 16U << 20U;  // of all but parameters; usually far less
 
-// Those that `output` depends on, in their order.
+// The layers that `output` depends on, in their order.
 std::vector<const config::LayerConfig*> layers_below(const config::JobConfig& job,
                                                      const std::string& output) {
   std::set<std::string> names{output};
@@ -38,7 +38,7 @@ std::set<std::string> input_names(std::span<const config::SlotConfig> slots) {
   return names;
 }
 
-// Where `name` is a slot of floats, it is an input and a layer.
+// If `name` is a slot of floats, adds an input of the graph, whose value is the slot's output.
 void add_data(Mapping& mapping, const std::string& name) {
   const auto slot = std::ranges::find(mapping.slots, name, &config::SlotConfig::name);
   if (slot == mapping.slots.end() || slot->width == 0) return;

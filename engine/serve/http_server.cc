@@ -29,17 +29,18 @@ using asio::ip::tcp;
 using ErrorCode = beast::error_code;
 
 constexpr std::uint32_t kHeadBytesMax = 16U << 10U;
-constexpr std::size_t kBufferBytesMax = 128U << 10U;  // of one connection, beside the body
+constexpr std::size_t kBufferBytesMax = 128U << 10U;  // of one connection, without the body
 constexpr std::size_t kRefusalsMax = 100;             // connections that are being refused
-constexpr std::size_t kLingerBytesMax = 4U << 20U;    // read after a refusal, so that it arrives
+// Read after a refusal, so that the client receives it.
+constexpr std::size_t kLingerBytesMax = 4U << 20U;
 constexpr std::chrono::seconds kLingerTime{2};
-constexpr std::chrono::milliseconds kAcceptPause{100};  // without descriptors
-// For a request of a connection that was made before the server was asked to end.
+constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is left
+// After stop(), for a request on a connection that was made before it.
 constexpr std::chrono::milliseconds kLastRequestTime{100};
-constexpr std::size_t kSmallReply = 64U << 10U;     // which is always sent
+constexpr std::size_t kSmallReply = 64U << 10U;     // a reply up to this size is always sent
 constexpr std::chrono::seconds kUsualReplyTime{2};  // for a client to take its reply
 
-// A body that grows with the bytes that come, not to the length that the client announces.
+// A body that grows with the bytes received, not to the length that the client announces.
 struct GrowingBody {
   using value_type = std::string;
   static std::uint64_t size(const value_type& body) { return body.size(); }
@@ -67,7 +68,7 @@ struct GrowingBody {
 
 class Connection;
 
-// All of it runs on the thread of run(), but for stop() and the service's answers, which post.
+// Everything runs on the thread of run(), except stop() and the service's answers, which post.
 class BeastServer final : public HttpServer, public std::enable_shared_from_this<BeastServer> {
  public:
   BeastServer(const HttpOptions& options, Service& service)
@@ -85,18 +86,19 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
   asio::io_context& context() { return context_; }
   bool is_draining() const { return is_draining_; }
   void leave(Connection* connection);
-  // Room for so many bytes more of a connection among those that all hold. Where there is none, the
-  // address that holds most loses connections that wait for their client, unless it is the one that
-  // asks. False: there is no room.
+  // Takes room for `bytes` more bytes of a connection from held_bytes_max. If there is too little,
+  // closes connections that wait for their client, of the address that holds the most bytes, unless
+  // that is the address of `connection`. False: there is no room.
   bool take_bytes(Connection& connection, std::uint64_t bytes);
   void give_bytes(std::uint64_t bytes) { held_bytes_ -= bytes; }
 
  private:
   void accept();
   void take(tcp::socket socket);
-  // Closes a connection of the address that has most, for one of `newcomer`: first those that never
-  // asked, then those that are idle; if the newcomer's address has fewer, also those that send a
-  // request or take a reply slowly. The longest in that state goes. False: all are at work.
+  // Closes a connection of the address that has the most, to make room for one from `newcomer`:
+  // first one that has never sent a request, then an idle one; and, if the newcomer's address has
+  // fewer connections, one that sends a request or takes a reply slowly. Of several, it closes the
+  // one that has been longest in its state. False: all are at work.
   bool make_place(const std::string& newcomer);
   void drain();
 
@@ -106,13 +108,14 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_;
   tcp::acceptor acceptor_;
   std::uint16_t acceptor_port_ = 0;
-  asio::steady_timer timer_;  // between two attempts to accept, then of the drain
+  asio::steady_timer timer_;  // between two attempts to accept, then for the drain
   std::unordered_set<Connection*> connections_;
   std::uint64_t held_bytes_ = 0;
   bool is_draining_ = false;
 };
 
-// A client, which sends one request after the other. Each step holds a reference until it ends.
+// A client's connection, with one request after the other. Each step holds a reference to the
+// object until the step ends.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<BeastServer> owner, tcp::socket socket)
@@ -128,7 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection() { server_.leave(this); }
 
   void wait_for_request() {
-    // A request that is here already has no idle time before it.
+    // A request that is in the buffer already has no idle time before it.
     if (buffer_.size() > 0) return read_head();
     enter(State::kIdle);
     stream_.expires_after(server_.is_draining() ? kLastRequestTime : server_.options().idle_time);
@@ -142,11 +145,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     is_last_ = true;
     write(refusal(503, "too many connections", "ask again later"));
   }
-  // A request that has arrived is answered all the same.
+  // A request that has arrived is still answered.
   void close_if_idle() {
     if (state_ == State::kIdle && stream_.socket().available(ignored_) == 0) close();
   }
-  // Its bytes count no more from now on, though its last step has still to end.
+  // Frees its bytes at once, although its last step has not ended yet.
   void close() {
     stream_.close();
     give_bytes();
@@ -156,7 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class State { kIdle, kHead, kBody, kWork, kReply, kClosed };
   State state() const { return state_; }
   TimePoint since() const { return since_; }
-  // Whether it should stay rather than another one.
+  // How much the connection deserves to stay; the least worthy is closed first.
   enum class Worth { kNeverAsked, kIdle, kSends, kWorks };
   Worth worth() const {
     if (state_ == State::kIdle) return has_asked_ ? Worth::kIdle : Worth::kNeverAsked;
@@ -188,7 +191,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     read_to_end_of_head();
   }
 
-  // The parser gets a head that is whole, after its text was looked at.
+  // Gives the parser a whole head, once its text has been checked.
   void read_to_end_of_head() {
     const std::string_view text(static_cast<const char*>(buffer_.data().data()), buffer_.size());
     const std::size_t end = text.find("\r\n\r\n");
@@ -223,12 +226,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     on_head();
   }
 
-  // After a request that is none, where the next one begins is unknown: the connection ends.
+  // After a malformed request, the start of the next one is unknown, so the connection ends.
   void on_bad(ErrorCode error) {
     if (error == http::error::end_of_stream ||
         (error == http::error::partial_message && parser_->is_header_done()) ||
         error.category() != http::make_error_code(http::error::bad_method).category())
-      return;  // gone, or too slow
+      return;  // the client is gone, or too slow
     is_last_ = true;
     if (error == http::error::body_limit) return write(too_large());
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
@@ -279,7 +282,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                       });
   }
 
-  // Bytes count as they arrive.
+  // Counts bytes as they arrive.
   void read_body() {
     const std::string& body = parser_->get().body();
     const std::uint64_t bytes = body.empty() ? 0 : body.capacity();
@@ -315,7 +318,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void write(Reply reply) {
     if (state_ == State::kClosed) return;
-    // The body is over, and the reply counts in its place.
+    // The body is used up, and the reply counts in its place.
     give_bytes();
     parser_.reset();
     const std::uint64_t bytes = reply.body.size();
@@ -334,7 +337,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_.keep_alive(!is_last_);
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
-    if (is_head_only_) response_.body().clear();  // its length stays in the head
+    if (is_head_only_) response_.body().clear();  // the head keeps the length
     stream_.expires_after(server_.options().reply_time);
     http::async_write(stream_, response_,
                       [self = shared_from_this()](ErrorCode error, std::size_t) {
@@ -368,7 +371,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void give_bytes() { server_.give_bytes(std::exchange(held_bytes_, 0)); }
 
   friend class BeastServer;
-  const std::shared_ptr<BeastServer> owner_;  // an answer may come when the server has ended
+  const std::shared_ptr<BeastServer> owner_;  // an answer may come after the server has ended
   BeastServer& server_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
@@ -380,8 +383,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   TimePoint since_ = SteadyClock().now();  // when it entered the state
   std::uint64_t held_bytes_ = 0;           // of the body, or of the reply
   std::size_t discarded_ = 0;
-  bool has_asked_ = false;     // a request that was answered
-  bool is_head_only_ = false;  // the reply to HEAD is that to GET without its body
+  bool has_asked_ = false;     // a request was answered
+  bool is_head_only_ = false;  // HEAD: the reply is the one to GET, without its body
   bool is_last_ = false;       // no request comes after this one
   ErrorCode ignored_;
 };
@@ -414,7 +417,7 @@ void BeastServer::accept() {
   acceptor_.async_accept([this](ErrorCode error, tcp::socket socket) {
     if (error) {
       if (is_draining_) return;
-      // Out of descriptors, mostly; those that are open go on.
+      // Usually no descriptor is left; the open connections continue.
       timer_.expires_after(kAcceptPause);
       return timer_.async_wait([this](ErrorCode ended) {
         if (!ended && !is_draining_) accept();
@@ -441,7 +444,7 @@ void BeastServer::take(tcp::socket socket) {
   }
 }
 
-// Those that are closed already may take a moment to end.
+// A closed connection is in connections_ until its last step ends.
 bool BeastServer::make_place(const std::string& newcomer) {
   std::map<std::string, std::size_t> counts;
   std::size_t open = 0;
@@ -506,7 +509,7 @@ void BeastServer::leave(Connection* connection) {
 void BeastServer::drain() {
   if (std::exchange(is_draining_, true)) return;
   for (Connection* const connection : connections_) connection->close_if_idle();
-  // Clients that wait to be accepted may have sent their requests.
+  // Clients that wait to be accepted may have sent their requests already.
   ErrorCode error;
   acceptor_.non_blocking(true, error);
   while (!error) {

@@ -22,8 +22,8 @@ Error bad_body(std::string what) {
   return {Errc::kData, std::move(what), "send an object a line, or an array of objects"};
 }
 
-// Where the value ends that begins with a bracket: behind the bracket that closes it. Nothing: it
-// is not closed.
+// The end of the value that begins with a bracket: behind the bracket that closes it. Empty: it is
+// not closed.
 Result<std::optional<std::size_t>> end_of_brackets(std::string_view text) {
   std::size_t depth = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -48,14 +48,14 @@ Result<std::optional<std::size_t>> end_of_brackets(std::string_view text) {
   return std::optional<std::size_t>();
 }
 
-// The texts of this slot are hashed by the job's format.
+// Whether the job's format hashes the texts of this slot.
 bool is_hashed(const config::DataConfig& data, const std::string& slot) {
   if (data.format == "criteo") return slot.starts_with('C');
   const auto found = std::ranges::find(data.slots, slot, &config::DataSlotConfig::name);
   return found != data.slots.end() && found->is_hashed();
 }
 
-// The slots, then the columns of csv that have other names.
+// The slots, followed by the csv columns with other names.
 std::vector<std::string> keys_of(const config::DataConfig& data) {
   std::vector<std::string> names;
   for (const config::SlotConfig& slot : config::data_slots(data)) names.push_back(slot.name);
@@ -70,7 +70,7 @@ Error wrong(const std::string& slot, std::string_view expected) {
   return {Errc::kData, fmt::format("'{}' must be {}", slot, expected)};
 }
 
-// Without a value zeros, as for an empty field of csv.
+// Without a value, appends zeros, as for an empty field of csv.
 Status add_floats(const std::string& name, const JsonValue* value, std::uint32_t width,
                   data::RecordBlock& block) {
   if (value != nullptr) return data::append_json_floats(name, *value, width, block);
@@ -113,7 +113,7 @@ Result<std::optional<std::string_view>> JsonValues::next() {
   return std::optional(value);
 }
 
-// Over the comma before a value, or over the end of the array, behind which there is nothing.
+// Skips the comma before a value, or the end of the array, after which the body must end.
 Status JsonValues::step_in_array() {
   if (is_over_) return {};
   if (left_.starts_with(']')) {
@@ -138,7 +138,7 @@ Result<std::string_view> JsonValues::take_value() {
   std::size_t end = std::min(left_.find('\n'), left_.size());
   if (left_.starts_with('{') || left_.starts_with('[')) {
     PADDLE_TRY(const auto closed, end_of_brackets(left_));
-    // An open value goes to the parser up to the line end, which says that it is no object.
+    // An open value is passed on up to its line end; the parser says that it is not an object.
     if (closed) end = *closed;
   } else if (is_array_) {
     end = std::min({end, left_.find(','), left_.find(']')});
@@ -148,7 +148,7 @@ Result<std::string_view> JsonValues::take_value() {
   return value;
 }
 
-// A record of a value.
+// A record from a value.
 
 JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& dictionary)
     : is_of_words_(!job.data.dictionary.empty()),
@@ -173,7 +173,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
       const auto key = std::ranges::find(reader_.keys(), job.data.columns[in_file->columns[i]]);
       slot.columns.push_back(static_cast<std::size_t>(key - reader_.keys().begin()));
     }
-    // A column of the slot's own name is the slot.
+    // A column with the name of a slot is that slot; then there are no keys for columns.
     if (std::ranges::any_of(slot.columns, [&](std::size_t key) { return key < count; }))
       slot.columns.clear();
     slots_.push_back(std::move(slot));
@@ -242,12 +242,12 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
   return {};
 }
 
-// Lines of JSON may leave out every key but that of a single id.
+// In lines of JSON, every key may be missing except a single id's.
 bool JsonRecords::may_be_missing(const Slot& slot) const {
   return is_jsonl_ && (slot.config.width > 0 || slot.config.many || slot.hash);
 }
 
-// All columns must be there. Each has one value or, where a separator parts its ids, a list.
+// All columns must be given. Each has one value, or a list if a separator divides its ids.
 Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) const {
   std::uint32_t count = 0;
   for (const std::size_t key : slot.columns) {
@@ -271,7 +271,7 @@ Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) cons
   return {};
 }
 
-// Nothing, null and {} are an empty list too.
+// A missing value, null and {} are an empty list too.
 Status JsonRecords::add_list(const Slot& slot, const std::string& name, const JsonValue* value,
                              std::uint32_t& count, data::RecordBlock& block) const {
   const bool is_list = value != nullptr && value->is_list();
@@ -295,14 +295,15 @@ Status JsonRecords::add_list(const Slot& slot, const std::string& name, const Js
   return {};
 }
 
-// A field of a column with a separator that holds one id: in a file it would have no separator.
+// Whether the value of a column with a separator is a single id: in a file it would have no
+// separator.
 bool JsonRecords::is_one(const Slot& slot, const JsonValue& value) {
   if (value.is_null() || value.is_object()) return false;
   return !value.is_text() ||
          (!value.text().empty() && value.text().find(slot.separator) == std::string_view::npos);
 }
 
-// A number in place of a text that is hashed is its digits, as in a file.
+// A number in place of a hashed text stands for its digits, as in a file.
 Status JsonRecords::add_id(const Slot& slot, const std::string& name, const JsonValue& value,
                            data::RecordBlock& block) const {
   if (!slot.classes.empty() && (value.is_text() || value.is_number() || value.is_bool())) {
@@ -311,7 +312,8 @@ Status JsonRecords::add_id(const Slot& slot, const std::string& name, const Json
                               block.ids.emplace_back());
   }
   if (slot.hash && !value.is_list() && !value.is_object() && (is_jsonl_ || !value.is_bool())) {
-    // The reader of JSON lines takes the shortest spelling, the others the text as it stands.
+    // The reader of JSON lines hashes a number's shortest spelling; readers of other formats, the
+    // text as it is written.
     const std::string other = is_jsonl_ && !value.is_text() ? value.shown() : "";
     const bool is_itself = value.is_text() || (value.is_number() && !is_jsonl_);
     block.ids.push_back((*slot.hash)(is_itself ? value.text() : other));

@@ -30,7 +30,7 @@ Error at(Model::Scratch::Place place, Error error) {
       fmt::format("{} {}", place.is_in_array ? "record" : "line", place.number));
 }
 
-// Floats of the rows that layers read for each id of a slot, and what the look-up of an id takes.
+// Bytes of the rows that layers read for each id of a slot, and of the look-up of an id.
 std::vector<std::uint64_t> bytes_per_id(const config::JobConfig& job,
                                         const std::vector<config::SlotConfig>& slots) {
   constexpr std::uint64_t kLookUpBytes = 24;
@@ -45,7 +45,7 @@ std::vector<std::uint64_t> bytes_per_id(const config::JobConfig& job,
   return bytes;
 }
 
-// Lines of JSON as the items of an array.
+// Turns lines of JSON into an array.
 std::string as_array(std::string lines) {
   if (lines.ends_with('\n')) lines.pop_back();
   std::ranges::replace(lines, '\n', ',');
@@ -119,7 +119,7 @@ std::vector<Result<Predictions>> Model::predict(std::span<const std::string_view
     scratch.is_large = scratch.is_large || request.size() > kLargeBytes / 4;
     const Status all = format == RecordFormat::kJson ? read_json(request, scratch, work)
                                                      : read_text(request, scratch, work);
-    // An error of the network is one of an earlier line.
+    // An error of the network concerns an earlier line.
     Scratch::Answer& answer = scratch.answers.back();
     if (!answer.is_refused) answer.outcome = all;
   }
@@ -226,9 +226,10 @@ void Model::run(RecordFormat format, Scratch& scratch, Work& work) const {
   if (size == 0) return;
   const inference::Predictor& predictor = format == RecordFormat::kJson ? *json_ : *text_;
   const auto rows = predictor.read_rows(scratch.batch, *parameters_, scratch.network);
-  PADDLE_CHECK(rows);  // append() makes no batch that is wrong
+  PADDLE_CHECK(rows);  // append() makes no wrong batch
   work.rows.add(*rows);
-  // After an error, such as an id that is out of range, each record alone, to know which it is of.
+  // After an error, such as an id out of range, computes each record alone, to find the one that
+  // caused it.
   const Status together = predictor.compute(scratch.batch, 0, size, scratch.network);
   for (std::size_t i = 0; i < size; ++i) {
     const auto [request, place] = scratch.origins[i];
@@ -261,7 +262,7 @@ Result<std::size_t> Model::find_parameter(const std::string& name) const {
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     if (!is_table(specs_[i])) continue;
     if (specs_[i].name() == name) return i;
-    // Without a name a table of sparse rows goes before dense matrices.
+    // Without a name, only sparse tables are candidates, not dense matrices.
     if (!specs_[i].sparse()) continue;
     names.push_back(specs_[i].name());
     found = i;

@@ -94,7 +94,7 @@ std::string path_of(std::string_view target, std::string& host) {
   if (lower(target.substr(0, kScheme.size())) == kScheme) {
     target.remove_prefix(kScheme.size());
     const std::size_t end = std::min(target.find_first_of("/?"), target.size());
-    if (end == 0) return "";  // as RFC 9110, 4.2.1 has it
+    if (end == 0) return "";  // RFC 9110, 4.2.1: an empty host is invalid
     host = target.substr(0, end);
     target.remove_prefix(end);
     if (!target.starts_with('/')) return "/";

@@ -1,5 +1,6 @@
-// Rules of RFC 9112 for the head of a request that HTTP parsers read in several ways. Where a proxy
-// and a server differ, a client hides one request in another: such a head is refused.
+// Checks the head of a request for forms that RFC 9112 forbids and HTTP parsers read differently.
+// Where a proxy and a server differ, a client can hide one request in another: such a head is
+// refused.
 #pragma once
 
 #include <optional>
@@ -9,19 +10,19 @@
 namespace paddle::serve {
 
 struct HeadFault {
-  unsigned status = 400;  // or 501, of a coding that is not known
+  unsigned status = 400;  // or 501 for an unknown coding
   std::string message;
 };
 
-// The request line and the fields, with the empty line at the end. Nothing: it is none of these:
+// `head` is the request line and the fields, with the empty line at the end. Empty unless it has:
 //   a field over several lines, or with a blank before its colon; a line end that is not CR LF;
 //   several Host fields, or none in HTTP/1.1;
 //   a Transfer-Encoding in HTTP/1.0, one beside Content-Length, or another one than `chunked`;
 //   several Content-Length fields, or one that is not only digits.
 std::optional<HeadFault> find_fault(std::string_view head);
 
-// The path of a request's target, without what follows a '?'. Of "http://localhost:8500/v1/model"
-// it is "/v1/model", and `host` becomes what stands before it, in place of the Host field.
+// The path of a request's target, up to a '?'. For "http://localhost:8500/v1/model" it is
+// "/v1/model", and `host` becomes "localhost:8500", in place of the Host field.
 std::string path_of(std::string_view target, std::string& host);
 
 // Whether the Host field is a name or an address, with or without a port, of this machine's

@@ -34,8 +34,8 @@ void single(std::string& text, const char* name, const char* type, const char* h
 
 constexpr std::size_t kBestBytesMax = 256;
 
-// Another text when a file of the snapshot is written again, or is still to come: a copy that is
-// under way is looked at again.
+// A text that changes when a file of the snapshot is written again or added: a copy in progress is
+// checked again later.
 std::string mark_of(const std::string& snapshot) {
   std::string mark = snapshot;
   const auto names = snapshot::kernel_file_system().list(snapshot);
@@ -61,8 +61,8 @@ constexpr const char* kJson = "application/json";
 constexpr const char* kJsonLines = "application/x-ndjson";
 constexpr std::string_view kPredict = "/v1/predict";
 constexpr std::size_t kShownBytes = 40;         // of a field in a message
-constexpr std::size_t kLargeReply = 4U << 20U;  // whose memory is not kept
-// Larger requests gain nothing from being scored together, and delay the others.
+constexpr std::size_t kLargeReply = 4U << 20U;  // memory of a larger one is not kept
+// Larger requests gain nothing from being scored together, and delay other requests.
 constexpr std::size_t kJoinedBytesMax = 64U << 10U;
 
 bool is_json(std::string_view content_type) {
@@ -71,14 +71,15 @@ bool is_json(std::string_view content_type) {
          type == "application/ndjson" || type.ends_with("+json");
 }
 
-// Whether the lines of a body are JSON, while those of the job's files are not.
+// Whether a body that was not announced as JSON contains JSON, while the job's files do not.
 bool is_unsaid_json(std::string_view body, std::string_view format) {
   const std::size_t first = std::min(body.find_first_not_of(" \t\r\n"), body.size());
   const std::string_view rest = body.substr(first);
   return rest.starts_with('[') || (rest.starts_with('{') && format != "jsonl");
 }
 
-// A request may be smaller, or must be another one; the rest is not the client's fault.
+// kData: the client must send another request. kResource: a smaller one. All other errors are the
+// server's.
 Reply refused(const Error& error) {
   const unsigned status = error.code == Errc::kData       ? 400
                           : error.code == Errc::kResource ? 413
@@ -86,7 +87,7 @@ Reply refused(const Error& error) {
   return refusal(status, error.message, error.hint);
 }
 
-// Records of both can be scored together.
+// Whether the records of both requests can be scored together.
 bool are_joined(const Request& one, const Request& other) {
   return one.path == kPredict && other.path == kPredict &&
          is_json(one.content_type) == is_json(other.content_type);
@@ -163,7 +164,7 @@ std::string Counters::text(const Model& model) const {
   return text;
 }
 
-// The model that is served.
+// The served model.
 
 Result<std::unique_ptr<NewestModel>> NewestModel::open(const std::string& directory, Choice choice,
                                                        const ModelOptions& options,
@@ -195,7 +196,7 @@ NewestModel::~NewestModel() {
 Result<std::vector<std::string>> NewestModel::candidates() const {
   if (is_snapshot_) return std::vector{folder_};
   PADDLE_TRY(auto names, snapshot::snapshot_names(folder_));
-  // A copy that is under way, or what is left of a snapshot.
+  // Leaves out copies in progress, and remains of deleted snapshots.
   std::erase_if(names, [this](const std::string& name) {
     return !snapshot::kernel_file_system().exists(folder_ + "/" + name + "/MANIFEST");
   });
@@ -223,7 +224,7 @@ Status NewestModel::look() {
     served_ = marks[i];
     if (!first) log_warning("{}", first.error().message);
     const std::scoped_lock lock(mutex_);
-    model_.swap(*model);  // the one before goes after the lock, or with its last request
+    model_.swap(*model);  // the old model is freed after the lock, or with its last request
     return {};
   }
   return first;
@@ -251,7 +252,7 @@ void NewestModel::follow(std::chrono::milliseconds period) {
 struct Service::Route {
   std::string_view path;
   std::string_view method;
-  bool is_open;  // without a token
+  bool is_open;  // needs no token
 };
 
 const Service::Route* Service::find_route(std::string_view path) {

@@ -1,5 +1,5 @@
-// The answers of the server: the model that it serves and its counts, which requests there are, and
-// the threads that score them, with one run of the network for those that wait together.
+// The answers of the server: the served model, the counters, the paths of requests, and the threads
+// that score records. Requests that wait at the same time are scored in one run of the network.
 #pragma once
 
 #include <array>
@@ -24,17 +24,17 @@
 
 namespace paddle::serve {
 
-// Counts of what a server has done, in the text format of Prometheus.
+// Counters of a server's work, in the text format of Prometheus.
 class Counters {
  public:
-  // A reply: the path as a label, its status, and how long the request took once it was read.
+  // Counts a reply. The path becomes a label; `took` is the time since the request was read.
   void count(const std::string& path, unsigned status, Duration took);
   void count(const Work& work);
-  // So many requests were scored together.
+  // Counts `requests` that were scored together.
   void count_joined(std::uint64_t requests);
   std::string text(const Model& model) const;
 
-  // Gauges and counts of their owners.
+  // Gauges and counters that their owners change.
   std::atomic<std::uint64_t> connections = 0, queued = 0, refused_connections = 0;
   std::atomic<std::uint64_t> evicted_connections = 0;
   std::atomic<std::uint64_t> reloads = 0, reloads_failed = 0;
@@ -55,24 +55,25 @@ class Counters {
   inference::RowCounts rows_;
 };
 
-// The model that is served: a snapshot, or of a folder into which training saves them the best one
-// that it names, or the newest.
+// The served model: one snapshot, or the best or the newest one in a folder into which training
+// saves.
 class NewestModel {
  public:
   enum class Choice {
-    kBest,    // the one in the file BEST, which training writes with train.best; else the newest
-    kNewest,  // whatever BEST says
+    // The one that the file BEST names, which training writes with train.best; else the newest.
+    kBest,
+    kNewest,  // the newest, whatever BEST names
   };
 
-  // A thread looks every `period` for another snapshot to serve, also for one that was put in the
-  // place of the served one. One that cannot be used is told once and the model stays. kUsage,
-  // kData, kResource: there is none that can.
+  // A thread checks every `period` whether there is another snapshot to serve, or another one in
+  // the place of the served one. If it cannot be used, that is logged once, and the model stays.
+  // kUsage, kData, kResource: no snapshot can be used.
   static Result<std::unique_ptr<NewestModel>> open(const std::string& directory, Choice choice,
                                                    const ModelOptions& options, Counters& counters,
                                                    std::chrono::milliseconds period);
   ~NewestModel();
 
-  // A request keeps the one that it began with.
+  // The current model. A request keeps the model that it began with.
   std::shared_ptr<const Model> get() const {
     const std::scoped_lock lock(mutex_);
     return model_;
@@ -84,18 +85,19 @@ class NewestModel {
         choice_(choice),
         options_(std::move(options)),
         counters_(counters) {}
-  // The snapshots that may be served, the one that should be first.
+  // Paths of the snapshots that may be served, the preferred one first.
   Result<std::vector<std::string>> candidates() const;
-  // Loads the first candidate that can be used, unless what is there was looked at before.
+  // Loads the first candidate that can be used, unless no candidate has changed since the last
+  // call.
   Status look();
   void follow(std::chrono::milliseconds period);
 
-  const std::string folder_;  // or the only snapshot
+  const std::string folder_;  // or the path of the only snapshot
   const Choice choice_;
   const ModelOptions options_;
   Counters& counters_;
   bool is_snapshot_ = false;
-  std::string seen_;    // the candidates at the last look
+  std::string seen_;    // the marks of the candidates at the last look()
   std::string served_;  // the mark of the snapshot that is served
 
   mutable std::mutex mutex_;
@@ -114,16 +116,17 @@ struct Reply {
   unsigned status = 200;
   std::string type = "application/json";
   std::string body = {};
-  std::string allow = {};      // of 405: the methods there are
-  unsigned retry_seconds = 0;  // of 503
+  std::string allow = {};      // for 405: the methods of the path
+  unsigned retry_seconds = 0;  // for 503
 };
 
 // {"error":{"message":"line 3: ..","hint":".."}}
 Reply refusal(unsigned status, const std::string& message, const std::string& hint = "");
 
 struct ServiceOptions {
-  // Of every request but /healthz. Empty: none, and requests must be for this machine by name, so
-  // that no page in a browser here can ask by a name of its own (DNS rebinding).
+  // Required in every request but /healthz. Empty: no token, and the Host of a request must be this
+  // machine, so that no page in a browser here can send requests under a name of its own (DNS
+  // rebinding).
   Bytes token = {};
   std::uint32_t threads = 1;
   std::uint32_t queue_max = 128;  // requests that wait for a thread
@@ -131,13 +134,14 @@ struct ServiceOptions {
 
 class Service {
  public:
-  // Both outlive it.
+  // Both must outlive the service.
   Service(NewestModel& model, Counters& counters, ServiceOptions options);
-  ~Service();  // requests that wait get no answer
+  ~Service();  // waiting requests get no answer
 
-  // The reply to a request that its head alone rules out.
+  // The reply to a request that its head alone rules out; empty if it is not refused.
   std::optional<Reply> refuse(const Request& head) const;
-  // Calls `done` once, at once or from another thread. The request is one that is not refused.
+  // Calls `done` once, in this call or later in another thread. REQUIRES: refuse() returned nothing
+  // for the request.
   void answer(Request request, std::function<void(Reply)> done);
 
   Counters& counters() { return counters_; }
@@ -152,8 +156,8 @@ class Service {
   static const Route* find_route(std::string_view path);
 
   void work();
-  // Moves the first request to `taken`, and those behind it that can be answered with it, but
-  // leaves the idle threads their share of the queue.
+  // Moves the first request to `taken`, with the requests behind it that can be scored together
+  // with it, but leaves the idle threads their share of the queue.
   void take(std::vector<Waiting>& taken);
   std::vector<Reply> compute(std::span<const Waiting> requests, Model::Scratch& scratch) const;
   std::vector<Reply> predict(std::span<const Waiting> requests, Model::Scratch& scratch) const;

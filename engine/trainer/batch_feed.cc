@@ -37,8 +37,8 @@ Result<Score> BatchFeed::compute(Duration& waited) {
   return model_.finish(batch());
 }
 
-// A test before the next batch is to come before its rows too. An error is the next batch's own,
-// and told in its turn.
+// Rows of the next batch are not pulled before a test that comes first. An error of reading or
+// preparing the next batch is reported when that batch is current.
 Status BatchFeed::look_ahead(Duration& waited) {
   const bool is_tested = options_.test_period > 0 && options_.done % options_.test_period == 0;
   if (!model_.looks_ahead() || batches_.asks_others() || is_tested) return {};

@@ -1,5 +1,5 @@
-// Batches of a pass on their way through the model. While a card computes one, the next is read and
-// made ready, as far as that needs nothing of the one before.
+// Batches of a pass on their way through the model. While a card computes one batch, the next one
+// is read and prepared, as far as it does not depend on the first.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@ class BatchFeed {
  public:
   struct Options {
     std::uint64_t seed = 0;         // of this trainer's pass
-    std::uint64_t done = 0;         // batches that are behind the trainer
+    std::uint64_t done = 0;         // batches of the pass that are already trained
     std::uint32_t test_period = 0;  // batches; 0: no test before the end of the pass
   };
-  // All must outlive it.
+  // All references must outlive the feed.
   BatchFeed(PassBatches& batches, Model& model, client::ParameterClient& client, Options options)
       : batches_(batches), model_(model), client_(client), options_(options) {}
 
@@ -25,11 +25,12 @@ class BatchFeed {
   Result<bool> next();
   const nn::Batch& batch() const { return **now_.batch; }
   std::uint64_t bad_records() const { return now_.bad_records; }  // up to this batch
-  // Share of the pass's records that are in this batch and before it; nothing: not known.
+  // Share of the pass's records that this batch and earlier ones contain; empty: unknown.
   std::optional<double> share_given() const { return now_.share_given; }
 
-  // Of the batch: collects its rows, pulls them, and computes it while its push begins, which
-  // waits for others for so long.
+  // The steps of a batch: prepare() collects its rows, pull() gets their values, and compute()
+  // computes it while its push begins. `waited` becomes the time that compute() waited for other
+  // processes.
   Status prepare();
   Status pull();
   Result<Score> compute(Duration& waited);
@@ -49,7 +50,7 @@ class BatchFeed {
   PassBatches& batches_;
   Model& model_;
   client::ParameterClient& client_;
-  Options options_;  // `done` counts on
+  Options options_;  // compute() increments `done`
   Read now_;
   std::optional<Read> next_;
 };

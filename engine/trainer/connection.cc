@@ -27,11 +27,11 @@
 namespace paddle::trainer {
 namespace {
 
-// Without any progress of a step: trainer 0 may be testing or saving meanwhile. A lost peer is
-// noticed at once.
+// Longest time without progress of a step: trainer 0 may be testing or saving meanwhile. The loss
+// of a peer is noticed at once.
 constexpr Duration kStepDeadline = std::chrono::minutes(10);
 
-// Shards of this process; the dense ones share the loans.
+// Shards in this process. The dense shards share the loans.
 client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& team,
                                      const client::DenseChannel::Loans& loans) {
   client::ShardLinks links;
@@ -61,7 +61,7 @@ client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& te
   return links;
 }
 
-// The group of all trainers, or of those of a node.
+// The group of all trainers, or of the trainers on one node.
 
 Result<std::vector<collective::Member>> members_of(const TrainOptions& options) {
   std::vector<collective::Member> members;
@@ -76,7 +76,7 @@ Result<std::vector<collective::Member>> members_of(const TrainOptions& options) 
   return members;
 }
 
-// Alike for all trainers whose addresses are spelled alike in --trainers: they are on one node.
+// Equal for trainers with the same host in --trainers: they are on one node.
 std::uint64_t node_number(const collective::Member& member) {
   return stable_hash(member.node.substr(0, member.node.rfind(':')));
 }
@@ -94,7 +94,7 @@ struct Between {
   std::string gpu = {};  // UUID of this trainer's card
 };
 
-// A group of these trainers, by their ids, of which this one is in it.
+// Joins the group of the trainers `ids`; this trainer is one of them.
 Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& options,
                                                          std::span<const collective::Member> all,
                                                          std::vector<std::uint32_t> ids,
@@ -134,7 +134,7 @@ Result<std::unique_ptr<collective::Group>> join_trainers(const TrainOptions& opt
   return collective::Group::join(std::move(group_options), deadline);
 }
 
-// A group without anybody to connect with.
+// A group of this trainer alone, without any connection.
 Result<std::unique_ptr<collective::Group>> group_of_one(const TrainOptions& options) {
   collective::GroupOptions alone{.keys = {}, .members = {{"this trainer", {}}}};
   alone.incarnation = options.incarnation;
@@ -147,7 +147,7 @@ std::string gpu_of(const Model& model) {
   return lane ? lane->device->card().uuid : "";
 }
 
-// Cuts lie behind what the lives of a trainer keep else.
+// Group cuts are stored in the memory of this trainer, behind the counts of KeptPush.
 std::optional<strategy::GroupCuts::Options> cuts_of(const config::JobConfig& job,
                                                     const wire::ParameterSet& parameters,
                                                     const Model& model, const UniqueFd& memory) {
@@ -183,7 +183,7 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(
     };
   }
   std::optional<strategy::CardRanks::Options> card;
-  // Batches that are left out are looked for by the host.
+  // With skips_not_finite, gradients stay on the host, which looks for batches to leave out.
   if (model.lane() && !job.train.skips_not_finite) {
     card = {*model.lane(), options.job_tag, options.nccl_clear || options.transport == "clear"};
   }
@@ -194,7 +194,8 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(
       std::move(card), cuts_of(job, parameters, model, memory));
 }
 
-// The trainers of one address are on one node. One that is alone there pushes as ever.
+// Trainers with the same address are on one node. A trainer that is alone on its node pushes to the
+// shards itself.
 Result<std::unique_ptr<client::ParameterClient>> join_with_node(
     const config::JobConfig& job, const wire::ParameterSet& parameters, const TrainOptions& options,
     ThreadTeam& team, const OnWaiting& on_waiting) {
@@ -248,7 +249,7 @@ bool uses_pservers(const config::JobConfig& job) {
 
 void leave_out_unused(const config::JobConfig& job, TrainOptions& options) {
   if (!uses_pservers(job)) options.pservers.clear();
-  // One trainer has nobody to add gradients up with, and needs pservers for tables only.
+  // A single trainer adds gradients up with no other, and needs pservers for tables only.
   options.is_alone = !options.local && job.has_group(options.pservers.size()) &&
                      options.num_gradient_servers == 1 && options.pservers.empty();
   options.local = options.local || options.is_alone;
@@ -322,7 +323,8 @@ Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobCo
                                      .deadline = kStepDeadline,
                                      .passes = job.train.passes};
   if (options.local) {
-    // A strategy that pushes while training continues changes values under a batch.
+    // A strategy that pushes while training continues would change lent values while a batch uses
+    // them.
     const bool lends_values = client::is_undivided(client::dense_layout(parameters)) &&
                               strategy::pushes_dense_straight(parameters);
     for (std::uint32_t i = 0; i < options.ports_num; ++i) {

@@ -1,5 +1,5 @@
-// A trainer's place in its job: its lanes to the shards, over TCP or in this process, and the group
-// of all trainers or of those of its node.
+// Connects a trainer to its job: lanes to the shards, over TCP or in this process, and the group of
+// all trainers or of the trainers on its node.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ struct TrainOptions : client::ConnectOptions {
   std::string config = "job.toml";
   std::vector<std::string> overrides;  // --set
   std::uint32_t num_gradient_servers = 1;
-  std::vector<std::string> trainers;  // "host:port" by rank, where trainers talk to each other
+  std::vector<std::string> trainers;  // "host:port" by rank, where trainers connect to each other
   bool local = false;
   bool verbose = false;          // with --local: every line of the log
-  bool is_alone = false;         // in its group, and so local, though not by --local
-  bool on_card = false;          // alone on a GPU, which has all parameters (keep_on_card())
+  bool is_alone = false;         // the only trainer of its group: `local` is set without --local
+  bool on_card = false;          // alone on a GPU, which keeps all parameters (keep_on_card())
   std::string save_dir;          // "": no snapshots
   std::uint32_t start_pass = 0;  // > 0: continues after pass start_pass - 1 in save_dir
   bool resume = false;           // continues after the newest snapshot in save_dir, if there is one
@@ -37,26 +37,27 @@ struct TrainOptions : client::ConnectOptions {
   bool from_scratch = false;     // moves snapshots in save_dir aside, unless it resumes
   std::string init_model_path;   // a snapshot to start from
   std::string metrics;           // metrics.jsonl, "": none
-  bool nccl_clear = false;       // NCCL may connect cards of several hosts, though it seals nothing
+  bool nccl_clear = false;  // NCCL may connect cards of several hosts, though it does not encrypt
 };
 
-// Whether the job has any: trainers that keep dense parameters among themselves need them for
-// sparse tables alone.
+// Whether the job uses pservers. Trainers that keep dense parameters among themselves need pservers
+// only for sparse tables.
 bool uses_pservers(const config::JobConfig& job);
-// Forgets pservers that the job does not use, and makes a group of one trainer without pservers a
+// Removes pservers that the job does not use, and makes a group of one trainer without pservers a
 // local job.
 void leave_out_unused(const config::JobConfig& job, TrainOptions& options);
 
 // Whether the job's trainers keep dense parameters among themselves. A single trainer without
-// pservers has them in its process anyway, as under --local, but for a card's.
+// pservers keeps them in its process, as under --local, unless its GPU keeps them (on_card).
 bool joins_group(const config::JobConfig& job, const TrainOptions& options);
-// kUsage: no pservers where they are needed, or some where the job is for trainers alone.
+// kUsage: no pservers although they are needed, or lanes between trainers although pservers keep
+// the dense parameters.
 Status check_pservers(const config::JobConfig& job, const TrainOptions& options);
 
 // Whether the trainers of a node add dense gradients up before one of them pushes the sum.
 bool joins_node(const config::JobConfig& job, const TrainOptions& options);
 
-// Everything about the job that all trainers and shards must agree on; `names_hash` is that of
+// All that the trainers and shards of the job must agree on; `names_hash` is the one of
 // config::DataShare.
 wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
@@ -69,26 +70,26 @@ Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobCo
                                                              ThreadTeam& team);
 
 // Joins all shards; errors name the pserver that cannot be reached. The client follows the job's
-// strategies. Pushes use two threads of the team where it has them.
+// strategies. Pushes use two threads of the team if it has two.
 Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
                                                          const wire::ParameterSet& parameters,
                                                          const TrainOptions& options,
                                                          ThreadTeam& team);
 
-// kUsage: flags that do not go with a job whose trainers talk to each other.
+// kUsage: flags that do not fit a job whose trainers exchange gradients among themselves.
 Status check_group(const config::JobConfig& job, const TrainOptions& options);
 
-// Has a local job whose dense parameters are those of a group keep all parameters in the memory of
-// the model's GPU, if it computes on one: gradients that the host looks at stay there where the job
-// has no tables. kUsage: a table cannot be on a card, with the way out.
+// For a local job that is a group of one trainer, on a GPU: keeps all parameters in the memory of
+// the GPU. If the host must look at gradients, a job without tables stays on the host. kUsage: a
+// table cannot be on the GPU; the hint names another way.
 Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptions& options);
 
-// Trainers that this one waits for in the group, and for how long it has.
+// The trainers of the group that this trainer waits for, and how long it has waited.
 using OnWaiting = std::function<void(std::span<const std::uint32_t> trainers, Duration waited)>;
 
-// Connects to all pservers, and to the trainers of its group if it joins one. Errors name the one
-// that cannot be reached. on_waiting is called about once a second of waiting. `memory` is that of
-// all lives of this trainer, or empty.
+// Connects to all pservers, and to the trainers of its group if it joins one. Errors name the
+// process that cannot be reached. on_waiting is called about once a second while it waits. `memory`
+// is shared by all processes of this trainer, or empty.
 Result<std::unique_ptr<client::ParameterClient>> join_job(const config::JobConfig& job,
                                                           const wire::ParameterSet& parameters,
                                                           const TrainOptions& options, Model& model,

@@ -27,9 +27,9 @@ Status check_figure(const std::string& location, const char* key, const std::str
 
 constexpr std::size_t kTestsBytesMax = 64U << 20U;
 constexpr unsigned kFileMode = 0644;
-constexpr std::size_t kFiguresMax = 64;  // bits of a count
+constexpr std::size_t kFiguresMax = 64;  // bits of the count kFinite
 
-// Of a decision's tally.
+// Indices into the counts of a decision's tally.
 enum Count : std::size_t { kReason, kIsTested, kFinite, kCounts };
 
 // Returns the text up to `end` and removes it, and `end`, from `left`.
@@ -119,7 +119,8 @@ std::optional<std::uint32_t> EarlyStop::best(
   return best;
 }
 
-// A pass as good as the best one, or without a test of its own, ends a row of worse ones.
+// A test as good as the best one so far ends a row of worse ones. After a best one, a test without
+// a finite value counts as worse.
 EndReason EarlyStop::judge() const {
   if (tests_.empty()) return EndReason::kNone;
   if (stop_when_) {
@@ -152,7 +153,7 @@ std::string EarlyStop::explain(EndReason reason) const {
                      best_figure_, than, worse_max_);
 }
 
-// Tests at the ends of passes, in save_dir and on their way from trainer 0 to the others.
+// The files TESTS and BEST, and the tally of a decision.
 
 Result<std::vector<PassTest>> read_tests(const std::string& folder) {
   const std::string path = folder + "/TESTS";
@@ -195,7 +196,7 @@ Tally encode(const Decision& decision, std::span<const nn::Value> figures) {
   tally.counts[kIsTested] = 1;
   for (std::size_t i = 0; i < figures.size(); ++i) {
     const double value = decision.figures[i].value;
-    if (!std::isfinite(value)) continue;  // which a pserver would refuse
+    if (!std::isfinite(value)) continue;  // pservers refuse such a value
     tally.counts[kFinite] |= std::uint64_t{1} << i;
     tally.sums[i] = value;
   }

@@ -1,4 +1,4 @@
-// The end of a job before its last pass, and its best pass: both are judged by the tests that
+// Early end of a job, and the choice of its best pass. Both depend on the held-out tests that
 // trainer 0 makes at the ends of passes.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace paddle::trainer {
 
-// The figures of a test, the cost first: as a network without an example gives them, they tell
-// their names and which way is better.
+// Returns the figures of a test, the cost first. For a reading without any example they give the
+// names of the figures, and whether higher values are better.
 std::vector<nn::Value> figures_of(const Reading& reading);
 
 struct PassTest {
@@ -34,22 +34,22 @@ enum class EndReason : std::uint8_t {
 
 class EarlyStop {
  public:
-  // kUsage, with file and line: a key names a figure that the network has not. The message lists
-  // those that it has.
+  // kUsage, with file and line: a key names a figure that the network does not have. The message
+  // lists the figures that it has.
   static Status check(const config::TrainConfig& train, std::span<const nn::Value> figures);
 
   // The keys must have passed check().
   EarlyStop(const config::TrainConfig& train, std::span<const nn::Value> figures);
 
   const std::vector<PassTest>& tests() const { return tests_; }
-  // The test of that pass takes the place of those of it and of later passes.
+  // Adds a test, and removes the tests of the same pass and of later passes.
   void add(PassTest test);
   bool has_test(std::uint32_t pass) const;
 
-  // After the last test.
+  // Whether the last test ends the job, and why.
   EndReason judge() const;
-  // The best pass among those that `is_candidate` takes, the earliest of equals. Nothing without
-  // train.best, and when no such test has a number.
+  // The best pass among those that `is_candidate` accepts, the earliest of equally good ones. Empty
+  // without train.best, and when no such test has a finite value.
   std::optional<std::uint32_t> best(
       const std::function<bool(std::uint32_t pass)>& is_candidate) const;
   // For the log: "auc was worse than 0.81, that of pass-00003, in 2 passes in a row
@@ -69,26 +69,28 @@ class EarlyStop {
   std::vector<PassTest> tests_;  // by pass
 };
 
-// Tests at the ends of passes, in save_dir and on their way from trainer 0 to the others.
+// Results of the tests at the ends of passes: the files in save_dir, and the tally that carries
+// trainer 0's decision to the other trainers.
 //
-// The file TESTS has a line a pass, "pass=3<tab>cost=0.41<tab>auc=0.8": a job that goes on knows
-// them. The file BEST has one line, the name of the best pass whose snapshot is there.
+// The file TESTS has one line per pass, "pass=3<tab>cost=0.41<tab>auc=0.8"; a resumed job reads it.
+// The file BEST has one line, the name of the best pass whose snapshot exists.
 
-// In the order of passes; none when there is no such file. kData, kResource.
+// In the order of passes; empty when there is no such file. kData, kResource.
 Result<std::vector<PassTest>> read_tests(const std::string& folder);
 Status write_tests(const std::string& folder, std::span<const PassTest> tests);
-// "": no pass is the best one, and there is no file.
+// An empty `name` removes the file: no pass is the best one.
 Status write_best(const std::string& folder, const std::string& name);
 
-// Of trainer 0, for all, when they meet after a pass. It travels in the place of evaluators'
-// counters: those of the others are zero.
+// Trainer 0's decision after a pass, which all trainers receive at the barrier that follows the
+// pass. It is sent in the place of evaluators' counters. All other trainers send zeros, so that the
+// sum over trainers is trainer 0's decision.
 struct Decision {
   EndReason reason = EndReason::kNone;
-  std::vector<nn::Value> figures = {};  // of the test of that pass; empty: it was not tested
+  std::vector<nn::Value> figures = {};  // of the test of that pass; empty: no test
 };
-// `figures` has the names that all trainers know.
+// `figures` are the figures of this job's tests, the same on all trainers.
 Tally encode(const Decision& decision, std::span<const nn::Value> figures);
-// Nothing for a tally of another shape.
+// Empty for a tally of another shape.
 std::optional<Decision> decode_decision(const Tally& tally, std::span<const nn::Value> figures);
 
 }  // namespace paddle::trainer

@@ -33,7 +33,7 @@ Result<Score> score_held_out(data::BatchStream& stream, Model& model,
     PADDLE_TRY(const std::optional<nn::Batch> batch, stream.next());
     if (!batch) return score;
     before_batch();
-    // The same seed in every test, so that they are comparable.
+    // The same seed in every test makes tests comparable.
     const std::uint64_t seed = hash_combine(stable_hash("test"), score.samples);
     PADDLE_TRY_STATUS(model.prepare(*batch, seed));
     PADDLE_TRY_STATUS(pull(model.rows()));

@@ -1,4 +1,4 @@
-// Tests on held-out data, which training and a saved model make in the same way.
+// Tests on held-out data, the same for training and for a saved model.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 
 namespace paddle::trainer {
 
-// The batches of tests, without a file.
+// Options for the batches of a test, without any file.
 data::DatasetOptions held_out_options(const config::JobConfig& job, const std::string& folder);
-// The files of `glob` below `folder`. kData: no file matches.
+// held_out_options() with the files that match `glob` below `folder`. kData: no file matches.
 Result<data::DatasetOptions> held_out_data(const config::JobConfig& job, const std::string& folder,
                                            const std::string& glob);
 
-// Scores all batches of the stream, with the model's dense values as they are. `before_batch` is
-// called before each one, `pull` brings the values of its rows. The figures depend on the data, the
-// values and the model's number of threads alone.
+// Scores all batches of the stream with the model's current dense values. Calls `before_batch`
+// before each batch, and `pull` for the values of its rows. The figures depend only on the data,
+// the values and the model's number of threads.
 Result<Score> score_held_out(
     data::BatchStream& stream, Model& model,
     const std::function<Status(std::span<client::SparseRows>)>& pull,

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x31707565'74706b70;
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kLineBytes = 64;  // a place begins on a cache line
+constexpr std::size_t kLineBytes = 64;  // each gradient begins on a cache line
 
 std::size_t rounded(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
@@ -81,7 +81,7 @@ Status KeptPush::map(std::span<client::DenseParameter> dense) {
   }
   mapped_bytes_ = rounded(mapped_bytes_, kPageBytes);
   const int memory = options_.memory.get();
-  // Rows lie behind, and the file grows with them.
+  // Rows are stored behind the mapped part, and the file grows with them.
   const off_t end = ::lseek(memory, 0, SEEK_END);
   if (end < 0 || (static_cast<std::uint64_t>(end) < rows_offset() &&
                   ::ftruncate(memory, static_cast<off_t>(rows_offset())) != 0)) {
@@ -258,7 +258,7 @@ Status KeptPush::try_keep(BatchNumber number, const Score& batch, const PassCoun
   return write_header();
 }
 
-// try_keep() writes the header that makes them count.
+// The counts are valid once try_keep() has written the header.
 Status KeptPush::keep_counts(BatchNumber number, const PassCounts& counts) {
   const auto before = number.pass > 0 ? last_slot(number.pass - 1) : std::nullopt;
   std::size_t slot = 0;

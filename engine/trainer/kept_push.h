@@ -1,8 +1,10 @@
 // Memory of a trainer that outlives its process: its last push in a round, and its counts of the
-// pass. The next life sends the push again, with the same bits, to the ports that lack it.
+// pass. The trainer's next process sends the push again, with the same bits, to the ports that lack
+// it.
 //
-// The memory is a file without a name that the supervisor holds for all lives of the trainer. A
-// mark in it, written last, says that a push is whole. Dense gradients are computed in place.
+// The memory is a file without a name that the supervisor keeps open for all processes of the
+// trainer. A mark in the file, written last, says that a push is whole. Dense gradients are
+// computed in place.
 #pragma once
 
 #include <compare>
@@ -24,7 +26,7 @@ struct BatchNumber {
   friend auto operator<=>(const BatchNumber&, const BatchNumber&) = default;
 };
 
-// Counts of a trainer in a pass, up to and with a batch.
+// Counts of a trainer in a pass, up to and including a batch.
 struct PassCounts {
   Score score;
   double first_cost = 0;  // of the first batch of the job
@@ -34,23 +36,24 @@ class KeptPush {
  public:
   struct Options {
     UniqueFd memory;
-    std::uint64_t job = 0;          // a hash of what all lives must agree on
-    std::uint64_t generations = 0;  // a hash of those of all pservers: a rewind forgets the push
-    Tally empty_tally;              // of the network
-    bool keeps_dense = false;       // dense gradients are pushed in rounds
-    bool keeps_rows = false;        // rows are pushed in rounds
+    std::uint64_t job = 0;  // hash of what all processes of the trainer must agree on
+    // Hash of all pservers' generations. A rollback changes it, and the push is dropped.
+    std::uint64_t generations = 0;
+    Tally empty_tally;         // of the network
+    bool keeps_dense = false;  // dense gradients are pushed in rounds
+    bool keeps_rows = false;   // rows are pushed in rounds
   };
-  // Gives the parameters places for their gradients. kResource.
+  // Places the parameters' gradients in the memory. kResource.
   static Result<std::unique_ptr<KeptPush>> open(Options options,
                                                 std::span<client::DenseParameter> dense);
   ~KeptPush();
   KeptPush(const KeptPush&) = delete;
   KeptPush& operator=(const KeptPush&) = delete;
 
-  // The newest of a pass, with the number of batches; of the last pass that was trained, and the
-  // one before it.
+  // The newest counts of a pass, with the number of batches in them. Kept for the last trained pass
+  // and the pass before it.
   std::optional<std::pair<std::uint64_t, PassCounts>> last_counts(std::uint64_t pass) const;
-  // The batch whose push is whole, if one is. Its dense gradients are in their places.
+  // The batch whose push is whole, if there is one. Its dense gradients are in their places.
   std::optional<BatchNumber> push() const {
     return header_.is_whole != 0 ? std::optional(header_.push) : std::nullopt;
   }
@@ -58,41 +61,42 @@ class KeptPush {
   std::uint64_t samples() const { return header_.samples; }
   double cost() const { return header_.cost; }
 
-  // For data::open_pass(): the places of what it has read.
+  // For data::open_pass(): the places of the chunks of records that it has read.
   std::span<std::byte> pass_index() const { return {mapped_, kIndexBytes}; }
 
-  // Without memory for it, which is logged once, nothing is kept.
+  // The functions below log the first failed write to the memory; nothing is kept after it.
 
-  // Before gradients are computed: the places no longer hold the push before.
+  // Before gradients are computed: they overwrite the places of the last push.
   void forget_push();
-  // Before the batch is pushed. `counts` is null for one that was counted by an earlier life.
+  // Before the batch is pushed. `counts` is null if an earlier process has counted the batch.
   void keep(BatchNumber number, const Score& batch, const PassCounts* counts,
             std::span<const client::SparseRows> rows);
   enum class Line : std::uint32_t { kBatch, kTest };
-  // Before a line of the log and the metrics: whether no life has told it, or one after it. Always,
-  // without `kept`.
+  // Before a line is written to the log and the metrics: whether no process of the trainer has
+  // written it, or a later one. Marks it as written. Without `kept`: always true.
   static bool is_new(KeptPush* kept, Line line, BatchNumber at);
   bool is_told(Line line, BatchNumber at) const { return at <= header_.told[slot_of(line)]; }
-  // After they have the totals of a pass.
+  // After the log and the metrics have the totals of a pass.
   void mark_told(std::uint64_t pass);
   bool is_told(std::uint64_t pass) const { return pass < header_.passes_told; }
   // Before the trainer leaves a job that is over.
   void begin_leave();
-  // The same for a trainer whose pushes are not kept, and that it does not leave.
+  // Records whether the trainer is leaving; used when pushes are not kept.
   static void note_leaving(const UniqueFd& memory, bool is_leaving);
-  // When the first life of a trainer with this memory asked, by the clock of all processes since
-  // the machine's boot; `now` without memory.
+  // When the first process with this memory called this, by the clock that all processes share
+  // since the machine's boot; `now` without memory.
   static TimePoint first_begin(const UniqueFd& memory, TimePoint now);
-  // Where other memory of a trainer may begin that keeps no push, only counts.
+  // In a memory that keeps no push, only counts: the offset at which other data may begin.
   static std::uint64_t end_of_counts(const Tally& empty_tally);
-  // Whether the life before, whose memory this is, was leaving.
+  // Whether the previous process with this memory was leaving.
   static bool was_leaving(const UniqueFd& memory);
 
  private:
   static std::size_t slot_of(Line line) { return static_cast<std::size_t>(line); }
-  // A batch's counts never overwrite those before it, nor the last ones of the pass before.
+  // Three slots: a batch's counts overwrite neither the newest ones nor the last ones of the pass
+  // before.
   static constexpr std::size_t kSlots = 3;
-  static constexpr std::size_t kIndexBytes = 2U << 20U;  // of some 5 GB of text
+  static constexpr std::size_t kIndexBytes = 2U << 20U;  // enough for some 5 GB of text
 
   struct Slot {
     BatchNumber at;
@@ -107,13 +111,13 @@ class KeptPush {
     std::uint64_t generations = 0;
     std::uint64_t is_leaving = 0;
     std::uint64_t passes_told = 0;
-    BatchNumber told[2];  // by Line: the last one
+    BatchNumber told[2];  // by Line: the last batch with such a line
     std::uint64_t is_whole = 0;
     BatchNumber push;
     std::uint64_t samples = 0;
     double cost = 0;
     std::uint64_t rows_bytes = 0;
-    std::uint64_t newest = 0;  // of the slots
+    std::uint64_t newest = 0;  // index of a slot
     Slot slots[kSlots];
   };
 
@@ -137,7 +141,7 @@ class KeptPush {
 
   Options options_;
   Header header_;
-  std::span<client::DenseParameter> dense_;  // with places in the memory
+  std::span<client::DenseParameter> dense_;  // with gradients placed in the memory
   std::byte* mapped_ = nullptr;              // the index, then dense gradients
   std::size_t mapped_bytes_ = kIndexBytes;
   bool is_given_up_ = false;

@@ -22,10 +22,10 @@ namespace {
 constexpr auto kReportPeriod = std::chrono::seconds(1);
 constexpr auto kBriefPeriod = std::chrono::seconds(10);  // between lines within a pass
 constexpr double kDivergenceRatio = 1000;
-constexpr double kCostMin = 1e-6;  // a first batch may cost nothing
+constexpr double kCostMin = 1e-6;  // the first batch may have a cost of 0
 
-// " dense: pushes=12 merged=36 lags=3,9", lags as in PushCounts; "" for a kind without a port, and
-// in rounds, where no push lags behind another.
+// " dense: pushes=12 merged=36 lags=3,9", with lags as in PushCounts. Empty for parameters without
+// a port, and for pushes in rounds, which are neither merged nor late.
 std::string pushes_text(std::string_view kind, const client::PushCounts& counts) {
   const auto behind = std::span(counts.lags).subspan(std::min<std::size_t>(1, counts.lags.size()));
   const bool lags = std::ranges::any_of(behind, [](auto n) { return n > 0; });
@@ -55,14 +55,15 @@ void log_tables(std::uint32_t pass, const client::PassTotals& totals,
   }
 }
 
-// In an earlier run. Whether a snapshot begins within a pass is known to trainer 0 alone.
+// Whether an earlier run had records of the pass. Only trainer 0 knows whether a snapshot begins
+// within a pass.
 bool had_records_before(const LoopOptions& options, const client::ParameterClient& client,
                         std::uint32_t pass) {
   if (options.trainer_id != 0) return client.progress().samples > 0;
   return options.begins_within_pass && pass == options.start_pass;
 }
 
-// An earlier life was lost in the test that followed its last batch.
+// Whether an earlier process of this trainer ended during the test that followed its last batch.
 bool has_lost_test(const LoopOptions& options, BatchNumber at) {
   const std::uint32_t period = options.train.test_period;
   if (options.kept == nullptr || at.batch == 0 || period == 0 || at.batch % period != 0)
@@ -84,12 +85,13 @@ Error no_record(const LoopOptions& options, std::uint32_t pass) {
           "are the files of [data] train empty, or were all of their records left out?"};
 }
 
-// The folder or disk of this node failed; all else is for the whole job.
+// Whether the folder or the disk of this node failed. All other errors concern the whole job.
 bool is_of_node(const Error& error) {
   return error.code == Errc::kResource || error.code == Errc::kUsage || error.code == Errc::kData;
 }
 
-// "the gradient of 'fc.w0'", "the cost", or "" when all is finite.
+// Names the first value that is not finite: "the gradient of 'fc.w0'" or "the cost"; "" when all
+// are finite.
 std::string first_not_finite(std::span<const wire::ParameterSpec> specs,
                              std::span<const client::DenseParameter> dense,
                              std::span<const client::SparseRows> rows, double cost, float limit) {
@@ -151,13 +153,13 @@ Status Loop::run() {
     PADDLE_TRY_STATUS(end_pass(pass));
   }
   if (options_.train.passes == 0) PADDLE_TRY_STATUS(test(0));
-  // The others stay until trainer 0 has tested: a failure there repeats the pass with all.
+  // The other trainers stay until trainer 0 has tested: if it fails there, all repeat the pass.
   if (!has_met_at_end_) PADDLE_TRY_STATUS(meet_others());
   if (options_.before_leave) options_.before_leave();
   return client_.leave();
 }
 
-// A trainer that comes back in a job that is running: it takes up what its earlier life has left.
+// Return of a trainer to a running job: it finishes what its earlier process began.
 
 Status Loop::come_back() {
   if (options_.repeats_pass_end) return repeat_pass_end(options_.start_pass - 1);
@@ -168,7 +170,8 @@ Status Loop::come_back() {
 Status Loop::repeat_push() {
   const KeptPush* const kept = options_.kept;
   const auto last = kept != nullptr ? kept->push() : std::nullopt;
-  // A kind that is pushed without rounds may be batches behind, and is computed anew.
+  // Ports that receive pushes without rounds may be several batches behind the last push. These
+  // batches are computed again.
   const std::uint64_t next = options_.batches_done + 1;
   const bool is_behind = last && last->batch > next && client_.progress().is_split;
   if (last && last->pass == options_.start_pass && (last->batch == next || is_behind)) {
@@ -188,8 +191,8 @@ Status Loop::repeat_push() {
                "all of the job goes back to its last snapshot"};
 }
 
-// The servers tell the totals of the last pass again. The others wait in the same meeting, or have
-// left it already.
+// The pservers send the totals of the last pass again. The other trainers wait at the same barrier,
+// or have passed it already.
 Status Loop::repeat_pass_end(std::uint32_t pass) {
   if (options_.kept != nullptr) {
     restore(pass);
@@ -224,7 +227,7 @@ bool Loop::is_saved(std::uint32_t pass) const {
   return period > 0 && ((pass + 1) % period == 0 || pass + 1 == options_.train.passes);
 }
 
-// Ports that have gone on from the meeting after a save hold what comes after it.
+// A port that has passed the barrier after a save is at a position beyond the end of the pass.
 bool Loop::was_saved(std::uint32_t pass) const {
   return options_.furthest > client::LanePosition{pass + 1ULL, 0, 0};
 }
@@ -264,7 +267,8 @@ Status Loop::run_pass(std::uint32_t pass) {
     PADDLE_TRY_STATUS(train_batch(pass, feed, begun));
     share_trained_ = feed.share_given();
     report(pass, wire::ACTIVITY_TRAINING);
-    // Its own wish reaches a trainer through the servers: all of a round stop after the same batch.
+    // A stop request of this trainer also takes effect only when the servers return it, so that all
+    // trainers of a round stop after the same batch.
     is_stopped_ = client_.stop_asked();
     if (is_stopped_) return {};
     if (batch_ % options_.train.log_period == 0) PADDLE_TRY_STATUS(log_progress(pass));
@@ -311,7 +315,8 @@ Status Loop::train_batch(std::uint32_t pass, BatchFeed& feed, TimePoint begun) {
   return client_.push(score.samples, score.cost, model_.dense(), model_.rows());
 }
 
-// Between two passes, a pause without a batch ends when every trainer has asked for it.
+// Between two passes, a pause without a batch ends when every trainer has asked for it: it is a
+// barrier.
 Status Loop::meet_others() {
   if (const auto all = client_.pause_pass(model_.empty_tally()); !all) return all.error();
   return {};
@@ -328,7 +333,7 @@ Status Loop::end_pass(std::uint32_t pass) {
   const double rate = examples_per_second(since_start_.samples,
                                           TimePoint(std::chrono::steady_clock::now()) - begun_at_);
   if (wants_stop()) client_.ask_to_stop();
-  since_start_.tally.add(model_.empty_tally());  // gives a pass without a batch the others' shape
+  since_start_.tally.add(model_.empty_tally());  // a pass without a batch has no shape yet
   const Tally own = tally_to_send(pass);
   PADDLE_TRY(client::PassTotals totals,
              is_stopped_ ? client_.pause_pass(own) : client_.finish_pass(own));
@@ -337,7 +342,7 @@ Status Loop::end_pass(std::uint32_t pass) {
   if (totals.samples == 0 && batch_ == 0 && !had_records_before(options_, client_, pass))
     return no_record(options_, pass);
   const Reading all = model_.read({totals.samples, totals.cost, totals.tally});
-  // A life that was lost at the end of the pass may have told it.
+  // An earlier process that ended at the end of the pass may have logged it already.
   if (options_.kept == nullptr || !options_.kept->is_told(pass)) tell_pass(pass, totals, all, rate);
   PADDLE_TRY_STATUS(check_divergence(all.cost));
   if (!options_.train.has_decisions()) {
@@ -404,8 +409,8 @@ void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const
 
 Status Loop::save_with_others(std::uint32_t pass) {
   PADDLE_TRY_STATUS(save_or_copy(pass));
-  // No strategy lets a trainer push for the next pass while this one is saved: a job that goes on
-  // from the snapshot would push that again.
+  // The barrier keeps all trainers from pushing for the next pass while this one is saved: a job
+  // that resumes from the snapshot would push those batches again.
   return meet_others();
 }
 
@@ -415,7 +420,7 @@ Status Loop::save_or_copy(std::uint32_t pass) {
 }
 
 Status Loop::begin_next(std::uint32_t pass) {
-  // A trainer that ran out of data did not take part in the last rounds.
+  // The values of a trainer that ran out of data are old: it did not take part in the last rounds.
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   return test(pass);
 }
@@ -427,7 +432,7 @@ Status Loop::stop(std::uint32_t pass) {
       fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
   const bool is_late = is_time_over();
   const char* const why = is_late ? "stopped because train.time_max is over" : "stopped as asked";
-  // The next run counts from 0, so this one says how much of the pass it has trained.
+  // The next run counts from 0, so the metrics record how much of the pass this run has trained.
   JsonObject counts;
   counts.add("first_cost", first_cost_).add("passes", options_.train.passes);
   if (const auto done = pass_done()) counts.add("pass_done", *done);
@@ -454,9 +459,9 @@ Status Loop::stop(std::uint32_t pass) {
                "go on with --resume and the same --save_dir"};
 }
 
-// Tests, and what those at the ends of passes decide: trainer 0 tells it when all meet after the
-// pass, and every trainer does as it heard, trainer 0 too. A job with train.best or train.stop_when
-// meets once after each pass: trainer 0 comes when it has saved and tested.
+// Held-out tests and early stopping. Trainer 0 publishes its decision at the barrier after each
+// pass, and all trainers follow it, trainer 0 too. A job with train.best or train.stop_when has one
+// barrier after each pass; trainer 0 reaches it when it has saved and tested.
 
 Status Loop::test(std::uint32_t pass, std::uint64_t batch) {
   if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
@@ -520,7 +525,7 @@ Status Loop::decide(std::uint32_t pass) {
   return hear_decision(pass, own);
 }
 
-// Pservers tell every life of a trainer what they told the first.
+// A restarted trainer receives the same decision as its first process did.
 Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
   const std::vector<nn::Value> figures = figures_of(model_.read(Score()));
   PADDLE_TRY(const client::PassTotals all, client_.pause_pass(encode(own, figures)));
@@ -534,7 +539,7 @@ Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
     log_info("training ends with pass {} ({}): {}", pass + 1, snapshot::pass_name(pass), why);
     metrics_.write("stop", pass, batch_, model_.read(since_start_), JsonObject().add("why", why));
     options_.train.passes = pass + 1;
-    reported_at_ -= std::chrono::seconds(1);  // which makes a report due: of fewer passes
+    reported_at_ -= std::chrono::seconds(1);  // makes a report due, with fewer passes
     report(pass, activity_);
   }
   if (!keeps_snapshots()) return {};
@@ -554,7 +559,8 @@ Status Loop::hear_again(std::uint32_t pass) {
   return hear_decision(pass, {});
 }
 
-// A job that went on after a pass, by a snapshot, decides again: it may have ended with that pass.
+// A job that resumes from the snapshot of a whole pass decides again: that pass may be its last
+// one.
 Status Loop::decide_at_start() {
   if (options_.start_pass == 0 || options_.start_pass >= options_.train.passes) return {};
   const std::uint32_t pass = options_.start_pass - 1;
@@ -564,7 +570,8 @@ Status Loop::decide_at_start() {
   return decide(pass);
 }
 
-// The last snapshot of a job is a full one.
+// After the last pass of a job that ends early, saves a full snapshot if there is none: the last
+// snapshot of a job is a full one.
 Status Loop::end_early(std::uint32_t pass) {
   const bool is_over = pass + 1 == options_.train.passes;
   if (!is_over || !is_saved(pass) || !keeps_snapshots()) return {};
@@ -576,7 +583,7 @@ Status Loop::end_early(std::uint32_t pass) {
   return {};
 }
 
-// Tests of passes that are trained again do not count.
+// Leaves out the tests of passes that are trained again.
 void Loop::recall_tests() {
   if (!keeps_snapshots()) return;
   auto tests = read_tests(options_.save_dir);
@@ -607,7 +614,8 @@ std::optional<double> Loop::pass_done() const {
 
 void Loop::report(std::uint32_t pass, wire::Activity activity) {
   const TimePoint now = std::chrono::steady_clock::now();
-  // The supervisor learns soon that this life trains, and not only waits.
+  // The first batch is reported at once: it shows the supervisor that this process trains and does
+  // not only wait.
   const bool is_first_batch = samples_ > 0 && !has_reported_batch_;
   const bool is_due =
       is_first_batch || activity != activity_ || now - reported_at_ >= kReportPeriod;
@@ -637,7 +645,7 @@ void Loop::report(std::uint32_t pass, wire::Activity activity) {
   reported_at_ = now;
 }
 
-// A trainer without a record knows no first batch.
+// A trainer without records has no first cost to compare with.
 Status Loop::check_divergence(double cost) {
   const double limit = kDivergenceRatio * std::max(std::abs(first_cost_), kCostMin);
   if (std::isfinite(cost) && (!has_first_cost_ || std::abs(cost) <= limit)) return {};
@@ -657,7 +665,7 @@ Status Loop::log_progress(std::uint32_t pass) {
   const TimePoint now = std::chrono::steady_clock::now();
   const Duration took = now - std::exchange(logged_at_, now);
   const Duration busy = busy_ - std::exchange(busy_at_log_, busy_);
-  if (batch_ < batches_counted_) return {};  // a life that came further has told it
+  if (batch_ < batches_counted_) return {};  // an earlier process that came further has logged it
   if (!KeptPush::is_new(options_.kept, KeptPush::Line::kBatch, {pass, batch_})) return {};
   if (!options_.is_brief) {
     log_info("{}", progress_line(pass, batch_, since_start, since_log));
@@ -677,7 +685,7 @@ Status Loop::log_progress(std::uint32_t pass) {
   return check_divergence(since_log.cost);
 }
 
-// Snapshots of passes, and what becomes of training when one fails.
+// Snapshots of passes, and what happens to training when one fails.
 
 // Saves a full snapshot or a delta; the last snapshot is always full.
 Status Loop::save(std::uint32_t pass) {
@@ -720,7 +728,7 @@ Status Loop::save_pass(std::uint32_t pass) {
 // The disk may have room again at the next pass. A job that has saved nothing yet has little to
 // lose, and may never be able to save.
 bool Loop::can_train_on(const Error& failure) const {
-  if (failure.code == Errc::kData) return true;  // it is written, but not whole
+  if (failure.code == Errc::kData) return true;  // written, but incomplete
   if (failure.code != Errc::kResource) return false;
   const auto names = snapshot::snapshot_names(options_.save_dir);
   return names && !names->empty();
@@ -731,7 +739,7 @@ Status Loop::keep_newest(std::uint32_t pass) {
   return snapshot::keep_newest(options_.save_dir, pass, options_.train.snapshots_kept, best_);
 }
 
-// The test after the last save may have found a better pass than the one kept until then.
+// The test after the last save may have found a better pass than the one that was kept for it.
 void Loop::remove_former_best(std::uint32_t pass) {
   if (options_.train.snapshots_kept == 0 || best_ == best_kept_) return;
   if (const Status kept = keep_newest(pass); !kept)
@@ -749,7 +757,7 @@ Status Loop::copy_pass(std::uint32_t pass) {
   return copy_to(pass, pass_directory(options_.save_dir, pass));
 }
 
-// It has the name that trainer 0 gives it, whose batches may be more or fewer.
+// The name contains trainer 0's number of batches, which may differ from this trainer's.
 Status Loop::copy_stop(std::uint32_t pass) {
   PADDLE_TRY_STATUS(begin_long_work(pass, wire::ACTIVITY_SAVING));
   PADDLE_TRY(const std::uint64_t batches, client_.snapshots().leader_batches());

@@ -94,7 +94,7 @@ Result<MetricsFile> MetricsFile::open(const std::string& path) {
   if (metrics.file_->fd) return metrics;
   const int reason = errno;
   Error error = system_error(Errc::kResource, "open " + path);
-  // A disk that takes nothing costs lines, as in write().
+  // As in write(): a disk that accepts no data costs lines, but does not end the job.
   if (reason != EROFS && reason != ENOSPC && reason != EDQUOT && reason != EIO) return error;
   log_warning("{}; no metrics are written", error.message);
   metrics.file_.reset();

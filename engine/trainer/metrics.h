@@ -29,38 +29,40 @@ struct Reading {
 
 // "Pass=0 Batch=100 samples=3200 AvgCost=6.1 CurrentCost=5.9 Eval: classification_error=0.93
 // CurrentEval: classification_error=0.9"; without `current`, the line of a whole pass. Without
-// evaluators, their part is left out. One without a value is "undefined".
+// evaluators, their part is left out; an evaluator without a value is "undefined".
 std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
                           const std::optional<Reading>& current);
 // " Test samples=100 cost=5.1 Eval: classification_error=0.9 perplexity=164.02"
 std::string test_line(const Reading& reading);
-// "auc is undefined: all labels are of one class", for each such evaluator; "" where there is none.
+// "auc is undefined: all labels are of one class", for each such evaluator; "" if there is none.
 std::string undefined_note(const Reading& reading);
-// For a person: "pass 3 of 10 (pass-00002): held-out cost 0.4026, auc 0.8806 (20000 samples)".
-// `what` is "pass 3 of 10 (pass-00002)" or a longer place; `kind` is "held-out " or "".
+// For people: "pass 3 of 10 (pass-00002): held-out cost 0.4026, auc 0.8806 (20000 samples)". `what`
+// is "pass 3 of 10 (pass-00002)" or a longer place; `kind` is "held-out " or "".
 std::string brief_line(std::string_view what, std::string_view kind, const Reading& reading);
 // "Pass=0 over all trainers: samples=12800 AvgCost=6.1 discarded=0 Eval: auc=0.7"
 std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t discarded);
 
-// One JSON object a line:
+// One JSON object per line:
 // {"kind":"train","pass":0,"batch":100,"samples":3200,"cost":6.1,"classification_error":0.93,
 // "current_cost":5.9,"first_cost":7.6,"examples_per_second":5000,"pass_done":0.41,"passes":3,
-// "unix_ms":1700000000000}; each evaluator is a key, with null where it is undefined. pass_done is
-// the share of this pass that is trained, 0 to 1, where that is known; first_cost the mean of the
-// first batch of this run, with which divergence is compared. Kinds: train (a log point; cost and
+// "unix_ms":1700000000000}
+// Each evaluator is a key, with null where it is undefined. pass_done is the trained share of this
+// pass, 0 to 1, where it is known. first_cost is the mean cost of the first batch of this run;
+// later costs are compared with it to find divergence. Kinds: train (a log point; cost and
 // evaluators since the start of the pass), pass (its end, with the job's totals as "total_samples",
 // "total_cost", "total_<evaluator>"), test, save (with "path"), stop ("why" the job ends before its
 // last pass), and pserver (the state of one port, periodically). "examples_per_busy_second"
-// excludes time spent waiting for pservers: in a synchronous job it tells which trainer is slowest.
+// excludes the time spent waiting for pservers: in a synchronous job it shows which trainer is
+// slowest.
 class MetricsFile {
  public:
-  // Appends; with the path "" it writes nothing.
+  // Appends to the file; with the path "" nothing is written.
   static Result<MetricsFile> open(const std::string& path);
 
-  // A full disk loses lines, never the job: that is logged once.
+  // A full disk loses lines, but never ends the job; it is logged once.
   void write(std::string_view kind, std::uint32_t pass, std::uint64_t batch, const Reading& reading,
              const JsonObject& more = {});
-  // A line with only `fields` between kind and time. Lines of concurrent writers do not mix.
+  // Writes a line with only `fields` between kind and time. Lines of concurrent writers do not mix.
   void write(std::string_view kind, const JsonObject& fields);
 
  private:
@@ -74,21 +76,21 @@ class MetricsFile {
   std::unique_ptr<File> file_;
 };
 
-double examples_per_second(std::uint64_t samples, Duration elapsed);  // 0 in no time
+double examples_per_second(std::uint64_t samples, Duration elapsed);  // 0 if no time has elapsed
 
 // The fields "total_..." of a pass.
 JsonObject totals_fields(const Reading& totals);
 
-// Less training than this tells no rate: a report right after a test would divide a batch or none
-// by the time of the test.
+// Shortest training time that gives a rate: a report right after a test would divide one batch or
+// none by the time of the test.
 constexpr auto kRateWindow = std::chrono::seconds(1);
 
-// The rate of training as reports tell it: once a second, and at each change of activity.
+// The rate of training for reports, which are made once a second and at each change of activity.
 class RateMeter {
  public:
-  // examples: trained on in all. trained: whether the time since the last call was spent on that,
-  // and not on a test or a save. Returns examples a second of the last kRateWindow of training or
-  // more; 0 before the first.
+  // examples: trained on in all. trained: whether the time since the last call was spent on
+  // training, and not on a test or a save. Returns the examples per second of the last kRateWindow
+  // of training or more; 0 before the first window has ended.
   double add(TimePoint now, std::uint64_t examples, bool trained);
 
  private:
@@ -98,15 +100,16 @@ class RateMeter {
   double rate_ = 0;
 };
 
-// The rate while a trainer computes and does not wait: the median of its last reports, which one
-// that was disturbed does not move.
+// The rate while a trainer computes and does not wait: the median over the last reports, which a
+// single disturbed report does not change.
 class UsualRate {
  public:
   void add(std::uint64_t examples, Duration busy) {
     examples_ += examples;
     busy_ += busy;
   }
-  // Ends the time of a report, unless nothing was added. Examples a second; 0 before the third.
+  // Ends the period of a report, unless nothing was added. Returns examples per second; 0 before
+  // the third report.
   double take();
 
  private:

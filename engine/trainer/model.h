@@ -19,42 +19,42 @@ namespace paddle::trainer {
 
 // The machine that a model computes on.
 struct Machine {
-  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // its CPU
+  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // of its CPU
   std::string selected_gpus = trainer::selected_gpus();
 };
 
 class Model {
  public:
-  // kUsage: the layers do not fit together, or this CPU lacks the job's arithmetic. Without a GPU
-  // that the job asks for: as open_card().
+  // kUsage: the layers do not fit together, or this CPU lacks the job's arithmetic. Errors of
+  // opening a GPU: as open_card().
   static Result<Model> build(const config::JobConfig& job, const Machine& machine = {});
 
   // "4 threads", or the name of a GPU.
   const std::string& computes_on() const { return computes_on_; }
-  // Of a GPU, where a client may keep dense parameters.
+  // The GPU and the stream where a client may keep dense parameters; empty on CPUs.
   std::optional<device::Lane> lane() const { return executor_->lane(); }
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
-  // The conditions of the network on records.
+  // Requirements of the network on records.
   const std::vector<nn::SlotRule>& rules() const { return network_->rules(); }
   std::span<const std::uint64_t> vocabularies() const { return network_->vocabularies(); }
   // For the parameter client: whole dense parameters, and the rows of the batch that was last given
-  // to prepare(). Those of the batch before are left as they are: a push may still read them.
+  // to prepare(). The rows of the batch before do not change: a push may still read them.
   std::vector<client::DenseParameter>& dense() { return dense_; }
   std::vector<client::SparseRows>& rows() { return inputs_.rows; }
 
-  // Collects the rows that train() or test() of the batch will use with that seed. kData: the batch
+  // Collects the rows that train() or test() of the batch with this seed will use. kData: the batch
   // does not fit the network.
   Status prepare(const nn::Batch& batch, std::uint64_t seed);
-  // Whether the next batch can be made ready while one is computed.
+  // Whether the next batch can be prepared while one is computed.
   bool looks_ahead() const { return executor_->stages(); }
-  // As prepare(), of the next batch.
+  // As prepare(), for the next batch.
   Status prepare_next(const nn::Batch& batch, std::uint64_t seed);
   std::vector<client::SparseRows>& next_rows() { return next_.rows; }
-  // Gives a card what it reads of the next batch; the rows' values too, if they have been pulled.
-  // An error is left to begin().
+  // Copies to the card what it reads of the next batch, with the rows' values if they have been
+  // pulled. begin() reports errors.
   void stage_next(const nn::Batch& batch, std::uint64_t seed, bool has_rows);
-  // The batch of prepare_next() is as after prepare().
+  // Makes the batch of prepare_next() the current one, as prepare() does.
   void take_next();
   // Begins forward and backward. A card computes them until finish(), and until then the batch and
   // the parameters stay as they are. `seed` differs from batch to batch.
@@ -66,9 +66,9 @@ class Model {
     return finish(batch);
   }
   Result<Score> test(const nn::Batch& batch, std::uint64_t seed);
-  // Idle between train and test.
+  // Idle while no batch is computed.
   ThreadTeam& team() { return *team_; }
-  // All zero, of the shape of every score's tally.
+  // All zero; every score's tally has this shape.
   const Tally& empty_tally() const { return network_->empty_tally(); }
   Reading read(const Score& score) const;
 
@@ -78,7 +78,7 @@ class Model {
   // Rows of sparse tables, for one batch.
   struct Inputs {
     std::vector<client::SparseRows> rows;
-    std::vector<nn::RowLookup> lookups;  // of them
+    std::vector<nn::RowLookup> lookups;  // of `rows`
   };
   Status collect(const nn::Batch& batch, std::uint64_t seed);
   void fill(Inputs& inputs);
@@ -94,23 +94,23 @@ class Model {
   std::unique_ptr<ThreadTeam> team_;
   std::unique_ptr<Executor> executor_;
   std::string computes_on_;
-  nn::Parameters parameters_;                    // of the run
+  nn::Parameters parameters_;                    // of the current run
   std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
-  std::vector<std::span<float>> gradients_;      // likewise
+  std::vector<std::span<float>> gradients_;      // by parameter
   std::vector<client::DenseParameter> dense_;
   Inputs inputs_;
   Inputs before_;  // of the batch before
   Inputs next_;
 };
 
-// Clips gradients by norm, before a push, where the whole gradient of a parameter is present; a
-// mean over trainers of clipped gradients keeps the bound on the norm. First each parameter's
-// gradient whose Euclidean norm is over its clip_norm (the optimizer's where it has none) is scaled
-// down to it; then, if the norm over all parameters is over clip_global_norm, all are scaled down
-// to that. A sparse table's gradient is that of the rows in the batch. Static parameters take no
-// part. Norms are summed in float64 in the order of parameters and elements. A gradient without a
-// finite norm is left as it is: the shard refuses it and names the parameter. `specs` are all
-// parameters of the job, by index.
+// Clips gradients by norm before a push, where the whole gradient of a parameter is present; a mean
+// over trainers of clipped gradients keeps the bound on the norm. First, a parameter's gradient
+// whose Euclidean norm is above clip_norm (the parameter's own, or else the optimizer's) is scaled
+// down to it. Then, if the norm over all parameters is above clip_global_norm, all gradients are
+// scaled down to that. The gradient of a sparse table consists of the rows in the batch. Static
+// parameters are left out. Norms are summed in float64, in the order of parameters and elements. A
+// gradient without a finite norm is not changed: the shard refuses it and names the parameter.
+// `specs` are all parameters of the job, by index.
 void clip_gradients(const wire::Optimizer& optimizer, std::span<const wire::ParameterSpec> specs,
                     std::span<client::DenseParameter> dense, std::span<client::SparseRows> rows);
 

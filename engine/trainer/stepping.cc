@@ -61,7 +61,7 @@ class NotedClient final : public client::ParameterClient {
   void ask_to_stop() override { client_.ask_to_stop(); }
   bool stop_asked() const override { return client_.stop_asked(); }
   Status leave() override {
-    stepping_.end_step();  // and none follows
+    stepping_.end_step();  // no step follows
     return client_.leave();
   }
   void interrupt(const Error& why) override { client_.interrupt(why); }

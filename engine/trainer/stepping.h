@@ -1,4 +1,5 @@
-// Whether a trainer computes or waits, as its supervisor is told (proto/supervision.proto, Pulse).
+// Whether a trainer computes or waits, as it reports to its supervisor (proto/supervision.proto,
+// Pulse).
 #pragma once
 
 #include <atomic>
@@ -9,14 +10,14 @@
 
 namespace paddle::trainer {
 
-// Written by the trainer's thread, read by any.
+// Written by the trainer's thread, read by any thread.
 class Stepping {
  public:
-  // Tests and snapshots may take as long as they do.
+  // During tests and snapshots pulse() reports no step, so they may take any time.
   void set_activity(wire::Activity activity) { is_training_ = activity == wire::ACTIVITY_TRAINING; }
   wire::Pulse pulse() const;
 
-  // The trainer's time between begin_step() and end_step() is its own.
+  // Between begin_step() and end_step() the trainer depends on no other process.
   void begin_step() { is_own_ = true; }
   void end_step() {
     is_own_ = false;
@@ -29,8 +30,8 @@ class Stepping {
   std::atomic<bool> is_training_ = true;
 };
 
-// `client` with every call noted as the end of a step and its return as the begin of the next: in
-// between the trainer depends on no other process. Both must outlive it.
+// Wraps `client`: each call ends a step, and its return begins the next one. In between the trainer
+// depends on no other process. Both arguments must outlive the result.
 std::unique_ptr<client::ParameterClient> note_steps(client::ParameterClient& client,
                                                     Stepping& stepping);
 

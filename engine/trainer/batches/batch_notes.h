@@ -27,8 +27,8 @@ class BatchNotes {
 
  private:
   struct Feed {
-    std::size_t slot = 0;    // of the batch
-    std::size_t number = 0;  // of its entry policy
+    std::size_t slot = 0;    // slot of the batch
+    std::size_t number = 0;  // of the entry policy, from 1; 0: none
     std::optional<std::uint64_t> padding_id;
   };
   struct Table {

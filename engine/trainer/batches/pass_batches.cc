@@ -55,7 +55,7 @@ Result<std::optional<nn::Batch>> PassBatches::next_repeated() {
   return batch;
 }
 
-// The batch after the n of the data is the first one again.
+// Continues with the first batch of the data after its last one.
 Status PassBatches::begin_repeating() {
   if (repeats_) {
     own_ = open(0);
@@ -72,7 +72,8 @@ Status PassBatches::begin_repeating() {
   return {};
 }
 
-// An earlier run may have gone beyond the end of the data.
+// The number of batches in the data. An earlier run may have gone beyond the end of the data, so
+// that given_ is no measure.
 Result<std::uint64_t> PassBatches::count() const {
   const auto all = open(0);
   for (std::uint64_t batches = 0;; ++batches) {

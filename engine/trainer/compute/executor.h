@@ -30,29 +30,29 @@ class Executor {
   virtual std::optional<device::Lane> lane() const { return std::nullopt; }
   // Whether stage() does something while a run is computed.
   virtual bool stages() const { return false; }
-  // Makes ready what a card reads of the next run, which may be begun, or another one in its place.
-  // `has_values`: the parameters have the values of that run. kData: as Network::forward.
+  // Prepares what a card reads of the next run; the next begin() may be for another run.
+  // `has_values`: the parameters have the values of that run already. kData: as Network::forward.
   virtual Status stage(const nn::Run& /*batch*/, bool /*has_values*/) { return {}; }
   // Begins the run of a whole batch, with a lookup for each sparse table. A card computes it while
-  // its caller does something else; what the run refers to stays as it is until finish(). kData: as
+  // the caller continues; what the run refers to must not change until finish(). kData: as
   // Network::forward.
   virtual Status begin(const nn::Run& batch) = 0;
-  // Returns when the run that was begun is computed. In training the gradients are overwritten; a
-  // test has none. kData: likewise.
+  // Returns when the run is computed. In training it overwrites the gradients; a test has none.
+  // kData: as Network::forward.
   virtual Result<Score> finish(Gradients gradients) = 0;
 };
 
 // Executor on the CPU: each thread of a team runs the layers on a contiguous part of the batch.
 class HostExecutor final : public Executor {
  public:
-  // Both outlive it.
+  // Both must outlive the executor.
   HostExecutor(const nn::Network& network, ThreadTeam& team);
 
   Status begin(const nn::Run& batch) override {
     batch_.emplace(batch);
     return {};
   }
-  // Computes all. Gradients are summed in thread order.
+  // Computes the whole run. Gradients are summed in thread order.
   Result<Score> finish(Gradients gradients) override;
 
  private:
@@ -67,7 +67,7 @@ class HostExecutor final : public Executor {
 // Executor on a GPU. The evaluators count on the CPU.
 class GpuExecutor final : public Executor {
  public:
-  // The network outlives it. kUsage: a layer is too large for a GPU.
+  // The network must outlive the executor. kUsage: a layer is too large for a GPU.
   static Result<std::unique_ptr<GpuExecutor>> make(const nn::Network& network,
                                                    std::unique_ptr<device::Device> device);
 
@@ -88,7 +88,7 @@ class GpuExecutor final : public Executor {
   const nn::Plan plan_;
   std::unique_ptr<device::Device> device_;
   std::vector<std::size_t> outputs_;      // layers that evaluators read
-  std::vector<std::size_t> predictions_;  // likewise
+  std::vector<std::size_t> predictions_;  // layers whose predictions evaluators read
   std::unique_ptr<nn::DeviceExecutor> executor_;
   nn::Workspace workspace_;  // of the evaluators
   std::optional<nn::Run> batch_;
