@@ -58,13 +58,13 @@ std::string upper_case(std::string text) {
   return text;
 }
 
-// The name by which CLI11 knows an option. An argument has it in capitals, as help shows it: CLI11
+// The name by which CLI11 knows an option. An argument's name is in capitals, as in help: CLI11
 // from 2.4 on refuses an argument "cluster" beside an option "--cluster".
 std::string name_in_parser(std::string_view name) {
   return name.starts_with('-') ? std::string(name) : upper_case(std::string(name));
 }
 
-// An argument shows its own name where an option shows that of its value.
+// Formats help so that an argument shows its own name, and an option the name of its value.
 class HelpText : public CLI::Formatter {
  public:
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -110,8 +110,8 @@ void add_options(CLI::App& app, const OptionList& options) {
   }
 }
 
-// CLI11 reads meanings into words: [a,b] is a list, ++ ends the command, and the next word stands
-// in for an empty value. Such a word is hidden from it by a mark behind it.
+// CLI11 gives some words a special meaning: [a,b] is a list, ++ ends the command, and the next word
+// replaces an empty value. A mark at the end of such a word hides it from CLI11.
 constexpr char kMark = '\x1f';
 
 void hide(std::string& word) {
@@ -157,7 +157,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return near.empty() ? "" : fmt::format(", did you mean '{}'?", near);
 }
 
-// Commands of paddle, and by the names that they have in other programs.
+// Commands of `paddle`, and names that other programs use, each with the command to use instead.
 using NameElsewhere = std::pair<std::string_view, std::string_view>;
 constexpr std::array<NameElsewhere, 24> kCommandsElsewhere{{
     {"predict", "paddle predict"},
@@ -186,7 +186,7 @@ constexpr std::array<NameElsewhere, 24> kCommandsElsewhere{{
     {"shell", "paddlectl exec"},
 }};
 
-// By its name alone: dashes would make short names alike.
+// Compares names without their dashes, which would make short names look alike.
 std::string did_you_mean_flag(const std::string& flag, std::vector<std::string> known) {
   const auto name_of = [](const std::string& one) {
     return one.substr(std::min(one.find_first_not_of('-'), one.size()));
@@ -205,7 +205,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-// The program with its commands as CLI11 has them, and the options they are read into.
+// The program and its commands in CLI11, and the variables that options are read into.
 class Parser {
  public:
   explicit Parser(const std::vector<Command>& commands) : commands_(commands) {
@@ -298,13 +298,14 @@ class Parser {
     }
   }
 
-  // Where words after "--" are its first arguments.
+  // Makes the arguments optional, because the words after "--" are the first ones.
   static void require_no_argument(CLI::App& sub) {
     for (CLI::Option* const option : sub.get_options())
       if (option->get_positional()) option->required(false);
   }
 
-  // Words after "--" are the arguments that the command was not given yet, whatever they look like.
+  // Gives the words after "--" to the arguments that have no value yet, whatever the words look
+  // like.
   static Status pass_on(const std::vector<std::string>& words, const OptionList& options,
                         const CLI::App& sub) {
     auto word = words.begin();
@@ -340,7 +341,7 @@ class Parser {
   }
 
   // The index of the first word that is neither an option nor a global option's value; past the end
-  // where there is none.
+  // if there is none.
   Result<std::size_t> command_in(const std::vector<std::string>& arguments) const {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].starts_with('-')) return i;
@@ -376,14 +377,14 @@ class Parser {
                  "see paddlectl --help"};
   }
 
-  // By the word given: a parse that failed leaves no chosen command in CLI11.
+  // Uses the word from the command line: after a failed parse CLI11 has no chosen command.
   std::string see_help(const std::string& word) const {
     const bool known = std::ranges::find(commands_, word, &Command::name) != commands_.end();
     return known ? fmt::format("see paddlectl {} --help", word) : "see paddlectl --help";
   }
 
-  // The command line with "--" before the first word that is neither an option of ours nor the
-  // value of one. "" when there is none.
+  // The command line with "--" before the first word that is neither an option of paddlectl nor the
+  // value of one. "" if there is no such word.
   std::string with_dashes(std::vector<std::string> arguments, const CLI::App& sub) const {
     for (std::size_t i = line_.command_at + 1; i < arguments.size(); ++i) {
       const std::size_t equals = arguments[i].find('=');
@@ -422,7 +423,8 @@ class Parser {
     return error;
   }
 
-  // How the command is given what other commands take by this option, or what job.toml has.
+  // A hint for an option that this command lacks: name the job without an option, or change a key
+  // of job.toml.
   static std::string way_without(const std::string& flag, const CLI::App& sub) {
     if (has_jobs(sub) && is_job_option(flag))
       return fmt::format("name jobs without an option: paddlectl {} JOB", sub.get_name());
@@ -443,9 +445,9 @@ class Parser {
   CLI::App app_{kAbout, "paddlectl"};
 };
 
-// One run of paddlectl: its command line read, the command run, its error printed.
+// Parses the command line, runs the command and reports its error.
 
-// Relative where it is in the current directory.
+// The path of the file, relative if it is in the current directory.
 std::string shown_file(const Context& context, const std::string& file) {
   const std::string inside =
       std::filesystem::path(file).lexically_relative(context.directory).string();
@@ -456,14 +458,15 @@ void replace(std::string& text, std::string_view what, const std::string& with) 
   if (const auto at = text.find(what); at != text.npos) text.replace(at, what.size(), with);
 }
 
-// The hint with the names that this command was given, or would take by itself.
+// Replaces <cluster file> and <workspace> in the hint by the names that the command line gives;
+// without --cluster, by the current cluster.
 std::string with_names(const Context& context, std::string hint, const CommandLine& line) {
   std::string cluster = line.cluster;
   if (const auto current = find_current(context.directory); cluster.empty() && current)
     cluster = shown_file(context, current->file);
   if (!cluster.empty()) replace(hint, "<cluster file>", cluster);
   if (line.workspace == ".") {
-    replace(hint, " <workspace>", "");  // as the command was given
+    replace(hint, " <workspace>", "");  // the command line gives no folder either
   } else if (!line.workspace.empty()) {
     replace(hint, "<workspace>", line.workspace);
   }
@@ -475,7 +478,7 @@ int report(Context& context, Error error, const CommandLine& given = {}) {
   context.console.end_progress();
   const bool asked_for = error.code == Errc::kInterrupted || error.code == Errc::kResumable;
   if (asked_for && !context.console.json()) {
-    // The user asked for this end, so it is a note and no error.
+    // The user asked for this end, so it is a note, not an error.
     std::istringstream lines(error.message + (error.hint.empty() ? "" : "\n" + error.hint));
     for (std::string line; std::getline(lines, line);) context.console.note(line);
   } else {

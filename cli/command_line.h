@@ -1,5 +1,5 @@
-// paddlectl's command line: its parser, and the run of what it names. Only command_line.cc includes
-// CLI11: it takes seconds to compile.
+// Parses paddlectl's command line and runs the command in it. Only command_line.cc includes CLI11,
+// which takes seconds to compile.
 #pragma once
 
 #include <functional>
@@ -17,19 +17,19 @@ struct CommandLine {
   GlobalOptions global;
   std::string help;                     // asked for with --help
   std::function<Status(Context&)> run;  // null: no command was named
-  std::string cluster, workspace;       // those named, for hints
+  std::string cluster, workspace;       // from the command line, for hints
   std::size_t command_at = 0;           // the index of the command among the arguments
 };
 
-// Whether --json stands before "--". Known without a full parse, so that usage errors are JSON too.
+// Whether --json comes before "--". Needs no full parse, so that usage errors are JSON too.
 bool wants_json(const std::vector<std::string>& arguments);
 
-// kUsage names the wrong word and the nearest known one. Words after "--" go to the command as they
-// are.
+// kUsage: names the wrong word and the nearest known one. Words after "--" go to the command
+// unchanged.
 Result<CommandLine> parse_command_line(const std::vector<Command>& commands,
                                        std::vector<std::string> arguments);
 
-// `paddlectl COMMAND --help`; kUsage for a command that is none. "": program_help.
+// `paddlectl COMMAND --help`; for "": program_help(). kUsage: there is no such command.
 Result<std::string> command_help(const std::vector<Command>& commands, const std::string& command);
 // `paddlectl --help`.
 std::string program_help(const std::vector<Command>& commands);

@@ -1,4 +1,4 @@
-// paddlectl: a Context with the real terminal, clock, files and nodes.
+// paddlectl's main(): makes a Context with the real terminal, clock, files and nodes.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 namespace {
 
-constexpr paddle::Duration kConnectDeadline = std::chrono::seconds(20);  // of one node
+constexpr paddle::Duration kConnectDeadline = std::chrono::seconds(20);  // for one node
 
 std::atomic<bool> g_interrupted = false;
 std::atomic<bool> g_notes_interrupts = true;
@@ -43,7 +43,7 @@ void on_signal(int) {
     ::_exit(static_cast<int>(paddle::Errc::kInterrupted));
   }
   constexpr std::string_view kNote = "\ninterrupted; press Ctrl-C again to exit immediately\n";
-  // On a terminal the end of the line with "^C", at least.
+  // On a terminal, at least ends the line that shows "^C".
   const std::string_view note =
       g_notes_interrupts ? kNote : kNote.substr(0, g_err_is_terminal ? 1 : 0);
   [[maybe_unused]] const ssize_t noted = ::write(STDERR_FILENO, note.data(), note.size());
@@ -68,7 +68,7 @@ void pause_at_most(paddle::Duration limit) {
   ::poll(&item, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
 }
 
-// Empty without a home directory: hashes are then not kept.
+// Empty without a home directory; hashes are then not stored.
 std::string hash_cache_file() {
   const char* const cache = ::getenv("XDG_CACHE_HOME");
   const char* const home = ::getenv("HOME");
@@ -105,15 +105,15 @@ class NoEcho {
 };
 
 // Asks the user at the terminal: prints the question to stderr, escaped, and reads one line from
-// stdin. Nothing when either is no terminal, at end of input, after more than kAnswerBytesMax, or
-// after Ctrl-C. secret: no echo.
+// stdin. Returns nothing if stdin or stderr is no terminal, at the end of input, after more than
+// kAnswerBytesMax, or after Ctrl-C. secret: no echo.
 std::optional<std::string> ask_on_terminal(std::string_view question, bool secret) {
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1) return std::nullopt;
   const NoEcho quiet(secret);
   const std::string shown = paddle::escape_control(question);
   [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, shown.data(), shown.size());
   std::string line;
-  // Growth would leave copies of a secret in freed memory.
+  // If the string grew, copies of a secret would stay in freed memory.
   line.reserve(paddle::remote::kAnswerBytesMax + 1);
   while (line.size() <= paddle::remote::kAnswerBytesMax) {
     pollfd items[2] = {{STDIN_FILENO, POLLIN, 0}, {g_wake_pipe[0], POLLIN, 0}};
@@ -130,7 +130,7 @@ std::optional<std::string> ask_on_terminal(std::string_view question, bool secre
   return std::nullopt;
 }
 
-// As setlocale would choose it.
+// Whether the locale is UTF-8, by the variables that setlocale reads.
 bool speaks_utf8() {
   for (const char* const variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* const value = ::getenv(variable);
@@ -150,8 +150,8 @@ void measure_terminal(paddle::cli::ConsoleOptions& options) {
   options.rows = size.ws_row;
 }
 
-// So that no file or connection opened later takes the number of one that is closed, and results
-// are written into it.
+// Opens /dev/null for closed standard files. Otherwise a file or connection opened later could get
+// the number of stdout, and results would be written into it.
 void open_standard_files() {
   int file = 0;
   do {
@@ -160,8 +160,8 @@ void open_standard_files() {
   ::close(file);
 }
 
-// The exit code of a command whose results may not all have been written. A reader that has gone,
-// as after `| head`, has what it wanted.
+// The exit code of a command whose results may not all have been written. A closed reader, as after
+// `| head`, is no error.
 int code_after_output(paddle::cli::Console& console, int code) {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   const bool is_gone =
@@ -172,9 +172,9 @@ int code_after_output(paddle::cli::Console& console, int code) {
   return static_cast<int>(paddle::Errc::kResource);
 }
 
-// It holds passwords and keys: it leaves no core file, and no other program of this user may look
-// into it. Programs that it starts may again. Nobody else may write its files, or it would not
-// believe them later.
+// Protects passwords and keys in this process: it leaves no core file, and other programs of this
+// user cannot read its memory. Programs that it starts are not restricted. Files that it makes are
+// not writable for other users, because such files would not be trusted later.
 void protect_process() {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::umask(::umask(0) | S_IWGRP | S_IWOTH);

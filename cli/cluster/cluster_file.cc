@@ -34,14 +34,15 @@ constexpr const char* kOwnVariables = "PADDLECTL_";
 constexpr std::array<std::string_view, 3> kTransports{"sealed", "always", "clear"};
 constexpr std::int64_t kCapacityMax = 4096;
 constexpr std::int64_t kLocalNodesMax = 1024;  // in one [[node]]
-// Limit of the groups and variables of all nodes of a file; one [[node]] may stand for thousands.
+// Limit on the memory for the groups and variables of all nodes; one [[node]] table may describe
+// thousands of nodes.
 constexpr std::size_t kNodesBytesMax = 64U << 20U;
 constexpr std::size_t kGroupsMax = 256;
 constexpr std::size_t kGpusMax = 256;
 constexpr std::size_t kVariablesMax = 4096;
 constexpr std::size_t kArgumentsMax = 256;
-constexpr std::size_t kTextBytesMax = 1024;  // of a user, a path, a jump
-constexpr std::size_t kElementBytes = 64;    // of an element of a list, beside its text
+constexpr std::size_t kTextBytesMax = 1024;  // length of a user, a path or a jump
+constexpr std::size_t kElementBytes = 64;    // memory of a list's element, beside its text
 
 // Defaults of [ssh] and of the top level for every node.
 struct Defaults {
@@ -50,7 +51,7 @@ struct Defaults {
   std::uint16_t ssh_port = 0;
   std::string user, identity, jump, known_hosts, directory;
   std::map<std::string, std::string> environment;
-  std::string folder;  // of the cluster file
+  std::string folder;  // the cluster file's folder
 };
 
 // Names and memory of all nodes read so far.
@@ -59,7 +60,7 @@ struct NodesRead {
   std::size_t bytes = 0;
 };
 
-// A text that every node of a table has a copy of.
+// Reads a text that is copied into every node of the table, so its length is limited.
 std::string read_text(TomlTable& table, std::string_view key, const std::string& otherwise) {
   std::string text = table.string(key, otherwise);
   if (text.size() <= kTextBytesMax) return text;
@@ -67,7 +68,8 @@ std::string read_text(TomlTable& table, std::string_view key, const std::string&
   return otherwise;
 }
 
-// A file that the cluster file names: a relative one lies beside it, as "~" in the user's home.
+// Reads a path. A relative one is taken from the cluster file's folder; a leading "~" stays and
+// means the user's home.
 std::string read_path(TomlTable& table, std::string_view key, const std::string& otherwise,
                       const std::string& folder) {
   std::string path = read_text(table, key, otherwise);
@@ -93,7 +95,7 @@ std::vector<std::string> expand(TomlTable& table, std::string_view key) {
   return {};
 }
 
-// "10.1.0.[1-2]"; an IPv6 address may stand in brackets.
+// Reads addresses such as "10.1.0.[1-2]"; an IPv6 address may be in brackets.
 std::vector<std::string> read_addresses(TomlTable& table) {
   std::vector<std::string> addresses = expand(table, "address");
   for (std::string& address : addresses) {
@@ -109,7 +111,7 @@ std::vector<std::string> read_addresses(TomlTable& table) {
                  "use an address that all nodes can reach");
       return {};
     }
-    // One address has one spelling, since ports are counted by it.
+    // Ports are counted per address, so each address gets one spelling.
     in6_addr ip{};
     std::array<char, INET6_ADDRSTRLEN> text{};
     const bool is_ip = ::inet_pton(AF_INET6, split.host.c_str(), &ip) == 1;
@@ -119,7 +121,8 @@ std::vector<std::string> read_addresses(TomlTable& table) {
   return addresses;
 }
 
-// Without this a mistyped key file would be passed over like one that is refused.
+// Checks that the private key can be read. A mistyped file name would otherwise go unnoticed,
+// because login skips it like a key that the server refuses.
 std::string read_identity(TomlTable& table, const std::string& otherwise,
                           const std::string& folder) {
   std::string identity = read_path(table, "identity", otherwise, folder);
@@ -187,7 +190,7 @@ void read_environment(TomlTable& table, std::map<std::string, std::string>& envi
   }
 }
 
-// GPU names for CUDA_VISIBLE_DEVICES: numbers, or UUIDs as nvidia-smi -L prints them.
+// Reads the names of GPUs for CUDA_VISIBLE_DEVICES: numbers, or UUIDs as nvidia-smi -L prints them.
 void read_gpus(TomlTable& table, ClusterNode& node) {
   node.gpus = table.strings("gpus", kGpusMax);
   std::set<std::string_view> seen;
@@ -198,7 +201,7 @@ void read_gpus(TomlTable& table, ClusterNode& node) {
   }
 }
 
-// A group may not have the name of a node: --on could mean either.
+// Refuses a group that has the name of a node: --on could mean either.
 void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
   std::set<std::string_view> nodes;
   for (const ClusterNode& node : cluster.nodes) nodes.insert(node.spec.name);
@@ -230,7 +233,7 @@ std::vector<std::string> read_command(TomlTable& table,
     return {};
   }
   std::vector<std::vector<std::string>> columns;
-  std::size_t bytes = 0;  // of one node's command
+  std::size_t bytes = 0;  // size of one node's command
   std::vector<std::string> names = {patterns.back()};
   for (const std::string& pattern : patterns) {
     auto expanded = expand_range(pattern);
@@ -259,7 +262,7 @@ std::vector<std::string> read_command(TomlTable& table,
   return names;
 }
 
-// Hosts as they are written: "node1", "me@node1:2222", "[2001:db8::1]:22".
+// Reads hosts: "node1", "me@node1:2222", "[2001:db8::1]:22".
 std::vector<HostWord> read_hosts(TomlTable& table) {
   std::vector<HostWord> hosts;
   if (table.is_string("host") && table.string("host").empty())
@@ -288,8 +291,8 @@ std::vector<HostWord> read_hosts(TomlTable& table) {
   return hosts;
 }
 
-// The names a [[node]] table stands for: hosts, those of launcher commands, or name and count of
-// local nodes.
+// The names of the nodes that a [[node]] table describes: its hosts, the names in its launcher
+// commands, or, for local nodes, its name (with a number from 0 on, if it has `count`).
 std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& node,
                                     std::vector<HostWord>& hosts,
                                     std::vector<std::vector<std::string>>& commands) {
@@ -335,7 +338,7 @@ std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& no
   return otherwise;
 }
 
-// The memory of one node of a table, which has copies of its lists.
+// The memory that one node of a table takes, with its own copies of the table's lists.
 std::size_t bytes_of(const ClusterNode& node) {
   std::size_t bytes = sizeof node;
   for (const auto* const list : {&node.groups, &node.gpus}) {
@@ -346,7 +349,7 @@ std::size_t bytes_of(const ClusterNode& node) {
   return bytes;
 }
 
-// The nodes of a table: `node` with a name, and a host or a command, of their own.
+// Adds the nodes of a table: copies of `node`, each with its own name and its own host or command.
 void add_nodes(TomlTable& table, const std::vector<std::string>& names,
                const std::vector<HostWord>& hosts,
                const std::vector<std::vector<std::string>>& commands, ClusterNode node,
@@ -389,7 +392,7 @@ void add_nodes(TomlTable& table, const std::vector<std::string>& names,
     if (!hosts.empty() && !hosts[i].user.empty()) own.spec.user = hosts[i].user;
     if (!hosts.empty() && hosts[i].has_number)
       own.spec.ssh_port = static_cast<std::uint16_t>(std::stoul(hosts[i].number));
-    // Nodes may share a machine, or a home on a file server: each has a folder of its own.
+    // Nodes may share a machine, or a home on a file server, so each gets its own folder.
     own.spec.root = fmt::format("{}/{}/{}", workdir, cluster.name, own.spec.name);
     own.address = addresses.empty() ? (own.spec.is_local() ? "127.0.0.1" : "")
                                     : addresses[addresses.size() == 1 ? 0 : i];
@@ -479,7 +482,8 @@ bool is_plain_name(std::string_view name) {
 
 Result<ClusterSpec> read_cluster(const std::string& path) {
   std::error_code ignored;
-  // It names programs and settings of ssh.
+  // A cluster file names programs to run and settings of ssh, so other users must not be able to
+  // write it.
   PADDLE_TRY(const std::string text, remote::read_trusted_file(path, config::kConfigBytesMax));
   PADDLE_TRY(TomlTable top, TomlTable::parse(text, path, {}, "docs/cluster.md"));
   const auto file = std::filesystem::absolute(path, ignored).lexically_normal();

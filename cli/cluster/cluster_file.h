@@ -18,13 +18,13 @@ constexpr std::string_view kAllNodes = "all";  // the group that every node is i
 struct ClusterNode {
   remote::NodeSpec spec;
   std::string
-      address;  // data plane; "": the address the node itself reports (a local node: 127.0.0.1)
+      address;  // data plane; "": the address that the node reports (a local node: 127.0.0.1)
   bool runs_pserver = true;
   bool runs_trainer = true;
-  std::uint32_t capacity = 1;         // processes of each role in one round over the nodes
+  std::uint32_t capacity = 1;         // processes of each role per round over the nodes
   std::uint16_t port = kDefaultPort;  // first port of its first pserver
   std::vector<std::string> groups;    // names for --on; never a node's name
-  std::map<std::string, std::string> environment;  // of processes there, in place of the agent's
+  std::map<std::string, std::string> environment;  // for its processes; replaces the agent's
   std::vector<std::string> gpus;  // nvidia-smi's numbers, or UUIDs, that its trainers see
 };
 
@@ -43,7 +43,7 @@ struct ClusterSpec {
   }
 };
 
-// To be said of a cluster that is_clear().
+// The warning about a cluster whose is_clear() is true.
 constexpr const char* kClearTransport =
     "traffic of training is not sealed (transport = \"clear\"): who is on the network between the "
     "nodes can read and change it";
@@ -52,8 +52,8 @@ constexpr const char* kClearTransport =
 // caret.
 Result<ClusterSpec> read_cluster(const std::string& path);
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file);
-// Whether it can be the name of a cluster or a node: those become folders on nodes, so few
-// characters are allowed.
+// Whether `name` can be the name of a cluster or a node. These names become folders on nodes, so
+// few characters are allowed.
 bool is_plain_name(std::string_view name);
 
 }  // namespace paddle::cli

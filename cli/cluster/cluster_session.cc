@@ -50,7 +50,7 @@ std::vector<std::string> nodes_with_files(ClusterSession& session, const std::st
   return nodes;
 }
 
-// Nothing of it runs, and it did not end well by itself.
+// Whether the process has ended without finishing its work.
 bool may_give_way(const remote::ProcessStatus& status) {
   const bool is_done =
       status.state == remote::ProcessState::kExited && status.exit_code == 0 && !status.stopped;
@@ -231,7 +231,7 @@ std::vector<ProcessOnNode> ClusterSession::gather(
   (void)each([&](Member& member) -> Status {
     auto list = ask(member);
     if (!list) {
-      member.client.reset();  // an unknown answer must not count as no processes
+      member.client.reset();  // a failed request must not count as "no processes"
       return std::move(list).error();
     }
     found[index_of(member)] = *std::move(list);
@@ -287,7 +287,7 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
                              "paddlectl rm {0}",
                              asked)};
   }
-  std::vector<std::string> known;  // in order of their start
+  std::vector<std::string> known;  // in order of start
   for (const ProcessOnNode& process : all) {
     if (std::ranges::find(known, process.status.job) == known.end())
       known.push_back(process.status.job);

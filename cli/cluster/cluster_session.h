@@ -17,7 +17,7 @@ struct Member {
   remote::NodeSpec spec;
   std::unique_ptr<remote::AgentClient> client;  // null while not connected
   bool absent = false;                          // the node has no folder of the cluster
-  std::optional<Error> error;                   // of the connection, or of the last call
+  std::optional<Error> error;                   // from the connection, or from the last call
 };
 
 struct ProcessOnNode {
@@ -25,43 +25,46 @@ struct ProcessOnNode {
   remote::ProcessStatus status;
 };
 
-// Leaves out what a node that was away for a while still knows of an earlier run of a job, unless
-// one of its processes runs or ended well.
+// Removes the records of a job's earlier runs. A node has such records if it was unreachable when
+// the job was started again. They stay if one of the node's processes of the job still runs or has
+// finished its work.
 void leave_out_former_runs(std::vector<ProcessOnNode>& processes);
 
 // How many processes a job has, counted from those that were seen on the nodes reached.
 struct JobSize {
   std::size_t trainers = 0, pservers = 0;
-  bool all_seen = false;  // no node that was not reached has a process of the job
+  bool all_seen = false;  // the nodes not reached have no process of the job
 };
 // The counts that the processes carry in their records.
 JobSize size_of_job(const std::vector<ProcessOnNode>& processes);
 
-// A node's resource usage, and when it was asked by the local clock.
+// A node's resource usage, and the local times of the request and of the answer.
 struct NodeLook {
   remote::NodeUsage usage;
   TimePoint asked, answered;
 };
 struct ClusterLook {
-  std::vector<ProcessOnNode> processes;        // as ClusterSession::processes
-  std::vector<std::optional<NodeLook>> nodes;  // by member; nothing of one not connected
+  std::vector<ProcessOnNode> processes;        // see ClusterSession::processes
+  std::vector<std::optional<NodeLook>> nodes;  // by member; empty if it is not connected
 };
 
 class ClusterSession {
  public:
-  // Connects in parallel; a node that failed has its error and no client. open prepares a node
-  // where it must; find leaves one without our folder as it is. all: every node of the cluster.
+  // Connect to the nodes in parallel; a node that failed has its error and no client. open()
+  // prepares a node that needs it; find() leaves a node without the cluster's folder as it is.
+  // find_all() is find() for every node of the cluster.
   static ClusterSession open(Context& context, const ClusterSpec& cluster,
                              const std::vector<std::size_t>& nodes);
   static ClusterSession find(Context& context, const ClusterSpec& cluster,
                              const std::vector<std::size_t>& nodes);
   static ClusterSession find_all(Context& context, const ClusterSpec& cluster);
 
-  // Reaches no node before visit().
+  // Connects to no node; visit() does that later.
   static ClusterSession unconnected(const ClusterSpec& cluster,
                                     const std::vector<std::size_t>& nodes);
-  // Reaches each node (preparing it where it must), calls work and leaves it again, at most
-  // --parallel nodes at a time; none after Ctrl-C. Errors as of each().
+  // Connects to each node (and prepares a node that needs it), calls work and disconnects, at most
+  // --parallel nodes at a time. Ctrl-C keeps it from starting on further nodes. Errors as in
+  // each().
   Status visit(Context& context, const std::function<Status(Member&)>& work);
 
   std::vector<Member>& members() { return members_; }
@@ -71,36 +74,37 @@ class ClusterSession {
   }
   Member* find_node(std::size_t node);
   std::size_t unreachable() const;
-  // Whether every node of the cluster is a member and was reached or is known to have nothing of
-  // ours.
+  // Whether every node of the cluster is a member, and each was reached or is known to have no
+  // folder of the cluster.
   bool sees_whole_cluster() const {
     return unreachable() == 0 && members_.size() == cluster_nodes_;
   }
 
-  // One error that names every failed node, with the code of the gravest; nothing when all are
-  // well.
+  // One error that names every failed node and has the code of the gravest error; OK if no node
+  // failed.
   Status all_well() const;
-  // Clears the errors of nodes where nothing of the cluster is left, for commands that remove.
+  // Clears the errors of nodes that have no folder of the cluster, for commands that remove things.
   void forgive_absent();
-  // Leaves out the members that were not reached, and returns their names. among: names of those
-  // that may be left out; null: all.
+  // Leaves out the members that were not reached, and returns their names. among: the names that
+  // may be left out; null: all.
   std::vector<std::string> leave_out_unreachable(const std::vector<std::string>* among = nullptr);
-  // Calls work on every connected member in parallel; its error stays in Member::error and comes
-  // back combined.
+  // Calls work on every connected member in parallel. Each member's error is stored in
+  // Member::error; the result combines them.
   Status each(const std::function<Status(Member&)>& work);
-  // The processes of a job ("": all jobs) on the connected nodes, by start time. Lost nodes keep
-  // their error. Processes of a node that was away while the job was started again without it are
-  // left out, unless one of them runs or ended well.
+  // The processes of a job ("": all jobs) on the connected nodes, by start time. A node that is
+  // lost during the call keeps its error. Leaves out the records that leave_out_former_runs()
+  // removes: those of a node that was away while the job was started again without it.
   std::vector<ProcessOnNode> processes(const std::string& job);
-  // With those too: a command that gives keys believes neither of two nodes that claim a process.
+  // processes(), with the records that it leaves out. For a command that gives keys to processes:
+  // when two nodes claim the same process, it trusts neither.
   std::vector<ProcessOnNode> all_records(const std::string& job);
-  // The same with resource usage of processes and nodes.
+  // processes(), with the resource usage of processes and nodes.
   ClusterLook look(const Clock& clock, const std::string& job);
-  // Connects those without a client again, and prepares none.
+  // Connects again to the members without a client; prepares no node.
   void reconnect(Context& context) { connect(context, false); }
-  // Calls AgentClient::set_patience of all that are connected.
+  // Calls AgentClient::set_patience on every connected member.
   void set_patience(Duration patience);
-  // Calls AgentClient::set_interrupted of all that are connected.
+  // Calls AgentClient::set_interrupted on every connected member.
   void set_interrupted(const std::function<bool()>& interrupted);
 
  private:
@@ -110,11 +114,11 @@ class ClusterSession {
       const std::function<Result<std::vector<remote::ProcessStatus>>(Member&)>& ask);
 
   std::vector<Member> members_;
-  std::size_t cluster_nodes_ = 0;  // with those that are no members
+  std::size_t cluster_nodes_ = 0;  // all nodes of the cluster, not only the members
   std::size_t at_once_ = kNodesAtOnce;
 };
 
-// The job asked for, or else the latest. kUsage when there is none.
+// The job `asked`, or the latest job if `asked` is "". kUsage: there is no such job.
 Result<std::string> choose_job(ClusterSession& session, const std::string& asked);
 
 }  // namespace paddle::cli

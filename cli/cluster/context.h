@@ -23,7 +23,7 @@ constexpr std::size_t kNodesAtOnce = 32;  // one thread with a blocking client e
 
 // --timeout, --parallel and --allow-proxy-command.
 struct NodeLimits {
-  Duration timeout{};  // as NodeSpec::timeout has it
+  Duration timeout{};  // see NodeSpec::timeout
   std::size_t at_once = kNodesAtOnce;
   bool allow_proxy_command = false;
 };
@@ -42,14 +42,14 @@ struct Context {
   std::string engine;                          // local path of the `paddle` binary
   std::string directory;                       // the current directory, absolute
   std::string hash_cache = {};                 // file for remote::HashCache; "": none
-  // Asks the user at the terminal; nothing without a terminal. secret: no echo.
+  // Asks the user at the terminal; returns nothing if there is no terminal. secret: no echo.
   std::function<std::optional<std::string>(std::string_view question, bool secret)> ask = {};
   // Called from several threads at once.
   std::function<Result<remote::ShownHostKey>(const remote::NodeSpec&)> host_key = {};
   // Acknowledges a Ctrl-C: interrupted() is false until the next one.
   std::function<void()> take_interrupt = {};
-  // Whether Ctrl-C prints that another one exits immediately: at first, and not while the command
-  // says itself what becomes of it.
+  // Sets whether Ctrl-C prints that another Ctrl-C exits immediately. It does so at first; a
+  // command that prints its own note about Ctrl-C turns this off.
   std::function<void(bool)> note_interrupts = {};
   // Passwords for connect and host_key; null: keys only.
   remote::LoginAnswers* answers = nullptr;
@@ -57,11 +57,11 @@ struct Context {
   // Wall clock to compare with the nodes'; null: no comparison.
   std::function<std::int64_t()> unix_ms = {};
   NodeLimits limits = {};                   // for the nodes of this command
-  std::vector<std::string> arguments = {};  // of this command, as typed
-  std::size_t command_at = 0;               // its own word, which global options may precede
-  std::string ssh_library = {};             // with its version
-  std::string who = {};                     // "alice@laptop, pid 12": this program, for others
-  // remote::folders_beside; null: not known. Called from several threads at once.
+  std::vector<std::string> arguments = {};  // the command line, as typed
+  std::size_t command_at = 0;    // index of the command's name; global options may precede it
+  std::string ssh_library = {};  // its name and version
+  std::string who = {};          // "alice@laptop, pid 12": names this program to others
+  // remote::folders_beside; null: not available. Called from several threads at once.
   std::function<Result<std::vector<std::string>>(const remote::NodeSpec&)> folders_beside = {};
   // The help text of a command, or of the program for "".
   std::function<Result<std::string>(const std::string& command)> help = {};

@@ -19,7 +19,7 @@ namespace paddle::cli {
 namespace {
 
 constexpr const char* kOfNoJob = "nodes.jsonl";
-constexpr std::size_t kJobBytesMax = 240;  // with .jsonl a file name
+constexpr std::size_t kJobBytesMax = 240;  // with ".jsonl" it fits in a file name
 
 std::string time_now() {
   const std::time_t now = std::time(nullptr);
@@ -42,7 +42,7 @@ Journal::Journal(std::string folder, std::function<void(const Error&)> complain)
     : folder_(std::move(folder)), complain_(std::move(complain)), who_(user_at_machine()) {}
 
 std::string Journal::path_of(const std::string& job) const {
-  // A node may list jobs of any name.
+  // Nodes report the names of jobs, and may report any text.
   const bool is_file_name = !job.empty() && job.size() <= kJobBytesMax && !job.starts_with('.') &&
                             job.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
   if (!is_file_name) return folder_ + "/" + kOfNoJob;
@@ -52,7 +52,7 @@ std::string Journal::path_of(const std::string& job) const {
 Status Journal::append(const std::string& path, const std::string& line) const {
   PADDLE_TRY_STATUS(make_private_folder(folder_));
   PADDLE_TRY_STATUS(make_private_folder(folder_ + "/jobs"));
-  // Opened without O_NONBLOCK, a pipe that nobody reads would hold us here.
+  // Without O_NONBLOCK, open() would block on a pipe that has no reader.
   const UniqueFd file(::open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat info {};
@@ -71,7 +71,7 @@ Status Journal::append(const std::string& path, const std::string& line) const {
 void Journal::add(const std::string& job, const remote::NodeSpec& node, std::string_view action,
                   int exit_code) const {
   if (folder_.empty()) return;
-  // JSON escapes what a node's name or a program's may hold.
+  // The JSON writer escapes control characters in the names of nodes and programs.
   const std::string line = Json::object({{"time", time_now()},
                                          {"who", who_},
                                          {"pid", ::getpid()},
@@ -99,7 +99,7 @@ std::string journal_folder() {
   return home != nullptr && *home == '/' ? std::string(home) + "/.local/state/paddlectl" : "";
 }
 
-// The client whose calls are in the journal.
+// An agent client that records its calls in the journal.
 namespace {
 
 using namespace remote;  // NOLINT: the rest is about the client's calls
@@ -119,7 +119,7 @@ int exit_of(const Result<CommandEnd>& end) {
   return end->signal != 0 ? kSignalBase + end->signal : end->exit_code;
 }
 
-// "jobs/first/output" -> "first"; "" for a path that is no job's.
+// "jobs/first/output" -> "first"; "" for a path that is not below jobs/.
 std::string job_of(std::string_view path) {
   if (!path.starts_with(kJobs)) return "";
   path.remove_prefix(kJobs.size());

@@ -1,5 +1,5 @@
-// The journal of what paddlectl did to nodes: an append-only file for each job, and one for what
-// belongs to no job, in a folder that only its user can read.
+// The journal of what paddlectl did to nodes: an append-only file for each job, and one for actions
+// that belong to no job, in a folder that only its user can read.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,12 @@ namespace paddle::cli {
 
 class Journal {
  public:
-  // folder: absolute; "": nothing is kept. complain: called with the first error, for a journal
-  // that cannot be written stops nobody from ending a job.
+  // folder: absolute; "": nothing is kept. complain: called with the first error only; a journal
+  // that cannot be written does not stop a command.
   Journal(std::string folder, std::function<void(const Error&)> complain);
 
   // Adds one line, in one write: when, user@machine, pid, node, the cluster's folder there, action
-  // and exit code. job: "" for an action that belongs to none. From any thread.
+  // and exit code. job: "" for an action that belongs to no job. Thread-safe.
   void add(const std::string& job, const remote::NodeSpec& node, std::string_view action,
            int exit_code) const;
 
@@ -39,8 +39,8 @@ std::string user_at_machine();
 // $XDG_STATE_HOME/paddlectl or ~/.local/state/paddlectl; "" without a home directory.
 std::string journal_folder();
 
-// The client, with a line in the journal for each of its calls that changes something on the node,
-// runs a program there or takes files from it. No line holds an argument, a value or a key.
+// Wraps `client`: each call that changes something on the node, runs a program there or takes files
+// from it adds a line to the journal. No line contains an argument, a value or a key.
 std::unique_ptr<remote::AgentClient> with_journal(std::unique_ptr<remote::AgentClient> client,
                                                   const Journal& journal);
 

@@ -17,9 +17,9 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kDigitsMax = 18;  // of a number in a range
+constexpr std::size_t kDigitsMax = 18;  // in a number of a range
 constexpr std::size_t kPatternShown = 80;
-constexpr std::size_t kNameBytesMax = 512;  // in a range, since there may be thousands of them
+constexpr std::size_t kNameBytesMax = 512;  // in a range, which may have thousands of names
 
 bool parse_number(std::string_view text, std::uint64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -27,7 +27,7 @@ bool parse_number(std::string_view text, std::uint64_t& value) {
          text.size() <= kDigitsMax;
 }
 
-// Reads one pattern from left to right: text, then what stands in a pair of brackets, and so on.
+// Reads one pattern from left to right: text, then a pair of brackets, then text, and so on.
 class Pattern {
  public:
   explicit Pattern(std::string_view text) : text_(text) {}
@@ -58,7 +58,7 @@ class Pattern {
         "write a range as node[01-16].lab or node[01-03,07], an IPv6 address as [2001:db8::1]"};
   }
 
-  // Appends to each name each number of the brackets that begin here.
+  // Appends every number of the brackets that begin here to every name.
   Status take_brackets(std::vector<std::string>& names) {
     const std::size_t close = text_.find(']', at_);
     if (close == text_.npos) return refuse("'[' without ']'");
@@ -88,7 +88,7 @@ class Pattern {
     return {};
   }
 
-  // "7", "01-16" or "0-10/2".
+  // Reads one item of a range: "7", "01-16" or "0-10/2".
   Status take_item(std::string_view item, std::vector<std::string>& numbers) const {
     const std::size_t slash = std::min(item.find('/'), item.size());
     std::uint64_t step = 1;
@@ -122,13 +122,13 @@ class Pattern {
 
 constexpr std::uint32_t kSlotsMax = 4096;
 constexpr std::uint32_t kSshPortMax = 65535;
-// The most slots that may stand behind a ':'. A larger number is meant as a port of sshd.
+// The most slots that may follow a ':'. A larger number is probably a port of sshd.
 constexpr std::uint32_t kColonSlotsMax = 1023;
 constexpr std::size_t kHostsMax = kRangeNamesMax;
 constexpr std::string_view kBlanks = " \t\r";
 constexpr std::size_t kShownBytes = 80;
 
-// The place of hosts in errors: "hosts:2" or "--hosts", and how they are written there.
+// Where hosts are written, for errors: "hosts:2" or "--hosts", with a hint on how to write them.
 struct Place {
   std::string name;
   const char* hint;
@@ -161,7 +161,8 @@ bool is_host(std::string_view host) {
   });
 }
 
-// The error for a number behind the ':' of a host, with the way to write what may be meant.
+// The error for a number after the ':' of a host. Its hint shows how to write what the user may
+// mean.
 Error bad_number(std::string_view word, const HostWord& split, const Place& place) {
   if (split.is_url) return place.bad(word, "has no port of sshd after the ':'");
   std::uint32_t port = 0;
@@ -178,7 +179,7 @@ Error bad_number(std::string_view word, const HostWord& split, const Place& plac
   return error;
 }
 
-// "host", "user@host", "host:8" or "ssh://user@host:2222".
+// Parses "host", "user@host", "host:8" or "ssh://user@host:2222".
 Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
   const HostWord split = split_host(word);
   HostfileEntry entry;
@@ -212,7 +213,7 @@ std::string with_joined_pairs(std::string_view line) {
   return joined;
 }
 
-// Takes one "key=value" behind the host, and says what is wrong with it.
+// Reads one "key=value" after the host into `entry`.
 Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry) {
   constexpr std::array<std::string_view, 6> kSlots{"slots", "cpu", "cpus", "count", "np", "slot"};
   constexpr std::array<std::string_view, 8> kLimits{"max_slots", "max-slots", "slots_max",
@@ -241,8 +242,8 @@ Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry
   return {};
 }
 
-// Takes the words behind the host: key=number pairs, or a bare number of slots. Grid Engine writes
-// a queue and processors behind the number, which mean nothing here.
+// Reads the words after the host: key=number pairs, or one number of slots. Grid Engine writes a
+// queue and processors after the number; they are ignored.
 Status take_rest(std::string_view rest, const Place& place, HostfileEntry& entry) {
   std::vector<std::string_view> words;
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest))
@@ -258,14 +259,14 @@ Status take_rest(std::string_view rest, const Place& place, HostfileEntry& entry
   return {};
 }
 
-// "[gpu]" and "[gpu:vars]", as inventories of Ansible have them.
+// Whether the word is the head of a section in an Ansible inventory: "[gpu]" or "[gpu:vars]".
 bool is_section(std::string_view word) {
   return word.size() > 2 && word.starts_with('[') && word.ends_with(']') &&
          !is_ipv6(word.substr(1, word.size() - 2)) &&
          std::ranges::any_of(word, [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-// "node[01-03] slots=8", "node1:8,node2:8": all entries of a line.
+// Parses all entries of a line: "node[01-03] slots=8", "node1:8,node2:8".
 Result<std::vector<HostfileEntry>> parse_line(std::string_view line, const Place& place) {
   const std::string joined = with_joined_pairs(line);
   std::string_view rest = joined;
@@ -287,12 +288,12 @@ Result<std::vector<HostfileEntry>> parse_line(std::string_view line, const Place
   return entries;
 }
 
-// A host may be named again with another port of sshd: that is another machine behind one address.
+// Identifies a machine. One host with two ports of sshd is two machines behind one address.
 std::string key_of(const HostfileEntry& entry) {
   return fmt::format("{} {}", entry.host, entry.ssh_port);
 }
 
-// Adds what another line says of a host.
+// Merges another line about the same host into `first`.
 Status join(const HostfileEntry& again, const Place& place, HostfileEntry& first) {
   if (!again.user.empty() && !first.user.empty() && again.user != first.user) {
     return place.bad(again.host,
@@ -303,7 +304,7 @@ Status join(const HostfileEntry& again, const Place& place, HostfileEntry& first
   return {};
 }
 
-// UTF-16, as some editors of Windows save texts.
+// Whether the text is in UTF-16, as some editors on Windows save it.
 bool is_utf16(std::string_view text) {
   return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
 }
@@ -409,7 +410,7 @@ Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const s
   }
   text = without_byte_order_mark(text);
   std::vector<HostfileEntry> entries;
-  std::map<std::string, std::size_t, std::less<>> places;  // of hosts and ports in `entries`
+  std::map<std::string, std::size_t, std::less<>> places;  // index in `entries` by host and port
   for (std::size_t number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));

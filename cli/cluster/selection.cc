@@ -25,11 +25,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kClusterVariable = "PADDLECTL_CLUSTER";
 constexpr std::size_t kPlaceBytesMax = 1U << 20U;
-constexpr std::size_t kNamesListed = 8;  // of chosen nodes; more are told by what is left out
+constexpr std::size_t kNamesListed = 8;  // above this, on_text() may name the other nodes
 constexpr const char* kMadeMark =
     ".paddlectl-made";  // left by bootstrap: teardown may remove the folder
 
-// A line with the cluster file, then one for each node that `up --any` left out.
+// Reads a place: a line with the cluster file, then one line for each node that `up --any` left
+// out.
 Result<CurrentCluster> read_place(const std::string& place) {
   PADDLE_TRY(const std::string text, remote::read_trusted_file(place, kPlaceBytesMax));
   CurrentCluster current{"", place, {}};
@@ -39,8 +40,8 @@ Result<CurrentCluster> read_place(const std::string& place) {
   return current;
 }
 
-// A place that cannot be believed, or cannot be opened for want of a descriptor, is not one that is
-// not there.
+// Whether this error ends the search. A place that is not trusted, or that cannot be opened because
+// descriptors ran out, does not count as missing.
 bool decides(const Error& error) {
   return error.code == Errc::kAuth || error.code == Errc::kResource;
 }
@@ -97,7 +98,7 @@ Error unknown(const ClusterSpec& cluster, const std::string& name, bool group_on
   return Error{Errc::kUsage, message, kHint};
 }
 
-// Marks the nodes that a name stands for: a node, a group, or else a host or address.
+// Marks the nodes that a name means: a node, a group, or else a host or address.
 Status mark(const ClusterSpec& cluster, const std::string& name, bool group_only, bool chosen,
             std::vector<bool>& marks) {
   const auto mark_where = [&](const auto& is_meant) {
@@ -204,7 +205,7 @@ Status check_place(const std::string& place) {
   std::error_code error;
   while (!fs::exists(existing, error) && existing != existing.parent_path())
     existing = existing.parent_path();
-  // The file is replaced by another, which the folder must permit.
+  // Writing replaces the file by a new one, so its folder must be writable.
   if (existing == place) existing = existing.parent_path();
   const bool is_folder = fs::is_directory(existing, error);
   if (is_folder && ::access(existing.c_str(), W_OK | X_OK) == 0) return {};
@@ -271,7 +272,7 @@ Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::s
   if (terms.size() == 1 && terms.front().empty()) terms = {std::string(kAllNodes)};
   const bool only_less = std::ranges::all_of(terms, [](auto& t) { return t.starts_with('!'); });
   std::vector<bool> marks(cluster.nodes.size(), only_less);
-  // Exclusions come last, wherever in the list they stand.
+  // Applies exclusions last, wherever they are in the list.
   std::stable_partition(terms.begin(), terms.end(),
                         [](const std::string& term) { return !term.starts_with('!'); });
   for (const std::string& term : terms) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kUnknownShown = 4;
 
-// The same machine and folder are asked once.
+// Identifies a machine and a folder on it, so that each is asked once.
 std::string place_of(const remote::NodeSpec& spec) {
   const std::string above = std::filesystem::path(spec.root).parent_path().string();
   return fmt::format("{} {} {} {}", spec.launcher, spec.host, fmt::join(spec.command, " "), above);

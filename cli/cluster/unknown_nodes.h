@@ -1,4 +1,4 @@
-// Nodes that were renamed in the cluster file, or taken out of it, and are seen by their folders on
+// Finds nodes that were renamed in the cluster file or taken out of it: their folders are still on
 // the machines of its nodes.
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace paddle::cli {
 
-// kFew: the machines of nodes that have nothing of the cluster, and this one; for commands that
-// usually find nothing. Each takes another login.
+// The machines that are asked; each takes another login. kFew: this machine, and the machines of
+// nodes that have no folder of the cluster; for commands that usually find nothing.
 enum class AskedMachines { kAll, kFew };
 
 // "folders of n-2, n-3, which are not in c.toml, are on the machines of this cluster", or "".
 std::string describe_unknown_nodes(Context& context, ClusterSession& session,
                                    const ClusterSpec& cluster, AskedMachines asked);
-// The next step where there are any.
+// The hint if there are unknown nodes.
 std::string hint_of_unknown_nodes(const ClusterSpec& cluster);
 
-// `error`, with the unknown nodes where there are any.
+// `error`, with the unknown nodes in its message and hint if there are any.
 Error with_unknown_nodes(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                          Error error);
 

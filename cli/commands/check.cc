@@ -53,7 +53,7 @@ std::vector<LinkEnd> link_ends(const CheckedCluster& checked) {
   return ends;
 }
 
-// "job k5: trainer-1 on n-1 is stalled: no progress for 2m42s", of every job.
+// Lines such as "job k5: trainer-1 on n-1 is stalled: no progress for 2m42s", for all jobs.
 std::vector<std::string> find_stalls(ClusterSession& session,
                                      const std::vector<NodeFindings>& findings) {
   std::map<std::string, std::vector<ProcessOnNode>> jobs;
@@ -68,7 +68,7 @@ std::vector<std::string> find_stalls(ClusterSession& session,
   return lines;
 }
 
-// No fault: no job of one GPU needs NCCL, nor one without dense = "collective".
+// Prints a note, not an error: a job with one GPU, or without dense = "collective", needs no NCCL.
 void note_missing_nccl(Context& context, const CheckedCluster& checked) {
   std::size_t gpus = 0;
   std::vector<std::string> missing;

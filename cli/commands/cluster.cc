@@ -37,7 +37,7 @@ OptionList cluster_options(ClusterOptions& options) {
 }
 
 struct KnownCluster {
-  CurrentCluster place;  // source "": a file here that nothing names
+  CurrentCluster place;  // source "": a cluster file here that no place names
   Result<ClusterSpec> spec;
   std::string name() const { return spec ? spec->name : "cannot be read"; }
   Json nodes() const { return spec ? Json(spec->nodes.size()) : Json(); }

@@ -2,7 +2,7 @@
 
 namespace paddle::cli {
 
-// Each is defined in the file of its name, or in the one whose head names it.
+// Each is defined in the file with its name, or in a file whose first comment names it.
 Command init_command(), up_command(), check_command(), trust_command(), cluster_command(),
     train_command(), wait_command(), plan_command(), attach_command(), status_command(),
     jobs_command(), logs_command(), metrics_command(), report_command(), fetch_command(),

@@ -1,5 +1,5 @@
-// The table of paddlectl's subcommands. The files here hold their options, their words and
-// their run functions; those that share more than that share a file.
+// The table of paddlectl's subcommands. Each file in this folder contains a command's options,
+// texts and run function; commands that share more than that share a file.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,8 @@ namespace paddle::cli {
 // In the order of --help.
 const std::vector<Command>& all_commands();
 
-// `paddlectl __complete`, after that word: prints values for a shell's completion.
+// Runs `paddlectl __complete`: prints values for a shell's completion. arguments: the words after
+// `__complete`.
 void complete(Context& context, const std::vector<std::string>& arguments);
 
 Command version_command();  // `paddlectl --version` runs it too

@@ -1,5 +1,5 @@
-// `paddlectl __complete KIND WORD [WORDS...]`, which completion scripts run: values that begin as
-// the word does, one a line. It reads files of this machine only, so it neither asks nor waits.
+// `paddlectl __complete KIND WORD [WORDS...]`, which completion scripts run: prints the values that
+// begin with WORD, one per line. It reads files of this machine only, so it never waits for a node.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Values = std::set<std::string>;
 constexpr std::size_t kEntriesMax = 10'000;
 constexpr std::size_t kProcessesBytesMax = 4U << 20U;
 
-// Of "--cluster FILE", also as "--cluster=FILE" and as bash splits that, at '='.
+// The value of "--cluster FILE" or "--cluster=FILE"; bash splits the latter at '='.
 std::string cluster_named(const std::vector<std::string>& words) {
   constexpr std::string_view kOption = "--cluster";
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -58,7 +58,7 @@ Values jobs(const Context& context, const Result<ClusterSpec>& cluster) {
   return names;
 }
 
-// "trainer-2": the processes of jobs that were fetched.
+// The names of processes, such as "trainer-2", in the jobs that were fetched.
 Values roles(const Context& context) {
   Values names{"pserver", "trainer"};
   Values fetched;
@@ -75,7 +75,7 @@ Values roles(const Context& context) {
   return names;
 }
 
-// The last term of a list for --on: what stands before it is kept.
+// Completes the last term of a list for --on; the text before that term is kept.
 Values nodes(const ClusterSpec& cluster, const std::string& word) {
   const std::size_t comma = word.rfind(',');
   std::string before = comma == word.npos ? "" : word.substr(0, comma + 1);
@@ -117,7 +117,7 @@ Values values_of(const Context& context, const std::string& kind, const std::str
   return names;
 }
 
-// Shells read what is printed here as words of their own language.
+// Shells interpret what is printed here, so it must not contain their special characters.
 bool is_plain(const std::string& value) {
   return std::ranges::all_of(value, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

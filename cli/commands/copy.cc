@@ -34,11 +34,11 @@ struct CopyCounts {
   std::uint64_t files = 0, bytes = 0;
   std::uint64_t bytes_moved = 0;  // over the connection
   std::uint64_t gone = 0;         // files removed on the node before they could be copied
-  std::uint64_t left_out = 0;     // no files, folders or links
-  std::uint64_t unreadable = 0;   // files and folders that the user there may not read
+  std::uint64_t left_out = 0;     // neither files, folders nor links
+  std::uint64_t unreadable = 0;   // files and folders that the node's user may not read
 };
 
-// A folder below the nodes' root with a name of its own for each command.
+// A folder below the nodes' root; its name is unique for each command.
 std::string staging_folder(const Context& context) {
   return fmt::format(".paddlectl-copies/{}-{}", context.unix_seconds(), ::getpid());
 }
@@ -48,7 +48,7 @@ std::string staged(const std::string& staging, std::uint32_t number) {
   return fmt::format("{}/{}", staging, number);
 }
 
-// The error with the names that the user knows in place of those in the folder of copies.
+// Replaces staged names in the error by the names that the user knows.
 Error with_names(Error error, const std::string& staging,
                  const std::function<std::string(std::uint32_t number)>& name_of) {
   const std::string begin = staging + "/";
@@ -76,7 +76,7 @@ std::string state_of(const Member& member, const CopyCounts& counts) {
   return fmt::format("done but for {}", fmt::join(lacks, ", "));
 }
 
-// The rest was copied all the same.
+// The error for files that could not be read; all others are copied.
 Error unreadable(const std::string& node, const remote::CopyStats& taken) {
   const auto shown = std::min<std::size_t>(kNamesShownMax, taken.unreadable_names.size());
   const auto first = taken.unreadable_names.begin();
@@ -123,7 +123,7 @@ Status copy_on_each(Context& context, ClusterSession& session,
   return done;
 }
 
-// Refuses what has a meaning for scp or a shell, and would be a strange name here.
+// Refuses a path that means something to scp or a shell, and would be an odd file name here.
 Status check_node_path(const ClusterSpec& cluster, const std::string& path, bool is_put) {
   const auto command = [is_put](const std::string& on, std::string right) {
     if (right.empty()) right = "PATH";
@@ -144,7 +144,7 @@ Status check_node_path(const ClusterSpec& cluster, const std::string& path, bool
                command("--on " + node + " ", path.substr(before.size() + 1)) + as_name};
 }
 
-// A hint for a name that is not there and looks like a pattern.
+// Adds a hint if the path was not found and looks like a pattern.
 Error with_pattern_hint(Error error, const std::string& path) {
   if (error.code == Errc::kFailed && path.find_first_of("*?[") != path.npos)
     error.hint = "no shell sees the path, so a pattern names nothing: get the folder itself";
@@ -166,14 +166,14 @@ OptionList put_options(CopyOptions& options) {
            .required = true}};
 }
 
-// The files and folders that put sends: the contents of files under numbers, and the tree that the
-// nodes make of them.
+// The files and folders that `put` sends: file contents, staged under numbers, and the tree that
+// the nodes make from them.
 class PutTree {
  public:
   explicit PutTree(std::string staging) : staging_(std::move(staging)) {}
 
-  // Adds a file, or a folder with everything below it, under its own name. A link that is named
-  // itself stands for what it leads to; those below a folder stay links.
+  // Adds a file, or a folder with everything below it, under its own name. A link that the user
+  // names is followed; links below a folder stay links.
   Status add_path(const fs::path& given) {
     constexpr const char* kUsage = "paddlectl put FILE... DESTINATION";
     std::error_code error;
@@ -203,7 +203,7 @@ class PutTree {
     const UniqueFd folder(::open(real.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder) return system_error(Errc::kUsage, "read " + given.string());
     PADDLE_TRY_STATUS(add(top, "", true));
-    // No link may take the place of a folder or file from here on.
+    // From here on, no link can replace a folder or a file.
     TreeWalk walk([&](const TreeEntry& entry, int, const std::string&) -> Result<bool> {
       const std::string below = entry.path.substr(name.size() + 1);
       PADDLE_TRY_STATUS(add(entry, (real / below).string(), true));
@@ -255,7 +255,7 @@ Status run_put(Context& context, const CopyOptions& options) {
   const std::string staging = staging_folder(context);
   PutTree put(staging);
   for (std::size_t i = 0; i + 1 < options.paths.size(); ++i) {
-    // "" would be the current folder, as from a variable that is not set.
+    // "" would mean the current folder; it is more likely a variable that is not set.
     if (options.paths[i].empty()) {
       return Error{Errc::kUsage, "the name of a file to copy is empty",
                    "the current folder is `.`; perhaps a variable is not set"};
@@ -297,8 +297,8 @@ OptionList get_options(CopyOptions& options) {
            .required = true}};
 }
 
-// The folder of a node, opened: nothing is written outside it. kData for a link or a folder of
-// somebody else in its place.
+// Opens the folder of a node; nothing is written outside it. kData: the path is a link, or another
+// user's folder.
 Result<std::shared_ptr<const UniqueFd>> open_folder_of(const std::string& node,
                                                        const fs::path& local) {
   PADDLE_TRY_STATUS(make_folder(local, local / node, "choose another folder"));
@@ -310,7 +310,7 @@ Result<std::shared_ptr<const UniqueFd>> open_folder_of(const std::string& node,
   return std::shared_ptr<const UniqueFd>(std::move(folder));
 }
 
-// `name` is that of the file or folder asked for: a node gives nothing beside it.
+// Checks that the node sends only `name`, the file or folder that was asked for.
 Status check_given(const Member& member, const remote::CopyTree& tree, const std::string& name) {
   for (const remote::CopiedEntry& copied : tree) {
     const std::string& path = copied.entry.path;
@@ -323,7 +323,7 @@ Status check_given(const Member& member, const remote::CopyTree& tree, const std
   return {};
 }
 
-// Writes what the node gives, with modes and times. `mode_kept`: bits that stay.
+// Writes the files that the node sends, with modes and times. `mode_kept`: mode bits that are kept.
 Status fetch_staged(Member& member, const remote::CopyTree& tree, const std::string& staging,
                     const fs::path& local, std::uint32_t mode_kept, DiskRoom& room) {
   const std::string& node = member.spec.name;
@@ -355,7 +355,7 @@ Status fetch_staged(Member& member, const remote::CopyTree& tree, const std::str
   });
 }
 
-// The bits of modes that files made here keep.
+// The mode bits that a file written here may have.
 std::uint32_t without_umask() {
   const mode_t mask = ::umask(077);
   ::umask(mask);
@@ -386,7 +386,7 @@ Status run_get(Context& context, const CopyOptions& options) {
     remote::CopyTree tree;
     const auto taken = member.client->import_from(options.paths[0], staging, tree);
     Status fetched;
-    // A path such as "~" or ".." says no name: then the node does.
+    // A path such as "~" or ".." contains no name; then the node chooses it.
     const bool is_named = !name.empty() && name != "." && name != "~";
     if (taken && is_named) fetched = check_given(member, tree, name);
     if (taken && fetched) fetched = fetch_staged(member, tree, staging, local, mode_kept, room);

@@ -15,7 +15,7 @@ namespace {
 // Output kept per node until all nodes are done; --stream keeps none.
 constexpr std::size_t kOutputBytesMax = 16U << 20U;
 constexpr std::size_t kLineBytesMax = 64U << 10U;      // longer lines are shown in pieces
-constexpr auto kStateEvery = std::chrono::seconds(5);  // of a progress bar, with --stream
+constexpr auto kStateEvery = std::chrono::seconds(5);  // for a progress bar, with --stream
 constexpr int kNotExecutable = 126, kNotFound = 127;
 constexpr int kSignalBase = 128;  // a shell's exit code after a signal
 
@@ -40,10 +40,10 @@ OptionList list_options(ExecOptions& options) {
 struct NodeRun {
   std::string out, error;  // all output; with --stream only an unfinished line
   std::uint64_t dropped = 0;
-  std::string shown_state;  // of a progress bar
+  std::string shown_state;  // last state shown of a progress bar
   std::optional<TimePoint> state_shown_at;
   bool began = false;  // the node was reached: the command may have run
-  bool ran = false;    // to its end, which is known
+  bool ran = false;    // to its end, with a known result
   bool printed = false;
   remote::CommandEnd end;
 
@@ -63,8 +63,8 @@ int code_of(const Member& member, const NodeRun& run) {
   return run.end.timed_out ? static_cast<int>(Errc::kUnreachable) : run.code();
 }
 
-// Prints whole lines with the node's name; an unfinished line stays in `kept`. Of a progress bar,
-// which is a line without an end, now and then the newest state, and none twice.
+// Prints whole lines with the node's name; an unfinished line stays in `kept`. A progress bar is a
+// line without an end: its newest state is printed from time to time, and none twice.
 void stream_lines(Context& context, std::size_t index, const std::string& node,
                   std::string_view text, std::string& kept, NodeRun& run) {
   kept += text;
@@ -188,8 +188,8 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
   return {};
 }
 
-// By the exit codes that a shell gives too. `program`: "" for a line of --shell, whose shell itself
-// says which program it did not find.
+// The hint for a failed command, by the exit codes that a shell uses. `program`: "" for --shell,
+// because the shell itself prints which program it did not find.
 std::string next_step(const NodeRun& run, const std::string& program) {
   if (run.end.timed_out) return "it takes longer than --timeout: give it more, or none";
   if (run.end.signal != 0)
@@ -205,7 +205,7 @@ std::string next_step(const NodeRun& run, const std::string& program) {
                                    run.end.exit_code);
 }
 
-// The exit code is the highest of all nodes', and the hint is of a node that has it.
+// The exit code is the highest one of all nodes; the hint is for a node with that code.
 Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& runs,
                const std::string& program) {
   std::size_t failed = 0, of_command = 0;
@@ -222,7 +222,7 @@ Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& r
     if (hint_of_lost.empty()) hint_of_lost = members[i].error->hint;
   }
   if (failed == 0) return {};
-  // A command's own exit code is none of ours, whatever its number.
+  // A command's own exit code is not an error code of paddlectl, even if the numbers are equal.
   const char* const what =
       of_command == 0 ? "the command was not run to its end" : "the command failed";
   return Error{static_cast<Errc>(worst),
@@ -230,7 +230,7 @@ Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& r
                !lost.empty() && (of_command == 0 || hint.empty()) ? hint_of_lost : hint};
 }
 
-// Says of which nodes it is not known that the command has ended there.
+// Names the nodes on which the command may still be running.
 Error interrupted(const std::vector<Member>& members, const std::vector<NodeRun>& runs) {
   std::vector<std::string> unknown;
   std::string reasons;
@@ -267,7 +267,7 @@ Status run(Context& context, const ExecOptions& options) {
     if (!result) show_ends(context, session.members(), runs);
   }
   if (context.interrupted()) return interrupted(session.members(), runs);
-  if (options.stream && context.console.closed()) return {};  // as after `| head`
+  if (options.stream && context.console.closed()) return {};  // no reader, as after `| head`
   return result;
 }
 

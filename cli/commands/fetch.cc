@@ -32,7 +32,7 @@ Status run_fetch(Context& context, const FetchOptions& options) {
   }
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowed));
   auto& [cluster, session, job] = found;
-  // Results of the reachable nodes are fetched even when another node is down, and the command
+  // Results of the reachable nodes are fetched even if another node is down; the command then
   // fails.
   Status reached = session.all_well();
   session.set_interrupted([&context] { return context.interrupted(); });

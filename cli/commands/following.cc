@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kPastTestsShown = 5;
 
-// The job's last cost and evaluators: of held-out data, or else of the training data.
+// The job's last cost and evaluators, on held-out data or else on the training data.
 Json::Fields final_numbers(const JobSummary& summary) {
   const auto& test = summary.last_test;
   const auto& pass = summary.last_pass;
@@ -43,8 +43,8 @@ Json::Fields final_numbers(const JobSummary& summary) {
           {"diverged", summary.diverged_to.has_value()}};
 }
 
-// As fetch_results, but with the last snapshot where the nodes lack the one asked for: that is no
-// failure of the job.
+// fetch_results(), but if the nodes lack the chosen snapshot it fetches the last one, because the
+// job itself did not fail.
 Result<FetchStats> bring_home(Context& context, ClusterSession& session, const std::string& job,
                               const Destination& to) {
   auto fetched = fetch_results(context, session, job, to.output, to.passes);
@@ -54,8 +54,8 @@ Result<FetchStats> bring_home(Context& context, ClusterSession& session, const s
   return fetch_results(context, session, job, to.output, PassChoice{});
 }
 
-// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the results'
-// folder and the job's state: "done", or "stopped" when it can go on.
+// Stops the pservers of a job whose trainers have ended, fetches and reports. Prints the folder of
+// results and the job's state: "done", or "stopped" if the job can be resumed.
 Status finish_job(Context& context, ClusterSession& session, const std::string& job,
                   const Destination& to, const JobSummary& summary,
                   const std::string& state = "done") {
@@ -87,7 +87,7 @@ bool has_checkpoint_here(const std::string& folder) {
   return false;
 }
 
-// On the nodes that answer, or here.
+// Whether there is a checkpoint on the nodes that answer, or on this machine.
 bool has_checkpoint(ClusterSession& session, const std::string& job, const std::string& output) {
   ResultFiles found;
   (void)list_results(session, job, session.processes(job), found);
@@ -98,7 +98,7 @@ bool has_checkpoint(ClusterSession& session, const std::string& job, const std::
   return is_on_node || has_checkpoint_here((std::filesystem::path(output) / job).string());
 }
 
-// As it was typed here; elsewhere as far as its nodes tell.
+// The command that resumes the job: as typed here, or else built from what its nodes know.
 ResumeCommand way_to_resume(const Context& context, ClusterSession& session, const std::string& job,
                             const std::string& output) {
   ResumeCommand command = resume_command(context.arguments, context.command_at, job);
@@ -122,8 +122,8 @@ ResumeCommand way_to_resume(const Context& context, ClusterSession& session, con
   return resume_command_of(job, {});
 }
 
-// The results of a job that another terminal ended at once, unless it removed them too. No fault:
-// the error tells whether the job can go on.
+// Fetches the results of a job that another terminal ended at once, unless that one also removed
+// them. Returns `error`, with its code and hint set by whether the job can be resumed.
 Error finish_ended_job(Context& context, ClusterSession& session, const std::string& job,
                        const Destination& to, const JobSummary& summary, Error error) {
   const bool is_removed = session.processes(job).empty();
@@ -133,8 +133,8 @@ Error finish_ended_job(Context& context, ClusterSession& session, const std::str
   return error;
 }
 
-// Finishes a job that is done, that saved and stopped, or that another terminal ended. Nothing for
-// any other error.
+// Finishes a job that is done, that saved and stopped, or that another terminal ended. Returns
+// nothing for any other error.
 std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
                                      const std::string& job, const Destination& to,
                                      const JobSummary& summary, const Status& followed) {
@@ -149,8 +149,8 @@ std::optional<Status> finish_if_over(Context& context, ClusterSession& session,
   return Status(finish_ended_job(context, session, job, to, summary, error));
 }
 
-// How a job goes on whose start was broken off, that lost a node, or a process to a signal or with
-// its machine, or whose own program failed; none for any other failure.
+// How to continue a job whose start was broken off, that lost a node, that lost a process to a
+// signal or with its machine, or whose own program failed. Empty for any other failure.
 std::vector<std::string> ways_on(const Context& context, ClusterSession& session,
                                  const std::string& job, const std::string& output) {
   const auto processes = session.processes(job);
@@ -172,8 +172,8 @@ std::vector<std::string> ways_on(const Context& context, ClusterSession& session
   return ways;
 }
 
-// Ends a job that makes no progress without a silent node, as far as nodes answer. `error` has the
-// node.
+// Ends a job that makes no progress because a node is silent, on the nodes that answer. `error`
+// names the silent node.
 Error end_without_silent(Context& context, ClusterSession& session, const std::string& job,
                          const Destination& to, Error error) {
   context.console.end_progress();
@@ -220,11 +220,12 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   return stop_after(context, session, job, to.output, std::move(error));
 }
 
-// The hint for a job without a snapshot on the nodes that answer: how to begin it anew.
+// The hint for a job without a snapshot on the nodes that answer: how to start it from the
+// beginning.
 std::string way_to_begin(ClusterSession& session, const std::string& job) {
   const auto processes = session.processes(job);
   const bool is_begun = broken_start(session, processes) && !has_trained(session, job);
-  // A node that is lost may have had a snapshot.
+  // A lost node may have had a snapshot.
   const bool lacks_node = !processes.empty() && !missing_processes(processes).empty();
   const std::string lead = lacks_node ? "no node has a snapshot of it" : "nothing of it was saved";
   if (processes.empty() || is_begun) {
@@ -264,7 +265,7 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
     (void)claim_job(context, session, job, {.command = JobCommand::kStopNow, .patient = false});
   std::vector<std::string> ways = ways_on(context, session, job, output);
   auto stopped = stop_job(session, job);
-  if (!stopped && stopped.error().code == Errc::kUnreachable) {  // found lost only now
+  if (!stopped && stopped.error().code == Errc::kUnreachable) {  // lost, and noticed only here
     session.reconnect(context);
     stopped = stop_job(session, job);
   }

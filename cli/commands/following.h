@@ -1,4 +1,4 @@
-// A started job followed to its end, and its results brought home.
+// Follows a started job to its end and fetches its results.
 #pragma once
 
 #include <string>
@@ -11,26 +11,27 @@
 
 namespace paddle::cli {
 
-// Where results go, and which snapshots are among them.
+// The folder for results, and the snapshots to fetch.
 struct Destination {
   std::string output;  // absolute
   PassChoice passes;
 };
-// kUsage: no such choice of passes.
+// kUsage: the choice of passes is not valid.
 Result<Destination> destination(const Context& context, const ResultsOptions& options);
 
 // The next step for a job that has ended, for a hint or a note: "resume with: paddlectl train
-// --resume ...", `lead` before the colon; or, where nothing of it was saved, how it begins anew.
+// --resume ...", with `lead` before the colon. If nothing of the job was saved: how to start it
+// from the beginning.
 std::string next_step(const Context& context, ClusterSession& session, const std::string& job,
                       const std::string& output, std::string_view lead);
 
-// Stops the rest of a job that failed with `error`, and returns that error with whatever could not
-// be stopped added to it. `output`: the folder of results.
+// Stops the rest of a job that failed with `error`. Returns that error, with what could not be
+// stopped added. `output`: the folder of results.
 Error stop_after(Context& context, ClusterSession& session, const std::string& job,
                  const std::string& output, Error error);
 
-// Follows a job that ends with this terminal: Ctrl-C asks it to save and stop. Logs are fetched
-// after a failure as well. past_tests: so many of the metrics are of an earlier run.
+// Follows a job that ends with this terminal: Ctrl-C makes it save and stop. Logs are fetched after
+// a failure as well. past_tests: the number of tests in the metrics that belong to an earlier run.
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
                      const Destination& to, std::size_t past_tests);
 

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 constexpr const char* kClusterFile = "cluster.toml";
 
 struct InitOptions {
-  std::string target;              // the file or folder to write; "": by default
+  std::string target;              // the file or folder to write; "": the default
   std::string workspace_template;  // "": a cluster file
-  // Sources of the cluster file; none: the example whose servers are comments.
+  // Sources of the cluster file. Without any: the example, in which the servers are comments.
   std::vector<std::string> hosts;
   std::string hostfile;
   bool local = false;  // the example with nodes on this machine
@@ -62,8 +62,8 @@ OptionList init_options(InitOptions& options) {
 // Consecutive hosts "node01" ... "node16" with equal slots and user, written as one [[node]].
 struct HostRun {
   HostfileEntry first;
-  std::string node;        // its name; "": its host
-  std::string head, tail;  // around the number; head is the whole host without one
+  std::string node;        // the node's name; "": its host
+  std::string head, tail;  // around the number; without a number, head is the host
   std::uint64_t number = 0;
   std::size_t digits = 0, count = 1;
 
@@ -133,7 +133,8 @@ std::string cluster_of(const std::vector<HostfileEntry>& entries, const std::str
   return text;
 }
 
-// Where a user of ssh has a port, a user of mpirun has slots.
+// Explains the number after ':': users of ssh expect a port there, but mpirun and paddlectl read
+// slots.
 void note_slots(Context& context, const std::vector<HostfileEntry>& entries) {
   const auto found = std::ranges::find_if(entries, &HostfileEntry::colon_slots);
   if (found == entries.end()) return;
@@ -144,7 +145,7 @@ void note_slots(Context& context, const std::vector<HostfileEntry>& entries) {
       counted(found->slots, "trainer")));
 }
 
-// The text of a cluster file whose servers are known; else that of the example.
+// The text of a cluster file for the given servers, or else the example.
 Result<std::string> cluster_text(Context& context, const InitOptions& options) {
   if (!options.hosts.empty()) {
     const std::string list = fmt::format("{}", fmt::join(options.hosts, ","));
@@ -166,8 +167,8 @@ Result<std::string> cluster_text(Context& context, const InitOptions& options) {
                "they are in share/paddlectl of an installation, and in a source tree"};
 }
 
-// Names the cluster after its file, so that two files share no folder on their nodes; those of
-// cluster.toml keep the name of the example.
+// Names the cluster after its file, so that two cluster files never share a folder on their nodes.
+// For cluster.toml, the name in the example stays.
 std::string named_after(const std::string& file, std::string text) {
   const std::string stem = fs::path(file).stem().string();
   const std::size_t at = text.find("\nname = \"");
@@ -184,7 +185,7 @@ std::size_t line_to_edit(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.begin() + long(at) + 1, '\n')) + 1;
 }
 
-// The command that writes the same cluster file under a name like `name`.
+// The command that writes the same cluster file under another name, derived from `name`.
 std::string init_beside(const InitOptions& options, const std::string& name) {
   fs::path other = name;
   other.replace_filename(other.stem().string() + "-2" + other.extension().string());
@@ -195,13 +196,14 @@ std::string init_beside(const InitOptions& options, const std::string& name) {
   return command;
 }
 
-// A name without its digits: hosts of a cluster differ in these.
+// A name without digits, to compare the hosts of a cluster, whose names differ in digits only.
 std::string without_digits(std::string text) {
   std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
   return text;
 }
 
-// "--hosts n1 n2" and "--hosts n1, n2" ask for the file n2, and their writer means two hosts.
+// Refuses "--hosts n1 n2" and "--hosts n1, n2": they ask for a file n2, but the user means two
+// hosts.
 Status check_target(const InitOptions& options) {
   if (options.target.empty() || options.hosts.empty()) return {};
   const std::string list = fmt::format("{}", fmt::join(options.hosts, ","));

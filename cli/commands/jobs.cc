@@ -27,14 +27,14 @@ constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
 // A job as seen on the reachable nodes.
 struct JobSummary {
   std::vector<ProcessOnNode> processes;
-  std::set<std::string> nodes;  // those with its processes or files
+  std::set<std::string> nodes;  // nodes with its processes or files
   std::size_t trainers = 0, pservers = 0;
   std::optional<std::int64_t> age_ms;  // since its first process started, by that node's clock
-  std::uint64_t run = 0;               // the run of trainer 0, which the figures below are from
+  std::uint64_t run = 0;               // the run of trainer 0; the figures below are from it
   std::optional<std::uint64_t> pass, passes;
   std::optional<double> cost, best_cost;  // newest of trainer 0, lowest held-out
-  // The figure that ranks the passes: [train] best, or else the cost, or the first one of its
-  // tests.
+  // The name of the figure that ranks the passes: [train] best, or else the cost, or else the first
+  // evaluator of the tests.
   std::string figure;
   std::optional<double> best;
   std::uint64_t bytes = 0;
@@ -66,8 +66,8 @@ void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
   if (const std::uint32_t passes = passes_of(lines); passes > 0) job.passes = passes;
 }
 
-// Keys of the job's own job.toml, which the command line may have overridden. Only the engine goes
-// by them.
+// Keys of the job's own job.toml, with overrides from the command line. Only the engine uses these
+// keys; a user's own program ignores them.
 struct TrainKeys {
   std::optional<std::uint64_t> passes;
   std::string best;
@@ -86,7 +86,7 @@ TrainKeys keys_of(remote::AgentClient& client, const remote::ProcessStatus& trai
   return {static_cast<std::uint64_t>(train.integer("passes", 1)), train.string("best")};
 }
 
-// Everything one node knows, in one visit.
+// Collects everything that one node knows, in one visit.
 Status look_at(Member& member, std::size_t index, Jobs& jobs) {
   PADDLE_TRY(const remote::NodeStatus status, member.client->status(""));
   for (const remote::ProcessStatus& process : status.processes) {
@@ -136,10 +136,10 @@ std::vector<std::string> stalled_processes(const std::vector<ProcessOnNode>& pro
   return names;
 }
 
-// The nodes of the cluster that are not in a list of jobs.
+// The nodes of the cluster that `jobs` could not see.
 struct UnseenNodes {
   bool any = false;
-  bool only_left_out = false;  // by `up --any`: a job's other trainers tell how it ended
+  bool only_left_out = false;  // by `up --any`; a job's other trainers show how it ended
 };
 
 std::string state_of(const JobSummary& job, const UnseenNodes& unseen, bool all_processes) {
@@ -159,7 +159,7 @@ std::string state_of(const JobSummary& job, const UnseenNodes& unseen, bool all_
                ? "stopped"
                : fmt::format("failed: {} {}", failed->status.name, describe_state(failed->status));
   }
-  // Without a trainer the start broke off, whatever became of the pservers.
+  // Without a trainer the start was broken off, however the pservers ended.
   if (!has_trainer) return "not started";
   const bool resumable = std::ranges::any_of(processes, is_resumable, &ProcessOnNode::status);
   return resumable ? "stopped" : "done";
@@ -225,7 +225,8 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
   context.console.table(table);
 }
 
-// Names jobs that run, and of which no node has some processes, and nodes that are not in the file.
+// Names running jobs of which no node has some processes, and nodes that are not in the cluster
+// file.
 Status check_complete(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                       const Jobs& jobs) {
   std::string lines;

@@ -54,7 +54,7 @@ bool is_chosen(const ProcessOnNode& process, const LogChoice& choice) {
   return choice.role.empty() || name == choice.role || name.starts_with(choice.role + "-");
 }
 
-// Prints the lines in order of time: all there are, or with --follow until the job ends.
+// Prints the lines in order of time: all existing lines, or with --follow until the job ends.
 Status print_all(Context& context, FoundJob& job, LogFollow& logs, const LogChoice& choice,
                  Duration period, const std::function<void(const LogMerge::Line&)>& print) {
   for (;;) {
@@ -162,9 +162,9 @@ OptionList metrics_options(MetricsOptions& options) {
   return list;
 }
 
-// Prints the line as it is, with its node and role before its own fields. Damaged lines, and those
-// that would paint a terminal, are left out: a program reads this output. A number that JSON does
-// not have becomes null.
+// Prints the line unchanged, with its node and role before its own fields. Leaves out damaged lines
+// and lines with control characters, because programs read this output. A number that JSON cannot
+// express becomes null.
 void print_metrics(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
   const std::string text = strict_json(line.line.text);
   if (!parse_metrics(text) || escape_control(text) != text) return;

@@ -1,4 +1,4 @@
-// completion, man and version: what paddlectl says of itself.
+// completion, man, help and version: prints descriptions of paddlectl itself.
 #include "cli/manual/manual.h"
 
 #include <sstream>
@@ -12,7 +12,7 @@ namespace paddle::cli {
 namespace {
 
 struct HelpOptions {
-  std::string command;  // "": all of them
+  std::string command;  // "": the list of all commands
 };
 
 OptionList help_options(HelpOptions& options) {

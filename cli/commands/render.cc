@@ -16,15 +16,15 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kTemplateBytesMax = 1U << 20U;
-// Has a shell, awk and getent; the engine itself is static.
+// The image contains a shell, awk and getent; the engine itself is static.
 constexpr const char* kImage = "debian:12-slim";
 
 struct RenderOptions {
   std::string platform;
   std::string workspace = ".";
-  std::string cluster;  // file of the ports; "": none
+  std::string cluster;  // cluster file with the ports; "": none
   std::uint32_t trainers = 1;
-  std::optional<std::uint32_t> pservers;  // nothing: 1, and none for a program of one's own
+  std::optional<std::uint32_t> pservers;  // nothing: 1, or 0 for a user's own program
   std::vector<std::string> overrides;
   std::string job;             // "": the workspace's name
   std::string image = kImage;  // for kubernetes
@@ -109,7 +109,7 @@ Status run_render(Context& context, const RenderOptions& options) {
     rendered.ports_num_for_sparse = cluster.ports_num_for_sparse;
     rendered.transport = cluster.transport;
   }
-  if (rendered.has_group) rendered.ports_num = 0;  // dense parameters are on no pserver
+  if (rendered.has_group) rendered.ports_num = 0;  // pservers have no dense parameters
   PADDLE_TRY(const std::string made, fill_template(name, *text, rendered));
   context.console.raw(Json::object({{"platform", options.platform}, {"text", made}}), made);
   return {};

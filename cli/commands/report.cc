@@ -37,7 +37,7 @@ Status run_report(Context& context, const ResultsOptions& options) {
   if (!options.target.job.empty()) PADDLE_TRY_STATUS(check_job_name(options.target.job));
   Result<Made> made = from_nodes(context, options, output);
   if (!made && !options.target.job.empty()) {
-    // Fall back to the files fetched earlier when the nodes are gone.
+    // If the nodes are gone, uses the files that were fetched earlier.
     auto files = make_report(output, options.target.job, context.share);
     if (files) {
       context.console.note("from what is in " +

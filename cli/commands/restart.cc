@@ -24,7 +24,7 @@ bool is_process(const std::string& word) {
   return word.starts_with("trainer-") || word.starts_with("pserver-");
 }
 
-// Tells jobs from processes among the words.
+// Separates jobs from processes among the words.
 Result<RestartOptions> sorted(RestartOptions options) {
   for (const std::string& word : options.words) {
     std::string& place = is_process(word) ? options.process : options.target.job;
@@ -45,7 +45,7 @@ OptionList restart_options(RestartOptions& options) {
            &options.words, "JOB"}};
 }
 
-// Whether all that `before` has of the job were started since then, and run or have ended well.
+// Whether every process in `before` was started again, and runs or has ended well.
 bool was_started_again(ClusterSession& session, const std::string& job,
                        const std::vector<ProcessOnNode>& before) {
   const auto now = session.processes(job);
@@ -58,7 +58,7 @@ bool was_started_again(ClusterSession& session, const std::string& job,
   });
 }
 
-// Whoever stopped the job meanwhile means it to stay so.
+// If another command stopped the job in the meantime, it must stay stopped.
 Status check_not_stopped(ClusterSession& session, const std::string& job,
                          const std::vector<ProcessOnNode>& before) {
   if (std::ranges::none_of(before, is_running_trainer)) return {};
@@ -117,7 +117,7 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
   return {};
 }
 
-// Nothing is left to do for a job all of whose trainers ended well.
+// Refuses to restart a job whose trainers have all ended well.
 Status check_not_done(ClusterSession& session, const std::string& job) {
   auto processes = session.processes(job);
   PADDLE_TRY_STATUS(session.all_well());
@@ -135,12 +135,12 @@ Status check_not_done(ClusterSession& session, const std::string& job) {
                            job)};
 }
 
-// Half a job would wait for the other half.
+// Refuses an incomplete job: its processes would wait for the missing ones.
 Status check_whole(Context& context, ClusterSession& session, const RestartOptions& options,
                    const std::string& job) {
   const auto processes = session.processes(job);
   PADDLE_TRY_STATUS(session.all_well());
-  // A command that starts the job is named when this one asks for the claim.
+  // If another command is starting the job, the claim refuses later and names that command.
   const bool is_claimed =
       std::ranges::any_of(processes, [](const ProcessOnNode& p) { return p.status.claimed; });
   const std::vector<std::string> missing = missing_processes(processes);
@@ -171,7 +171,7 @@ Status restart_all(Context& context, ClusterSession& session, const std::string&
   PADDLE_TRY_STATUS(stop_job(session, job));
   Status restarted = restart_job(context, session, job);
   if (restarted) return {};
-  // Half a job would wait for the other half.
+  // The processes that did start would wait for the others.
   Error error = std::move(restarted).error();
   if (const Status stopped = stop_job(session, job); !stopped)
     error.message += "\nand not everything could be stopped: " + stopped.error().message;

@@ -35,7 +35,7 @@ OptionList rm_options(RmOptions& options) {
            &options.consent.dry_run}};
 }
 
-// Waits for a stop that is at work on the job.
+// Waits for a `stop` that is working on the job.
 Status await_stop(Context& context, ClusterSession& session, const std::string& job) {
   PADDLE_TRY_STATUS(check_job_name(job));
   const auto processes = session.processes(job);
@@ -47,12 +47,12 @@ Status await_stop(Context& context, ClusterSession& session, const std::string& 
   if (!is_stopping) return {};
   const auto claimed = claim_job(context, session, job, {.command = JobCommand::kRm, .idle = true});
   release_claim(session, job);
-  // Any other reason that keeps the job comes from the look that follows.
+  // If the claim is refused for another reason, the checks that follow report it.
   const bool is_left = !claimed && claimed.error().code == Errc::kInterrupted;
   return is_left ? Status(claimed.error()) : Status();
 }
 
-// Checks every job before the first is removed.
+// Checks every named job before the first one is removed.
 Result<std::vector<JobOnNodes>> named_jobs(Context& context, ClusterSession& session,
                                            const ClusterSpec& cluster, std::vector<JobOnNodes> all,
                                            const std::vector<std::string>& names) {
@@ -78,7 +78,7 @@ Result<std::vector<JobOnNodes>> named_jobs(Context& context, ClusterSession& ses
   return chosen;
 }
 
-// Says which jobs stay, and why.
+// Returns the jobs that may be removed; prints which jobs stay, and why.
 std::vector<JobOnNodes> ended_jobs(Context& context, ClusterSession& session,
                                    std::vector<JobOnNodes> all, bool unfetched_too) {
   std::erase_if(all, [&](const JobOnNodes& job) {
@@ -121,8 +121,9 @@ Status run_rm(Context& context, const RmOptions& options) {
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, false));
   for (const JobOnNodes& removed : jobs) {
     const std::string& job = removed.job;
-    // The claim keeps others from starting or fetching the job; if one node refuses it, no node
-    // removes. Of two that remove it the second finds nothing left to do.
+    // The claim keeps other commands from starting or fetching the job; if one node refuses it, no
+    // node removes the job. Of two commands that remove the job, the second finds nothing to
+    // remove.
     PADDLE_TRY_STATUS(
         claim_or_refuse(context, session, job, {.command = JobCommand::kRm, .idle = true}));
     PADDLE_TRY_STATUS(

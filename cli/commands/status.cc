@@ -38,14 +38,14 @@ Cell whole(const std::optional<double>& value) {
   return value ? number_cell(*value, 0) : empty_cell();
 }
 
-// The rate, which takes two looks, with --watch; else the total.
+// With --watch the rate, which needs two samples; otherwise the total.
 Cell bytes(bool watch, const std::optional<std::uint64_t>& total,
            const std::optional<double>& per_second) {
   if (watch) return per_second ? bytes_cell(static_cast<std::uint64_t>(*per_second)) : empty_cell();
   return total ? bytes_cell(*total) : empty_cell();
 }
 
-// Not before the first batch.
+// False before the first batch.
 bool has_cost(const remote::Progress& progress) {
   return std::isfinite(progress.cost) && (progress.batch > 0 || progress.cost != 0);
 }
@@ -73,7 +73,8 @@ std::vector<Cell> row_of(const ProcessView& process, bool watch) {
                                  : empty_cell()};
 }
 
-// "pass 2/10  41 %  5,031/s  12 min left  cost 6.1 ▂▃▅▆", of the whole job; "" at first.
+// "pass 2/10  41 %  5,031/s  12 min left  cost 6.1 ▂▃▅▆", for the whole job; "" before any
+// progress.
 std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   const auto progress = view.progress();
   if (!progress) return "";
@@ -92,7 +93,7 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   return text + "\n";
 }
 
-// "" for a job without GPUs.
+// The table of GPU variables; "" for a job without GPUs.
 std::string gpu_table(const JobView& view, const ConsoleOptions& console) {
   Table table{{{"variable", ""},
                {"value", "", 0, false, true},
@@ -108,7 +109,7 @@ std::string gpu_table(const JobView& view, const ConsoleOptions& console) {
   return "\n" + to_text(table, console.columns, console.colour);
 }
 
-// Descriptions of the commands that hold a claim on the job at any of its nodes.
+// Descriptions of the commands that hold a claim on the job on any of its nodes.
 std::set<std::string> commands_at_work(const JobView& view) {
   std::set<std::string> lines;
   for (const ProcessView& process : view.processes()) {
@@ -256,7 +257,7 @@ Json gpu_json(const JobView& view) {
   return Json::list(list);
 }
 
-// Why the job failed, with the last lines of the log; "" where nothing failed by itself.
+// Why the job failed, with the last lines of the log; "" if no process failed first on its own.
 std::string cause_of(ClusterSession& session, const JobView& view) {
   const bool may_have_failed =
       std::ranges::any_of(view.processes(), [](const ProcessView& process) {

@@ -27,7 +27,7 @@ OptionList stop_options(StopOptions& options) {
           {"--now", "end its processes immediately, without a snapshot", &options.now}};
 }
 
-// An error where anything has kept the job from being saved since `before`.
+// An error if something since `before` has kept the job from being saved.
 Status check_saved(ClusterSession& session, const std::string& job, const StopOptions& options,
                    const std::vector<ProcessOnNode>& before,
                    const std::vector<ProcessOnNode>& after) {
@@ -59,7 +59,7 @@ Status run_stop(Context& context, const StopOptions& options) {
     context.console.note(describe(*broken, job));
   const auto lost = find_lost_nodes(session, job, before);
   if (!options.now) {
-    // stop_job reports unreachable nodes; their trainers learn of the stop from the others.
+    // stop_job reports unreachable nodes; their trainers receive the stop from the other trainers.
     (void)ask_job_to_stop(session, job);
     PADDLE_TRY_STATUS(wait_for_trainers(context, session, job));
   }

@@ -35,16 +35,16 @@ OptionList teardown_options(TeardownOptions& options) {
            &options.consent.dry_run}};
 }
 
-// Waits for commands that save, fetch or remove jobs of these nodes.
+// Waits for commands that save, fetch or remove jobs on these nodes.
 Status wait_for_commands(Context& context, ClusterSession& session,
                          const std::vector<JobOnNodes>& jobs) {
   for (const JobOnNodes& job : jobs) {
     const Status claimed =
         claim_or_refuse(context, session, job.job, {.command = JobCommand::kTeardown});
-    // Any other refused claim does not keep teardown from removing everything.
+    // A claim that is refused for another reason does not keep teardown from removing everything.
     if (!claimed && claimed.error().code == Errc::kInterrupted) return claimed;
   }
-  session.forgive_absent();  // of another teardown
+  session.forgive_absent();  // if another teardown removed them
   return {};
 }
 
@@ -81,7 +81,7 @@ Status teardown_all(Context& context, ClusterSession& session, bool keep_data,
     return member->error && member->error->code == Errc::kUnreachable;
   });
   if (done || !is_one_lost) return done;
-  // Another teardown ends the agent of this one; what it leaves is for a second look.
+  // Another teardown has ended the agent that this one used. Connects again to remove what is left.
   session.reconnect(context);
   session.forgive_absent();
   return session.each(teardown_one);

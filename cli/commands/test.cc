@@ -1,5 +1,5 @@
-// `paddlectl test`: the evaluators of a job on one of its snapshots, where that lies: on a node, or
-// here.
+// `paddlectl test`: computes the evaluators of a job on one of its snapshots, on the node that has
+// the snapshot or on this machine.
 #include <set>
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ OptionList test_options(TestOptions& options) {
            &options.allow_pipe_command}};
 }
 
-// Arguments after the name of the engine.
+// The engine's arguments, without its name.
 std::vector<std::string> arguments_for(const Context& context, const TestOptions& options,
                                        const std::string& snapshot, const std::string& workspace,
                                        bool allows_pipe_command) {
@@ -64,7 +64,8 @@ std::vector<std::string> arguments_for(const Context& context, const TestOptions
   return arguments;
 }
 
-// The engine's object, read and written again: a node's text is not believed.
+// The JSON object that the engine printed, parsed and written again, because a node's text is not
+// trusted.
 Result<Json> as_json(const std::string& text) {
   const auto fields = read_flat_object(text);
   if (!fields) return Error{Errc::kFailed, "paddle test printed no JSON object", ""};
@@ -102,7 +103,7 @@ Status test_here(Context& context, const TestOptions& options) {
 
 struct OnNode {
   std::size_t member = 0;
-  std::string snapshot;  // its name
+  std::string snapshot;  // the snapshot's name
 };
 
 // The snapshot that --pass asks for, and a node that has it.
@@ -128,7 +129,7 @@ Result<OnNode> find_snapshot(Context& context, FoundJob& found, const TestOption
                "one that was fetched is tested with --snapshot output/<job>/pass-0000N"};
 }
 
-// Runs the engine on the node, which gets it unless it has it.
+// Runs the engine on the node, and first sends the engine there if the node lacks it.
 Status run_there(Context& context, Member& member, std::vector<std::string> arguments) {
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   remote::PushSource source(context.hash_cache);
@@ -155,7 +156,7 @@ Status run_there(Context& context, Member& member, std::vector<std::string> argu
                "--timeout DURATION is how long it may take"};
   }
   if (end.exit_code != 0) failure = engine_error(end.exit_code, std::move(output.error));
-  // The engine's own --data may be below any folder.
+  // The hint of the engine does not fit: on a node, --data is limited to the job's workspace.
   if (failure.hint.find("--data=GLOB") != std::string::npos) {
     failure.hint =
         "--data GLOB names files in the job's workspace on the node; for files on this machine: "

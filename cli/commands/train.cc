@@ -1,4 +1,4 @@
-// plan and train: a job placed, started, and followed to its end.
+// plan and train: places a job, starts it, and follows it to its end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,9 +48,9 @@ namespace {
 struct PlanOptions {
   NodeTarget target;
   JobSource source;
-  std::uint32_t trainers = 0;             // 0: as many as the capacity of the nodes with the role
+  std::uint32_t trainers = 0;             // 0: the total capacity of the nodes with the role
   std::optional<std::uint32_t> pservers;  // nothing: one on each node with the role
-  std::string gpus;                       // "": trainers get none of their own
+  std::string gpus;                       // "": trainers get no GPUs assigned
 };
 
 OptionList plan_options(PlanOptions& options) {
@@ -84,7 +84,7 @@ Result<JobNodes> nodes_of_job(Context& context, const NodeTarget& target) {
   return JobNodes{with_roles_on(std::move(cluster), chosen), std::move(chosen)};
 }
 
-// A program of one's own has pservers where it asks for them only.
+// A user's own program has pservers only if the command line asks for them.
 std::optional<std::uint32_t> pservers_of(const Context& context, const PlanOptions& options) {
   if (options.pservers) return options.pservers;
   const std::string file =
@@ -99,8 +99,8 @@ std::size_t nodes_with_a_role(const ClusterSpec& cluster) {
   }));
 }
 
-// Adds the number of running processes of each of these nodes. One that cannot be reached counts as
-// idle: the start names it.
+// Adds to `loads` the number of running processes on each of these nodes. A node that cannot be
+// reached counts as idle; starting the job reports its error.
 void count_processes(Context& context, const ClusterSpec& cluster,
                      const std::vector<std::size_t>& nodes, NodeLoads& loads) {
   for (const std::size_t node : nodes) loads[node] = 0;
@@ -110,8 +110,8 @@ void count_processes(Context& context, const ClusterSpec& cluster,
   }
 }
 
-// As place_job(). Asks the nodes that it would use what they run, and takes others where they are
-// busy; a job that uses all nodes asks none. A note names the busy ones.
+// place_job(), but it asks the nodes of the placement what they run, and chooses other nodes if
+// they are busy. A job that uses all nodes asks none. A note names the busy nodes.
 Result<Placement> place_on_idle_nodes(Context& context, const ClusterSpec& cluster,
                                       std::uint32_t trainers,
                                       std::optional<std::uint32_t> pservers) {
@@ -139,7 +139,7 @@ Result<Placement> place_on_idle_nodes(Context& context, const ClusterSpec& clust
   return placement;
 }
 
-// is_planned: no node is asked, so the job may go to others where these are busy.
+// is_planned: asks no node, so `train` may choose other nodes if these are busy.
 Result<Placement> place(Context& context, const ClusterSpec& cluster, const PlanOptions& options,
                         const std::map<std::string, std::string>& environment, bool is_planned) {
   const std::optional<std::uint32_t> pservers = pservers_of(context, options);
@@ -152,7 +152,7 @@ Result<Placement> place(Context& context, const ClusterSpec& cluster, const Plan
   return place_on_gpus(cluster, std::move(gpus), options.trainers, pservers);
 }
 
-// The hint of the error leaves out the nodes that are not reached.
+// If some nodes are not reached, the error's hint names the nodes that remain for --on.
 Status all_reached(const ClusterSpec& cluster, ClusterSession& session) {
   Status reached = session.all_well();
   std::vector<std::size_t> well;
@@ -194,7 +194,7 @@ Status run_plan(Context& context, const PlanOptions& options) {
   return show_plan(context, options, {});
 }
 
-constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, beside the time
+constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which also contains the time
 constexpr std::uint32_t kRestartsMax = 1000;
 constexpr std::uint32_t kStallSecondsMax = 24 * 60 * 60;
 
@@ -249,7 +249,8 @@ OptionList train_options(TrainOptions& options) {
   return list;
 }
 
-// "<workspace>-20260101-120000", in UTC, with '-' for characters that a job's name may not have.
+// "<workspace>-20260101-120000", in UTC, with '-' in place of characters that a job's name may not
+// contain.
 std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
   for (char& c : workspace) {
     if (!check_job_name(std::string("x") + c)) c = '-';
@@ -264,7 +265,7 @@ std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
                      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-// Checked before the hours of training, not after them.
+// Checks that results can be written, before the hours of training.
 Status check_output(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -276,7 +277,8 @@ Status check_output(const std::string& folder) {
                "choose another --output"};
 }
 
-// `unset`: where given, takes the names of "--env KEY" that are not set here, which are no error.
+// `unset`: if not null, receives the names of "--env KEY" that are not set here; they are then no
+// error.
 Result<std::map<std::string, std::string>> read_environment(const Context& context,
                                                             const TrainOptions& options,
                                                             std::vector<std::string>* unset) {
@@ -293,11 +295,11 @@ Result<std::map<std::string, std::string>> read_environment(const Context& conte
   if (options.environment_file.empty()) return variables;
   const auto file = std::filesystem::path(context.directory) / options.environment_file;
   PADDLE_TRY(auto of_file, read_environment_file(file.string()));
-  variables.merge(of_file);  // keeps those of --env
+  variables.merge(of_file);  // the values of --env take precedence
   return variables;
 }
 
-// A detached job, whose id alone is what scripts read.
+// Prints a detached job; scripts read only the job's name.
 Status say_detached(Context& context, const std::string& job) {
   if (context.console.json()) {
     context.console.json_line(Json::object({{"job", job}, {"state", "running"}}));
@@ -309,7 +311,7 @@ Status say_detached(Context& context, const std::string& job) {
   return {};
 }
 
-// Refused because of a job that has ended, or runs: what to do about that one.
+// Adds a hint to the error for a name that another job has: how to continue or follow that job.
 Error name_taken(const Context& context, ClusterSession& session, const std::string& name,
                  const std::string& output, Error error) {
   const auto processes = session.processes(name);
@@ -326,8 +328,8 @@ Error name_taken(const Context& context, ClusterSession& session, const std::str
   return error;
 }
 
-// As claim_new_name; a name that was asked for, and not "", is also free if only a broken start
-// took it.
+// claim_new_name(). A name that the user asked for (`asked` is not "") is also free if only a
+// broken start used it.
 Result<std::string> claim_fresh(Context& context, ClusterSession& session,
                                 const ClusterSpec& cluster, const std::string& asked,
                                 const std::string& name, const std::string& output) {
@@ -356,7 +358,7 @@ bool is_workspace(const std::string& folder) {
   return !folder.empty() && std::filesystem::is_regular_file(folder + "/job.toml", ignored);
 }
 
-// Takes from the job's last run what the command line leaves open.
+// Takes what the command line leaves open from the job's last run.
 void take_settings(const PreviousRun& previous, TrainOptions& options) {
   PlanOptions& plan = options.plan;
   options.job = previous.job;
@@ -375,8 +377,8 @@ void take_settings(const PreviousRun& previous, TrainOptions& options) {
   if (!plan.pservers && before.trainers > 0) plan.pservers = before.pservers;
 }
 
-// kUsage for a workspace that was moved or removed since the last run, or is not known here, where
-// none is named now.
+// kUsage if the command line names no workspace and the last run's workspace was moved, was removed
+// or is not known here.
 Status check_last_workspace(const Context& context, const PreviousRun& previous,
                             const TrainOptions& options) {
   if (!options.plan.source.workspace.empty() || is_workspace(context.directory)) return {};
@@ -390,7 +392,7 @@ Status check_last_workspace(const Context& context, const PreviousRun& previous,
                            options.job)};
 }
 
-// Adds the variables of the job's last run: their values are on its nodes, or here.
+// Adds the variables of the job's last run. Their values are on its nodes, or in this environment.
 Status take_variables(const PreviousRun& previous, const std::vector<std::string>& unset,
                       std::map<std::string, std::string>& environment) {
   for (const auto& [name, value] : previous.variables) environment.emplace(name, value);
@@ -426,7 +428,7 @@ JobSettings settings_of(const Context& context, const TrainOptions& options,
   return settings;
 }
 
-// Says what differs from the job's last run; values of --env are left out.
+// Prints what differs from the job's last run, without the values of --env.
 std::vector<SettingChange> note_changes(Context& context, const PreviousRun& previous,
                                         const JobSettings& now,
                                         const std::map<std::string, std::string>& environment) {
@@ -452,10 +454,10 @@ struct JobToStart {
   JobRequest request;
   Destination to;
   JobSettings settings;
-  SnapshotToPush snapshot;  // of one that is gone on with
+  SnapshotToPush snapshot;  // the snapshot to continue from
 };
 
-// Chooses nodes, checks the workspace, and finds what the job goes on from, or begins with.
+// Chooses nodes, checks the workspace, and finds the snapshot to continue from or to begin with.
 Result<JobToStart> prepare(Context& context, TrainOptions options,
                            std::map<std::string, std::string> environment,
                            const std::vector<std::string>& unset) {
@@ -518,7 +520,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   return job;
 }
 
-// Before any process runs: a start that is broken off is then the last one known too.
+// Called before any process runs, so that a start that is broken off is recorded too.
 void keep_command(const Context& context, const JobToStart& job, const JobPlan& plan) {
   CommandRecord started;
   started.is_resume = job.request.resume;
@@ -528,8 +530,8 @@ void keep_command(const Context& context, const JobToStart& job, const JobPlan& 
     context.console.note("the report will not show this command: " + kept.error().message);
 }
 
-// Puts the settings into the job's output folder here, and on its nodes: just before any process
-// runs, so that they are those of the last run whenever a start is broken off.
+// Writes the settings into the job's output folder here and on its nodes. This happens just before
+// any process runs, so that they belong to the last run even if its start is broken off.
 Status keep_settings(Context& context, ClusterSession& session, const JobToStart& job,
                      const std::string& name) {
   PADDLE_TRY(const auto folder,
@@ -577,7 +579,7 @@ Status start(Context& context, const TrainOptions& options, JobToStart& job) {
   keep_command(context, job, plan);
   if (auto started = start_job(context, session, plan); !started)
     return stop_after(context, session, request.job, job.to.output, std::move(started).error());
-  (void)end_claims(session);  // a node lost meanwhile releases its own
+  (void)end_claims(session);  // a node that was lost in the meantime releases its own claim
   if (options.detach) return say_detached(context, request.job);
   return follow_to_end(context, session, request.job, job.to, past_tests);
 }

@@ -13,7 +13,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr int kQuestionsMax = 5;  // until the answer is yes or no
+constexpr int kQuestionsMax = 5;  // repeated until the answer is yes or no
 
 struct TrustOptions {
   std::string cluster, on;
@@ -52,7 +52,7 @@ bool same_way(const remote::NodeSpec& a, const remote::NodeSpec& b) {
 Result<std::vector<std::vector<Asked>>> stages_of(const std::vector<remote::NodeSpec>& nodes) {
   std::vector<std::vector<Asked>> stages;
   for (const remote::NodeSpec& node : nodes) {
-    if (node.host.empty()) continue;  // not by SSH
+    if (node.host.empty()) continue;  // not reached by SSH
     PADDLE_TRY(const auto path, remote::path_to(node));
     if (stages.size() < path.size()) stages.resize(path.size());
     for (std::size_t i = 0; i < path.size(); ++i) {
@@ -63,8 +63,8 @@ Result<std::vector<std::vector<Asked>>> stages_of(const std::vector<remote::Node
   return stages;
 }
 
-// The host named on the command line, as a node of the cluster where it is one, or the nodes of
-// --on.
+// The nodes to trust: the host on the command line (with the cluster's settings if it is a node),
+// or the nodes of --on.
 Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
                                                       const TrustOptions& options) {
   auto cluster = choose_cluster(context.directory, options.cluster);
@@ -97,14 +97,14 @@ Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
   return nodes;
 }
 
-// "SHA256:..." names "ssh-ed25519 SHA256:..." too.
+// Whether a fingerprint names the key; "SHA256:..." also names "ssh-ed25519 SHA256:...".
 bool is_named(const remote::ShownHostKey& key, const std::vector<std::string>& fingerprints) {
   return std::ranges::any_of(fingerprints, [&](const std::string& fingerprint) {
     return key.fingerprint == fingerprint || key.fingerprint.ends_with(" " + fingerprint);
   });
 }
 
-// In lower case but for a fingerprint, without blanks around it.
+// The answer without blanks around it, in lower case unless it is long enough to be a fingerprint.
 std::string trimmed(std::string_view answer) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const std::size_t begin = std::min(answer.find_first_not_of(kBlanks), answer.size());
@@ -116,12 +116,13 @@ std::string trimmed(std::string_view answer) {
   return word;
 }
 
-// "SHA256:..." of "ssh-ed25519 SHA256:...", which JSON keeps whole.
+// Shows "SHA256:..." from "ssh-ed25519 SHA256:..."; JSON has the whole text.
 Cell fingerprint_cell(const std::string& fingerprint) {
   return {fingerprint.substr(fingerprint.find(' ') + 1), Json(fingerprint)};
 }
 
-// Shows the unknown keys, and asks unless an option answers. An error when they may not be added.
+// Shows the unknown keys, and asks the user unless an option gives the answer. kAuth: they may not
+// be added.
 Status confirm(Context& context, const TrustOptions& options,
                const std::vector<const Asked*>& unknown) {
   std::set<std::string> files;
@@ -143,7 +144,7 @@ Status confirm(Context& context, const TrustOptions& options,
   constexpr const char* kHint =
       "compare them with what the machines say (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), "
       "then give --fingerprint SHA256:..., or --yes for all of them";
-  // As ssh asks: until the answer is yes, no, or the fingerprint of every key shown.
+  // Asks as ssh does: until the answer is yes, no, or the fingerprint of every key shown.
   std::string question =
       fmt::format("trust {}? Type yes or no: ", counted(unknown.size(), "new host key"));
   for (int i = 0; i < kQuestionsMax; ++i) {

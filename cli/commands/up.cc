@@ -17,7 +17,7 @@ namespace paddle::cli {
 namespace {
 
 struct UpOptions : NodeTarget {
-  std::string file;  // by its place; the same as --cluster
+  std::string file;  // the argument; the same as --cluster
   bool any = false;
   bool is_default = false;
 };
@@ -35,8 +35,8 @@ OptionList up_options(UpOptions& options) {
        &options.is_default}};
 }
 
-// Where the cluster is to be remembered; "" when commands find it from here already, with these
-// nodes left out.
+// The place in which to remember the cluster; "" if commands in this folder already find it, with
+// these nodes left out.
 std::string place_of(const Context& context, const UpOptions& options, const ClusterSpec& cluster,
                      const std::vector<std::string>& left_out) {
   if (options.is_default) return default_cluster_place();
@@ -47,7 +47,7 @@ std::string place_of(const Context& context, const UpOptions& options, const Clu
                                                     : cluster_place(context.directory);
 }
 
-// Those that failed now, and those left out before that this `up` did not try.
+// Nodes that failed now, and nodes left out earlier that this `up` did not try.
 std::vector<std::string> still_left_out(ClusterSession& session,
                                         std::vector<std::string> left_out) {
   for (const Member& member : session.members()) {
@@ -57,7 +57,7 @@ std::vector<std::string> still_left_out(ClusterSession& session,
   return left_out;
 }
 
-// The cluster of this folder, when `file` becomes the default and another one comes before it here.
+// The current cluster of this folder, if it keeps the new default `file` from being used here.
 std::optional<CurrentCluster> hides_default(const Context& context, const UpOptions& options,
                                             const std::string& file) {
   auto current = find_current(context.directory);
@@ -122,8 +122,8 @@ std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
   return row;
 }
 
-// Says how many nodes are ready and, with `train`, how to train on them. An error when not all
-// those asked for are, or with --any when none is.
+// Prints how many nodes are ready and, with `train`, how to train on them. An error if not all
+// requested nodes are ready, or with --any if no node is.
 Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession& session,
                    const UpOptions& options, const std::string& train) {
   const std::size_t all = cluster.nodes.size();
@@ -157,7 +157,7 @@ Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession&
   return error;
 }
 
-// They train on CPUs all the same.
+// Notes nodes whose libc is too old for the GPU engine; they can still train on CPUs.
 void note_old_nodes(Context& context, const ClusterSpec& cluster, ClusterSession& session,
                     const std::vector<NodeReport>& reports) {
   for (const Member& member : session.members()) {
@@ -170,8 +170,8 @@ void note_old_nodes(Context& context, const ClusterSpec& cluster, ClusterSession
   }
 }
 
-// Warns of too little disk for a job, and of nodes that are not in the file. The nodes are ready
-// all the same.
+// Warns of too little disk space for a job, and of nodes that are not in the cluster file. Such
+// nodes are ready all the same.
 void note_lacks(Context& context, const ClusterSpec& cluster, ClusterSession& session,
                 const std::vector<NodeReport>& reports) {
   for (const Member& member : session.members()) {
@@ -224,7 +224,7 @@ Status run_up(Context& context, const UpOptions& asked) {
     if (member.error) return *member.error;
     return check_ports(cluster, member, blocks[member.node], reports[member.node]);
   });
-  // The hash cache only saves time, so a failure to keep it is a note.
+  // The hash cache only saves time, so a failure to write it is a note.
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
 
   Table table = report_table();

@@ -19,7 +19,7 @@ OptionList wait_options(WaitOptions& options) {
           {"jobs", "the jobs; default: the latest", &options.jobs, "JOB"}};
 }
 
-// As `jobs` has it.
+// The state of the job, in the words of `jobs`.
 std::string_view state_after(const Context& context, const Status& ended, bool is_late) {
   if (ended) return "done";
   switch (ended.error().code) {
@@ -34,7 +34,7 @@ std::string_view state_after(const Context& context, const Status& ended, bool i
   }
 }
 
-// Every job is found before the first is waited for.
+// Finds every job before it waits for the first one.
 Result<std::vector<FoundJob>> find_jobs(Context& context, const WaitOptions& options) {
   std::vector<std::string> names = options.jobs;
   if (names.empty()) names.emplace_back();
@@ -51,7 +51,7 @@ Result<std::vector<FoundJob>> find_jobs(Context& context, const WaitOptions& opt
 }
 
 Status run_wait(Context& context, const WaitOptions& options) {
-  // The limit is that of the wait: a node still has the usual time for an answer.
+  // --timeout limits the whole wait; each request to a node keeps the usual limit.
   const Duration limit = context.limits.timeout;
   const TimePoint deadline = limit > Duration() ? context.clock.now() + limit : TimePoint::max();
   context.limits.timeout = Duration();

@@ -17,10 +17,10 @@ constexpr auto kPlainProgressPeriod = std::chrono::seconds(10);
 // Colours for the labels of log lines, without red, which is for errors.
 constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
 constexpr std::size_t kGap = 2;                 // between columns
-constexpr std::size_t kShortenedColumns = 28;   // of a cell that is cut, ...
-constexpr std::size_t kShortenedMin = 20;       // ... but for the first one, where room is scarce
-constexpr int kLastImportance = 3;              // more important columns outlive those cuts
-constexpr std::size_t kLogTextColumnsMin = 20;  // beside its label; else the line is not broken
+constexpr std::size_t kShortenedColumns = 28;   // width to which a long cell is cut, ...
+constexpr std::size_t kShortenedMin = 20;       // ... and further, except the first column
+constexpr int kLastImportance = 3;              // columns up to this are dropped last
+constexpr std::size_t kLogTextColumnsMin = 20;  // minimum beside a label; else no wrapping
 
 bool is_wide(std::uint32_t point) {
   return (point >= 0x1100 && point <= 0x115f) || (point >= 0x2e80 && point <= 0xa4cf) ||
@@ -34,7 +34,8 @@ bool is_combining(std::uint32_t point) {
          (point >= 0xfe00 && point <= 0xfe0f);
 }
 
-// The end of the word that begins at `begin`.
+// The end of the word that begins at `begin`. A "paddlectl ..." command that fits in `room` is one
+// word.
 std::size_t end_of_word(std::string_view line, std::size_t begin, std::size_t room) {
   const std::size_t word = std::min(line.find(' ', begin), line.size());
   if (!line.substr(begin).starts_with("paddlectl ")) return word;
@@ -70,7 +71,7 @@ std::size_t display_width(std::string_view text) {
 std::string wrapped_line(std::string_view line, std::size_t columns, std::size_t indent) {
   if (columns == 0 || display_width(line) <= columns) return std::string(line);
   std::string text;
-  std::size_t used = 0;  // cells of the row
+  std::size_t used = 0;  // cells used in the row
   bool has_word = false;
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t begin = std::min(line.find_first_not_of(' ', at), line.size());
@@ -139,7 +140,8 @@ void Console::note(std::string_view line) {
 void Console::progress(TimePoint now, std::string_view line) {
   const std::lock_guard lock(mutex_);
   if (options_.live) {
-    // Line wrap is off: a line longer than the terminal would leave a row behind each time.
+    // Turns line wrap off meanwhile: a line longer than the terminal would leave a row behind each
+    // time.
     err_ << "\r\x1b[K\x1b[?7l" << escape_control(line) << "\x1b[?7h" << std::flush;
     live_shown_ = true;
   } else if (now - last_plain_ >= kPlainProgressPeriod) {
@@ -258,9 +260,9 @@ Cell empty_cell() {
 
 namespace {
 
-// The columns that remain when long cells are cut, the least important columns dropped, long cells
-// cut further and then more columns dropped, until the rest fits. The room left over goes back into
-// the widths of cells that are cut.
+// Chooses the columns that fit. Until the rest fits, cuts long cells, drops the least important
+// columns, cuts long cells further and drops more columns. Room that is left over widens the cut
+// cells.
 std::vector<std::size_t> fitting(const Table& table, std::vector<std::size_t>& widths,
                                  std::size_t columns) {
   std::vector<std::size_t> kept(widths.size());
@@ -310,7 +312,7 @@ std::string shortened(std::string text, std::size_t columns) {
   return text.append(kDots);
 }
 
-// A line that names the columns not kept; "" when all are.
+// A line that names the columns that were dropped; "" if none was.
 std::string left_out(const Table& table, const std::vector<std::size_t>& kept,
                      std::size_t columns) {
   std::string names;

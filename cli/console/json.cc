@@ -16,7 +16,7 @@
 namespace paddle::cli {
 namespace {
 
-// Takes events from nlohmann's parser; returning false ends the parse.
+// Receives events from nlohmann's parser; returning false ends the parse.
 class FlatObjectReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   std::vector<JsonField> take_fields() { return std::move(fields_); }
@@ -77,8 +77,8 @@ bool is_word(char c) {
          c == '-' || c == '.';
 }
 
-// False for the names that programs give to what is not finite, and for digits that are beyond a
-// double.
+// False for the names that programs give to numbers that are not finite, and for digits beyond the
+// range of a double.
 bool is_finite_word(std::string_view word) {
   std::string name(word.substr(word.starts_with('-') || word.starts_with('+') ? 1 : 0));
   if (!name.empty() && name[0] >= '0' && name[0] <= '9') {

@@ -1,5 +1,5 @@
 // JSON values of --json output, and the flat objects of metrics.jsonl. Only json.cc includes
-// nlohmann's header: it costs 0.8 s of compile time a file.
+// nlohmann's header, which costs 0.8 s of compile time per file.
 #pragma once
 
 #include <concepts>
@@ -32,8 +32,8 @@ class Json {
   template <class Value>
   Json(const std::optional<Value>& value) : Json(value ? Json(*value) : Json()) {}
 
-  static Json number(double value);  // the shortest text of it; null when it is not finite
-  static Json fixed(double value, int digits);  // after the point; null when it is not finite
+  static Json number(double value);             // shortest text; null if not finite
+  static Json fixed(double value, int digits);  // digits: after the point; null if not finite
   static Json list(const std::vector<Json>& values);
   using Fields = std::vector<std::pair<std::string, Json>>;
   static Json object(const Fields& fields);
@@ -44,7 +44,7 @@ class Json {
   std::string text_;
 };
 
-constexpr std::size_t kJsonFieldsMax = 4096;  // of an object; values of a list
+constexpr std::size_t kJsonFieldsMax = 4096;  // fields of an object, or values of a list
 
 using JsonValue = std::variant<std::monostate,  // null, true or false
                                double, std::string, std::vector<double>>;
@@ -53,14 +53,14 @@ struct JsonField {
   JsonValue value;
 };
 
-// The text of a JSON line with null in place of each number that JSON does not have: NaN and
-// Infinity, as Python's json.dumps and others write them, and numbers beyond a double.
+// The text of a JSON line with null in place of each number that JSON cannot express: NaN and
+// Infinity, as Python's json.dumps and others write them, and numbers beyond the range of a double.
 std::string strict_json(std::string_view text);
 
-// The fields of one object of strings, numbers, constants and lists of numbers, in their order.
-// Numbers that JSON does not have are null; in a list, null is a NaN. Nothing for any other text:
-// nodes write these lines, so deeper nesting, a key that stands twice
-// and more than kJsonFieldsMax fields are refused.
+// The fields of one object of strings, numbers, constants and lists of numbers, in their order. A
+// number that JSON cannot express becomes null; a null in a list becomes NaN. Returns nothing for
+// any other text. Nodes write these lines, so deeper nesting, a key that appears twice and more
+// than kJsonFieldsMax fields are refused.
 std::optional<std::vector<JsonField>> read_flat_object(std::string_view text);
 
 }  // namespace paddle::cli

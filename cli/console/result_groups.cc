@@ -12,7 +12,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kDigitsMax = 18;  // of a number that is folded: it fits 64 bits
+constexpr std::size_t kDigitsMax = 18;  // digits of a folded number, which fits in 64 bits
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -38,7 +38,7 @@ bool split(const std::string& name, Numbered& parts) {
   parts.head = name.substr(0, begin);
   parts.tail = name.substr(end);
   parts.number = std::stoull(digits);
-  // 09 and 10 belong together, 9 and 10 too, 9 and 010 do not.
+  // 09 and 10 belong together, and so do 9 and 10; 9 and 010 do not.
   parts.width = digits.size() > 1 && digits[0] == '0' ? digits.size() : 0;
   return true;
 }
@@ -85,7 +85,7 @@ std::vector<ResultGroup> group_results(const std::vector<NodeResult>& results) {
 
 std::string fold_names(const std::vector<std::string>& names) {
   using Key = std::tuple<std::string, std::string, std::size_t>;
-  std::map<Key, std::size_t> widths;  // numbers such as 10 join the padded ones of their width
+  std::map<Key, std::size_t> widths;  // an unpadded 10 joins padded numbers of two digits
   for (const std::string& name : names) {
     Numbered parts;
     if (split(name, parts) && parts.width > 0) ++widths[{parts.head, parts.tail, parts.width}];

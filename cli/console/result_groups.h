@@ -17,8 +17,8 @@ struct ResultGroup {
 // Groups nodes by equal text, in the order of the first node of each group.
 std::vector<ResultGroup> group_results(const std::vector<NodeResult>& results);
 
-// "node[01-15,20].lab, other": names that differ in one number become ranges, in the order of the
-// first of each. Zero padding is kept; a single name stays as it is.
+// "node[01-15,20].lab, other": names that differ in one number become ranges, in the order of each
+// range's first name. Zero padding is kept; a single name stays as it is.
 std::string fold_names(const std::vector<std::string>& names);
 
 }  // namespace paddle::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kSpansMax = 1'000'000'000;
 
-// Milliseconds of a unit; 0 for none.
+// Milliseconds of a unit; 0 if the text is no unit.
 std::int64_t unit_ms(std::string_view unit) {
   if (unit == "s" || unit.empty()) return 1000;
   if (unit == "m") return 60'000;

@@ -22,7 +22,7 @@
 namespace paddle::cli {
 namespace {
 
-// Of numbered files a trainer may get none: its node would lack the folder that they lie in.
+// Refuses numbered files that leave a trainer without one: its node would lack their folder.
 Status check_shares(const Workspace& workspace, const std::string& pattern) {
   if (pattern.empty() || workspace.mounted) return {};
   const auto& shares = workspace.trainer_data;
@@ -43,8 +43,8 @@ Status check_shares(const Workspace& workspace, const std::string& pattern) {
       fmt::format("a file goes to trainer number mod {}: number them 0, 1, 2, ...", shares.size())};
 }
 
-constexpr std::uint64_t kCountedBytesMax = 256U << 20U;  // of files whose lines are counted
-constexpr double kLikeShares = 1.1;                      // a difference that nobody notices
+constexpr std::uint64_t kCountedBytesMax = 256U << 20U;  // limit for counting lines
+constexpr double kLikeShares = 1.1;  // a smaller ratio of shares does not matter
 
 // The data that a trainer reads in a pass.
 struct ShareSize {
@@ -52,7 +52,7 @@ struct ShareSize {
   std::uint64_t examples = 0;
 };
 
-// Whether a line of the files is an example.
+// Whether every line of the files is one example.
 bool has_example_a_line(const config::DataConfig& data, const Workspace& workspace) {
   constexpr auto kFormats =
       std::to_array<std::string_view>({"bow", "multislot", "libsvm", "csv", "jsonl", "criteo"});
@@ -60,7 +60,7 @@ bool has_example_a_line(const config::DataConfig& data, const Workspace& workspa
     return false;
   for (const auto& files : workspace.trainer_data) {
     for (const std::string& file : files) {
-      if (file.back() < '0' || file.back() > '9') return false;  // train.txt-00000.gz
+      if (file.back() < '0' || file.back() > '9') return false;  // such as train.txt-00000.gz
     }
   }
   return true;
@@ -98,8 +98,8 @@ std::vector<ShareSize> share_sizes(const config::DataConfig& data, const Workspa
   return shares;
 }
 
-// Says that numbered files give some trainers more than others: these have the last batches of each
-// pass to themselves, and the job takes as long as they do.
+// Prints a note if numbered files give some trainers more data than others. The trainers with more
+// data run the last batches of each pass alone, and the job takes as long as they do.
 void note_unlike_shares(Context& context, const config::JobConfig& job,
                         const Workspace& workspace) {
   const std::size_t trainers = workspace.trainer_data.size();
@@ -124,7 +124,7 @@ void note_unlike_shares(Context& context, const config::JobConfig& job,
       least - shares.begin(), counts ? grouped(least->examples) : human_bytes(least->bytes), even));
 }
 
-// Says of how many examples an update is made where all trainers' batches make one together.
+// Prints how many examples one update uses, if it combines the batches of all trainers.
 void note_size_of_update(Context& context, const config::JobConfig& job, std::size_t trainers) {
   const bool is_sum = job.dense_strategy == wire::STRATEGY_SYNC || job.is_collective();
   if (trainers < 2 || !job.command.empty() || !is_sum) return;
@@ -143,7 +143,7 @@ void note_size_of_update(Context& context, const config::JobConfig& job, std::si
   }
 }
 
-// Whether trainers on GPUs keep dense parameters there, and add gradients up by NCCL.
+// Whether trainers on GPUs keep dense parameters there, and sum gradients with NCCL.
 bool adds_up_on_gpus(const config::JobConfig& job) {
   const auto clips = [](const config::ParameterAttributes& attributes) {
     return !attributes.sparse && attributes.clip_norm.value_or(0) > 0;
@@ -156,14 +156,15 @@ bool adds_up_on_gpus(const config::JobConfig& job) {
          !clips_norm;
 }
 
-// Not refused: the trainer looks for it in more places than the agent, and says where it looked.
+// Only notes: a trainer searches for NCCL in more places than the agent, and names them in its
+// error.
 void note_missing_nccl(Context& context, const Placement& placement) {
   for (const NodeGpus& node : placement.gpus) {
     if (!node.places.empty() && !node.without_nccl.empty()) context.console.note(node.without_nccl);
   }
 }
 
-// Points missing data at the workspace's own `prepare` script, where there is one.
+// Changes the hint for missing data to the workspace's own `prepare` script, if there is one.
 Error name_prepare_script(Error error, const std::string& workspace, const std::string& folder) {
   std::error_code ignored;
   if (error.hint.find("prepare") == std::string::npos ||
@@ -177,7 +178,7 @@ Error name_prepare_script(Error error, const std::string& workspace, const std::
   return error;
 }
 
-// The plan of a job whose trainers are a program of the user: processes and their nodes only.
+// The plan of a job whose trainers run a user's own program: processes and their nodes only.
 std::string describe_processes(const Context& context, const ClusterSpec& cluster,
                                const Placement& placement, const Workspace& workspace,
                                const std::vector<std::string>& pservers) {
@@ -206,8 +207,8 @@ std::string describe_processes(const Context& context, const ClusterSpec& cluste
   return Json::list(objects).text() + "\n";
 }
 
-// The first line of a file, as the reader of data takes it; nothing if it cannot be told here, such
-// as for a compressed file.
+// The first line of a file, as the reader of data takes it; nothing if it cannot be read here, for
+// example from a compressed file.
 std::optional<std::string> first_line(const std::string& path) {
   constexpr std::size_t kHeadBytes = 256U << 10U;
   constexpr std::size_t kUsualBytes = 4U << 10U;
@@ -226,12 +227,12 @@ std::optional<std::string> first_line(const std::string& path) {
   }
   head.resize(std::min(head.size(), head.find_first_of("\r\n")));
   std::string line(without_byte_order_mark(head));
-  // The reader names a file that is no text.
+  // The reader reports a file that is not text.
   if (line.empty() || line.find('\0') != line.npos || !is_utf8(line)) return {};
   return line;
 }
 
-// Compares the headers of csv files with the columns, which the reader would do on the nodes.
+// Compares the headers of csv files with the columns, before the reader does so on the nodes.
 Status check_headers(const config::DataConfig& data, const Workspace& workspace,
                      const std::string& shown) {
   if (data.format != "csv" || !data.pipe_command.empty() || !data.command.empty()) return {};
@@ -246,7 +247,7 @@ Status check_headers(const config::DataConfig& data, const Workspace& workspace,
     const std::string place =
         (std::filesystem::path(shown) / file).lexically_normal().string() + ":1";
     if (may_be_header) {
-      if (!config::names_columns(*line, data)) break;  // the others are of one kind with it
+      if (!config::names_columns(*line, data)) break;  // the other files are of the same kind
       return Error{Errc::kData, fmt::format("{}: the first line names the columns", place),
                    "set [data] header = true"};
     }
@@ -299,7 +300,7 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
 Result<std::string> describe_placement(Context& context, const JobSource& source,
                                        const ClusterSpec& cluster, const Placement& placement,
                                        const Workspace& workspace) {
-  // No node is asked: the name stands in for an address that the cluster file lacks.
+  // No node is asked, so the node's name replaces an address that the cluster file lacks.
   std::vector<std::string> addresses;
   for (const ClusterNode& node : cluster.nodes)
     addresses.push_back(node.address.empty() ? node.spec.name : node.address);

@@ -20,30 +20,33 @@ namespace {
 
 constexpr auto kStopGrace = std::chrono::seconds(5);
 constexpr auto kPollPeriod = std::chrono::milliseconds(500);
-// Gives the cause of a first failure time to be recorded on its own node.
+// Time for the first failure of a job to be recorded on its node.
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
-// Longer than a job has no running process while `restart` starts it again.
+// Longer than the time in which `restart` leaves a job without a running process.
 constexpr auto kRestartPause = std::chrono::seconds(3);
 constexpr auto kNodeSilenceMax = std::chrono::seconds(22);
-// For an answer, and for a connection, of a node of a job that is followed, where --timeout does
-// not say it: three such waits are within kNodeSilenceMax and its pause, so that a lost node is
-// named within 30 seconds.
+// Limit for a connection and for each answer of a node while a job is followed, unless --timeout is
+// given. Three such waits fit into kNodeSilenceMax and the pause after it, so a lost node is
+// reported within 30 seconds.
 constexpr auto kFollowPatience = std::chrono::seconds(8);
 constexpr auto kUsualPatience = std::chrono::seconds(30);
-// A teardown by another terminal takes about so long at most from its first node to its last.
+// About the longest time that a teardown by another terminal takes from its first node to its last.
 constexpr auto kLossPause = std::chrono::seconds(12);
-// A supervisor writes records anew that somebody removed.
+// A supervisor writes removed records again; records that are missing after this pause stay
+// missing.
 constexpr auto kGonePause = std::chrono::seconds(3);
-// A job without progress for so long, when a node has been silent, does not go on without it.
+// If a node has been silent and the job makes no progress for this long, the job cannot continue
+// without that node.
 constexpr auto kStandstill = std::chrono::seconds(10);
-// A sign that a process has lost another one holds for so long.
+// How long a process's restart after a lost peer counts as a sign of the loss.
 constexpr auto kLostPeerHolds = std::chrono::seconds(60);
 constexpr std::int64_t kMissedMs = 3'000;
-// Processes notice the same silence after about as long, and then end.
+// Time for the job's other processes to notice the same silence, and to end because of it.
 constexpr auto kPeersEndPause = std::chrono::seconds(3);
 constexpr std::size_t kNamesMax = 4;
 
-// While it lives, Ctrl-C prints nothing: the loop in this scope looks for it every kPollPeriod.
+// While this object exists, Ctrl-C prints nothing: the loop in its scope checks for Ctrl-C every
+// kPollPeriod.
 class InterruptsAnswered {
  public:
   explicit InterruptsAnswered(Context& context) : context_(context) { note(false); }
@@ -58,13 +61,14 @@ class InterruptsAnswered {
   Context& context_;
 };
 
-// A stop ended it at once: it had nothing to save yet.
+// Whether a stop ended this trainer immediately, because it had nothing to save yet.
 bool is_stopped_unbegun(const remote::ProcessStatus& status) {
   return !is_pserver(status) && status.reports && !status.progress && status.stopped &&
          !is_running(status);
 }
 
-// Whether a running trainer waits for one that will not come, as no round goes on without it.
+// Whether a running trainer waits for a trainer that was stopped before it began; no round
+// continues without that trainer.
 bool waits_in_vain(const std::vector<ProcessOnNode>& processes) {
   const Paces paces = paces_of(processes);
   return std::ranges::any_of(processes, [&](const ProcessOnNode& process) {
@@ -75,7 +79,8 @@ bool waits_in_vain(const std::vector<ProcessOnNode>& processes) {
   });
 }
 
-// Nothing while a trainer runs; else whether all of them reached the end of the job.
+// Nothing while a trainer runs; then whether all trainers reached the end of the job, instead of
+// saving and stopping earlier.
 std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
   std::optional<bool> finished;
   for (const ProcessOnNode& process : processes) {
@@ -86,10 +91,11 @@ std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
   return finished;
 }
 
-// Whom a stop waits for, told when it changes; an error once nothing has moved for too long.
+// Watches a stop: prints which processes it waits for when they change, and fails once none has
+// made progress for too long.
 class StopWait {
  public:
-  // remedy: what ends the job immediately, or "" where that was said.
+  // remedy: text that names the command that ends the job immediately; "" if it was printed before.
   StopWait(Context& context, std::string job, std::string_view remedy)
       : context_(context),
         job_(std::move(job)),
@@ -105,7 +111,7 @@ class StopWait {
     for (const auto& [member, status] : processes) {
       if (is_pserver(status) || !is_running(status)) continue;
       mark += fmt::format("{} {} ", status.name, status.progress ? status.progress->unix_ms : 0);
-      // A program of the user's own tells nothing before its end.
+      // A user's own program does not report progress.
       moves = moves || !status.reports || paces.at(status.name).pace == Pace::kSaving;
     }
     if (mark.empty()) return {};
@@ -129,7 +135,7 @@ class StopWait {
     return {Errc::kFailed, std::move(message), ""};
   }
 
-  // Those who hold the stop up: who hangs, or else whom others wait for, or else all that run.
+  // Processes that delay the stop: hung ones, else those others wait for, else all that still run.
   static std::string names_of(const std::vector<ProcessOnNode>& processes, const Paces& paces) {
     std::set<std::string> stalled, awaited, running;
     for (const auto& [name, pace] : paces) {
@@ -153,7 +159,7 @@ class StopWait {
   std::string mark_, told_;
 };
 
-// As first_failure, but a pserver's failure counts where no trainer is seen.
+// first_failure(), but also finds a pserver's failure if no trainer is seen.
 const ProcessOnNode* failure_seen(const std::vector<ProcessOnNode>& processes) {
   const auto failed = std::ranges::find_if(processes, [](const ProcessOnNode& process) {
     return !ended_well(process.status) && !is_resumable(process.status);
@@ -163,8 +169,8 @@ const ProcessOnNode* failure_seen(const std::vector<ProcessOnNode>& processes) {
   return &*failed;
 }
 
-// Whether a process has lost its connection to another one: it ended for that, and may be started
-// again, or it receives no heartbeat. A long test or save is none of these.
+// Whether a process has lost its connection to another one: it exited for that reason (and may have
+// been restarted), or it receives no heartbeats. A long test or save does not count.
 bool has_lost_peer(const remote::ProcessStatus& status) {
   const auto code = static_cast<int>(Errc::kUnreachable);
   if (status.state == remote::ProcessState::kExited && status.exit_code == code) return true;
@@ -178,7 +184,7 @@ bool has_lost_peer(const remote::ProcessStatus& status) {
                              [](const auto& missed) { return missed.second >= kMissedMs; });
 }
 
-// Whether a followed job has lost a node, or makes no progress without one that is silent.
+// Watches whether a followed job has lost a node, or makes no progress because a node is silent.
 class LossWatch {
  public:
   LossWatch(Context& context, std::string job)
@@ -195,7 +201,7 @@ class LossWatch {
     note_progress(processes, now);
     tell_silent(session);
   }
-  // A node seems lost, which may also be a teardown by another terminal that is not done yet.
+  // Whether a node seems lost. It may also be a teardown by another terminal that is not finished.
   bool suspects() const { return lost_since_.has_value(); }
   std::optional<Error> verdict() const {
     const TimePoint now = context_.clock.now();
@@ -203,14 +209,14 @@ class LossWatch {
     const bool is_held_up = absent_since_ && now - *absent_since_ >= kLossPause && stands_still();
     return is_lost || is_held_up ? std::optional(loss_->error) : std::nullopt;
   }
-  // Puts the lost node before the failure of another one, which is its consequence.
+  // Puts the lost node before another process's failure, which is a consequence of the loss.
   Error with_loss(Error error) const {
     if (!loss_) return error;
     error.message = loss_->error.message + "\n" + error.message;
     error.hint = loss_->error.hint;
     return error;
   }
-  // No node has shown anything of the job for a while.
+  // Whether no node has had anything of the job for a while.
   bool is_gone() const {
     return gone_since_ && !lost_since_ && context_.clock.now() - *gone_since_ >= kGonePause;
   }
@@ -224,7 +230,7 @@ class LossWatch {
     if (is && !since) since = now;
   }
 
-  // A process that is started again begins behind where it was: only what is new is progress.
+  // A restarted process begins behind its last position, so only a position beyond it is progress.
   void note_progress(const std::vector<ProcessOnNode>& processes, TimePoint now) {
     lost_peer_ = false;
     for (const auto& [member, status] : processes) {
@@ -232,7 +238,7 @@ class LossWatch {
       if (!is_running(status)) continue;
       reports_ = reports_ || status.reports;
       if (is_pserver(status)) continue;
-      if (!status.reports) moved_at_ = now;  // a program of the user's own tells nothing
+      if (!status.reports) moved_at_ = now;  // a user's own program reports nothing
       if (!status.progress) continue;
       const std::pair<std::uint64_t, std::uint64_t> at{status.progress->pass,
                                                        status.progress->batch};
@@ -242,14 +248,14 @@ class LossWatch {
     }
   }
 
-  // Once: the job goes on, maybe.
+  // Prints once that the job has lost processes which were never seen; it may still continue.
   void tell_incomplete() {
     if (!loss_ || loss_->were_seen || loss_->error.message == told_) return;
     told_ = loss_->error.message;
     context_.console.note(told_);
   }
 
-  // Once for each silence.
+  // Prints the nodes that have become silent, once for each silence.
   void tell_silent(const ClusterSession& session) {
     std::set<std::string> silent;
     for (const Member& member : session.members()) {
@@ -274,14 +280,14 @@ class LossWatch {
   std::optional<LostNodes> loss_;
   std::optional<TimePoint> lost_since_, absent_since_, gone_since_;
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> furthest_;  // pass and batch
-  bool reports_ = false;    // a process is one of ours
-  bool lost_peer_ = false;  // a process has, at the last look
+  bool reports_ = false;    // some process reports, so it is not a user's own program
+  bool lost_peer_ = false;  // some process has lost a peer, as of the last look()
   TimePoint moved_at_;
-  std::set<std::string> silent_;  // nodes, as told
-  std::string told_;              // of an incomplete job
+  std::set<std::string> silent_;  // nodes, as printed
+  std::string told_;              // the last note about an incomplete job
 };
 
-// While it lives, the nodes that were reached have kFollowPatience for each answer.
+// While this object exists, the connected nodes have kFollowPatience for each answer.
 class ShortPatience {
  public:
   ShortPatience(Context& context, ClusterSession& session)
@@ -300,7 +306,8 @@ class ShortPatience {
   bool is_wanted_;
 };
 
-// With less patience for a node than commands that only ask: others of the job may be waiting.
+// Connects with a shorter limit than commands that only query: the job's other nodes may be
+// waiting.
 void reconnect_soon(Context& context, ClusterSession& session) {
   const Duration asked = context.limits.timeout;
   if (asked == Duration()) context.limits.timeout = kFollowPatience;
@@ -308,7 +315,7 @@ void reconnect_soon(Context& context, ClusterSession& session) {
   context.limits.timeout = asked;
 }
 
-// Tells of the job what the nodes that answer know, and no more.
+// The error for a silent node, with the state of the job as far as the answering nodes know it.
 Error silence_error(ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, bool stands_still) {
   auto silent = session.all_well();
@@ -356,7 +363,7 @@ Error stopped_unbegun(const std::string& job) {
   return {Errc::kInterrupted, job + " was stopped before all its trainers had begun", ""};
 }
 
-// The error for a job that no node knows any more.
+// The error for a job that is gone from all nodes.
 Error gone_error(const ClusterSession& session, const std::string& job) {
   const bool is_torn_down = std::ranges::all_of(session.members(), &Member::absent);
   return {Errc::kInterrupted,
@@ -371,7 +378,7 @@ std::string stopper_of(const remote::ProcessStatus& status) {
   return status.stopped_by.empty() ? "another terminal" : status.stopped_by;
 }
 
-// A stop from another terminal; or one that was asked for here, and came early.
+// The error for a job that another terminal stopped, or that was stopped from here too early.
 std::optional<Error> stopped_elsewhere(const std::string& job,
                                        const std::vector<ProcessOnNode>& processes, bool is_asked) {
   const bool is_stopped = std::ranges::any_of(
@@ -389,8 +396,8 @@ Error incomplete_error(ClusterSession& session, const std::string& job, BrokenSt
   return {broken.has_trained ? Errc::kUnreachable : Errc::kFailed, describe(broken, job), ""};
 }
 
-// The end of the job; nothing while it goes on, or while a node seems lost: what the other nodes
-// report then follows from that loss.
+// The end of the job. Nothing while the job runs, or while a node seems lost: what the other nodes
+// report may then be a consequence of that loss.
 std::optional<Status> end_of(ClusterSession& session, const std::string& job,
                              const std::vector<ProcessOnNode>& processes, bool is_asked,
                              const LossWatch& loss) {
@@ -401,7 +408,7 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
   if (loss.suspects()) return std::nullopt;
   if (auto elsewhere = stopped_elsewhere(job, processes, is_asked)) return *std::move(elsewhere);
   if (waits_in_vain(processes)) return stopped_unbegun(job);
-  // A node that is silent may have the cause.
+  // A silent node may be the cause.
   if (session.unreachable() > 0) return std::nullopt;
   if (first != nullptr) return loss.with_loss(failure_error(session, *first));
   if (const auto broken = broken_start(session, processes))
@@ -419,9 +426,9 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
                ""};
 }
 
-// The end that the job has come to, once nobody can start it again meanwhile: `restart` stops a job
-// too, and starts it again at once. Nothing while somebody does; `told` has what was said of that.
-// The job stays claimed at its end.
+// Claims the job and returns its end. Without a claim, another command could start the job again:
+// `restart` stops a job too, and starts it immediately. Returns nothing while such a command works;
+// `told` is the last note printed about it. A job that has ended stays claimed.
 Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& session,
                                               const std::string& job,
                                               std::vector<ProcessOnNode>& processes, bool is_asked,
@@ -441,7 +448,7 @@ Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& 
   return end;
 }
 
-// stop_wait: null unless the job was asked to stop. feed: null where nothing is shown.
+// stop_wait: null unless the job was asked to stop. feed: null if nothing is shown.
 Status follow_until(Context& context, ClusterSession& session, const std::string& job,
                     StopWait* stop_wait, JobSummary& summary, JobFeed* feed,
                     TimePoint deadline = TimePoint::max()) {
@@ -464,19 +471,21 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       return silence_error(session, job, session.processes(job), summary.stands_still);
     } else {
       reconnect_soon(context, session);
-      processes = session.processes(job);  // with those of a node that answers again
+      processes = session.processes(job);  // includes a node that answers again
     }
     loss.look(session, processes);
     if (feed != nullptr) feed->poll(processes);
     if (stop_wait != nullptr) PADDLE_TRY_STATUS(stop_wait->look(session, processes));
     auto end = end_of(session, job, processes, is_asked, loss);
     if (end && !*end && (!is_asked || end->error().code != Errc::kResumable)) {
-      // The node of the first cause may have answered before it died: all are asked once more.
+      // The node with the first cause may have answered before its process died, so asks all nodes
+      // again.
       context.pause(kSettlePause);
       reconnect_soon(context, session);
     }
     if (end && feed == nullptr) {
-      // A reader claims nothing: it looks again when `restart` would have started the job.
+      // A command that only reads takes no claim. It checks again when `restart` would have started
+      // the job.
       if (!*end && end->error().code == Errc::kResumable) context.pause(kRestartPause);
       processes = session.processes(job);
       loss.look(session, processes);
@@ -552,7 +561,7 @@ Status stop_job(ClusterSession& session, const std::string& job) {
   session.forgive_absent();
   return session.each([&](Member& member) {
     Status stopped = member.client->stop(job, {}, kStopGrace);
-    // Without its client, reconnect() connects the node anew.
+    // Without its client, reconnect() connects the node again.
     if (!stopped && stopped.error().code == Errc::kUnreachable) member.client.reset();
     return stopped;
   });
@@ -572,7 +581,7 @@ Status wait_for_end(Context& context, ClusterSession& session, const std::string
 
 Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,
                       JobSummary& summary) {
-  const InterruptsAnswered answered(context);  // before the next one can come
+  const InterruptsAnswered answered(context);  // before another Ctrl-C can arrive
   context.take_interrupt();
   context.console.end_progress();
   context.console.note("asking the job to stop and to save; Ctrl-C again ends it immediately");
@@ -581,7 +590,8 @@ Status follow_to_stop(Context& context, ClusterSession& session, const std::stri
   if (claimed.refused_by &&
       order_of(claimed.refused_by->command, JobCommand::kStop) == Order::kWait)
     PADDLE_TRY_STATUS(claim_or_refuse(context, session, job, {.command = JobCommand::kStop}));
-  // Another one that stops it has asked already; who was asked is not asked again.
+  // If another command stops the job, it has asked already; a trainer that was asked is not asked
+  // again.
   PADDLE_TRY_STATUS(ask_job_to_stop(session, job));
   StopWait stop_wait(context, job, "");
   JobFeed feed(context, session, summary);

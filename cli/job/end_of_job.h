@@ -1,5 +1,5 @@
-// The end of a running job: followed from its nodes alone, asked for with a snapshot, or made at
-// once.
+// The end of a running job, by what its nodes report: follows the job to its end, stops it with a
+// snapshot, or ends it immediately.
 #pragma once
 
 #include <string>
@@ -10,37 +10,40 @@
 
 namespace paddle::cli {
 
-// A stop is given up when no trainer has made progress for so long, be it a batch or a save, ...
+// A stop fails when no trainer has made progress (a batch or a save) for this long, ...
 constexpr auto kStopSilenceMax = std::chrono::seconds(60);
-// ... and in any case after this time: a program of the user's own does not tell its progress.
+// ... and in any case after this time, because a user's own program does not report its progress.
 constexpr auto kCleanStopDeadline = std::chrono::minutes(10);
 
 // Asks every running trainer to finish its batch and save. Does not wait.
 Status ask_job_to_stop(ClusterSession& session, const std::string& job);
-// Waits until no trainer of the job runs that can still save, and tells whom it waits for. kFailed
-// when they do not stop in time, kInterrupted.
+// Waits until no trainer of the job runs that can still save, and prints which ones it waits for.
+// kFailed: they do not stop in time. kInterrupted: Ctrl-C.
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job);
 // "j was ended by paddlectl stop --now of alice@laptop, pid 12, without a snapshot of where it
-// was": of a job that a request to stop has ended before all of it was saved.
+// was": for a job that a request to stop ended before all of it was saved.
 std::string describe_unsaved(const std::vector<ProcessOnNode>& processes, const std::string& job);
-// Ends every process of the job. A node that has nothing of ours is no error.
+// Ends every process of the job. A node without the cluster's folder is no error.
 Status stop_job(ClusterSession& session, const std::string& job);
 
-// Returns when all trainers ended well. Errors: the first cause of a failure; kResumable when the
-// trainers stopped as asked; kInterrupted after Ctrl-C, when a stop came before all trainers had
-// begun, and when another terminal ended the job at once or removed it; kUnreachable when a node
-// is lost; or stays silent: whether the job goes on there is not known, and
-// JobSummary::stands_still tells whether it does elsewhere. Stops nothing. While another command
-// starts the job again it has not ended; at its end the session has claimed it, so that nobody
-// starts it before the caller has stopped and fetched the rest. past_tests: as of JobFeed.
+// Returns OK when all trainers have ended well. Stops nothing. Errors: the first cause of a
+// failure, or:
+// kResumable: the trainers stopped as asked.
+// kInterrupted: Ctrl-C; a stop that came before all trainers had begun; or another terminal ended
+// the job at once or removed it.
+// kUnreachable: a node is lost, or stays silent, so that its processes may still run;
+// JobSummary::stands_still is true if the job makes no progress on the other nodes.
+// A job that another command starts again has not ended. At the end of the job the session has
+// claimed it, so that no command starts it before the caller has stopped and fetched the rest.
+// past_tests: see JobFeed.
 Status follow_job(Context& context, ClusterSession& session, const std::string& job,
                   JobSummary& summary, std::size_t past_tests = SIZE_MAX);
-// As follow_job, but shows nothing while it waits. kUnreachable at the deadline too.
+// follow_job() without output and without a claim. kUnreachable: also at the deadline.
 Status wait_for_end(Context& context, ClusterSession& session, const std::string& job,
                     TimePoint deadline);
 // Handles Ctrl-C for a job that ends with this terminal: asks it to stop and save, and follows it
-// to that end. Errors as of follow_job; kInterrupted now is another Ctrl-C; kFailed as of
-// wait_for_trainers.
+// to that end. Errors as in follow_job(), but kInterrupted also means another Ctrl-C; kFailed as in
+// wait_for_trainers().
 Status follow_to_stop(Context& context, ClusterSession& session, const std::string& job,
                       JobSummary& summary);
 

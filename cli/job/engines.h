@@ -1,4 +1,4 @@
-// The engines of a job: `paddle`, and `paddle-gpu` where its trainers have a GPU each.
+// The engines of a job: `paddle`, and `paddle-gpu` if each of its trainers has a GPU.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,17 @@ struct JobEngines {
   remote::PushItem engine;
   std::optional<remote::PushItem> gpu_engine;
 
-  // Those that processes of the plan on this node are, and that their programs may start.
+  // The engines that processes of the plan on this node run, and that their programs may start.
   std::vector<remote::PushItem> on_node(const JobPlan& plan, std::size_t node) const;
 };
 
-// Whether the built-in trainer runs, once for each GPU.
+// Whether trainers are the built-in ones, one for each GPU.
 bool trains_on_gpus(const Placement& placement, const Workspace& workspace);
-// kUsage where this paddlectl came without `paddle-gpu`.
+// kUsage: this paddlectl was installed without `paddle-gpu`.
 Status check_gpu_engine(const Context& context);
-// The same, and kResource where `paddle-gpu` cannot start on one of the nodes.
+// check_gpu_engine(context), and kResource: `paddle-gpu` cannot start on one of the nodes.
 Status check_gpu_engine(const Context& context, const Placement& placement);
-// kUsage for one that is not there; kVersion for one of another release.
+// kUsage: an engine is missing. kVersion: an engine is of another release.
 Result<JobEngines> engines_of(const Context& context, const Placement& placement,
                               const Workspace& workspace);
 

@@ -12,13 +12,14 @@ namespace {
 
 constexpr auto kLookPeriod = std::chrono::milliseconds(200);
 
-// A node that has no room for a claim, or is lost, keeps nobody from ending a job or fetching it.
+// Whether a command goes on without a claim on a node that is lost or has no room for it. A command
+// that ends or fetches a job does; one that starts processes does not.
 bool may_go_without(JobCommand command, Errc code) {
   return !starts_processes(command) && (code == Errc::kResource || code == Errc::kUnreachable);
 }
 
-// The first node is asked before the others: of two commands at the same time it then lets one
-// through. If all were asked at once, each could have some nodes.
+// Asks the first node before the others, so that it lets only one of two simultaneous commands
+// through. If all nodes were asked at once, each command could get the claims on some nodes.
 Result<std::vector<remote::JobClaim>> ask(ClusterSession& session,
                                           const remote::WantedClaim& wanted) {
   std::mutex mutex;
@@ -51,14 +52,14 @@ Result<std::vector<remote::JobClaim>> ask(ClusterSession& session,
 
 Order order_for(const remote::JobClaim& holder, const remote::JobClaim& newcomer) {
   const Order order = order_of(holder.command, newcomer.command);
-  // Another process is another restart.
+  // Restarts of two different processes are different work.
   const bool is_other = holder.command == JobCommand::kRestartProcess &&
                         newcomer.command == JobCommand::kRestartProcess &&
                         holder.process != newcomer.process;
   return order == Order::kJoin && is_other ? Order::kWait : order;
 }
 
-// The one that decides: who refuses, or else who has to end first.
+// The claim that decides: one that refuses, or else one that has to end first.
 const remote::JobClaim& decisive(const std::vector<remote::JobClaim>& holders,
                                  const remote::JobClaim& newcomer) {
   return *std::ranges::max_element(holders, {},
@@ -102,14 +103,14 @@ Result<Claimed> claim_job(Context& context, ClusterSession& session, const std::
   bool is_reconnected = false;
   for (std::string told;;) {
     auto others = ask(session, wanted);
-    // A teardown ends the agents of all others, and a node's folder with them.
+    // A teardown ends the agents that other commands use, and removes a node's folder with them.
     if (session.unreachable() > unreachable && !std::exchange(is_reconnected, true)) {
       session.reconnect(context);
       claimed.has_waited = true;
       continue;
     }
     if (others && others->empty()) return claimed;
-    release_claim(session, job);  // whoever waits is in nobody's way
+    release_claim(session, job);  // a waiting command blocks no other
     if (!others) return std::move(others).error();
     const remote::JobClaim& holder = decisive(*others, wanted.claim);
     const Order order = order_for(holder, wanted.claim);

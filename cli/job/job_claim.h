@@ -1,5 +1,5 @@
-// The claim of a command on a job, on all connected nodes: what proto/command_order.h says of two
-// commands on one job, carried out.
+// Claims a job for a command on all connected nodes, by the rules of proto/command_order.h for two
+// commands on one job.
 #pragma once
 
 #include <optional>
@@ -12,34 +12,34 @@ namespace paddle::cli {
 
 struct ClaimTerms {
   JobCommand command = JobCommand::kTrain;
-  std::string process = {};  // of kRestartProcess
-  bool fresh = false;        // kUsage where the job has processes, running or not
+  std::string process = {};  // for kRestartProcess
+  bool fresh = false;        // kUsage if the job has processes, running or not
   bool idle = false;         // kUsage while the job runs
-  bool patient = true;       // false: whoever is in the way refuses
+  bool patient = true;       // false: a command that is in the way refuses
 };
 
 struct Claimed {
   std::optional<remote::JobClaim> refused_by;  // then nothing is claimed
-  bool has_waited = false;  // the job may be another one now than before, or gone
-  bool is_joined = false;   // the one that was waited for had the same to do
+  bool has_waited = false;  // the job may have been replaced or removed meanwhile
+  bool is_joined = false;   // the command that it waited for did the same work
 };
 
-// Waits for commands that are in the way, and says what they do. The claim ends with the session,
-// by end_claims(), or when another one of this session takes its place. A command that ends or
-// fetches goes on where a node has no room for a claim. kInterrupted after Ctrl-C.
+// Waits for commands that are in the way, and prints what they do. The claim ends with the session,
+// with end_claims(), or when another claim of this session replaces it. A command that ends or
+// fetches a job goes on even if a node has no room for a claim. kInterrupted: Ctrl-C.
 Result<Claimed> claim_job(Context& context, ClusterSession& session, const std::string& job,
                           const ClaimTerms& terms);
-// As an error, where the command cannot be refused or has to end then.
+// claim_job(), but a refusal is an error.
 Status claim_or_refuse(Context& context, ClusterSession& session, const std::string& job,
                        const ClaimTerms& terms);
-// Tells those who wait for this command how far it is. kFailed when its claim was revoked.
+// Publishes the phase of this command to commands that wait for it. kFailed: its claim was revoked.
 Status note_phase(Context& context, ClusterSession& session, const std::string& job,
                   const ClaimTerms& terms, const std::string& phase);
 void release_claim(ClusterSession& session, const std::string& job);
 
 // "paddlectl stop of alice@laptop, pid 12, saves and ends job-1 (waits for its trainers)".
 std::string describe(const remote::JobClaim& claim, const std::string& job);
-// kUsage: what `holder` does, and how to go on.
+// kUsage: says what `holder` does, and how to continue.
 Error refusal(const remote::JobClaim& holder, JobCommand newcomer, const std::string& job);
 
 }  // namespace paddle::cli

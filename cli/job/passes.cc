@@ -11,11 +11,11 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kPassDigits = 5, kBatchDigits = 6;
-// A higher value of these evaluators is better; of others a lower one.
+// Evaluators for which a higher value is better; for all others a lower value is better.
 constexpr auto kHigherIsBetter =
     std::to_array<std::string_view>({"auc", "accuracy", "precision", "recall", "f1"});
 
-// A number of at least so many digits, as fmt's {:05d} writes it.
+// Parses a number of at least `digits` digits, as fmt's {:05d} writes it.
 std::optional<std::uint64_t> padded_number(std::string_view text, std::size_t digits) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,4 +1,4 @@
-// The snapshots of a job's passes: the names of their folders, and those that --pass asks for.
+// The snapshots of a job's passes: the names of their folders, and the choice of --pass.
 #pragma once
 
 #include <compare>
@@ -18,25 +18,27 @@ namespace paddle::cli {
 // Ordered by progress.
 struct SnapshotName {
   std::uint64_t pass = 0;
-  bool is_whole = true;  // false comes first
+  bool is_whole = true;  // false sorts first
   std::uint64_t batch = 0;
   auto operator<=>(const SnapshotName&) const = default;
 };
 std::optional<SnapshotName> parse_snapshot_name(std::string_view folder);
-// The snapshot that holds a file of output/, "pass-00002" of "pass-00002/MANIFEST"; "" for others.
+// The snapshot to which a file of output/ belongs, "pass-00002" for "pass-00002/MANIFEST"; "" for
+// other files.
 std::string snapshot_of(const std::string& file);
-// The checkpoint that a file of output/ makes whole: its folder where that is named MANIFEST, as of
-// snapshots and of programs of the user's own, or "checkpoint.pt"; "" for others.
+// The checkpoint that this file of output/ completes. MANIFEST completes its folder, both in
+// snapshots and in the checkpoints of a user's own program; "checkpoint.pt" is a checkpoint itself.
+// "" for other files.
 std::string checkpoint_of(const std::string& file);
-// The snapshots among the files of output/, by progress: those with a MANIFEST or, of a program
-// that writes none, every folder with such a name.
+// The snapshots among the files of output/, by progress: those with a MANIFEST. If none has one, as
+// with a program that writes none, every folder with a snapshot's name.
 std::vector<std::string> snapshots_among(const std::set<std::string>& files);
 
-// The value of `key` in the first line of a MANIFEST that begins with `kind`; "" where there is
-// none. "base name" is the snapshot that a delta is based on.
+// The value of `key` in the first line of a MANIFEST that begins with `kind`; "" if there is none.
+// "base name" is the snapshot on which a delta is based.
 std::string manifest_field(const std::string& manifest, const std::string& kind,
                            const std::string& key);
-constexpr std::uint32_t kManifestHeadBytes = 64U << 10U;  // has all lines but those of files
+constexpr std::uint32_t kManifestHeadBytes = 64U << 10U;  // without lines of files
 
 struct PassChoice {
   enum class Kind { kLast, kBest, kLastAndBest, kAll, kOne };
@@ -47,11 +49,11 @@ struct PassChoice {
 // is refused: passes are counted from 1 on the screen and from 0 in the names of folders.
 Result<PassChoice> parse_pass_choice(const std::string& text);
 
-// Whether a higher value of this figure of tests is the better one: "auc"; not so "cost", "rmse".
+// Whether a higher value of this figure is better: true for "auc", false for "cost" and "rmse".
 bool is_better_when_higher(std::string_view figure);
 
-// The passes from the best to the worst, by the held-out cost of the last test of each or, where
-// tests have none, by their first evaluator.
+// The passes from the best to the worst, by the held-out cost of each pass's last test or, if tests
+// have no cost, by their first evaluator.
 std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics);
 
 }  // namespace paddle::cli

@@ -16,11 +16,11 @@
 namespace paddle::cli {
 namespace {
 
-// As long as trainers wait for each other (engine/client/lanes.h).
+// The time for which trainers wait for each other (kPeerDeadline in engine/client/lanes.h).
 constexpr std::uint32_t kLostTrainerGraceSeconds = 600;
 constexpr std::uint32_t kStallSecondsMin = 3;
 
-// "server.log", then "server-1.log" for the next of the same kind on the node.
+// "server.log", then "server-1.log" for the next process of the same kind on the node.
 std::string numbered(const std::string& stem, const std::string& suffix, std::size_t ordinal) {
   return ordinal == 0 ? stem + suffix : fmt::format("{}-{}{}", stem, ordinal, suffix);
 }
@@ -73,7 +73,7 @@ struct Planner {
     return spec;
   }
 
-  // Of a pserver. Trainers that keep dense parameters among themselves use none.
+  // Dense ports of a pserver; 0 if the trainers keep dense parameters among themselves.
   std::uint16_t dense_ports() const { return workspace.has_group ? 0 : cluster.ports_num; }
 
   void add_pservers(JobPlan& plan) const {
@@ -114,8 +114,8 @@ struct Planner {
     return static_cast<std::size_t>(std::ranges::count(placement.trainers, node));
   }
 
-  // All trainers of a node see the same GPUs, as NCCL needs, and each is told which is its own. The
-  // user's variables win.
+  // All trainers of a node see the same GPUs, as NCCL needs, and each gets the index of its own
+  // GPU. The user's variables take precedence.
   void show_gpus(PlannedProcess& trainer) const {
     const std::vector<std::string>& named = cluster.nodes[trainer.node].gpus;
     const std::string visible = placement.gpus.empty() ? fmt::format("{}", fmt::join(named, ","))
@@ -134,7 +134,7 @@ struct Planner {
     trainer.spec.environment.emplace("FLAGS_selected_gpus", fmt::format("{}", place));
   }
 
-  // The place of the GPU of each trainer among those that it sees; none without --gpus.
+  // For each trainer, the index of its GPU among those that it sees; empty without --gpus.
   std::vector<std::size_t> gpu_places() const {
     std::vector<std::size_t> places;
     std::map<std::size_t, std::size_t> on_node;
@@ -209,7 +209,8 @@ struct Planner {
     }
   }
 
-  // Replaces `paddle train` by job.toml's [trainer] command, which reads the same from variables.
+  // Replaces `paddle train` by job.toml's [trainer] command, which gets its settings from
+  // variables.
   void use_own_program(PlannedProcess& trainer, const OwnTrainer& own) const {
     remote::ProcessSpec& spec = trainer.spec;
     spec.environment.merge(trainer_environment(spec.arguments, own));
@@ -219,7 +220,7 @@ struct Planner {
     spec.program = "";
     spec.arguments = workspace.command;
     if (!workspace.venv.empty()) {
-      // A program without a path comes from there, python3 first of all.
+      // A program without a path, such as python3, is searched there first.
       const std::vector<std::string> within{
           "/bin/sh", "-c",
           R"(PATH="$0/bin:$PATH" VIRTUAL_ENV="$0"; export PATH VIRTUAL_ENV; exec "$@")",
@@ -229,7 +230,7 @@ struct Planner {
     spec.any_exit = true;
   }
 
-  // The snapshots to start from keep their names, by which a delta finds the one it is based on.
+  // The snapshots to start from keep their names, by which a delta finds its base.
   std::string pushed_folder(const std::string& local) const {
     return job_folder(request.job) + "/from/" + std::filesystem::path(local).filename().string();
   }
@@ -248,8 +249,8 @@ struct Planner {
     }
   }
 
-  // Each node gets the common files and the data of its own trainers; trainer 0's also the test
-  // set.
+  // Each node gets the common files and the data of its own trainers; trainer 0's node also gets
+  // the test set.
   void add_files(JobPlan& plan) const {
     for (const std::size_t node : placement.nodes) {
       std::set<std::string> files(workspace.common.begin(), workspace.common.end());

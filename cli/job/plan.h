@@ -18,8 +18,8 @@ namespace paddle::cli {
 
 // A snapshot whose parameters a job starts with: on trainer 0's node, or pushed to it.
 struct StartSnapshot {
-  std::string remote;                // its folder below root; "": it is the first of `folders`
-  std::vector<std::string> folders;  // local, with the snapshot that it is a delta of
+  std::string remote;                // its folder below root; "": the first of `folders` is pushed
+  std::vector<std::string> folders;  // local; the snapshot, then the base if it is a delta
 };
 
 struct JobRequest {
@@ -27,23 +27,23 @@ struct JobRequest {
   std::string engine;                       // below root: "bin/paddle-<hash16>"
   std::vector<std::string> overrides;       // --set
   bool resume = false;                      // trainers resume from the newest snapshot
-  std::size_t skipped_ports = 0;            // of each node from its `port` on: other jobs have them
-  std::uint32_t restarts = 0;               // of a failed process and of its peers
-  std::uint32_t stall_restarts_after = 60;  // seconds; then one that hangs has failed; 0: never
+  std::size_t skipped_ports = 0;            // from each node's `port` on; other jobs use them
+  std::uint32_t restarts = 0;               // per hour, of a failed process and its peers
+  std::uint32_t stall_restarts_after = 60;  // seconds until a hung process has failed; 0: never
   std::map<std::string, std::string> environment = {};  // --env
   std::optional<StartSnapshot> from = {};
-  std::string gpu_engine = {};  // of built-in trainers, which then have a GPU each; "": none have
+  std::string gpu_engine = {};  // for built-in trainers with a GPU each; "": they have none
   std::uint64_t run = 0;        // JobSettings::run
 };
 
-// The value of --stall-restarts-after, where it is given, beside that of --restarts.
+// Checks the value of --stall-restarts-after, if given, against that of --restarts.
 Status check_stall_limit(std::optional<std::uint32_t> seconds, std::uint32_t restarts);
 
 struct PlannedProcess {
   std::size_t node = 0;    // index in ClusterSpec::nodes
-  std::string address;     // pserver: where it binds
-  std::uint16_t port = 0;  // pserver: first of its block
-  std::string metrics;     // trainer: below root
+  std::string address;     // pserver: the address that it binds
+  std::uint16_t port = 0;  // pserver: first port of its block
+  std::string metrics;     // trainer: its file below root
   remote::ProcessSpec spec;
 };
 
@@ -57,18 +57,18 @@ struct JobPlan {
   std::vector<PlannedProcess> pservers;
   std::vector<PlannedProcess> trainers;
   std::vector<NodeFiles> files;  // one for each node used
-  bool trainers_talk = false;    // to each other, and so have keys for their pairs
+  bool trainers_talk = false;    // to each other, so each pair has a key
 };
 
-// The ports that plan_job gives its processes; kUsage when some would lie above 65535.
+// The ports that plan_job gives its processes. kUsage: some would be above 65535.
 Result<JobPorts> ports_of_job(const ClusterSpec& cluster, const JobRequest& request,
                               const Placement& placement, const std::vector<std::string>& addresses,
                               const Workspace& workspace);
 
-// The nodes on the data plane, by their index; "" for one that the placement does not use.
+// The nodes on the data plane, by index; "" for a node that the placement does not use.
 struct NodeNetwork {
   std::vector<std::string> addresses;
-  std::vector<std::string> interfaces = {};  // of the addresses; "", or none at all: not known
+  std::vector<std::string> interfaces = {};  // by address; "" or empty: not known
 };
 
 // Processes that share an address get successive ports, the pservers first.

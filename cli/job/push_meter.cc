@@ -12,7 +12,7 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kProblemsShownMax = 3;
-constexpr double kSecondsMin = 0.5;  // of a push, for a rate that means something
+constexpr double kSecondsMin = 0.5;  // a shorter push gives no useful rate
 
 }  // namespace
 

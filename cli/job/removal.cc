@@ -34,7 +34,7 @@ std::string newest_snapshot(const JobFiles& files) {
   return snapshots.empty() ? "" : snapshots.back();
 }
 
-// Older snapshots are no loss: training goes on from the newest.
+// Whether losing the file matters. Older snapshots do not: training continues from the newest.
 bool counts(const std::string& result, const std::string& newest) {
   const std::string snapshot = snapshot_of(result);
   return snapshot.empty() || snapshot == newest;
@@ -67,7 +67,7 @@ std::string names(const std::vector<std::string>& all) {
   return shown == all.size() ? text : fmt::format("{} and {} more", text, all.size() - shown);
 }
 
-// The steps that keep these jobs from being lost.
+// The hint: commands that keep these jobs from being lost.
 std::string hint_of_loss(const std::vector<const JobOnNodes*>& lost) {
   const std::string job = lost.size() == 1 ? lost.front()->job : "<job>";
   std::string hint;

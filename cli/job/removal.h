@@ -1,4 +1,4 @@
-// The jobs that `rm` and `teardown` would remove from the nodes, and the consent to it.
+// The jobs that `rm` and `teardown` would remove from the nodes, and the user's consent.
 #pragma once
 
 #include <map>
@@ -34,14 +34,14 @@ std::string describe_loss(ClusterSession& session, const JobOnNodes& job);
 // A row for each node of each job.
 Table removal_table(ClusterSession& session, const std::vector<JobOnNodes>& jobs);
 
-// The flags of both commands.
+// The flags of `rm` and `teardown`.
 struct RemovalConsent {
   bool yes = false;      // do not ask
   bool discard = false;  // running jobs and unfetched results may go
   bool dry_run = false;
 };
-// Nothing when the jobs may go; asks on a terminal, where the answer counts as both flags. kUsage
-// names what keeps them. `keeps_results`: the command leaves snapshots on the nodes.
+// OK if the jobs may be removed. Asks on a terminal, where a yes counts as --yes and --discard.
+// kUsage: names what would be lost. `keeps_results`: the command leaves snapshots on the nodes.
 Status ask_for_consent(Context& context, ClusterSession& session,
                        const std::vector<JobOnNodes>& jobs, const RemovalConsent& consent,
                        bool keeps_results);

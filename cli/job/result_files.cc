@@ -19,12 +19,12 @@
 namespace paddle::cli {
 namespace {
 
-constexpr const char* kBestFile = "BEST";  // with the name of a snapshot
+constexpr const char* kBestFile = "BEST";  // contains the name of a snapshot
 constexpr std::size_t kNameBytesMax = 64;
 
 using Listings = std::vector<std::vector<remote::FileEntry>>;  // by member
 
-// Members by the lowest trainer of each, then those without a trainer.
+// Members in the order of the lowest trainer of each, then members without a trainer.
 std::vector<std::size_t> members_by_trainer(std::size_t count,
                                             const std::vector<ProcessOnNode>& processes) {
   std::vector<std::pair<std::uint32_t, std::size_t>> order;
@@ -59,7 +59,7 @@ std::vector<std::string> snapshots_of(const ResultFiles& found) {
   return snapshots_among(names);
 }
 
-// The snapshots with a MANIFEST, which are given by one node as a whole.
+// The snapshots with a MANIFEST. All files of such a snapshot come from one node.
 std::set<std::string> whole_snapshots(const std::set<std::string>& files) {
   std::set<std::string> whole;
   for (const std::string& file : files) {
@@ -69,8 +69,8 @@ std::set<std::string> whole_snapshots(const std::set<std::string>& files) {
   return whole;
 }
 
-// Whether a node may give a file of that name. Logs of nodes, the files of paddlectl itself and
-// hidden ones, which programs obey, are not its to give.
+// Whether a node may give a file with this name. It may not give logs of nodes, files that
+// paddlectl itself writes, or hidden files, which programs may read as their settings.
 bool may_be_given(const std::string& path) {
   constexpr auto kOwnFiles = std::to_array<std::string_view>(
       {"report.html", "job.toml", "processes.jsonl", "machines.jsonl", "commands.jsonl",
@@ -81,7 +81,7 @@ bool may_be_given(const std::string& path) {
          std::ranges::find(kOwnFiles, top) == kOwnFiles.end();
 }
 
-// The names that are taken in the output folder: a file of one node is no folder of another.
+// The names in use in the output folder: a file of one node is never a folder of another.
 class TakenNames {
  public:
   // False when the name, or a folder above it, belongs to another member.
@@ -97,17 +97,17 @@ class TakenNames {
   }
 
  private:
-  std::map<std::string, std::size_t> files_;  // and the member of each
+  std::map<std::string, std::size_t> files_;  // with the member of each
   std::set<std::string> folders_;
 };
 
-// The engine writes them beside each copy of its snapshots.
+// Whether the engine writes this file beside each copy of its snapshots.
 bool is_about_snapshots(const std::string& path) {
   return path == kBestFile || path == "TESTS";
 }
 
-// `giver`, or the first member that has whole snapshots, gives all of them: no other can add one or
-// replace it.
+// Chooses one member for each file. `giver`, or else the first member that has whole snapshots,
+// gives all whole snapshots, so no other member can add or replace one.
 ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>& members,
                         std::optional<std::size_t> giver) {
   ResultFiles found;
@@ -142,7 +142,7 @@ ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>
   return found;
 }
 
-// The pass that the job itself takes for the best, by train.best.
+// The best pass according to the job itself, by train.best.
 std::optional<std::uint64_t> best_of_job(Member& member, const std::string& job) {
   const auto name = member.client->read_log(output_folder(job) + "/" + kBestFile, 0, kNameBytesMax);
   if (!name) return std::nullopt;
@@ -166,7 +166,8 @@ std::vector<std::uint64_t> passes_by_merit(ClusterSession& session, const std::s
   return passes;
 }
 
-// The best whole snapshot among `names`; "" when no test tells. `is_best`: no better pass is gone.
+// The best whole snapshot among `names`; "" if no test ranks any. `is_best`: false if a better pass
+// has no snapshot.
 std::string best_of(const std::vector<std::string>& names,
                     const std::vector<std::uint64_t>& by_merit, bool& is_best) {
   for (std::size_t rank = 0; rank < by_merit.size(); ++rank) {
@@ -217,7 +218,7 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
   return chosen;
 }
 
-// Adds the snapshots that those chosen are deltas of.
+// Adds the snapshots on which chosen deltas are based.
 void add_bases(ClusterSession& session, const std::string& job, const ResultFiles& found,
                std::set<std::string>& chosen) {
   const std::set<std::string> deltas = chosen;
@@ -236,7 +237,8 @@ void add_bases(ClusterSession& session, const std::string& job, const ResultFile
   }
 }
 
-// Two nodes that say they run one process: one of them lies, and could give files in its name.
+// Refuses two nodes that both report the same process: one report is false, and that node could
+// give files in the process's name.
 Status check_claims(ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
   std::map<std::string, std::size_t> runs_on;
   for (const auto& [member, status] : processes) {
@@ -269,12 +271,12 @@ Status list_results(ClusterSession& session, const std::string& job,
   std::vector<std::string> refused;
   for (std::size_t i = 0; i < listings.size(); ++i) {
     std::erase_if(listings[i], [&](const remote::FileEntry& file) {
-      // A snapshot that is being written.
+      // A snapshot that is still being written.
       if (file.path.starts_with("pass-") &&
           file.path.substr(0, file.path.find('/')).ends_with(".tmp")) {
         return true;
       }
-      // An unsafe path is an error when it becomes a file.
+      // An unsafe path stays; it is an error when the file is made here.
       if (may_be_given(file.path) || !SafePath::parse(file.path)) return false;
       refused.push_back(fmt::format("{} of node {}", file.path, session.members()[i].spec.name));
       return true;

@@ -12,34 +12,34 @@
 namespace paddle::cli {
 
 struct ResultFiles {
-  // By member, each path below output/ at one of them: that of the lowest trainer which has it.
-  // Snapshots come from one node, the first that has any as a whole.
+  // The files below output/, by member. A path that several members have is listed for the one with
+  // the lowest trainer. Whole snapshots come from one member, the first that has any.
   std::vector<std::vector<remote::FileEntry>> of_member;  // without hashes
-  std::optional<std::size_t> giver;  // the member that gives snapshots as a whole
-  // By member, the files of such snapshots that the giver has too.
+  std::optional<std::size_t> giver;                       // the member that gives whole snapshots
+  // By member, the files of whole snapshots that the giver has too.
   std::vector<std::vector<remote::FileEntry>> copies;
   std::vector<std::string> doubled;  // paths outside snapshots that several nodes have
   std::vector<std::string> refused;  // "NAME of node NODE": names that no node may give
   bool all_answered = true;
 };
 
-// Snapshots on the nodes that are not chosen.
+// Snapshots on the nodes that --pass does not choose.
 struct LeftSnapshots {
   std::vector<std::string> names;        // by progress
-  std::vector<remote::FileEntry> files;  // of all of them
+  std::vector<remote::FileEntry> files;  // the files of all these snapshots
 };
 
-// Of a file, or of a folder on the way to it: programs obey such files.
+// Whether the file or a folder above it is hidden: programs may read such files as their settings.
 bool is_hidden(const std::string& path);
 
-// Asks the connected nodes. After an error `found` has the files of the others. Snapshots are those
-// of the member `giver`, where one is named.
+// Lists the files on the connected nodes. After an error, `found` contains the files of the other
+// nodes. If `giver` is given, snapshots come from that member.
 Status list_results(ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, ResultFiles& found,
                     std::optional<std::size_t> giver = {});
 
-// Moves the snapshots that `choice` leaves out from `found` to `left`. kUsage when the nodes have
-// none of a pass that was asked for by its number.
+// Moves the snapshots that `choice` leaves out from `found` to `left`. kUsage: the nodes have no
+// snapshot of a pass that was asked for by number.
 Status keep_passes(Context& context, ClusterSession& session, const std::string& job,
                    const std::vector<ProcessOnNode>& processes, const PassChoice& choice,
                    ResultFiles& found, LeftSnapshots& left);

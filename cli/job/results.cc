@@ -45,7 +45,7 @@ Error not_written(const fs::path& place, bool is_link) {
                "remove it, or name another folder outright, with its whole path"};
 }
 
-// Nothing on the way from `base` may be a link, or somebody else's.
+// kData: a folder on the way from `base` to `folder` is a link, or belongs to another user.
 Status check_way(const fs::path& base, const fs::path& folder) {
   fs::path place = base.lexically_normal();
   for (const fs::path& name : folder.lexically_normal().lexically_relative(place)) {
@@ -66,8 +66,8 @@ Status create(const fs::path& folder, const std::string& hint) {
                hint};
 }
 
-// Whoever may write to a folder above could exchange the one that is written to, for a link to any
-// other. Of those that are not there yet, what is above counts.
+// kAuth: another user can write to a folder above, and could replace `folder` by a link to any
+// other folder. If `folder` does not exist yet, checks the nearest parent that does.
 Status check_owners(fs::path folder) {
   std::error_code ignored;
   while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, ignored)))
@@ -113,7 +113,7 @@ constexpr const char* kLock = ".paddlectl-lock";  // hidden: no node may give su
 constexpr std::size_t kPidBytesMax = 20;
 constexpr auto kLockLookPeriod = std::chrono::milliseconds(100);
 
-// A lock on a file that its last holder has removed protects nothing.
+// Whether the lock file still has its name; a lock on a removed file protects nothing.
 bool is_there(int file) {
   struct stat info {};
   return ::fstat(file, &info) == 0 && info.st_nlink > 0;
@@ -169,7 +169,7 @@ OutputLock::~OutputLock() {
 
 namespace {
 
-// The largest number where the system reports none.
+// Free bytes on the disk of `folder`; UINT64_MAX if the system reports none.
 std::uint64_t free_bytes_at(fs::path folder) {
   std::error_code error;
   while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
@@ -177,7 +177,7 @@ std::uint64_t free_bytes_at(fs::path folder) {
   return error ? UINT64_MAX : space.available;
 }
 
-// Sizes are what a node says: their sum must not wrap around to a small one.
+// Nodes report these sizes, so their sum must not wrap around to a small number.
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
   return a + std::min(b, UINT64_MAX - a);
 }
@@ -281,8 +281,8 @@ constexpr const char* kStillThere =
     "the results are still on the nodes: paddlectl fetch --output <folder>";
 constexpr std::size_t kNamesShownMax = 5;
 
-// The files beside a log with its offset after rotation and the times of its lines, which only the
-// agent reads.
+// Whether the file is an index beside a log: its offset after rotation, or the times of its lines.
+// Only the agent reads these.
 bool is_log_index(const std::string& path) {
   return path.ends_with(".log.base") || path.ends_with(".log.times") ||
          path.ends_with(".log.times.1");
@@ -306,7 +306,7 @@ bool is_here(const remote::FetchItem& file) {
   return digest && to_hex(*digest) == file.sha256;
 }
 
-// An output folder, opened once. What nodes name is written below it, and through no link.
+// An output folder, opened once. Files that nodes name are written below it, and through no link.
 struct OutputFolder {
   fs::path path;
   std::shared_ptr<const UniqueFd> fd;
@@ -318,8 +318,8 @@ Result<OutputFolder> open_output(const fs::path& folder) {
   return OutputFolder{folder, std::make_shared<const UniqueFd>(std::move(fd))};
 }
 
-// Makes the folders above a file that a node names. kData for a name that leads out, and for a link
-// or a folder of somebody else on the way.
+// Makes the folders above a file that a node names. kData: the name leads out of the output folder,
+// or a folder on the way is a link or belongs to another user.
 Status make_above(const OutputFolder& output, const std::string& name, const std::string& hint) {
   PADDLE_TRY(const SafePath safe, SafePath::parse(name));
   UniqueFd at(::fcntl(output.fd->get(), F_DUPFD_CLOEXEC, 0));
@@ -349,8 +349,8 @@ Status make_above(const OutputFolder& output, const std::string& name, const std
 
 using Listed = std::map<std::string, remote::FileEntry>;  // by path on the node
 
-// Sets the hashes, and the sizes to which they belong, and removes the files that are here with the
-// same content. Only their folders on the node are read.
+// Takes the hashes, and the sizes that belong to them, from the node, and removes from `files`
+// those that are here with the same content. Reads only the folders of these files on the node.
 Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files, Listed& listed) {
   std::set<std::string> folders;
   for (const remote::FetchItem& file : files)
@@ -373,10 +373,10 @@ Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files, List
   return {};
 }
 
-// Leaves out the snapshots that are whole here and damaged there. Says which.
+// Leaves out the snapshots that are whole here and damaged on the node, and names them in `kept`.
 void keep_whole(Member& member, const std::string& remote, const fs::path& folder,
                 const Listed& listed, std::vector<remote::FetchItem>& files, std::string& kept) {
-  std::map<std::string, bool> replaced;  // by snapshot: whether what is here would be
+  std::map<std::string, bool> replaced;  // by snapshot; a fetch would replace it
   for (const remote::FetchItem& file : files) {
     if (!file.remote_path.starts_with(remote + "/")) continue;
     const std::string snapshot = snapshot_of(file.remote_path.substr(remote.size() + 1));
@@ -417,8 +417,8 @@ bool is_of_engine(const std::string& manifest) {
   return manifest.starts_with("snapshot ") || manifest.find("\nsha256 ") != manifest.npos;
 }
 
-// "pass-00002 of node n-0 is damaged there: _w0" for each snapshot whose files, by their hashes on
-// the node, are not what its MANIFEST says.
+// Adds "pass-00002 of node n-0 is damaged there: _w0" for each snapshot whose files on the node
+// have other hashes than its MANIFEST.
 void note_damaged(Member& member, const std::string& remote, const std::set<std::string>& snapshots,
                   const Listed& listed, std::string& damaged) {
   for (const std::string& snapshot : snapshots) {
@@ -437,7 +437,7 @@ void note_damaged(Member& member, const std::string& remote, const std::set<std:
   }
 }
 
-// After the rest was fetched.
+// The error for damaged snapshots, returned after the rest was fetched.
 Error damage_error(const std::vector<std::string>& damaged) {
   std::string text;
   for (const std::string& of_node : damaged) {
@@ -448,13 +448,13 @@ Error damage_error(const std::vector<std::string>& damaged) {
           "train --resume takes the newest that is"};
 }
 
-// `prefix` stands before the names of the files, below `folder`.
+// Adds the entries to `wanted`. `prefix`: put before the names of the files, below `folder`.
 Status add_wanted(Member& member, const std::string& remote, const OutputFolder& folder,
                   const std::string& prefix, const std::vector<remote::FileEntry>& entries,
                   std::vector<remote::FetchItem>& wanted) {
   for (const remote::FileEntry& entry : entries) {
     if (is_log_index(entry.path)) continue;
-    // An unsafe path is an error below.
+    // An unsafe path is refused below, by make_above().
     if (is_hidden(entry.path) && SafePath::parse(entry.path)) continue;
     PADDLE_TRY_STATUS(
         make_above(folder, prefix + entry.path, kStillThere).with("node " + member.spec.name));
@@ -464,7 +464,8 @@ Status add_wanted(Member& member, const std::string& remote, const OutputFolder&
   return {};
 }
 
-// Tells what an earlier fetch has not brought of them.
+// Records the snapshots that stay on the nodes, and which of them are not here from an earlier
+// fetch.
 void add_left(const LeftSnapshots& left, const fs::path& folder, FetchStats& stats) {
   std::set<std::string> missing;
   for (const remote::FileEntry& file : left.files) {
@@ -476,7 +477,7 @@ void add_left(const LeftSnapshots& left, const fs::path& folder, FetchStats& sta
   stats.missing.assign(missing.begin(), missing.end());
 }
 
-// Says what comes, and refuses when there is no room for it.
+// Prints how much will be fetched. kResource: there is no room for it.
 Status check_space(Context& context, ClusterSession& session, const fs::path& folder,
                    const std::vector<std::vector<remote::FetchItem>>& wanted) {
   const std::string where = shown_path(context, folder.string());
@@ -513,7 +514,7 @@ void note_left_files(Context& context, const ResultFiles& found) {
                   counted(found.refused.size(), "file"), first_names(found.refused)));
 }
 
-// A node that does not answer cannot say which names are its own, so the others replace nothing.
+// If a node does not answer, the names of its files are not known, so other nodes replace nothing.
 void keep_what_is_here(const fs::path& folder, ResultFiles& found) {
   if (found.all_answered) return;
   for (auto& files : found.of_member) {
@@ -541,7 +542,8 @@ void note_giver(Context& context, ClusterSession& session,
                                               session.members()[leader->member].spec.name)));
 }
 
-// The files of a member that are here now, with its copies of snapshots that another one gave.
+// The sizes of a member's files that are here now, with its copies of snapshots that another member
+// gave.
 std::map<std::string, std::uint64_t> fetched_sizes(const ResultFiles& found, std::size_t member) {
   std::map<std::string, std::uint64_t> sizes;
   for (const remote::FileEntry& file : found.of_member[member]) sizes[file.path] = file.size;
@@ -555,7 +557,7 @@ std::map<std::string, std::uint64_t> fetched_sizes(const ResultFiles& found, std
   return sizes;
 }
 
-// Remembers on each node what is here now. Files of a job that runs may still change.
+// Records on each node which of its files are here now. Skips running jobs, whose files may change.
 void record_fetched(Context& context, ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, const ResultFiles& found,
                     const fs::path& folder) {
@@ -575,7 +577,7 @@ void record_fetched(Context& context, ClusterSession& session, const std::string
     context.console.note("not recorded as fetched: " + line);
 }
 
-// Removes what a fetch left unfinished that was killed. The folder is this program's alone.
+// Removes the unfinished files of a fetch that was killed. REQUIRES: this program holds the lock.
 void remove_parts(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> parts;
@@ -599,7 +601,7 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
   if (lock.is_held()) remove_parts(folder);
   PADDLE_TRY(const OutputFolder here, open_output(folder));
   const auto processes = session.processes(job);
-  // A node that fails keeps none of the others from giving its files; the error comes at the end.
+  // If a node fails, the files of the others are fetched all the same; the error comes at the end.
   ResultFiles found;
   Status listed = passes ? list_results(session, job, processes, found, giver) : Status();
   FetchStats stats;

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kSettingsBytesMax = 16U << 20U;
 constexpr std::uint32_t kSettingsPartBytes = 1U << 20U;
 constexpr std::size_t kSpecBytesMax = 4U << 20U;
-constexpr std::size_t kFilesNamedMax = 10000;  // more are one entry
+constexpr std::size_t kFilesNamedMax = 10000;  // more files become one entry
 
 class Fields {
  public:
@@ -83,7 +83,8 @@ std::string key_of(const std::string& override_text) {
   return key;
 }
 
-// Without the keys whose file cannot be read, which the engine or check_job() names.
+// job.toml's keys and values; empty if the file cannot be read, which the engine or check_job()
+// reports.
 std::map<std::string, std::string> flat_settings(const JobSettings& settings) {
   auto table = config::TomlTable::parse(settings.configuration, "job.toml", settings.overrides);
   return table ? table->settings() : std::map<std::string, std::string>();
@@ -93,7 +94,7 @@ std::string count_text(std::uint32_t count) {
   return fmt::format("{}", count);
 }
 
-// The text of a file on a node; nothing where it is missing, or too long.
+// The text of a file on a node; nothing if it is missing or too long.
 std::optional<std::string> text_on_node(remote::AgentClient& client, const std::string& path,
                                         std::size_t bytes_max) {
   std::string text;
@@ -206,7 +207,7 @@ std::string describe(const SettingChange& change) {
 }
 
 std::vector<SettingChange> changes_of_order(const std::vector<SettingChange>& changes) {
-  // A key that job.toml lacks has the value beside it.
+  // The value beside a key is the one in use if job.toml lacks the key.
   constexpr auto kKeys = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"seed", "1"},
        {"train.shuffle_records", "0"},
@@ -258,7 +259,7 @@ Result<std::map<std::string, std::string>> contents_of_data(const Context& conte
   for (const std::string& name : names) items.push_back({workspace.path + "/" + name, name});
   remote::PushSource source(context.hash_cache);
   PADDLE_TRY(const auto files, source.describe(items));
-  (void)source.save();  // the push tells a cache that cannot be written
+  (void)source.save();  // the push reports a cache that cannot be written
   std::map<std::string, std::string> contents;
   Sha256 all;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -312,7 +313,7 @@ std::map<std::string, std::string> variables_on_nodes(ClusterSession& session,
           source->second == wire::agent::VARIABLE_FROM_COMMAND_LINE)
         variables.emplace(name, value);
     }
-    break;  // all have the same
+    break;  // all trainers have the same
   }
   return variables;
 }

@@ -1,5 +1,6 @@
-// The settings that a job was started with. They lie with the job, as jobs/<job>/settings.jsonl on
-// its nodes and in its output folder here: `train --resume` goes on with it, and says what differs.
+// The settings with which a job was started. They are stored with the job, in
+// jobs/<job>/settings.jsonl on its nodes and in its output folder here. `train --resume` continues
+// with them and prints what differs.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ namespace paddle::cli {
 constexpr const char* kSettingsFile = "settings.jsonl";
 
 struct JobSettings {
-  // Greater than that of each run of the job before: the clock here in milliseconds, where no run
-  // before has a later one.
+  // Greater than the number of each earlier run of the job: this machine's clock in milliseconds,
+  // unless an earlier run has a later one.
   std::uint64_t run = 0;
-  std::string workspace;               // absolute, on the machine that started it
+  std::string workspace;               // absolute, on the machine that started the job
   std::string configuration;           // the text of its job.toml
   std::vector<std::string> overrides;  // --set
   std::uint32_t trainers = 0;
@@ -30,50 +31,51 @@ struct JobSettings {
   std::string on;    // --on
   std::uint32_t restarts = 0;
   std::optional<std::uint32_t> stall_restarts_after;
-  std::vector<std::string> variables;  // the names of --env; values stay on the nodes
-  // Hashes of the content of each file of [data] train in the workspace.
+  std::vector<std::string> variables;  // the names in --env; values stay on the nodes
+  // Hash of the content of each file of [data] train in the workspace, by name.
   std::map<std::string, std::string> data;
 
   bool operator==(const JobSettings&) const = default;
 };
 
-// Lines of JSON.
+// The settings as lines of JSON.
 std::string encode(const JobSettings& settings);
-// Nothing for text without the line of a start. Lines of no known kind do not count.
+// Nothing if the text has no line of kind "start". Lines of unknown kinds are ignored.
 std::optional<JobSettings> decode_settings(std::string_view text);
 
-// job.toml with the values of --set in it; without any, its own text.
+// job.toml with the values of --set in it; without --set, the text of job.toml.
 std::string resolved_configuration(const JobSettings& settings);
 
-// `later` in front: a key that both have is set as there.
+// Both lists in one; for a key in both, the value in `later` is used.
 std::vector<std::string> merged_overrides(const std::vector<std::string>& earlier,
                                           const std::vector<std::string>& later);
 
-// A setting that is another one than before; "" stands for none.
+// A setting that differs between two runs; "" means that it is not set.
 struct SettingChange {
   std::string key;  // "train.batch_size", "--trainers", "workspace", or a data file's name
   std::string before, now;
-  bool is_content = false;  // of a data file: before and now are hashes
+  bool is_content = false;  // for a data file; before and now are hashes
 };
 std::vector<SettingChange> changes_between(const JobSettings& before, const JobSettings& now);
 // "train.batch_size 128 -> 512"
 std::string describe(const SettingChange& change);
 
-// Those of a setting that may not change within a pass: a record's place in the data rests on it.
+// The changes that are not allowed within a pass, because a record's place in the data depends on
+// these settings.
 std::vector<SettingChange> changes_of_order(const std::vector<SettingChange>& changes);
 
-// The newest record of the job on its nodes and in its output folder here. Only the latter names
-// the workspace: a node cannot choose which folder of this machine is pushed.
+// The newest record of the job from its nodes and its output folder here. Only the record here sets
+// the workspace, so that a node cannot choose which folder of this machine is pushed.
 std::optional<JobSettings> read_settings(ClusterSession& session, const std::string& job,
                                          const std::string& folder);
 Status write_settings(const std::string& folder, const JobSettings& settings);
 
-// As JobSettings::data: hashes that are kept between runs.
+// The hashes for JobSettings::data, with a cache that is kept between runs.
 Result<std::map<std::string, std::string>> contents_of_data(const Context& context,
                                                             const Workspace& workspace);
 
-// The settings as far as the job's processes on its nodes show them, where it was started by a
-// paddlectl that kept no record.
+// The settings as far as the job's processes on its nodes show them, for a job that was started by
+// a paddlectl that kept no record.
 std::optional<JobSettings> settings_of_processes(ClusterSession& session, const std::string& job);
 
 // The variables that --env gave the job's processes, from the specifications on its nodes.

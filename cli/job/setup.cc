@@ -17,10 +17,10 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kHashLength = 16;              // hexadecimal digits of a folder's name
-constexpr std::size_t kOutputBytesMax = 16U << 10U;  // of the last lines
+constexpr std::size_t kOutputBytesMax = 16U << 10U;  // kept of the last lines
 
-// $1 our folder, $2 the hash, $3 the workspace, $4 the log, then the program. The lock is for jobs
-// that start at the same time.
+// Runs [trainer] setup. $1 the cluster's folder, $2 the hash, $3 the workspace, $4 the log, then
+// the program. The lock is for jobs that start at the same time.
 constexpr const char* kScript = R"~(set -e
 root=$1 work=$1/$3 log=$1/$4
 export SETUP_DIR="$1/setup/$2"
@@ -35,9 +35,9 @@ flock 9
 : >"$SETUP_DIR.done"
 )~";
 
-// $1 our folder, $2 the environment, $3 the workspace, $4 the log, $5 the list of packages, then
-// the workspace's folders with wheels. A half-made environment is made anew, and so is one of
-// another Python.
+// Makes a virtual environment. $1 the cluster's folder, $2 the environment, $3 the workspace, $4
+// the log, $5 the list of packages, then the workspace's folders with wheels. An unfinished
+// environment is made again, and so is one for another version of Python.
 constexpr const char* kVenvScript = R"~(set -eu
 root=$1 venv=$1/setup/$2 work=$1/$3 log=$1/$4 list=$5
 shift 5
@@ -66,14 +66,14 @@ for folder in "$@"; do set -- "$@" "--find-links=$folder"; shift; done
 printf %s "$version" >"$venv.done"
 )~";
 
-// A preparation of a node: `what` names it in errors.
+// A step that prepares a node; `what` names it in errors.
 struct Step {
   std::string what;
   std::vector<std::string> arguments;
   std::string hint;
 };
 
-// The reason that pip gives: the first of its last lines that is an error.
+// The reason that pip prints: the first error among its last lines.
 std::string cause_in(const std::string& said) {
   constexpr std::string_view kMark = "ERROR: ";
   std::istringstream lines(said);

@@ -1,5 +1,5 @@
-// Preparation of a node for a job's trainers: [trainer] requirements, a list of Python packages,
-// and [trainer] setup, a program.
+// Prepares a node for a job's trainers: [trainer] requirements, a list of Python packages, and
+// [trainer] setup, a program.
 #pragma once
 
 #include "cli/cluster/cluster_session.h"
@@ -9,13 +9,15 @@
 
 namespace paddle::cli {
 
-// Names the setup's program and the contents of the workspace's files among its arguments.
+// A hash of the setup's program, its arguments, and the contents of workspace files that are
+// arguments.
 Result<std::string> setup_hash(const Workspace& workspace);
 
-// Makes a virtual environment with the packages on every node with a trainer that has none of this
-// content. Then runs the setup there where it has not succeeded for its hash; it
-// may fill $SETUP_DIR, which jobs keep and the workspace has as .setup. Its output is in the job's
-// setup.log on the node. kFailed names the node and has the last lines.
+// On every node with a trainer, makes a virtual environment with the packages, unless the node has
+// one with this content. Then runs the setup program there, unless it has succeeded for its hash.
+// The program may fill $SETUP_DIR, which stays for later jobs and is .setup in the workspace. Its
+// output is in the job's setup.log on the node. kFailed: names the node, with the last lines of the
+// log.
 Status run_setup(Context& context, ClusterSession& session, const JobPlan& plan,
                  const Workspace& workspace);
 

@@ -25,17 +25,18 @@ namespace {
 
 constexpr int kJobsOfOneNameMax = 100;
 constexpr std::size_t kConcurrentJobsMax = 16;
-constexpr std::size_t kPortsClaimedAtOnce = 1024;  // as an agent allows in one request
+constexpr std::size_t kPortsClaimedAtOnce = 1024;  // limit of an agent's request
 
-// Asks one node before the others: it then refuses one of two simultaneous claims. Asking all nodes
-// at once could refuse both.
+// Asks one node before the others: of two simultaneous claims, that node refuses one. If all nodes
+// were asked at once, both claims could be refused.
 Status on_first_then_others(ClusterSession& session, Member& first,
                             const std::function<Status(Member&)>& work) {
   PADDLE_TRY_STATUS(work(first));
   return session.each([&](Member& member) { return &member == &first ? Status() : work(member); });
 }
 
-// Of every node in the session. Interfaces matter to programs of the user's own alone.
+// The addresses of all nodes in the session, and their interfaces, which only a user's own programs
+// need.
 Result<NodeNetwork> network_of(ClusterSession& session, const ClusterSpec& cluster,
                                bool with_interfaces) {
   NodeNetwork network;
@@ -53,12 +54,12 @@ Result<NodeNetwork> network_of(ClusterSession& session, const ClusterSpec& clust
   return network;
 }
 
-// Of all jobs on all nodes, since these may share a machine.
+// The processes of all jobs on all nodes, because nodes may share a machine.
 Result<std::vector<remote::ProcessStatus>> processes_of_jobs(ClusterSession& session) {
   std::vector<remote::ProcessStatus> processes;
   for (ProcessOnNode& process : session.processes(""))
     processes.push_back(std::move(process.status));
-  PADDLE_TRY_STATUS(session.all_well());  // a silent node has lost its client
+  PADDLE_TRY_STATUS(session.all_well());  // a node that failed has no client now
   return processes;
 }
 
@@ -77,8 +78,8 @@ const PlannedProcess& first_process(const JobPlan& plan) {
   return plan.pservers.empty() ? plan.trainers.front() : plan.pservers.front();
 }
 
-// Claims the plan's ports. The name of a job, running or being started, that has one of them; ""
-// when all were claimed.
+// Claims the plan's ports. Returns the name of a job, running or being started, that has one of
+// them; "" if all were claimed.
 Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& cluster,
                                    const JobPlan& plan,
                                    const std::vector<remote::ProcessStatus>& ours) {
@@ -112,7 +113,7 @@ Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& c
   return job;
 }
 
-constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // without --timeout
+constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // if --timeout is not given
 constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
 
 Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server,
@@ -187,7 +188,8 @@ Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const Clu
     }
     PADDLE_TRY(JobPlan plan, plan_job(cluster, request, placement, network, workspace));
     auto other = claim_ports_of(session, cluster, plan, ours);
-    // Behind the ports of a job of ours, a stranger's port only means that the next block is tried.
+    // After a block with ports of another job, a port that a foreign program holds only means that
+    // the next block is tried.
     if (!other && (neighbour.empty() || other.error().code != Errc::kResource))
       return std::move(other).error();
     if (!other || !other->empty()) {
@@ -243,7 +245,7 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
 
 namespace {
 
-// By its name, "trainer-3": a list from nodes may have any order.
+// The id in a process's name, "trainer-3", because a list from nodes may have any order.
 Result<NodeId> id_of(const PlannedProcess& process, Role role) {
   NodeId id{role, 0};
   const std::string& name = process.spec.name;
@@ -259,7 +261,7 @@ Status write_keys(Member& member, const PlannedProcess& process, Bytes keys) {
   return written;
 }
 
-// Every process gets the keys of its own pairs, from a secret that is forgotten here.
+// Gives every process the keys of its own pairs, made from a secret that is not kept here.
 Status deal_keys(ClusterSession& session, const JobPlan& plan) {
   PADDLE_TRY(const Secret secret, Secret::generate());
   std::vector<NodeId> pservers;
@@ -276,7 +278,7 @@ Status deal_keys(ClusterSession& session, const JobPlan& plan) {
     for (const PlannedProcess& trainer : plan.trainers) {
       if (trainer.node != member.node) continue;
       PADDLE_TRY(const NodeId id, id_of(trainer, Role::kTrainer));
-      // Of two trainers the one with the lower id listens.
+      // In each pair of trainers, the one with the lower id listens.
       std::vector<NodeId> servers = pservers;
       for (std::uint32_t other = 0; plan.trainers_talk && other < id.index; ++other) {
         servers.push_back({Role::kTrainer, other});

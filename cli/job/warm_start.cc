@@ -32,7 +32,7 @@ std::vector<std::string> snapshots_here(const fs::path& folder) {
   return snapshots_among(manifests);
 }
 
-// The folder, and the one beside it of the snapshot that it is a delta of.
+// The snapshot in `folder` and, if it is a delta, its base beside it.
 Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
   folder = folder.lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();

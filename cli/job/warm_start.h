@@ -1,4 +1,4 @@
-// A job that starts with the parameters of a snapshot: train --from DIR|JOB[:PASS].
+// Starts a job with the parameters of a snapshot: train --from DIR|JOB[:PASS].
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace paddle::cli {
 
-// The snapshot that `from` names: a folder here, or one of a job of this cluster. Of a job it is
-// used in place when it lies on trainer 0's node, or else fetched into `output`, to be pushed.
-// kUsage names what is missing and the snapshots there are.
+// The snapshot that `from` names: a folder here, or a snapshot of a job of this cluster. A job's
+// snapshot is used in place if it is on trainer 0's node; otherwise it is fetched into `output`, to
+// be pushed. kUsage: names what is missing, and the snapshots that exist.
 Result<StartSnapshot> find_start_snapshot(Context& context, const ClusterSpec& cluster,
                                           const std::string& from, std::size_t trainer_node,
                                           const std::string& output);

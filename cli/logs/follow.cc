@@ -10,13 +10,13 @@
 namespace paddle::cli {
 namespace {
 
-// Chunks of a log read in one turn; the rest of a fast writer's log waits for the next one.
+// Chunks of a log per turn; if a process writes faster, the rest is read in the next turn.
 constexpr int kChunksAtOnce = 16;
-// Bound on the lines of a log that wait for lines of slower logs.
+// Limit on the lines of a log that wait for lines of slower logs.
 constexpr std::size_t kWaitingLinesMax = 100'000;
-// Time from a line's writing until its supervisor has put it into the log.
+// Time between writing a line and the supervisor's copying it into the log.
 constexpr std::int64_t kSettleMs = 100;
-// A progress bar that moves is a line this often.
+// How often a line shows the new state of a progress bar.
 constexpr auto kStateEvery = std::chrono::seconds(5);
 
 std::int64_t milliseconds(TimePoint when) {
@@ -118,7 +118,8 @@ void LogFollow::find_logs(const ClusterLook& look) {
   }
 }
 
-// By the marks that the supervisor writes at each start.
+// Keeps the lines of the previous start, found by the marks that the supervisor writes at each
+// start.
 void LogFollow::keep_previous_life(Log& log, std::vector<LogLine>& lines) {
   if (log.previous_life == 0) return;
   std::erase_if(lines, [&](const LogLine& line) {
@@ -137,7 +138,7 @@ void LogFollow::set_time(const Log& log, LogLine& line) const {
   if (line.unix_ms != 0) line.unix_ms -= log.skew_ms;
 }
 
-// The first lines. A previous life is found from the beginning on, by the marks.
+// The first lines. With --previous, reads from the beginning, to find the marks of the starts.
 Result<std::vector<LogLine>> LogFollow::begin(remote::AgentClient& client, Log& log) const {
   if (!options_.since.empty()) {
     PADDLE_TRY(log.since_ms, parse_since(options_.since, log.node_now_ms));
@@ -148,14 +149,14 @@ Result<std::vector<LogLine>> LogFollow::begin(remote::AgentClient& client, Log& 
   return log.reader.tail(client, static_cast<std::size_t>(options_.tail));
 }
 
-// The last lines of a part of a log are known when all of that part was read.
+// Whether all of the log must be read to know its last lines, because only a part of it counts.
 bool LogFollow::reads_for_tail() const {
   return options_.tail >= 0 && !is_tail_cut_ && (options_.previous || !options_.since.empty());
 }
 
 void LogFollow::add_lines(std::size_t index, std::vector<LogLine> lines) {
   Log& log = logs_[index];
-  // A line that was shown before its end is not shown again.
+  // A line that was shown before it was complete is not shown again.
   const bool is_shown =
       !lines.empty() && !log.shown_state.empty() && lines.front().text == log.shown_state;
   if (is_shown) lines.erase(lines.begin());
@@ -166,8 +167,8 @@ void LogFollow::add_lines(std::size_t index, std::vector<LogLine> lines) {
   if (reads_for_tail()) merge_.keep_last(static_cast<std::size_t>(options_.tail), index);
 }
 
-// Of a line without an end: all that there is, where nobody waits for more; else the newest state
-// of a progress bar, now and then.
+// Adds a line without an end. If no more output is expected: all of it. Otherwise, from time to
+// time, the newest state of a progress bar.
 void LogFollow::add_state(std::size_t index, bool follow) {
   Log& log = logs_[index];
   const LogLine* const state = log.reader.unfinished();
@@ -186,7 +187,7 @@ void LogFollow::add_state(std::size_t index, bool follow) {
 Status LogFollow::read_log(remote::AgentClient& client, std::size_t index, bool follow) {
   Log& log = logs_[index];
   log.caught_up = false;
-  // Without `follow`, a log with lines still waiting is read later, which bounds memory.
+  // Without `follow`, a log whose lines are still waiting is read later, which bounds memory.
   const std::size_t waiting_max = follow ? kWaitingLinesMax : 1;
   for (int i = 0; reads_for_tail() || (i < kChunksAtOnce && merge_.waiting(index) < waiting_max);
        ++i) {
@@ -219,10 +220,10 @@ Status LogFollow::read(bool follow) {
     }
     return {};
   });
-  // Each log gave its own last lines.
+  // Each log has given its own last lines; keeps the last ones of all logs together.
   if (options_.tail >= 0 && !std::exchange(is_tail_cut_, true))
     merge_.keep_last(static_cast<std::size_t>(options_.tail));
-  // In the first node's time. A log that is not caught up may still have earlier lines.
+  // By the first node's clock. A log that is not caught up may still have earlier lines.
   complete_until_ = kNothingYet;
   const bool all_caught_up = std::ranges::all_of(logs_, &Log::caught_up);
   const auto first =

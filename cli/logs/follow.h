@@ -1,5 +1,5 @@
-// The logs of a job's processes as one sequence of lines, read from all nodes at once and merged in
-// order of time.
+// The logs of a job's processes as one sequence of lines: read from all nodes in parallel and
+// merged in order of time.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +26,20 @@ class LogMerge {
     LogLine line;
   };
 
-  // first_unix_ms: the time of lines before the first with a time of its own.
+  // first_unix_ms: the time for lines before the first line that has a time.
   std::size_t add_source(std::int64_t first_unix_ms);
-  // Appends lines of one log, whose order is kept: a line without a time, or with an earlier one
-  // than the line before it, gets the time of that line.
+  // Appends lines of one log, whose order is kept. A line without a time, or with an earlier time
+  // than the line before it, gets the time of the line before.
   void add(std::size_t source, std::vector<LogLine> lines);
   void close(std::size_t source) { sources_[source].closed = true; }
 
   std::size_t waiting(std::size_t source) const { return sources_[source].lines.size(); }
   bool is_closed(std::size_t source) const { return sources_[source].closed; }
 
-  // The earliest line, once no log can have an earlier one: every open log has a line waiting, or
-  // all lines up to `complete_until` have been added.
+  // The earliest line, once no log can produce an earlier one: every open log has a line waiting,
+  // or all lines up to `complete_until` have been added.
   std::optional<Line> next(std::int64_t complete_until = kNothingYet);
-  // Drops the earliest lines that wait, until so many are left: of all logs, or of one.
+  // Drop the earliest waiting lines until `lines` are left, of all logs or of one.
   void keep_last(std::size_t lines);
   void keep_last(std::size_t lines, std::size_t source);
 
@@ -59,13 +59,12 @@ struct LogSource {
 
 struct LogFollowOptions {
   std::int64_t tail = -1;  // lines of all logs together; -1: all
-  std::string since;       // as of parse_since; "": from the beginning
-  bool previous =
-      false;  // only the life before the last start; a process that has none is left out
+  std::string since;       // see parse_since; "": from the beginning
+  bool previous = false;   // only the start before the last one; left out if none
   std::function<bool(const ProcessOnNode&, const std::string& node)> wanted;
   // The file to read; null: the log.
   std::function<std::string(const remote::ProcessStatus&)> path;
-  // The time of a line, for a file of which the agent keeps no times; null for a log.
+  // The time of a line, for a file for which the agent keeps no times; null for a log.
   std::function<std::int64_t(const std::string& line)> time_of;
 };
 
@@ -74,10 +73,11 @@ class LogFollow {
   LogFollow(Context& context, ClusterSession& session, std::string job, LogFollowOptions options)
       : context_(context), session_(session), job_(std::move(job)), options_(std::move(options)) {}
 
-  // Reads new lines on all nodes. With `follow` up to now, so that lines written by now come in
-  // order of time; without it each log to its end, closing it. A node that fails keeps its error.
+  // Reads new lines on all nodes. With `follow`, reads all lines written so far, so that they are
+  // printed in order of time; without it, reads each log to its end and closes it. A node that
+  // fails keeps its error.
   Status read(bool follow);
-  // The next line in order of time, once it is certain.
+  // The next line in order of time, when no earlier line can follow.
   std::optional<LogMerge::Line> next() { return merge_.next(complete_until_); }
 
   const LogSource& source(std::size_t index) const { return logs_[index].source; }
@@ -93,10 +93,10 @@ class LogFollow {
     LogReader reader;
     std::int64_t skew_ms = 0;  // the node's clock minus the first node's
     std::int64_t node_now_ms = 0;
-    std::uint32_t previous_life = 0;  // the one to show; 0: all
-    std::uint32_t life = 1;           // of the next line
-    std::int64_t since_ms = 0;        // of the previous life, lines before that are left out
-    std::string shown_state = {};     // of a line without an end
+    std::uint32_t previous_life = 0;  // number of the start to show; 0: all
+    std::uint32_t life = 1;           // number of the start that wrote the next line
+    std::int64_t since_ms = 0;        // with `previous`, earlier lines are left out
+    std::string shown_state = {};     // last state shown of a line without an end
     TimePoint state_shown_at{};
     bool begun = false;
     bool process_ended = false;
@@ -117,7 +117,7 @@ class LogFollow {
   std::string job_;
   LogFollowOptions options_;
   std::vector<Log> logs_;
-  std::map<std::string, std::size_t> by_name_;  // of processes
+  std::map<std::string, std::size_t> by_name_;  // index in logs_, by process
   LogMerge merge_;
   std::int64_t complete_until_ = kNothingYet;
   std::size_t label_width_ = 0;
@@ -125,8 +125,8 @@ class LogFollow {
   bool is_tail_cut_ = false;
 };
 
-// Each node's clock minus the first one's, in ms; 0 where the difference is within the round trips
-// of the two answers.
+// Each node's clock minus the first node's, in ms; 0 if the difference is within the round trips of
+// the two requests.
 std::vector<std::int64_t> clock_skews(const std::vector<std::optional<NodeLook>>& nodes);
 
 }  // namespace paddle::cli

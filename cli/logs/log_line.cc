@@ -14,7 +14,8 @@ std::string_view level_text(char letter) {
   return letter == 'W' ? "warning: " : letter == 'E' ? "error: " : letter == 'F' ? "fatal: " : "";
 }
 
-// Digits where the prefix has digits, and the same elsewhere but for the letter.
+// Whether the line has digits where kPrefix has digits, and the same characters elsewhere, except
+// the letter.
 bool has_prefix(std::string_view line) {
   if (line.size() < kPrefix.size() || std::string_view("IWEF").find(line[0]) == line.npos)
     return false;
@@ -25,8 +26,8 @@ bool has_prefix(std::string_view line) {
   return true;
 }
 
-// Removes the value since the last log point where it is that of the whole pass, as at the first
-// log point of each. end: of the value.
+// Removes the value since the last log point if it equals the value of the whole pass, as at each
+// pass's first log point. end: the text after a value.
 void drop_repeated(std::string& text, std::string_view of_pass, std::string_view current,
                    std::string_view end) {
   const std::size_t at = text.find(current);

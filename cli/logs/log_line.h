@@ -1,4 +1,4 @@
-// A line of a process's log: as people read it, and whether --grep asks for it.
+// A line of a process's log: its form for people, and the pattern of --grep.
 #pragma once
 
 #include <regex.h>
@@ -11,14 +11,14 @@
 
 namespace paddle::cli {
 
-// A line as people read it beside the process's name.
-// "I0317 17:26:12.388079 trainer-0] text" of the engine becomes "17:26:12 text", a warning
-// "17:26:12 warning: text"; "AvgCost=6.1 CurrentCost=6.1" says it once. A line of another form
-// stays as it is.
+// A line in the form that is printed beside the process's name. The engine's
+// "I0317 17:26:12.388079 trainer-0] text" becomes "17:26:12 text", and a warning becomes
+// "17:26:12 warning: text". If AvgCost and CurrentCost are equal, CurrentCost is left out. Other
+// lines stay as they are.
 std::string shown_line(const std::string& line);
 
-// An extended regular expression over log lines, as of grep -E, for --grep.
-// Uses regcomp(3), since the recursion of std::regex overflows the stack on a long line.
+// An extended regular expression over log lines for --grep, as in grep -E. Uses regcomp(3), because
+// the recursion of std::regex overflows the stack on a long line.
 class LinePattern {
  public:
   static Result<LinePattern> compile(const std::string& text);  // "" matches every line

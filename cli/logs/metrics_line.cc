@@ -12,9 +12,9 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kMetricsFieldsMax = 256;  // our own lines have some fifty at most
+constexpr std::size_t kMetricsFieldsMax = 256;  // the engine's lines have about fifty at most
 
-// Numbers of engine/trainer's lines that are not values of evaluators.
+// Numbers in engine/trainer's lines that are not values of evaluators.
 constexpr std::array<std::string_view, 15> kTrainerKeys{"current_cost",
                                                         "first_cost",
                                                         "examples_per_second",
@@ -89,7 +89,7 @@ std::optional<MetricsLine> parse_metrics(std::string_view line) {
     }
   }
   if (parsed.kind.empty()) return std::nullopt;
-  parsed.numbers.shrink_to_fit();  // a report keeps many lines
+  parsed.numbers.shrink_to_fit();  // a report stores many lines
   parsed.texts.shrink_to_fit();
   parsed.lists.shrink_to_fit();
   return parsed;

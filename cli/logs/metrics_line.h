@@ -13,8 +13,8 @@ namespace paddle::cli {
 struct MetricsLine {
   std::string kind;  // train, pass, test, save, stop, pserver
   std::uint64_t pass = 0, batch = 0, samples = 0;
-  std::optional<double> cost;  // nothing when it is not finite
-  bool cost_is_null = false;   // the line has one, which is not finite
+  std::optional<double> cost;  // nothing: none, or not finite
+  bool cost_is_null = false;   // the line has a cost, which is not finite
   std::int64_t unix_ms = 0;    // by the node's clock
   // Every other field, in order.
   std::vector<std::pair<std::string, double>> numbers;
@@ -22,24 +22,24 @@ struct MetricsLine {
   std::vector<std::pair<std::string, std::vector<double>>> lists;
 
   std::optional<double> number(std::string_view key) const;
-  // The numbers that are values of evaluators.
+  // The numbers that are evaluators' values.
   std::vector<std::pair<std::string, double>> evaluators() const;
 };
 
-// Nothing for text that is no such line.
+// Nothing if the text is no such line.
 std::optional<MetricsLine> parse_metrics(std::string_view line);
 
-// "pass 2 of 10 (pass-00001)", or "pass 2 (pass-00001)" with `passes` 0, which are not known. The
-// pass counts from 0; people read numbers from 1, beside the name of its snapshot.
+// "pass 2 of 10 (pass-00001)"; if `passes` is 0 (not known), "pass 2 (pass-00001)". `pass` counts
+// from 0, as in the snapshot's name; the text for people counts from 1.
 std::string pass_words(std::uint64_t pass, std::uint64_t passes);
 // A test: "pass 2 of 10 (pass-00001): held-out cost 5, perplexity 148.41 (10 samples)"; the end of
 // a pass: "pass 2 of 10 (pass-00001): training cost 5 (10 samples)".
 std::string describe(const MetricsLine& line, std::uint64_t passes = 0);
-// Trainer 0's line at the end of a pass with the values of all trainers, where it has them
-// ("total_cost"), in the place of its own.
+// Trainer 0's line at the end of a pass; where the line has values of all trainers ("total_cost"),
+// they replace trainer 0's own.
 MetricsLine of_whole_job(MetricsLine pass);
 
-// "jobs/j/node_0/train-1.log" -> "jobs/j/node_0/metrics-1.jsonl"; of "server-1.log"
+// "jobs/j/node_0/train-1.log" -> "jobs/j/node_0/metrics-1.jsonl"; "server-1.log" ->
 // "server-metrics-1.jsonl".
 std::string metrics_path(const std::string& log);
 

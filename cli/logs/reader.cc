@@ -7,12 +7,12 @@
 namespace paddle::cli {
 namespace {
 
-// Lookup of the time at which the byte at an offset was written; times ascend.
+// Finds the time at which the byte at an offset was written; times ascend.
 class TimeOfOffset {
  public:
   explicit TimeOfOffset(const std::vector<remote::LogTime>& times) : times_(times) {}
 
-  // Offsets must not descend from call to call.
+  // REQUIRES: offsets do not descend from call to call.
   std::int64_t at(std::uint64_t offset) {
     while (next_ < times_.size() && times_[next_].offset <= offset) ++next_;
     return next_ == 0 ? 0 : times_[next_ - 1].unix_ms;
@@ -64,7 +64,7 @@ std::vector<LogLine> LogReader::take_lines(const remote::LogChunk& chunk) {
 void LogReader::add_text(std::string_view text, std::int64_t unix_ms) {
   if (std::exchange(is_returned_, false)) {
     partial_ = {};
-    skip_line_ = false;  // a state of a progress bar is whole
+    skip_line_ = false;  // a progress bar's state is a whole line
   }
   if (partial_.text.empty()) partial_.unix_ms = unix_ms;
   partial_.text += text;
@@ -98,7 +98,7 @@ Result<std::vector<LogLine>> LogReader::tail(remote::AgentClient& client, std::s
                                              std::uint64_t bytes) {
   PADDLE_TRY(const remote::LogChunk probe, client.read_log(path_, 0, 1));
   offset_ = probe.size > bytes ? probe.size - bytes : 0;
-  // Rotation may have removed more than that: start at the first byte that is left.
+  // Rotation may have removed more than that; then starts at the first byte that is left.
   if (!probe.data.empty()) offset_ = std::max(offset_, probe.next_offset - 1);
   skip_line_ = offset_ > 0;
   PADDLE_TRY(std::vector<LogLine> found, poll(client));
@@ -121,7 +121,7 @@ std::vector<MetricsLine> read_metrics(remote::AgentClient& client, const std::st
                                       std::uint64_t bytes) {
   std::vector<MetricsLine> metrics;
   LogReader reader(path);
-  std::uint64_t taken = 0;  // a node may never come to the end of them
+  std::uint64_t taken = 0;  // a node may never reach the end of the file
   for (auto lines = reader.tail(client, SIZE_MAX, bytes); lines; lines = reader.poll(client)) {
     for (const LogLine& line : *lines) {
       if (auto parsed = parse_metrics(line.text)) metrics.push_back(*std::move(parsed));

@@ -19,14 +19,14 @@ std::vector<std::string> split_names(std::string_view names) {
   }
 }
 
-// As --help shows it.
+// The name of the option's value, as --help shows it.
 std::string value_of(const Option& option) {
   if (option.is_flag()) return "";
   if (!option.choices.empty()) return fmt::format("{{{}}}", fmt::join(option.choices, ","));
   return std::string(value_name_of(option));
 }
 
-// The kind of values that `paddlectl __complete` lists for a value of that name; "" for none.
+// The kind of values that `paddlectl __complete` lists for a value with this name; "" if none.
 std::string_view kind_of(std::string_view value) {
   constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
       {"JOB", "jobs"},           {"NODES", "nodes"},    {"ROLE", "roles"},
@@ -129,7 +129,8 @@ They mean what they mean to ssh(1): ssh \-G reads the first.
 .BR ssh_config (5)
 )";
 
-// A backslash, a minus, and a dot or quote at a line's start mean something to troff.
+// Escapes what has a meaning in troff: a backslash, a minus, and a dot or quote at the start of a
+// line.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -146,7 +147,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// Lines as they stand.
+// Formats lines that troff prints unchanged.
 std::string example(std::string_view text) {
   return fmt::format(".nf\n{}\n.fi\n", escaped(text));
 }
@@ -200,7 +201,7 @@ _paddlectl() {
   COMPREPLY=()
 )~";
 
-// Files are left to readline, which knows of folders, blanks and quotes.
+// Files are left to readline, which handles folders, blanks and quotes.
 std::string bash_reply(const OptionWords& option) {
   switch (option.completes) {
     case Completes::kFile:
@@ -230,7 +231,7 @@ void add_bash_values(std::string& script, const CommandWords& command, std::stri
 
 // ---- zsh ----
 
-// In "NAME[TEXT]:VALUE:ACTION" brackets and colons have a meaning, and the whole is in quotes.
+// Escapes brackets, colons and quotes, which have a meaning in "NAME[TEXT]:VALUE:ACTION".
 std::string zsh_text(const std::string& text) {
   std::string out = replace_all(text, "\\", "\\\\");
   for (const char* const mark : {"[", "]", ":"})

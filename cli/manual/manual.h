@@ -1,5 +1,5 @@
-// The command line as plain text: its words, the completion scripts and the manual page made of
-// them.
+// The command line as plain text: its words, and the completion scripts and the manual page that
+// are made from them.
 #pragma once
 
 #include <span>
@@ -10,17 +10,17 @@
 
 namespace paddle::cli {
 
-// kDynamic: the program itself names the values, with `paddlectl __complete`.
+// kDynamic: the program itself lists the values, with `paddlectl __complete`.
 enum class Completes { kNothing, kFile, kFolder, kChoice, kDynamic };
 
 struct OptionWords {
-  std::vector<std::string> names;  // "-f", "--follow"; none: an argument by its place
+  std::vector<std::string> names;  // "-f", "--follow"; none: an argument
   std::string place;               // the name of the argument
   std::string value;               // "FILE", "UINT", "{json,prometheus}"; "": a flag
   std::string description;
   Completes completes = Completes::kNothing;
-  std::vector<std::string> choices;  // of kChoice
-  std::string kind;                  // of kDynamic: "jobs", "nodes", ...
+  std::vector<std::string> choices;  // for kChoice
+  std::string kind;                  // for kDynamic: "jobs", "nodes", ...
 };
 
 struct CommandWords {
@@ -30,11 +30,10 @@ struct CommandWords {
   std::vector<OptionWords> options;
 };
 
-// The program itself first, then the commands in their order.
+// The program first, then the commands in their order.
 std::vector<CommandWords> words_of(const std::vector<Command>& commands);
 
-// words: as words_of gives them, in all of these. The scripts start no
-// program but this one.
+// words: the result of words_of(). The scripts start no program but paddlectl.
 std::string bash_completion(std::span<const CommandWords> words);
 std::string zsh_completion(std::span<const CommandWords> words);  // a #compdef file, or sourced
 std::string fish_completion(std::span<const CommandWords> words);

@@ -28,17 +28,17 @@ struct GpuNode {
   const ClusterNode* node = nullptr;
   const remote::HostFacts* facts = nullptr;               // null: not known
   std::string address;                                    // on the data plane
-  std::span<const remote::ProcessStatus> processes = {};  // of all jobs
+  std::span<const remote::ProcessStatus> processes = {};  // processes of all jobs
 };
 
 struct GpuFault {
-  const char* column;  // of check's table
+  const char* column;  // key in check's table
   std::string reason, next;
 };
 
 using remote::HostFacts;
 
-constexpr int kDriverMajorMin = 580;  // of CUDA 13's libraries
+constexpr int kDriverMajorMin = 580;  // needed by CUDA 13's libraries
 
 // 535 for "535.104.05"; 0 for a text without a number.
 int major_of(const std::string& version) {
@@ -47,10 +47,10 @@ int major_of(const std::string& version) {
   return major;
 }
 
-// A GPU that a trainer was given for itself.
+// A GPU that is assigned to one trainer.
 struct GpuUse {
   std::string job;
-  std::string name;  // in CUDA_VISIBLE_DEVICES
+  std::string name;  // its name in CUDA_VISIBLE_DEVICES
   std::string key;
 };
 
@@ -110,7 +110,8 @@ class GpuFaultFinder {
     }
   }
 
-  // Only of GPUs that the cluster file names: nodes of one machine may train without any.
+  // Checks only GPUs that the cluster file names, because several nodes on one machine may train
+  // without GPUs.
   void look_for_other_owners() {
     for (const std::string& name : own_.node->gpus) {
       const std::string key = gpu_key(facts_, own_.address, name);
@@ -176,7 +177,8 @@ class GpuFaultFinder {
          "an update replaced one of them: reboot the node, or load the new driver"});
   }
 
-  // The version that most nodes with GPUs have is right, or the first node's.
+  // Compares a version with the one that most nodes with GPUs have; on a tie, with the first
+  // node's.
   void compare(const char* column, const char* what, std::string HostFacts::*version) {
     std::map<std::string, std::size_t> counts;
     std::string usual;
@@ -208,9 +210,9 @@ class GpuFaultFinder {
   std::vector<GpuFault> faults_;
 };
 
-// The faults of the node at `at`: GPUs of the cluster file that it does not show, or that another
-// node names too, or that trainers of two jobs use; a library of another version than its driver,
-// and versions other than those of most nodes. With `has_gpu_engine`, also what paddle-gpu would
+// The faults of the node at `at`: GPUs of the cluster file that it does not show, that another node
+// names too, or that trainers of two jobs use; a library of another version than the driver; and
+// versions that differ from those of most nodes. With `has_gpu_engine`, also what paddle-gpu would
 // lack there.
 std::vector<GpuFault> gpu_faults(const std::vector<GpuNode>& nodes, std::size_t at,
                                  bool has_gpu_engine) {
@@ -231,7 +233,7 @@ std::string names_of(const std::vector<std::string>& names) {
   return text;
 }
 
-// The bound of the range that is nearer to zero; 0 when the range includes it.
+// The bound of the range that is nearer to zero; 0 if the range contains zero.
 std::int64_t certain_offset(const std::pair<std::int64_t, std::int64_t>& range) {
   if (range.first > 0) return range.first;
   return range.second < 0 ? range.second : 0;
@@ -360,7 +362,7 @@ class FaultFinder {
             node().spec.name));
   }
 
-  // One fault for all nodes that fail to reach this one in the same way.
+  // Reports one fault for all nodes that fail to reach this one in the same way.
   void look_at_links(const NodeFindings& found) {
     std::map<ProbeOutcome, std::vector<std::string>> callers;
     std::map<ProbeOutcome, std::string> details;
@@ -386,7 +388,7 @@ class FaultFinder {
   std::vector<GpuNode> gpu_nodes_;
 };
 
-// Summary of a node's links in both directions.
+// A summary of a node's links in both directions.
 struct LinkSummary {
   std::size_t called = 0, reached = 0;   // links from others: tried, and working
   std::optional<std::uint64_t> slowest;  // bytes a second

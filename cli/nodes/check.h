@@ -1,5 +1,5 @@
-// Faults that `paddlectl check` finds in a cluster, and their table: a reason and a next step for
-// each red cell. Pure functions of the findings.
+// Faults that `paddlectl check` finds in a cluster, and their table. Each red cell has a reason and
+// a next step. These functions depend on the findings only.
 #pragma once
 
 #include <optional>
@@ -20,24 +20,24 @@ constexpr std::int64_t kClockOffsetMsMax = 2'000;
 
 struct NodeFindings {
   std::string address;         // on the data plane
-  std::optional<Error> error;  // of a node that failed, of which nothing below is known
+  std::optional<Error> error;  // the node failed; nothing below is known
   remote::HostFacts facts;
   std::uint64_t memory_available_bytes = 0;
-  // Bounds of the node's clock minus ours; nothing when they were not compared.
+  // Bounds of the node's clock minus this machine's; nothing if they were not compared.
   std::optional<std::pair<std::int64_t, std::int64_t>> clock_offset_ms;
-  std::optional<NodePorts> ports;  // nothing where no pserver may run
+  std::optional<NodePorts> ports;  // nothing if no pserver may run there
   std::optional<Error> ports_error;
   remote::Leftovers leftovers;
-  std::vector<remote::ProcessStatus> processes;  // of all jobs
+  std::vector<remote::ProcessStatus> processes;  // processes of all jobs
 };
 
 struct CheckedCluster {
   const ClusterSpec& cluster;
   std::vector<std::size_t> nodes;        // the checked ones, indices in ClusterSpec::nodes
-  std::vector<NodeFindings> findings;    // of each of `nodes`
+  std::vector<NodeFindings> findings;    // by position in `nodes`
   LinkCheck links;                       // its ends are positions in `nodes`
   std::vector<std::string> stalls = {};  // lines about processes that hang
-  bool has_gpu_engine = false;           // this paddlectl has a paddle-gpu for nodes
+  bool has_gpu_engine = false;           // this paddlectl has a paddle-gpu for the nodes
 };
 
 struct Fault {
@@ -46,9 +46,9 @@ struct Fault {
   Error error;           // message: the reason; hint: the next step
 };
 
-// By node, in the order of the columns.
+// The faults by node, in the order of the columns.
 std::vector<Fault> find_faults(const CheckedCluster& checked);
-// A cell with a fault begins with "! ".
+// The table; a cell with a fault begins with "! ".
 Table check_table(const CheckedCluster& checked, const std::vector<Fault>& faults);
 // {"nodes": [...], "links": [...], "link_rounds": ..., "link_rounds_tried": ..., "stalls": [...],
 // "faults": [...]}

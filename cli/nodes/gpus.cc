@@ -15,24 +15,24 @@ namespace paddle::cli {
 namespace {
 
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
-constexpr std::uint32_t kGpusMax = 1024;  // of a node
+constexpr std::uint32_t kGpusMax = 1024;  // limit per node
 constexpr const char* kChoiceHint =
     "--gpus all, --gpus 4 for four on each node, or --gpus 0,2 for those (a single one: --gpus 2,)";
 
-// A test holds paddle-gpu to needing no later one.
-constexpr int kGlibcMinorMin = 35;  // of 2.35
+// The glibc that paddle-gpu needs. A test checks that it needs no later version.
+constexpr int kGlibcMinorMin = 35;  // the minor version in 2.35
 
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 std::uint32_t number_of(const std::string& text) {
-  std::uint32_t number = kGpusMax + 1;  // stays for one that is too large
+  std::uint32_t number = kGpusMax + 1;  // stays if the number is too large
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
 
-// The job's or the cluster file's CUDA_VISIBLE_DEVICES.
+// CUDA_VISIBLE_DEVICES from the job or the cluster file.
 std::optional<std::string> visible_by_user(const ClusterNode& node,
                                            const std::map<std::string, std::string>& environment) {
   for (const auto* const variables : {&environment, &node.environment}) {
@@ -50,7 +50,7 @@ Error no_such_gpu(const ClusterNode& node, const std::string& name,
           fmt::format("paddlectl exec --on {} -- nvidia-smi -L", node.spec.name)};
 }
 
-// Places in `names` of what is chosen.
+// Positions in `names` of the chosen GPUs.
 Result<std::vector<std::size_t>> chosen_among(const std::vector<std::string>& names,
                                               const ClusterNode& node,
                                               const std::vector<remote::Gpu>& gpus,
@@ -196,7 +196,7 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
   for (std::size_t& place : found.places) {
     const std::string& address = node.address.empty() ? facts.address : node.address;
     found.keys.push_back(gpu_key(facts, address, names[place]));
-    if (by_user) continue;  // its places are in the user's own list
+    if (by_user) continue;  // its places are positions in the user's own list
     found.visible += (found.visible.empty() ? "" : ",") + names[place];
     place = found.keys.size() - 1;
   }

@@ -31,8 +31,8 @@ void listen(Member& member, const LinkEnd& end, Listener& listener) {
   }
 }
 
-// A step, coprime to `count`, that visits 1 ... count - 1 in long strides: neighbours in the list
-// tend to share a rack, and a few rounds should not try only them.
+// A step, coprime to `count`, that visits 1 ... count - 1 in long strides. Neighbours in the list
+// often share a rack, and a few rounds should not try only them.
 std::size_t spread_step(std::size_t count) {
   std::size_t step = std::max<std::size_t>(1, count * 382 / 1000);  // the golden section
   while (std::gcd(step, count) != 1) ++step;
@@ -51,7 +51,7 @@ Result<LinkCheck> check_links(Context& context, ClusterSession& session,
   const std::size_t at_once = context.limits.at_once;
   for_each_parallel(
       count, [&](std::size_t i) { listen(member(i), ends[i], listeners[i]); }, at_once);
-  // Nodes that stopped answering, which are not asked again.
+  // Nodes that have stopped answering and are not asked again.
   std::vector<char> lost(count, 0);
   const TimePoint deadline = context.clock.now() + kLinksDeadline;
   check.rounds = count - 1;

@@ -1,4 +1,4 @@
-// Links between nodes on the data plane, tried by the nodes themselves.
+// Checks the links between nodes on the data plane; the nodes themselves make the connections.
 #pragma once
 
 #include <string>
@@ -22,19 +22,19 @@ struct Link {
   remote::ProbeResult result;
 };
 
-// No round begins later: all pairs of a large cluster would take hours.
+// No round begins later, because all pairs of a large cluster would take hours.
 constexpr Duration kLinksDeadline = std::chrono::seconds(60);
 
 struct LinkCheck {
   std::vector<Link> links;       // by from, then to
   std::size_t rounds = 0;        // needed for all pairs
   std::size_t rounds_tried = 0;  // before kLinksDeadline
-  std::vector<Error> errors;     // of nodes that could not take part
+  std::vector<Error> errors;     // one for each node that could not take part
 };
 
-// Every end with a port listens there and is called by every other end. In a round each end makes
-// one call and takes one, so that no two calls compete for a node's bandwidth. Rounds are spread
-// over the distances in the list until kLinksDeadline. kInterrupted after Ctrl-C.
+// Every end with a port listens there, and every other end calls it. In a round each end makes one
+// call and receives one, so that no two calls compete for a node's bandwidth. Rounds are spread
+// over the distances in the list until kLinksDeadline. kInterrupted: Ctrl-C.
 Result<LinkCheck> check_links(Context& context, ClusterSession& session,
                               const std::vector<LinkEnd>& ends);
 

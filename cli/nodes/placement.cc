@@ -9,8 +9,8 @@
 namespace paddle::cli {
 namespace {
 
-// Nodes in turns; a node appears in a turn as often as its capacity. Without a count: one turn of
-// trainers, or one pserver a node.
+// Nodes in turns; a node appears in a turn as often as its capacity. Without a count: one turn for
+// trainers, or one pserver per node.
 Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool pserver,
                                              std::optional<std::uint32_t> count,
                                              const NodeLoads& loads) {
@@ -46,7 +46,7 @@ Result<std::vector<std::size_t>> round_robin(const ClusterSpec& cluster, bool ps
   return nodes;
 }
 
-// Completes a placement of trainers.
+// Adds the pservers to a placement of trainers, and the list of nodes used.
 Status add_pservers(const ClusterSpec& cluster, std::optional<std::uint32_t> count,
                     const NodeLoads& loads, Placement& placement) {
   if (count != 0U) {

@@ -126,7 +126,7 @@ std::string next_free_ports(const ClusterSpec& cluster, Member& member, const st
   const auto count = static_cast<std::uint16_t>(std::min<int>(kLookedAt, 65536 - first));
   const auto ports = member.client->check_ports(address, first, count);
   if (!ports) return end_it;
-  std::uint16_t free = 0;  // in a row
+  std::uint16_t free = 0;  // length of the current run of free ports
   for (const remote::PortStatus& port : *ports) {
     free = port.free ? static_cast<std::uint16_t>(free + 1) : std::uint16_t{0};
     if (free < block) continue;

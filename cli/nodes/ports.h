@@ -12,14 +12,15 @@
 
 namespace paddle::cli {
 
-// Hands out ports on data plane addresses: from a node's `port` on, and beyond those that were
-// handed out there before, since local nodes, or one machine named twice, share an address.
+// Gives out ports on data plane addresses, from a node's `port` on. Continues after the ports
+// already given out for the same address, because local nodes, or one machine named twice, share an
+// address.
 class PortAllocator {
  public:
-  // `skipped`: ports of each node from its `port` on that are left to other jobs.
+  // `skipped`: the number of ports, from each node's `port` on, that are left to other jobs.
   explicit PortAllocator(std::size_t skipped = 0) : skipped_(skipped) {}
 
-  // kUsage when they end above 65535; `process` is for the message.
+  // kUsage: the ports end above 65535. `process`: for the message.
   Result<remote::PortRange> take(const ClusterNode& node, const std::string& address,
                                  std::uint16_t count, const std::string& process);
 
@@ -29,40 +30,40 @@ class PortAllocator {
 };
 
 struct JobPorts {
-  std::vector<remote::PortRange> pservers;  // a block each
-  std::vector<remote::PortRange> trainers;  // one each; none where trainers do not listen
-  // Where all trainers meet: beside those of trainer 0, where trainers listen.
+  std::vector<remote::PortRange> pservers;  // a block for each
+  std::vector<remote::PortRange> trainers;  // one for each; none if trainers do not listen
+  // The rendezvous port of all trainers, if trainers listen: after the ports of trainer 0.
   std::optional<remote::PortRange> master;
 
   std::vector<remote::PortRange> all() const;
-  // Of the address with the most.
+  // The number of ports on the address that has most.
   std::size_t span() const;
 };
-// pservers, listeners: the nodes of the job's pservers, and of its trainers where these listen.
+// pservers, listeners: the nodes of the job's pservers, and of its trainers if they listen.
 Result<JobPorts> assign_ports(const ClusterSpec& cluster, const std::vector<std::size_t>& pservers,
                               const std::vector<std::size_t>& listeners,
                               const std::vector<std::string>& addresses, std::size_t skipped = 0);
 
-// The same ports in as few ranges as hold them, of at most `size_max` each.
+// The same ports in as few ranges as possible, of at most `size_max` ports each.
 std::vector<remote::PortRange> joined(std::vector<remote::PortRange> ranges, std::size_t size_max);
 
-// The block of the first pserver of each node, where every node with the role has one. `addresses`
-// has "" where it is not known.
+// The block of each node's first pserver, if every node with the role has one. `addresses`: "" if
+// not known.
 std::vector<Result<remote::PortRange>> first_blocks(const ClusterSpec& cluster,
                                                     const std::vector<std::string>& addresses);
 
 // "10.0.0.1:7164", "[::1]:7164".
 std::string endpoint_text(const std::string& address, std::uint16_t port);
 
-// The job whose running process holds the port; "" when a program outside our jobs does.
+// The job whose running process holds the port; "" if a program outside paddlectl's jobs does.
 std::string job_on_port(const remote::PortStatus& port,
                         std::span<const remote::ProcessStatus> processes);
-// The job whose running process has one of the ports, open or not; "" when none has.
+// The job whose running process has one of the ports, open or not; "" if none has.
 std::string job_on_ports(std::span<const remote::PortRange> ports,
                          std::span<const remote::ProcessStatus> processes);
 
-// The way out when a port of the block that begins at `first` is taken: with the `port` that gives
-// the node the next block of free ports, where there is one.
+// The hint if a port of the block that begins at `first` is taken. It names the value for `port`
+// that gives the node the next block of free ports, if there is one.
 std::string next_free_ports(const ClusterSpec& cluster, Member& member, const std::string& address,
                             std::uint16_t first);
 
@@ -71,8 +72,8 @@ struct NodePorts {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
   bool first_is_free = false;
-  bool job_holds_some = false;  // a running job of ours, which is no fault
-  std::optional<Error> taken;   // kResource: a program outside our jobs holds a port
+  bool job_holds_some = false;  // a running job has it, which is no fault
+  std::optional<Error> taken;   // kResource: a program outside paddlectl's jobs holds a port
 
   std::string text() const;  // "7164-7167 free"
 };

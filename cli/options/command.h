@@ -1,5 +1,5 @@
-// The program and its subcommands as data: words, options and what they run. cli/command_line.cc
-// gives the options to CLI11; completions and the man page are made from the same rows.
+// The program and its subcommands as data: names, options and functions to run. cli/command_line.cc
+// passes the options to CLI11; completions and the man page are made from the same rows.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,22 @@
 
 namespace paddle::cli {
 
-// The variable that an option is read into; its type says what the option takes.
+// The variable that receives an option's value; its type determines the values that the option
+// takes.
 using OptionTarget =
     std::variant<bool*, std::string*, std::uint32_t*, std::optional<std::uint32_t>*, std::int64_t*,
                  std::vector<std::string>*>;
 
-// One option ("--job", "-f,--follow"), or an argument by its place ("workspace").
+// One option ("--job", "-f,--follow"), or an argument ("workspace").
 struct Option {
   std::string_view name;
   std::string_view help;
   OptionTarget target;
   std::string_view value_name = {};         // "FILE" and "DIR" complete paths; "": by type
-  std::uint32_t min = 0, max = UINT32_MAX;  // of a number
+  std::uint32_t min = 0, max = UINT32_MAX;  // for a number
   std::vector<std::string> choices = {};    // the only values; empty: any
-  std::vector<std::string> excludes = {};   // options that may not stand beside it
-  bool required = false;                    // an argument
+  std::vector<std::string> excludes = {};   // options that it excludes
+  bool required = false;                    // for an argument
 
   bool is_positional() const { return !name.starts_with('-'); }
   bool is_number() const {
@@ -39,7 +40,7 @@ struct Option {
            std::holds_alternative<std::int64_t*>(target);
   }
   bool is_flag() const { return std::holds_alternative<bool*>(target); }
-  // Null but for an option that takes any number of values.
+  // Null unless the option takes any number of values.
   std::vector<std::string>* list() const {
     const auto* const values = std::get_if<std::vector<std::string>*>(&target);
     return values != nullptr ? *values : nullptr;
@@ -47,8 +48,8 @@ struct Option {
 };
 using OptionList = std::vector<Option>;
 
-// A command about to run: options still to be read, and the call that uses them. The result's
-// error is printed by the caller; its code is the exit code.
+// A command that is about to run: the options to read, and the call that uses their values. The
+// caller prints the result's error; its code is the exit code.
 struct Invocation {
   OptionList options;
   std::function<Status(Context&)> run;
@@ -63,7 +64,7 @@ struct Command {
   std::string_view group = {};  // its heading in --help
 };
 
-// `Options` holds the values; list_options says where the command line puts them.
+// `Options` stores the values; list_options connects each option with its variable.
 template <class Options>
 Invocation invocation(OptionList (*list_options)(Options&),
                       Status (*run)(Context&, const Options&)) {
@@ -76,7 +77,7 @@ inline Invocation invocation(Status (*run)(Context&)) {
   return {{}, run};
 }
 
-// The words and options of `paddlectl` itself, before any command.
+// The texts and options of `paddlectl` itself, before any command.
 inline constexpr const char* kAbout =
     "paddlectl turns servers that you can reach over SSH into a training cluster.\n"
     "\n"
@@ -89,11 +90,11 @@ inline constexpr const char* kExitCodes =
     "authentication, 6 data, 7 resource (port, disk, memory), 75 stopped and can go on, 130 "
     "interrupted.";
 
-// The value's name of an option that takes "90", "90s", "10m", "2h" or "1d"; its target is in
+// The value name of an option that takes "90", "90s", "10m", "2h" or "1d"; its target is in
 // seconds.
 inline constexpr std::string_view kDuration = "DURATION";
 
-// The value's name where an option has none of its own: "N" of a number, else "TEXT".
+// The option's value name or, if it has none, "N" for a number, else "TEXT".
 std::string_view value_name_of(const Option& option);
 
 constexpr std::uint32_t kProcessesMax = 4096;

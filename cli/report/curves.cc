@@ -26,7 +26,7 @@ TrainerCurve curve_of(const ProcessRecord& process) {
   TrainerCurve curve;
   curve.process = &process;
   const auto steps = steps_of(process.metrics);
-  // A pass shorter than log_period leaves no more than the line of its end.
+  // A pass shorter than log_period has only the line at its end.
   const bool logs =
       std::ranges::any_of(steps, [](const StepOfLine& at) { return at.line->kind == "train"; });
   for (const StepOfLine& at : steps) {
@@ -54,7 +54,8 @@ constexpr std::size_t kEvaluatorsMax = 9;  // with the cost
 constexpr std::string_view kCost = "cost";
 constexpr std::string_view kOfJob = "total_";
 
-// Parts of the names of evaluators by which people compare models; the first found is the headline.
+// Parts of the names of evaluators by which people usually compare models; the first one found is
+// the headline.
 constexpr std::array<std::string_view, 8> kKnownFirst{"auc", "perplexity", "rmse",      "f1",
                                                       "acc", "error",      "precision", "mae"};
 constexpr std::array<std::string_view, 10> kHigherIsBetter{
@@ -66,8 +67,8 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-// The order of evaluators: known ones, others with test results, the cost, and last those that only
-// log points of a user's own program have, such as a learning rate.
+// The order of evaluators: known ones, then others with test results, then the cost, and last those
+// that only log points of a user's own program have, such as a learning rate.
 std::size_t rank_of(const std::string& evaluator, bool is_tested) {
   const std::string name = lower_case(evaluator);
   const auto found = std::ranges::find_if(
@@ -97,8 +98,8 @@ std::vector<std::string> names_of(const ProcessRecord& leader) {
   return sorted;
 }
 
-// Both perplexity and errors are what a softmax has: a model that is right more often than wrong is
-// judged by its errors, and one that chooses among many words by its perplexity.
+// A softmax has both perplexity and errors. A model that is right more often than wrong is judged
+// by its errors, and a model that chooses among many words by its perplexity.
 void prefer_errors(std::vector<EvaluatorCurves>& all) {
   constexpr double kMostlyRight = 0.5;
   const auto is = [](const EvaluatorCurves& one, std::string_view part) {
@@ -113,7 +114,7 @@ void prefer_errors(std::vector<EvaluatorCurves>& all) {
 
 struct Series {
   Points points;
-  std::vector<std::uint64_t> passes;  // of each
+  std::vector<std::uint64_t> passes;  // the pass of each point
 
   void add(const StepOfLine& at, std::optional<double> value) {
     if (!value || !std::isfinite(*value)) return;
@@ -164,14 +165,14 @@ EvaluatorCurves curves_of(const std::vector<StepOfLine>& steps, const std::strin
 
 std::map<std::uint64_t, PassSamples> pass_samples(const std::vector<MetricsLine>& metrics) {
   std::map<std::uint64_t, PassSamples> passes;
-  double before = 0;  // of the pass, by runs that ended in it
+  double before = 0;  // samples of the pass in earlier runs that ended in it
   const MetricsLine* last = nullptr;
   for (const MetricsLine& line : metrics) {
     if (line.kind != "train" && line.kind != "pass" && line.kind != "stop") continue;
     const bool same_pass = last != nullptr && last->pass == line.pass;
     const bool is_new_run = same_pass && line.samples < last->samples;
     if (!same_pass) before = 0;
-    // One that goes back to a batch trains again what came after it.
+    // A run that goes back to an earlier batch trains again what came after that batch.
     if (is_new_run) {
       before = line.batch > last->batch ? before + static_cast<double>(last->samples) : 0;
     }

@@ -1,5 +1,5 @@
-// Curves of a job, computed from its record: those of its trainers, of held-out tests and of the
-// evaluators, and the best value of each evaluator.
+// Curves of a job, computed from its record: for its trainers, for held-out tests and for
+// evaluators, with the best value of each evaluator.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,37 @@ namespace paddle::cli {
 
 using Points = std::vector<std::pair<double, double>>;  // ascending x
 
-constexpr std::size_t kPointsMax = 400;  // of a curve
+constexpr std::size_t kPointsMax = 400;  // per curve
 
-// At most kPointsMax of the finite points: of each run of points the lowest and the highest.
+// At most kPointsMax of the finite points: the lowest and the highest of each group of neighbours.
 Points thinned(Points points);
 
-// The examples that a trainer has trained of a pass, over all runs of the job: each counts from 0.
+// The examples of a pass that a trainer has trained, over all runs of the job; each run counts from
+// 0.
 struct PassSamples {
   double samples = 0;
-  bool is_split = false;  // among several runs
+  bool is_split = false;  // several runs trained the pass
 };
 std::map<std::uint64_t, PassSamples> pass_samples(const std::vector<MetricsLine>& metrics);
 
 struct TrainerCurve {
   const ProcessRecord* process = nullptr;
-  Points cost;           // by batches of all passes
-  Points rate;           // examples/s, by seconds since the process started
+  Points cost;           // x: batches over all passes
+  Points rate;           // examples/s; x: seconds since the process started
   double mean_rate = 0;  // examples/s over its lines
-  double mean_busy = 0;  // the same while not waiting for others; 0: not known
-  double samples = 0;    // in all
+  double mean_busy = 0;  // examples/s while not waiting for others; 0: not known
+  double samples = 0;    // in total
 };
 std::vector<TrainerCurve> trainer_curves(const JobRecord& record);
 
-// At most `room` of the curves: all, or else the fastest, some between, and the slowest.
+// At most `room` of the curves: all, or else the fastest, some in between, and the slowest.
 std::vector<const TrainerCurve*> spread_by_rate(const std::vector<TrainerCurve>& curves,
                                                 std::size_t room);
 
-// The trainers that `status` would have called slow, over the whole job.
+// The trainers that are slow over the whole job, by the rule of `status`.
 std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves);
 
-// Trainer 0, which tests and totals for all; null where there is none.
+// Trainer 0, which tests and sums values for all trainers; null if there is none.
 const ProcessRecord* leader_of(const JobRecord& record);
 
 struct BestValue {
@@ -55,19 +56,19 @@ struct BestValue {
 };
 
 struct EvaluatorCurves {
-  std::string name;  // "cost", or as job.toml or an own program calls it
+  std::string name;  // "cost", or the name in job.toml or in a user's own program
   bool higher_is_better = false;
   Points held_out;
-  // A point for each end of a pass, over all trainers. A job of one pass, or without such values,
-  // has the log points of its leader (leader_of()).
+  // A point for each end of a pass, over all trainers. If the job has only one pass or lacks such
+  // values: the log points of trainer 0 (leader_of()).
   Points training;
-  std::optional<BestValue> best, last;  // on held-out data; without any, on training data
+  std::optional<BestValue> best, last;  // on held-out data; if there is none, on training data
 };
 
 bool is_higher_better(std::string_view evaluator);
 
-// The first is the headline: the best known kind among the evaluators; of a job without any, the
-// cost, which every job has.
+// The first one is the headline: the best known kind among the evaluators or, without such a kind,
+// the cost, which every job has.
 std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader);
 
 }  // namespace paddle::cli

@@ -14,21 +14,21 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kNotesMax = 200;  // of a log: its last ones
+constexpr std::size_t kNotesMax = 200;  // the last ones of a log
 constexpr std::size_t kNoteBytesMax = 500;
 constexpr std::int64_t kDayMs = 86'400'000;
-constexpr std::string_view kJob = "job";  // the role of what concerns more than one process
+constexpr std::string_view kJob = "job";  // role of an event of several processes
 constexpr std::string_view kSupervisor = "paddlectl: ";
 constexpr std::string_view kAgain = "; it is started again";
-constexpr std::string_view kStart = "start ";  // of the second and later lives, with their number
+constexpr std::string_view kStart = "start ";  // with the number of the second or a later start
 constexpr std::string_view kRestarted = "restarted";
 constexpr std::string_view kByHand = "ended by paddlectl restart";
-constexpr std::string_view kSilence = "no heartbeat of ";     // its end is a warning too
+constexpr std::string_view kSilence = "no heartbeat of ";  // when it ends, there is another warning
 constexpr std::string_view kLostPeer = "exited with code 4";  // because another process ended
-constexpr std::int64_t kTogetherMs = 5'000;  // processes with the same event are one within this
-constexpr std::int64_t kKilledTogetherMs = 1'500;  // the same of ends that a restart followed
+constexpr std::int64_t kTogetherMs = 5'000;        // equal events of processes within this are one
+constexpr std::int64_t kKilledTogetherMs = 1'500;  // the same for ends before a restart
 
-// "W1121 19:27:48.123456 trainer-0] text", as the engine writes.
+// A line of the engine's log: "W1121 19:27:48.123456 trainer-0] text".
 struct EngineLine {
   char level = 0;
   std::tm time{};  // local time of the node, without the year
@@ -49,7 +49,7 @@ std::optional<EngineLine> read_engine_line(const std::string& line) {
   return read;
 }
 
-// In the year that brings it nearest to the process's end.
+// The time of the line. It has no year, so the year is chosen that puts it nearest to `near_ms`.
 std::int64_t unix_ms_of(const EngineLine& line, std::int64_t utc_offset_s, std::int64_t near_ms) {
   const auto near_s = static_cast<std::time_t>(near_ms / 1000);
   std::tm around{};
@@ -67,8 +67,9 @@ std::int64_t unix_ms_of(const EngineLine& line, std::int64_t utc_offset_s, std::
   return best;
 }
 
-// The warnings and errors of the engine, and what its supervisor noted about its restarts, which
-// has the time of the line after it. Where the node's zone is not known, all have that of the end.
+// Collects the engine's warnings and errors, and the supervisor's notes about restarts. A note gets
+// the time of the line after it. If the node's time zone is not known, all get the time of the
+// process's end.
 class LogEvents {
  public:
   explicit LogEvents(const ProcessRecord& process) : process_(process) {
@@ -91,7 +92,8 @@ class LogEvents {
   const std::vector<JobEvent>& found() const { return found_; }
 
  private:
-  // The start after "it is started again" is told by that already; another one is by hand.
+  // The note "it is started again" includes the start that follows it; any other start is from a
+  // user's command.
   void take_note(std::string note) {
     const bool is_start = note.starts_with(kStart);
     const bool is_told = std::exchange(starts_again_, note.ends_with(kAgain)) && is_start;
@@ -111,7 +113,7 @@ class LogEvents {
   std::int64_t end_ms_ = 0;
   std::vector<JobEvent> found_;
   std::size_t untimed_ = 0;    // the last events, which wait for a line with a time
-  bool starts_again_ = false;  // said by the last note
+  bool starts_again_ = false;  // by the last note
 };
 
 void add_log_events(const std::string& folder, const ProcessRecord& process,
@@ -122,7 +124,7 @@ void add_log_events(const std::string& folder, const ProcessRecord& process,
 }
 
 void add_metrics_events(const ProcessRecord& process, std::vector<JobEvent>& events) {
-  std::int64_t when_known = process.begun_unix_ms;  // a program of its own may write no times
+  std::int64_t when_known = process.begun_unix_ms;  // a user's own program may write no times
   for (const MetricsLine& line : process.metrics) {
     if (line.unix_ms > 0) when_known = line.unix_ms;
     if (when_known <= 0) continue;
@@ -148,7 +150,8 @@ std::string counted_roles(std::size_t trainers, std::size_t pservers) {
   return counted(pservers, "pserver") + " and " + counted(trainers, "trainer");
 }
 
-// Each start of the job, where its commands tell; a process knows only its own last one.
+// Adds each start of the job, if its commands are recorded; a process knows only its own last
+// start. False if they are not.
 bool add_starts(const JobRecord& record, std::vector<JobEvent>& events) {
   bool is_first = true;
   bool all_known = !record.commands.empty();
@@ -176,10 +179,11 @@ void add_starts_and_ends(const JobRecord& record, std::vector<JobEvent>& events)
   }
 }
 
-// Makes one event, at the time of the first, of those of several processes at about one time.
+// Merges equal events of several processes at about the same time into one, at the time of the
+// first.
 std::vector<JobEvent> joined(const std::vector<JobEvent>& events) {
   std::vector<JobEvent> kept;
-  std::vector<std::set<std::string>> roles;  // of each kept
+  std::vector<std::set<std::string>> roles;  // the roles of each kept event
   for (const JobEvent& event : events) {
     const bool is_restart = event.is_bad && !event.is_said && event.text.ends_with(kRestarted);
     const std::int64_t near = is_restart ? kKilledTogetherMs : kTogetherMs;
@@ -206,14 +210,15 @@ std::vector<JobEvent> joined(const std::vector<JobEvent>& events) {
   return kept;
 }
 
-// Has an end that made others lose their peer come before theirs. A restarted process tells of its
-// end with the time of a later line, so theirs is nearer to the truth. `events` are sorted by time.
+// Puts the end of a process before the ends of others that lost it as a peer. A restarted process's
+// end is recorded with the time of a later log line, so the others' times are more exact. REQUIRES:
+// `events` are sorted by time.
 void put_causes_first(std::vector<JobEvent>& events) {
   const auto is_effect = [](const JobEvent& event) { return event.text.starts_with(kLostPeer); };
   const auto is_cause = [&](const JobEvent& event) {
     return event.is_bad && event.text.ends_with(kRestarted) && !is_effect(event);
   };
-  const JobEvent* effect = nullptr;  // the first of those near
+  const JobEvent* effect = nullptr;  // the first effect nearby
   for (JobEvent& event : events) {
     if (effect != nullptr && event.unix_ms - effect->unix_ms > kTogetherMs) effect = nullptr;
     if (effect == nullptr && is_effect(event)) effect = &event;
@@ -229,7 +234,7 @@ struct Pause {
   std::int64_t begin = 0, end = 0;  // unix ms
 };
 
-// Between log points of one pass, without a test or a snapshot of the leader's in between.
+// Pauses between log points of one pass, without a test or a snapshot of the leader in between.
 std::vector<Pause> pauses_of(const ProcessRecord& process, const std::vector<std::int64_t>& work) {
   std::vector<Pause> all;
   const MetricsLine* before = nullptr;
@@ -242,7 +247,7 @@ std::vector<Pause> pauses_of(const ProcessRecord& process, const std::vector<std
   }
   std::vector<std::int64_t> lengths;
   for (const Pause& pause : all) lengths.push_back(pause.end - pause.begin);
-  if (lengths.size() < 3) return {};  // no usual one to compare with
+  if (lengths.size() < 3) return {};  // no usual length to compare with
   std::ranges::nth_element(lengths, lengths.begin() + static_cast<long>(lengths.size() / 2));
   const std::int64_t least = std::max(kStallMsMin, kStallFactor * lengths[lengths.size() / 2]);
   std::erase_if(all, [&](const Pause& pause) {
@@ -252,7 +257,7 @@ std::vector<Pause> pauses_of(const ProcessRecord& process, const std::vector<std
   return all;
 }
 
-// Trainers that stood still at the same time are one event.
+// Adds stalls; trainers that stall at the same time are one event.
 void add_stalls(const JobRecord& record, std::vector<JobEvent>& events) {
   std::vector<std::int64_t> work;  // tests and snapshots
   for (const ProcessRecord& process : record.processes) {

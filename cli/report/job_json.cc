@@ -12,9 +12,9 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kCurvesMax = 7;  // the page tells eight colours apart, one for held-out data
+constexpr std::size_t kCurvesMax = 7;    // the page has eight colours; one is for held-out data
 constexpr std::size_t kEventsMax = 400;  // the last ones, faults first
-constexpr std::size_t kPassesMax = 50;   // the last ones, without the best
+constexpr std::size_t kPassesMax = 50;   // the last ones, besides the best
 constexpr std::size_t kEventBytesMax = 600;
 constexpr std::size_t kLagBucketsMax = 64;
 
@@ -83,7 +83,7 @@ Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators) {
   return Json::list(list);
 }
 
-// Where the leader is, by its newest line that tells; null where none does.
+// The leader's progress, from its newest line that has it; null if none has.
 Json progress_json(const ProcessRecord* leader) {
   if (leader == nullptr) return {};
   for (auto line = leader->metrics.rbegin(); line != leader->metrics.rend(); ++line) {
@@ -120,11 +120,11 @@ Json machines_json(const std::vector<MachineRecord>& machines) {
   return Json::list(list);
 }
 
-// One line of the leader: a test, or its totals of all trainers at the end of a pass.
+// One line of the leader: a test, or its totals over all trainers at the end of a pass.
 Json pass_json(const MetricsLine& line, const PassSamples& of_all) {
   constexpr std::string_view kTotal = "total_";
   const bool test = line.kind == "test";
-  const bool is_part = !test && of_all.is_split;  // its figures are those of the last run alone
+  const bool is_part = !test && of_all.is_split;  // its values are only those of the last run
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double cost = kUnknown;
   if (test) cost = line.cost.value_or(kUnknown);
@@ -147,7 +147,7 @@ Json pass_json(const MetricsLine& line, const PassSamples& of_all) {
        {"evaluators", Json::list(evaluators)}});
 }
 
-// The last line of each pass on both kinds of data: of the last passes, and of the best ones.
+// Adds the last line of each pass for tests and for training: the last passes, and the best ones.
 void add_passes(const JobRecord& record, const ProcessRecord* leader,
                 const std::vector<EvaluatorCurves>& evaluators, Json::Fields& job) {
   std::map<std::uint64_t, PassSamples> trained;  // by all trainers
@@ -158,7 +158,7 @@ void add_passes(const JobRecord& record, const ProcessRecord* leader,
       trained[pass].is_split = trained[pass].is_split || of_one.is_split;
     }
   }
-  std::map<std::uint64_t, std::map<bool, const MetricsLine*>> passes;  // by "is a test"
+  std::map<std::uint64_t, std::map<bool, const MetricsLine*>> passes;  // by pass and "is a test"
   for (std::size_t i = 0; leader != nullptr && i < leader->metrics.size(); ++i) {
     const MetricsLine& line = leader->metrics[i];
     const bool test = line.kind == "test";
@@ -179,7 +179,7 @@ void add_passes(const JobRecord& record, const ProcessRecord* leader,
   job.emplace_back("passes", Json::list(list));
 }
 
-// The newest figures of each port that did something, and the lags of all pushes added up.
+// Adds the newest values of each port that did something, and the sums of the lags of all pushes.
 void add_ports(const JobRecord& record, Json::Fields& job) {
   std::vector<Json> ports;
   std::vector<double> lags;
@@ -212,8 +212,8 @@ void add_ports(const JobRecord& record, Json::Fields& job) {
   job.emplace_back("lags", Json::list(buckets));
 }
 
-// The last events, and how many there are in all. Tests and snapshots of many passes do not push a
-// fault out.
+// Adds the last events, and the number of all events. Tests and snapshots of many passes do not
+// displace a fault.
 void add_events(const std::vector<JobEvent>& events, Json::Fields& job) {
   const auto faults = static_cast<std::size_t>(std::ranges::count_if(events, &JobEvent::is_bad));
   std::size_t room_of_faults = std::min(faults, kEventsMax);

@@ -1,4 +1,4 @@
-// A job's record as the JSON that templates/report/report.js draws.
+// A job's record as JSON, which templates/report/report.js draws.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ namespace paddle::cli {
 //                               of their lag
 //   events, events_total        the faults and the last others, up to 400: {unix_ms, role, text,
 //                               is_bad}; how many there are in all
-// Text from nodes has its control characters escaped, and '<' stands as \u003c, so that the JSON
-// can stand in a <script> element.
+// Control characters in text from nodes are escaped, and '<' is written \u003c, so that the JSON
+// can be inside a <script> element.
 std::string job_json(const JobRecord& record);
 
 }  // namespace paddle::cli

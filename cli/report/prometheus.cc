@@ -27,7 +27,7 @@ std::string number_text(double value) {
   return fmt::format("{:.17g}", value);
 }
 
-// The samples of one metric family, which the format wants in one block.
+// The samples of one metric family, which the format requires in one block.
 class Family {
  public:
   Family(std::string_view name, std::string_view type, std::string_view help)

@@ -8,8 +8,8 @@
 
 namespace paddle::cli {
 
-// One sample of each family for each process, labelled job, node and role. Families without a
-// sample are left out.
+// One sample of each family for each process, with the labels job, node and role. Families without
+// a sample are left out.
 std::string prometheus_text(const JobView& view);
 
 }  // namespace paddle::cli

@@ -49,7 +49,7 @@ bool is_plain(char c) {
          std::string_view("-_./:=,@%+").find(c) != std::string_view::npos;
 }
 
-// "$'caf\xe9'", with what a terminal or JSON would not show as it is.
+// "$'caf\xe9'": quotes a word with characters that a terminal or JSON cannot show.
 std::string ansi_c_quoted(std::string_view word) {
   std::string text;
   for (const char c : word) {
@@ -76,7 +76,7 @@ std::string without_value(const std::string& setting) {
 std::string as_typed(const std::vector<std::string>& arguments) {
   constexpr std::string_view kEnvironment = "--env";
   std::string text = "paddlectl";
-  bool is_environment = false;  // the word before was --env
+  bool is_environment = false;  // the previous word is --env
   for (const std::string& word : arguments) {
     std::string shown = word;
     if (is_environment) shown = without_value(word);
@@ -89,7 +89,7 @@ std::string as_typed(const std::vector<std::string>& arguments) {
   return text;
 }
 
-// Of `train`, those that are not for another start of the same job.
+// Options of `train` that are not for another start of the same job.
 bool is_left_out(std::string_view word) {
   word = word.substr(0, word.find('='));  // --resume=false
   return word == "--resume" || word == "--dry-run";
@@ -102,10 +102,11 @@ bool is_left_out_with_value(std::string_view word) {
 // Processes.
 
 constexpr std::size_t kConfigurationBytesMax = 1U << 20U;
-// Later lines are left out: a node may send any number, and in memory they take ten times as much.
-constexpr std::size_t kMetricsBytesMax = 64U << 20U;  // of a process
+// Later lines are left out: a node may send any number of lines, and in memory they take ten times
+// as much.
+constexpr std::size_t kMetricsBytesMax = 64U << 20U;  // for one process
 constexpr std::size_t kAllMetricsBytesMax = 256U << 20U;
-constexpr std::size_t kMetricsLineBytes = 128;  // at least, for each line
+constexpr std::size_t kMetricsLineBytes = 128;  // counted for each line, at least
 
 // "jobs/<job>/node_0/train.log" -> "node_0/train.log"
 std::string below_job(const std::string& path, const std::string& job) {
@@ -113,7 +114,7 @@ std::string below_job(const std::string& path, const std::string& job) {
   return path.starts_with(prefix) ? path.substr(prefix.size()) : "";
 }
 
-// Takes the bytes of the lines it reads from those that are left.
+// Reads the lines of metrics, and subtracts their bytes from bytes_left.
 void read_metrics(const std::string& folder, ProcessRecord& process, std::size_t& bytes_left) {
   std::size_t bytes = 0;
   const std::size_t bytes_max = std::min(kMetricsBytesMax, bytes_left);
@@ -126,7 +127,7 @@ void read_metrics(const std::string& folder, ProcessRecord& process, std::size_t
   bytes_left -= std::min(bytes, bytes_max);
 }
 
-// Without those that paddlectl makes for its own use, as the ones with a placeholder.
+// The arguments without those that paddlectl adds for itself, such as those with a placeholder.
 std::string without_internal(const std::string& arguments) {
   std::istringstream words(arguments);
   std::string kept;
@@ -191,7 +192,7 @@ void each_line(const std::string& folder, const std::string& path,
   const auto file = safe->open_read(at.get());
   if (!file) return;
   std::array<char, kLineBytesMax> buffer;
-  std::string line;  // of one that is too long only its begin
+  std::string line;  // only the beginning of a line that is too long
   for (ssize_t got = 0; (got = ::read(file->get(), buffer.data(), buffer.size())) > 0;) {
     std::string_view rest(buffer.data(), static_cast<std::size_t>(got));
     while (!rest.empty()) {
@@ -334,7 +335,8 @@ Status write_processes(const std::string& folder, const JobView& view) {
   std::string text;
   std::vector<ProcessOnNode> all;
   for (const ProcessView& process : view.processes()) all.push_back({0, process.status});
-  // A job that was stopped has not failed, whatever its end did to a process that needs others.
+  // In a job that was stopped no process counts as failed, even if the stop made one lose its
+  // peers.
   const bool has_failed = first_failure(all) != nullptr && !is_stopped_job(all);
   for (const ProcessView& process : view.processes()) {
     const remote::ProcessStatus& status = process.status;
@@ -374,7 +376,7 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
   for (const FlatRecord& line : read_flat_records(processes)) {
     record.processes.push_back(process_of(line, folder, record.machines, bytes_left));
   }
-  // A job's processes start together; one restarted since knows only its last start.
+  // A job's processes start together; a restarted process knows only its last start.
   std::int64_t begun = std::numeric_limits<std::int64_t>::max();
   for (const ProcessRecord& process : record.processes) {
     if (process.begun_unix_ms > 0) begun = std::min(begun, process.begun_unix_ms);
@@ -394,8 +396,8 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
 
 std::vector<StepOfLine> steps_of(const std::vector<MetricsLine>& metrics) {
   std::vector<StepOfLine> steps;
-  std::uint64_t before = 0;   // batches of the passes that ended
-  std::uint64_t in_pass = 0;  // of the one that runs
+  std::uint64_t before = 0;   // batches of finished passes
+  std::uint64_t in_pass = 0;  // batches of the current pass
   std::uint64_t pass = 0;
   for (const MetricsLine& line : metrics) {
     if (line.pass != pass) {

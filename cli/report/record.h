@@ -1,5 +1,5 @@
-// A job as recorded in its output folder, with its processes, machines and commands: the source of
-// the report page and the event files.
+// The record of a job in its output folder, with its processes, machines and commands: the source
+// for the report page and the event files.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,32 @@ namespace paddle::cli {
 class FlatRecord {
  public:
   explicit FlatRecord(std::vector<JsonField> fields) : fields_(std::move(fields)) {}
-  std::string text(std::string_view key) const;  // "" where it has none
-  double number(std::string_view key) const;     // 0 where it has none between 0 and 1e18
+  std::string text(std::string_view key) const;  // "" if it has none
+  double number(std::string_view key) const;     // 0 if it has none between 0 and 1e18
   std::optional<double> any_number(std::string_view key) const;  // within +-1e9
 
  private:
   std::vector<JsonField> fields_;
 };
 
-// Visits the lines of a regular file that a node named, unless its path leaves the folder or leads
+// Visits the lines of a regular file that a node named, unless the path leaves the folder or leads
 // through a link; over-long lines are left out.
 void each_line(const std::string& folder, const std::string& path,
                const std::function<void(const std::string&)>& visit);
 
-// Nothing where there is no such file; damaged lines are left out.
+// Nothing if there is no such file; damaged lines are left out.
 std::vector<FlatRecord> read_flat_records(const std::string& path);
 
 struct MachineRecord {
   std::string node, processor, os, kernel, gpus, agent_version;  // "": not known, or none
   double cores = 0, memory_bytes = 0;
-  std::optional<std::int64_t> utc_offset_s;  // of the local time in its logs
+  std::optional<std::int64_t> utc_offset_s;  // for the local time in its logs
 };
 
-// The command that resumes a job as it was started. "" where that is not known.
+// The command that resumes a job with the settings of its start; "" if it is not known.
 struct ResumeCommand {
   std::string text;       // quoted for a shell
-  std::string variables;  // of --env, "TOKEN, KEY": their values are not in the text
+  std::string variables;  // names in --env, "TOKEN, KEY"; their values are not in the text
 
   // "resume with: paddlectl train ...", or "export TOKEN, then resume with: ...".
   std::string after(std::string_view lead) const;
@@ -57,47 +57,47 @@ struct ResumeCommand {
 // A start of the job: `train`, and each `train --resume`.
 struct CommandRecord {
   std::int64_t unix_ms = 0;
-  std::string text;     // as typed, quoted for a shell; values of --env are left out
-  std::string version;  // of paddlectl and of the engine it brings along
+  std::string text;     // the typed text, quoted for a shell; values of --env are left out
+  std::string version;  // version of paddlectl and of its engine
   ResumeCommand resume = {};
   bool is_resume = false;
-  std::size_t trainers = 0, pservers = 0;  // started by it; none of either: not known
+  std::size_t trainers = 0, pservers = 0;  // started by it; both 0: not known
 };
 
-// `arguments`: as typed, with the command's own word at the index `command`. No text for another
-// command than `train`.
+// `arguments`: as typed, with the command's name at the index `command`. The text is empty for a
+// command other than `train`.
 ResumeCommand resume_command(const std::vector<std::string>& arguments, std::size_t command,
                              const std::string& job);
-// The same of `values` of --set, for a job of which nothing else is known.
+// The command for a job of which only the `values` of --set are known.
 ResumeCommand resume_command_of(const std::string& job, const std::vector<std::string>& values);
 
-// Writes machines.jsonl, an object for each node that answers.
+// Writes machines.jsonl, with an object for each node that answers.
 Status write_machines(const std::string& folder, ClusterSession& session);
-// Adds this command to <output>/<job>/commands.jsonl, with the counts and the kind of `started`;
-// makes the folder.
+// Adds this command to <output>/<job>/commands.jsonl, with the counts and the kind in `started`.
+// Makes the folder.
 Status add_command(const Context& context, const std::string& output, const std::string& job,
                    const CommandRecord& started = {});
 
-// Nothing where the folder has no such file; damaged lines are left out.
+// Nothing if the folder has no such file; damaged lines are left out.
 std::vector<MachineRecord> read_machines(const std::string& folder);
 std::vector<CommandRecord> read_commands(const std::string& folder);
 
-// job.toml as a node has it, in an output folder of a machine that did not start the job.
+// job.toml as a node sent it, in an output folder on a machine that did not start the job.
 constexpr const char* kConfigurationOfNode = "job.toml.of-node";
 
 struct ProcessRecord {
   std::string node, role, state;
   bool failed = false;
-  std::int64_t started_unix_ms = 0, ended_unix_ms = 0;  // of its last start; 0: not ended
-  std::int64_t begun_unix_ms = 0;                       // of its first start, as far as it tells
+  std::int64_t started_unix_ms = 0, ended_unix_ms = 0;  // its last start; 0: not ended
+  std::int64_t begun_unix_ms = 0;                       // its first start, if known
   double resident_bytes = 0, cpu_ms = 0;                // 0: not known
   double received_bytes = 0, sent_bytes = 0;
-  std::uint32_t life = 1;  // how often it was started
-  std::string arguments;   // of its program, in one line, without those its supervisor fills in
-  std::string log;         // below the folder
-  std::optional<std::int64_t> utc_offset_s;  // of the local time in its log
+  std::uint32_t life = 1;                    // the number of its starts
+  std::string arguments;                     // the program's, in one line, without placeholders
+  std::string log;                           // below the folder
+  std::optional<std::int64_t> utc_offset_s;  // for the local time in its log
   std::vector<MetricsLine> metrics;
-  bool lacks_metrics = false;  // the last ones: there are too many
+  bool lacks_metrics = false;  // the last ones are missing, because there are too many
 
   bool is_trainer() const { return role.starts_with("trainer-"); }
 };
@@ -118,13 +118,13 @@ struct JobRecord {
   std::vector<CommandRecord> commands;
 };
 
-// Writes processes.jsonl into the job's output folder, an object a process, with what only the
+// Writes processes.jsonl into the job's output folder, an object per process, with what only the
 // nodes know. Paths of logs are relative to the folder.
 Status write_processes(const std::string& folder, const JobView& view);
-// kUsage when the folder has no processes.jsonl. Damaged lines and missing files are left out.
+// kUsage: the folder has no processes.jsonl. Damaged lines and missing files are left out.
 Result<JobRecord> read_job_record(const std::string& folder, const std::string& job);
 
-// A line of metrics with its batch number over all passes; each pass counts from 0 again.
+// A line of metrics with its batch number over all passes; in the line, each pass counts from 0.
 struct StepOfLine {
   const MetricsLine* line = nullptr;
   std::uint64_t step = 0;

@@ -16,7 +16,7 @@
 
 namespace paddle::cli {
 
-// In embedded_template.cc.in.
+// Defined in embedded_template.cc.in.
 extern const char* const kReportHtml;
 extern const char* const kReportStyle;
 extern const char* const kReportScript;
@@ -67,8 +67,9 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
 
-// The job.toml that the machine which starts a job keeps here is never replaced by what a node
-// sends. Elsewhere a node's is kept under another name: nobody takes that for a file of their own.
+// Fetches job.toml from a node, unless this machine started the job: then its own job.toml is never
+// replaced by a node's. Elsewhere the node's file gets another name, so that no user takes it for
+// their own.
 void fetch_configuration(ClusterSession& session, const std::string& job, const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / kSettingsFile, error)) return;

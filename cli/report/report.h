@@ -10,9 +10,9 @@
 
 namespace paddle::cli {
 
-// templates/report with the job's JSON inlined. The files are those of `share`, the folder that
-// holds templates/; paddlectl's own copy stands in for a file that is not there. The page's policy
-// admits its own script only, by hash. kUsage for a {{word}} in report.html without a meaning.
+// templates/report with the job's JSON inserted. The files are from `share`, the folder that
+// contains templates/; paddlectl's built-in copy replaces a missing file. The page's policy allows
+// only its own script, by hash. kUsage: a {{word}} in report.html that is not known.
 Result<std::string> report_page(const JobRecord& record, const std::string& share);
 
 struct ReportFiles {
@@ -20,13 +20,15 @@ struct ReportFiles {
   std::size_t scalars = 0;  // in the event files below <folder>/tensorboard
 };
 
-// Made from <output>/<job> alone, as collect_report or a fetch left it; `share` as of report_page.
+// Makes the report from <output>/<job> alone, as collect_report or a fetch left it. `share`: see
+// report_page.
 Result<ReportFiles> make_report(const std::string& output, const std::string& job,
                                 const std::string& share);
-// Writes what only the nodes know into <output>/<job> first. Logs and metrics are there already.
+// make_report(), after it writes what only the nodes know into <output>/<job>. Logs and metrics are
+// there already.
 Result<ReportFiles> collect_report(Context& context, ClusterSession& session,
                                    const std::string& job, const std::string& output);
-// The same at the end of another command, for which a failure is no more than a note.
+// collect_report() at the end of another command; a failure is only a note.
 void add_report(Context& context, ClusterSession& session, const std::string& job,
                 const std::string& output);
 

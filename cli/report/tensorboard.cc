@@ -28,7 +28,7 @@ std::uint32_t masked_crc(ByteSpan data) {
 // https://www.tensorflow.org/tutorials/load_data/tfrecord ("TFRecords format details").
 class EventFile {
  public:
-  // Begins with the version event at that time.
+  // Begins with the version event, at that time.
   explicit EventFile(std::int64_t unix_ms);
   void scalar(std::int64_t unix_ms, std::int64_t step, const std::string& tag, double value);
 
@@ -79,7 +79,7 @@ void add(EventFile& file, const StepOfLine& at, const std::string& tag, double v
   }
 }
 
-// Trainer 0's totals of all trainers at the end of each pass, and its tests.
+// Adds trainer 0's totals over all trainers at the end of each pass, and its tests.
 void add_job(const ProcessRecord& leader, EventFile& file) {
   constexpr std::string_view kTotal = "total_";
   for (const StepOfLine& at : steps_of(leader.metrics)) {
@@ -128,7 +128,7 @@ Result<std::size_t> write_event_files(const std::string& folder, const JobRecord
   };
   const fs::path base = fs::path(folder) / "tensorboard";
   for (const ProcessRecord& process : record.processes) {
-    // A role becomes a folder's name, so it must be one that a job of ours can have.
+    // A role becomes the name of a folder, so it must be a valid name.
     if (!process.is_trainer() || !check_job_name(process.role)) continue;
     if (process.role == "trainer-0") {
       EventFile job(start);

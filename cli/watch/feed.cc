@@ -22,10 +22,10 @@
 namespace paddle::cli {
 namespace {
 
-// A program of the user's own may write its metrics seldom; an older rate says nothing.
+// A user's own program may write its metrics seldom; a rate older than this is not shown.
 constexpr std::int64_t kRateAgeMaxMs = 60'000;
 
-// Joins the parts with two spaces, leaving out the last ones until the rest fits.
+// Joins the parts with two spaces; drops parts from the end until the line fits.
 std::string fitted(std::vector<std::string> parts, std::size_t columns) {
   std::erase(parts, "");
   std::string line = fmt::format("{}", fmt::join(parts, "  "));
@@ -36,7 +36,7 @@ std::string fitted(std::vector<std::string> parts, std::size_t columns) {
   return line;
 }
 
-// The news of a job that nobody followed.
+// A summary of a running job for a command that did not follow it.
 
 constexpr std::size_t kRestartsTold = 5;
 constexpr std::size_t kLinesTold = 5;
@@ -52,7 +52,7 @@ void tell_restarts(Context& context, ClusterSession& session,
   for (const auto& [member, status] : processes) {
     for (const remote::Restart& restart : status.restarts) {
       if (restart.failures == 0 && !restart.ordered)
-        continue;  // of those that lost a peer, the peer is the news
+        continue;  // a lost peer's own restart is printed instead
       all.push_back({restart.age_ms,
                      fmt::format("{} on {} {}", status.name, session.members()[member].spec.name,
                                  describe(restart, status.restarts_allowed))});
@@ -65,7 +65,7 @@ void tell_restarts(Context& context, ClusterSession& session,
     context.console.note(fmt::format("{} ago: {}", span_text(all[i].ms_ago), all[i].text));
 }
 
-// Of trainer 0, which tests and saves for all.
+// Prints the end of the log of trainer 0, which tests and saves for all trainers.
 void tell_log(Context& context, ClusterSession& session,
               const std::vector<ProcessOnNode>& processes) {
   for (const auto& [member, status] : processes) {
@@ -110,7 +110,7 @@ void JobFeed::poll(const std::vector<ProcessOnNode>& processes) {
   has_looked_ = true;
 }
 
-// Trainer 0 tests for all. Programs of the user's own report by their metrics only.
+// Trainer 0 tests for all trainers. Users' own programs report only through their metrics.
 void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
   std::mutex mutex;
   for (const ProcessOnNode& process : processes) {
@@ -124,7 +124,7 @@ void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
       if (reader == readers_.end() || &session_.members()[process.member] != &member) continue;
       do {
         auto lines = reader->second.poll(*member.client);
-        if (!lines) break;  // no file yet, or a lost node, which processes() notices
+        if (!lines) break;  // no file yet, or a lost node, which processes() reports
         const std::lock_guard lock(mutex);
         for (const LogLine& line : *lines) {
           if (const auto parsed = parse_metrics(line.text)) take(process, *parsed);
@@ -137,7 +137,7 @@ void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
 
 void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   auto progress = progress_of(line);
-  // Lines before its start are of a run that may have had other passes.
+  // Lines from before the process's start belong to a run that may have had other passes.
   if (progress && line.unix_ms >= process.status.started_unix_ms) {
     remote::Progress& newest = from_metrics_[process.status.name];
     if (progress->passes == 0) progress->passes = newest.passes;
@@ -169,12 +169,12 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
                                    escape_control(why->second)));
     }
   }
-  // The first line may be far from the first batch; a resumed run begins with a new one.
+  // A process's first line may be far from the first batch; a resumed run has a new first batch.
   if (const auto first = line.number("first_cost"); first && !knows_first_batch_) {
     summary_.first_cost = first;
     knows_first_batch_ = true;
   }
-  // A program of the user's own may write no cost at all.
+  // A user's own program may write no cost at all.
   const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
   if (cost || line.cost_is_null || process.status.reports) watch_cost(cost.value_or(std::nan("")));
 }
@@ -185,7 +185,7 @@ void JobFeed::tell_pass() {
 }
 
 void JobFeed::take_warning(const ProcessOnNode& process, const MetricsLine& line) {
-  if (line.unix_ms < process.status.started_unix_ms) return;  // of a run before this one
+  if (line.unix_ms < process.status.started_unix_ms) return;  // from an earlier run
   const auto message =
       std::ranges::find(line.texts, "message", &std::pair<std::string, std::string>::first);
   if (message != line.texts.end())
@@ -215,7 +215,8 @@ void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
     for (const remote::Restart& restart : status.restarts) {
       if (restart.life <= told) continue;
       told = restart.life;
-      // Of those that lost a peer, the peer is the news; the first look tells no old news.
+      // If it only lost a peer, the peer's own restart is printed instead. The first poll prints no
+      // earlier restarts.
       const bool is_news = restart.failures > 0 || restart.ordered;
       if (!is_news || !has_looked_) continue;
       context_.console.note(fmt::format("{} on {} {}", status.name,
@@ -252,7 +253,7 @@ void JobFeed::tell_snapshot_failures(const std::vector<ProcessOnNode>& processes
     const std::string way_back = describe_way_back(status, node);
     const std::string way_before = std::exchange(ways_back_[status.name], way_back);
     if (!way_back.empty() && way_back != way_before) context_.console.note("warning: " + way_back);
-    // Once for each snapshot that is lost.
+    // Printed once for each snapshot that is lost.
     const std::string failure = describe_save_failure(status, node);
     const std::string told = std::exchange(save_failures_[status.name], failure);
     if (!failure.empty() && failure != told) context_.console.note("warning: " + failure);
@@ -313,7 +314,7 @@ void JobFeed::show_progress(const std::vector<ProcessOnNode>& processes, const P
   context_.console.progress(context_.clock.now(), line_of(*progress, paces));
 }
 
-// The most telling first: a narrow terminal loses the last ones.
+// The most important part first: a narrow terminal drops the last ones.
 std::string JobFeed::line_of(const JobProgress& progress, const Paces& paces) const {
   const ConsoleOptions& console = context_.console.options();
   std::vector<std::string> parts{"pass " + pass_text(progress.pass, progress.passes)};

@@ -1,5 +1,5 @@
-// The terminal's news of a job: tests, a progress line, stalls, restarts and divergence while it is
-// followed, and what happened before.
+// Prints what happens to a job: tests, a progress line, stalls, restarts and divergence while it is
+// followed, and a summary of what happened before.
 #pragma once
 
 #include <map>
@@ -16,21 +16,21 @@
 
 namespace paddle::cli {
 
-// The outcome of a job, as far as it was followed.
+// The outcome of a job, as far as this command has followed it.
 struct JobSummary {
-  std::optional<MetricsLine> last_test;  // of trainer 0
-  std::optional<MetricsLine> last_pass;  // its values are those of all trainers
-  bool is_pass_untold = false;           // last_pass, which a test may follow
+  std::optional<MetricsLine> last_test;  // from trainer 0
+  std::optional<MetricsLine> last_pass;  // from trainer 0, with the values of all trainers
+  bool is_pass_untold = false;           // last_pass is not printed yet; a test may follow it
   std::uint64_t passes = 0;              // 0: not known
-  std::optional<double> first_cost;      // of the first batch, where the metrics tell it
-  std::optional<double> diverged_to;     // not finite, or far above the first cost
-  std::size_t tests_told = 0;            // in its metrics: shown, or of an earlier run
-  bool stands_still = false;             // a node is silent, and nothing goes on without
+  std::optional<double> first_cost;      // cost of the first batch, if the metrics have it
+  std::optional<double> diverged_to;     // the cost, if not finite or far above the first cost
+  std::size_t tests_told = 0;            // in its metrics: printed, or from an earlier run
+  bool stands_still = false;             // a node is silent, and the job makes no progress
 };
 
 class JobFeed {
  public:
-  // past_tests: of the tests before the first look, so many are shown.
+  // past_tests: the number of tests to print of those before the first poll.
   JobFeed(Context& context, ClusterSession& session, JobSummary& summary,
           std::size_t past_tests = SIZE_MAX)
       : context_(context),
@@ -45,13 +45,13 @@ class JobFeed {
   void read_metrics(const std::vector<ProcessOnNode>& processes);
   void take(const ProcessOnNode& process, const MetricsLine& line);
   void take_warning(const ProcessOnNode& process, const MetricsLine& line);
-  // The training values of the last pass, of a job without tests.
+  // Prints the training values of the last pass, for a job without tests.
   void tell_pass();
   void show_tests();
   void watch_cost(double cost);
   void tell_restarts(const std::vector<ProcessOnNode>& processes);
   void tell_stalls(const std::vector<ProcessOnNode>& processes, const Paces& paces);
-  // Of snapshots that could not be saved, or gone on from.
+  // Prints snapshots that could not be saved, or from which training could not continue.
   void tell_snapshot_failures(const std::vector<ProcessOnNode>& processes);
   void show_progress(const std::vector<ProcessOnNode>& processes, const Paces& paces);
   void show_start(const std::vector<ProcessOnNode>& processes);
@@ -60,14 +60,14 @@ class JobFeed {
   Context& context_;
   ClusterSession& session_;
   JobSummary& summary_;
-  std::map<std::string, LogReader> readers_;  // of metrics, by process
+  std::map<std::string, LogReader> readers_;  // for metrics, by process
   std::map<std::string, remote::Progress> from_metrics_;
-  std::map<std::string, std::uint32_t> restarts_told_;  // the life that the last one ended
-  std::map<std::string, std::string> save_failures_;    // by process, as told
+  std::map<std::string, std::uint32_t> restarts_told_;  // the last `life`, by process
+  std::map<std::string, std::string> save_failures_;    // by process, as printed
   std::optional<std::uint64_t> saved_pass_;             // the newest, from 0
-  std::map<std::string, std::string> ways_back_;        // by process, as told
-  std::vector<std::string> tests_;                      // still to be shown
-  std::vector<std::string> warnings_;                   // likewise
+  std::map<std::string, std::string> ways_back_;        // by process, as printed
+  std::vector<std::string> tests_;                      // not printed yet
+  std::vector<std::string> warnings_;                   // not printed yet
   std::size_t tests_to_skip_;
   std::size_t past_tests_;
   bool has_looked_ = false;
@@ -75,16 +75,16 @@ class JobFeed {
   std::set<std::pair<std::string, Pace>> hanging_;
   TimeLeft left_;
   CostTrail trail_;
-  bool knows_first_batch_ = false;     // its cost
-  std::int64_t reported_unix_ms_ = 0;  // the newest report in the trail
+  bool knows_first_batch_ = false;     // summary_.first_cost is that batch's
+  std::int64_t reported_unix_ms_ = 0;  // time of the newest report in trail_
 };
 
 // The node of each process, by its name.
 std::map<std::string, std::string> nodes_of(ClusterSession& session,
                                             const std::vector<ProcessOnNode>& processes);
 
-// The news of a running job that nobody followed: its last restarts and the end of its log.
-// Notes on stderr, the oldest first.
+// Prints a summary of a running job for a command that did not follow it: its last restarts and the
+// end of its log. Notes go to stderr, the oldest first.
 void tell_past(Context& context, ClusterSession& session, const std::string& job);
 
 }  // namespace paddle::cli

@@ -15,11 +15,12 @@
 namespace paddle::cli {
 namespace {
 
-// An order to stop may be recorded this much after the exits it caused. Less than the pause after
-// which the rest of a failed job is stopped, so that this order is never taken for the cause.
+// An order to stop may be recorded this much later than the exits that it caused. This is less than
+// the pause after which the rest of a failed job is stopped, so that order is never taken for the
+// cause.
 constexpr std::int64_t kStopLagMs = 400;
 
-// Ended by order: ours, as its node recorded, or a plain kill.
+// Whether an order ended the process: a stop that its node recorded, or a plain kill.
 bool was_stopped(const remote::ProcessStatus& status) {
   return status.stopped ||
          (status.state == remote::ProcessState::kKilled && status.signal == SIGTERM) ||
@@ -27,7 +28,8 @@ bool was_stopped(const remote::ProcessStatus& status) {
           status.exit_code == static_cast<int>(Errc::kInterrupted));
 }
 
-// A trainer tells pservers and trainers why it fails, and they end as well, perhaps before it does:
+// Whether the process ended because a trainer reported its own failure. A failing trainer sends the
+// reason to pservers and trainers, which then end as well, perhaps earlier:
 // "trainer 0: write w: No space left on device", "pserver dense port 0: trainer 0: write w: ...".
 bool was_told(const remote::ProcessStatus& status) {
   if (!status.failure || status.state != remote::ProcessState::kExited) return false;
@@ -46,8 +48,9 @@ bool was_told(const remote::ProcessStatus& status) {
   return false;
 }
 
-// Sorts causes before consequences. A process's own failure comes before an order to stop and a
-// lost peer whatever their times, since the clocks of nodes differ; then the earlier end.
+// Sorts causes before consequences. A process's own failure comes before an order to stop and
+// before a lost peer, whatever their times are, because the clocks of nodes differ; then the
+// earlier end comes first.
 std::tuple<bool, bool, std::int64_t> order_of_blame(const remote::ProcessStatus& status) {
   const bool lost_peer = status.state == remote::ProcessState::kExited &&
                          status.exit_code == static_cast<int>(Errc::kUnreachable);
@@ -131,7 +134,7 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
                                                : kLastLinesShown);
   if (!lines) return error;
   if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
-  if (const auto& cause = failed.status.failure) {  // which has been told
+  if (const auto& cause = failed.status.failure) {  // the message has it already
     std::erase_if(*lines, [&](const LogLine& line) {
       return line.text == "paddle: " + cause->message || line.text == "hint: " + cause->hint;
     });

@@ -50,8 +50,8 @@ std::string describe_loss(const Member& node, const std::string& job,
                      names_text(names), job);
 }
 
-// A job of which no node shows anything: removed, unless the nodes that had it are gone and others
-// are there.
+// The error for a job of which no node shows anything. Nothing if the job was removed: then the
+// nodes that had it are still there, or all nodes were torn down.
 std::optional<LostNodes> find_all_lost(const ClusterSession& session, const std::string& job,
                                        const ProcessPlaces& places) {
   const auto& members = session.members();
@@ -70,7 +70,8 @@ std::optional<LostNodes> find_all_lost(const ClusterSession& session, const std:
 
 }  // namespace
 
-// Snapshots, and lines of metrics that trainers write; both of a program of the user's own too.
+// Checks for snapshots and for lines of metrics that trainers write, also those of a user's own
+// program.
 bool has_trained(ClusterSession& session, const std::string& job) {
   std::atomic<bool> has = false;
   (void)session.each([&](Member& member) -> Status {

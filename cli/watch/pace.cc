@@ -14,7 +14,7 @@
 namespace paddle::cli {
 namespace {
 
-// first_batch_ms: of a trainer that has done no batch of the pass yet.
+// first_batch_ms: the limit for a trainer that has done no batch of the pass yet.
 std::int64_t silence_max(const remote::Progress& progress, std::int64_t first_batch_ms) {
   if (progress.batch == 0) return first_batch_ms;
   const auto batch_ms = static_cast<std::int64_t>(
@@ -22,7 +22,7 @@ std::int64_t silence_max(const remote::Progress& progress, std::int64_t first_ba
   return std::max(kTrainerSilenceMaxMs, kBatchesOfSilence * batch_ms);
 }
 
-// A trainer that waits itself is not the cause, unless everybody waits.
+// A trainer that itself waits is not a cause, unless all of them wait.
 std::set<std::string> causes_of(const std::set<std::string>& awaited,
                                 const std::set<std::string>& waiting) {
   std::set<std::string> causes;
@@ -30,7 +30,7 @@ std::set<std::string> causes_of(const std::set<std::string>& awaited,
   return causes.empty() ? awaited : causes;
 }
 
-// Whether a trainer that nobody waits for has been held up for long.
+// Whether a trainer has been held up for long, although no process waits for it.
 bool is_held_up(const ProcessOnNode& process, const std::set<std::string>& awaited) {
   const remote::ProcessStatus& status = process.status;
   return !awaited.empty() && is_running_trainer(process) && status.progress &&
@@ -64,7 +64,7 @@ std::string shortened(const std::vector<std::string>& names) {
   return fmt::format("{}, {} and {} more", names[0], names[1], names.size() - 2);
 }
 
-// Notes which running processes' heartbeats do not reach which others.
+// Records for each process the running processes that its heartbeats do not reach.
 void note_missed(const std::vector<ProcessOnNode>& processes, Paces& paces) {
   for (const auto& [member, status] : processes) {
     if (!is_running(status) || !status.progress) continue;
@@ -73,7 +73,7 @@ void note_missed(const std::vector<ProcessOnNode>& processes, Paces& paces) {
       const auto peer = paces.find(role + std::to_string(index));
       if (peer == paces.end() || missed_ms < kUnheardMaxMs) continue;
       peer->second.missed_by.push_back(status.name);
-      // A trainer that waits for the peer tells this once.
+      // A trainer that waits for the peer reports this once.
       const std::int64_t since = is_pserver(status) ? 0 : status.silent_ms;
       peer->second.missed_ms = std::max({peer->second.missed_ms, missed_ms, since});
     }
@@ -104,14 +104,14 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
       hangs_itself = hangs(pace.pace);
       if (hangs_itself) hanging_pservers.push_back(status.name);
     }
-    // Trainers of a group name those whom they wait for themselves.
+    // Trainers of a group report themselves which trainers they wait for.
     const std::vector<std::string>& named = status.progress->awaited;
     if (hangs_itself || named.empty()) continue;
     awaited.insert(named.begin(), named.end());
     waiting.insert(status.name);
   }
   awaited = causes_of(awaited, waiting);
-  // While it holds up others, reading and shuffling are no excuse.
+  // While other trainers are held up, a long time for reading and shuffling counts as a stall.
   const bool holds_up = std::ranges::any_of(
       processes, [&](const ProcessOnNode& process) { return is_held_up(process, awaited); });
   const std::int64_t first_batch_ms = holds_up ? kTrainerSilenceMaxMs : kFirstBatchMaxMs;

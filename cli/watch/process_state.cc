@@ -87,7 +87,7 @@ std::string describe_way_back(const remote::ProcessStatus& status, const std::st
 }
 
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {
-  // Among names of one kind a shorter one has the lower number.
+  // Among names of the same role, a shorter one has the lower number.
   const auto order = [](const remote::ProcessStatus& s) {
     return std::tuple(!is_pserver(s), s.name.size(), std::string_view(s.name));
   };

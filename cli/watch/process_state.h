@@ -12,7 +12,7 @@ namespace paddle::cli {
 bool is_pserver(const remote::ProcessStatus& status);
 bool is_running(const remote::ProcessStatus& status);
 bool is_running_trainer(const ProcessOnNode& process);
-// Whether a trainer is a program of the user's own, whose exit codes mean what the user likes.
+// Whether a trainer is a user's own program, whose exit codes may mean anything.
 bool is_own_program(const remote::ProcessStatus& status);
 // Exited with 0.
 bool ended_well(const remote::ProcessStatus& status);
@@ -25,11 +25,12 @@ std::string describe_state(const remote::ProcessStatus& status);
 // "was killed by signal 9 (Killed); restarted (1 of 2)".
 std::string describe(const remote::Restart& restart, std::uint32_t allowed);
 
-// "trainer-0 on n-1 could not save its latest snapshot (...); training continues, ..."; "" while
-// that is there.
+// "trainer-0 on n-1 could not save its latest snapshot (...); training continues, ..."; "" if the
+// latest snapshot was saved.
 std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node);
 
-// "trainer-0 on n-1 went on from pass-00001, since pass-00002 is damaged: ..."; "" from the newest.
+// "trainer-0 on n-1 went on from pass-00001, since pass-00002 is damaged: ..."; "" if it continued
+// from the newest snapshot.
 std::string describe_way_back(const remote::ProcessStatus& status, const std::string& node);
 
 // Pservers before trainers, "pserver-2" before "pserver-10".

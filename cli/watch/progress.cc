@@ -15,11 +15,12 @@ namespace {
 constexpr double kDivergenceRatio = 1000;
 constexpr double kCostMin = 1e-6;
 constexpr std::size_t kCellsMax = 16;
-// Less tells no pace. Reports come once a second, so a few of them are off by up to one.
+// A shorter time gives no pace. Reports arrive once a second, so a few of them are off by up to
+// one.
 constexpr double kSeenMinMs = 5000, kSeenWithFewMovesMinMs = 10'000;
 constexpr int kMovesMin = 3;
 constexpr double kPositionMin = 1e-4;
-constexpr double kPaceMs = 20 * 60'000.0;  // beyond it, what was seen counts half
+constexpr double kPaceMs = 20 * 60'000.0;  // after this much time, what was seen counts half
 constexpr double kYearMs = 365.0 * 86'400'000;
 
 using Bars = std::array<std::string_view, 8>;
@@ -81,7 +82,7 @@ std::string divergence_text(double cost) {
 }
 
 void TimeLeft::add(std::int64_t unix_ms, double position) {
-  // A job that was started again begins behind where it was.
+  // A restarted job begins behind its last position.
   if (stretch_ && position >= stretch_->position && unix_ms > stretch_->unix_ms) {
     moved_ms_ += static_cast<double>(unix_ms - stretch_->unix_ms);
     moved_ += position - stretch_->position;
@@ -134,7 +135,7 @@ std::string pass_text(std::uint64_t pass, std::uint64_t passes) {
 }
 
 std::string share_text(double share) {
-  // 100 % is only what is done. Shares arrive as float: 0.52F is 52 %.
+  // 100 % only if all is done. Shares arrive as float: 0.52F is 52 %.
   return fmt::format("{} %", std::floor(100 * static_cast<float>(std::clamp(share, 0.0, 1.0))));
 }
 

@@ -15,7 +15,7 @@
 namespace paddle::cli {
 namespace {
 
-// The middle value, or the mean of the two in the middle; `values` is not empty.
+// The middle value, or the mean of the two in the middle. REQUIRES: `values` is not empty.
 double median_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
@@ -23,7 +23,7 @@ double median_of(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-// A program of the user's own that has written metrics should write more.
+// After this time without metrics, a user's own program that has written some counts as silent.
 constexpr std::int64_t kOwnSilenceMs = 60'000;
 constexpr std::size_t kLinesLookedAt = 64;
 constexpr std::uint64_t kBytesLookedAt = 16U << 10U;
@@ -54,7 +54,7 @@ void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
   view.usual_busy_rate = usual(lines, "examples_per_busy_second");
 }
 
-// The newest pass of which the node has a whole snapshot, where the latest one is not there.
+// The newest pass with a whole snapshot on the node, if the latest pass could not be saved.
 std::optional<std::uint64_t> saved_pass(Member& member, const remote::ProcessStatus& status) {
   if (!status.progress || status.progress->save_failure.empty()) return std::nullopt;
   constexpr std::string_view kBegin = "pass-";  // pass-00002/MANIFEST
@@ -71,7 +71,8 @@ std::optional<std::uint64_t> saved_pass(Member& member, const remote::ProcessSta
   return newest;
 }
 
-// Log points may be minutes apart, and only a median of several tells a rate.
+// Uses the rates that the trainer reports every second: log points may be minutes apart, and only
+// the median of several gives a rate.
 void take_reported_rates(ProcessView& view) {
   const auto& progress = view.status.progress;
   if (!progress || !(progress->examples_per_busy_second > 0)) return;
@@ -99,7 +100,7 @@ std::optional<double> per_second(const std::optional<std::uint64_t>& now,
 
 std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerRate>& trainers) {
   using Rate = std::optional<double> TrainerRate::*;
-  // The median of the others, where the trainer's own rate is well below it.
+  // The median of the others, if the trainer's own rate is well below it.
   const auto faster = [&](const TrainerRate& trainer, Rate rate) -> std::optional<double> {
     std::vector<double> others;
     for (const TrainerRate& other : trainers) {
@@ -134,7 +135,7 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes
   std::vector<TrainerRate> rates;
   for (const ProcessView& process : processes) {
     if (!is_running(process.status) || is_pserver(process.status)) continue;
-    // Rates from before a stall say nothing; those who hang or wait are told as such.
+    // Rates from before a stall mean nothing; hanging and waiting trainers are reported as such.
     if (hangs(process.pace.pace) || process.pace.pace == Pace::kWaiting) return {};
     rates.push_back(
         {process.node, process.status.name, process.usual_rate, process.usual_busy_rate});
@@ -260,10 +261,10 @@ void JobView::look(Context& context, ClusterSession& session) {
     if (!is_pserver(process.status)) view.progress = process.status.progress;
     if (!view.progress && view.last) view.progress = progress_of(*view.last);
     if (view.progress && view.progress->passes == 0) view.progress->passes = passes_of(metrics[i]);
-    // A trainer that is done said so by its exit, after its last report.
+    // A trainer that has ended well has finished its pass, after its last report.
     if (ended_well(process.status) && view.progress && view.progress->pass_done)
       view.progress->pass_done = 1;
-    // Reports come once a second, and none at the end; the last line of its metrics has the end.
+    // Reports arrive once a second, and none at the end; the last line of the metrics has the end.
     if (!runs && view.progress && view.last && view.last->pass >= view.progress->pass) {
       const bool is_later = view.last->pass > view.progress->pass;
       view.progress->batch =
@@ -278,8 +279,8 @@ void JobView::look(Context& context, ClusterSession& session) {
   }
 }
 
-// reports: the engine's metrics, which leave out a cost that is not finite; a program of the user's
-// own may write none at all.
+// reports: the metrics are the engine's, which leave out a cost that is not finite; a user's own
+// program may write no cost at all.
 void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
   for (const MetricsLine& line : lines) {
     if (line.kind != "train" && line.kind != "pass") continue;
@@ -296,7 +297,7 @@ void JobView::take_history(const std::vector<MetricsLine>& lines,
                            std::int64_t started_unix_ms) {
   const auto add = [&](const remote::Progress& progress) {
     if (!progress.pass_done || progress.unix_ms <= history_until_ms_) return;
-    // The pause before a restart or a resume is no part of its pace.
+    // The pause before a restart or a resume is not part of the pace.
     if (history_until_ms_ < started_unix_ms) left_.interrupt();
     history_until_ms_ = progress.unix_ms;
     left_.add(progress.unix_ms, progress.pass + *progress.pass_done);

@@ -1,5 +1,5 @@
-// A job as its nodes show it now: processes, their resources and their newest metrics, and the
-// trainers that are well below their peers.
+// The current state of a job on its nodes: processes, their resources and newest metrics, and
+// trainers that are much slower than the others.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@
 
 namespace paddle::cli {
 
-// A trainer is slow when its rate is below kSlowRatio of the median of the others. Trainers wait
-// for each other, and one with less data looks slow by the wall clock, so their rate while not
-// waiting counts. One that waits for more than 1 - kBusyRatioMin of its time delays no other, and
-// is slow only if it is by the wall clock too. That clock alone counts where not every trainer
-// tells the other rate.
+// A trainer is slow if its rate is below kSlowRatio of the median of the others. Trainers wait for
+// each other, and one with less data has a low rate by the wall clock, so the rate while not
+// waiting counts. A trainer that waits for more than 1 - kBusyRatioMin of its time delays no other;
+// it is slow only if it is also slow by the wall clock. If not all trainers report the rate while
+// not waiting, only the wall clock counts.
 constexpr double kSlowRatio = 0.7;
 constexpr double kBusyRatioMin = 0.5;
 
@@ -33,8 +33,8 @@ struct TrainerRate {
 struct SlowTrainer {
   std::string node, role;
   double rate = 0;    // examples/s
-  double median = 0;  // of the other trainers
-  bool busy = false;  // both are while not waiting
+  double median = 0;  // median rate of the other trainers
+  bool busy = false;  // both are rates while not waiting
 };
 std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerRate>& trainers);
 
@@ -44,28 +44,28 @@ std::string describe(const SlowTrainer& slow);
 struct ProcessView {
   std::string node;
   remote::ProcessStatus status;
-  std::optional<MetricsLine> last;  // of a trainer: the newest log point or end of a pass
+  std::optional<MetricsLine> last;  // trainer: the newest log point or end of a pass
   std::optional<MetricsLine> last_test;
   std::optional<std::uint64_t> saved_pass;     // the newest, from 0, if the latest is not saved
-  std::map<std::uint64_t, MetricsLine> ports;  // of a pserver: the newest line of each port
+  std::map<std::uint64_t, MetricsLine> ports;  // pserver: the newest line of each port
   std::optional<double> examples_per_second;   // at its last log point
-  // By the wall clock, and while not waiting for others: as it reports every second, or else the
-  // medians of its last log points.
+  // Rates by the wall clock, and while not waiting for others: from its reports every second, or
+  // else the medians of its last log points.
   std::optional<double> usual_rate, usual_busy_rate;
   std::optional<std::int64_t> heard_ms_ago;  // age of its newest report, line of metrics or log
-  std::optional<double> received_per_second, sent_per_second;  // since the last look; none before
-  std::optional<double> cores;  // in use, since the last look or since its start
+  std::optional<double> received_per_second, sent_per_second;  // since the last look(), if any
+  std::optional<double> cores;  // in use, since the last look() or since its start
   ProcessPace pace;
-  std::optional<remote::Progress> progress;  // as it reports, or else as its metrics tell
+  std::optional<remote::Progress> progress;  // from its reports, or else from its metrics
 
   // "stalled 2m42s", "no sign of life for 4.2s", "waits for trainer-1", "testing", "silent for
-  // 3m20s"; else of describe_state.
+  // 3m20s"; otherwise describe_state().
   std::string state_text() const;
-  // Examples a second; 0 while it is stalled or waits.
+  // Examples per second; 0 while the process is stalled or waits.
   std::optional<double> rate() const;
 };
 
-// Of the running trainers; none while any of them hangs or waits for one that does.
+// The slow ones of the running trainers; none while any trainer hangs, or waits for one that hangs.
 std::vector<SlowTrainer> slow_trainers(const std::vector<ProcessView>& processes);
 
 class JobView {
@@ -79,16 +79,16 @@ class JobView {
   // Pservers, then trainers, each in order of rank.
   const std::vector<ProcessView>& processes() const { return processes_; }
   bool any_running() const;
-  // Of the running trainers; nothing before the first report.
+  // Progress of the running trainers; nothing before the first report.
   std::optional<JobProgress> progress() const;
   std::optional<std::int64_t> left_ms() const;
   const CostTrail& trail() const { return trail_; }
-  // Lines about the processes that hang and those that wait for them.
+  // Lines about processes that hang and processes that wait for them.
   std::vector<std::string> stalls() const;
-  // The newest cost of trainer 0, where that diverges.
+  // The newest cost of trainer 0, if it diverges.
   std::optional<double> diverged_to() const { return diverged_to_; }
   const std::optional<BrokenStart>& broken_start() const { return broken_start_; }
-  // Nodes that the job has lost, or its processes that no node of the cluster file has.
+  // Nodes that the job has lost, or processes of it that no node of the cluster file has.
   const std::optional<Error>& loss() const { return loss_; }
   const std::vector<std::string>& missing() const { return missing_; }
 
@@ -107,24 +107,24 @@ class JobView {
   std::vector<ProcessView> processes_;
   std::optional<BrokenStart> broken_start_;
   std::optional<Error> loss_;
-  std::vector<std::string> missing_;  // processes, with loss_
-  ProcessPlaces places_;              // from look to look
+  std::vector<std::string> missing_;  // processes, if there is a loss_
+  ProcessPlaces places_;              // kept between calls of look()
   std::optional<double> diverged_to_;
-  CostTrail trail_;  // of the newest metrics of trainer 0
-  TimeLeft left_;    // likewise, from look to look
+  CostTrail trail_;  // from the newest metrics of trainer 0
+  TimeLeft left_;    // from the same, kept between calls of look()
   std::int64_t history_until_ms_ = 0;
   std::map<std::string, LastLook> last_;  // by process name
 };
 
-// Variables about GPUs that the trainers of a job got, and who set them.
+// Variables about GPUs that the trainers of a job got, and where their values are from.
 struct GpuVariable {
   std::string name, value;
   remote::VariableSource source = remote::VariableSource::kPaddlectl;
   std::vector<std::string> trainers;  // those with this value
 };
 
-// By name. None for a job without GPUs: ours for NCCL, which each program of the user's own gets,
-// are then not worth telling.
+// By name. None for a job without GPUs: the NCCL variables that paddlectl gives to every user's own
+// program are then not worth showing.
 std::vector<GpuVariable> gpu_variables(const std::vector<ProcessView>& processes);
 
 // "paddlectl", "--env", "cluster file" or "login environment".

@@ -45,7 +45,7 @@ Result<pid_t> spawn(const std::string& program, std::vector<std::string>& argume
   return system_error(Errc::kResource, "start " + program);
 }
 
-// Reads both pipes to their ends.
+// Reads both pipes to their end.
 Result<EngineOutput> read_to_end(int out, int error, const std::optional<Duration>& limit) {
   EngineOutput texts;
   const std::array<std::string*, 2> into{&texts.out, &texts.error};
@@ -66,7 +66,7 @@ Result<EngineOutput> read_to_end(int out, int error, const std::optional<Duratio
       if (open[i].fd < 0 || open[i].revents == 0) continue;
       const ssize_t got = ::read(open[i].fd, buffer.data(), buffer.size());
       if (got < 0) return system_error(Errc::kResource, "read from paddle");
-      if (got == 0) open[i].fd = -1;  // poll() passes over it
+      if (got == 0) open[i].fd = -1;  // poll() ignores it
       into[i]->append(buffer.data(), static_cast<std::size_t>(got));
       if (into[i]->size() > kOutputBytesMax)
         return Error{Errc::kResource, "paddle prints no end", ""};
@@ -77,7 +77,7 @@ Result<EngineOutput> read_to_end(int out, int error, const std::optional<Duratio
 
 }  // namespace
 
-// "paddle: <message>\nhint: <hint>\n", as the engine's main writes it.
+// Parses "paddle: <message>\nhint: <hint>\n", as the engine's main writes it.
 Error engine_error(int code, std::string text) {
   Error error{static_cast<Errc>(code), std::move(text), ""};
   if (error.message.starts_with("paddle: ")) error.message.erase(0, 8);
@@ -131,7 +131,7 @@ Result<std::string> run_engine(const std::string& program, std::vector<std::stri
 Status check_engine_version(const std::string& program) {
   constexpr std::string_view kPrefix = "paddlectl engine ";
   const auto text = run_engine(program, {"version"});
-  if (!text || !text->starts_with(kPrefix)) return {};  // running it for real tells more
+  if (!text || !text->starts_with(kPrefix)) return {};  // the next run of it reports the cause
   const std::string version =
       text->substr(kPrefix.size(), text->find_first_of(",\n") - kPrefix.size());
   if (version == kProgramVersion) return {};

@@ -6,7 +6,7 @@
 namespace paddle::cli {
 namespace {
 
-// Git's classes: ASCII only, and no vertical tab or form feed among the blanks.
+// Git's classes: ASCII only; vertical tab and form feed are no blanks.
 bool is_in_class(std::string_view name, int c) {
   const bool lower = c >= 'a' && c <= 'z';
   const bool upper = c >= 'A' && c <= 'Z';
@@ -39,7 +39,7 @@ void add_range(Characters& set, unsigned char first, unsigned char last) {
   for (int c = first; c <= last; ++c) set.set(static_cast<std::size_t>(c));
 }
 
-// Reads the text from behind "[:" on. kNone: there is no ":]", and the "[" stands for itself.
+// Reads the text after "[:". kNone: there is no ":]", so the "[" is an ordinary character.
 enum class Named { kRead, kNone, kWrong };
 Named read_class(std::string_view text, std::size_t& at, Characters& set) {
   const std::size_t end = text.find(']', at);
@@ -53,8 +53,8 @@ Named read_class(std::string_view text, std::size_t& at, Characters& set) {
   return Named::kRead;
 }
 
-// Reads "[...]" from behind the bracket on, up to the closing one, in the order in which git reads
-// it. Nothing for brackets that git cannot read, which match no text.
+// Reads "[...]" after the first bracket, up to the closing one, in the order in which git reads it.
+// Nothing for brackets that git cannot read; they match no text.
 std::optional<Characters> read_brackets(std::string_view text, std::size_t& at) {
   Characters set;
   const bool negated = at < text.size() && (text[at] == '!' || text[at] == '^');
@@ -92,7 +92,8 @@ std::optional<Characters> read_brackets(std::string_view text, std::size_t& at) 
 
 std::optional<Glob> Glob::compile(std::string_view text, bool is_path) {
   Glob glob;
-  // Git matches what stands before it by itself: a "**" right behind that counts as a whole name.
+  // Git matches the plain text before the first special character separately, so a "**" right after
+  // it counts as a whole name.
   const std::size_t plain = text.find_first_of(kSpecial);
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -123,14 +124,14 @@ std::optional<Glob> Glob::compile(std::string_view text, bool is_path) {
   return glob;
 }
 
-// Keeps for each part at which places of the text the parts before it can end: as many steps as
-// parts times characters, however many stars there are.
+// For each part, records the positions in the text at which the parts before it can end. This takes
+// as many steps as parts times characters, however many stars there are.
 bool Glob::matches(std::string_view text) const {
   std::vector<bool> ends(text.size() + 1);
   ends[0] = true;
   for (const Part& part : parts_) {
     std::vector<bool> next(text.size() + 1);
-    bool open = false;  // a star that began before goes on
+    bool open = false;  // an earlier star continues
     bool any = false;
     for (std::size_t i = 0; i <= text.size(); ++i) {
       switch (part.kind) {
@@ -167,9 +168,9 @@ bool matches_glob(std::string_view pattern, std::string_view text) {
 
 namespace {
 
-// Blanks at the end do not count, unless a backslash stands before them. Tabs do.
+// Drops blanks at the end, unless a backslash precedes them. Tabs stay.
 std::string_view without_trailing_blanks(std::string_view line) {
-  std::size_t end = 0;  // of what counts
+  std::size_t end = 0;  // end of what is kept
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == ' ') continue;
     if (line[i] == '\\' && ++i == line.size()) return line;

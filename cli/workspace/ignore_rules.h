@@ -1,4 +1,4 @@
-// The rules of .paddleignore files, which are those of gitignore(5) as git reads them.
+// The rules of .paddleignore files: those of gitignore(5), as git reads them.
 #pragma once
 
 #include <bitset>
@@ -9,12 +9,11 @@
 
 namespace paddle::cli {
 
-// A pattern of git: '?', '*', "**" and "[...]" with ranges and classes such as [:digit:].
+// A pattern as in git: '?', '*', "**" and "[...]" with ranges and classes such as [:digit:].
 class Glob {
  public:
-  // Of a path, '*' and '?' stop at a slash, and "**" matches any number of folders where it stands
-  // for a whole name. Nothing for a pattern that matches no text, such as a bracket without its
-  // end.
+  // is_path: '*' and '?' stop at a slash, and a "**" that is a whole name matches any number of
+  // folders. Nothing for a pattern that matches no text, such as a bracket without its end.
   static std::optional<Glob> compile(std::string_view text, bool is_path);
 
   bool matches(std::string_view text) const;
@@ -36,12 +35,13 @@ class Glob {
 class IgnoreRules {
  public:
   // Adds the rules of one file, for its `folder` (relative to the top, with a slash at its end, or
-  // empty) and those below. Later rules win, so add a folder's before those below it.
+  // empty) and the folders below. Later rules take precedence, so a folder's rules must be added
+  // before those of the folders below it.
   void add(std::string_view folder, std::string_view text);
 
-  // Not to be asked about paths below an ignored folder: no rule includes them again.
+  // REQUIRES: the path is not below an ignored folder; no rule includes such paths again.
   bool ignores(std::string_view path, bool is_folder) const;
-  // Whether a rule that begins with '!' includes it.
+  // Whether a rule that begins with '!' includes the path.
   bool keeps(std::string_view path, bool is_folder) const;
 
  private:
@@ -52,7 +52,7 @@ class IgnoreRules {
     bool is_plain = false;  // `text` is the name itself
     bool keeps = false;     // "!pattern"
     bool folders_only = false;
-    bool whole_path = false;  // a slash within: against the path, not the last name
+    bool whole_path = false;  // has a slash inside: compared with the path, not with the last name
   };
   void add_line(std::string_view folder, std::string_view line);
   const Rule* last_match(std::string_view path, bool is_folder) const;
@@ -60,7 +60,7 @@ class IgnoreRules {
   std::vector<Rule> rules_;
 };
 
-// Whether a pattern of a path matches all of it.
+// Whether a pattern for paths matches all of the text.
 bool matches_glob(std::string_view pattern, std::string_view text);
 
 }  // namespace paddle::cli

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kJobFile = "job.toml";
 constexpr std::size_t kReadmeBytesMax = 1U << 20U;
-// Folders in a template that has been used where it is.
+// Folders that exist in a template if it was used in place.
 constexpr std::array<std::string_view, 2> kUsedFolders = {"data", "output"};
 
 Error no_share(const std::string& share) {
@@ -29,7 +29,7 @@ Error failed(const fs::path& path, const std::error_code& error) {
   return {Errc::kResource, fmt::format("{}: {}", path.string(), error.message()), ""};
 }
 
-// The template's files, relative to it.
+// The template's files, relative to its folder.
 Result<std::vector<std::string>> files_of(const fs::path& source) {
   std::vector<std::string> files;
   std::error_code error;
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> files_of(const fs::path& source) {
   }
   if (error) return failed(source, error);
   std::ranges::sort(files);
-  // Last, for without it the folder is no workspace yet.
+  // job.toml comes last, because without it the folder is no workspace yet.
   std::stable_partition(files.begin(), files.end(),
                         [](const std::string& file) { return file != kJobFile; });
   return files;

@@ -31,7 +31,7 @@ std::string quoted_for_shell(const std::string& text) {
   return out + "'";
 }
 
-// Lower case letters and digits, with '-' between them: valid on all three platforms.
+// Lower case letters and digits, with '-' between them, which all three platforms accept.
 std::string plain_name(const std::string& name) {
   std::string out;
   for (const char c : name.substr(0, kNameCharactersMax)) {
@@ -43,7 +43,7 @@ std::string plain_name(const std::string& name) {
   return out;
 }
 
-// A Service's name must begin with a letter.
+// The name of a Service, which must begin with a letter.
 std::string name_for(const std::string& name) {
   const std::string plain = plain_name(name);
   return !plain.empty() && plain[0] >= '0' && plain[0] <= '9' ? plain_name("job-" + plain) : plain;
@@ -53,14 +53,15 @@ bool trainers_listen(const PlatformJob& job) {
   return !job.command.empty() || job.has_group || job.has_node_groups;
 }
 
-// As arguments of a trainer: the others, and that there are no pservers.
+// Arguments of a trainer in a group: the endpoints of the trainers, and an empty --pservers if
+// there are no pservers.
 std::string group_flag(const PlatformJob& job) {
   if (!job.has_group && !job.has_node_groups) return "";
   return std::string(" --trainers=\"$trainers\"") + (job.pservers == 0 ? " --pservers=" : "");
 }
 
-// A pod's ports, as items of a YAML list: a pserver's, whose first is that of a trainer too, or
-// those of a trainer that listens.
+// A pod's ports, as items of a YAML list: those of a pserver (a trainer also uses the first one),
+// or those of a trainer that listens.
 std::string port_list(const PlatformJob& job, std::string_view key) {
   std::vector<std::string> names;
   for (int i = 0; i < job.ports_num && job.pservers > 0; ++i)
@@ -77,7 +78,7 @@ std::string port_list(const PlatformJob& job, std::string_view key) {
   return text;
 }
 
-// Number of the last process whose address the others need; -1: they need none.
+// The number of the last process whose address the others need; -1: they need none.
 std::string last_address(const PlatformJob& job) {
   const std::uint32_t listeners = trainers_listen(job) ? job.trainers : 0;
   return fmt::format("{}", std::int64_t{job.pservers} + listeners - 1);
@@ -120,7 +121,7 @@ bool holds(const PlatformJob& job, std::string_view condition) {
   return condition == "own_program" ? !job.command.empty() : job.has_cluster;
 }
 
-// Leaves out the lines whose condition does not hold for the job, and those of the conditions.
+// Drops the lines whose condition is false for the job, and the lines with the conditions.
 Result<std::string> choose_lines(std::string_view file, std::string_view text,
                                  const PlatformJob& job) {
   std::string out;
@@ -155,7 +156,7 @@ Result<std::string> choose_lines(std::string_view file, std::string_view text,
   return out;
 }
 
-// The blanks before a word in its line.
+// The blanks before a word, at the start of its line.
 std::string indentation_of(std::string_view text, std::string_view word) {
   const std::size_t at = text.find(word);
   if (at == text.npos) return "";
@@ -164,7 +165,7 @@ std::string indentation_of(std::string_view text, std::string_view word) {
   return std::string(before.substr(0, before.find_first_not_of(' ')));
 }
 
-// All lines but the first get the indentation; the last line break is left out.
+// Indents all lines but the first, and drops the last line break.
 std::string indented(std::string_view text, const std::string& indentation) {
   std::string out;
   if (text.ends_with('\n')) text.remove_suffix(1);

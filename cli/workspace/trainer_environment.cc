@@ -14,12 +14,12 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kEnvironmentBytesMax = 1U << 20U;  // of --env-file
+constexpr std::size_t kEnvironmentBytesMax = 1U << 20U;  // limit of --env-file
 
 using Variables = std::map<std::string, std::string>;
 
-// Sets Fluid's variable and v0.10's: addresses and their common port. Where ports differ, each
-// address has its own.
+// Sets the variables of Fluid and v0.10: addresses and their common port. If the ports differ, each
+// address includes its own port.
 void name_pservers(const std::vector<std::string>& endpoints, Variables& variables) {
   std::vector<std::string> hosts;
   std::string port;
@@ -77,14 +77,14 @@ Variables trainer_environment(const std::vector<std::string>& arguments, const O
 Variables network_environment(const std::string& address, const std::string& interface) {
   Variables variables{{"NCCL_HOSTID", address}};
   if (interface.empty()) return variables;
-  variables["NCCL_SOCKET_IFNAME"] = "=" + interface;  // '=': not every name that begins so
+  variables["NCCL_SOCKET_IFNAME"] = "=" + interface;  // '=': this name only, not a prefix
   variables["GLOO_SOCKET_IFNAME"] = interface;
   return variables;
 }
 
 namespace {
 
-// Adds one item; `source` says where it stands, for errors.
+// Adds one item; `source` names its origin in errors.
 Status add_variable(const std::string& item, const std::string& source, Variables& variables) {
   const auto equals = item.find('=');
   const std::string name = item.substr(0, equals);

@@ -21,11 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kIgnoreBytesMax = 1U << 20U;
-constexpr std::size_t kListBytesMax = 1U << 20U;  // of [trainer] requirements
+constexpr std::size_t kListBytesMax = 1U << 20U;  // limit of [trainer] requirements
 constexpr std::size_t kHashLength = 16;           // hexadecimal digits of an environment's name
 
-// The file's path in the workspace. Refuses one that is outside, or is read through a link that
-// leads outside: its content would be sent to every node that needs it.
+// The file's path in the workspace. Refuses a file outside of the workspace, or read through a link
+// that leads outside, because its content would be sent to every node that needs it.
 Result<std::string> inside_workspace(const Workspace& workspace, const std::string& file) {
   const auto leads_out = [&](const fs::path& path) {
     const fs::path inside = path.lexically_relative(workspace.path);
@@ -44,7 +44,7 @@ Result<std::string> inside_workspace(const Workspace& workspace, const std::stri
                "copy it into the workspace, or name an absolute path that every node mounts"};
 }
 
-// Refuses a name that no node may list: a control character, not UTF-8.
+// Refuses a name that a node may not list: with a control character, or not in UTF-8.
 Status check_name(const Workspace& workspace, const std::string& path) {
   const std::string shown = escape_control(path);
   if (shown == path && path.find('\t') == std::string::npos) return {};
@@ -53,12 +53,12 @@ Status check_name(const Workspace& workspace, const std::string& path) {
                "rename it; .paddleignore leaves out what is no data"};
 }
 
-// Whether no file is pushed for a pattern: the nodes mount it, or fetch objects.
+// Whether no files are pushed for a pattern: the nodes mount them, or fetch objects.
 bool is_elsewhere(const config::DataConfig& data, const std::string& pattern) {
   return pattern.empty() || pattern.front() == '/' || !data.command.empty();
 }
 
-// One trainer's files relative to the workspace; none for what is elsewhere.
+// One trainer's files, relative to the workspace; none if is_elsewhere().
 Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
                                                  const config::DataConfig& data,
                                                  const std::string& glob, std::uint32_t trainer,
@@ -75,7 +75,7 @@ Result<std::vector<std::string>> data_of_trainer(const Workspace& workspace,
   return relative;
 }
 
-// Refuses data without a single byte before hours of work.
+// Refuses data without a single byte, before hours of work.
 Status check_data(const Workspace& workspace, const config::DataConfig& config,
                   std::string_view key, const std::string& glob,
                   const std::set<std::string>& files) {
@@ -92,7 +92,7 @@ Status check_data(const Workspace& workspace, const config::DataConfig& config,
                fmt::format("prepare the data first, or correct [data] {}", key)};
 }
 
-// Refuses a link that would not work on the nodes: an absolute one, or one that leaves the
+// Refuses a link that would not work on the nodes: an absolute one, or one that leads out of the
 // workspace.
 Status check_link(const Workspace& workspace, const std::string& path, const fs::path& target) {
   const fs::path inside = (fs::path(path).parent_path() / target).lexically_normal();
@@ -104,7 +104,8 @@ Status check_link(const Workspace& workspace, const std::string& path, const fs:
       fmt::format("copy what it names into the workspace, or add {} to .paddleignore", path)};
 }
 
-// Whether the folder has a MANIFEST of ours: no input of a training, but what an earlier one saved.
+// Whether the folder has the engine's MANIFEST: it is then not input, but the result of an earlier
+// training.
 bool is_snapshot(const fs::path& folder) {
   std::ifstream manifest(folder / "MANIFEST");
   std::string line;
@@ -122,7 +123,7 @@ class FolderWalk {
     }
   }
 
-  // `folder` is relative to the workspace, with a slash at its end, or empty.
+  // `folder`: relative to the workspace, with a slash at its end, or empty.
   Status run(const std::string& folder) {
     PADDLE_TRY_STATUS(read_rules(folder));
     std::error_code error;
@@ -179,7 +180,7 @@ class FolderWalk {
   IgnoreRules rules_;
 };
 
-// The files that a list of packages includes: "-r base.txt", "-c pins.txt".
+// The files that a list of packages includes, by "-r base.txt" or "-c pins.txt".
 std::vector<std::string> included_lists(const std::string& text) {
   std::vector<std::string> files;
   std::istringstream lines(text);
@@ -193,8 +194,8 @@ std::vector<std::string> included_lists(const std::string& text) {
   return files;
 }
 
-// Names the environment by all that its content depends on: the list, the lists that it includes
-// and the wheels in the workspace.
+// Names the environment by a hash of everything that its content depends on: the list, the lists
+// that it includes, and the wheels in the workspace.
 Status find_requirements(const std::string& list, Workspace& workspace) {
   const auto& files = workspace.common;
   if (std::ranges::find(files, list) == files.end()) {
@@ -222,7 +223,7 @@ Status find_requirements(const std::string& list, Workspace& workspace) {
   workspace.wheel_folders.assign(folders.begin(), folders.end());
   std::string all;
   for (const std::string& file : hashed) {
-    if (std::ranges::find(files, file) == files.end()) continue;  // pip names it
+    if (std::ranges::find(files, file) == files.end()) continue;  // pip reports it
     PADDLE_TRY(const auto digest, sha256_of_file(workspace.path + "/" + file));
     all += fmt::format("{}:{}{}", file.size(), file, to_hex(digest));
   }
@@ -232,8 +233,9 @@ Status find_requirements(const std::string& list, Workspace& workspace) {
   return {};
 }
 
-// The workspace that a path names by its job.toml or by a folder in it, or else the only one just
-// below the path; "" if there is none, or if there are several.
+// The workspace that the user probably means: the folder of a job.toml that the path names, the
+// workspace around a folder in it, or else the only workspace directly below the path. "" if there
+// is none, or if there are several.
 std::string workspace_near(const fs::path& path) {
   std::error_code error;
   const auto is_workspace = [](const fs::path& folder) {
@@ -288,7 +290,7 @@ Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool i
 Status check_workspace(const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(fs::path(path) / "job.toml", error)) {
-    // It names programs to run.
+    // job.toml names programs to run, so other users must not be able to write it.
     return remote::check_trusted((fs::path(path) / "job.toml").string());
   }
   std::string hint =

@@ -27,7 +27,7 @@
 namespace paddle::cli {
 namespace {
 
-// The snapshot from which a job goes on.
+// Chooses the snapshot from which a job continues.
 
 namespace fs = std::filesystem;
 
@@ -54,7 +54,7 @@ void note_passed_over(Context& context, const std::string& snapshot, const std::
   context.console.note(fmt::format("{} is passed over: {}", snapshot, damage));
 }
 
-// The damage of a snapshot on a node, or of the one that it is a delta of; "" without any.
+// The damage of a snapshot on a node, or of the base of a delta; "" if there is none.
 Result<std::string> damage_on(Member& member, const std::string& job, const std::string& name,
                               Reads reads, bool is_base = false) {
   const std::string folder = fmt::format("{}/{}", output_folder(job), name);
@@ -123,14 +123,14 @@ class Chooser {
     }
     const std::string found = snapshot_here(copy ? copy->second : "");
     if (!found.empty()) return to_push(found, !copy && !own_names().empty());
-    if (!own_names().empty()) return SnapshotToPush{own, {}, {}};  // its trainer names the damage
+    if (!own_names().empty()) return SnapshotToPush{own, {}, {}};  // the trainer reports the damage
     return nothing_found(was_here || fetched > 0);
   }
 
  private:
   using Copy = std::pair<std::size_t, std::string>;  // member, snapshot
 
-  // By member, its snapshots, the newest first. What is not the engine's has a MANIFEST at least.
+  // Lists the snapshots of each member, newest first; for a user's own program, its checkpoints.
   Status list() {
     names_.resize(session_.members().size());
     return session_.each([&](Member& member) -> Status {
@@ -144,7 +144,7 @@ class Chooser {
     });
   }
 
-  // Passes by progress; checkpoints of other names, which only their program can compare, follow.
+  // Snapshots by progress, newest first, then checkpoints, which only their program can compare.
   static std::vector<std::string> newest_first(std::set<std::string> names) {
     names.erase("");
     std::vector<std::string> sorted(names.begin(), names.end());
@@ -156,7 +156,8 @@ class Chooser {
 
   const std::vector<std::string>& own_names() { return names_[session_.index_of(leader_)]; }
 
-  // The newest whole one of the node of trainer 0, as far as is known; "" if none is.
+  // The newest snapshot on the node of trainer 0 that is not known to be damaged; "" if there is
+  // none.
   Result<std::string> own_snapshot() {
     const auto& names = own_names();
     if (names.empty()) return std::string();
@@ -181,7 +182,8 @@ class Chooser {
     return std::string();
   }
 
-  // Whether another trainer's node, or the folder here, may have what that of trainer 0 has not.
+  // Whether another trainer's node, or the folder here, has snapshots to use in place of damaged
+  // ones.
   bool has_others() {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (may_have_copies(i) && !names_[i].empty()) return true;
@@ -189,7 +191,7 @@ class Chooser {
     return !names_here().empty();
   }
 
-  // Trainer 0 found a snapshot damaged, or other data.
+  // Whether trainer 0 ended with kData, because of a damaged snapshot or of its data.
   bool was_refused() const {
     return std::ranges::any_of(processes_, [](const ProcessOnNode& process) {
       return process.status.name == "trainer-0" &&
@@ -198,7 +200,8 @@ class Chooser {
     });
   }
 
-  // The nodes of all trainers in a job with copies, and that of trainer 0 in any job.
+  // Whether a member other than the leader may have copies: in a job with copies every trainer's
+  // node, in other jobs the node of trainer 0.
   bool may_have_copies(std::size_t member) {
     if (member == session_.index_of(leader_)) return false;
     return std::ranges::any_of(processes_, [&](const ProcessOnNode& process) {
@@ -208,7 +211,8 @@ class Chooser {
     });
   }
 
-  // Trainer 0 of the last run was on another node: what this one has may be of a run before.
+  // Whether trainer 0 of the last run was on another node; this node may have snapshots of an
+  // earlier run.
   bool has_moved() {
     return !processes_.empty() &&
            std::ranges::none_of(processes_, [&](const ProcessOnNode& process) {
@@ -217,7 +221,7 @@ class Chooser {
            });
   }
 
-  // Newer than `own`.
+  // The newest whole snapshot on another node that has more progress than `own`.
   Result<std::optional<Copy>> newest_copy(const std::string& own) {
     std::optional<Copy> best;
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -239,7 +243,7 @@ class Chooser {
     return best;
   }
 
-  // In the folder here, by progress, the newest first.
+  // The snapshots in the folder here, by progress, newest first.
   std::vector<std::string> names_here() const {
     if (resumed_.is_own_program) return checkpoints_here();
     std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> found;
@@ -280,7 +284,8 @@ class Chooser {
     return text ? *text : "";
   }
 
-  // As damage_on(). Of a program of the user's own only the MANIFEST is looked for.
+  // damage_on() for the folder here. For a user's own program, only checks that a checkpoint is
+  // there.
   std::string damage_here(const std::string& name, bool is_base = false) const {
     const std::string text = manifest_here(name);
     std::error_code error;
@@ -298,7 +303,7 @@ class Chooser {
     return of_base(base, damage_here(base, true));
   }
 
-  // `wanted` or, when it is damaged or "", the newest whole one here; "" if there is none.
+  // `wanted`, or the newest whole snapshot here if `wanted` is damaged or ""; "" if there is none.
   std::string snapshot_here(const std::string& wanted) {
     std::vector<std::string> names = names_here();
     if (const auto found = std::ranges::find(names, wanted); found != names.end())
@@ -348,7 +353,8 @@ class Chooser {
     }
   }
 
-  // Adds TESTS, the results of earlier passes that the engine goes on from; a new node lacks it.
+  // Adds TESTS, the results of earlier passes, which the engine extends; a new node lacks that
+  // file.
   void add_tests(SnapshotToPush& snapshot) const {
     const std::string to = output_folder(resumed_.job) + "/TESTS";
     std::error_code error;
@@ -372,7 +378,7 @@ class Chooser {
                  way_to_others() + way_to_begin()};
   }
 
-  // Snapshots may be on nodes that are not asked, as those that `up --any` left out.
+  // A hint: snapshots may be on nodes that were not asked, such as those that `up --any` left out.
   std::string way_to_others() const {
     std::vector<std::string> left_out;
     for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
@@ -383,7 +389,7 @@ class Chooser {
                        fmt::join(left_out, ", "), left_out.size() == 1 ? "it" : "them");
   }
 
-  // The next step for a job that has saved nothing.
+  // The hint for a job that has saved nothing.
   std::string way_to_begin() const {
     if (processes_.empty()) return "paddlectl jobs lists the jobs; start this one without --resume";
     const std::string remove =
@@ -423,14 +429,14 @@ class Chooser {
 
 // The job that is resumed.
 
-// Its pservers wait for trainers that nobody is about to start.
+// Ends pservers that wait for trainers which no command is going to start.
 Status end_broken_start(Context& context, ClusterSession& session, const std::string& job,
                         const BrokenStart& broken) {
   context.console.note(describe(broken, job));
   return broken.running.empty() ? Status() : stop_job(session, job);
 }
 
-// "continuing after pass 2", from the snapshot that was chosen or, without a name, the newest.
+// Prints "continuing after pass 2", for the chosen snapshot or, without a name, for the newest.
 void note_progress(Context& context, const std::vector<remote::FileEntry>& files,
                    std::string snapshot) {
   std::set<std::string> names;
@@ -444,7 +450,7 @@ void note_progress(Context& context, const std::vector<remote::FileEntry>& files
                                                       newest->pass + 1, newest->batch));
 }
 
-// Gives the damaged snapshots in whose places others come a name that no training reads.
+// Renames damaged snapshots that others replace; no training reads the new names.
 Status set_aside(Context& context, Member& leader, const std::string& job,
                  const std::vector<std::string>& damaged) {
   if (damaged.empty()) return {};
@@ -463,7 +469,7 @@ Status set_aside(Context& context, Member& leader, const std::string& job,
   return {};
 }
 
-// Nothing is seen of a node that was renamed: its processes of the job go on.
+// Warns of nodes that were renamed: their processes of the job are not seen, and may still run.
 void note_unknown_nodes(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                         const std::string& job) {
   const auto processes = session.processes(job);
@@ -512,7 +518,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     return previous;
   }
   std::uint32_t pservers = 0;
-  bool is_told = false;  // how many the whole job had
+  bool is_told = false;  // whether a record has the size of the whole job
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     if (is_running(process.status)) {
       return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
@@ -522,7 +528,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     }
     ++(is_pserver(process.status) ? pservers : previous.trainers);
   }
-  // A node that is gone had some of them.
+  // A node that is gone may have had some of the processes; records have the number of all.
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     previous.trainers = std::max(previous.trainers, process.status.trainers);
     pservers = std::max(pservers, process.status.pservers);

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kReadBytesMax = 64U << 20U;
 constexpr const char* kManifest = "MANIFEST";
 
-// The name stands last, and may have spaces. It is one below the snapshot's folder: a node wrote
-// it.
+// Parses a line of a MANIFEST. The name comes last and may contain spaces. A node wrote the line,
+// so the name must be a safe path below the snapshot's folder.
 std::optional<NamedFile> named_file(const std::string& line) {
   std::istringstream words(line);
   std::string kind, size, sha256;
@@ -88,7 +88,7 @@ std::string damaged_file_here(const std::string& folder) {
   const auto manifest = content_of(kManifest);
   std::string text;
   if (manifest) {
-    // Of an open file, whatever takes its name meanwhile.
+    // Reads the open file, even if another file gets its name meanwhile.
     if (auto read = read_file(fmt::format("/proc/self/fd/{}", manifest->get()), kReadBytesMax))
       text = *std::move(read);
   }
