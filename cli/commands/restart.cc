@@ -52,7 +52,8 @@ bool was_started_again(ClusterSession& session, const std::string& job,
   return std::ranges::all_of(before, [&](const ProcessOnNode& old) {
     return std::ranges::any_of(now, [&](const ProcessOnNode& process) {
       const remote::ProcessStatus& status = process.status;
-      return status.name == old.status.name && status.life != old.status.life &&
+      const bool is_another = status.life != old.status.life || status.run != old.status.run;
+      return status.name == old.status.name && is_another &&
              (is_running(status) || ended_well(status));
     });
   });

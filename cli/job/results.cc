@@ -424,7 +424,7 @@ void note_damaged(Member& member, const std::string& remote, const std::set<std:
   for (const std::string& snapshot : snapshots) {
     const std::string there = remote + "/" + snapshot;
     const std::string manifest = manifest_on_node(*member.client, there);
-    if (!is_of_engine(manifest) || manifest.starts_with("snapshot format=1\n")) continue;
+    if (!is_of_engine(manifest) || is_first_format(manifest)) continue;
     const std::string file = damaged_file(manifest, [&](const NamedFile& named) {
       const auto found = listed.find(there + "/" + named.name);
       if (found == listed.end()) return false;
@@ -520,7 +520,8 @@ void keep_what_is_here(const fs::path& folder, ResultFiles& found) {
   for (auto& files : found.of_member) {
     std::erase_if(files, [&](const remote::FileEntry& file) {
       const std::string snapshot = snapshot_of(file.path);
-      return fs::exists(folder / (snapshot.empty() ? file.path : snapshot));
+      std::error_code ignored;  // a name from a node may be too long for a file here
+      return fs::exists(folder / (snapshot.empty() ? file.path : snapshot), ignored);
     });
   }
 }

@@ -43,13 +43,6 @@ std::string of_base(const std::string& base, const std::string& damage) {
   return damage.empty() ? "" : fmt::format("of {}, which it is a delta of, {}", base, damage);
 }
 
-// The files of format 1 have no SHA-256, so only the engine can check them.
-bool is_first_format(const std::string& manifest) {
-  constexpr std::string_view kFirst = "snapshot format=1";
-  return manifest.starts_with(kFirst) &&
-         manifest.find_first_of(" \n", kFirst.size() - 1) == kFirst.size();
-}
-
 void note_passed_over(Context& context, const std::string& snapshot, const std::string& damage) {
   context.console.note(fmt::format("{} is passed over: {}", snapshot, damage));
 }

@@ -67,6 +67,12 @@ std::string damaged_file(const std::string& manifest,
   return "";
 }
 
+bool is_first_format(const std::string& manifest) {
+  constexpr std::string_view kFirst = "snapshot format=1";
+  return manifest.starts_with(kFirst) &&
+         manifest.find_first_of(" \n", kFirst.size() - 1) == kFirst.size();
+}
+
 std::string manifest_on_node(remote::AgentClient& client, const std::string& folder) {
   constexpr std::uint32_t kPartBytes = 1U << 20U;
   std::string text;

@@ -25,6 +25,8 @@ std::optional<std::vector<NamedFile>> files_of_manifest(const std::string& manif
 // none.
 std::string damaged_file(const std::string& manifest,
                          const std::function<bool(const NamedFile&)>& is_right);
+// Whether a snapshot has format 1. Its files have no SHA-256, so only the engine can check them.
+bool is_first_format(const std::string& manifest);
 // The text of the MANIFEST; "" if it cannot be read.
 std::string manifest_on_node(remote::AgentClient& client, const std::string& folder);
 // damaged_file() for a snapshot in a folder here; reads all its files.

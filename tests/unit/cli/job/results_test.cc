@@ -82,6 +82,8 @@ TEST(FetchResults, ADamagedSnapshotIsFetchedAndSaid) {
        {Case{whole, "good", "{}", ""}, Case{whole, "goop", "{}", "w"},
         Case{whole, "goo", "{}", "w"}, Case{whole, "good", "[]", "model/slots.json"},
         Case{turned, "good", "{}", "MANIFEST"}, Case{whole.substr(0, 40), "good", "{}", "MANIFEST"},
+        Case{"snapshot format=1 engine=0.1.0 id=12\nprogress pass=1\n", "goop", "[]", ""},
+        Case{"snapshot format=1\nprogress pass=1\n", "goop", "[]", ""},
         Case{"written by a program of one's own", "goop", "[]", ""}}) {
     FakeCluster fake(1);
     ClusterSession session = fake.session();
@@ -420,6 +422,14 @@ TEST_F(FetchPasses, WhileANodeIsSilentTheOthersReplaceNothing) {
   EXPECT_EQ(here("model.pt"), "of trainer 0");
   EXPECT_EQ(here("scores-1.txt"), "1") << "but what is new is welcome";
   EXPECT_NE(here("pass-00002/MANIFEST"), "a lie");
+}
+
+TEST_F(FetchPasses, ANameThatIsTooLongForAFileHereEndsNothing) {
+  save(0, std::string(300, 'n'), "too long");
+  save(0, "scores-1.txt", "1");
+  fake_.node(1).unreachable = true;
+  EXPECT_FALSE(fetch("last"));
+  EXPECT_EQ(here("scores-1.txt"), "1");
 }
 
 TEST_F(FetchPasses, AProgramsOwnFoldersOfPassesNeedNoManifest) {
