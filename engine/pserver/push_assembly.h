@@ -1,5 +1,5 @@
 // Assembly of pushes: takes the parts of a trainer's push in order, and checks the complete push,
-// so that applying it cannot fail.
+// so that applying it is not refused.
 #pragma once
 
 #include "engine/pserver/shard_state.h"
