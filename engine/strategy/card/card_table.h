@@ -122,7 +122,7 @@ class CardTable {
   const bool counts_;  // whether the optimizer counts updates of each row
   const std::size_t rows_max_;
   const optim::InitialRows initial_;
-  const optim::InitialRows unseen_;  // what tests read for absent rows
+  const optim::InitialRows unseen_;  // tests read these for absent rows
 
   table::RowIndex index_;
   std::vector<std::uint64_t> ids_;     // by number

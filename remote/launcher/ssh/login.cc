@@ -200,7 +200,7 @@ void SshAgentRelay::run(TimePoint deadline) {
 constexpr Duration kAgentPatience = std::chrono::seconds(2);      // for its list of keys
 constexpr Duration kSignaturePatience = std::chrono::seconds(8);  // a key may need a touch
 constexpr int kPromptRoundsMax = 16;  // in one keyboard-interactive login
-constexpr int kMethodsMax = 4;        // that a server may require one after the other
+constexpr int kMethodsMax = 4;        // methods that a server requires in succession
 
 // Called only for an encrypted key: paddlectl does not ask for passphrases, but an agent can.
 int note_passphrase(const char*, char*, std::size_t, int, int, void* asked) {

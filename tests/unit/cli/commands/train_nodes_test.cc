@@ -74,16 +74,18 @@ TEST_F(TrainNodes, NodesThatUpLeftOutAreLeftOutByPutAndPlanToo) {
   ASSERT_EQ(run({"up", "--any", "c.toml"}), 0) << err_.str();
   EXPECT_EQ(run({"put", "w/data/test.txt", "kept.txt"}), 0) << err_.str();
   EXPECT_TRUE(err_has("left out, as in `up --any`: n-1")) << err_.str();
+  write("w/job.toml", "[trainer]\ncommand = [\"./train\"]\n");
   EXPECT_EQ(run({"plan", "w"}), 0) << err_.str();
-  EXPECT_TRUE(out_has("trainer-0")) << out_.str();
-  EXPECT_FALSE(out_has("n-1")) << out_.str();
+  EXPECT_EQ(out_.str(), "trainer-0     n-0                 ./train\n");
   EXPECT_EQ(run({"put", "--on", "n-1", "w/data/test.txt", "kept.txt"}), 4) << "it is asked for";
 }
 
 TEST_F(TrainNodes, AllTrainersGoToTheNodesThatUpDidNotLeaveOut) {
   nodes_[0].unreachable = true;
   ASSERT_EQ(run({"up", "--any", "c.toml"}), 0) << err_.str();
-  ASSERT_EQ(start("a", {"--trainers", "2"}), 0) << err_.str();
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--trainers", "2", "--pservers", "1", "--name", "a", "w"}), 0)
+      << err_.str();
   EXPECT_EQ(running_on(0, "a"), 0U);
   EXPECT_EQ(running_on(1, "a"), 3U);
 }
@@ -123,8 +125,6 @@ TEST_F(TrainNodes, AProgramOfOnesOwnGetsNoPserversWithMoreTrainersOrOnFewerNodes
   EXPECT_TRUE(err_has("job a: 4 trainers on 2 nodes")) << err_.str();
   ASSERT_EQ(run({"train", "--on", "n-1", "--name", "b", "w"}), 0) << err_.str();
   EXPECT_TRUE(err_has("job b: 1 trainer on 1 node")) << err_.str();
-  ASSERT_EQ(run({"train", "--resume", "--name", "a", "w"}), 0) << err_.str();
-  EXPECT_TRUE(err_has("job a: 4 trainers on 2 nodes")) << err_.str();
 }
 
 TEST_F(TrainNodes, TheWorkspacesSnapshotsStayHere) {
@@ -155,15 +155,6 @@ TEST_F(TrainNodes, CtrlCIsExplainedWhereItMeansTwoThings) {
   EXPECT_TRUE(err_has("Ctrl-C leaves job2 running\n")) << err_.str();
   ASSERT_EQ(run({"attach", "job2"}), 0) << err_.str();
   EXPECT_FALSE(err_has("Ctrl-C")) << "it has ended: " << err_.str();
-}
-
-TEST_F(TrainNodes, CtrlCIsNotExplainedToPrograms) {
-  ASSERT_EQ(run({"up", "c.toml"}), 0);
-  ASSERT_EQ(run({"train", "--json", "--name", "job1", "w"}), 0) << err_.str();
-  EXPECT_FALSE(err_has("Ctrl-C")) << err_.str();
-  EXPECT_FALSE(out_has("Ctrl-C")) << out_.str();
-  ASSERT_EQ(start("job2"), 0) << err_.str();
-  EXPECT_FALSE(err_has("Ctrl-C")) << "nothing is followed: " << err_.str();
 }
 
 TEST_F(TrainNodes, CtrlCIsExplainedWhereAJobGoesOn) {
