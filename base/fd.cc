@@ -84,7 +84,8 @@ Error system_error(Errc code, const std::string& what) {
   // network that refuses a connection also reports EACCES.
   const bool is_refused = error == EACCES && code != Errc::kUnreachable;
   const char* const hint =
-      is_refused ? "this user may not do that: change the permissions, or name another place" : "";
+      is_refused ? "permission denied for this user: change the permissions, or choose another path"
+                 : "";
   return Error{is_lack(error) ? Errc::kResource : code, what + ": " + std::strerror(error), hint};
 }
 
@@ -167,7 +168,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "stat " + path);
   const bool is_null = S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3);
   if (!S_ISREG(info.st_mode) && !is_null) {
-    return Error{Errc::kData, path + ": not a regular file", "put a file in its place"};
+    return Error{Errc::kData, path + ": not a regular file", "replace it with a file"};
   }
   return read_to_end(fd.get(), path, max_bytes);
 }

@@ -45,7 +45,7 @@ void put(std::string_view text) {
 }
 
 constexpr std::string_view kNoThread =
-    "the system refuses a thread: too many processes or threads, or no memory for its stack";
+    "the system cannot start a thread: too many processes or threads, or no memory for its stack";
 constexpr std::string_view kThreadHint =
     "see `ulimit -u`, `ulimit -v` and pids.max of the control group (cgroup)";
 constexpr std::string_view kNoMemory = "out of memory";
@@ -138,8 +138,8 @@ Status prepare_limits(const char* program) {
   const rlim_t stack = raise_limit(RLIMIT_STACK, kStackWanted);
   if (stack >= kStackMin) return {};
   return Error{Errc::kResource,
-               "the stack is limited to " + std::to_string(stack / 1024) + " kB, and " +
-                   std::to_string(kStackMin / 1024) + " are needed",
+               "the stack is limited to " + std::to_string(stack / 1024) + " kB, but " +
+                   std::to_string(kStackMin / 1024) + " kB are needed",
                "allow more: ulimit -s 8192"};
 }
 

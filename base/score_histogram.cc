@@ -96,11 +96,11 @@ void ScoreHistogram::append_to(Bytes& bytes) const {
 }
 
 Result<ScoreHistogram> ScoreHistogram::take(ByteSpan& bytes) {
-  if (bytes.size() < kHeadBytes) return damaged("it has no head");
+  if (bytes.size() < kHeadBytes) return damaged("its header is missing");
   const auto shift = take_number<std::uint64_t>(bytes);
   const auto count = take_number<std::uint64_t>(bytes);
   if (shift >= kKeyBits || count > kEntriesMax || bytes.size() < count * kEntryBytes)
-    return damaged("it is not as long as it says");
+    return damaged("its length does not match its header");
   ScoreHistogram taken;
   taken.shift_ = static_cast<unsigned>(shift);
   taken.entries_.resize(count);
@@ -112,9 +112,10 @@ Result<ScoreHistogram> ScoreHistogram::take(ByteSpan& bytes) {
   for (std::size_t i = 0; i < count; ++i) {
     const Entry& entry = taken.entries_[i];
     const bool is_rising = i == 0 || taken.entries_[i - 1].key < entry.key;
-    if (!is_rising || entry.key > key_max) return damaged("its scores do not rise");
+    if (!is_rising || entry.key > key_max) return damaged("its scores are not in ascending order");
     const auto [zero, one] = entry.counts;
-    if (zero > kCountMax || one > kCountMax || zero + one == 0) return damaged("its counts");
+    if (zero > kCountMax || one > kCountMax || zero + one == 0)
+      return damaged("its counts are out of range");
   }
   return taken;
 }

@@ -35,8 +35,8 @@ Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t s
       (histograms == 0 && bytes.size() != (counts + sums) * sizeof(std::uint64_t))) {
     return Error{
         Errc::kData,
-        fmt::format("{} counts, {} sums and {} histograms in {} bytes, at most {} entries "
-                    "and {} histograms are taken",
+        fmt::format("{} counts, {} sums and {} histograms do not fit {} bytes, or exceed the "
+                    "limits of {} entries and {} histograms",
                     counts, sums, histograms, bytes.size(), kTallyEntriesMax, kTallyHistogramsMax),
         ""};
   }
@@ -52,7 +52,8 @@ Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t s
     tally.histograms.push_back(std::move(one));
   }
   if (left.empty()) return tally;
-  return Error{Errc::kData, fmt::format("{} bytes behind the histograms", left.size()), ""};
+  return Error{Errc::kData, fmt::format("{} unexpected bytes after the histograms", left.size()),
+               ""};
 }
 
 }  // namespace paddle

@@ -72,7 +72,7 @@ Error write_error(const std::string& what) {
 
 Error in_the_way(const std::string& path, const struct stat& there, const char* wanted) {
   return Error{Errc::kData,
-               fmt::format("{} is a {} there, and {} here", shown(path),
+               fmt::format("{} exists as a {} at the destination, but is {} here", shown(path),
                            S_ISLNK(there.st_mode)   ? "link"
                            : S_ISDIR(there.st_mode) ? "folder"
                            : S_ISREG(there.st_mode) ? "file"
@@ -125,10 +125,10 @@ Status TreeWalk::run(int folder, const std::string& prefix) {
 
 Status TreeWalk::walk(int folder, const std::string& prefix, int depth) {
   if (depth > kTreeDepthMax) {
-    return Error{
-        Errc::kUsage,
-        fmt::format("{}... is over {} folders deep", shown(prefix.substr(0, 200)), kTreeDepthMax),
-        "copy it in parts, or as an archive"};
+    return Error{Errc::kUsage,
+                 fmt::format("{}... is nested over {} folders deep", shown(prefix.substr(0, 200)),
+                             kTreeDepthMax),
+                 "copy it in parts, or as an archive"};
   }
   const auto names = sorted_names(folder, prefix);
   if (!names && is_removed(errno)) return ++gone_, Status();
@@ -178,7 +178,8 @@ Result<DraftFile> DraftFile::create(int folder, std::uint32_t mode) {
     draft.name_ = name;
     return draft;
   }
-  return Error{Errc::kResource, "create a file: its names are taken", "remove .paddlectl-*.part"};
+  return Error{Errc::kResource, "cannot create a file: all temporary names are in use",
+               "remove .paddlectl-*.part"};
 }
 
 DraftFile::~DraftFile() {

@@ -36,7 +36,7 @@ CLI::Validator whole_number(std::uint32_t min, std::uint32_t max) {
 CLI::Validator duration() {
   return {[](std::string& text) {
             const auto span = parse_span(text);
-            if (!span) return fmt::format("'{}' is no duration: write 90s, 10m, 2h or 1d", text);
+            if (!span) return fmt::format("'{}' is not a duration; write 90s, 10m, 2h or 1d", text);
             text = std::to_string(*span / 1000);
             return std::string();
           },
@@ -46,7 +46,8 @@ CLI::Validator duration() {
 CLI::Validator one_of(const std::vector<std::string>& choices) {
   return {[choices](std::string& text) {
             if (std::ranges::find(choices, text) != choices.end()) return std::string();
-            return fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", "));
+            return fmt::format("unknown value '{}'; use one of: {}", text,
+                               fmt::join(choices, ", "));
           },
           "", ""};
 }
@@ -352,7 +353,7 @@ class Parser {
         return Error{Errc::kUsage,
                      fmt::format("unknown option '{}' before the command{}", name,
                                  did_you_mean_flag(name, flags_of(app_))),
-                     "options of a command stand behind it: paddlectl status --cluster lab.toml"};
+                     "put the options of a command after it: paddlectl status --cluster lab.toml"};
       }
       if (equals == std::string::npos && option->get_items_expected_max() > 0) ++i;
     }

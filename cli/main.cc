@@ -36,7 +36,7 @@ int g_wake_pipe[2] = {-1, -1};  // readable after a signal, which ends a pause
 void on_signal(int) {
   if (g_interrupted.exchange(true)) {
     constexpr std::string_view kLeft =
-        "\nleft at once; paddlectl jobs shows what runs on the nodes\n";
+        "\nexited immediately; paddlectl jobs shows what runs on the nodes\n";
     if (g_reached_nodes) {
       [[maybe_unused]] const ssize_t said = ::write(STDERR_FILENO, kLeft.data(), kLeft.size());
     }
@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
   });
   const std::string agent = (here / "paddlectl-agent").string();
   const paddle::cli::Journal journal(paddle::cli::journal_folder(), [&](const auto& unwritten) {
-    console.note("no journal is kept: " + unwritten.message);
+    console.note("the journal cannot be written: " + unwritten.message);
   });
   paddle::cli::Context context{
       console,

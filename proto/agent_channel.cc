@@ -73,7 +73,7 @@ bool RequestStream::has_next() {
     if (!is_ping(frame)) next_ = std::move(frame);
   }
   if (!next_ && now() >= gone_at()) {
-    next_ = Error{Errc::kUnreachable, "the controller is silent", ""};
+    next_ = Error{Errc::kUnreachable, "the controller sent nothing before the deadline", ""};
   }
   return next_.has_value();
 }

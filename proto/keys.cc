@@ -65,7 +65,9 @@ Result<JobKeys> JobKeys::decode(ByteSpan file) {
   if (file.size() < kHeaderBytes || (file.size() - kHeaderBytes) % kEntryBytes != 0 ||
       !std::ranges::equal(magic, file.first(magic.size()))) {
     return Error{Errc::kAuth,
-                 fmt::format("it holds neither {} bytes nor keys of a process", kSecretBytes), ""};
+                 fmt::format("it contains neither a key of {} bytes nor the keys of a process",
+                             kSecretBytes),
+                 ""};
   }
   JobKeys keys;
   keys.process_.emplace();

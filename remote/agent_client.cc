@@ -119,10 +119,10 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
 Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) {
   if (!is_name(from.job()) || !is_name(from.name())) {
     return Error{Errc::kData,
-                 fmt::format("it tells of a process '{}' of job '{}'",
+                 fmt::format("it reports an invalid name: process '{}' of job '{}'",
                              escape_control(from.name().substr(0, kNameBytesMax)),
                              escape_control(from.job().substr(0, kNameBytesMax))),
-                 "look at the node: no process of ours has such a name"};
+                 "check the node: paddlectl starts no process with such a name"};
   }
   remote::ProcessStatus status;
   status.job = from.job();
@@ -375,7 +375,7 @@ class FramedAgentClient final : public AgentClient {
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, patience_));
     PADDLE_TRY(const auto reply, exchange_.parse<ReadLogReply>(frame));
     if (frame.tail.size() > max_bytes) {
-      return exchange_.lose(Error{Errc::kData, "it sends more of a log than it was asked for", ""});
+      return exchange_.lose(Error{Errc::kData, "it sent more log bytes than requested", ""});
     }
     LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
     for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});

@@ -139,7 +139,7 @@ struct Restart {
   int signal = 0;  // 0: exited
   std::int64_t ended_unix_ms = 0;
   std::uint32_t failures = 0;  // own failures so far, this one included; 0: it lost a peer
-  std::string hang = {};  // why it was killed as hung: "no sign of life for 60 s"; "": it was not
+  std::string hang = {};       // why it was killed as hung: "no response for 60 s"; "": it was not
   std::uint64_t out_of_memory_bytes = 0;  // as in a ProcessStatus
   std::uint32_t life = 0;                 // number of the run that ended; rises with each restart
   std::int64_t age_ms = 0;  // time since the end, unaffected by changes of the node's clock
@@ -156,7 +156,7 @@ struct ProcessStatus {
   bool stopped = false;         // ended as a stop request demanded, not by a failure
   std::string stopped_by = {};  // "paddlectl stop of alice@laptop, pid 12", or "" without a request
   bool stop_ordered = false;    // the request was to end at once, without saving
-  std::string hang = {};  // why it was killed as hung: "no sign of life for 60 s"; "": it was not
+  std::string hang = {};        // why it was killed as hung: "no response for 60 s"; "": it was not
   Phase phase = Phase::kStarting;      // always kStarting for the user's own programs
   std::optional<Error> failure;        // the cause as the process reported it; only with kFailed
   std::optional<Usage> usage;          // set by AgentClient::status

@@ -51,7 +51,7 @@ constexpr std::string_view kFind =
 // $r and $f become the resolved paths: an attacker who changes a link afterwards cannot redirect
 // us.
 constexpr std::string_view kTrust =
-    "t() { b=\"$r is a link or belongs to someone else\"; "
+    "t() { b=\"$r is a link or belongs to another user\"; "
     "[ -O \"$r\" ] && ! [ -L \"$r\" ] && [ -O \"$r/bin\" ] && ! [ -L \"$r/bin\" ] || return 1; "
     "c=$(cd -P \"$r\" && pwd); r=$c; f=$c/bin/${f##*/}; d=$c; set -- /. \"$c/bin/.\"; "
     "while [ -n \"$d\" ]; do set -- \"$@\" \"$d/.\"; d=${d%/*}; done; "
@@ -61,8 +61,8 @@ constexpr std::string_view kTrust =
     "?????w*|????????w*) w=1;; *) w=;; esac; "
     "if [ -n \"$w\" ] || ! [ $o = 0 -o -O \"$n\" ]; then echo \"$n\"; exit; fi; k=$((k+1)); "
     "done; echo $k; }); "
-    "[ \"$b\" = $# ] || { case $b in /*) b=\"${b%/.} can be written by someone else\";; "
-    "*) b=\"$r cannot be looked at\";; esac; return 1; }; }; ";
+    "[ \"$b\" = $# ] || { case $b in /*) b=\"${b%/.} can be written by another user\";; "
+    "*) b=\"$r cannot be checked\";; esac; return 1; }; }; ";
 
 // Creates root (0700; folders created above it get a mark, so that teardown can remove them).
 // Refuses a root that contains foreign files, because teardown removes all of it. Root is ours (o)
@@ -82,18 +82,18 @@ constexpr std::string_view kPrepare =
     "for e in \"$r\"/jobs/*; do "
     "[ ! -e \"$e\" ] || [ \"$(ls -A \"$e\" 2>/dev/null)\" = output ] || k=; done; "
     "[ -n \"$k\" ] || "
-    "{ echo PADDLECTL-REFUSED $r holds files that are not of paddlectl; exit 1; }; fi; "
+    "{ echo PADDLECTL-REFUSED $r contains files that paddlectl did not create; exit 1; }; fi; "
     "for i in 1 2 3 4 5 6 7 8; do d=$r; "
     "[ -n \"$p\" ] || [ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS absent; exit; }; "
     "while [ -n \"$d\" ] && ! [ -e \"$d\" ]; do "
     "[ -n \"$n\" ] && [ ${#n} -lt ${#d} ] || n=$d; d=${d%/*}; done; "
     "m 2>/dev/null && break; done; "
-    "e=$(m 2>&1) || { echo PADDLECTL-REFUSED cannot make $r: $e; exit 1; }; "
+    "e=$(m 2>&1) || { echo PADDLECTL-REFUSED cannot create $r: $e; exit 1; }; "
     "m=0; d=${r%/*}; [ -z \"$n\" ] || "
     "while [ ${#d} -ge ${#n} ]; do m=$((m+1)); d=${d%/*}; done; "
     "for d in \"$r\" \"$r/bin\"; do "
     "if [ -L \"$d\" ] || ! [ -O \"$d\" ]; then "
-    "echo PADDLECTL-REFUSED $d is a link or belongs to someone else; exit 1; fi; "
+    "echo PADDLECTL-REFUSED $d is a link or belongs to another user; exit 1; fi; "
     "case $(ls -ld \"$d\") in ?????w*|????????w*) "
     "echo PADDLECTL-REFUSED $d is writable by others; exit 1;; esac; done; "
     "t || { echo PADDLECTL-REFUSED $b; exit 1; }; set -C; d=${r%/*}; "
@@ -247,7 +247,8 @@ Result<Probe> probe(Launcher& launcher, TimePoint deadline) {
   }
   const std::string system = line.substr(0, first);
   if (system != "Linux") {
-    return Error{Errc::kVersion, "runs " + escape_control(system) + ", paddlectl needs Linux", ""};
+    return Error{Errc::kVersion,
+                 "the node runs " + escape_control(system) + ", but paddlectl needs Linux", ""};
   }
   // A service account's shell may have no HOME, which only a workdir below ~/ needs.
   const auto second = std::min(line.find(' ', first + 1), line.size());
@@ -260,7 +261,8 @@ Status check_architecture(const std::string& theirs) {
   ::uname(&here);
   if (theirs == here.machine) return {};
   return Error{Errc::kVersion,
-               fmt::format("{}, this paddlectl carries {}", escape_control(theirs), here.machine),
+               fmt::format("the node is {}, but this paddlectl has an agent for {}",
+                           escape_control(theirs), here.machine),
                "build paddlectl for that architecture"};
 }
 
@@ -280,10 +282,10 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
   }
   PADDLE_TRY(const bool arrived, is_agent(launcher, *answer, agent, file, deadline));
   if (arrived) return {};
-  return with_stderr(
-      Error{Errc::kResource, "the agent did not arrive whole at " + file,
-            "is the disk full? make room there, or set another `workdir` in the cluster file"},
-      channel);
+  return with_stderr(Error{Errc::kResource, "the agent is incomplete at " + file,
+                           "check whether the disk is full; make room there, or set another "
+                           "`workdir` in the cluster file"},
+                     channel);
 }
 
 // Returns the path as the node's shell needs it inside double quotes.
@@ -344,7 +346,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   PADDLE_TRY_STATUS(check_architecture(found.architecture));
   std::string root = node.root;
   if (root.starts_with("~/") && found.home.empty()) {
-    return Error{Errc::kUsage, "workdir '" + root + "': the node's shell has no HOME",
+    return Error{Errc::kUsage, "workdir '" + root + "': HOME is not set in the shell of the node",
                  "set an absolute workdir in the cluster file"};
   }
   if (root.starts_with("~/")) root = found.home + root.substr(1);
@@ -362,8 +364,8 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
                        "PADDLECTL-AGENT-IS ", deadline));
   if (answer == "absent") return Channel{};
   if (answer.starts_with("hidden ")) {
-    return Error{Errc::kAuth, escape_control(answer.substr(7)) + " may not be read by this user",
-                 "run this as the user whose folder it is, or name a cluster of your own with "
+    return Error{Errc::kAuth, escape_control(answer.substr(7)) + " cannot be read by this user",
+                 "run this as the owner of the folder, or name a cluster of your own with "
                  "--cluster"};
   }
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
@@ -380,8 +382,8 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
     return Error{Errc::kVersion,
                  fmt::format("paddlectl-agent is {}, paddlectl is {}", escape_control(*version),
                              kProgramVersion),
-                 "put both of one release into one folder: " + options.agent_binary +
-                     " is the agent that was pushed"};
+                 "put paddlectl and paddlectl-agent of one release into one folder: " +
+                     options.agent_binary + " is the agent that was pushed"};
   }
   return channel;
 }

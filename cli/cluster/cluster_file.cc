@@ -101,13 +101,13 @@ std::vector<std::string> read_addresses(TomlTable& table) {
   for (std::string& address : addresses) {
     const HostWord split = split_host(address);
     if (split.has_number || !split.user.empty()) {
-      table.fail("address", fmt::format("'{}' is no address", address),
-                 "an address alone; the first port is `port`");
+      table.fail("address", fmt::format("'{}' is not an address", address),
+                 "write an address without a port; set the first port with `port`");
       return {};
     }
     if (split.host.find('%') != std::string::npos) {
       table.fail("address",
-                 fmt::format("'{}' has a zone, which means nothing on other nodes", address),
+                 fmt::format("'{}' has a zone, which is valid on one machine only", address),
                  "use an address that all nodes can reach");
       return {};
     }
@@ -129,8 +129,9 @@ std::string read_identity(TomlTable& table, const std::string& otherwise,
   if (!table.has("identity") || identity.empty()) return identity;
   const std::string path = remote::expand_home(identity);
   if (::access(path.c_str(), R_OK) == 0) return identity;
-  table.fail("identity", system_error(Errc::kUsage, "cannot read the private key " + path).message,
-             "name a key file of this machine, or leave it out for ssh-agent and ~/.ssh/id_*");
+  table.fail(
+      "identity", system_error(Errc::kUsage, "cannot read the private key " + path).message,
+      "name a key file on this machine, or remove `identity` to use ssh-agent and ~/.ssh/id_*");
   return identity;
 }
 
@@ -154,8 +155,7 @@ void read_roles(TomlTable& table, ClusterNode& node) {
     } else if (role == "trainer") {
       node.runs_trainer = true;
     } else {
-      table.fail("roles", fmt::format("unknown role '{}'", role),
-                 "roles are \"pserver\" and \"trainer\"");
+      table.fail("roles", fmt::format("unknown role '{}'", role), "use \"pserver\" or \"trainer\"");
     }
   }
   if (!node.runs_pserver && !node.runs_trainer)
@@ -180,10 +180,10 @@ void read_environment(TomlTable& table, std::map<std::string, std::string>& envi
     const std::size_t equals = item.find('=');
     const std::string name = item.substr(0, equals);
     if (equals == std::string::npos || !is_variable_name(name) || item.find('\0') < item.size()) {
-      table.fail("env", fmt::format("'{}' is no variable", item),
+      table.fail("env", fmt::format("'{}' is not a variable", item),
                  "write env = [\"NCCL_SOCKET_IFNAME=eth0\"]");
     } else if (name.starts_with(kOwnVariables)) {
-      table.fail("env", fmt::format("'{}' is paddlectl's own", name), "remove it");
+      table.fail("env", fmt::format("'{}' is reserved for paddlectl", name), "remove it");
     } else {
       environment[name] = item.substr(equals + 1);
     }
@@ -196,7 +196,7 @@ void read_gpus(TomlTable& table, ClusterNode& node) {
   std::set<std::string_view> seen;
   for (const std::string& gpu : node.gpus) {
     if (!is_plain_name(gpu))
-      table.fail("gpus", fmt::format("'{}' is no GPU", gpu), "write gpus = [\"0\", \"1\"]");
+      table.fail("gpus", fmt::format("'{}' is not a GPU", gpu), "write gpus = [\"0\", \"1\"]");
     if (!seen.insert(gpu).second) table.fail("gpus", fmt::format("GPU {} is named twice", gpu));
   }
 }
@@ -210,7 +210,8 @@ void check_group_names(TomlTable& top, const ClusterSpec& cluster) {
       if (nodes.contains(group))
         top.fail("node", fmt::format("'{}' is the name of a node and of a group", group));
     }
-    if (node.spec.name == kAllNodes) top.fail("node", "'all' is the name of every node together");
+    if (node.spec.name == kAllNodes)
+      top.fail("node", "'all' is reserved for the group of all nodes");
   }
 }
 
@@ -219,7 +220,8 @@ std::string read_launcher(TomlTable& table) {
   for (const remote::LauncherKind& kind : remote::launcher_kinds()) names.push_back(kind.name);
   if (table.has("launcher") && !table.is_string("launcher")) return "command";
   std::string name = table.choice("launcher", names.front(), names);
-  if (name == "command") table.fail("launcher", "a launcher command is an array", kCommandHint);
+  if (name == "command")
+    table.fail("launcher", "a launcher command must be an array", kCommandHint);
   return name;
 }
 
@@ -229,7 +231,7 @@ std::vector<std::string> read_command(TomlTable& table,
                                       std::vector<std::vector<std::string>>& commands) {
   const auto patterns = table.strings("launcher", kArgumentsMax);
   if (patterns.empty() || patterns[0].empty()) {
-    table.fail("launcher", "the launcher names no program", kCommandHint);
+    table.fail("launcher", "the launcher has no program", kCommandHint);
     return {};
   }
   std::vector<std::vector<std::string>> columns;
@@ -242,8 +244,8 @@ std::vector<std::string> read_command(TomlTable& table,
       return {};
     }
     if (names.size() > 1 && expanded->size() > 1 && names.size() != expanded->size()) {
-      table.fail("launcher",
-                 fmt::format("ranges of {} and {} nodes", names.size(), expanded->size()));
+      table.fail("launcher", fmt::format("the ranges have different sizes: {} and {} nodes",
+                                         names.size(), expanded->size()));
       return {};
     }
     if (expanded->size() > 1) names = *expanded;
@@ -277,7 +279,7 @@ std::vector<HostWord> read_hosts(TomlTable& table) {
     const auto good = remote::check_host_name(host.host);
     const auto user = host.user.empty() ? Status() : remote::check_user_name(host.user);
     if (host.has_number && !is_port) {
-      table.fail("host", fmt::format("'{}' has no port of sshd after the ':'", word),
+      table.fail("host", fmt::format("'{}' has no valid sshd port after the ':'", word),
                  "write host = \"node1\", \"node1:2222\" or \"[2001:db8::1]:22\"");
     } else if (!good || !user) {
       const Error& wrong = good ? user.error() : good.error();
@@ -300,7 +302,8 @@ std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& no
   if (node.is_local()) {
     const auto count = table.integer("count", 1, 1, kLocalNodesMax);
     if (table.has("host"))
-      table.fail("host", "a local node has no host", "remove it, or launcher = \"local\"");
+      table.fail("host", "a local node cannot have a host",
+                 "remove `host`, or remove launcher = \"local\"");
     const std::string base = name.empty() ? "node" : name;
     if (!table.has("count") || !is_plain_name(base)) return {base};
     std::vector<std::string> names;
@@ -308,7 +311,7 @@ std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& no
     return names;
   }
   if (table.has("count")) {
-    table.fail("count", "count is for launcher = \"local\"",
+    table.fail("count", "`count` needs launcher = \"local\"",
                "write a range: host = \"node[01-16].lab\"");
   }
   const bool is_command = node.launcher == "command";
@@ -320,7 +323,8 @@ std::vector<std::string> node_names(TomlTable& table, const remote::NodeSpec& no
     for (const HostWord& host : hosts) otherwise.push_back(node_name_of(host.host));
   }
   if (is_command && table.has("host")) {
-    table.fail("host", "a node with a launcher command has no host", "use it in the command");
+    table.fail("host", "a node with a launcher command cannot have a host",
+               "put the host into the command");
   } else if (!is_command && hosts.empty() && !table.has("host")) {
     table.fail("host", "missing host",
                "write host = \"...\", or launcher = \"local\" for this machine");
@@ -398,7 +402,7 @@ void add_nodes(TomlTable& table, const std::vector<std::string>& names,
                                     : addresses[addresses.size() == 1 ? 0 : i];
     own.spec.address = own.address;
     if (!all.names.insert(own.spec.name).second) {
-      table.fail(name_key, fmt::format("a second node named '{}'", own.spec.name),
+      table.fail(name_key, fmt::format("two nodes have the name '{}'", own.spec.name),
                  "give each a `name` of its own: name = \"n[1-2]\"");
       return;
     }
@@ -464,7 +468,8 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
     read_node(table, defaults, all, cluster);
   check_group_names(top, cluster);
   if (!top.has("node")) {
-    top.fail("node", "no [[node]]", "name your servers: add\n  [[node]]\n  host = \"server-1\"");
+    top.fail("node", "the file has no [[node]]",
+             "name your servers: add\n  [[node]]\n  host = \"server-1\"");
   }
   PADDLE_TRY_STATUS(top.finish());
   return cluster;

@@ -45,8 +45,8 @@ struct ClusterSpec {
 
 // The warning about a cluster whose is_clear() is true.
 constexpr const char* kClearTransport =
-    "traffic of training is not sealed (transport = \"clear\"): who is on the network between the "
-    "nodes can read and change it";
+    "training traffic is not sealed (transport = \"clear\"): other machines on the network between "
+    "the nodes can read and change it";
 
 // Errors are kUsage: "lab.toml:12:8: unknown key 'prot', did you mean 'port'?" with the line and a
 // caret.

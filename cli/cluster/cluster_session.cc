@@ -31,7 +31,7 @@ void connect_member(Context& context, Member& member, bool create) {
   if (member.client) return;
   member.absent = true;
   member.error = Error{Errc::kUsage,
-                       fmt::format("node {}: nothing of this cluster is there", member.spec.name),
+                       fmt::format("node {}: it has no folder of this cluster", member.spec.name),
                        "prepare the nodes: paddlectl up <cluster file>"};
 }
 
@@ -274,18 +274,19 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
   if (asked.empty()) {
     if (!all.empty()) return all.back().status.job;
     PADDLE_TRY_STATUS(session.all_well());
-    return Error{Errc::kUsage, "no job on this cluster", "start one: paddlectl train <workspace>"};
+    return Error{Errc::kUsage, "this cluster has no job", "start one: paddlectl train <workspace>"};
   }
   if (std::ranges::any_of(all, [&](const ProcessOnNode& p) { return p.status.job == asked; }))
     return asked;
   PADDLE_TRY_STATUS(session.all_well());
   if (const auto nodes = nodes_with_files(session, asked); !nodes.empty()) {
-    return Error{Errc::kUsage,
-                 fmt::format("job {} is not started: its files are on {}, and no process", asked,
-                             nodes.size() == 1 ? nodes.front() : counted(nodes.size(), "node")),
-                 fmt::format("start it with `paddlectl train --name {0}`, or remove the files: "
-                             "paddlectl rm {0}",
-                             asked)};
+    return Error{
+        Errc::kUsage,
+        fmt::format("job {} is not started: its files are on {}, but it has no process", asked,
+                    nodes.size() == 1 ? nodes.front() : counted(nodes.size(), "node")),
+        fmt::format("start it with `paddlectl train --name {0}`, or remove the files: "
+                    "paddlectl rm {0}",
+                    asked)};
   }
   std::vector<std::string> known;  // in order of start
   for (const ProcessOnNode& process : all) {
@@ -294,7 +295,7 @@ Result<std::string> choose_job(ClusterSession& session, const std::string& asked
   }
   const std::size_t hidden = known.size() - std::min(known.size(), kJobsNamedMax);
   known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(hidden));
-  return Error{Errc::kUsage, fmt::format("no job '{}' on this cluster", asked),
+  return Error{Errc::kUsage, fmt::format("this cluster has no job '{}'", asked),
                known.empty() ? "start one: paddlectl train <workspace>"
                              : fmt::format("{}jobs here: {}; paddlectl jobs shows them{}",
                                            hidden > 0 ? "the latest " : "", fmt::join(known, ", "),

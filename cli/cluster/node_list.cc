@@ -68,8 +68,8 @@ class Pattern {
       at_ = close + 1;
       return {};
     }
-    if (inside.find(':') != inside.npos) return refuse("what stands in '[]' is no IPv6 address");
-    if (inside.find('[') != inside.npos) return refuse("'[' within '['");
+    if (inside.find(':') != inside.npos) return refuse("the text in '[]' is not an IPv6 address");
+    if (inside.find('[') != inside.npos) return refuse("a '[' is inside another '['");
     std::vector<std::string> numbers;
     for (std::string_view rest = inside;;) {
       const std::string_view item = rest.substr(0, rest.find(','));
@@ -164,16 +164,16 @@ bool is_host(std::string_view host) {
 // The error for a number after the ':' of a host. Its hint shows how to write what the user may
 // mean.
 Error bad_number(std::string_view word, const HostWord& split, const Place& place) {
-  if (split.is_url) return place.bad(word, "has no port of sshd after the ':'");
+  if (split.is_url) return place.bad(word, "has no valid sshd port after the ':'");
   std::uint32_t port = 0;
   Error error = place.bad(
-      word, fmt::format("has no number of slots from 1 to {} after the ':'", kColonSlotsMax));
+      word, fmt::format("needs a number of slots from 1 to {} after the ':'", kColonSlotsMax));
   if (std::ranges::count(word, ':') > 1 && !word.starts_with('[') && word.find("@[") == word.npos) {
     error.hint += "; an IPv6 address has up to eight groups of hexadecimal digits";
   } else if (parse_number(split.number, kSshPortMax, port)) {
     error.hint = fmt::format(
-        "for a port of sshd write ssh://{}; for so many slots, a hostfile with {} "
-        "slots={}",
+        "for an sshd port, write ssh://{}; for this number of slots, write {} slots={} in a "
+        "hostfile",
         escape_control(word), escape_control(split.host), port);
   }
   return error;
@@ -186,7 +186,7 @@ Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
   entry.host = split.host;
   entry.user = split.user;
   if (word.find('@') != word.npos && !remote::check_user_name(entry.user))
-    return place.bad(word, "names no user");
+    return place.bad(word, "has an invalid user name");
   std::uint32_t number = 0;
   if (split.has_number &&
       !parse_number(split.number, split.is_url ? kSshPortMax : kColonSlotsMax, number)) {
@@ -198,7 +198,7 @@ Result<HostfileEntry> parse_host(std::string_view word, const Place& place) {
   } else {
     entry.slots = number;
   }
-  if (!is_host(entry.host)) return place.bad(word, "is no host name");
+  if (!is_host(entry.host)) return place.bad(word, "is not a host name");
   return entry;
 }
 
@@ -222,22 +222,22 @@ Status take_pair(std::string_view word, const Place& place, HostfileEntry& entry
   constexpr std::array<std::string_view, 4> kUsers{"user", "username", "user_name", "user-name"};
   const std::string_view key = word.substr(0, word.find('='));
   const std::string_view value = word.substr(std::min(key.size() + 1, word.size()));
-  if (key.size() == word.size()) return place.bad(word, "is no key=number");
+  if (key.size() == word.size()) return place.bad(word, "is not a key=number pair");
   if (std::ranges::find(kUsers, key) != kUsers.end()) {
     entry.user = value;
-    return remote::check_user_name(value) ? Status() : place.bad(word, "names no user");
+    return remote::check_user_name(value) ? Status() : place.bad(word, "has an invalid user name");
   }
   std::uint32_t number = 0;
   if (key == "port") {
-    if (!parse_number(value, kSshPortMax, number)) return place.bad(word, "is no port of sshd");
+    if (!parse_number(value, kSshPortMax, number)) return place.bad(word, "is not an sshd port");
     entry.ssh_port = static_cast<std::uint16_t>(number);
     return {};
   }
   const bool is_slots = std::ranges::find(kSlots, key) != kSlots.end();
   if (!is_slots && std::ranges::find(kLimits, key) == kLimits.end())
-    return place.bad(word, "is not known");
+    return place.bad(word, "has an unknown key");
   if (!parse_number(value, kSlotsMax, number))
-    return place.bad(word, fmt::format("has no number from 1 to {}", kSlotsMax));
+    return place.bad(word, fmt::format("needs a number from 1 to {}", kSlotsMax));
   if (is_slots) entry.slots = number;
   return {};
 }
@@ -273,8 +273,8 @@ Result<std::vector<HostfileEntry>> parse_line(std::string_view line, const Place
   const std::string_view hosts = next_word(rest);
   std::vector<HostfileEntry> entries;
   if (is_section(hosts)) {
-    Error error = place.bad(hosts, "is the head of a section, and no host");
-    error.hint = "write the hosts alone, each in a line: node1 user=me port=2222";
+    Error error = place.bad(hosts, "is the head of a section, not a host");
+    error.hint = "write only hosts, one on each line: node1 user=me port=2222";
     return error;
   }
   for (const std::string& part : split_list(hosts)) {
@@ -297,7 +297,7 @@ std::string key_of(const HostfileEntry& entry) {
 Status join(const HostfileEntry& again, const Place& place, HostfileEntry& first) {
   if (!again.user.empty() && !first.user.empty() && again.user != first.user) {
     return place.bad(again.host,
-                     fmt::format("has user {} here, and {} above", again.user, first.user));
+                     fmt::format("has user {} here, but user {} above", again.user, first.user));
   }
   if (first.user.empty()) first.user = again.user;
   first.slots = std::min(std::max(first.slots, 1U) + std::max(again.slots, 1U), kSlotsMax);
@@ -343,7 +343,7 @@ Result<std::vector<std::string>> expand_list(std::string_view list) {
   for (const std::string& part : split_list(list)) {
     PADDLE_TRY(const auto some, expand_range(part));
     if (names.size() + some.size() > kRangeNamesMax) {
-      return Error{Errc::kUsage, fmt::format("a list of over {} names", kRangeNamesMax), ""};
+      return Error{Errc::kUsage, fmt::format("the list has over {} names", kRangeNamesMax), ""};
     }
     names.insert(names.end(), some.begin(), some.end());
   }
@@ -431,8 +431,7 @@ Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const s
     }
   }
   if (entries.empty()) {
-    return Error{Errc::kUsage, file + ": no host in it",
-                 "write a host in each line: node1 slots=8"};
+    return Error{Errc::kUsage, file + " has no host", "write one host on each line: node1 slots=8"};
   }
   return entries;
 }
@@ -440,8 +439,8 @@ Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const s
 Result<std::vector<HostfileEntry>> parse_host_list(std::string_view list,
                                                    const std::string& option) {
   const Place place{option,
-                    "write n1,n2,n3 or node[01-04,07].lab; me@n1 names a user, n1:8 its slots, "
-                    "[2001:db8::1]:8 those of an IPv6 address; ssh://n1:2222 a port of sshd"};
+                    "write n1,n2,n3 or node[01-04,07].lab; me@n1 sets a user, n1:8 the number of "
+                    "slots, [2001:db8::1]:8 that of an IPv6 address, ssh://n1:2222 an sshd port"};
   std::vector<HostfileEntry> entries;
   std::set<std::string, std::less<>> known;
   for (std::string_view rest = list;;) {
@@ -449,7 +448,7 @@ Result<std::vector<HostfileEntry>> parse_host_list(std::string_view list,
     std::string_view words = rest.substr(0, size);
     const std::string_view term = words;
     const std::string_view word = next_word(words);
-    if (!next_word(words).empty()) return place.bad(term, "is no host name");
+    if (!next_word(words).empty()) return place.bad(term, "is not a host name");
     const auto names = expand_range(std::string(word));
     if (!names) return Error(names.error()).with(option);
     for (const std::string& name : *names) {

@@ -91,7 +91,7 @@ Error unknown(const ClusterSpec& cluster, const std::string& name, bool group_on
     if (!group_only) known.emplace_back(node.spec.name);
     known.insert(known.end(), node.groups.begin(), node.groups.end());
   }
-  std::string message = fmt::format("no {} '{}' in cluster '{}'",
+  std::string message = fmt::format("unknown {} '{}' in cluster '{}'",
                                     group_only ? "group" : "node or group", name, cluster.name);
   if (const std::string near = nearest(name, known); !near.empty())
     message += fmt::format(", did you mean '{}'?", near);
@@ -129,16 +129,16 @@ Error no_cluster_file(const std::string& directory, const std::string& asked) {
   std::error_code ignored;
   const fs::path path = fs::path(directory) / asked;
   if (fs::is_regular_file(path / "job.toml", ignored)) {
-    return {Errc::kUsage, fmt::format("no cluster file '{}': it is a workspace", asked),
-            "paddlectl up CLUSTER_FILE comes first, then: paddlectl train " + asked};
+    return {Errc::kUsage, fmt::format("'{}' is a workspace, not a cluster file", asked),
+            "first run paddlectl up CLUSTER_FILE, then: paddlectl train " + asked};
   }
   const std::string with_ending = asked + ".toml";
   if (fs::is_regular_file(path.parent_path() / (path.filename().string() + ".toml"), ignored)) {
     return {Errc::kUsage,
-            fmt::format("no cluster file '{}', did you mean '{}'?", asked, with_ending),
-            "paddlectl cluster list shows those that are here"};
+            fmt::format("cannot find cluster file '{}', did you mean '{}'?", asked, with_ending),
+            "list the known cluster files: paddlectl cluster list"};
   }
-  return {Errc::kUsage, fmt::format("no cluster file '{}'", asked),
+  return {Errc::kUsage, fmt::format("cannot find cluster file '{}'", asked),
           "paddlectl init --hosts n1,n2,n3 " + asked + " writes one"};
 }
 
@@ -209,12 +209,11 @@ Status check_place(const std::string& place) {
   if (existing == place) existing = existing.parent_path();
   const bool is_folder = fs::is_directory(existing, error);
   if (is_folder && ::access(existing.c_str(), W_OK | X_OK) == 0) return {};
-  return Error{
-      Errc::kResource,
-      fmt::format("cannot keep the current cluster in {}: {}", existing.string(),
-                  std::generic_category().message(is_folder ? errno : ENOTDIR)),
-      "run this in a folder that you may write to; or keep the cluster as your default, with "
-      "--default"};
+  return Error{Errc::kResource,
+               fmt::format("cannot keep the current cluster in {}: {}", existing.string(),
+                           std::generic_category().message(is_folder ? errno : ENOTDIR)),
+               "run this in a folder that you can write to, or make the cluster your default with "
+               "--default"};
 }
 
 Status remember_cluster(const std::string& place, const std::string& file,
@@ -281,7 +280,7 @@ Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::s
     const bool group_only = pattern.starts_with('@');
     if (group_only) pattern.erase(0, 1);
     if (pattern.empty()) {
-      return Error{Errc::kUsage, fmt::format("an empty name in '{}'", text), kHint};
+      return Error{Errc::kUsage, fmt::format("'{}' contains an empty name", text), kHint};
     }
     if (pattern == kAllNodes) {
       marks.assign(marks.size(), chosen);
@@ -296,7 +295,7 @@ Result<std::vector<std::size_t>> select_nodes(const ClusterSpec& cluster, std::s
   for (std::size_t i = 0; i < marks.size(); ++i) {
     if (marks[i]) chosen.push_back(i);
   }
-  if (chosen.empty()) return Error{Errc::kUsage, fmt::format("'{}' leaves no node", text), kHint};
+  if (chosen.empty()) return Error{Errc::kUsage, fmt::format("'{}' selects no node", text), kHint};
   return chosen;
 }
 

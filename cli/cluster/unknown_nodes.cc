@@ -59,7 +59,7 @@ std::string describe_unknown_nodes(Context& context, ClusterSession& session,
   std::set<std::string> found = folders_of_others(context, session, cluster, asked);
   const bool is_old = found.erase(".") > 0;
   if (found.empty() && is_old) {
-    return "a folder that an earlier release of paddlectl made for this cluster is there";
+    return "the machines have a folder of this cluster from an earlier release of paddlectl";
   }
   if (found.empty()) return "";
   std::vector<std::string> names(found.begin(), found.end());
@@ -76,10 +76,9 @@ std::string describe_unknown_nodes(Context& context, ClusterSession& session,
 
 std::string hint_of_unknown_nodes(const ClusterSpec& cluster) {
   return fmt::format(
-      "was a node renamed in {0}, or taken out of it? What runs there is reached by its former "
-      "name "
-      "only: put that back until its jobs have ended, or run paddlectl teardown with a copy of {0} "
-      "that has it",
+      "was a node renamed in {0}, or removed from it? Processes there can be reached only under "
+      "the old name: restore it until its jobs have ended, or run paddlectl teardown with a copy "
+      "of {0} that has it",
       file_name(cluster));
 }
 

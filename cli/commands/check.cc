@@ -89,10 +89,11 @@ void show(Context& context, const CheckedCluster& checked, const std::vector<Fau
   if (context.console.json()) return context.console.json_line(check_json(checked, faults));
   context.console.table(check_table(checked, faults));
   if (checked.links.rounds_tried < checked.links.rounds) {
-    context.console.result(fmt::format(
-        "links: {} of the {} others tried each node, as many as {} s let; --on checks fewer nodes",
-        checked.links.rounds_tried, checked.links.rounds,
-        std::chrono::duration_cast<std::chrono::seconds>(kLinksDeadline).count()));
+    context.console.result(
+        fmt::format("links: each node was tested from {} of the {} other nodes, because the time "
+                    "limit is {} s; --on checks fewer nodes",
+                    checked.links.rounds_tried, checked.links.rounds,
+                    std::chrono::duration_cast<std::chrono::seconds>(kLinksDeadline).count()));
   }
   for (const Fault& fault : faults) {
     context.console.result("! " + fault.error.message);
@@ -132,7 +133,7 @@ Status run(Context& context, const NodeTarget& options) {
   show(context, checked, faults);
   note_missing_nccl(context, checked);
   if (cluster.is_clear()) context.console.note(kClearTransport);
-  Error error{Errc::kFailed, "", "the next step for each fault is shown with it; then check again"};
+  Error error{Errc::kFailed, "", "follow the next step shown with each fault, then check again"};
   for (const Fault& fault : faults) error.code = std::max(error.code, fault.error.code);
   for (const Error& one : checked.links.errors) {
     error.code = std::max(error.code, one.code);
@@ -140,7 +141,7 @@ Status run(Context& context, const NodeTarget& options) {
   }
   if (faults.empty() && checked.links.errors.empty() && !checked.stalls.empty()) {
     return Error{Errc::kFailed, "a process of a running job is stalled",
-                 "look at its node, or end the job: paddlectl stop --now --job <job>"};
+                 "check its node, or end the job: paddlectl stop --now --job <job>"};
   }
   if (faults.empty() && checked.links.errors.empty()) {
     context.console.note(nodes.size() == 1 ? "the node is OK"

@@ -22,8 +22,8 @@ struct ClusterOptions {
 
 OptionList cluster_options(ClusterOptions& options) {
   return {{.name = "action",
-           .help = "show the current one (the default), list those that are known here, or switch "
-                   "to FILE",
+           .help = "show the current cluster (the default), list the clusters known here, or "
+                   "switch to FILE",
            .target = &options.action,
            .choices = {"show", "list", "switch"}},
           {.name = "file",
@@ -128,7 +128,7 @@ Status list_clusters(Context& context) {
 Status switch_to(Context& context, const ClusterOptions& options) {
   if (options.file.empty()) {
     return Error{Errc::kUsage, "name the cluster file to switch to",
-                 "paddlectl cluster list shows those that are known here"};
+                 "list the known cluster files: paddlectl cluster list"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.file));
   std::vector<std::string> left_out;
@@ -145,7 +145,7 @@ Status switch_to(Context& context, const ClusterOptions& options) {
                                      shown_path(context, current.file),
                                      shown_path(context, current.source)));
   }
-  context.console.note("no node was contacted; paddlectl up prepares those that are new");
+  context.console.note("no node was contacted; prepare new nodes with paddlectl up");
   return show_current(context);
 }
 

@@ -71,9 +71,9 @@ std::string state_of(const Member& member, const CopyCounts& counts) {
     lacks.push_back(fmt::format("{} that cannot be read", counts.unreadable));
   if (member.error && lacks.empty()) return "FAILED";
   if (counts.gone > 0) lacks.push_back(fmt::format("{} removed meanwhile", counts.gone));
-  if (counts.left_out > 0) lacks.push_back(fmt::format("{} that are no files", counts.left_out));
+  if (counts.left_out > 0) lacks.push_back(fmt::format("{} that are not files", counts.left_out));
   if (lacks.empty()) return "done";
-  return fmt::format("done but for {}", fmt::join(lacks, ", "));
+  return fmt::format("done, except for {}", fmt::join(lacks, ", "));
 }
 
 // The error for files that could not be read; all others are copied.
@@ -85,17 +85,18 @@ Error unreadable(const std::string& node, const remote::CopyStats& taken) {
       fmt::format("node {}: {} cannot be read: {}{}; the rest is copied", node, taken.unreadable,
                   fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "),
                   taken.unreadable > shown ? ", ..." : ""),
-      "log in as a user that may read it, or make a copy there first: paddlectl exec -- sudo cp "
-      "..."};
+      "log in as a user with read access, or make a copy on the node first: paddlectl exec -- sudo "
+      "cp ..."};
 }
 
 void note_left_out(Context& context, std::uint64_t count, const std::vector<std::string>& names,
                    const std::string& where) {
   if (count == 0) return;
   const auto shown = static_cast<std::ptrdiff_t>(std::min(kNamesShownMax, names.size()));
-  context.console.note(fmt::format("{}{} left out, as sockets, pipes and devices are: {}{}", where,
-                                   count, fmt::join(names.begin(), names.begin() + shown, ", "),
-                                   count > static_cast<std::uint64_t>(shown) ? ", ..." : ""));
+  context.console.note(
+      fmt::format("{}{} left out, because sockets, pipes and devices are not copied: {}{}", where,
+                  count, fmt::join(names.begin(), names.begin() + shown, ", "),
+                  count > static_cast<std::uint64_t>(shown) ? ", ..." : ""));
 }
 
 // Connects to each node, calls work and disconnects, then prints one table. An error names every
@@ -133,21 +134,22 @@ Status check_node_path(const ClusterSpec& cluster, const std::string& path, bool
   const std::string as_name = "; for a file of that name: ./" + path;
   if (path.empty()) return Error{Errc::kUsage, "the path on the nodes is empty", command("", "")};
   if (path.size() > 1 && path[0] == '~' && path[1] != '/') {
-    return Error{Errc::kUsage, fmt::format("{}: '~' is only the home of the login's user", path),
+    return Error{Errc::kUsage,
+                 fmt::format("{}: '~' can mean only the home folder of the login user", path),
                  "give the absolute path" + as_name};
   }
   const std::string before = path.substr(0, path.find(':'));
   if (before.size() == path.size() || before.find('/') != before.npos) return {};
   const std::string node = split_host(before).host;
   if (node.empty() || !select_nodes(cluster, node)) return {};
-  return Error{Errc::kUsage, path + " names a node, and a path alone is expected",
+  return Error{Errc::kUsage, path + " contains a node name, but only a path is expected",
                command("--on " + node + " ", path.substr(before.size() + 1)) + as_name};
 }
 
 // Adds a hint if the path was not found and looks like a pattern.
 Error with_pattern_hint(Error error, const std::string& path) {
   if (error.code == Errc::kFailed && path.find_first_of("*?[") != path.npos)
-    error.hint = "no shell sees the path, so a pattern names nothing: get the folder itself";
+    error.hint = "patterns are not expanded on nodes: get the whole folder";
   return error;
 }
 
@@ -188,8 +190,8 @@ class PutTree {
                    kUsage};
     }
     if (!real.has_filename()) {
-      return Error{Errc::kUsage, "/ as a whole is not copied",
-                   "name the folders in it that you want"};
+      return Error{Errc::kUsage, "/ cannot be copied as a whole",
+                   "name the folders in it that you need"};
     }
     const UniqueFd above(::open(real.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!above) return system_error(Errc::kUsage, "read " + real.parent_path().string());
@@ -228,7 +230,7 @@ class PutTree {
     if (joins) return {};
     if (!is_new) {
       return Error{Errc::kUsage, "two files would have the name " + escape_control(entry.path),
-                   "put them one after the other into folders of their own"};
+                   "put each into its own folder, one after the other"};
     }
     remote::CopiedEntry copied{entry};
     if (entry.kind == TreeEntry::Kind::kFile) {
@@ -316,9 +318,9 @@ Status check_given(const Member& member, const remote::CopyTree& tree, const std
     const std::string& path = copied.entry.path;
     if (path.substr(0, path.find('/')) == name) continue;
     return Error{Errc::kData,
-                 fmt::format("node {}: it gives {} in place of {}", member.spec.name,
+                 fmt::format("node {}: it sent {} instead of {}", member.spec.name,
                              escape_control(path), name),
-                 "look at the node: it does not send what it is asked for"};
+                 "check the node: it did not send the requested file"};
   }
   return {};
 }

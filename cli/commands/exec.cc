@@ -51,7 +51,7 @@ struct NodeRun {
 };
 
 std::string outcome_of(const NodeRun& run) {
-  if (!run.ran) return run.began ? "its end is not known" : "not run";
+  if (!run.ran) return run.began ? "result unknown" : "not run";
   if (run.end.timed_out) return "timed out";
   return run.end.signal != 0 ? fmt::format("signal {}", run.end.signal)
                              : fmt::format("exit {}", run.end.exit_code);
@@ -191,17 +191,21 @@ Status run_on(Context& context, const ExecOptions& options, const remote::Comman
 // The hint for a failed command, by the exit codes that a shell uses. `program`: "" for --shell,
 // because the shell itself prints which program it did not find.
 std::string next_step(const NodeRun& run, const std::string& program) {
-  if (run.end.timed_out) return "it takes longer than --timeout: give it more, or none";
+  if (run.end.timed_out)
+    return "the command takes longer than --timeout: raise the limit, or leave --timeout out";
   if (run.end.signal != 0)
-    return fmt::format("signal {} ended it there, and not paddlectl", run.end.signal);
+    return fmt::format("signal {} ended the command on the node; paddlectl did not send it",
+                       run.end.signal);
   if (run.end.exit_code == kNotFound && !program.empty()) {
-    return fmt::format("install {} there, or name its path; --shell runs a shell's own commands",
-                       program);
+    return fmt::format(
+        "install {} on the node, or give its path; --shell runs commands that are built into the "
+        "shell",
+        program);
   }
   if (run.end.exit_code == kNotExecutable && !program.empty())
-    return "make it executable there: chmod +x " + program;
-  return run.printed ? "the command's own output, above, tells why"
-                     : fmt::format("the command printed nothing; exit code {} is its own",
+    return "make it executable on the node: chmod +x " + program;
+  return run.printed ? "see the command's output above"
+                     : fmt::format("the command printed nothing and exited with code {}",
                                    run.end.exit_code);
 }
 
@@ -223,8 +227,7 @@ Status verdict(const std::vector<Member>& members, const std::vector<NodeRun>& r
   }
   if (failed == 0) return {};
   // A command's own exit code is not an error code of paddlectl, even if the numbers are equal.
-  const char* const what =
-      of_command == 0 ? "the command was not run to its end" : "the command failed";
+  const char* const what = of_command == 0 ? "the command did not finish" : "the command failed";
   return Error{static_cast<Errc>(worst),
                fmt::format("{} on {} of {}{}", what, failed, counted(members.size(), "node"), lost),
                !lost.empty() && (of_command == 0 || hint.empty()) ? hint_of_lost : hint};
@@ -240,11 +243,12 @@ Error interrupted(const std::vector<Member>& members, const std::vector<NodeRun>
     if (members[i].error) reasons += "\n" + members[i].error->message;
   }
   if (unknown.empty())
-    return Error{Errc::kInterrupted, "interrupted; no command runs any more", ""};
-  return Error{Errc::kInterrupted,
-               fmt::format("interrupted; whether the command has ended on {} is not known{}",
-                           fold_names(unknown), reasons),
-               "an agent that lost its connection ends it within two minutes; look there"};
+    return Error{Errc::kInterrupted, "interrupted; the command no longer runs on any node", ""};
+  return Error{
+      Errc::kInterrupted,
+      fmt::format("interrupted; the command may still run on {}{}", fold_names(unknown), reasons),
+      "an agent that lost its connection ends the command within two minutes; check those nodes "
+      "then"};
 }
 
 Status run(Context& context, const ExecOptions& options) {

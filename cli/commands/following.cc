@@ -162,13 +162,13 @@ std::vector<std::string> ways_on(const Context& context, ClusterSession& session
   const bool is_own = first != nullptr && is_own_program(first->status);
   if (!is_lost && !broken && !lacks_node && !is_own) return {};
   std::vector<std::string> ways{
-      next_step(context, session, job, output, "go on from its last snapshot")};
+      next_step(context, session, job, output, "continue from its last snapshot")};
   if (is_own && !lacks_node && has_checkpoint(session, job, output)) {
     ways.push_back(
-        fmt::format("or, with the files that its nodes have: paddlectl restart {}", job));
+        fmt::format("or restart it with the files on its nodes: paddlectl restart {}", job));
   }
   if (is_lost && !lacks_node && first->status.restarts_allowed == 0)
-    ways.emplace_back("next time, --restarts N starts it again by itself");
+    ways.emplace_back("next time, --restarts N restarts it automatically");
   return ways;
 }
 
@@ -181,10 +181,10 @@ Error end_without_silent(Context& context, ClusterSession& session, const std::s
   (void)session.leave_out_unreachable();
   const std::vector<std::string> ways = ways_on(context, session, job, to.output);
   if (const Status stopped = stop_job(session, job); !stopped) {
-    error.message += "\nand not everything could be stopped: " + stopped.error().message;
+    error.message += "\nsome processes could not be stopped: " + stopped.error().message;
     return error;
   }
-  error.message += "; the rest of it was stopped";
+  error.message += "; the rest of the job was stopped";
   for (const std::string& way : ways) error.hint += "; " + way;
   if (bring_home(context, session, job, to)) {
     add_report(context, session, job, to.output);
@@ -227,14 +227,15 @@ std::string way_to_begin(ClusterSession& session, const std::string& job) {
   const bool is_begun = broken_start(session, processes) && !has_trained(session, job);
   // A lost node may have had a snapshot.
   const bool lacks_node = !processes.empty() && !missing_processes(processes).empty();
-  const std::string lead = lacks_node ? "no node has a snapshot of it" : "nothing of it was saved";
+  const std::string lead = lacks_node ? "no node has a snapshot of it" : "it has saved no snapshot";
   if (processes.empty() || is_begun) {
     return fmt::format("{}; start it again: paddlectl train --name {} <workspace>", lead, job);
   }
   if (lacks_node) {
     return fmt::format(
-        "{0}; to begin anew: paddlectl rm {1}, then paddlectl train --name {1} <workspace>", lead,
-        job);
+        "{0}; to start from the beginning: paddlectl rm {1}, then paddlectl train --name {1} "
+        "<workspace>",
+        lead, job);
   }
   return fmt::format(
       "{0}; start it again from its beginning: paddlectl restart {1}; or remove it: paddlectl rm "
@@ -270,7 +271,7 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
     stopped = stop_job(session, job);
   }
   if (!stopped) {
-    error.message += "\nand not everything could be stopped: " + stopped.error().message;
+    error.message += "\nsome processes could not be stopped: " + stopped.error().message;
     error.hint = "run: paddlectl stop, or paddlectl teardown";
     if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
   } else if (error.code == Errc::kInterrupted) {

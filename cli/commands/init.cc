@@ -139,8 +139,7 @@ void note_slots(Context& context, const std::vector<HostfileEntry>& entries) {
   const auto found = std::ranges::find_if(entries, &HostfileEntry::colon_slots);
   if (found == entries.end()) return;
   context.console.note(fmt::format(
-      "the number behind '{0}:' is its slots: {1}; a port of sshd is written as "
-      "ssh://{0}:2222",
+      "the number after '{0}:' is its number of slots: {1}; write an sshd port as ssh://{0}:2222",
       found->host.find(':') == std::string::npos ? found->host : "[" + found->host + "]",
       counted(found->slots, "trainer")));
 }
@@ -156,14 +155,14 @@ Result<std::string> cluster_text(Context& context, const InitOptions& options) {
   if (!options.hostfile.empty()) {
     const auto hosts = read_file_or_pipe((fs::path(context.directory) / options.hostfile).string(),
                                          kHostfileBytesMax);
-    if (!hosts) return Error{Errc::kUsage, hosts.error().message, "name a hostfile that is there"};
+    if (!hosts) return Error{Errc::kUsage, hosts.error().message, "name an existing hostfile"};
     PADDLE_TRY(const auto entries, parse_hostfile(*hosts, options.hostfile));
     return cluster_of(entries, "the hostfile " + fs::path(options.hostfile).filename().string());
   }
   auto example =
       read_file(fmt::format("{}/clusters/{}.toml", context.share, options.local ? "local" : "ssh"));
   if (example && !context.share.empty()) return example;
-  return Error{Errc::kUsage, "no example clusters beside this paddlectl",
+  return Error{Errc::kUsage, "cannot find the example clusters of this paddlectl",
                "they are in share/paddlectl of an installation, and in a source tree"};
 }
 
@@ -218,7 +217,7 @@ Status check_target(const InitOptions& options) {
   if (!is_host || options.target.ends_with(".toml")) return {};
   return Error{
       Errc::kUsage,
-      fmt::format("'{}' would be the file to write, and no host", escape_control(options.target)),
+      fmt::format("'{}' would be the file to write, not a host", escape_control(options.target)),
       fmt::format("separate hosts by commas: --hosts {}{}{}; or name the file {}.toml", list,
                   list.ends_with(',') ? "" : ",", options.target, options.target)};
 }
@@ -259,10 +258,8 @@ Status write_workspace(Context& context, const InitOptions& options) {
   context.console.result(
       Json::object({{"folder", path}, {"files", Json::list({files.begin(), files.end()})}}),
       fmt::format("wrote {} into {}", counted(files.size(), "file"), name));
-  context.console.note(
-      fmt::format("next: {0}/README.md says what it is; {0}/prepare makes its data; then: "
-                  "paddlectl train {0}",
-                  name));
+  context.console.note(fmt::format(
+      "next: read {0}/README.md; make the data with {0}/prepare; then: paddlectl train {0}", name));
   return {};
 }
 

@@ -241,7 +241,7 @@ Status check_complete(Context& context, ClusterSession& session, const ClusterSp
   if (!error.message.empty()) return error;
   if (std::ranges::all_of(session.members(), &Member::absent)) {
     context.console.note(fmt::format(
-        "nothing of cluster '{}' is on its nodes: has paddlectl up run?", cluster.name));
+        "the nodes have no folder of cluster '{}': prepare them with paddlectl up", cluster.name));
   }
   return {};
 }

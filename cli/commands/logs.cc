@@ -26,16 +26,18 @@ struct LogChoice {
 
 Error nothing_chosen(const std::string& job, const LogChoice& choice) {
   if (choice.previous) {
-    return {Errc::kUsage, fmt::format("job {} has no earlier start of a process", job),
-            "paddlectl logs shows the only one"};
+    return {Errc::kUsage,
+            fmt::format("job {} has no earlier logs: each of its processes was started once", job),
+            "see its logs without --previous: paddlectl logs"};
   }
-  return {Errc::kUsage,
-          fmt::format("job {} has no {}{}", job,
-                      choice.role.empty() ? "process" : "'" + choice.role + "'",
-                      choice.target.on.empty() ? "" : " on " + choice.target.on),
-          fmt::format("roles are pserver, trainer, or one process like trainer-2; they are in: "
-                      "paddlectl status --job {}",
-                      job)};
+  return {
+      Errc::kUsage,
+      fmt::format("job {} has no {}{}", job,
+                  choice.role.empty() ? "process" : "'" + choice.role + "'",
+                  choice.target.on.empty() ? "" : " on " + choice.target.on),
+      fmt::format(
+          "use pserver, trainer, or one process such as trainer-2; see paddlectl status --job {}",
+          job)};
 }
 
 OptionList log_choice_options(LogChoice& choice) {

@@ -66,20 +66,20 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY_STATUS(check_pservers(job, pservers));
   if (!job.requirements.empty()) {
     context.console.note(fmt::format(
-        "[trainer] requirements is for nodes of paddlectl train: here {} must be installed already",
+        "[trainer] requirements is for paddlectl train only: here {} must be installed already",
         job.requirements));
   }
   const bool has_node_groups = job.has_node_groups() && job.command.empty();
   if (has_node_groups && options.platform == "kubernetes") {
     return Error{Errc::kUsage,
-                 "[strategy] node_groups is of no use under kubernetes: pods of one node share "
-                 "neither address nor memory, so each trainer would be a group of its own",
+                 "[strategy] node_groups has no effect on kubernetes: pods of one node share "
+                 "neither address nor memory, so each trainer would be its own group",
                  "leave it out: --set strategy.node_groups=false"};
   }
   const std::string folder = context.share + "/templates/platforms/";
   const auto text = read_file(folder + std::string(name), kTemplateBytesMax);
   if (!text || context.share.empty()) {
-    return Error{Errc::kUsage, "no templates/platforms beside this paddlectl",
+    return Error{Errc::kUsage, "cannot find templates/platforms of this paddlectl",
                  "they are in share/paddlectl of an installation, and in a source tree"};
   }
   std::string own_program;

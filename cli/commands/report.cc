@@ -40,7 +40,7 @@ Status run_report(Context& context, const ResultsOptions& options) {
     // If the nodes are gone, uses the files that were fetched earlier.
     auto files = make_report(output, options.target.job, context.share);
     if (files) {
-      context.console.note("from what is in " +
+      context.console.note("made from the files in " +
                            shown_path(context, output + "/" + options.target.job) +
                            ", without the nodes: " + made.error().message);
       made = Made{options.target.job, *std::move(files)};

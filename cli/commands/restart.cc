@@ -29,7 +29,8 @@ Result<RestartOptions> sorted(RestartOptions options) {
   for (const std::string& word : options.words) {
     std::string& place = is_process(word) ? options.process : options.target.job;
     if (!place.empty()) {
-      return Error{Errc::kUsage, fmt::format("'{}' and '{}': restart one at a time", place, word),
+      return Error{Errc::kUsage,
+                   fmt::format("'{}' and '{}' cannot be restarted together", place, word),
                    "paddlectl restart JOB, or paddlectl restart JOB trainer-2"};
     }
     place = word;
@@ -72,7 +73,7 @@ Status check_not_stopped(ClusterSession& session, const std::string& job,
   return Error{Errc::kUsage,
                fmt::format("job {} was ended meanwhile by {}; it was not started again", job,
                            stopped->status.stopped_by),
-               "to start it again all the same: paddlectl restart --job " + job};
+               "to start it again anyway: paddlectl restart --job " + job};
 }
 
 Status restart_process(Context& context, ClusterSession& session, const std::string& job,
@@ -83,7 +84,7 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
       std::ranges::find(processes, name, [](const ProcessOnNode& p) { return p.status.name; });
   if (found == processes.end()) {
     return Error{Errc::kUsage, fmt::format("job {} has no process '{}'", job, name),
-                 "paddlectl status names them"};
+                 "see its processes: paddlectl status"};
   }
   Member& member = session.members()[found->member];
   const auto runs = [](const ProcessOnNode& p) { return is_running(p.status); };
@@ -93,11 +94,11 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
     const std::string step = std::ranges::any_of(processes, runs)
                                  ? "end the job, then: paddlectl train --resume --name "
                                  : "start all of it again: paddlectl restart --job ";
-    return Error{
-        Errc::kUsage,
-        fmt::format("nothing of job {} runs on {}: the keys of {} went with the last process there",
-                    job, member.spec.name, name),
-        step + job};
+    return Error{Errc::kUsage,
+                 fmt::format("no process of job {} runs on {}: the keys of {} were removed with "
+                             "the last process there",
+                             job, member.spec.name, name),
+                 step + job};
   }
   const ClaimTerms terms{.command = JobCommand::kRestartProcess, .process = name};
   PADDLE_TRY(const Claimed claimed, claim_job(context, session, job, terms));
@@ -109,12 +110,12 @@ Status restart_process(Context& context, ClusterSession& session, const std::str
   const bool is_own = !found->status.reports;
   context.console.result(
       Json::object({{"job", job}, {"process", name}, {"state", "running"}}),
-      fmt::format("{} on {} is started again and {}, while the others go on or wait for it; it "
-                  "counts as none of --restarts",
+      fmt::format("{} on {} is started again and {}, while the others continue or wait for it; "
+                  "this restart does not count for --restarts",
                   name, member.spec.name,
                   is_own                      ? "loads what it has saved"
-                  : is_pserver(found->status) ? "goes back to its copy of some seconds ago"
-                                              : "comes back at its batch"));
+                  : is_pserver(found->status) ? "loads its copy from some seconds ago"
+                                              : "continues at its batch"));
   return {};
 }
 
@@ -131,8 +132,8 @@ Status check_not_done(ClusterSession& session, const std::string& job) {
       is_own ? fmt::format("to run its program again: paddlectl train <workspace>; or, where it "
                            "has saved a checkpoint: paddlectl train --resume --name {} <workspace>",
                            job)
-             : fmt::format("to train on from its last snapshot: paddlectl train --resume --name {} "
-                           "--set train.passes=N <workspace>",
+             : fmt::format("to continue training from its last snapshot: paddlectl train --resume "
+                           "--name {} --set train.passes=N <workspace>",
                            job)};
 }
 
@@ -152,7 +153,7 @@ Status check_whole(Context& context, ClusterSession& session, const RestartOptio
                            fmt::join(missing, ", ")),
                runs ? "end the rest of it: paddlectl stop --job " + job
                     : next_step(context, session, job, context.directory + "/output",
-                                "go on from its last snapshot")};
+                                "continue from its last snapshot")};
 }
 
 Status restart_all(Context& context, ClusterSession& session, const std::string& job) {
@@ -175,8 +176,8 @@ Status restart_all(Context& context, ClusterSession& session, const std::string&
   // The processes that did start would wait for the others.
   Error error = std::move(restarted).error();
   if (const Status stopped = stop_job(session, job); !stopped)
-    error.message += "\nand not everything could be stopped: " + stopped.error().message;
-  error.hint += fmt::format("{}go on from its last snapshot: paddlectl train --resume --name {}",
+    error.message += "\nsome processes could not be stopped: " + stopped.error().message;
+  error.hint += fmt::format("{}continue from its last snapshot: paddlectl train --resume --name {}",
                             error.hint.empty() ? "" : "; ", job);
   return error;
 }
@@ -188,8 +189,8 @@ Status run_restart(Context& context, const RestartOptions& asked) {
   PADDLE_TRY_STATUS(check_not_done(session, job));
   if (const auto broken = find_broken_start(context, session, job)) {
     return Error{Errc::kUsage, describe(*broken, job),
-                 fmt::format("start it again: paddlectl train --name {} <workspace>; with "
-                             "--resume where it has a snapshot",
+                 fmt::format("start it again: paddlectl train --name {} <workspace>; add --resume "
+                             "if it has a snapshot",
                              job)};
   }
   if (!options.process.empty()) {

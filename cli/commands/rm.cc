@@ -31,7 +31,7 @@ OptionList rm_options(RmOptions& options) {
            "with --yes: lose results that were never fetched; with --ended: those jobs "
            "too",
            &options.consent.discard},
-          {"--dry-run", "list what would go: jobs, files and bytes of each node",
+          {"--dry-run", "list what would be removed: jobs, files and bytes of each node",
            &options.consent.dry_run}};
 }
 
@@ -130,14 +130,14 @@ Status run_rm(Context& context, const RmOptions& options) {
         session.each([&](Member& member) { return member.client->remove(job_folder(job)); }));
     release_claim(session, job);
     context.console.result(Json::object({{"job", job}, {"state", "removed"}}),
-                           job + " is removed from the nodes; what was fetched stays here");
+                           job + " is removed from the nodes; fetched files stay here");
   }
   if (!left_out.empty() && !jobs.empty()) {
-    context.console.note(
-        fmt::format("what {} {} of {} stays there; remove it with the same command once {}",
-                    fmt::join(left_out, ", "), left_out.size() == 1 ? "has" : "have",
-                    jobs.size() == 1 ? jobs.front().job : "these jobs",
-                    left_out.size() == 1 ? "it answers" : "they answer"));
+    context.console.note(fmt::format(
+        "the files that {} {} of {} stay there; remove them with the same command once {}",
+        fmt::join(left_out, ", "), left_out.size() == 1 ? "has" : "have",
+        jobs.size() == 1 ? jobs.front().job : "these jobs",
+        left_out.size() == 1 ? "it answers" : "they answer"));
   }
   return {};
 }

@@ -314,7 +314,7 @@ void show(Context& context, const ClusterSpec& cluster, const JobView& view,
   }
   console.repaint(fmt::format("job {} on {}  {} UTC{}\n", escape_lines(view.job()), cluster.name,
                               utc_text(context.unix_seconds() * 1000),
-                              console.repaints() ? "  (Ctrl-C stops looking)" : "") +
+                              console.repaints() ? "  (Ctrl-C ends this view)" : "") +
                   text);
 }
 

@@ -40,7 +40,7 @@ Status check_saved(ClusterSession& session, const std::string& job, const StopOp
   });
   if (options.now || !is_ended) return {};
   return Error{Errc::kFailed, describe_unsaved(after, job),
-               "its last snapshot: paddlectl fetch --job " + job};
+               "fetch its last snapshot: paddlectl fetch --job " + job};
 }
 
 Status run_stop(Context& context, const StopOptions& options) {
@@ -67,10 +67,11 @@ Status run_stop(Context& context, const StopOptions& options) {
   const auto after = session.processes(job);
   for (const ProcessOnNode& process : after) {
     if (!is_running(process.status)) continue;
-    return Error{Errc::kFailed,
-                 fmt::format("{} on {} is still running", process.status.name,
-                             session.members()[process.member].spec.name),
-                 "somebody may have started it again; end it: paddlectl stop --now --job " + job};
+    return Error{
+        Errc::kFailed,
+        fmt::format("{} on {} is still running", process.status.name,
+                    session.members()[process.member].spec.name),
+        "another command may have started it again; end it: paddlectl stop --now --job " + job};
   }
   PADDLE_TRY_STATUS(check_saved(session, job, options, before, after));
   const auto stopped =
@@ -78,7 +79,7 @@ Status run_stop(Context& context, const StopOptions& options) {
   context.console.result(
       Json::object({{"job", job}, {"stopped", stopped}}),
       fmt::format("{}: {}; logs and snapshots stay on the nodes", job,
-                  claimed.is_joined ? "stopped, as another paddlectl stop asked too"
+                  claimed.is_joined ? "stopped, together with another paddlectl stop"
                   : stopped == 0    ? "no process was running"
                                     : counted(stopped, "process") + " stopped"));
   const bool is_done = std::ranges::all_of(after, [](const ProcessOnNode& process) {

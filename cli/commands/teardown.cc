@@ -31,7 +31,7 @@ OptionList teardown_options(TeardownOptions& options) {
            &options.consent.yes},
           {"--discard", "with --yes: end running jobs, and lose results that were never fetched",
            &options.consent.discard},
-          {"--dry-run", "list what would go: jobs, files and bytes of each node",
+          {"--dry-run", "list what would be removed: jobs, files and bytes of each node",
            &options.consent.dry_run}};
 }
 
@@ -95,12 +95,13 @@ Status check_is_of_this_folder(const Context& context, const TeardownOptions& op
     return {};
   PADDLE_TRY(const CurrentCluster current, find_current(context.directory));
   if (!is_of_parent(current, context.directory)) return {};
-  return Error{Errc::kUsage,
-               fmt::format("no current cluster here, and with --discard that of a folder above "
-                           "({}) is not taken; nothing was removed",
-                           current.source),
-               fmt::format("to remove that one: paddlectl teardown --cluster {} --yes --discard",
-                           current.file)};
+  return Error{
+      Errc::kUsage,
+      fmt::format("this folder has no current cluster, and --discard does not use the cluster of a "
+                  "parent folder ({}); nothing was removed",
+                  current.source),
+      fmt::format("to remove that cluster: paddlectl teardown --cluster {} --yes --discard",
+                  current.file)};
 }
 
 Status run_teardown(Context& context, const TeardownOptions& options) {
@@ -113,7 +114,7 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   std::vector<JobOnNodes> jobs;
   Status listed = list_jobs_on_nodes(session, jobs);
   const bool asks = !options.consent.yes || !options.consent.discard;
-  if (!listed && asks) return std::move(listed).error().with("what would be lost is not known");
+  if (!listed && asks) return std::move(listed).error().with("cannot list what would be lost");
   if (options.consent.dry_run) {
     context.console.table(removal_table(session, jobs));
     return session.all_well();
@@ -143,10 +144,10 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   if (nodes.size() == cluster.nodes.size() && !unknown.empty())
     return Error{Errc::kUsage, unknown, hint_of_unknown_nodes(cluster)};
   if (!left_out.empty()) {
-    context.console.note(fmt::format(
-        "files from before may be on them; once they answer: paddlectl teardown --cluster {} "
-        "--on {}",
-        cluster.file, fmt::join(left_out, ",")));
+    context.console.note(
+        fmt::format("the nodes that were left out may still have files; once they answer: "
+                    "paddlectl teardown --cluster {} --on {}",
+                    cluster.file, fmt::join(left_out, ",")));
   }
   if (nodes.size() == cluster.nodes.size()) forget_cluster(context.directory, cluster.file);
   return {};

@@ -45,11 +45,11 @@ OptionList test_options(TestOptions& options) {
            "records in the format of the job: a pattern below the workspace; default: the job's "
            "own test data",
            &options.data, "GLOB"},
-          {"--workspace", "with --snapshot: the folder that the data is below; default: this one",
+          {"--workspace", "with --snapshot: the folder that contains the data; default: this one",
            &options.workspace, "DIR"},
           {"--allow-pipe-command",
-           "with --snapshot: run the pipe_command and the command of its data, if you trust who "
-           "made it",
+           "with --snapshot: run the pipe_command and the command of its data; only for a snapshot "
+           "from a source that you trust",
            &options.allow_pipe_command}};
 }
 
@@ -110,7 +110,7 @@ struct OnNode {
 Result<OnNode> find_snapshot(Context& context, FoundJob& found, const TestOptions& options) {
   PADDLE_TRY(const PassChoice choice, parse_pass_choice(options.pass));
   if (choice.kind == PassChoice::Kind::kAll) {
-    return Error{Errc::kUsage, "--pass all: one snapshot is tested at a time",
+    return Error{Errc::kUsage, "--pass all: only one snapshot can be tested at a time",
                  "write last, best, or the name of a snapshot, such as pass-00002"};
   }
   const auto processes = found.session.processes(found.name);
@@ -126,7 +126,7 @@ Result<OnNode> find_snapshot(Context& context, FoundJob& found, const TestOption
   const auto names = snapshots_among(paths);
   if (!names.empty()) return OnNode{*files.giver, names.back()};
   return Error{Errc::kUsage, fmt::format("job {} has no snapshot on its nodes", found.name),
-               "one that was fetched is tested with --snapshot output/<job>/pass-0000N"};
+               "test a fetched one: paddlectl test --snapshot output/<job>/pass-0000N"};
 }
 
 // Runs the engine on the node, and first sends the engine there if the node lacks it.
@@ -152,8 +152,8 @@ Status run_there(Context& context, Member& member, std::vector<std::string> argu
   if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted; the test was ended"};
   Error failure{Errc::kFailed, fmt::format("paddle died of signal {}", end.signal), ""};
   if (end.timed_out) {
-    failure = {Errc::kUnreachable, "the test was not done in time",
-               "--timeout DURATION is how long it may take"};
+    failure = {Errc::kUnreachable, "the test did not finish in time",
+               "raise the time limit: --timeout DURATION"};
   }
   if (end.exit_code != 0) failure = engine_error(end.exit_code, std::move(output.error));
   // The hint of the engine does not fit: on a node, --data is limited to the job's workspace.
@@ -168,12 +168,12 @@ Status run_there(Context& context, Member& member, std::vector<std::string> argu
 Status run_test(Context& context, const TestOptions& options) {
   if (options.data == "-") {
     return Error{Errc::kUsage, "--data -: paddlectl test reads no records from stdin",
-                 "paddle test --snapshot=DIR --data=- does"};
+                 "use paddle test --snapshot=DIR --data=-"};
   }
   if (!options.snapshot.empty()) return test_here(context, options);
   if (!options.workspace.empty()) {
-    return Error{Errc::kUsage, "--workspace is for --snapshot",
-                 "on a node, --data is below the workspace of the job"};
+    return Error{Errc::kUsage, "--workspace needs --snapshot",
+                 "on a node, --data is a path below the workspace of the job"};
   }
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowedIfLeftOut));
   PADDLE_TRY(const OnNode at, find_snapshot(context, found, options));

@@ -170,8 +170,8 @@ void note_missing_copies(Context& context, const ClusterSpec& cluster, const Pla
                          const Workspace& workspace) {
   if (workspace.snapshot_copies < 2 || copying_trainer(placement)) return;
   context.console.note(fmt::format(
-      "train.snapshot_copies = {}, but {} on node {}: there is no second node for copies, and "
-      "snapshots are lost with that one; give another node the role trainer, or raise --trainers",
+      "train.snapshot_copies = {}, but {} on node {}: no second node can keep copies, and "
+      "snapshots are lost with that node; give another node the role trainer, or raise --trainers",
       workspace.snapshot_copies,
       placement.trainers.size() == 1 ? "the only trainer is" : "all trainers are",
       cluster.nodes[placement.trainers.front()].spec.name));
@@ -223,11 +223,11 @@ OptionList train_options(TrainOptions& options) {
        {"--env-file", "a file of such lines; --env takes precedence", &options.environment_file,
         "FILE"},
        {"--restarts",
-        "restart a failed process up to this many times an hour, while the others go on "
+        "restart a failed process up to this many times an hour, while the others continue "
         "(docs/reliability.md); default: 0",
         &options.restarts, "", 0, kRestartsMax},
        {"--stall-restarts-after",
-        "with --restarts: seconds after which a process that hangs is killed, which is a failure; "
+        "with --restarts: seconds after which a hung process is killed, which counts as a failure; "
         "0: never, else 3 or more; default: 60",
         &options.stall_restarts_after, "SECONDS", 0, kStallSecondsMax},
        {"--resume",
@@ -321,7 +321,7 @@ Error name_taken(const Context& context, ClusterSession& session, const std::str
     error.hint = fmt::format("follow it: paddlectl attach {}; or choose another --name", name);
     return error;
   }
-  error.hint = next_step(context, session, name, output, "go on with it");
+  error.hint = next_step(context, session, name, output, "continue it");
   if (error.hint.find("paddlectl rm ") == std::string::npos)
     error.hint += fmt::format("; or remove it: paddlectl rm {}", name);
   error.hint += "; or choose another --name";
@@ -477,10 +477,9 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
     if (nodes) {
       job.nodes = *std::move(nodes);
     } else {
-      context.console.note(
-          fmt::format("the cluster has not all nodes of the last run, --on {}: all "
-                      "that it has are used",
-                      std::exchange(options.plan.target.on, "")));
+      context.console.note(fmt::format(
+          "the cluster lacks nodes of the last run, --on {}: all nodes of the cluster are used",
+          std::exchange(options.plan.target.on, "")));
     }
   }
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));

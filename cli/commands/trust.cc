@@ -71,7 +71,8 @@ Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
   std::vector<remote::NodeSpec> nodes;
   if (!options.host.empty()) {
     if (!options.on.empty())
-      return Error{Errc::kUsage, "both a host and --on", "name the host, or nodes of a cluster"};
+      return Error{Errc::kUsage, "a host and --on cannot be used together",
+                   "name the host, or nodes of a cluster"};
     const HostWord word = split_host(options.host);
     for (const ClusterNode& node : cluster ? cluster->nodes : std::vector<ClusterNode>()) {
       const bool is_host = node.spec.host == word.host && word.may_have_port(node.spec.ssh_port);
@@ -86,7 +87,7 @@ Result<std::vector<remote::NodeSpec>> nodes_asked_for(Context& context,
     const auto [end, error] =
         std::from_chars(word.number.data(), word.number.data() + word.number.size(), port);
     if (word.has_number && (error != std::errc() || *end != '\0' || port == 0))
-      return Error{Errc::kUsage, fmt::format("'{}' has no port after the ':'", options.host),
+      return Error{Errc::kUsage, fmt::format("'{}' has no valid port after the ':'", options.host),
                    "write HOST, HOST:PORT or [ADDRESS]:PORT"};
     node.ssh_port = port;
     return std::vector<remote::NodeSpec>{node};
@@ -136,14 +137,15 @@ Status confirm(Context& context, const TrustOptions& options,
       return Error{Errc::kAuth,
                    fmt::format("{} shows {}, which is not the fingerprint given", key.label,
                                key.fingerprint),
-                   "nothing was trusted; ask whoever runs the machine"};
+                   "no key was trusted; ask the administrator of the machine"};
     }
   }
   context.console.note(fmt::format("to be written to {}", fmt::join(files, ", ")));
   if (options.yes || !options.fingerprints.empty()) return {};
   constexpr const char* kHint =
-      "compare them with what the machines say (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), "
-      "then give --fingerprint SHA256:..., or --yes for all of them";
+      "compare them with the keys on the machines (ssh-keygen -lf "
+      "/etc/ssh/ssh_host_ed25519_key.pub), then give --fingerprint SHA256:..., or --yes for all of "
+      "them";
   // Asks as ssh does: until the answer is yes, no, or the fingerprint of every key shown.
   std::string question =
       fmt::format("trust {}? Type yes or no: ", counted(unknown.size(), "new host key"));

@@ -30,7 +30,7 @@ OptionList up_options(UpOptions& options) {
        .target = &options.file,
        .value_name = "FILE"},
       on_option(options.on),
-      {"--any", "the nodes that answer are enough; names those that are left out", &options.any},
+      {"--any", "use only the nodes that answer, and name those that are left out", &options.any},
       {"--default", "make it the cluster of every folder that has none, instead of this folder's",
        &options.is_default}};
 }
@@ -151,7 +151,7 @@ Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession&
   Error error = session.all_well().error();
   error.message = text + "\n" + error.message;
   if (!ready.empty() && !options.any) {
-    error.hint += fmt::format("{}go on without: paddlectl up --any {}",
+    error.hint += fmt::format("{}continue without them: paddlectl up --any {}",
                               error.hint.empty() ? "" : "; or ", options.cluster);
   }
   return error;
@@ -178,7 +178,7 @@ void note_lacks(Context& context, const ClusterSpec& cluster, ClusterSession& se
     const remote::HostFacts& facts = reports[member.node].facts;
     if (member.error || facts.disk_free_bytes >= kDiskFreeBytesMin) continue;
     context.console.note(fmt::format(
-        "warning: node {}: {} free where {} lies; a job needs at least {}", member.spec.name,
+        "warning: node {}: {} free on the disk of {}; a job needs at least {}", member.spec.name,
         human_bytes(facts.disk_free_bytes), facts.root, human_bytes(kDiskFreeBytesMin)));
   }
   const std::string unknown =
@@ -196,7 +196,7 @@ Status run_up(Context& context, const UpOptions& asked) {
     return Error{
         Errc::kUsage,
         fmt::format("two cluster files: {}, and --cluster {}", options.file, options.cluster),
-        "leave one of them out"};
+        "give only one of them"};
   }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   const std::vector<std::string> left_out = left_out_of(context.directory, cluster);

@@ -395,9 +395,9 @@ std::string_view next_step(const Error& error) {
   }
   switch (error.code) {
     case Errc::kFailed:
-      return "fix what is named above, then run the same command again";
+      return "fix the problem above, then run the same command again";
     case Errc::kUsage:
-      return "paddlectl <command> --help has the options, docs/ the files' keys";
+      return "see paddlectl <command> --help for the options, and docs/ for the keys of files";
     case Errc::kVersion:
       return "a node needs Linux on x86-64; paddlectl, paddlectl-agent and paddle must come from "
              "one build, see: paddlectl version";
@@ -411,7 +411,8 @@ std::string_view next_step(const Error& error) {
       return "run the same command again; if the error repeats, that file or program is damaged or "
              "of another version";
     case Errc::kResource:
-      return "free what is short (disk, memory, port, open files), then run the same command again";
+      return "free the missing resource (disk, memory, port, open files), then run the same "
+             "command again";
     case Errc::kResumable:
     case Errc::kInterrupted:
       break;

@@ -41,8 +41,9 @@ Result<std::int64_t> parse_since(std::string_view text, std::int64_t now_unix_ms
       return std::max<std::int64_t>(1, std::int64_t{::timegm(&parts)} * 1000);
     }
   }
-  return Error{Errc::kUsage, fmt::format("--since '{}' is no time", whole),
-               "write 90s, 10m, 2h or 1d for so long ago, or 2026-01-31T12:00:00Z (UTC)"};
+  return Error{
+      Errc::kUsage, fmt::format("--since '{}' is not a time", whole),
+      "write an age such as 90s, 10m, 2h or 1d, or a time such as 2026-01-31T12:00:00Z (UTC)"};
 }
 
 std::string utc_text(std::int64_t unix_ms) {

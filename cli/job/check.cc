@@ -34,13 +34,15 @@ Status check_shares(const Workspace& workspace, const std::string& pattern) {
       fmt::format("{} {} {}", counted(files, "file"), files == 1 ? "matches" : "match", pattern);
   if (files < shares.size()) {
     return Error{Errc::kData, fmt::format("{}, but there are {} trainers", matched, shares.size()),
-                 fmt::format("--trainers {}, or make {} files", files, shares.size())};
+                 fmt::format("use --trainers {}, or make {} files", files, shares.size())};
   }
   return Error{
       Errc::kData,
       fmt::format("{}, but {} of {} trainers {} none of them", matched, idle, shares.size(),
                   idle == 1 ? "gets" : "get"),
-      fmt::format("a file goes to trainer number mod {}: number them 0, 1, 2, ...", shares.size())};
+      fmt::format(
+          "a file goes to the trainer with its number modulo {}: number the files 0, 1, 2, ...",
+          shares.size())};
 }
 
 constexpr std::uint64_t kCountedBytesMax = 256U << 20U;  // limit for counting lines

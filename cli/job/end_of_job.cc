@@ -320,15 +320,15 @@ Error silence_error(ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, bool stands_still) {
   auto silent = session.all_well();
   Error error =
-      silent ? Error{Errc::kUnreachable, "a node is silent", ""} : std::move(silent).error();
+      silent ? Error{Errc::kUnreachable, "a node does not answer", ""} : std::move(silent).error();
   error.code = Errc::kUnreachable;
   const auto running = static_cast<std::size_t>(
       std::ranges::count_if(processes, is_running, &ProcessOnNode::status));
   if (running > 0 && stands_still) {
     error.message += fmt::format("\n{} makes no progress without it", job);
     error.hint = fmt::format(
-        "once the node answers, paddlectl stop --now --job {} ends what runs there; a node that "
-        "does not come back: leave it out with paddlectl up --any",
+        "once the node answers, paddlectl stop --now --job {} ends the processes there; if the "
+        "node does not return, leave it out with paddlectl up --any",
         job);
     return error;
   }
@@ -342,19 +342,19 @@ Error silence_error(ClusterSession& session, const std::string& job,
     return error;
   }
   error.hint = fmt::format(
-      "once the node answers, paddlectl status --job {} shows what became of the rest", job);
+      "once the node answers, paddlectl status --job {} shows the state of the rest", job);
   if (processes.empty()) {
-    error.message +=
-        fmt::format("\nnothing is known of {}: it may go on without this terminal", job);
+    error.message += fmt::format("\nthe state of {} is unknown; it may still run", job);
     error.hint = fmt::format(
-        "once a node answers, paddlectl status --job {0} shows what became of it, paddlectl attach "
-        "--job {0} follows it",
+        "once a node answers, paddlectl status --job {0} shows its state, paddlectl attach --job "
+        "{0} follows it",
         job);
   } else if (const ProcessOnNode* const first = failure_seen(processes)) {
-    error.message += fmt::format("\nall of {} has ended on the nodes that answer: {}", job,
-                                 failure_error(session, *first).message);
+    error.message += fmt::format("\nall processes of {} have ended on the nodes that answer: {}",
+                                 job, failure_error(session, *first).message);
   } else {
-    error.message += fmt::format("\nall of {} has ended well on the nodes that answer", job);
+    error.message +=
+        fmt::format("\nall processes of {} have ended well on the nodes that answer", job);
   }
   return error;
 }
@@ -369,7 +369,7 @@ Error gone_error(const ClusterSession& session, const std::string& job) {
   return {Errc::kInterrupted,
           fmt::format("job '{}' is no longer on its nodes{}, as after paddlectl {} at another "
                       "terminal",
-                      job, is_torn_down ? ": nothing of the cluster is there" : "",
+                      job, is_torn_down ? ": they have no folder of this cluster" : "",
                       is_torn_down ? "teardown" : "rm"),
           ""};
 }
@@ -518,7 +518,7 @@ std::string describe_unsaved(const std::vector<ProcessOnNode>& processes, const 
   if (first == nullptr) return job + " was ended by another terminal";
   const std::string stopper = stopper_of(first->status);
   if (first->status.stop_ordered)
-    return fmt::format("{} was ended by {}, without a snapshot of where it was", job, stopper);
+    return fmt::format("{} was ended by {}, without saving a snapshot", job, stopper);
   if (is_stopped_unbegun(first->status))
     return fmt::format("{} was stopped by {} before {} had begun", job, stopper,
                        first->status.name);

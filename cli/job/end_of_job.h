@@ -20,8 +20,8 @@ Status ask_job_to_stop(ClusterSession& session, const std::string& job);
 // Waits until no trainer of the job runs that can still save, and prints which ones it waits for.
 // kFailed: they do not stop in time. kInterrupted: Ctrl-C.
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job);
-// "j was ended by paddlectl stop --now of alice@laptop, pid 12, without a snapshot of where it
-// was": for a job that a request to stop ended before all of it was saved.
+// "j was ended by paddlectl stop --now of alice@laptop, pid 12, without saving a snapshot": for a
+// job that a request to stop ended before all of it was saved.
 std::string describe_unsaved(const std::vector<ProcessOnNode>& processes, const std::string& job);
 // Ends every process of the job. A node without the cluster's folder is no error.
 Status stop_job(ClusterSession& session, const std::string& job);

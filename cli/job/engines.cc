@@ -31,10 +31,9 @@ bool trains_on_gpus(const Placement& placement, const Workspace& workspace) {
 
 Status check_gpu_engine(const Context& context) {
   if (::access(gpu_engine_path(context).c_str(), X_OK) == 0) return {};
-  return Error{Errc::kUsage,
-               "--gpus: there is no paddle-gpu beside paddlectl, and paddle trains on CPUs alone",
+  return Error{Errc::kUsage, "--gpus needs paddle-gpu beside paddlectl; paddle trains on CPUs only",
                "leave --gpus out to train on CPUs, or build paddlectl where the CUDA Toolkit is "
-               "installed: its build then has paddle-gpu"};
+               "installed, which adds paddle-gpu"};
 }
 
 Status check_gpu_engine(const Context& context, const Placement& placement) {

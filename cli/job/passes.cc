@@ -93,10 +93,11 @@ Result<PassChoice> parse_pass_choice(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || at != end || number == UINT64_MAX) {
-    return Error{Errc::kUsage, fmt::format("--pass '{}' is no pass", text),
-                 "write last, best, all, or the name of a snapshot, such as pass-00002"};
+    return Error{Errc::kUsage, fmt::format("unknown --pass '{}'", text),
+                 "use last, best, all, or the name of a snapshot, such as pass-00002"};
   }
-  return Error{Errc::kUsage, fmt::format("--pass {}: a number may mean two passes", text),
+  return Error{Errc::kUsage,
+               fmt::format("--pass {} is ambiguous: a number may mean two passes", text),
                number == 0 ? "write pass-00000 for pass 1"
                            : fmt::format("write pass-{:05} for pass {}, or pass-{:05} for pass {}",
                                          number - 1, number, number, number + 1)};

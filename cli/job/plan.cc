@@ -281,14 +281,14 @@ Status check_stall_limit(std::optional<std::uint32_t> seconds, std::uint32_t res
   if (seconds.value_or(0) == 0) return {};
   if (restarts == 0) {
     return Error{Errc::kUsage, "--stall-restarts-after does nothing without --restarts",
-                 "add --restarts N: so often in an hour a process that hangs is started again"};
+                 "add --restarts N: a hung process is then started again, up to N times an hour"};
   }
   if (*seconds >= kStallSecondsMin) return {};
   return Error{Errc::kUsage,
-               fmt::format("--stall-restarts-after {}: a process gives a sign of life each second, "
-                           "and a busy machine may delay it",
+               fmt::format("--stall-restarts-after {} is too short: a process reports every "
+                           "second, and a busy machine may delay the report",
                            *seconds),
-               fmt::format("give {} or more, or 0 for never", kStallSecondsMin)};
+               fmt::format("use {} or more, or 0 for never", kStallSecondsMin)};
 }
 
 Result<JobPorts> ports_of_job(const ClusterSpec& cluster, const JobRequest& request,

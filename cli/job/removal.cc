@@ -75,7 +75,7 @@ std::string hint_of_loss(const std::vector<const JobOnNodes*>& lost) {
     hint += fmt::format("end it: paddlectl stop --job {}; ", job);
   if (std::ranges::any_of(lost, &JobOnNodes::is_unfetched))
     hint += fmt::format("fetch it: paddlectl fetch --job {}; ", job);
-  return hint + "or let it go: --yes --discard";
+  return hint + "or discard it: --yes --discard";
 }
 
 }  // namespace
@@ -205,8 +205,8 @@ Status ask_for_consent(Context& context, ClusterSession& session,
   const std::string what = context.console.json() ? "; this would be removed:" + list : "";
   return Error{Errc::kUsage, "nothing was removed, because it was not confirmed" + what,
                losses.empty() ? "in a script, add --yes; --dry-run lists what would be removed"
-                              : "in a script, add --yes and, to lose what runs or was never "
-                                "fetched, --discard; --dry-run lists what would be removed"};
+                              : "in a script, add --yes, and --discard if running jobs and results "
+                                "never fetched may be lost; --dry-run lists what would be removed"};
 }
 
 }  // namespace paddle::cli

@@ -194,8 +194,8 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
     return Error{
         Errc::kUsage,
         fmt::format("the nodes have no snapshot of {} of job {}", pass_words(choice.pass, 0), job),
-        names.empty() ? "they have none of this job at all"
-                      : fmt::format("they have {}; train.snapshots_kept says how many stay",
+        names.empty() ? "they have no snapshot of this job"
+                      : fmt::format("they have {}; train.snapshots_kept sets how many are kept",
                                     fmt::join(names, ", "))};
   }
   if (names.empty()) return chosen;
@@ -206,13 +206,14 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
   if (!best.empty() && (is_best || choice.kind == kBest)) chosen.insert(best);
   if (choice.kind != kBest) return chosen;
   if (best.empty()) {
-    return Error{Errc::kUsage, fmt::format("no test tells which pass of job {} is the best", job),
-                 "name a snapshot, --pass pass-00002, or --pass last"};
+    return Error{Errc::kUsage,
+                 fmt::format("job {} has no test results, so the best pass is unknown", job),
+                 "name a snapshot with --pass pass-00002, or use --pass last"};
   }
   if (!is_best) {
     context.console.note(
         fmt::format("the snapshot of the best pass, {}, is no longer on the nodes; fetching {}, "
-                    "the best that is left; train.snapshots_kept says how many stay",
+                    "the best that is left; train.snapshots_kept sets how many are kept",
                     pass_words(by_merit.front(), 0), best));
   }
   return chosen;
@@ -244,11 +245,11 @@ Status check_claims(ClusterSession& session, const std::vector<ProcessOnNode>& p
   for (const auto& [member, status] : processes) {
     const std::size_t other = runs_on.try_emplace(status.name, member).first->second;
     if (other == member) continue;
-    return Error{
-        Errc::kData,
-        fmt::format("nodes {} and {} both say that they run {}", session.members()[other].spec.name,
-                    session.members()[member].spec.name, status.name),
-        "look at both, and name the one that you trust: --on"};
+    return Error{Errc::kData,
+                 fmt::format("nodes {} and {} both report that they run {}",
+                             session.members()[other].spec.name,
+                             session.members()[member].spec.name, status.name),
+                 "check both nodes, and choose the one that you trust: --on"};
   }
   return {};
 }

@@ -40,9 +40,9 @@ namespace fs = std::filesystem;
 Error not_written(const fs::path& place, bool is_link) {
   return Error{Errc::kData,
                fmt::format("{} {}", place.string(),
-                           is_link ? "is a link, and nothing is written through one"
-                                   : "belongs to somebody else"),
-               "remove it, or name another folder outright, with its whole path"};
+                           is_link ? "is a link, and results are not written through links"
+                                   : "belongs to another user"),
+               "remove it, or give the full path of another folder"};
 }
 
 // kData: a folder on the way from `base` to `folder` is a link, or belongs to another user.
@@ -200,15 +200,15 @@ Status DiskRoom::reserve(const std::string& node, const std::vector<remote::Fetc
       *std::ranges::max_element(files, {}, [](const auto& file) { return file.size; });
   return Error{
       Errc::kResource,
-      fmt::format("node {}: no room for its {}: {} has {} free{}, {} too little; the largest is "
-                  "{} with {}",
+      fmt::format("node {}: no room for its {}: {} has {} free{}, {} too little; the largest file "
+                  "is {} with {}",
                   node, human_bytes(bytes), shown_, human_bytes(left),
                   reserved_ > 0 ? " beside the files of other nodes" : "",
                   human_bytes(bytes - left),
                   largest.folder ? escape_control(largest.local_path) : largest.remote_path,
                   human_bytes(largest.size)),
-      "free some space, choose another folder, or fetch less; if that size makes no sense, look at "
-      "the node"};
+      "free some space, choose another folder, or fetch less; if that size is wrong, check the "
+      "node"};
 }
 
 // The record of a fetch.
@@ -363,8 +363,8 @@ Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files, List
     const auto found = listed.find(file.remote_path);
     if (found == listed.end()) {
       return Error{Errc::kData,
-                   fmt::format("node {}: {} is gone", member.spec.name, file.remote_path),
-                   "it was there a moment ago: fetch again"};
+                   fmt::format("node {}: {} no longer exists", member.spec.name, file.remote_path),
+                   "it was removed during the fetch: fetch again"};
     }
     file.size = found->second.size;
     file.sha256 = found->second.sha256;
@@ -397,7 +397,7 @@ void keep_whole(Member& member, const std::string& remote, const fs::path& folde
     std::erase_if(files, [&](const remote::FetchItem& file) {
       return file.remote_path.starts_with(there + "/");
     });
-    kept += fmt::format("{}warning: {} of node {} is damaged, {}: what is here stays",
+    kept += fmt::format("{}warning: {} of node {} is damaged, {}: the copy here is kept",
                         kept.empty() ? "" : "\n", snapshot, member.spec.name, damaged);
   }
 }
@@ -444,8 +444,8 @@ Error damage_error(const std::vector<std::string>& damaged) {
     if (!of_node.empty()) text += (text.empty() ? "" : "\n") + of_node;
   }
   return {Errc::kData, text + "; it was fetched as it is",
-          "another pass may be whole: paddlectl fetch --pass all, then paddle verify; paddlectl "
-          "train --resume takes the newest that is"};
+          "another pass may be complete: paddlectl fetch --pass all, then paddle verify; paddlectl "
+          "train --resume uses the newest complete one"};
 }
 
 // Adds the entries to `wanted`. `prefix`: put before the names of the files, below `folder`.
@@ -504,13 +504,13 @@ void note_left_files(Context& context, const ResultFiles& found) {
   if (!found.doubled.empty()) {
     context.console.note(fmt::format(
         "{} saved on several nodes under one name, only that of the lowest trainer is fetched: {}; "
-        "give each trainer's file a name of its own, with its PADDLE_TRAINER_ID, to keep all",
+        "to keep all, give each trainer's file its own name, with its PADDLE_TRAINER_ID",
         counted(found.doubled.size(), "file"), first_names(found.doubled)));
   }
   if (found.refused.empty()) return;
   context.console.note(
-      fmt::format("{} not fetched: {}; hidden names, node_* and those of the report are not for "
-                  "results: give them others",
+      fmt::format("{} not fetched: {}; names that begin with '.', node_*, and the report's own "
+                  "names are reserved; rename these files",
                   counted(found.refused.size(), "file"), first_names(found.refused)));
 }
 
@@ -538,9 +538,10 @@ void note_giver(Context& context, ClusterSession& session,
   if (!any) return;
   context.console.note(fmt::format(
       "snapshots are taken from node {}: {}", session.members()[*found.giver].spec.name,
-      leader == processes.end() ? "that of trainer 0 is not among the nodes"
-                                : fmt::format("that of trainer 0, {}, has no whole one so new",
-                                              session.members()[leader->member].spec.name)));
+      leader == processes.end()
+          ? "no node has trainer 0"
+          : fmt::format("node {} of trainer 0 has no complete snapshot as new as this one",
+                        session.members()[leader->member].spec.name)));
 }
 
 // The sizes of a member's files that are here now, with its copies of snapshots that another member

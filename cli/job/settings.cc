@@ -199,8 +199,8 @@ std::string describe(const SettingChange& change) {
   if (change.is_content) {
     return fmt::format("{} {}", change.key,
                        change.before.empty() ? "is new"
-                       : change.now.empty()  ? "is gone"
-                                             : "has other content");
+                       : change.now.empty()  ? "was removed"
+                                             : "has different content");
   }
   const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
   return fmt::format("{} {} -> {}", change.key, shown(change.before), shown(change.now));

@@ -45,7 +45,7 @@ mkdir -p "$root/setup" "$(dirname "$log")"
 cd "$work"
 exec 9>"$venv.lock"
 flock 9
-python=$(command -v python3) || { echo "ERROR: no python3 is installed there"; exit 127; }
+python=$(command -v python3) || { echo "ERROR: python3 is not installed on the node"; exit 127; }
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 if [ -e "$venv.done" ] && [ "$(cat "$venv.done")" = "$version" ]; then exit 0; fi
 rm -rf "$venv" "$venv.done"
@@ -60,7 +60,7 @@ for folder in "$@"; do set -- "$@" "--find-links=$folder"; shift; done
       --progress-bar=off "$@" -r "$list"
   }
   if [ $# -gt 0 ] && install --no-index "$@"; then exit 0; fi
-  [ $# -eq 0 ] || echo "the workspace has not all of them; asking the package index"
+  [ $# -eq 0 ] || echo "the workspace does not have all packages; using the package index"
   install --retries=2 "$@"
 ) >"$log" 2>&1 9>&- || { code=$?; rm -rf "$venv"; tail -n 15 "$log"; exit $code; }
 printf %s "$version" >"$venv.done"
@@ -123,7 +123,7 @@ Status install_requirements(Context& context, Member& member, const JobPlan& pla
             {"/bin/sh", "-c", kVenvScript, "requirements", facts.root, workspace.venv,
              workspace_folder(plan.job), node_folder(plan.job, member.node) + "/requirements.log",
              workspace.requirements},
-            "correct the list, or put wheels of what the node cannot download into the workspace; "
+            "correct the list, or put the wheels that the node cannot download into the workspace; "
             "see docs/trainer.md"};
   step.arguments.insert(step.arguments.end(), workspace.wheel_folders.begin(),
                         workspace.wheel_folders.end());

@@ -205,9 +205,9 @@ Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const Clu
     return plan;
   }
   return Error{Errc::kResource,
-               fmt::format("{} jobs have ports of this cluster, {} the last of them",
+               fmt::format("{} jobs use ports of this cluster, and {} is the last of them",
                            kConcurrentJobsMax, neighbour),
-               "look with paddlectl status, end one with paddlectl stop"};
+               "list the jobs with paddlectl jobs, and end one with paddlectl stop"};
 }
 
 Status end_claims(ClusterSession& session) {
@@ -233,8 +233,10 @@ Status push_job(Context& context, ClusterSession& session, const JobPlan& plan,
   });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
   if (!pushed && context.interrupted()) {
-    return Error{Errc::kInterrupted,
-                 "interrupted: nothing was started; what arrived stays for the next push", ""};
+    return Error{
+        Errc::kInterrupted,
+        "interrupted: nothing was started; the files that were pushed are kept for the next push",
+        ""};
   }
   if (!pushed) return pushed;
   context.console.note(fmt::format("pushed {} to {}{}{}", counted(files, "file"),
@@ -252,7 +254,7 @@ Result<NodeId> id_of(const PlannedProcess& process, Role role) {
   const char* const end = name.data() + name.size();
   const auto [at, error] = std::from_chars(name.data() + name.rfind('-') + 1, end, id.index);
   if (error == std::errc() && at == end) return id;
-  return Error{Errc::kData, fmt::format("'{}' is no name of a process", name), ""};
+  return Error{Errc::kData, fmt::format("'{}' is not the name of a process", name), ""};
 }
 
 Status write_keys(Member& member, const PlannedProcess& process, Bytes keys) {

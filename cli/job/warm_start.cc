@@ -41,9 +41,9 @@ Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
   if (!manifest) {
     const auto names = snapshots_here(folder);
     return Error{Errc::kUsage,
-                 fmt::format("--from {} is no snapshot: it has no file MANIFEST", shown),
-                 names.empty() ? "name the folder of a pass, as output/<job>/pass-00002"
-                               : fmt::format("there are {} in it: --from {}/{}",
+                 fmt::format("--from {} is not a snapshot: it has no file MANIFEST", shown),
+                 names.empty() ? "name the folder of a pass, such as output/<job>/pass-00002"
+                               : fmt::format("use a snapshot in it, {}: --from {}/{}",
                                              fmt::join(names, ", "), shown, names.back())};
   }
   StartSnapshot start{"", {folder.string()}};
@@ -52,8 +52,7 @@ Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
   if (!SafePath::parse(base) || base.find('/') != std::string::npos) {
     return Error{
         Errc::kData,
-        fmt::format("--from {}: its MANIFEST names '{}' as what it is a delta of, which is "
-                    "no snapshot",
+        fmt::format("--from {}: its MANIFEST names '{}' as its base, which is not a snapshot",
                     shown, escape_control(base.substr(0, kNameShownBytes))),
         "fetch it again: paddlectl fetch --pass all"};
   }
@@ -81,7 +80,7 @@ Result<JobAndPass> split(const std::string& from) {
   if (check_job_name(named.job)) return named;
   return Error{
       Errc::kUsage,
-      fmt::format("--from {}: there is no such folder, and no job can have that name", from),
+      fmt::format("--from {}: the folder does not exist, and this is not a valid job name", from),
       "name the folder of a snapshot, or a job: --from word2vec-20260101-120000:pass-00002"};
 }
 
@@ -111,12 +110,12 @@ Result<StartSnapshot> find_start_snapshot(Context& context, const ClusterSpec& c
     const auto here = snapshots_here(fs::path(output) / named.job);
     const std::string at = shown_path(context, output + "/" + named.job);
     return Error{Errc::kUsage,
-                 fmt::format("--from {}: no snapshot of a job '{}' is on the nodes, and no such "
-                             "folder is here",
+                 fmt::format("--from {}: the nodes have no snapshot of a job '{}', and the folder "
+                             "does not exist here",
                              from, named.job),
                  here.empty()
-                     ? "paddlectl jobs lists the jobs"
-                     : fmt::format("what was fetched is here: --from {}/{}", at, here.back())};
+                     ? "list the jobs: paddlectl jobs"
+                     : fmt::format("use the fetched snapshot: --from {}/{}", at, here.back())};
   }
   for (Member& member : session.members()) {
     if (member.node != trainer_node) continue;

@@ -77,7 +77,7 @@ const LogLine* LogReader::unfinished() const {
 Result<std::vector<LogLine>> LogReader::poll(remote::AgentClient& client) {
   PADDLE_TRY(const remote::LogChunk chunk, client.read_log(path_, offset_, kLogChunkBytes));
   if (chunk.next_offset < chunk.data.size()) {
-    return Error{Errc::kData, "the agent's log offsets make no sense", ""};
+    return Error{Errc::kData, "the agent sent invalid log offsets", ""};
   }
   auto lines = take_lines(chunk);
   offset_ = chunk.next_offset;

@@ -76,7 +76,7 @@ constexpr std::string_view kExamples =
     "paddlectl up lab.toml && paddlectl check\n"
     "paddlectl train --trainers 4 --pservers 2 texts\n"
     "\n"
-    "# Look at it from another terminal, stop it, go on\n"
+    "# Watch it from another terminal, stop it, continue it\n"
     "paddlectl status --watch\n"
     "paddlectl logs -f --role trainer-0\n"
     "paddlectl stop && paddlectl train --resume texts\n"
@@ -107,7 +107,7 @@ and the folders that are named on the command line.
 .SH FILES
 .TP
 .I cluster.toml
-The servers and how to reach them, written by init; any name will do.
+The servers and how to reach them, written by init; any name is valid.
 .TP
 .I job.toml, .paddleignore
 In a workspace: what is trained, and which of its files stay here.
@@ -123,7 +123,7 @@ the cluster that commands use without \-\-cluster. A parent's counts if you or r
 Your default cluster, set by up \-\-default; below XDG_CONFIG_HOME where that is set.
 .TP
 .I ~/.ssh/config, ~/.ssh/known_hosts
-They mean what they mean to ssh(1): ssh \-G reads the first.
+They have the same meaning as for ssh(1): ssh \-G reads the first.
 .SH SEE ALSO
 .BR ssh (1),
 .BR ssh_config (5)

@@ -122,7 +122,7 @@ class GpuFaultFinder {
         });
         if (!has_it) continue;
         faults_.push_back({"gpus",
-                           fmt::format("its GPU {} is also that of node {}: {}", name,
+                           fmt::format("its GPU {} also belongs to node {}: {}", name,
                                        other.node->spec.name, key),
                            "name each GPU in the `gpus` of one node of the cluster file"});
       }
@@ -154,7 +154,7 @@ class GpuFaultFinder {
     const std::string& driver = facts_.gpu_driver;
     if (!driver.empty() && major_of(driver) < kDriverMajorMin) {
       faults_.push_back({"gpu_driver",
-                         fmt::format("its driver is {}, and paddle-gpu needs {} or later", driver,
+                         fmt::format("its driver is {}, but paddle-gpu needs {} or later", driver,
                                      kDriverMajorMin),
                          "install a newer driver, or train there without --gpus"});
     }
@@ -171,10 +171,10 @@ class GpuFaultFinder {
     const std::string& driver = facts_.gpu_driver;
     const std::string& library = facts_.cuda_library;
     if (driver.empty() || library.empty() || driver == library) return;
-    faults_.push_back(
-        {"gpu_driver",
-         fmt::format("its driver is {} and its libcuda {}, which cannot use it", driver, library),
-         "an update replaced one of them: reboot the node, or load the new driver"});
+    faults_.push_back({"gpu_driver",
+                       fmt::format("its driver is {}, but its libcuda is {}, which cannot use it",
+                                   driver, library),
+                       "an update replaced one of them: reboot the node, or load the new driver"});
   }
 
   // Compares a version with the one that most nodes with GPUs have; on a tie, with the first
@@ -197,7 +197,7 @@ class GpuFaultFinder {
     const std::string& own = facts_.*version;
     if (example == nullptr || own.empty() || own == usual || !own_.node->runs_trainer) return;
     faults_.push_back({column,
-                       fmt::format("its {} is {}, that of node {} {}", what, own,
+                       fmt::format("its {} is {}, but node {} has {}", what, own,
                                    example->node->spec.name, usual),
                        "install one version on all nodes that train together, or leave this one "
                        "out: --on"});
@@ -251,22 +251,22 @@ OutcomeText text_of(ProbeOutcome outcome) {
       return {"reached", "", ""};
     case ProbeOutcome::kRefused:
       return {"refused", "is refused",
-              "is `address` the node's own? a firewall that rejects looks the same: open TCP "
-              "ports {} there"};
+              "check that `address` belongs to the node; a firewall that rejects looks the same: "
+              "open TCP ports {} there"};
     case ProbeOutcome::kTimedOut:
-      return {"timed out", "does not answer, as when a firewall drops packets",
-              "open TCP ports {} there for the other nodes, and see that `address` is on a network "
-              "they share"};
+      return {"timed out", "does not answer; a firewall may drop the packets",
+              "open TCP ports {} there for the other nodes, and check that `address` is on a "
+              "network they share"};
     case ProbeOutcome::kNoRoute:
-      return {"no route", "cannot be reached: no route, or a firewall says so",
-              "see that `address` is on a network the nodes share, and open TCP ports {} there"};
+      return {"no route", "cannot be reached: no route, or a firewall rejects it",
+              "check that `address` is on a network the nodes share, and open TCP ports {} there"};
     case ProbeOutcome::kNoProof:
-      return {"wrong host", "is answered by another program: no proof",
-              "two machines may have this address, or a proxy stands between: set the right "
+      return {"wrong host", "is answered by another program, which has no proof",
+              "two machines may have this address, or a proxy is between them: set the right "
               "`address`, or another `port` than {}"};
     case ProbeOutcome::kStalled:
       return {
-          "stalled", "is reached, but data gets stuck on the way",
+          "stalled", "is reached, but data does not arrive",
           "compare the MTU of both ends (ip link); a tunnel or VLAN between needs a smaller one; "
           "ports {}"};
   }
@@ -314,7 +314,7 @@ class FaultFinder {
   void look_at_machine(const NodeFindings& found) {
     const remote::HostFacts& facts = found.facts;
     if (facts.architecture != "x86_64") {
-      add("architecture", Errc::kVersion, facts.architecture + ", and the engine is for x86_64",
+      add("architecture", Errc::kVersion, facts.architecture + ", but the engine needs x86_64",
           "leave this node out of the cluster file");
     }
     if (found.memory_available_bytes < kMemoryAvailableBytesMin) {
@@ -322,15 +322,16 @@ class FaultFinder {
           fmt::format("{} of {} memory are available; a job needs at least {}",
                       human_bytes(found.memory_available_bytes), human_bytes(facts.memory_bytes),
                       human_bytes(kMemoryAvailableBytesMin)),
-          fmt::format("see what takes it: paddlectl exec --on {} -- ps aux --sort=-rss",
-                      node().spec.name));
+          fmt::format(
+              "find the processes that use it: paddlectl exec --on {} -- ps aux --sort=-rss",
+              node().spec.name));
     }
     if (facts.disk_free_bytes < kDiskFreeBytesMin) {
       add("disk_free_bytes", Errc::kResource,
-          fmt::format("{} free where {} lies; a job needs at least {}",
+          fmt::format("{} free on the disk of {}; a job needs at least {}",
                       human_bytes(facts.disk_free_bytes), facts.root,
                       human_bytes(kDiskFreeBytesMin)),
-          "make room, or set another `workdir` in the cluster file");
+          "free some space, or set another `workdir` in the cluster file");
     }
     for (GpuFault& fault : gpu_faults(gpu_nodes(), at_, checked_.has_gpu_engine))
       add(fault.column, Errc::kResource, fault.reason, std::move(fault.next));
@@ -340,7 +341,7 @@ class FaultFinder {
           fmt::format("its clock is {:.1f} s {} of this machine's",
                       static_cast<double>(std::abs(offset)) / 1000,
                       offset > 0 ? "ahead" : "behind"),
-          "let both keep time by NTP: systemctl enable --now systemd-timesyncd (or chrony)");
+          "synchronise both clocks with NTP: systemctl enable --now systemd-timesyncd (or chrony)");
     }
   }
 
@@ -357,9 +358,9 @@ class FaultFinder {
     add("leftovers", Errc::kResource,
         fmt::format("{} of no running job: {}", counted(left.process_count, "process"),
                     names_of(names)),
-        fmt::format(
-            "end them: paddlectl exec --on {} -- kill PID; or end all of this cluster: teardown",
-            node().spec.name));
+        fmt::format("end them: paddlectl exec --on {} -- kill PID; or end everything of this "
+                    "cluster: paddlectl teardown",
+                    node().spec.name));
   }
 
   // Reports one fault for all nodes that fail to reach this one in the same way.

@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 constexpr std::uint32_t kGpusMax = 1024;  // limit per node
 constexpr const char* kChoiceHint =
-    "--gpus all, --gpus 4 for four on each node, or --gpus 0,2 for those (a single one: --gpus 2,)";
+    "use --gpus all, --gpus 4 for four on each node, or --gpus 0,2 for these two (for a single "
+    "one: --gpus 2,)";
 
 // The glibc that paddle-gpu needs. A test checks that it needs no later version.
 constexpr int kGlibcMinorMin = 35;  // the minor version in 2.35
@@ -60,9 +61,9 @@ Result<std::vector<std::size_t>> chosen_among(const std::vector<std::string>& na
     const std::size_t wanted = choice.all ? names.size() : choice.count;
     if (wanted > names.size()) {
       return Error{Errc::kUsage,
-                   fmt::format("--gpus {} asks for so many on each node, and node {} has {}",
+                   fmt::format("--gpus {0} needs {0} GPUs on each node, but node {1} has {2}",
                                choice.count, node.spec.name, names.size()),
-                   "--gpus all, or --on with the nodes that have them"};
+                   "use --gpus all, or choose nodes with enough GPUs: --on"};
     }
     for (std::size_t i = 0; i < wanted; ++i) places.push_back(i);
     return places;
@@ -74,8 +75,8 @@ Result<std::vector<std::size_t>> chosen_among(const std::vector<std::string>& na
         names, [&](const std::string& other) { return gpu_number(gpus, other) == number; });
     if (found == names.end()) {
       return Error{Errc::kUsage,
-                   fmt::format("GPU {} of node {} is not for this job: those are {}", name,
-                               node.spec.name, fmt::join(names, ", ")),
+                   fmt::format("GPU {} of node {} is not available to this job, which can use {}",
+                               name, node.spec.name, fmt::join(names, ", ")),
                    "see `gpus` and CUDA_VISIBLE_DEVICES in the cluster file"};
     }
     const auto place = static_cast<std::size_t>(found - names.begin());
@@ -103,7 +104,7 @@ Result<GpuChoice> parse_gpus(const std::string& text) {
     });
     if (good && !choice.names.empty()) return choice;
   }
-  return Error{Errc::kUsage, fmt::format("--gpus: '{}' says no GPUs", text), kChoiceHint};
+  return Error{Errc::kUsage, fmt::format("--gpus: '{}' is not a GPU selection", text), kChoiceHint};
 }
 
 std::vector<std::string> gpu_names(const std::string& list) {
@@ -141,10 +142,10 @@ Status check_libc(const ClusterNode& node, const remote::HostFacts& facts) {
   const std::string found =
       facts.glibc.empty() ? "it shows no glibc" : "its glibc is " + facts.glibc;
   return Error{Errc::kResource,
-               fmt::format("node {}: {}, and paddle-gpu needs 2.{} or later", node.spec.name, found,
+               fmt::format("node {}: {}, but paddle-gpu needs 2.{} or later", node.spec.name, found,
                            kGlibcMinorMin),
-               fmt::format("train on its CPUs, without --gpus; or leave it out: --on '!{}'; or put "
-                           "Debian 12, Ubuntu 22.04 or a later system there",
+               fmt::format("train on its CPUs, without --gpus; or leave it out: --on '!{}'; or "
+                           "install Debian 12, Ubuntu 22.04 or a later system there",
                            node.spec.name)};
 }
 
@@ -156,8 +157,8 @@ std::string nccl_missing(const ClusterNode& node, const remote::HostFacts& facts
     return "";
   }
   return fmt::format(
-      "node {} shows no libnccl.so.2, by which trainers on several GPUs add gradients up with "
-      "dense = \"collective\"; install it (libnccl2, or pip install nvidia-nccl-cu13), or name its "
+      "node {} shows no libnccl.so.2, with which trainers on several GPUs sum gradients for dense "
+      "= \"collective\"; install it (libnccl2, or pip install nvidia-nccl-cu13), or name its "
       "folder: env.{} of the node",
       node.spec.name, kFolders);
 }
@@ -168,15 +169,16 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
   const std::vector<remote::Gpu>& gpus = facts.gpus;
   if (gpus.empty()) {
     return Error{Errc::kUsage, fmt::format("node {} shows no GPU", node.spec.name),
-                 fmt::format("is its driver loaded? paddlectl exec --on {0} -- nvidia-smi; or do "
-                             "without it: --on '!{0}'",
+                 fmt::format("is its driver loaded? paddlectl exec --on {0} -- nvidia-smi; or "
+                             "leave it out: --on '!{0}'",
                              node.spec.name)};
   }
   const auto by_user = visible_by_user(node, environment);
   std::vector<std::string> names = by_user ? gpu_names(*by_user) : node.gpus;
   if (by_user && names.empty()) {
-    return Error{Errc::kUsage, fmt::format("{} leaves node {} no GPU", kVisible, node.spec.name),
-                 "name some there, or leave it out"};
+    return Error{Errc::kUsage,
+                 fmt::format("{} selects no GPU of node {}", kVisible, node.spec.name),
+                 "name some GPUs in it, or remove it"};
   }
   if (names.empty()) names = gpu_names(facts.visible_gpus);
   for (std::size_t i = names.empty() ? 0 : gpus.size(); i < gpus.size(); ++i)
@@ -186,10 +188,10 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
     const std::size_t number = gpu_number(gpus, name);
     if (number == gpus.size()) return no_such_gpu(node, name, gpus);
     if (numbers.insert(number).second) continue;
-    return Error{
-        Errc::kUsage,
-        fmt::format("node {}: GPU {} is named twice, and takes one trainer", node.spec.name, name),
-        "see `gpus` and CUDA_VISIBLE_DEVICES in the cluster file"};
+    return Error{Errc::kUsage,
+                 fmt::format("node {}: GPU {} is named twice, but it can have only one trainer",
+                             node.spec.name, name),
+                 "see `gpus` and CUDA_VISIBLE_DEVICES in the cluster file"};
   }
   NodeGpus found;
   PADDLE_TRY(found.places, chosen_among(names, node, gpus, choice));
@@ -229,7 +231,7 @@ Result<std::vector<NodeGpus>> find_gpus(Context& context, const ClusterSpec& clu
       if (is_new) continue;
       return Error{
           Errc::kUsage,
-          fmt::format("nodes {} and {} have one GPU, {}: it takes one trainer",
+          fmt::format("nodes {} and {} share one GPU, {}, which can have only one trainer",
                       cluster.nodes[owner->second].spec.name, cluster.nodes[node].spec.name, key),
           "name the `gpus` of each in the cluster file, or choose one of them with --on"};
     }

@@ -77,11 +77,11 @@ Result<Placement> place_on_gpus(const ClusterSpec& cluster, std::vector<NodeGpus
   const std::size_t all = placement.trainers.size();
   if (all == 0 || all > kRoleProcessesMax || trainers > all) {
     return Error{Errc::kUsage,
-                 trainers > all ? fmt::format("{} for {}, and each takes one",
+                 trainers > all ? fmt::format("{} for {}, but each trainer needs one GPU",
                                               counted(trainers, "trainer"), counted(all, "GPU"))
-                                : fmt::format("{} for trainers, up to {} can have one",
+                                : fmt::format("{} for trainers, but at most {} can be used",
                                               counted(all, "GPU"), kRoleProcessesMax),
-                 "see --trainers, --gpus and --on"};
+                 "change --trainers, --gpus or --on"};
   }
   if (trainers > 0) placement.trainers.resize(trainers);
   placement.gpus = std::move(gpus);

@@ -131,7 +131,7 @@ std::string next_free_ports(const ClusterSpec& cluster, Member& member, const st
     free = port.free ? static_cast<std::uint16_t>(free + 1) : std::uint16_t{0};
     if (free < block) continue;
     const int begin = port.port - block + 1;
-    return fmt::format("{}: with `port = {}` it has {}-{}, the next that are free", end_it,
+    return fmt::format("{}: with `port = {}` the node uses {}-{}, the next free ports", end_it,
                        cluster.nodes[member.node].port + begin - first, begin, port.port);
   }
   return end_it;

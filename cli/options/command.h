@@ -87,7 +87,7 @@ inline constexpr const char* kAbout =
     "  paddlectl teardown\n";
 inline constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 version, 4 unreachable, 5 "
-    "authentication, 6 data, 7 resource (port, disk, memory), 75 stopped and can go on, 130 "
+    "authentication, 6 data, 7 resource (port, disk, memory), 75 stopped and can continue, 130 "
     "interrupted.";
 
 // The value name of an option that takes "90", "90s", "10m", "2h" or "1d"; its target is in

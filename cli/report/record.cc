@@ -365,8 +365,8 @@ Status write_processes(const std::string& folder, const JobView& view) {
 Result<JobRecord> read_job_record(const std::string& folder, const std::string& job) {
   const std::string processes = folder + "/processes.jsonl";
   if (!std::filesystem::exists(processes)) {
-    return Error{Errc::kUsage, fmt::format("{} holds no results of a job", folder),
-                 "fetch them first: paddlectl fetch, where its nodes can be reached"};
+    return Error{Errc::kUsage, fmt::format("{} has no results of a job", folder),
+                 "fetch them first with paddlectl fetch, from a machine that can reach the nodes"};
   }
   JobRecord record;
   record.job = job;

@@ -239,8 +239,8 @@ void JobFeed::tell_stalls(const std::vector<ProcessOnNode>& processes, const Pac
   for (const auto& [name, before] : hanging_) {
     const auto now = paces.find(name);
     if (now == paces.end() || hangs(now->second.pace)) continue;
-    context_.console.note(
-        name + (before == Pace::kStalled ? " is no longer stalled" : " gives signs of life again"));
+    context_.console.note(name +
+                          (before == Pace::kStalled ? " is no longer stalled" : " responds again"));
   }
   hanging_ = std::move(hanging);
 }

@@ -62,7 +62,7 @@ std::tuple<bool, bool, std::int64_t> order_of_blame(const remote::ProcessStatus&
 }
 
 constexpr const char* kPserverNeedsMemory =
-    "spread its tables over more --pservers, bound them with bytes_max, or give its node or its "
+    "spread its tables over more --pservers, limit them with bytes_max, or give its node or its "
     "memory group (cgroup) more";
 constexpr const char* kTrainerNeedsMemory =
     "use a smaller batch_size or trainer_count, fewer trainers on a node, or give its node or its "

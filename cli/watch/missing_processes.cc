@@ -26,8 +26,8 @@ std::string list_of(const std::vector<std::string>& names) {
 
 constexpr std::size_t kLostNamesShown = 4;
 constexpr const char* kHintOfLoss =
-    "a node that does not come back: leave it out with paddlectl up --any; one that is empty: "
-    "prepare it again with paddlectl up";
+    "if a node does not return, leave it out with paddlectl up --any; if a node is empty, prepare "
+    "it again with paddlectl up";
 
 std::string names_text(const std::vector<std::string>& names) {
   if (names.size() <= kLostNamesShown) return fmt::format("{}", fmt::join(names, ", "));
@@ -45,8 +45,8 @@ void add_missing(std::string_view role, std::size_t count,
 std::string describe_loss(const Member& node, const std::string& job,
                           const std::vector<std::string>& names) {
   return fmt::format("node {} {}; {} of {} ran there", node.spec.name,
-                     node.absent ? "is lost: nothing of the cluster is there any more"
-                                 : "has lost the job: nothing of it is there any more",
+                     node.absent ? "is lost: it no longer has a folder of this cluster"
+                                 : "has lost the job: it no longer has a folder of the job",
                      names_text(names), job);
 }
 
@@ -133,10 +133,10 @@ std::string describe(const BrokenStart& broken, const std::string& job) {
   const std::string missing = list_of(broken.missing);
   const std::string what =
       broken.is_first_start && !broken.has_trained
-          ? fmt::format("the start of {} was broken off: {} {} never started", job, missing,
+          ? fmt::format("the start of {} was interrupted: {} {} never started", job, missing,
                         broken.missing.size() == 1 ? "was" : "were")
           : fmt::format("{} is incomplete: no node has {}", job, missing);
-  if (broken.running.empty()) return what + "; nothing of it runs";
+  if (broken.running.empty()) return what + "; none of its processes runs";
   return fmt::format("{}; {} {}", what, list_of(broken.running),
                      broken.running.size() == 1 ? "runs" : "run");
 }
@@ -187,7 +187,7 @@ std::optional<LostNodes> find_lost_nodes(const ClusterSession& session, const st
     lines.push_back(fmt::format("{} is incomplete: no node has {}", job, names_text(nowhere)));
     for (const Member& member : session.members()) {
       if (member.absent)
-        lines.push_back(fmt::format("node {}: nothing of the cluster is there", member.spec.name));
+        lines.push_back(fmt::format("node {}: it has no folder of this cluster", member.spec.name));
     }
   }
   if (lines.empty()) return std::nullopt;

@@ -65,12 +65,12 @@ struct LostNodes {
   bool is_absent = false;  // a node of the session has nothing of the cluster
 };
 
-// "node n0 is lost: nothing of the cluster is there any more; pserver-0, trainer-0 of j ran there";
-// also if no node has any process of the job any more but other nodes of the cluster answer. For a
-// process whose node is not known: "no node has trainer-2 of j". Nothing while a node does not
-// answer, or while a paddlectl starts the job. A process that was never seen counts only if the
-// session has every node of the cluster and the job has trained; otherwise the job's start was
-// broken off.
+// "node n0 is lost: it no longer has a folder of this cluster; pserver-0, trainer-0 of j ran
+// there"; also if no node has any process of the job any more but other nodes of the cluster
+// answer. For a process whose node is not known: "no node has trainer-2 of j". Nothing while a node
+// does not answer, or while a paddlectl starts the job. A process that was never seen counts only
+// if the session has every node of the cluster and the job has trained; otherwise the job's start
+// was broken off.
 std::optional<LostNodes> find_lost_nodes(const ClusterSession& session, const std::string& job,
                                          const std::vector<ProcessOnNode>& processes,
                                          const ProcessPlaces& places = {});

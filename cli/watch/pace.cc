@@ -136,7 +136,7 @@ std::string describe(const ProcessPace& pace) {
     case Pace::kWaiting:
       return "waits for " + shortened(pace.waits_for);
     case Pace::kSuspect:
-      return "no sign of life for " + span_text(pace.unheard_ms);
+      return "no response for " + span_text(pace.unheard_ms);
     case Pace::kStalled:
       return "stalled " + span_text(pace.silent_ms);
     case Pace::kUnknown:
@@ -162,7 +162,7 @@ std::vector<std::string> describe_stalls(
     if (pace.pace == Pace::kStalled)
       signs.push_back("no progress for " + span_text(pace.silent_ms));
     if (pace.unheard_ms > kUnheardMaxMs)
-      signs.push_back("no sign of life for " + span_text(pace.unheard_ms));
+      signs.push_back("no response for " + span_text(pace.unheard_ms));
     lines.push_back(
         fmt::format("{} on {}{}: {}", name, node == node_of_process.end() ? "?" : node->second,
                     pace.pace == Pace::kStalled ? " is stalled" : "", fmt::join(signs, ", ")));

@@ -47,10 +47,10 @@ using Paces = std::map<std::string, ProcessPace>;
 // hangs. A process without a sign of life is first suspect and then stalled.
 Paces paces_of(const std::vector<ProcessOnNode>& processes);
 
-// "stalled 2m42s", "no sign of life for 4.2s", "waits for trainer-1", "testing", "saving 12s"; ""
+// "stalled 2m42s", "no response for 4.2s", "waits for trainer-1", "testing", "saving 12s"; ""
 // for a process that runs.
 std::string describe(const ProcessPace& pace);
-// "trainer-1 on n-1 is stalled: no progress for 2m42s" or "trainer-1 on n-1: no sign of life for
+// "trainer-1 on n-1 is stalled: no progress for 2m42s" or "trainer-1 on n-1: no response for
 // 4.2s"; for processes that wait for it: "trainer-0 waits for trainer-1 (2m42s)". For a process
 // that runs but is cut off: "trainer-1 on n-1: no heartbeat reaches pserver-0 for 4.2s".
 std::vector<std::string> describe_stalls(const Paces& paces,

@@ -76,14 +76,14 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
 std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node) {
   if (!is_running(status) || !status.progress || status.progress->save_failure.empty()) return "";
   return fmt::format(
-      "{} on {} could not save its latest snapshot ({}); training continues, and the next pass is "
-      "saved again: free or repair its disk before that",
+      "{} on {} could not save its latest snapshot ({}); training continues, and the next pass "
+      "will be saved: free or repair its disk before that",
       status.name, node, status.progress->save_failure);
 }
 
 std::string describe_way_back(const remote::ProcessStatus& status, const std::string& node) {
   if (!status.progress || status.progress->went_back.empty()) return "";
-  return fmt::format("{} on {} went on from {}", status.name, node, status.progress->went_back);
+  return fmt::format("{} on {} continued from {}", status.name, node, status.progress->went_back);
 }
 
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {

@@ -19,7 +19,7 @@ bool ended_well(const remote::ProcessStatus& status);
 // Stopped as asked and saved, so that the job can be resumed.
 bool is_resumable(const remote::ProcessStatus& status);
 // "running", "exited with code 6", "killed by signal 9 (Killed)",
-// "hung (no sign of life for 60 s) and was killed", ...
+// "hung (no response for 60 s) and was killed", ...
 std::string describe_state(const remote::ProcessStatus& status);
 
 // "was killed by signal 9 (Killed); restarted (1 of 2)".
@@ -29,8 +29,8 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed);
 // latest snapshot was saved.
 std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node);
 
-// "trainer-0 on n-1 went on from pass-00001, since pass-00002 is damaged: ..."; "" if it continued
-// from the newest snapshot.
+// "trainer-0 on n-1 continued from pass-00001, since pass-00002 is damaged: ..."; "" if it
+// continued from the newest snapshot.
 std::string describe_way_back(const remote::ProcessStatus& status, const std::string& node);
 
 // Pservers before trainers, "pserver-2" before "pserver-10".

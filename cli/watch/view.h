@@ -58,7 +58,7 @@ struct ProcessView {
   ProcessPace pace;
   std::optional<remote::Progress> progress;  // from its reports, or else from its metrics
 
-  // "stalled 2m42s", "no sign of life for 4.2s", "waits for trainer-1", "testing", "silent for
+  // "stalled 2m42s", "no response for 4.2s", "waits for trainer-1", "testing", "silent for
   // 3m20s"; otherwise describe_state().
   std::string state_text() const;
   // Examples per second; 0 while the process is stalled or waits.

@@ -61,7 +61,7 @@ Result<EngineOutput> read_to_end(int out, int error, const std::optional<Duratio
     }
     const int ready = ::poll(open.data(), open.size(), left_ms);
     if (ready < 0 && errno == EINTR) return Error{Errc::kInterrupted, "interrupted", ""};
-    if (ready <= 0) return Error{Errc::kResource, "paddle takes too long", ""};
+    if (ready <= 0) return Error{Errc::kResource, "paddle took too long", ""};
     for (std::size_t i = 0; i < open.size(); ++i) {
       if (open[i].fd < 0 || open[i].revents == 0) continue;
       const ssize_t got = ::read(open[i].fd, buffer.data(), buffer.size());
@@ -69,7 +69,7 @@ Result<EngineOutput> read_to_end(int out, int error, const std::optional<Duratio
       if (got == 0) open[i].fd = -1;  // poll() ignores it
       into[i]->append(buffer.data(), static_cast<std::size_t>(got));
       if (into[i]->size() > kOutputBytesMax)
-        return Error{Errc::kResource, "paddle prints no end", ""};
+        return Error{Errc::kResource, "the output of paddle is over 256 MiB", ""};
     }
   }
   return texts;
@@ -92,7 +92,7 @@ Error engine_error(int code, std::string text) {
 Result<remote::PushItem> engine_item(const std::string& local_path) {
   auto digest = sha256_of_file(local_path);
   if (!digest) {
-    Error error = std::move(digest).error().with("the engine that goes to the nodes");
+    Error error = std::move(digest).error().with("the engine for the nodes");
     error.code = Errc::kUsage;
     error.hint = "build it (scripts/build), or keep `paddle` in the same folder as paddlectl";
     return error;
@@ -137,9 +137,9 @@ Status check_engine_version(const std::string& program) {
   if (version == kProgramVersion) return {};
   return Error{
       Errc::kVersion,
-      fmt::format("{} is {}, paddlectl is {}", program.substr(program.rfind('/') + 1),
-                  escape_control(version), kProgramVersion),
-      "put both of one release into one folder: " + program + " is what goes to the nodes"};
+      fmt::format("{} is version {}, but paddlectl is version {}",
+                  program.substr(program.rfind('/') + 1), escape_control(version), kProgramVersion),
+      "put programs of one release into one folder: " + program + " is sent to the nodes"};
 }
 
 }  // namespace paddle::cli

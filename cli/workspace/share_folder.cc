@@ -20,9 +20,10 @@ constexpr std::size_t kReadmeBytesMax = 1U << 20U;
 constexpr std::array<std::string_view, 2> kUsedFolders = {"data", "output"};
 
 Error no_share(const std::string& share) {
-  return {Errc::kUsage,
-          share.empty() ? "no templates beside this paddlectl" : share + ": no templates there",
-          "they are in share/paddlectl of an installation, and in a source tree"};
+  return {
+      Errc::kUsage,
+      share.empty() ? "cannot find the templates of this paddlectl" : share + " has no templates",
+      "they are in share/paddlectl of an installation, and in a source tree"};
 }
 
 Error failed(const fs::path& path, const std::error_code& error) {
@@ -110,14 +111,14 @@ Result<std::vector<std::string>> copy_template(const std::string& share, const s
     const std::vector<std::string_view> known(names.begin(), names.end());
     const std::string near = nearest(name, known);
     return Error{Errc::kUsage,
-                 fmt::format("no template '{}'{}", name,
+                 fmt::format("unknown template '{}'{}", name,
                              near.empty() ? "" : fmt::format(", did you mean '{}'?", near)),
-                 "paddlectl init --list shows them"};
+                 "list the templates: paddlectl init --list"};
   }
   std::error_code error;
   const fs::path to = fs::path(target).lexically_normal();
   if (fs::exists(to, error) && (!fs::is_directory(to, error) || !fs::is_empty(to, error))) {
-    return Error{Errc::kUsage, to.string() + " is there and not empty",
+    return Error{Errc::kUsage, to.string() + " exists and is not empty",
                  "name a new folder: paddlectl init --template " + name + " <folder>"};
   }
   const fs::path source = fs::path(share) / "templates" / name;

@@ -150,8 +150,8 @@ Result<std::string> choose_lines(std::string_view file, std::string_view text,
     if (is_good) continue;
     return Error{Errc::kUsage,
                  fmt::format("{}:{}: '{}' is out of place", file, line, escape_control(word)),
-                 "{{if pservers}}, secret, own_program or cluster; {{else}} and {{end}}; none in "
-                 "another"};
+                 "use {{if pservers}}, secret, own_program or cluster, with {{else}} and {{end}}, "
+                 "and do not nest them"};
   }
   return out;
 }
@@ -188,8 +188,8 @@ Result<std::string> fill_words(std::string_view file, std::string_view text,
     const auto found = std::ranges::find(values, word, &TemplateValues::value_type::first);
     if (found == values.end()) {
       return Error{Errc::kUsage,
-                   fmt::format("{}:{}: {{{{{}}}}} means nothing", file, line, escape_control(word)),
-                   "the words are those of the template that came with paddlectl"};
+                   fmt::format("{}:{}: {{{{{}}}}} is unknown", file, line, escape_control(word)),
+                   "use the words of the template that came with paddlectl"};
     }
     out += found->second;
     text.remove_prefix(end + 2);
@@ -202,20 +202,21 @@ Result<std::string_view> platform_file(std::string_view name) {
   return Error{Errc::kUsage,
                name.empty() ? std::string("render needs the name of a platform")
                             : fmt::format("unknown platform '{}'", escape_control(name)),
-               "paddlectl render kubernetes, slurm or openmpi"};
+               "use kubernetes, slurm or openmpi"};
 }
 
 Result<std::string> fill_template(std::string_view file, std::string_view text,
                                   const PlatformJob& job) {
   TemplateValues values = values_of(job);
   if (values.front().second.empty()) {
-    return Error{Errc::kUsage, fmt::format("'{}' names no job", escape_control(job.name)),
+    return Error{Errc::kUsage,
+                 fmt::format("'{}' is not a valid job name", escape_control(job.name)),
                  "give it letters or digits: --name word2vec"};
   }
   for (const auto& [name, value] : values) {
     if (std::ranges::any_of(value, is_control)) {
       return Error{Errc::kUsage,
-                   fmt::format("a control character in {}: {}", name, escape_control(value)),
+                   fmt::format("{} has a control character: {}", name, escape_control(value)),
                    "use a path, name or value without one"};
     }
   }

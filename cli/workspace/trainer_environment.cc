@@ -90,7 +90,7 @@ Status add_variable(const std::string& item, const std::string& source, Variable
   const std::string name = item.substr(0, equals);
   if (!is_variable_name(name) || name.starts_with("PADDLECTL_")) {
     return Error{Errc::kUsage, fmt::format("{}: '{}' is not KEY=VALUE", source, item),
-                 "a key is letters, digits and '_'; those of PADDLECTL_ are taken"};
+                 "a key has letters, digits and '_'; keys that begin with PADDLECTL_ are reserved"};
   }
   const char* const own = ::getenv(name.c_str());
   if (equals == std::string::npos && own == nullptr) {
@@ -111,7 +111,7 @@ Result<Variables> parse_environment(const std::vector<std::string>& items) {
 
 Result<Variables> read_environment_file(const std::string& path) {
   auto text = read_file_or_pipe(path, kEnvironmentBytesMax);
-  if (!text) return Error{Errc::kUsage, text.error().message, "name an --env-file that is there"};
+  if (!text) return Error{Errc::kUsage, text.error().message, "name an existing --env-file"};
   Variables variables;
   std::istringstream lines(*text);
   std::size_t number = 0;

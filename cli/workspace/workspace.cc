@@ -50,7 +50,7 @@ Status check_name(const Workspace& workspace, const std::string& path) {
   if (shown == path && path.find('\t') == std::string::npos) return {};
   return Error{Errc::kData,
                fmt::format("the name of {}/{} is not printable UTF-8", workspace.path, shown),
-               "rename it; .paddleignore leaves out what is no data"};
+               "rename it, or leave it out with .paddleignore if it is not data"};
 }
 
 // Whether no files are pushed for a pattern: the nodes mount them, or fetch objects.
@@ -97,11 +97,10 @@ Status check_data(const Workspace& workspace, const config::DataConfig& config,
 Status check_link(const Workspace& workspace, const std::string& path, const fs::path& target) {
   const fs::path inside = (fs::path(path).parent_path() / target).lexically_normal();
   if (target.is_relative() && !inside.empty() && *inside.begin() != "..") return {};
-  return Error{
-      Errc::kData,
-      fmt::format("{}/{} is a symbolic link to {}, outside the workspace", workspace.path, path,
-                  target.string()),
-      fmt::format("copy what it names into the workspace, or add {} to .paddleignore", path)};
+  return Error{Errc::kData,
+               fmt::format("{}/{} is a symbolic link to {}, outside the workspace", workspace.path,
+                           path, target.string()),
+               fmt::format("copy its target into the workspace, or add {} to .paddleignore", path)};
 }
 
 // Whether the folder has the engine's MANIFEST: it is then not input, but the result of an earlier
@@ -167,11 +166,10 @@ class FolderWalk {
       workspace_.common.push_back(path);
     }
     if (workspace_.common.size() + workspace_.links.size() <= kWorkspaceFilesMax) return {};
-    return Error{
-        Errc::kResource,
-        fmt::format("workspace {} has over {} files", workspace_.path, kWorkspaceFilesMax),
-        "point paddlectl train at the folder that holds job.toml only, or name what is not needed "
-        "in .paddleignore"};
+    return Error{Errc::kResource,
+                 fmt::format("workspace {} has over {} files", workspace_.path, kWorkspaceFilesMax),
+                 "point paddlectl train at the folder that holds job.toml only, or list the files "
+                 "that are not needed in .paddleignore"};
   }
 
   Workspace& workspace_;
@@ -260,9 +258,9 @@ Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool i
   if (!job.has_group(pservers)) {
     if (pservers > 0 && job.lanes > 1) {
       return Error{Errc::kUsage,
-                   "[strategy] lanes are connections between trainers, and with "
-                   "pservers there are none for dense parameters",
-                   "--pservers 0, or leave lanes out"};
+                   "[strategy] lanes are connections between trainers, and with pservers dense "
+                   "parameters do not use them",
+                   "use --pservers 0, or remove lanes"};
     }
     if (pservers > 0) return {};
     return Error{
@@ -282,7 +280,7 @@ Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool i
                      : "--pservers 1; or leave out sparse = true"};
   }
   return Error{Errc::kUsage,
-               fmt::format("[strategy] dense = \"collective\" has nothing for {} to do",
+               fmt::format("[strategy] dense = \"collective\" leaves {} without work",
                            counted(pservers, "pserver")),
                "--pservers 0"};
 }

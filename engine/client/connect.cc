@@ -42,7 +42,8 @@ Result<std::vector<net::Endpoint>> pserver_endpoints(const ConnectOptions& optio
     PADDLE_TRY(std::string address, net::resolve_address(written.host));
     if (written.port + ports > kPortMax + 1) {
       return Error{Errc::kUsage,
-                   fmt::format("{} ports from {} on do not exist", ports, written.port)};
+                   fmt::format("{} ports starting at {} exceed the largest port, 65535", ports,
+                               written.port)};
     }
     endpoints.push_back({std::move(address), static_cast<std::uint16_t>(written.port)});
   }

@@ -68,7 +68,7 @@ Status parse(const Frame& frame, Message& message) {
 
 Error ClientLane::unasked(const Frame& answer, std::uint64_t request) const {
   return Error{Errc::kData,
-               fmt::format("{} is for request {}, but {} is awaited", name_of(answer), request,
+               fmt::format("{} is for request {}, but {} was expected", name_of(answer), request,
                            is_open() ? fmt::format("request {}", awaited_) : "none")};
 }
 
@@ -111,10 +111,9 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
       }));
       if (!is_open() || request != awaited_) return {};
       if (last == ++last_applied_) return {};
-      return Error{Errc::kData,
-                   fmt::format("trainer {} pushed batch {}, and the pserver answers that {} is the "
-                               "last one applied: this batch was not",
-                               options_.trainer_id, last_applied_, last)};
+      return Error{Errc::kData, fmt::format("trainer {} pushed batch {}, but the pserver reports "
+                                            "batch {} as the last one applied",
+                                            options_.trainer_id, last_applied_, last)};
     }
     case FrameType::kPassFinished:
       return read(wire::PassFinished(), [&](const wire::PassFinished& finished) {
@@ -122,7 +121,7 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
         step_ = finished.step();
       });
     default:
-      return Error{Errc::kData, fmt::format("frame type {} is no answer", frame.header.type)};
+      return Error{Errc::kData, fmt::format("frame type {} is not an answer", frame.header.type)};
   }
 }
 

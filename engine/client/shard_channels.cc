@@ -50,7 +50,8 @@ Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options,
   if (dense.size() != set.dense_shards() || sparse.size() != set.sparse_shards() ||
       dense.size() + sparse.size() == 0) {
     return Error{Errc::kUsage,
-                 fmt::format("{} dense and {} sparse links for {} dense and {} sparse ports",
+                 fmt::format("the numbers of links and ports differ: {} dense and {} sparse links "
+                             "for {} dense and {} sparse ports",
                              dense.size(), sparse.size(), set.dense_shards(), set.sparse_shards())};
   }
   std::unique_ptr<ShardChannels> channels(
@@ -88,8 +89,8 @@ Status ShardChannels::join() {
   if (const auto cuts = way_back.cuts()) return is_first ? go_back(*cuts) : Status();
   if (way_back.none_runs()) return {};
   loss_ = Error{Errc::kUnreachable,
-                "a pserver was started again, and there is no cut that it can go on from",
-                "all of the job goes back to its last snapshot"};
+                "a pserver was restarted, and there is no savepoint to restore it from",
+                "the whole job resumes from its last snapshot"};
   // For other trainers this is perhaps no loss: trainer 0 sends Ready to one port after the other,
   // and they may have joined in between. ready() finds out.
   if (!is_first) return {};

@@ -82,7 +82,7 @@ Status SparseChannel::check(std::span<const SparseRows> rows, bool has_gradients
     const SparseRows& table = rows[i];
     if (table.parameter >= static_cast<std::uint32_t>(set_.parameters_size()) ||
         !set_.parameters(static_cast<int>(table.parameter)).sparse()) {
-      return sparse_misuse(fmt::format("parameter {} is no sparse table", table.parameter));
+      return sparse_misuse(fmt::format("parameter {} is not a sparse table", table.parameter));
     }
     if (i > 0 && table.parameter <= rows[i - 1].parameter) {
       return sparse_misuse("sparse tables must be in ascending order of parameter");
@@ -93,8 +93,8 @@ Status SparseChannel::check(std::span<const SparseRows> rows, bool has_gradients
                      (table.gradients.size() != table.ids.size() * width(table.parameter) ||
                       table.notes.size() != table.ids.size() * notes_width(table.parameter)))) {
       return sparse_misuse(
-          fmt::format("ids of table {} are not sorted and unique, or its gradients are "
-                      "not ids x width, or its notes missing",
+          fmt::format("ids of table {} are not sorted and unique, or its gradients do not have ids "
+                      "x width values, or its notes are missing",
                       table.parameter));
     }
   }

@@ -408,7 +408,7 @@ void Engine::tick(TimePoint now) {
     const Duration silent = peer.connection->unacknowledged(now);
     if (silent >= options_.lost_after) {
       lose(now, rank,
-           Error{Errc::kUnreachable, fmt::format("its machine has answered nothing for {:.1f} s",
+           Error{Errc::kUnreachable, fmt::format("its machine has not answered for {:.1f} s",
                                                  std::chrono::duration<double>(silent).count())});
     } else if (peer.is_paused && !core_.is_leaving() && peer.connection->is_closed()) {
       // The peer has closed without leaving, so it has failed. Its abort may be behind frames that
@@ -485,7 +485,8 @@ void Engine::report() {
   std::string text;
   for (const std::string& line : core_.events().lines()) text += line + "\n";
   const Status written = replace_file(options_.events_file, as_bytes(text));
-  if (!written) log_warning("no events of the group are kept: {}", written.error().message);
+  if (!written)
+    log_warning("the events of the group cannot be written: {}", written.error().message);
 }
 
 // Sends the cause of the failure to the peers that still read, for at most kLinger.

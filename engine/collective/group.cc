@@ -25,20 +25,20 @@ std::uint64_t host_number() {
 
 Status check(const GroupOptions& options) {
   if (options.members.empty() || options.members.size() > kRanksMax) {
-    return Error{Errc::kUsage, fmt::format("a group of {} ranks; the limit is {}",
+    return Error{Errc::kUsage, fmt::format("the group has {} ranks; the limit is {}",
                                            options.members.size(), kRanksMax)};
   }
   if (options.rank >= options.members.size()) {
-    return Error{Errc::kUsage,
-                 fmt::format("rank {} in a group of {}", options.rank, options.members.size())};
+    return Error{Errc::kUsage, fmt::format("rank {} is outside a group of {} ranks", options.rank,
+                                           options.members.size())};
   }
   if (options.lanes < 1 || options.lanes > net::peer::kLanesMax) {
-    return Error{Errc::kUsage, fmt::format("{} lanes; 1 to {} are possible", options.lanes,
-                                           net::peer::kLanesMax)};
+    return Error{Errc::kUsage, fmt::format("the number of lanes is {}, must be 1 to {}",
+                                           options.lanes, net::peer::kLanesMax)};
   }
   if (!options.ids.empty() && options.ids.size() != options.members.size()) {
-    return Error{Errc::kUsage,
-                 fmt::format("{} ids of {} ranks", options.ids.size(), options.members.size())};
+    return Error{Errc::kUsage, fmt::format("there are {} ids for {} ranks", options.ids.size(),
+                                           options.members.size())};
   }
   return {};
 }
@@ -62,19 +62,19 @@ Status compare(const wire::Member& own, const std::string& own_name, const wire:
                const std::string& other_name) {
   if (other.version() != own.version()) {
     return Error{Errc::kVersion,
-                 fmt::format("{} runs paddle {}, and {} runs {}", other_name,
+                 fmt::format("{} runs paddle {}, but {} runs {}", other_name,
                              escape_control(other.version()), own_name, own.version()),
                  "start all ranks with the same program"};
   }
   if (other.size() != own.size()) {
-    return Error{Errc::kUsage, fmt::format("{} is in a group of {}, and {} in one of {}",
+    return Error{Errc::kUsage, fmt::format("{} is in a group of {}, but {} is in one of {}",
                                            other_name, other.size(), own_name, own.size())};
   }
   if (!std::ranges::equal(other.incarnations(), own.incarnations())) {
-    return Error{
-        Errc::kUnreachable,
-        fmt::format("{} has met other incarnations of the ranks than {}", other_name, own_name),
-        "an earlier process of a rank is still running, or one has just been restarted"};
+    return Error{Errc::kUnreachable,
+                 fmt::format("{} is connected to other processes of the ranks than {}", other_name,
+                             own_name),
+                 "an earlier process of a rank is still running, or one has just been restarted"};
   }
   return {};
 }
@@ -84,7 +84,7 @@ Status compare_cards(std::span<const wire::Member> members, std::span<const std:
   for (std::size_t a = 0; a < members.size(); ++a) {
     for (std::size_t b = 0; b < a && !members[a].gpu().empty(); ++b) {
       if (members[a].gpu() != members[b].gpu()) continue;
-      return Error{Errc::kUsage, fmt::format("{} and {} have one card, {}", names[b], names[a],
+      return Error{Errc::kUsage, fmt::format("{} and {} use the same GPU, {}", names[b], names[a],
                                              escape_control(members[a].gpu()))};
     }
   }
@@ -107,7 +107,7 @@ Result<std::vector<std::uint64_t>> meet(Engine& engine, const wire::Member& own,
     if (rank == engine.rank()) {
       member = own;
     } else if (!member.ParseFromString(facts[rank].head)) {
-      return Error{Errc::kData, names[rank] + " sends no facts of a member"};
+      return Error{Errc::kData, names[rank] + " sent a malformed Member"};
     } else {
       PADDLE_TRY_STATUS(compare(own, names[engine.rank()], member, names[rank]));
     }
@@ -238,9 +238,9 @@ Result<std::span<const StepInfo>> Group::begin_step(const StepInfo& own, std::sp
     const bool is_plan = info && info->plan_hash == own.plan_hash;
     if (!is_plan) {
       Error why{Errc::kUsage,
-                info ? fmt::format("{} trains plan {:016x}, and {} plan {:016x}", name(other),
-                                   info->plan_hash, name(rank()), own.plan_hash)
-                     : name(other) + " sends no facts of a step",
+                info ? fmt::format("{} trains plan {:016x}, but {} trains plan {:016x}",
+                                   name(other), info->plan_hash, name(rank()), own.plan_hash)
+                     : name(other) + " sent a malformed Step",
                 "do both have the same job file and flags?"};
       engine_->abort(why);
       return why;
@@ -330,7 +330,8 @@ Result<Tally> Group::sum(const Tally& own) {
     if (tally->empty()) continue;
     if (!total.empty() && !total.same_shape(*tally)) {
       return fail({Errc::kUsage,
-                   fmt::format("{} counts other things than the ranks before it", name(other))});
+                   fmt::format("the evaluators of {} differ from those of the ranks before it",
+                               name(other))});
     }
     total.add(*tally);
   }

@@ -33,7 +33,7 @@ bool is_facts(std::uint8_t type) {
 
 const char* text_of(FrameType type, Pattern pattern) {
   if (type == FrameType::kMember) return "a join";
-  if (type == FrameType::kStep) return "the begin of a step";
+  if (type == FrameType::kStep) return "the start of a step";
   if (type == FrameType::kLeaveGroup) return "a leave";
   switch (pattern) {
     case Pattern::kReduce:
@@ -308,7 +308,7 @@ std::vector<std::uint32_t> GroupCore::holding_up(TimePoint now) const {
 }
 
 std::string GroupCore::position(TimePoint now) const {
-  if (is_idle()) return fmt::format("no operation is under way after {}", open_.first() - 1);
+  if (is_idle()) return fmt::format("no operation has started after {}", open_.first() - 1);
   const Open& oldest = *open_.find(open_.first());
   std::string text = fmt::format("operation {}, {}", open_.first(), text_of(oldest.what));
   std::size_t told = 0;
@@ -395,7 +395,7 @@ GroupCore::Verdict GroupCore::judge_facts(TimePoint now, std::uint32_t peer,
   const Peer& one = peers_[peer];
   const Open* const operation = open_.find(one.receiving.operation);
   if (frame.head_bytes > kFactsHeadBytesMax || frame.tail_bytes > whole_bytes_max(size())) {
-    return broken(now, peer, frame, "facts of a lawful size");
+    return broken(now, peer, frame, "step info within the size limit");
   }
   // The frame may belong to an operation that is not posted yet, behind others without a frame from
   // this peer.
@@ -432,8 +432,8 @@ GroupCore::Verdict GroupCore::judge_segment(TimePoint now, std::uint32_t peer,
       frame.head_bytes != 0 || frame.header.step != part.begin || frame.tail_bytes != bytes) {
     return broken(
         now, peer, frame,
-        fmt::format("{} of {} bytes: {} from byte {} on", text_of(what.type, what.shape.pattern),
-                    what.shape.bytes, bytes, part.begin));
+        fmt::format("{} of {} bytes: {} bytes starting at byte {}",
+                    text_of(what.type, what.shape.pattern), what.shape.bytes, bytes, part.begin));
   }
   const bool has_room = !reduces(what.shape.pattern) || one.window.has_room();
   return has_room ? Verdict::kTake : Verdict::kLater;
@@ -460,7 +460,7 @@ GroupCore::Verdict GroupCore::broken(TimePoint now, std::uint32_t peer, const De
 
 void GroupCore::take_abort(TimePoint now, std::uint32_t peer, const Frame& frame) {
   wire::Abort message;
-  Error why{Errc::kFailed, name(peer) + " has ended the group"};
+  Error why{Errc::kFailed, name(peer) + " ended the group"};
   if (message.ParseFromString(frame.head)) {
     why.code = errc_of(message.code());
     why.message = escape_control(message.message().substr(0, kTextBytesMax));

@@ -134,8 +134,8 @@ class GroupCore {
   // waits for.
   std::vector<std::string> on_tick(TimePoint now);
   void set_activity(std::string_view activity);
-  // The ranks that the oldest operation waits for: "rank 2 (node b) [last heard 0.3 s ago,
-  // testing]".
+  // The ranks that the oldest operation waits for: "rank 2 (node b) [last frame
+  // received 0.3 s ago, testing]".
   std::string waited_for(TimePoint now) const;
   std::vector<std::uint32_t> awaited() const;
   // The ranks that cause the wait: the awaited ranks, where a rank that reports that it waits is

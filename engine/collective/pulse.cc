@@ -34,8 +34,8 @@ std::string LastWord::text(TimePoint now, std::span<const std::string> names,
     doing += ", waits for " + names[pulse.waits_for.front()];
     if (pulse.waits_for.size() > 1) doing += " and others";
   }
-  if (heard == TimePoint{}) return "never heard" + by + doing;
-  return fmt::format("last heard {:.1f} s ago{}{}",
+  if (heard == TimePoint{}) return "no frame received yet" + by + doing;
+  return fmt::format("last frame received {:.1f} s ago{}{}",
                      std::chrono::duration<double>(now - heard).count(), by, doing);
 }
 

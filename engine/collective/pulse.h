@@ -35,7 +35,7 @@ struct LastWord {
   bool waits(TimePoint now) const {
     return !pulse.waits_for.empty() && now - heard < 4 * kPulsePeriod;
   }
-  // "last heard 0.3 s ago, testing", with `by` behind the time. `names` are by rank.
+  // "last frame received 0.3 s ago, testing", with `by` behind the time. `names` are by rank.
   std::string text(TimePoint now, std::span<const std::string> names,
                    const std::string& by = "") const;
 };

@@ -87,46 +87,48 @@ bool asks_for_list(const ExportFlags& flags) {
 // network.
 Result<const exporting::Format*> check_flags(const ExportFlags& flags) {
   if (flags.json && !asks_for_list(flags))
-    return Error{Errc::kUsage, "--json is for the list", "--list shows it"};
+    return Error{Errc::kUsage, "--json applies only to the list", "add --list"};
   if (!flags.dictionary.empty() && flags.format != "vec") {
-    return Error{Errc::kUsage, "--dictionary is for --format=vec",
-                 "other formats have ids and no words"};
+    return Error{Errc::kUsage, "--dictionary applies only to --format=vec",
+                 "other formats contain ids instead of words"};
   }
   if (flags.names_network() && !flags.is_network()) {
-    return Error{Errc::kUsage, "--layer, --config, --set and --model_file are for --format=onnx",
-                 "other formats have parameters and no network"};
+    return Error{Errc::kUsage,
+                 "--layer, --config, --set and --model_file apply only to --format=onnx",
+                 "other formats contain parameters, not the network"};
   }
   if (flags.is_network() && !flags.parameter.empty()) {
-    return Error{Errc::kUsage, "--format=onnx is of a network, not of one parameter",
-                 "leave out --parameter, or --format=npy has that parameter"};
+    return Error{Errc::kUsage, "--format=onnx exports the network, not one parameter",
+                 "leave out --parameter, or export that parameter with --format=npy"};
   }
   if (asks_for_list(flags) || flags.is_network()) return nullptr;
   if (flags.parameter.empty() && flags.format.empty()) {
     return Error{Errc::kUsage, "--parameter or --format is missing",
-                 "--parameter=NAME is printed as text, --format=npz has all"};
+                 "--parameter=NAME prints one parameter as text; --format=npz exports all"};
   }
   const std::string name = flags.format.empty() ? "text" : flags.format;
   const exporting::Format* const format = find_row(exporting::formats(), name);
   if (format == nullptr) {
     return Error{
-        Errc::kUsage, fmt::format("--format is '{}'", name),
-        fmt::format("formats are {}, {}", fmt::join(row_names(exporting::formats()), ", "), kOnnx)};
+        Errc::kUsage, fmt::format("unknown --format '{}'", name),
+        fmt::format("use one of {}, {}", fmt::join(row_names(exporting::formats()), ", "), kOnnx)};
   }
   if (flags.parameter.empty() && !format->takes_all) {
-    return Error{Errc::kUsage, fmt::format("--format={} is of one parameter", name),
-                 "--parameter=NAME names it, --list shows which there are"};
+    return Error{Errc::kUsage, fmt::format("--format={} exports one parameter", name),
+                 "choose it with --parameter=NAME; --list shows the names"};
   }
   if (flags.output.empty() && format->needs_file)
     return Error{Errc::kUsage, fmt::format("--format={} needs --output=FILE", name),
-                 "it is written in two places at a time"};
+                 "this format is not written in order, so it cannot go to stdout"};
   return format;
 }
 
 Result<exporting::Sink> open_sink(const std::string& output, const exporting::Format* format) {
   PADDLE_TRY(exporting::Sink sink, exporting::Sink::open(output));
   if (format == nullptr || sink.is_file() || !format->needs_file) return sink;
-  return Error{Errc::kUsage, fmt::format("--format={}: {} is no file", format->name, output),
-               "safetensors has the same arrays and can be piped"};
+  return Error{Errc::kUsage,
+               fmt::format("--format={}: {} is not a regular file", format->name, output),
+               "--format=safetensors has the same arrays and can be piped"};
 }
 
 Status write(const ExportFlags& flags, const exporting::Format& format,

@@ -79,7 +79,7 @@ std::string hint_for_value(const CLI::App& app, const std::string& value) {
     const CLI::Option* const option = app.get_option_no_throw(name);
     const bool fits = is_config == (std::string_view(name) == "--config");
     if (option != nullptr && fits && option->count() == 0)
-      return fmt::format("a value follows its flag's name: {}={}", name, value);
+      return fmt::format("write the name of the flag before the value: {}={}", name, value);
   }
   return "see --help";
 }

@@ -23,10 +23,12 @@ HeartbeatPtr start(heartbeat::Heartbeat::Options options) {
     notify_silence(silence.peer.index, milliseconds(silence.lasted));
     if (act) act(silence);
   };
-  options.on_again = [](NodeId peer) { log_warning("heartbeats of {} are back", name_of(peer)); };
+  options.on_again = [](NodeId peer) {
+    log_warning("heartbeats of {} arrive again", name_of(peer));
+  };
   auto started = heartbeat::Heartbeat::start(std::move(options));
   if (started) return *std::move(started);
-  log_warning("no heartbeats: {}", started.error().message);
+  log_warning("heartbeats are off: {}", started.error().message);
   return nullptr;
 }
 
@@ -50,7 +52,7 @@ HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::Param
   // While the trainer waits for one pserver, it would not notice that another has lost its
   // parameters.
   const auto on_new_life = [&client, comes_back](NodeId pserver) {
-    const std::string text = fmt::format("pserver {} was started again", pserver.index);
+    const std::string text = fmt::format("pserver {} was restarted", pserver.index);
     log_warning("{}", text);
     if (comes_back) client.interrupt(Error{Errc::kUnreachable, text});
   };

@@ -27,9 +27,10 @@ Result<snapshot::SnapshotReader> open_snapshot(const std::string& given,
     return Error{Errc::kUsage, directory + ": there is no such folder", example};
   const auto names = snapshot::snapshot_names(directory);
   if (!files.exists(directory + "/MANIFEST") && names && !names->empty()) {
-    return Error{Errc::kUsage,
-                 fmt::format("{} is no snapshot, but has {}", directory, fmt::join(*names, ", ")),
-                 fmt::format("--snapshot={}/{}", directory, names->back())};
+    return Error{
+        Errc::kUsage,
+        fmt::format("{} is not a snapshot but contains {}", directory, fmt::join(*names, ", ")),
+        fmt::format("--snapshot={}/{}", directory, names->back())};
   }
   return snapshot::SnapshotReader::open(directory);
 }
@@ -53,8 +54,8 @@ void ModelFlags::declare(FlagSet& flags) {
              workspace);
   declare_description(flags, source);
   flags.boolean("allow_pipe_command",
-                "run the data.pipe_command and data.command that the snapshot brings; --set or "
-                "--config may bring others",
+                "run the data.pipe_command and data.command of the snapshot; --set or --config can "
+                "replace them",
                 source.allows_pipe_command);
 }
 

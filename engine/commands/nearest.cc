@@ -38,10 +38,11 @@ Result<wire::ParameterSpec> choose_table(const snapshot::SnapshotReader& snapsho
   std::vector<std::string> names;
   names.reserve(specs.size());
   for (const auto& spec : specs) names.push_back(spec.name());
-  return Error{Errc::kUsage, fmt::format("{} has {} tables", snapshot.directory(), specs.size()),
-               specs.empty()
-                   ? "--parameter=NAME takes the rows of a dense one; paddle export --list"
-                   : fmt::format("--parameter names one: {}", fmt::join(names, ", "))};
+  return Error{
+      Errc::kUsage, fmt::format("{} has {} tables", snapshot.directory(), specs.size()),
+      specs.empty()
+          ? "--parameter=NAME compares the rows of a dense parameter; see paddle export --list"
+          : fmt::format("--parameter names one: {}", fmt::join(names, ", "))};
 }
 
 Result<std::uint64_t> parse_id(const std::string& text) {
@@ -50,7 +51,7 @@ Result<std::uint64_t> parse_id(const std::string& text) {
   const auto [at, error] = std::from_chars(text.data(), end, id);
   if (error == std::errc() && at == end && !text.empty()) return id;
   return Error{Errc::kUsage, fmt::format("'{}' is not the id of a row", text),
-               "without a dictionary rows have ids alone"};
+               "without a dictionary, rows have only ids"};
 }
 
 Result<std::uint64_t> find_word(const std::vector<std::string>& words, const std::string& word) {
@@ -60,7 +61,7 @@ Result<std::uint64_t> find_word(const std::vector<std::string>& words, const std
   const std::string near = nearest(word, all);
   return Error{
       Errc::kUsage, fmt::format("'{}' is not in the dictionary", word),
-      near.empty() ? "--ids takes numbers of rows" : fmt::format("did you mean '{}'?", near)};
+      near.empty() ? "pass row numbers with --ids" : fmt::format("did you mean '{}'?", near)};
 }
 
 struct Query {
@@ -121,7 +122,7 @@ Result<std::vector<Query>> answer(const NearestFlags& flags,
     if (!found[i]) {
       return Error{Errc::kData,
                    fmt::format("'{}' has no row in '{}'", queries[i].text, table.name()),
-                   "no record of the training data has it"};
+                   "no record of the training data contains it"};
     }
     queries[i].nearest = *std::move(found[i]);
   }
@@ -134,7 +135,8 @@ Status run_nearest(const NearestFlags& flags) {
   if (flags.queries.empty())
     return Error{Errc::kUsage, "nearest needs words, or ids of rows", kExample};
   if (flags.ids && !flags.dictionary.empty())
-    return Error{Errc::kUsage, "--ids goes without --dictionary", "rows are named by one of them"};
+    return Error{Errc::kUsage, "--ids and --dictionary cannot be combined",
+                 "name the rows by --ids or by words of --dictionary"};
   PADDLE_TRY(const auto snapshot, open_snapshot(flags.snapshot, kExample));
   PADDLE_TRY(const wire::ParameterSpec table, choose_table(snapshot, flags.parameter));
   std::vector<std::string> words;

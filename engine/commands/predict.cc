@@ -30,7 +30,7 @@ Status write_out(std::string_view text) {
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno == EPIPE) {
-      return Error{Errc::kInterrupted, "nobody reads the predictions"};
+      return Error{Errc::kInterrupted, "the reader of the predictions has closed the pipe"};
     } else if (errno != EINTR) {
       return system_error(Errc::kResource, "writing the predictions");
     }
@@ -70,7 +70,8 @@ Status run_predict(const PredictFlags& flags) {
   }
   warn(result->unseen_note);
   if (result->bad_records > 0)
-    std::cerr << fmt::format("paddle: {} bad records have no line\n", result->bad_records);
+    std::cerr << fmt::format("paddle: {} bad records were left out of the output\n",
+                             result->bad_records);
   return {};
 }
 
@@ -91,7 +92,7 @@ const Command kPredictCommand{"predict", "score records with a snapshot, a line 
                               R"(usage: paddle predict --snapshot=DIR --data=GLOB|- [flags]
 
 A line is "<label>,<score>". The score is the probability of a click or of the
-second of two classes, or the number that is estimated. With more classes a line
+second of two classes, or the estimated number. With more classes a line
 is "<label>,<class>,<probability>" of the likeliest.
 
 examples:

@@ -97,7 +97,8 @@ Status flush_output() {
   if (std::cout.flush()) return {};
   pollfd item{STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&item, 1, 0) == 1 && (item.revents & POLLERR) != 0) return {};
-  return Error{Errc::kResource, "stdout cannot be written", "is there room for it?"};
+  return Error{Errc::kResource, "stdout cannot be written",
+               "check the free space on its disk: df -h"};
 }
 
 int exit_code(const Status& status) {

@@ -194,8 +194,10 @@ HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>&
 Status serve(const PserverOptions& options) {
   const std::uint32_t count = options.ports_num + options.ports_num_for_sparse;
   if (count == 0 || options.port + count - 1 > kPortMax) {
-    return Error{Errc::kUsage, fmt::format("{} ports from {} on do not exist", count, options.port),
-                 "see --port, --ports_num and --ports_num_for_sparse"};
+    return Error{
+        Errc::kUsage,
+        fmt::format("{} ports starting at {} exceed the largest port, 65535", count, options.port),
+        "see --port, --ports_num and --ports_num_for_sparse"};
   }
   const sigset_t signals = block_stop_signals();
   std::atomic<std::uint32_t> unfinished = count;
@@ -225,18 +227,19 @@ Status serve(const PserverOptions& options) {
     int signal = 0;
     ::sigwait(&signals, &signal);
     if (unfinished == 0) {
-      log_info("no trainer is left: stopping");
+      log_info("all trainers have left: stopping");
     } else {
-      outcome =
-          Error{Errc::kInterrupted, fmt::format("signal {} before every trainer had left", signal)};
+      outcome = Error{Errc::kInterrupted,
+                      fmt::format("received signal {} before all trainers had left", signal)};
     }
   }
   for (Port& port : ports) port.server->stop();
   for (std::thread& thread : threads) thread.join();
   if (outcome && std::ranges::all_of(ports, [](const Port& p) { return p.shard->is_lonely(); })) {
-    outcome = Error{Errc::kUnreachable,
-                    fmt::format("no trainer came within {} seconds", options.first_trainer_within),
-                    "was the job's start broken off? see --first_trainer_within"};
+    outcome =
+        Error{Errc::kUnreachable,
+              fmt::format("no trainer connected within {} seconds", options.first_trainer_within),
+              "check whether the start of the job was interrupted; see --first_trainer_within"};
   }
   for (const Port& port : ports) {
     const std::string failure = port.shard->failure();
@@ -294,18 +297,18 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.number("epoch", "generation of this server; rises with every restart",
                to.server_generation);
   flags.number("first_trainer_within",
-               "exit when no trainer connects within this many seconds; 0: wait for ever",
+               "exit when no trainer connects within this many seconds; 0: wait forever",
                to.first_trainer_within, 0, kCountMax);
-  flags.boolean("lost_trainer_ends_job", "fail an asynchronous job too when a trainer is lost",
+  flags.boolean("lost_trainer_ends_job", "fail asynchronous jobs too when a trainer is lost",
                 to.lost_trainer_ends_job);
-  flags.number("lost_trainer_grace",
-               "seconds for which a lost trainer may come back and go on, while others wait for it",
-               to.lost_trainer_grace, 0, kCountMax);
-  flags.text(
-      "cuts",
-      "folder for copies of this pserver's own parameters, from which it goes on after a restart; "
-      "the first start (--epoch=1) removes what it finds there",
-      to.cuts);
+  flags.number(
+      "lost_trainer_grace",
+      "seconds in which a lost trainer may be restarted and continue, while the others wait for it",
+      to.lost_trainer_grace, 0, kCountMax);
+  flags.text("cuts",
+             "folder for savepoints of this pserver, from which it continues after a restart; the "
+             "first start (--epoch=1) removes those of earlier runs",
+             to.cuts);
   flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
   flags.text("rank_from", kRankFromHelp, to.rank_from);
   flags.list("pservers", "with --rank_from: HOST[:PORT],... by rank, including this one",

@@ -101,7 +101,7 @@ Status run_serve(const ServeFlags& flags) {
   std::thread thread([&server] { server->run(); });
   int signal = 0;
   ::sigwait(&signals, &signal);
-  log_info("signal {}: no more requests are taken", signal);
+  log_info("signal {}: new requests are refused", signal);
   server->stop();
   thread.join();
   return {};
@@ -116,7 +116,7 @@ std::function<Status()> declare(FlagSet& flags) {
              to.snapshot);
   flags.boolean("newest", "serve the newest snapshot, also where training named a best one",
                 to.newest);
-  flags.number("port", "port to listen on; 0: any that is free", to.port, 0, kPortMax);
+  flags.number("port", "port to listen on; 0: any free port", to.port, 0, kPortMax);
   flags.text("bind", "address or interface to listen on; beyond loopback with --token_file",
              to.bind);
   flags.text("token_file", "file, of mode 0600, with the token that requests must send",
@@ -125,15 +125,15 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.number("threads", "threads that score records; 0: one for each core", to.threads, 0, 1024);
   flags.number("queue", "requests that may wait for a thread; more are answered with 503", to.queue,
                1, kCountMax);
-  flags.number(
-      "connections",
-      "connections at a time; beyond it an idle one of the address that has most is closed",
-      to.connections, 1, kCountMax);
+  flags.number("connections",
+               "largest number of connections; above it, an idle one of the address with the most "
+               "connections is closed",
+               to.connections, 1, kCountMax);
   flags.number("body_bytes", "largest body of a request, in bytes", to.body_bytes, 1, 1U << 30U);
   flags.number("client_seconds",
                "seconds that a client has to send a request, and again to take the answer",
                to.client_seconds, 1, kCountMax);
-  flags.number("poll_milliseconds", "milliseconds between two looks for another snapshot",
+  flags.number("poll_milliseconds", "milliseconds between two checks for a newer snapshot",
                to.poll_milliseconds, 1, kCountMax);
   declare_description(flags, to.source);
   return [options] { return run_serve(*options); };
@@ -147,7 +147,7 @@ const Command kServeCommand{"serve", "answer requests for predictions over HTTP"
 POST /v1/predict  scores of records: JSON objects or an array of them, or with
                   another Content-Type lines in the format of the job
 POST /v1/rows     rows of a table: {"parameter":"_proj","ids":[3,7]}
-GET  /v1/model    what is served, and what a record has; /healthz; /metrics
+GET  /v1/model    the snapshot and the slots of a record; /healthz; /metrics
 
 examples:
   paddle serve --snapshot=output --port=8500

@@ -133,17 +133,17 @@ Status check_order(const snapshot::SnapshotReader& snapshot, const trainer::Loop
         fmt::format("{}, which began with {}, not {}: records would be left out, or "
                     "trained twice",
                     from, changed->first, changed->second),
-        fmt::format("go on with --set {}, and change it between two passes", changed->first)};
+        fmt::format("continue with --set {}, and change it only between passes", changed->first)};
   }
   if (info.place->order.reader != loop.order.reader) {
     return Error{Errc::kUsage,
                  fmt::format("{}, which began with another [data] section: records would be left "
                              "out, or trained twice",
                              from),
-                 "go on with the one in its model/job.toml, and change it between two passes"};
+                 "continue with the one in its model/job.toml, and change it only between passes"};
   }
   if (info.place->order.batch_size != loop.order.batch_size) {
-    log_info("pass {} goes on with batches of {} records, after those of {}", info.pass,
+    log_info("pass {} continues with batches of {} records, after batches of {}", info.pass,
              loop.order.batch_size, info.place->order.batch_size);
   }
   return {};
@@ -171,8 +171,8 @@ Status prepare_save_folder(const trainer::TrainOptions& options) {
   return Error{Errc::kUsage,
                fmt::format("{} has snapshots of an earlier training, up to {}", options.save_dir,
                            names.back()),
-               "--resume goes on from there; --from_scratch begins anew and keeps them in a folder "
-               "of their own; or name another --save_dir"};
+               "--resume continues from there; --from_scratch starts from the beginning and moves "
+               "them to a folder of their own; or choose another --save_dir"};
 }
 
 // The model's description for the snapshots that this trainer saves; null: it saves none.
@@ -227,8 +227,8 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                    fmt::format("no file matches [data] train = '{}' in {}", job.data.train, folder),
                    kNoFileHint};
     }
-    log_warning("no file of '{}' is for trainer {}: it only takes part", job.data.train,
-                options.trainer_id);
+    log_warning("no file of '{}' belongs to trainer {}: it joins the rounds without data",
+                job.data.train, options.trainer_id);
   }
   std::vector<std::string> files = loop.train_data.share.files;
   if (!job.data.dictionary.empty()) files.push_back(config::in_folder(folder, job.data.dictionary));
@@ -268,7 +268,7 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
   if (options.resume) {
     PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir, snapshot::kernel_file_system(),
                                                    &went_back));
-    if (!newest) log_info("no snapshot to go on from in {}", options.save_dir);
+    if (!newest) log_info("no snapshot to resume from in {}", options.save_dir);
   }
   if (!newest && options.start_pass > 0) {
     PADDLE_TRY(newest, snapshot::SnapshotReader::open(snapshot));
@@ -319,9 +319,9 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   loop.repeats_pass_end =
       progress.passes > progress.passes_loaded && progress.batches == 0 && !progress.is_within_pass;
   if (progress.passes >= loop.train.passes) {
-    log_info("all of the {} passes are done", loop.train.passes);
+    log_info("all {} passes are done", loop.train.passes);
   } else if (progress.passes + progress.batches > 0) {
-    log_info("going on in pass {} after batch {}", progress.passes, progress.batches);
+    log_info("continuing in pass {} after batch {}", progress.passes, progress.batches);
   }
 }
 
@@ -337,12 +337,12 @@ Status check_data(const client::ParameterClient& client, const trainer::LoopOpti
   const std::vector<std::string>& files = loop.train_data.share.files;
   return Error{
       Errc::kData,
-      fmt::format("trainer {}: the content of {}{} is not what pass {} began with: records "
-                  "would be left out, or trained twice",
+      fmt::format("trainer {}: the content of {}{} has changed since pass {} began: records would "
+                  "be left out, or trained twice",
                   loop.trainer_id, files.empty() ? "its data" : files.front(),
                   files.size() < 2 ? "" : fmt::format(" and {} more files", files.size() - 1),
                   progress.passes),
-      "bring the former files back to end the pass, and change them between two passes"};
+      "restore the former files to finish the pass, and change them only between passes"};
 }
 
 // Opens the memory that successive processes of this trainer share; null if the supervisor provides
@@ -390,31 +390,34 @@ constexpr std::size_t kBestBytesMax = 256;
 Status check(const trainer::TrainOptions& options, const config::JobConfig& job) {
   if (options.trainer_id >= options.num_gradient_servers) {
     return Error{Errc::kUsage,
-                 fmt::format("trainer_id {} of num_gradient_servers {}", options.trainer_id,
-                             options.num_gradient_servers),
+                 fmt::format("trainer_id {} is not below num_gradient_servers {}",
+                             options.trainer_id, options.num_gradient_servers),
                  "trainers are numbered from 0"};
   }
   if (options.local && options.num_gradient_servers != 1) {
-    return Error{Errc::kUsage, "--local has one trainer, its threads are --trainer_count"};
+    return Error{Errc::kUsage,
+                 "--local runs one trainer; --trainer_count sets its number of threads"};
   }
   if (!job.has_network()) {
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", options.config),
-                 "its [trainer] command trains, not paddle train"};
+                 "this job is trained by its [trainer] command, not by paddle train"};
   }
   if (trainer::joins_group(job, options) || trainer::joins_node(job, options)) {
     PADDLE_TRY_STATUS(trainer::check_group(job, options));
   }
   PADDLE_TRY_STATUS(trainer::check_pservers(job, options));
   if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
-    return Error{Errc::kUsage, "--start_pass needs --save_dir", "it continues from a pass there"};
+    return Error{Errc::kUsage, "--start_pass needs --save_dir",
+                 "training continues after a pass in that folder"};
   }
   if (options.resume && (options.save_dir.empty() || options.start_pass > 0)) {
     return Error{Errc::kUsage, "--resume needs --save_dir, and no pass to start from",
                  "leave --start_pass out"};
   }
   if (options.start_pass > 0 && options.start_pass >= job.train.passes) {
-    return Error{Errc::kUsage, fmt::format("--start_pass {} of {} passes: nothing to do",
-                                           options.start_pass, job.train.passes)};
+    return Error{Errc::kUsage,
+                 fmt::format("--start_pass is {}, but the job has {} passes: nothing to do",
+                             options.start_pass, job.train.passes)};
   }
   return {};
 }
@@ -489,7 +492,7 @@ Status run_session(TrainerProcess& process) {
                                   process.model, tell_awaited, process.memory);
   if (!joined) {
     if (!trainer::KeptPush::was_leaving(process.memory)) return std::move(joined).error();
-    log_info("the job was over: {}", joined.error().message);
+    log_info("the job had already ended: {}", joined.error().message);
     return {};
   }
   client::ParameterClient& client = **joined;
@@ -655,11 +658,10 @@ void TrainFlags::declare(FlagSet& flags) {
                options.num_gradient_servers, 1, pserver::kTrainersMax);
   flags.list("pservers", "HOST[:PORT],... of the pservers, in the same order for all trainers",
              options.pservers);
-  flags.list(
-      "trainers",
-      "with dense = 'collective' or node_groups: HOST:PORT,... of all trainers, in the order of "
-      "trainer_id; each trainer listens at its own",
-      options.trainers);
+  flags.list("trainers",
+             "with dense = 'collective' or node_groups: HOST:PORT,... of all trainers, in the "
+             "order of trainer_id; each trainer listens at its own entry",
+             options.trainers);
   flags.number("port", "first port of a pserver that --pservers names without one", options.port, 1,
                kPortMax);
   flags.number("ports_num", "number of ports for dense parameters of each pserver",
@@ -667,8 +669,7 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.number("ports_num_for_sparse", "number of ports for sparse tables of each pserver",
                options.ports_num_for_sparse, 0, kPortsMax);
   flags.text("trainer_count", "number of threads of this trainer", trainer_count);
-  flags.boolean("use_gpu", "train on a GPU, by paddle-gpu; by default as train.device says",
-                use_gpu);
+  flags.boolean("use_gpu", "train on a GPU, by paddle-gpu; default: train.device", use_gpu);
   flags.boolean("local", "train in this process alone, without pservers", options.local);
   flags.boolean("verbose",
                 "with --local: log all that a trainer of a larger job logs, not only a line for "
@@ -683,8 +684,8 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
                 options.resume);
   flags.boolean("from_scratch",
-                "begin anew where --save_dir has snapshots, which are moved to earlier-1 in it; "
-                "--resume takes precedence",
+                "start from the beginning if --save_dir has snapshots; they are moved to its "
+                "folder earlier-1; --resume takes precedence",
                 options.from_scratch);
   flags.text("init_model_path",
              "snapshot to start from, with passes counted from 0; with --resume "

@@ -25,7 +25,7 @@ std::string as_text(const snapshot::Verdict& verdict) {
   if (verdict.error) return fmt::format("{}: DAMAGED\n", name);
   return fmt::format("{}: whole, {} passes, step {}, {} files, {} bytes{}\n", name, verdict.passes,
                      verdict.step, verdict.files, verdict.bytes,
-                     verdict.id.empty() ? ", format 1: files of another snapshot go unnoticed"
+                     verdict.id.empty() ? ", format 1: files of another snapshot are not detected"
                                         : ", id " + verdict.id);
 }
 
@@ -68,7 +68,7 @@ Status run_verify(const VerifyOptions& options) {
   return Error{Errc::kData,
                fmt::format("{} of {} snapshots cannot be used:\n  {}", damage.size(),
                            verdicts.size(), fmt::join(damage, "\n  ")),
-               "fetch it again; --resume passes over it, to the newest whole one"};
+               "fetch it again; --resume skips it and uses the newest whole one"};
 }
 
 std::function<Status()> declare(FlagSet& flags) {
@@ -81,7 +81,7 @@ std::function<Status()> declare(FlagSet& flags) {
 
 }  // namespace
 
-const Command kVerifyCommand{"verify", "read snapshots whole and name what is damaged",
+const Command kVerifyCommand{"verify", "read all files of snapshots and report damage",
                              "usage: paddle verify DIR [--json]\n", declare};
 
 }  // namespace paddle::commands

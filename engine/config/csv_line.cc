@@ -99,7 +99,7 @@ Status CsvLine::take_quoted(std::string_view line, std::size_t& at) {
   for (++at;; ++at) {
     if (at >= line.size()) {
       return Error{Errc::kData,
-                   "a quote is not closed in this line, and a field has no line end inside",
+                   "a quote is not closed in this line, and a field cannot contain a line end",
                    "replace line ends in fields by blanks, and a single quote by two"};
     }
     if (line[at] == '"' && (++at >= line.size() || line[at] != '"')) break;

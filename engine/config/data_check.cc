@@ -55,7 +55,7 @@ std::string header_hint(std::string_view line, const DataConfig& data) {
     return is_number(field) && std::ranges::find(data.columns, field) == data.columns.end();
   };
   if (std::ranges::any_of(fields, is_value))
-    return "it has numbers: where it is no header, write one above it, or set [data] header = "
+    return "it has numbers: if it is not a header, write one above it, or set [data] header = "
            "false for files without one";
   const auto is_plain = [](const std::string& field) {
     return !field.empty() && field.find_first_of("\"\\") == field.npos &&
@@ -104,8 +104,8 @@ Status check_dictionary(const DataConfig& data, const std::string& folder) {
   PADDLE_TRY(std::string bytes, read_file(path, kWordsBytesMax));
   const std::string text = text_of_lines(std::move(bytes));
   if (text.find('\0') != text.npos) {
-    return Error{Errc::kData, path + ": it has zero bytes, and a dictionary is text in UTF-8",
-                 "UTF-16: iconv -f UTF-16 -t UTF-8 OLD >NEW; a compressed one is to be unpacked"};
+    return Error{Errc::kData, path + ": it has zero bytes, but a dictionary is text in UTF-8",
+                 "UTF-16: iconv -f UTF-16 -t UTF-8 OLD >NEW; unpack a compressed dictionary"};
   }
   std::string_view last, first_with_blank;
   std::size_t number = 0, first_number = 0, with_blanks = 0;
@@ -126,9 +126,9 @@ Status check_dictionary(const DataConfig& data, const std::string& folder) {
   }
   if (is_wrong || (with_blanks > 0 && 2 * with_blanks >= number)) {
     return Error{Errc::kData,
-                 fmt::format("{}:{}: {} has a blank, so that no word of a text can be it", path,
+                 fmt::format("{}:{}: {} contains a blank, so it matches no word of a text", path,
                              first_number, shown(first_with_blank)),
-                 "a line is one word, without counts and blanks: awk '{print $1}' OLD >NEW"};
+                 "write one word per line, without counts and blanks: awk '{print $1}' OLD >NEW"};
   }
   if (last == "<unk>") return {};
   return Error{Errc::kData,

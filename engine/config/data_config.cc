@@ -56,11 +56,12 @@ std::vector<std::string> read_labels(TomlTable& table) {
   for (const std::string& label : labels) {
     if (label.empty()) table.fail("labels", "a label is empty");
     if (!seen.insert(label).second)
-      table.fail("labels", fmt::format("the label '{}' is there twice", label));
+      table.fail("labels", fmt::format("the label '{}' occurs twice", label));
   }
   if (table.has("labels") && labels.empty()) table.fail("labels", "'labels' is empty");
   if (labels.size() > kLabelsMax)
-    table.fail("labels", fmt::format("there are {} labels, at most {}", labels.size(), kLabelsMax));
+    table.fail("labels",
+               fmt::format("there are {} labels; the limit is {}", labels.size(), kLabelsMax));
   return labels;
 }
 
@@ -92,7 +93,8 @@ void read_columns(TomlTable& table, const DataConfig& data, const ColumnPlaces& 
   slot.width = static_cast<std::uint32_t>(slot.columns.size());
   slot.separator = read_character(table, "separator", 0);
   if (slot.separator != 0 && slot.type == SlotType::kFloat) {
-    table.fail("separator", "'separator' is for ids, a slot of floats has several columns");
+    table.fail("separator",
+               "'separator' applies to slots of ids; a slot of floats reads several columns");
   }
 }
 
@@ -120,8 +122,8 @@ void read_slots(TomlTable& data, DataConfig& config) {
     }
     slot.labels = read_labels(table);
     if (!slot.labels.empty() && slot.type != SlotType::kId && slot.type != SlotType::kIds) {
-      table.fail("labels", "'labels' number the values of a slot of ids",
-                 "with type = \"id\" each of them is a class");
+      table.fail("labels", "'labels' applies only to slots of ids",
+                 "with type = \"id\" each label is a class");
     }
     if (!slot.name.empty() && !names.insert(slot.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", slot.name));
@@ -181,8 +183,8 @@ void read_libsvm(TomlTable& data, DataConfig& config) {
   config.float_label = data.choice("label", "id", kLabels) == "float";
   config.labels = read_labels(data);
   if (config.float_label && !config.labels.empty())
-    data.fail("labels", "'labels' do not go with label = \"float\"",
-              "the label is a class or a number");
+    data.fail("labels", "'labels' cannot be combined with label = \"float\"",
+              "the label is either a class or a number");
   read_buckets(data, config);
 }
 
@@ -222,7 +224,7 @@ void read_jsonl(TomlTable& data, DataConfig& config) {
 void read_npz(TomlTable& data, DataConfig& config) {
   read_slots(data, config);
   if (data.has("pipe_command")) {
-    data.fail("pipe_command", "'pipe_command' prints lines, and format 'npz' has none",
+    data.fail("pipe_command", "'pipe_command' prints lines, but format 'npz' is binary",
               "let it print jsonl or multislot");
   }
 }
@@ -271,8 +273,8 @@ void read_reading(TomlTable& data, DataConfig& config) {
   if (!data.strings("command").empty()) config.command = read_data_program(data, "command");
   config.pipe_command = read_data_program(data, "pipe_command");
   if (!config.command.empty() && !config.pipe_command.empty()) {
-    data.fail("pipe_command", "'pipe_command' does not go with 'command'",
-              "the command may itself print what the other would");
+    data.fail("pipe_command", "'pipe_command' cannot be combined with 'command'",
+              "let 'command' print the converted data itself");
   }
   config.pipe_timeout = std::chrono::seconds(data.integer(
       "pipe_timeout", static_cast<std::int64_t>(config.pipe_timeout.count()), 1, kPipeTimeoutMax));
@@ -284,9 +286,11 @@ void read_reading(TomlTable& data, DataConfig& config) {
   config.cache_bytes_max = static_cast<std::uint64_t>(data.integer(
       "cache_bytes_max", static_cast<std::int64_t>(config.cache_bytes_max), 1, kBytesMax));
   if (data.has("cache_bytes_max") && !config.cache)
-    data.fail("cache_bytes_max", "'cache_bytes_max' is for cache = true");
+    data.fail("cache_bytes_max", "'cache_bytes_max' needs cache = true");
   if (config.cache && config.global_shuffle) {
-    data.fail("cache", "'cache' does not go with global_shuffle, which deals records anew",
+    data.fail("cache",
+              "'cache' cannot be combined with global_shuffle, which distributes records again in "
+              "each pass",
               "train.shuffle_records shuffles within each trainer");
   }
   config.skip_bad_records = data.choice("on_bad_record", "fail", kBadRecords) == "skip";
@@ -395,10 +399,10 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
                  "name a folder of the workspace, or begin with '/'"};
   }
   if (has_any_depth(pattern)) {
-    return Error{
-        Errc::kUsage,
-        fmt::format("'**' is not known in the pattern '{}': it would be one folder", pattern),
-        "write '*' for each folder, as data/*/*.csv, with the files at one depth"};
+    return Error{Errc::kUsage,
+                 fmt::format("'**' is not supported in the pattern '{}': it would match one folder",
+                             pattern),
+                 "write '*' for each folder, as in data/*/*.csv, with all files at the same depth"};
   }
   const std::string full =
       pattern.starts_with('/') ? pattern : escape_pattern(workspace) + "/" + pattern;
@@ -406,7 +410,8 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
   const int failed = ::glob(full.c_str(), GLOB_ALTDIRFUNC, note_unreadable, &result.found);
   if (names_read > kNamesMax) {
     return Error{Errc::kData,
-                 fmt::format("'{}' in {} reads more than {} names", pattern, workspace, kNamesMax),
+                 fmt::format("the search for '{}' in {} reads more than {} names", pattern,
+                             workspace, kNamesMax),
                  "write a pattern with fewer '*'"};
   }
   std::vector<std::string> files;
@@ -414,7 +419,7 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
   if (failed == GLOB_NOMATCH) return files;
   if (failed != 0) {
     return Error{Errc::kData,
-                 fmt::format("cannot look for '{}' in {}: {}", pattern, workspace, unreadable),
+                 fmt::format("cannot search for '{}' in {}: {}", pattern, workspace, unreadable),
                  "let this user read the folder, or name another one"};
   }
   for (std::size_t i = 0; i < result.found.gl_pathc; ++i) {

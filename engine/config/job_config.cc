@@ -76,8 +76,9 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
   job.setup = read_program(trainer, "setup");
   job.requirements = trainer.string("requirements");
   if (!job.requirements.empty() && job.command.empty()) {
-    trainer.fail("requirements", "'requirements' is for a program of your own, and there is none",
-                 "name it: command = [\"python3\", \"train.py\"]");
+    trainer.fail("requirements",
+                 "'requirements' needs a program of your own, but [trainer] has no 'command'",
+                 "set it: command = [\"python3\", \"train.py\"]");
   }
   TomlTable data = root.table("data");
   if (!job.command.empty() && !root.has("layer")) {

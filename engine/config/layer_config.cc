@@ -177,9 +177,8 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
 void check_known(TomlTable& table, std::string_view key, const std::string& word,
                  const std::set<std::string>& known, std::string_view otherwise) {
   if (word.empty() || known.contains(word)) return;
-  table.fail(
-      key, fmt::format("'{}' is {}", word, otherwise),
-      "here one can use " + listed(std::vector<std::string_view>(known.begin(), known.end())));
+  table.fail(key, fmt::format("'{}' is {}", word, otherwise),
+             "use one of " + listed(std::vector<std::string_view>(known.begin(), known.end())));
 }
 
 }  // namespace
@@ -227,17 +226,17 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
     evaluator.name = table.string("name", evaluator.type);
     evaluator.inputs = {table.string("input")};
     evaluator.label = table.string("label");
-    check_known(table, "input", evaluator.inputs[0], layers, "no layer");
-    check_known(table, "label", evaluator.label, slots, "no data slot");
+    check_known(table, "input", evaluator.inputs[0], layers, "not a layer");
+    check_known(table, "label", evaluator.label, slots, "not a data slot");
     for (const std::string_view key : find_row(evaluator_types(), evaluator.type)->required) {
       require(table, key, evaluator.name);
     }
     if (std::ranges::find(kReservedNames, evaluator.name) != kReservedNames.end()) {
-      table.fail("name", fmt::format("'{}' means something else in metrics.jsonl", evaluator.name));
+      table.fail("name", fmt::format("the name '{}' is reserved in metrics.jsonl", evaluator.name));
     }
     if (!taken.insert(evaluator.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", evaluator.name),
-                 "two evaluators of one type need names of their own");
+                 "give two evaluators of one type different names");
     }
     if (evaluators.size() == kEvaluatorsMax) {
       table.fail("type", fmt::format("there are more than {} evaluators", kEvaluatorsMax));

@@ -77,8 +77,8 @@ std::optional<std::string> misplaced_key(const LayerConfig& layer) {
       if (one.reads(key.name)) readers.push_back(one.name);
     }
     if (std::ranges::find(readers, layer.type) != readers.end()) continue;
-    return fmt::format("key '{}' is for layers of type {}, this one is of type {}", key.name,
-                       fmt::join(readers, ", "), layer.type);
+    return fmt::format("key '{}' applies to layers of type {}, but this layer has type {}",
+                       key.name, fmt::join(readers, ", "), layer.type);
   }
   return {};
 }

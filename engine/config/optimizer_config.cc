@@ -32,7 +32,7 @@ void check_reads(TomlTable& table, std::string_view key, const optim::Method& me
   for (const optim::Method& other : optim::methods()) {
     if (other.has(trait)) readers += fmt::format(" {}", other.name);
   }
-  table.fail(key, fmt::format("'{}' has no meaning for method '{}'", key, method.name),
+  table.fail(key, fmt::format("'{}' has no effect with method '{}'", key, method.name),
              fmt::format("it is for{}", readers));
 }
 
@@ -100,7 +100,7 @@ void read_schedule(TomlTable& table, wire::LearningRateSchedule& schedule) {
     if (row.keys == keys) {
       require(table, key, "learning_rate_schedule " + name);
     } else if (table.has(key)) {
-      table.fail(key, fmt::format("'{}' has no meaning for schedule '{}'", key, name));
+      table.fail(key, fmt::format("'{}' has no effect with schedule '{}'", key, name));
     }
   };
   check("learning_rate_decay_a", Keys::kDecay);

@@ -36,7 +36,8 @@ Result<std::uint32_t> read_number(const Platform& platform, const char* name,
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || number > kRankMax) {
-    return Error{Errc::kUsage, fmt::format("{}={} is no rank or size", name, escape_control(text)),
+    return Error{Errc::kUsage,
+                 fmt::format("{}={} is not a rank or size", name, escape_control(text)),
                  fmt::format("{} sets it to a number up to {}", platform.name, kRankMax)};
   }
   return number;
@@ -48,15 +49,17 @@ Result<PlatformRank> platform_rank(std::string_view name, const Environment& env
   const auto platform = std::ranges::find(kPlatforms, name, &Platform::name);
   if (platform == kPlatforms.end()) {
     return Error{Errc::kUsage, fmt::format("unknown platform '{}'", escape_control(name)),
-                 "--rank_from is kubernetes, slurm or openmpi"};
+                 "use kubernetes, slurm or openmpi"};
   }
   PlatformRank process;
   PADDLE_TRY(process.rank, read_number(*platform, platform->rank, environment));
   if (platform->size == nullptr) return process;
   PADDLE_TRY(process.size, read_number(*platform, platform->size, environment));
   if (process.rank >= *process.size) {
-    return Error{Errc::kUsage, fmt::format("rank {} of {} processes", process.rank, *process.size),
-                 fmt::format("see {} and {}", platform->rank, platform->size)};
+    return Error{Errc::kUsage,
+                 fmt::format("rank {} is not below the number of processes, {}", process.rank,
+                             *process.size),
+                 fmt::format("check {} and {}", platform->rank, platform->size)};
   }
   return process;
 }
@@ -66,7 +69,7 @@ Result<std::uint32_t> id_in_role(const PlatformRank& process, bool is_pserver,
   if (is_pserver == (process.rank < pservers))
     return is_pserver ? process.rank : process.rank - pservers;
   return Error{Errc::kUsage,
-               fmt::format("rank {} is a {}, for --pservers names {}", process.rank,
+               fmt::format("rank {} is a {}, because --pservers names {}", process.rank,
                            is_pserver ? "trainer" : "pserver", pservers),
                "the first ranks run `paddle pserver`, the others `paddle train`"};
 }
@@ -75,10 +78,10 @@ Result<std::uint32_t> trainers_of(const PlatformRank& process, std::uint32_t pse
                                   std::uint32_t fallback) {
   if (!process.size) return fallback;
   if (*process.size > pservers) return *process.size - pservers;
-  return Error{
-      Errc::kUsage,
-      fmt::format("{} processes and {} pservers: none is left to train", *process.size, pservers),
-      "start more processes, or name fewer in --pservers"};
+  return Error{Errc::kUsage,
+               fmt::format("{} processes and {} pservers leave no process to train", *process.size,
+                           pservers),
+               "start more processes, or name fewer in --pservers"};
 }
 
 }  // namespace paddle::config

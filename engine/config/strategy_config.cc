@@ -56,10 +56,11 @@ std::string_view read_spelling(TomlTable& table, std::string_view key) {
   for (const Alias& alias : kAliases) {
     if (alias.ours != key || !table.has(alias.fluid)) continue;
     if (table.has(key)) {
-      table.fail(alias.fluid, fmt::format("'{}' is '{}' by Fluid's name", alias.fluid, key));
+      table.fail(alias.fluid,
+                 fmt::format("'{}' is Fluid's name of '{}', which is set too", alias.fluid, key));
       return key;
     }
-    log_warning("[strategy] '{}' is Fluid's name, ours is '{}'", alias.fluid, key);
+    log_warning("[strategy] '{}' is Fluid's name; use '{}'", alias.fluid, key);
     return alias.fluid;
   }
   return key;
@@ -83,8 +84,9 @@ void read_asynchronous(TomlTable& table, JobConfig& job) {
   check_used(table, "staleness_max", has_half_async || job.uses(wire::STRATEGY_ASYNC),
              "async and half_async");
   if (job.staleness_max && table.has("async_lagged_grad_discard_ratio")) {
-    table.fail("staleness_max",
-               "'staleness_max' blocks where 'async_lagged_grad_discard_ratio' discards: give one");
+    table.fail(
+        "staleness_max",
+        "'staleness_max' and 'async_lagged_grad_discard_ratio' cannot be combined: remove one");
   }
   job.delay_compensation = read_float(table, "delay_compensation", 0);
   check_used(table, "delay_compensation", job.dense_strategy == wire::STRATEGY_ASYNC,
@@ -114,14 +116,16 @@ void read_local(TomlTable& table, JobConfig& job) {
   const auto refuse = [&](bool is_given, const char* why) {
     if (is_given) table.fail(table.has("dense") ? "dense" : "sparse", why);
   };
-  refuse(job.uses(wire::STRATEGY_HALF_ASYNC), "half_async does not go with geo or local_sgd");
+  refuse(job.uses(wire::STRATEGY_HALF_ASYNC),
+         "half_async cannot be combined with geo or local_sgd");
   if (!job.uses(wire::STRATEGY_LOCAL_SGD)) return;
   // A trainer at the end of its data would wait for a round of one strategy, and the others would
   // wait for it in a round of the other strategy.
   refuse(job.uses(wire::STRATEGY_SYNC),
-         "sync does not go with local_sgd: their rounds would wait for each other");
-  if (job.is_collective()) table.fail("dense", "collective does not go with local_sgd for tables");
-  refuse(job.staleness_max.has_value(), "staleness_max does not go with local_sgd");
+         "sync cannot be combined with local_sgd: their rounds would wait for each other");
+  if (job.is_collective())
+    table.fail("dense", "collective cannot be combined with local_sgd for tables");
+  refuse(job.staleness_max.has_value(), "staleness_max cannot be combined with local_sgd");
 }
 
 void read_partitioning(TomlTable& table, JobConfig& job) {
@@ -142,8 +146,9 @@ void read_partitioning(TomlTable& table, JobConfig& job) {
     table.fail("place", "[[strategy.place]] needs placement = 'explicit'");
   }
   if (is_explicit && partitioning.placed_size() == 0) {
-    table.fail("placement", "placement = 'explicit' needs [[strategy.place]]",
-               "[[strategy.place]] has parameter = \"_output.w0\" and port = 0");
+    table.fail(
+        "placement", "placement = 'explicit' needs [[strategy.place]]",
+        "write [[strategy.place]] with, for example, parameter = \"_output.w0\" and port = 0");
   }
 }
 
@@ -170,7 +175,7 @@ void read_strategy(TomlTable table, JobConfig& job) {
   job.bf16_wire = table.choice("wire", kWires[0], kWires) == kWires[1];
   check_used(table, "wire", job.is_collective(), "dense = 'collective'");
   if (job.bf16_wire && job.node_groups)
-    table.fail("wire", "wire = 'bf16' does not go with 'node_groups'");
+    table.fail("wire", "wire = 'bf16' cannot be combined with 'node_groups'");
   job.lanes = read_count(table, "lanes", 1, 1, kLanesMax);
   check_used(table, "lanes", job.is_collective() || job.dense_strategy == wire::STRATEGY_LOCAL_SGD,
              "dense = 'collective' and 'local_sgd'");

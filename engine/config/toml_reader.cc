@@ -96,7 +96,7 @@ class Scanner {
   void take(char c) {
     const std::size_t place = at_++;
     if (!is_ascii(c)) {
-      return refuse(place, "a character outside ASCII belongs between quotes or into a comment");
+      return refuse(place, "a character outside ASCII is allowed only in quotes or in a comment");
     }
     if (is_blank(c) || c == '\r') return;
     const bool begins_statement = std::exchange(begins_statement_, c == '\n' && open_.empty());
@@ -111,7 +111,7 @@ class Scanner {
     if (c == '[' || c == '{') return open(place, c);
     if (c == ']' || c == '}') return close(place, c);
     if (c == '=' && value_ != Value::kNone) {
-      return refuse(place, "'=' cannot stand within a value");
+      return refuse(place, "'=' is not allowed within a value");
     }
     if (c == '=' || (c == ',' && is_in_array())) {
       value_ = Value::kExpected;
@@ -125,9 +125,10 @@ class Scanner {
   bool is_in_array() const { return !open_.empty() && open_.back() == '['; }
 
   void open(std::size_t place, char c) {
-    if (value_ != Value::kExpected) return refuse(place, fmt::format("'{}' cannot stand here", c));
+    if (value_ != Value::kExpected)
+      return refuse(place, fmt::format("'{}' is not allowed here", c));
     if (open_.size() == kNestedMax) {
-      return refuse(place, fmt::format("values lie at most {} deep in each other", kNestedMax));
+      return refuse(place, fmt::format("values can be nested at most {} deep", kNestedMax));
     }
     open_ += c;
     value_ = c == '[' ? Value::kExpected : Value::kNone;
@@ -167,7 +168,7 @@ class Scanner {
         (before.empty() || before == kByteOrderMark ||
          std::string_view(" \t\r\n,.[{").find(before.back()) != std::string_view::npos);
     if (!begins_name && value_ != Value::kExpected)
-      return refuse(at_, "a quote begins a string, and cannot stand within a word");
+      return refuse(at_, "a quote begins a string, and is not allowed within a word");
     if (value_ == Value::kExpected) value_ = Value::kBegun;
     skip_string(quote);
   }

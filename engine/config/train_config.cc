@@ -99,10 +99,10 @@ constexpr std::int64_t kBatchMax = 1 << 20;
 void check_tested(TomlTable& table, std::string_view key, const JobConfig& job) {
   if (!table.has(key)) return;
   if (!job.has_network()) {
-    table.fail(key, fmt::format("'{}' is for the networks of [[layer]]", key),
-               "the program of [trainer] command decides by itself when it ends");
+    table.fail(key, fmt::format("'{}' needs a network of [[layer]]", key),
+               "the program of [trainer] command decides when training ends");
   } else if (job.data.test.empty()) {
-    table.fail(key, fmt::format("'{}' needs tests, and [data] names no files for them", key),
+    table.fail(key, fmt::format("'{}' needs tests, but [data] names no files for them", key),
                "hold out some files: test = \"data/test.txt\" in [data]");
   }
 }
@@ -124,7 +124,8 @@ void read_end(TomlTable& table, const JobConfig& job, TrainConfig& train) {
   if (table.is_string("stop_when")) {
     train.stop_when = parse_stop_when(stop_when);
     if (!train.stop_when) {
-      table.fail("stop_when", fmt::format("'stop_when' is '{}', which is no condition", stop_when),
+      table.fail("stop_when",
+                 fmt::format("'stop_when' is '{}', which is not a condition", stop_when),
                  "write a figure, one of >=, >, <= and <, and a number: \"auc >= 0.8\"");
     }
   }
@@ -132,11 +133,11 @@ void read_end(TomlTable& table, const JobConfig& job, TrainConfig& train) {
   if (!table.is_string("time_max")) return;
   train.time_max = parse_duration(time_max);
   if (!train.time_max) {
-    table.fail("time_max", fmt::format("'time_max' is '{}', which is no length of time", time_max),
+    table.fail("time_max", fmt::format("'time_max' is '{}', which is not a duration", time_max),
                "write whole numbers of d, h, m and s, the larger first: \"2h\", \"1h30m\"");
   } else if (!job.has_network()) {
-    table.fail("time_max", "'time_max' is for the networks of [[layer]]",
-               "the program of [trainer] command decides by itself when it ends");
+    table.fail("time_max", "'time_max' needs a network of [[layer]]",
+               "the program of [trainer] command decides when training ends");
   }
 }
 
@@ -162,7 +163,7 @@ TrainConfig read_train(TomlTable table, const JobConfig& job) {
   train.batch_size_total = read_count(table, "batch_size_total", 0, 1, kBatchMax);
   if (table.has("batch_size") && table.has("batch_size_total")) {
     table.fail("batch_size_total",
-               "'batch_size_total' is of all trainers together and 'batch_size' of each",
+               "'batch_size_total' is the size for all trainers together, 'batch_size' for each",
                "leave one of them out");
   }
   train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);

@@ -38,7 +38,7 @@ Status ChunkReader::read_head() {
   const std::string_view head = as_text(rest_);
   if (Status good = check_is_text(head); !good) {
     const bool is_file = options_.pipe_command.empty();
-    return std::move(good).error().with(is_file ? path_ : path_ + ": what pipe_command prints");
+    return std::move(good).error().with(is_file ? path_ : path_ + ": output of pipe_command");
   }
   ends_in_cr_ = head.find('\n') == head.npos && head.find('\r') != head.npos;
   if (ends_in_cr_) std::ranges::replace(rest_, std::byte{'\r'}, kLineEnd);

@@ -21,7 +21,7 @@ constexpr std::uint64_t kHashedBlockBytes = 256ULL << 10U;
 Result<std::uint64_t> bytes_of_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return system_error(Errc::kData, "stat " + path);
-  if (!S_ISREG(status.st_mode)) return Error{Errc::kData, path + " is no regular file"};
+  if (!S_ISREG(status.st_mode)) return Error{Errc::kData, path + " is not a regular file"};
   return static_cast<std::uint64_t>(status.st_size);
 }
 

@@ -102,7 +102,7 @@ class ThreadedStream final : public BatchStream {
   Status put_batch() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return queue_.size() < kQueuedBatchesMax || abandoned_; });
-    if (abandoned_) return Error{Errc::kInterrupted, "nobody reads the batches"};
+    if (abandoned_) return Error{Errc::kInterrupted, "the reader of the batches has stopped"};
     queue_.push_back(std::exchange(batch_, empty_batch(slots_, options_.batch_size)));
     lock.unlock();
     changed_.notify_all();

@@ -93,8 +93,8 @@ std::string NumberNotes::large_columns() const {
   }
   if (names.empty()) return "";
   return fmt::format(
-      "the numbers of {} are large: a network learns badly from columns of unlike sizes; scale "
-      "them to about the size of 1 in the data, the same for training, tests and predictions",
+      "the numbers of {} are large: a network trains poorly on columns of very different scale; "
+      "scale them to about the size of 1 in the data, the same for training, tests and predictions",
       list_of(std::move(names)));
 }
 
@@ -106,8 +106,8 @@ std::string NumberNotes::empty_fields() const {
   }
   if (names.empty()) return "";
   return fmt::format(
-      "empty fields were read as 0, in the first {} records those of {}; where 0 is another value, "
-      "fill them in the data, such as by the mean, or add a column that says which were empty",
+      "empty fields were read as 0, in the first {} records those of {}; if 0 has another meaning, "
+      "fill them in the data, for example with the mean, or add a column that marks empty fields",
       records_, list_of(std::move(names)));
 }
 

@@ -45,12 +45,12 @@ Result<std::string> read_list(const std::string& pattern, const SourceOptions& o
 // Checks the name of an object, which becomes an argument of the command and part of messages.
 Status check_name(std::string_view name) {
   if (name.size() > kNameBytesMax)
-    return Error{Errc::kData, fmt::format("a name of over {} bytes", kNameBytesMax)};
+    return Error{Errc::kData, fmt::format("a name has over {} bytes", kNameBytesMax)};
   const std::string shown = escape_control(name);
   if (shown != name || name.find('\t') != std::string_view::npos)
     return Error{Errc::kData, fmt::format("'{}' is not printable UTF-8", shown)};
   if (name.front() == '-')
-    return Error{Errc::kData, fmt::format("'{}' would be an option of a program", name)};
+    return Error{Errc::kData, fmt::format("a name must not begin with '-': '{}'", name)};
   if (name == kStandardInput)
     return Error{Errc::kData, fmt::format("'{}' stands for the standard input", name)};
   return {};
@@ -58,7 +58,7 @@ Status check_name(std::string_view name) {
 
 Result<std::vector<std::string>> names_of(const std::string& text) {
   if (!text.empty() && text.back() != '\n')
-    return Error{Errc::kData, "the last name has no line end, so that it may be cut off"};
+    return Error{Errc::kData, "the last name has no line end, so it may be cut off"};
   std::vector<std::string> names;
   Lines lines(without_byte_order_mark(text));
   while (const auto line = lines.next()) {
@@ -69,7 +69,8 @@ Result<std::vector<std::string>> names_of(const std::string& text) {
   }
   if (names.empty())
     return Error{Errc::kData, "it is empty",
-                 "with `list` and the pattern as its last arguments it prints a name a line"};
+                 "called with `list` and the pattern as last arguments, the command must print one "
+                 "name per line"};
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   if (twice != names.end()) return Error{Errc::kData, fmt::format("it has '{}' twice", *twice)};

@@ -159,7 +159,7 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
     const std::size_t first = block.records.size();
     Status parsed =
         chunk.is_too_long
-            ? Status(Error{Errc::kData, fmt::format("a line of over {} bytes", kLineBytesMax), ""})
+            ? Status(Error{Errc::kData, fmt::format("a line has over {} bytes", kLineBytesMax), ""})
             : format_->parse(*line, block);
     if (parsed) parsed = check_records(first, block);
     if (parsed) continue;
@@ -581,8 +581,9 @@ void PassReader::begin_anew() {
   shuffler_ = new_shuffler();
   const std::scoped_lock lock(mutex_);
   if (is_stopped_) return;
-  log_warning("the data files have changed since pass {} began; it is parsed from its begin",
-              pass_);
+  log_warning(
+      "the data files have changed since pass {} began; it is parsed again from the beginning",
+      pass_);
   index_.clear();
   dropped_ = skip_;
   chunk_ = record_ = records_read_ = bad_records_ = file_bytes_ = 0;

@@ -30,8 +30,7 @@ Status RecordCache::add(const RecordBlock& block) {
   begin();
   return Error{
       Errc::kResource,
-      fmt::format("[data] cache: the first {} records of this trainer are over the limit of "
-                  "{} bytes",
+      fmt::format("[data] cache: the first {} records of this trainer exceed the limit of {} bytes",
                   records, bytes_max_),
       "raise [data] cache_bytes_max, give the data to more trainers, or leave out cache"};
 }

@@ -66,7 +66,7 @@ Status RecordRules::check(const RecordView& record) const {
 Status RecordRules::check(const nn::SlotRule& rule, std::span<const std::uint64_t> ids,
                           std::span<const float> values) const {
   if (rule.is_single && ids.size() != 1) {
-    return Error{Errc::kData, fmt::format("{}: slot '{}' has {} labels, and one is read",
+    return Error{Errc::kData, fmt::format("{}: slot '{}' has {} labels, but only one is read",
                                           rule.subject, rule.slot_name, ids.size())};
   }
   if (rule.is_binary) {
@@ -84,12 +84,12 @@ Status RecordRules::check(const nn::SlotRule& rule, std::span<const std::uint64_
                  fmt::format("{}: id {} in slot '{}' is not below the vocabulary of {}",
                              rule.subject, *wrong, rule.slot_name, rule.below)};
   }
-  return Error{Errc::kData,
-               fmt::format("{}: label {} in slot '{}' is {}", rule.subject, *wrong, rule.slot_name,
-                           count_of(rule)),
-               fmt::format("labels that do not count from 0 go into {}, in their order: labels = "
-                           "[1, 2, 3]",
-                           labels_key_)};
+  return Error{
+      Errc::kData,
+      fmt::format("{}: label {} in slot '{}' is {}", rule.subject, *wrong, rule.slot_name,
+                  count_of(rule)),
+      fmt::format("list labels that do not count from 0 in {}, in their order: labels = [1, 2, 3]",
+                  labels_key_)};
 }
 
 }  // namespace paddle::data

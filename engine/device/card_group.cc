@@ -80,7 +80,7 @@ Status CardGroup::wait_until(IsDone is_done, Rest rest, const char* what, TimePo
     if (now >= deadline) {
       return fail({Errc::kUnreachable,
                    std::string("the deadline passed while ") + what + " on " + device_.card().name,
-                   "the logs of the other trainers may say more"});
+                   "see the logs of the other trainers"});
     }
     if (now < spin_until) continue;
     if (Status rested = rest(); !rested) return fail(rested.error());

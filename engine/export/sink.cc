@@ -40,7 +40,8 @@ Result<Sink> Sink::open(const std::string& path) {
   if (::stat(path.c_str(), &found) != 0) {
     std::error_code ignored;
     if (std::filesystem::is_symlink(path, ignored))
-      return Error{Errc::kUsage, path + ": is a link to nothing", "remove it, or name a file"};
+      return Error{Errc::kUsage, path + ": is a link to a missing file",
+                   "remove it, or name a file"};
     PADDLE_TRY_STATUS(sink.make_file(path));
     return sink;
   }
@@ -111,7 +112,7 @@ Status Sink::flush() {
     if (count >= 0) {
       left = left.subspan(static_cast<std::size_t>(count));
     } else if (errno == EPIPE && !is_file()) {
-      return Error{Errc::kInterrupted, "nobody reads the export"};
+      return Error{Errc::kInterrupted, "the reader of the export has closed the pipe"};
     } else if (errno != EINTR) {
       return system_error(Errc::kResource, "write " + shown());
     }

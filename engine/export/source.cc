@@ -267,16 +267,17 @@ Result<std::vector<std::string>> words_of(const snapshot::SnapshotReader& snapsh
     PADDLE_TRY(std::string text, read_file(given, kDictionaryBytesMax));
     if (!hash || hash->starts_with(to_hex(sha256_of(as_bytes(text)))))
       return words_in(std::move(text));
-    return Error{Errc::kData,
-                 fmt::format("{} is not the dictionary that {} was trained with", given,
-                             snapshot.directory()),
-                 fmt::format("the SHA-256 of that is {}", hash->substr(0, hash->find(' ')))};
+    return Error{
+        Errc::kData,
+        fmt::format("{} is not the dictionary that {} was trained with", given,
+                    snapshot.directory()),
+        fmt::format("the SHA-256 of that dictionary is {}", hash->substr(0, hash->find(' ')))};
   }
   if (hash && has_rows) {
     return Error{Errc::kUsage,
                  fmt::format("{} has only the hash of its dictionary, which was too large",
                              snapshot.directory()),
-                 "name the file: --dictionary=PATH; --format=text has ids and no words"};
+                 "name the file: --dictionary=PATH; --format=text writes ids instead of words"};
   }
   PADDLE_TRY(auto own, snapshot.read_model_file("model/dictionary.txt"));
   if (!own) return std::vector<std::string>();

@@ -86,8 +86,9 @@ Status check_files(const snapshot::SnapshotReader& snapshot, const NeededFiles& 
     if (expected == needed.hashes.end()) {
       std::vector<std::string> names;
       for (const auto& [known, hash] : needed.hashes) names.push_back(known);
-      return Error{Errc::kUsage, fmt::format("{} depends on no '{}'", snapshot.directory(), name),
-                   names.empty() ? "it depends on no file"
+      return Error{Errc::kUsage,
+                   fmt::format("{} does not depend on a file '{}'", snapshot.directory(), name),
+                   names.empty() ? "it depends on no files"
                                  : fmt::format("it depends on {}", fmt::join(names, ", "))};
     }
     PADDLE_TRY(const Sha256Digest digest, sha256_of_file(path));
@@ -108,8 +109,8 @@ Status check_names(const snapshot::SnapshotReader& snapshot, const NeededFiles& 
   for (const config::JobFile& file : own.files) {
     const bool is_below = file.path.starts_with(folder);
     if (is_below && needed.hashes.contains(file.path.substr(folder.size()))) continue;
-    return Error{Errc::kData,
-                 fmt::format("{} names {}, which is no file of the snapshot", kJobFile, file.path)}
+    return Error{Errc::kData, fmt::format("{} names {}, which is not a file of the snapshot",
+                                          kJobFile, file.path)}
         .with(snapshot.directory());
   }
   return {};
@@ -131,7 +132,7 @@ Status check_program(const snapshot::SnapshotReader& snapshot, const config::Job
     return Error{Errc::kUsage,
                  fmt::format("{} would run the program of its data.{}: '{}'", snapshot.directory(),
                              key, fmt::join(program, "' '")),
-                 "--allow_pipe_command runs it, if you trust who made the snapshot"};
+                 "if you trust the source of the snapshot, add --allow_pipe_command to run it"};
   };
   PADDLE_TRY_STATUS(check("command", job.data.command));
   return check("pipe_command", job.data.pipe_command);
@@ -199,8 +200,8 @@ Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapsh
     PADDLE_TRY(const auto text, snapshot.read_model_file(kJobFile));
     if (!text) {
       return Error{Errc::kUsage,
-                   fmt::format("{} does not tell its network: an earlier release, or a program of "
-                               "its own, has saved it",
+                   fmt::format("{} does not describe its network: an earlier release, or a program "
+                               "of your own, has saved it",
                                snapshot.directory()),
                    "--config=FILE names the job.toml of its job"};
     }
@@ -208,15 +209,15 @@ Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapsh
     PADDLE_TRY_STATUS(check_files(snapshot, needed, given));
     PADDLE_TRY_STATUS(check_names(snapshot, needed, path));
   } else if (!given.empty()) {
-    return Error{Errc::kUsage, "--model_file is for a snapshot's own configuration",
-                 "--config names its files itself, and --set=data.dictionary=PATH another one"};
+    return Error{Errc::kUsage, "--model_file cannot be combined with --config",
+                 "--config names its files itself; replace one with --set=data.dictionary=PATH"};
   }
   ModelDescription description;
   PADDLE_TRY(description.job, config::read_job(path, source.overrides, given));
   if (source.config.empty()) PADDLE_TRY_STATUS(check_program(snapshot, description.job, source));
   if (!description.job.has_network()) {
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", path),
-                 "only what paddle train has trained can be tested and asked"};
+                 "only models of paddle train can be tested and used for predictions"};
   }
   if (description.job.train.bfloat16 && !source.has_bfloat16) {
     log_warning(

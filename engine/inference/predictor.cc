@@ -97,10 +97,10 @@ Result<std::string> output_layer(const config::JobConfig& job, const std::string
   const config::LayerConfig& cost = first_cost(job);
   if (scores_records(job)) return cost.inputs.front();
   return Error{Errc::kUsage,
-               fmt::format("the cost '{}' is of type {}, which compares a record with drawn "
-                           "classes and gives it no score",
+               fmt::format("the cost '{}' is of type {}, which compares a record with sampled "
+                           "classes and computes no score",
                            cost.name, cost.type),
-               fmt::format("--layer={} prints what it reads", cost.inputs.front())};
+               fmt::format("--layer={} prints its input", cost.inputs.front())};
 }
 
 Result<Predictor> Predictor::build(const config::JobConfig& job, const std::string& layer,

@@ -36,8 +36,8 @@ constexpr int kBeforeOpenBlas = 101;
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
   if (has_room(kBlasBufferBytes + (1U << 20U))) return;
   constexpr std::string_view kNoRoom =
-      "paddle: no room for matrix products: 129 MiB of address space\n"
-      "hint: raise the limit of address space (ulimit -v)\n";
+      "paddle: not enough address space for matrix products: 129 MiB\nhint: raise the limit of "
+      "address space (ulimit -v)\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kNoRoom.data(), kNoRoom.size());
   ::_exit(static_cast<int>(Errc::kResource));
 }
@@ -87,10 +87,11 @@ void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::si
 
 Status reserve_products(std::size_t threads) {
   if (!has_room(threads * kBlasBufferBytes)) {
-    return Error{Errc::kResource,
-                 "no room for matrix products: " + std::to_string(kBlasBufferBytes >> 20U) +
-                     " MiB for each of " + std::to_string(threads) + " threads",
-                 "raise the limit of address space (ulimit -v), or lower train.trainer_count"};
+    return Error{
+        Errc::kResource,
+        "not enough address space for matrix products: " + std::to_string(kBlasBufferBytes >> 20U) +
+            " MiB for each of " + std::to_string(threads) + " threads",
+        "raise the limit of address space (ulimit -v), or lower train.trainer_count"};
   }
   const float one = 1;
   float product = 0;

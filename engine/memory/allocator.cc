@@ -56,7 +56,7 @@ std::terminate_handler other_terminate = std::abort;
     } catch (const std::system_error& error) {
       if (error.code() == std::errc::resource_unavailable_try_again) {
         end_with(
-            " gets no further thread",
+            " cannot start another thread",
             "raise the limits of processes and of address space (ulimit -u, ulimit -v, pids.max "
             "of its control group), or lower ports_num, ports_num_for_sparse or "
             "train.trainer_count");

@@ -12,7 +12,7 @@ namespace {
 constexpr int kBellsPerWake = 16;  // reads of up to 64 bytes each; the next wake-up reads the rest
 
 Error broken() {
-  return Error{Errc::kData, "the peer's counters of the shared memory are impossible"};
+  return Error{Errc::kData, "the peer's counters of the shared memory are invalid"};
 }
 Error closed() {
   return Error{Errc::kUnreachable, "closed by peer"};

@@ -184,7 +184,7 @@ Result<Frame> ClientSession::on_challenge(const Frame& frame) {
   }
   if (peer != transcript_.server) {
     return Error{Errc::kAuth,
-                 fmt::format("it is number {}, and number {} was called", peer.index,
+                 fmt::format("it has number {}, but number {} was expected", peer.index,
                              transcript_.server.index),
                  "list --pservers in the order of their --pserver_id"};
   }

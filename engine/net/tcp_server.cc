@@ -312,7 +312,7 @@ void TcpServerImpl::tick() {
       log_refused(connection->name, "no proof within the deadline");
       doom(*connection, "handshake deadline passed");
     } else if (now >= connection->speaks_until || now >= connection->frame_until) {
-      refuse(*connection, connection->has_spoken ? "its frame does not end" : "it does not join");
+      refuse(*connection, connection->has_spoken ? "its frame is incomplete" : "it has not joined");
     }
   }
   if (!stopping_) {
@@ -496,7 +496,7 @@ void TcpServerImpl::enqueue(Connection& connection, Frame&& frame, ByteSpan view
   connection.close_when_flushed = close_after;
   touched_.push_back(connection.id);
   if (connection.writer.queued_bytes() > kOutboundBytesMax) {
-    log_warning("{} dropped: {} bytes wait for it, the limit is {}", connection.name,
+    log_warning("{} dropped: {} bytes are queued for it; the limit is {}", connection.name,
                 connection.writer.queued_bytes(), kOutboundBytesMax);
     doom(connection, "it does not read its replies");
   }

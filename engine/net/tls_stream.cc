@@ -145,10 +145,10 @@ void TlsStream::on_message(int is_ours, int /*version*/, int kind, const void* /
 // and not return to the caller.
 Status TlsStream::check_length() const {
   if (!is_proven_ && received_ > kHandshakeBytesMax) {
-    return Error{Errc::kAuth, "the TLS handshake is too long to be one of ours"};
+    return Error{Errc::kAuth, "the TLS handshake exceeds the size limit"};
   }
   if (messages_ > kMessagesMax + received_ / kBytesPerMessage) {
-    return Error{Errc::kAuth, "it sends more TLS messages than ours would"};
+    return Error{Errc::kAuth, "it sends too many TLS messages"};
   }
   return {};
 }
@@ -276,8 +276,8 @@ Error TlsStream::failure() {
   const int reason = ERR_GET_REASON(code);
   if (is_proven_) {
     return Error{Errc::kAuth,
-                 fmt::format("what arrived is not what was sent ({})", reason_text(code)),
-                 "somebody between the two machines changes it, or one of them is faulty"};
+                 fmt::format("received data failed authentication ({})", reason_text(code)),
+                 "the network changes the data, or a machine is faulty"};
   }
   if (std::ranges::find(kOtherKeys, reason) != kOtherKeys.end()) {
     return Error{Errc::kAuth, "it has other keys, or serves another job",

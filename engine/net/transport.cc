@@ -10,7 +10,8 @@ Result<Transport> parse_transport(std::string_view text) {
   if (text == "sealed") return Transport::kSealed;
   if (text == "always") return Transport::kAlways;
   if (text == "clear") return Transport::kClear;
-  return Error{Errc::kUsage, fmt::format("'{}' is none of sealed, always, clear", text)};
+  return Error{Errc::kUsage,
+               fmt::format("unknown transport '{}'; use sealed, always or clear", text)};
 }
 
 bool is_sealed(Transport transport, int socket) {

@@ -22,8 +22,8 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
   const std::size_t floats = builder.slot_config(labels.slot_).width;
   labels.are_floats_ = floats > 0;
   if (labels.are_floats_ && floats != width) {
-    return builder.error(
-        fmt::format("label '{}' has {} floats, the input {} outputs", config.label, floats, width));
+    return builder.error(fmt::format("label '{}' has {} floats, but the input has {} outputs",
+                                     config.label, floats, width));
   }
   return labels;
 }
@@ -32,7 +32,7 @@ Status Labels::check_names(const Builder& builder, std::size_t classes) const {
   const std::size_t names = builder.slot_config(slot_).labels.size();
   if (names <= classes) return {};
   return builder.error(
-      fmt::format("slot '{}' has {} labels, and the input has outputs for {}", name_, names,
+      fmt::format("slot '{}' has {} labels, but the input has outputs for {}", name_, names,
                   classes),
       fmt::format("give the layer '{}' size = {}", builder.config().inputs.front(), names));
 }
@@ -40,10 +40,10 @@ Status Labels::check_names(const Builder& builder, std::size_t classes) const {
 Status Labels::check_no_names(const Builder& builder) const {
   if (builder.slot_config(slot_).labels.empty()) return {};
   return builder.error(
-      fmt::format("it reads slot '{}' as a number, and the 'labels' there make it the number of a "
-                  "class",
-                  name_),
-      "without labels the numbers are read as they are; classes go with softmax_cross_entropy");
+      fmt::format(
+          "it reads slot '{}' as a number, but 'labels' of that slot make it the number of a class",
+          name_),
+      "remove 'labels' to read the numbers as they are, or use softmax_cross_entropy for classes");
 }
 
 Result<SlotRule> Labels::class_rule(const Builder& builder) const {

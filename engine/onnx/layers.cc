@@ -80,7 +80,7 @@ Result<Value> activate(Graph& graph, const LayerConfig& layer, const Value& x) {
   if (name == "tanh") return graph.node("Tanh", {x});
   if (name == "softmax") return graph.node("Softmax", {x}, {{"axis", 1}});
   if (name == "gelu") return gelu(graph, x);
-  return layer_error(layer, fmt::format("activation '{}' has no nodes in ONNX", name),
+  return layer_error(layer, fmt::format("activation '{}' cannot be expressed in ONNX", name),
                      kOtherFormats);
 }
 
@@ -384,8 +384,8 @@ Result<const UsedParameters::Used*> UsedParameters::use(const std::string& name)
   const float absent = source.is_table() ? absent_value(*spec) : 0;
   if (source.is_table() && table::draws_unseen(*spec)) {
     log_warning(
-        "{}: ONNX cannot draw initial values: an id without a row reads as {}, and not as "
-        "`paddle predict` reads it",
+        "{}: ONNX cannot draw initial values: an id without a row reads as {}, unlike in `paddle "
+        "predict`",
         name, absent);
   }
   return &used_.emplace(name, Used{std::move(source), std::move(values), absent}).first->second;
@@ -449,7 +449,7 @@ Result<Value> map_layer(Mapping& mapping, const LayerConfig& layer) {
   const std::span<const LayerRow> rows(kLayers);
   const LayerRow* const row = find_row(rows, layer.type);
   if (row == nullptr) {
-    return layer_error(layer, fmt::format("type {} has no nodes in ONNX", layer.type),
+    return layer_error(layer, fmt::format("type {} cannot be expressed in ONNX", layer.type),
                        kOtherFormats);
   }
   mapping.graph.set_scope(layer.name);
@@ -463,7 +463,8 @@ Result<Value> map_score(Mapping& mapping, const LayerConfig& cost) {
   if (cost.type == "softmax_cross_entropy")
     return mapping.graph.node("Softmax", {input}, {{"axis", 1}});
   if (cost.type == "squared_error") return input;
-  return layer_error(cost, fmt::format("type {} has no nodes in ONNX", cost.type), kOtherFormats);
+  return layer_error(cost, fmt::format("type {} cannot be expressed in ONNX", cost.type),
+                     kOtherFormats);
 }
 
 }  // namespace paddle::onnx

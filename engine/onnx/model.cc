@@ -88,7 +88,7 @@ Result<std::string> network_model(const snapshot::SnapshotReader& snapshot,
   graph.output(name, last, network.output_width());
   if (parameters.bytes() + kNodesBytesMax > options.bytes_max) {
     return Error{Errc::kResource,
-                 fmt::format("the model would have {} bytes, and a file of ONNX has at most {}",
+                 fmt::format("the model would have {} bytes, but an ONNX file has at most {}",
                              parameters.bytes(), options.bytes_max),
                  "--format=npz and --format=safetensors have no such limit"};
   }

@@ -72,12 +72,12 @@ Status validate_placement(const wire::ParameterSet& set) {
     const std::string what =
         fmt::format("[[strategy.place]] of '{}'", escape_control(one.parameter()));
     if (dense.erase(one.parameter()) == 0) {
-      return Error{Errc::kUsage, what + ": no dense parameter of that name is left to place",
+      return Error{Errc::kUsage, what + ": no dense parameter has that name, or it is placed twice",
                    "paddlectl plan lists them"};
     }
     if (one.port() >= set.dense_shards()) {
       return Error{Errc::kUsage,
-                   fmt::format("{}: dense port {}, but the job has {}", what, one.port(),
+                   fmt::format("{}: there is no dense port {}, the job has {}", what, one.port(),
                                set.dense_shards()),
                    "ports are numbered from 0 over all pservers"};
     }
@@ -211,7 +211,7 @@ Status validate_name(const std::string& name) {
   if (name == "MANIFEST" || name == "done" || name == "path.txt" || name == "job.toml" ||
       name == "model" || name.ends_with(".tmp") || name.ends_with(".state") ||
       name.find(".sparse-") != std::string::npos) {
-    return refuse(name, "the name is one that snapshots use themselves");
+    return refuse(name, "the name is reserved for snapshots");
   }
   return {};
 }
@@ -237,7 +237,8 @@ Status validate(const wire::ParameterSpec& spec) {
 
 Status validate_table(const wire::ParameterSpec& spec) {
   const wire::TablePolicy& policy = spec.table();
-  if (!spec.sparse() && spec.has_table()) return refuse(spec.name(), "a dense one has no policy");
+  if (!spec.sparse() && spec.has_table())
+    return refuse(spec.name(), "a dense parameter cannot have a table policy");
   if (policy.entry_count() > kEntryCountMax || policy.expire_passes() > kExpirePassesMax) {
     return refuse(spec.name(), fmt::format("entry_count must be at most {}, expire_passes {}",
                                            kEntryCountMax, kExpirePassesMax));
@@ -271,18 +272,19 @@ Status validate_table(const wire::ParameterSpec& spec) {
 Status validate(const wire::ParameterSet& set) {
   PADDLE_TRY_STATUS(optim::validate(set.optimizer()));
   if (set.parameters_size() > kParametersMax) {
-    return Error{
-        Errc::kUsage,
-        fmt::format("{} parameters, a job has at most {}", set.parameters_size(), kParametersMax),
-        "let layers share a table: give their weights one name"};
+    return Error{Errc::kUsage,
+                 fmt::format("the job has {} parameters; the limit is {}", set.parameters_size(),
+                             kParametersMax),
+                 "let layers share a table: give their weights one name"};
   }
   const bool is_collective = set.dense_strategy() == wire::STRATEGY_COLLECTIVE;
   if (set.sparse_strategy() == wire::STRATEGY_COLLECTIVE ||
       (is_collective && set.dense_shards() > 0)) {
-    return Error{Errc::kUsage, "'collective' is for dense parameters, which are on no port then"};
+    return Error{Errc::kUsage,
+                 "'collective' applies only to dense parameters, and needs no dense ports"};
   }
   if (set.node_groups() && set.dense_strategy() != wire::STRATEGY_SYNC) {
-    return Error{Errc::kUsage, "'node_groups' is for dense parameters in rounds: dense = 'sync'"};
+    return Error{Errc::kUsage, "'node_groups' needs dense = 'sync'"};
   }
   std::unordered_set<std::string> names;
   std::uint64_t blocks = 0;
@@ -302,8 +304,8 @@ Status validate(const wire::ParameterSet& set) {
     blocks += std::clamp<std::uint64_t>(cuts, 1, shards);
     if (blocks > kDenseBlocksMax || blocks * shards > kPlacementStepsMax) {
       return Error{Errc::kUsage,
-                   fmt::format("parameter '{}' makes it {} blocks on {} ports; the limits are {} "
-                               "blocks, and {} for blocks x ports",
+                   fmt::format("parameter '{}' raises the number of blocks to {} on {} ports; the "
+                               "limits are {} blocks, and {} for blocks x ports",
                                spec.name(), blocks, shards, kDenseBlocksMax, kPlacementStepsMax),
                    "raise min_block_size, or use fewer ports"};
     }

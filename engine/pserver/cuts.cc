@@ -41,7 +41,7 @@ void Cuts::open() {
   if (!options.open_cuts || set.snapshot_seconds() == 0 || !set.trainers_return()) return;
   auto store = options.open_cuts(fingerprint(options, set));
   if (!store) {
-    log_warning("no cuts are made: {}", store.error().message);
+    log_warning("savepoints are off: {}", store.error().message);
     return;
   }
   store_ = *std::move(store);
@@ -81,7 +81,7 @@ void Cuts::on_ready(bool went_back) {
 bool Cuts::forget_all() {
   const Status forgotten = store_->forget_after(0);
   if (forgotten) return true;
-  log_warning("no cuts are made: {}", forgotten.error().message);
+  log_warning("savepoints are off: {}", forgotten.error().message);
   store_.reset();
   state_.cuts.whole.clear();
   return false;
@@ -103,8 +103,8 @@ void Cuts::forget_old() {
   const std::uint64_t passes = state_.progress.passes_finished - whole_passes_;
   if (state_.cuts.whole.empty() || passes < PassEnd::kEndedPasses) return;
   const Status forgotten = store_->forget_after(0);
-  log_warning("no cut was written for {} passes: a lost pserver goes back to a snapshot{}", passes,
-              forgotten ? "" : "; " + forgotten.error().message);
+  log_warning("no savepoint was written for {} passes: a lost pserver resumes from a snapshot{}",
+              passes, forgotten ? "" : "; " + forgotten.error().message);
   note_whole();
 }
 
@@ -121,7 +121,8 @@ void Cuts::forget_uncommon() {
   const std::uint64_t common = std::max(state_.cuts.whole_everywhere, gone_back_to_);
   if (whole.end() - std::ranges::upper_bound(whole, common) < kUncommonMax) return;
   if (const Status forgotten = store_->forget_after(common); !forgotten) {
-    log_warning("newer cuts than {} stay: {}", common, forgotten.error().message);
+    log_warning("savepoints newer than {} cannot be removed: {}", common,
+                forgotten.error().message);
   }
   note_whole();
 }
@@ -268,7 +269,7 @@ Status Cuts::go_back(std::uint64_t cut) {
   passes_ = whole_passes_ = state_.progress.passes_finished;
   state_.cuts = {};
   note_whole();
-  log_info("{} port {} is as it was after update {}, in pass {}",
+  log_info("{} port {} was restored to its state after update {}, in pass {}",
            state_.options.is_sparse ? "sparse" : "dense", state_.options.index,
            state_.progress.step, state_.progress.passes_finished);
   return {};
@@ -309,18 +310,23 @@ Status Cuts::restore_rows(ByteSpan payload) {
   table::SparseTable* const table = state_.parameters.table(parameter);
   if (payload.size() >= kIndexBytes && table)
     return table->restore_cut(payload.subspan(kIndexBytes));
-  return Error{Errc::kData, fmt::format("rows of parameter {}, no table here", parameter)};
+  return Error{
+      Errc::kData,
+      fmt::format("the savepoint has rows of parameter {}, which is not a table of this port",
+                  parameter)};
 }
 
 Status Cuts::restore_state(const wire::CutState& cut) {
   auto& trainers = state_.membership.trainers();
   if (static_cast<std::size_t>(cut.trainers_size()) != trainers.size()) {
-    return Error{Errc::kData, fmt::format("a cut of {} trainers", cut.trainers_size())};
+    return Error{Errc::kData,
+                 fmt::format("the savepoint is of a job with {} trainers", cut.trainers_size())};
   }
   const wire::PassOrigins& origins = cut.origins();
   for (const int places : {origins.batches_size(), origins.records_size(), origins.data_size()}) {
     if (places == 0 || static_cast<std::size_t>(places) == trainers.size()) continue;
-    return Error{Errc::kData, fmt::format("a cut with origins of {} trainers", places)};
+    return Error{Errc::kData,
+                 fmt::format("the savepoint has the pass origins of {} trainers", places)};
   }
   PADDLE_TRY_STATUS(pass_end_.restore(cut));
   ShardProgress& progress = state_.progress;

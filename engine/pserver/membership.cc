@@ -25,9 +25,11 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
   }
   Trainer& trainer = trainers_[id];
   if (trainer.joined && header.incarnation < trainer.incarnation) {
-    return Refusal{wire::REFUSAL_STALE_INCARNATION,
-                   fmt::format("trainer {} joined with incarnation {}, incarnation {} has joined",
-                               id, header.incarnation, trainer.incarnation)};
+    return Refusal{
+        wire::REFUSAL_STALE_INCARNATION,
+        fmt::format(
+            "trainer {} sent Join with incarnation {}, but incarnation {} has already joined", id,
+            header.incarnation, trainer.incarnation)};
   }
   const bool is_same_incarnation = trainer.joined && header.incarnation == trainer.incarnation;
   const bool is_new_life = trainer.joined && !is_same_incarnation;
@@ -68,7 +70,7 @@ Trainer* Membership::find(net::PeerId from, const FrameHeader& header, Refusal& 
     }
     if (header.incarnation < trainer.incarnation) {
       refusal = {wire::REFUSAL_STALE_INCARNATION,
-                 fmt::format("incarnation {} of trainer {} is over, incarnation {} has joined",
+                 fmt::format("incarnation {} of trainer {} has ended; incarnation {} has joined",
                              header.incarnation, id, trainer.incarnation)};
       return nullptr;
     }

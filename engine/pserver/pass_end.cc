@@ -12,11 +12,11 @@ Refused PassEnd::on_finish(const Request& request, const wire::FinishPass& messa
   if (!state_.progress.ready) return protocol_error("FinishPass before Ready");
   if (answer_repeat(request, message)) return {};
   if (message.pass() != state_.progress.passes_finished) {
-    return protocol_error("trainer {} finished pass {}, this shard is in pass {}", trainer.id,
+    return protocol_error("trainer {} finished pass {}, but this shard is in pass {}", trainer.id,
                           message.pass(), state_.progress.passes_finished);
   }
   if (message.pause() && message.pauses() != state_.progress.pauses) {
-    return protocol_error("trainer {} asks for pause {} of pass {}, {} have ended", trainer.id,
+    return protocol_error("trainer {} asks for pause {} of pass {}, but {} have ended", trainer.id,
                           message.pauses(), message.pass(), state_.progress.pauses);
   }
   if (trainer.push) return protocol_error("FinishPass in the middle of a push");

@@ -26,10 +26,10 @@ Result<std::vector<RowSegment>> read_segments(
   for (const wire::Segment& segment : segments) {
     const std::uint32_t parameter = segment.parameter();
     if (parameter >= widths.size() || widths[parameter] == 0) {
-      return malformed(fmt::format("parameter {} is no sparse table of this shard", parameter));
+      return malformed(fmt::format("parameter {} is not a sparse table of this shard", parameter));
     }
     if (!rows.empty() && parameter <= rows.back().parameter) {
-      return malformed("tables of a request must ascend");
+      return malformed("tables of a request must be in ascending order");
     }
     const std::uint64_t row_bytes =
         sizeof(std::uint64_t) + (has_floats ? widths[parameter] * sizeof(float) : 0);
@@ -42,13 +42,13 @@ Result<std::vector<RowSegment>> read_segments(
         view<std::uint64_t>(tail.subspan(ids_bytes, segment.count() * sizeof(std::uint64_t)));
     for (std::size_t i = 1; i < ids.size(); ++i) {
       if (ids[i] <= ids[i - 1]) {
-        return malformed(fmt::format("ids of parameter {} do not ascend", parameter));
+        return malformed(fmt::format("ids of parameter {} are not in ascending order", parameter));
       }
     }
     ids_bytes += ids.size_bytes();
     rows.push_back({parameter, widths[parameter], ids, {}});
   }
-  if (left != 0) return malformed(fmt::format("{} bytes too many in a request for rows", left));
+  if (left != 0) return malformed(fmt::format("a request for rows has {} extra bytes", left));
   if (!has_floats) return rows;
   std::uint64_t at = ids_bytes;
   for (RowSegment& row : rows) {
@@ -96,7 +96,7 @@ Status Push::add_rows(const wire::PushRows& head, RowWidths widths, Bytes&& tail
     const bool goes_on = last.parameter == next.parameter && !last.ids.empty() &&
                          !next.ids.empty() && last.ids.back() < next.ids.front();
     if (next.parameter < last.parameter || (next.parameter == last.parameter && !goes_on)) {
-      return malformed("ids of a push in parts do not ascend");
+      return malformed("ids of a push in parts are not in ascending order");
     }
   }
   segments_.insert(segments_.end(), added.begin(), added.end());

@@ -22,11 +22,12 @@ Refused PushAssembly::check_part(const Request& request, const wire::PushPart& p
   if (trainer.finished) return protocol_error("a push after FinishPass");
   if (part.parts() == 0 || part.parts() > kPushPartsMax || part.part() >= part.parts() ||
       part.batches() > kMergedBatchesMax) {
-    return protocol_error("part {} of {}, {} batches", part.part(), part.parts(), part.batches());
+    return protocol_error("malformed push: part {} of {}, {} batches", part.part(), part.parts(),
+                          part.batches());
   }
   if (auto refused = check_totals(request, part)) return refused;
   if (state_.parameters.policy().has_rounds() && header.step != state_.progress.step) {
-    return protocol_error("trainer {} pushed step {}, this shard is at step {}", trainer.id,
+    return protocol_error("trainer {} pushed step {}, but this shard is at step {}", trainer.id,
                           header.step, state_.progress.step);
   }
   return {};
@@ -58,7 +59,7 @@ Refused PushAssembly::check_totals(const Request& request, const wire::PushPart&
   return Refusal{wire::REFUSAL_NOT_FINITE,
                  fmt::format("trainer {} pushed a cost of {} (batch {})", request.trainer.id,
                              part.cost_sum(), request.frame.header.sequence),
-                 "lower the learning rate or look at the data of this batch"};
+                 "lower the learning rate, or check the data of this batch"};
 }
 
 // A node has at most as many trainers as the job.
@@ -67,7 +68,7 @@ Refused PushAssembly::check_node(const Request& request, const wire::PushDense& 
   const wire::ParameterSet& set = state_.parameters.set();
   const std::uint64_t most = kBatchSamplesMax * set.num_trainers();
   if (set.node_groups() && message.node_samples() <= most) return {};
-  return protocol_error("trainer {} pushed {} samples of its node, {} is the limit here",
+  return protocol_error("trainer {} pushed {} samples of its node; the limit is {}",
                         request.trainer.id, message.node_samples(), set.node_groups() ? most : 0);
 }
 
@@ -90,8 +91,8 @@ Refused PushAssembly::check_memory(const Request& request) const {
   }
   if (held <= most) return {};
   return Refusal{wire::REFUSAL_LIMIT,
-                 fmt::format("with batch {} of trainer {} this port would hold {} bytes, {} is the "
-                             "limit of parameters and pushes that wait",
+                 fmt::format("with batch {} of trainer {} this port would hold {} bytes; the limit "
+                             "for parameters and waiting pushes is {}",
                              push.sequence, request.trainer.id, held, most),
                  "use more pservers or ports"};
 }
@@ -191,9 +192,8 @@ Refused PushAssembly::check_values(std::uint32_t trainer, const Push& push) {
     const parameter::RowNotes& notes = table.notes();
     for (std::size_t i = 0; notes.size() > 0 && i < segment.ids.size(); ++i) {
       if (notes.valid(segment.floats.data() + i * segment.width + table.width())) continue;
-      return protocol_error(
-          "trainer {} pushed shows, clicks or a slot of '{}' that cannot be (batch {})", trainer,
-          state_.parameters.name(segment.parameter), push.sequence);
+      return protocol_error("trainer {} pushed invalid shows, clicks or slots of '{}' (batch {})",
+                            trainer, state_.parameters.name(segment.parameter), push.sequence);
     }
   }
   if (parameter.empty()) return {};
@@ -202,7 +202,7 @@ Refused PushAssembly::check_values(std::uint32_t trainer, const Push& push) {
       fmt::format("trainer {} pushed a gradient of '{}' that is not finite, or would make "
                   "its values so (batch {})",
                   trainer, parameter, push.sequence),
-      "lower the learning rate or look at the data of this batch"};
+      "lower the learning rate, or check the data of this batch"};
 }
 
 }  // namespace paddle::pserver

@@ -17,7 +17,7 @@ Blockers blockers_of(const ShardState& state, WaitFor what) {
   switch (what) {
     case WaitFor::kReady:
       return {[](const Trainer& t) { return t.id == 0; },
-              " to say that initial values are in place"};
+              " to announce that initial values are loaded"};
     case WaitFor::kStep:
     case WaitFor::kUpdate:
       return state.parameters.policy().blockers(state.membership, state.progress.step);
@@ -36,7 +36,7 @@ void send_notice(TimePoint now, const ShardState& state, Trainer& trainer,
   const std::string names = state.membership.names(blockers.is_one, all_connected);
   wire::Waiting message;
   message.set_request(trainer.waiter->request);
-  message.set_reason(is_any ? names + blockers.debt : "a copy of its parameters to be on its disk");
+  message.set_reason(is_any ? names + blockers.debt : "its savepoint to be written to disk");
   message.set_all_connected(all_connected);
   message.set_progress(state.progress.requests);
   trainer.waiter->next_notice = now + kNoticePeriod;
@@ -86,7 +86,7 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
   if (frame.header.job_tag != state_.options.job_tag) {
     return refuse_and_close(
         {wire::REFUSAL_WRONG_JOB,
-         fmt::format("this pserver runs job {:016x}, the frame is of job {:016x}",
+         fmt::format("this pserver runs job {:016x}, but the frame belongs to job {:016x}",
                      state_.options.job_tag, frame.header.job_tag)});
   }
   if (frame.header.type == static_cast<std::uint8_t>(FrameType::kJoin)) {
@@ -138,7 +138,7 @@ Refused Shard::dispatch(Request& request) {
   const FrameHeader& header = request.frame.header;
   if (header.server_generation != state_.progress.generation) {
     return Refusal{wire::REFUSAL_STALE_GENERATION,
-                   fmt::format("this pserver is of generation {}, the frame names generation {}",
+                   fmt::format("this pserver has generation {}, but the frame names generation {}",
                                state_.progress.generation, header.server_generation)};
   }
   switch (static_cast<FrameType>(header.type)) {
@@ -169,7 +169,7 @@ Refused Shard::dispatch(Request& request) {
     case FrameType::kLeave:
       return handle(request, *this, &Shard::on_leave);
     default:
-      return protocol_error("frame type {} is no request", header.type);
+      return protocol_error("frame type {} is not a request", header.type);
   }
 }
 
@@ -178,14 +178,14 @@ Refused Shard::handle(Request& request, Part& part,
                       Refused (Part::*handler)(const Request&, const Message&)) {
   Message message;
   if (!message.ParseFromString(request.frame.head)) {
-    return protocol_error("frame of type {} has a malformed head", request.frame.header.type);
+    return protocol_error("a frame of type {} has a malformed head", request.frame.header.type);
   }
   Trainer& trainer = request.trainer;
   request.id = message.request();
   if (request.id < trainer.last_request) return {};  // a late copy of an answered request
   if (request.id == trainer.last_request && trainer.waiter) return {};  // its answer will come
   if (trainer.waiter) {
-    return protocol_error("request {} while request {} is not answered", request.id,
+    return protocol_error("request {} arrived before request {} was answered", request.id,
                           trainer.waiter->request);
   }
   if (request.id > trainer.last_request) ++state_.progress.requests;
@@ -203,7 +203,7 @@ Refused Shard::check_join(net::PeerId from, std::uint32_t trainer, const wire::J
   if (message.shard() != state_.options.index || message.is_sparse() != state_.options.is_sparse) {
     const auto kind = [](bool is_sparse) { return is_sparse ? "sparse" : "dense"; };
     return Refusal{wire::REFUSAL_PARAMETERS,
-                   fmt::format("this is {} port {} of the job, trainer {} expects {} port {}",
+                   fmt::format("this is {} port {} of the job, but trainer {} expects {} port {}",
                                kind(state_.options.is_sparse), state_.options.index, trainer,
                                kind(message.is_sparse()), message.shard()),
                    "list --pservers in the order of --pserver_id, and give pservers and trainers "
@@ -211,7 +211,7 @@ Refused Shard::check_join(net::PeerId from, std::uint32_t trainer, const wire::J
   }
   if (set.num_trainers() != state_.options.num_gradient_servers) {
     return Refusal{wire::REFUSAL_PARAMETERS,
-                   fmt::format("num_gradient_servers is {} here, trainer {} has {}",
+                   fmt::format("num_gradient_servers is {} here, but trainer {} has {}",
                                state_.options.num_gradient_servers, trainer, set.num_trainers()),
                    "start pservers and trainers with the same --num_gradient_servers"};
   }
@@ -282,11 +282,12 @@ Refused Shard::on_finish_pass(const Request& request, const wire::FinishPass& me
 
 // Trainers notice the rollback by the new generation, and join again.
 Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
-  if (request.trainer.id != 0) return protocol_error("only trainer 0 makes a shard go back");
+  if (request.trainer.id != 0) return protocol_error("only trainer 0 may restore a savepoint");
   if (!std::ranges::count(state_.cuts.whole, message.cut())) {
-    return protocol_error("this shard has no cut {}", message.cut());
+    return protocol_error("this shard has no savepoint {}", message.cut());
   }
-  const Refusal stale{wire::REFUSAL_STALE_GENERATION, "this pserver went back to an earlier cut"};
+  const Refusal stale{wire::REFUSAL_STALE_GENERATION,
+                      "this pserver was restored from an earlier savepoint"};
   for (Trainer& trainer : state_.membership.trainers()) {
     if (!trainer.waiter) continue;
     state_.replies.refuse(trainer.peer, trainer.waiter->request, stale, request.out);

@@ -41,10 +41,11 @@ std::span<const float> DelayCompensation::compensate(std::uint32_t trainer,
 Refused ShardParameters::create(const wire::ParameterSet& set) {
   const std::uint32_t shards = options_.is_sparse ? set.sparse_shards() : set.dense_shards();
   if (options_.index >= shards) {
-    return Refusal{wire::REFUSAL_PARAMETERS,
-                   fmt::format("this is {} port {} of the job, the trainer knows {}",
-                               options_.is_sparse ? "sparse" : "dense", options_.index, shards),
-                   "give pservers and trainers the same ports"};
+    return Refusal{
+        wire::REFUSAL_PARAMETERS,
+        fmt::format("this is {} port {} of the job, but the trainer expects {} such ports",
+                    options_.is_sparse ? "sparse" : "dense", options_.index, shards),
+        "give pservers and trainers the same ports"};
   }
   if (const Status valid = parameter::validate(set); !valid) {
     return Refusal{wire::REFUSAL_PARAMETERS, valid.error().message, valid.error().hint};
@@ -178,10 +179,10 @@ Refused ShardParameters::check_table(std::uint32_t parameter, std::span<const Ro
   const auto& spec = set_->parameters(static_cast<int>(parameter));
   return Refusal{
       wire::REFUSAL_LIMIT,
-      fmt::format("table '{}' has {} rows on this port and would grow over its "
-                  "bytes_max of {} (over {} ports)",
+      fmt::format("table '{}' has {} rows on this port and would exceed its bytes_max of {} (over "
+                  "{} ports)",
                   spec.name(), table.rows(), spec.table().bytes_max(), set_->sparse_shards()),
-      "raise bytes_max, or give up rows: on_full = \"evict\", expire_passes"};
+      "raise bytes_max, or remove rows: on_full = \"evict\", expire_passes"};
 }
 
 // For a port near its limit: counts the rows that are really new.
@@ -192,7 +193,7 @@ Refused ShardParameters::check_port(std::uint64_t held, std::span<const RowSegme
     held += table.bytes_for(table.count_absent(segment.ids) * contributors);
     if (held <= options_.bytes_max) continue;
     return Refusal{wire::REFUSAL_LIMIT,
-                   fmt::format("table '{}' would grow over the limit of this port ({} bytes)",
+                   fmt::format("table '{}' would exceed the limit of this port ({} bytes)",
                                name(segment.parameter), options_.bytes_max),
                    "use more pservers or ports_num_for_sparse"};
   }

@@ -57,10 +57,10 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
   const ByteSpan tail = request.frame.tail;
   const bool is_origins = tail.size() <= kTransferBytesMax &&
                           origins.ParseFromArray(tail.data(), static_cast<int>(tail.size()));
-  if (!is_origins) return protocol_error("{} bytes that are no origins", tail.size());
+  if (!is_origins) return protocol_error("{} bytes are not valid pass origins", tail.size());
   for (const int places : {origins.batches_size(), origins.records_size(), origins.data_size()}) {
     if (tail.empty() || static_cast<std::size_t>(places) == trainers.size()) continue;
-    return protocol_error("origins of {} trainers, not {}", places, trainers.size());
+    return protocol_error("pass origins of {} trainers, not {}", places, trainers.size());
   }
   const auto is_beyond = [](std::uint64_t count) { return count > parameter::kCounterMax; };
   if (is_beyond(message.step()) || is_beyond(message.passes_finished()) ||
@@ -68,7 +68,7 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
       std::ranges::any_of(message.pass_batches(), is_beyond) ||
       std::ranges::any_of(origins.batches(), is_beyond) ||
       std::ranges::any_of(origins.records(), is_beyond)) {
-    return protocol_error("it would go on from a count over {}", parameter::kCounterMax);
+    return protocol_error("it would continue from a count over {}", parameter::kCounterMax);
   }
   for (Trainer& trainer : trainers) {
     const auto id = static_cast<int>(trainer.id);
@@ -105,7 +105,7 @@ Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& 
   if (auto refused = begin_loading(request)) return refused;
   const std::uint32_t parameter = message.parameter();
   if (state_.parameters.table(parameter) == nullptr) {
-    return protocol_error("rows of no table of this port");
+    return protocol_error("this port has no such table");
   }
   table::SparseTable& table = *state_.parameters.table(parameter);
   const std::uint64_t row_bytes = table.exported_bytes_per_row();
@@ -134,7 +134,8 @@ Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& 
                                    values.subspan(i * table.width(), table.width()),
                                    state.subspan(i * state_floats, state_floats),
                                    scores.empty() ? parameter::RowScore() : scores[i]});
-    if (!is_new) return protocol_error("row {} of '{}' came twice, and differs", ids[i], name);
+    if (!is_new)
+      return protocol_error("row {} of '{}' was sent twice, with different values", ids[i], name);
   }
   return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
 }
@@ -144,7 +145,7 @@ Refused ValueTransfer::on_pull_dense(const Request& request, const wire::PullDen
   const table::DenseTable* const dense = state_.parameters.dense();
   if (dense == nullptr) return protocol_error("a dense pull on a sparse port");
   if (message.count() > kTransferBytesMax / sizeof(float)) {
-    return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share"};
+    return Refusal{wire::REFUSAL_LIMIT, "a pull exceeds the size of one frame"};
   }
   const auto values = dense->read(message.plane(), message.offset(), message.count());
   if (!values) return protocol_error("{}", values.error().message);
@@ -170,13 +171,13 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
   std::uint64_t left = kTransferBytesMax / sizeof(float);
   for (const RowSegment& segment : *segments) {
     if (segment.ids.size() > left / segment.width) {
-      return Refusal{wire::REFUSAL_LIMIT, "a pull of more than one frame's share"};
+      return Refusal{wire::REFUSAL_LIMIT, "a pull exceeds the size of one frame"};
     }
     left -= segment.ids.size() * segment.width;
   }
   if (is_ahead(request)) return request.wait(WaitFor::kStep);
   if (message.averages() && !optim::has_average(state_.parameters.set().optimizer())) {
-    return protocol_error("a pull of averages, which this job does not keep");
+    return protocol_error("this job does not keep averages");
   }
   Bytes tail(kTransferBytesMax - left * sizeof(float));
   auto* to = reinterpret_cast<float*>(tail.data());
@@ -202,14 +203,14 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
 
 Refused ValueTransfer::on_export(const Request& request, const wire::ExportRows& message) {
   table::SparseTable* const table = state_.parameters.table(message.parameter());
-  if (table == nullptr) return protocol_error("rows of no table of this port");
+  if (table == nullptr) return protocol_error("this port has no such table");
   table::RowChanges* const changes = table->changes();
   const bool is_plain =
       message.mode() == wire::EXPORT_ROWS || message.mode() == wire::EXPORT_CANDIDATES;
   // Changes are counted from the snapshots of one trainer only.
   if (!is_plain && request.trainer.id != 0) return protocol_error("only trainer 0 exports changes");
   if (!wire::ExportMode_IsValid(message.mode()) || (!is_plain && changes == nullptr)) {
-    return protocol_error("an export of changes, which this job does not keep");
+    return protocol_error("this job does not track changed rows");
   }
   if (message.mode() == wire::EXPORT_REMOVED) {
     export_removed(request, *changes, message);

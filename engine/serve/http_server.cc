@@ -143,7 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   void refuse_connection() {
     is_last_ = true;
-    write(refusal(503, "too many connections", "ask again later"));
+    write(refusal(503, "too many connections", "try again later"));
   }
   // A request that has arrived is still answered.
   void close_if_idle() {
@@ -216,8 +216,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (const auto fault = find_fault(text)) {
       is_last_ = true;
-      return write(
-          refusal(fault->status, "this is not HTTP as RFC 9112 has it: " + fault->message));
+      return write(refusal(fault->status, "the request violates RFC 9112: " + fault->message));
     }
     ErrorCode error;
     buffer_.consume(parser_->put(boost::asio::const_buffer(text.data(), text.size()), error));
@@ -261,7 +260,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (has_body && head.method() != http::verb::post) {
       is_last_ = true;
-      return write(refusal(400, fmt::format("a {} request has no body", request_.method)));
+      return write(refusal(400, fmt::format("a {} request must not have a body", request_.method)));
     }
     if (length && *length > server_.options().body_bytes_max) {
       is_last_ = true;
@@ -288,7 +287,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const std::uint64_t bytes = body.empty() ? 0 : body.capacity();
     if (bytes > held_bytes_ && !take_bytes(bytes - held_bytes_)) {
       is_last_ = true;
-      return write(refusal(503, "too many bytes are under way", "ask again later"));
+      return write(refusal(503, "the server holds too many bytes of requests and replies",
+                           "try again later"));
     }
     if (parser_->is_done()) return on_request();
     http::async_read_some(stream_, buffer_, *parser_,
@@ -311,9 +311,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   Reply too_large() const {
-    return refusal(413,
-                   fmt::format("a body has at most {} bytes", server_.options().body_bytes_max),
-                   "send fewer records at a time, or see --body_bytes");
+    return refusal(
+        413, fmt::format("a body may have at most {} bytes", server_.options().body_bytes_max),
+        "send fewer records at a time, or see --body_bytes");
   }
 
   void write(Reply reply) {
@@ -323,7 +323,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_.reset();
     const std::uint64_t bytes = reply.body.size();
     if (bytes > kSmallReply && !take_bytes(bytes))
-      reply = refusal(503, "too many bytes are under way", "ask again later");
+      reply = refusal(503, "the server holds too many bytes of requests and replies",
+                      "try again later");
     enter(State::kReply);
     is_last_ = is_last_ || server_.is_draining();
     response_ = http::response<http::string_body>();

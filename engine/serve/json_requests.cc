@@ -19,7 +19,7 @@ constexpr std::string_view kBodyMark = "\xef\xbb\xbf";
 constexpr std::string_view kJsonBlanks = " \t\r\n";
 
 Error bad_body(std::string what) {
-  return {Errc::kData, std::move(what), "send an object a line, or an array of objects"};
+  return {Errc::kData, std::move(what), "send one object per line, or an array of objects"};
 }
 
 // The end of the value that begins with a bracket: behind the bracket that closes it. Empty: it is
@@ -121,12 +121,12 @@ Status JsonValues::step_in_array() {
     left_.remove_prefix(1);
     skip_blanks();
     if (left_.empty()) return {};
-    return bad_body("there is something behind the array");
+    return bad_body("unexpected data after the array");
   }
   if (values_ > 0) {
     if (!left_.starts_with(','))
       return bad_body(left_.empty() ? "the array is not closed"
-                                    : fmt::format("there is no comma behind record {}", values_));
+                                    : fmt::format("a comma is missing after record {}", values_));
     left_.remove_prefix(1);
     skip_blanks();
   }
@@ -194,7 +194,7 @@ Status JsonRecords::add_record(data::RecordBlock& block) const {
   if (const auto& unknown = reader_.unknown()) {
     const auto slots = std::span(reader_.keys()).first(slots_.size());
     const auto columns = std::span(reader_.keys()).subspan(slots_.size());
-    return Error{Errc::kData, fmt::format("there is no slot '{}'", escape_control(*unknown)),
+    return Error{Errc::kData, fmt::format("unknown slot '{}'", escape_control(*unknown)),
                  fmt::format("slots are {}{}{}", fmt::join(slots, ", "),
                              columns.empty() ? "" : "; columns are ", fmt::join(columns, ", "))};
   }
@@ -222,7 +222,7 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
                              data::RecordBlock& block) const {
   const auto column = given_column(slot);
   if (value != nullptr && column) {
-    return Error{Errc::kData, fmt::format("there are both '{}' and its column '{}'",
+    return Error{Errc::kData, fmt::format("both '{}' and its column '{}' are given",
                                           slot.config.name, reader_.keys()[*column])};
   }
   if (column) return add_columns(slot, block);
@@ -328,7 +328,7 @@ Status JsonRecords::add_id(const Slot& slot, const std::string& name, const Json
     block.ids.push_back(dictionary_.id(value.text()));
     return {};
   }
-  return wrong(name, slot.hash      ? "a text"
+  return wrong(name, slot.hash      ? "a string"
                      : is_of_words_ ? "a word, or an id"
                                     : "a whole number from 0");
 }

@@ -109,8 +109,8 @@ std::vector<Result<Predictions>> Model::predict(std::span<const std::string_view
                                                 Work& work) const {
   if (!text_) {
     const Result<Predictions> none =
-        Error{Errc::kData, "the network of this snapshot gives records no score",
-              "--layer names one whose outputs are served; /v1/rows has its tables"};
+        Error{Errc::kData, "the network of this snapshot computes no score",
+              "choose a layer to serve its outputs: --layer; /v1/rows serves its tables"};
     return std::vector(requests.size(), none);
   }
   prepare(scratch);
@@ -177,7 +177,7 @@ Status Model::read_json(std::string_view records, Scratch& scratch, Work& work) 
     if (const Status parsed = scratch.json->parse(**value, scratch.block); !parsed) {
       Error error = parsed.error();
       if (error.hint.empty() && !(*value)->starts_with('{'))
-        error.hint = "send an object a line, or an array of objects";
+        error.hint = "send one object per line, or an array of objects";
       return at(place, std::move(error));
     }
     PADDLE_TRY_STATUS(take_block(place, RecordFormat::kJson, scratch, work));

@@ -33,12 +33,12 @@ struct Counts {
 
 std::optional<HeadFault> count_field(std::string_view line, Counts& counts) {
   if (kHeadBlanks.find(line.front()) != std::string_view::npos)
-    return HeadFault{400, "a field of the head goes over several lines"};
+    return HeadFault{400, "a header field spans several lines"};
   const std::size_t colon = line.find(':');
   if (colon == 0 || colon == std::string_view::npos)
-    return HeadFault{400, "a line of the head is no field"};
+    return HeadFault{400, "a header line has no field name"};
   if (kHeadBlanks.find(line[colon - 1]) != std::string_view::npos)
-    return HeadFault{400, "a field of the head has a blank before its colon"};
+    return HeadFault{400, "a header field has a blank before its colon"};
   const std::string name = lower(line.substr(0, colon));
   counts.hosts += name == "host" ? 1 : 0;
   if (name == "content-length") {
@@ -63,7 +63,7 @@ std::optional<HeadFault> judge(const Counts& counts, bool is_old) {
   if (counts.lengths > 0)
     return HeadFault{400, "there are both a Transfer-Encoding and a Content-Length"};
   if (counts.encodings == 1 && counts.encoding == "chunked") return {};
-  return HeadFault{501, fmt::format("the Transfer-Encoding '{}' is not known, only chunked is",
+  return HeadFault{501, fmt::format("the Transfer-Encoding '{}' is not supported; only chunked is",
                                     counts.encodings > 1 ? "of several fields"
                                                          : escape_control(counts.encoding))};
 }
@@ -73,17 +73,18 @@ std::optional<HeadFault> judge(const Counts& counts, bool is_old) {
 std::optional<HeadFault> find_fault(std::string_view head) {
   Counts counts;
   const std::size_t end = head.find("\r\n");
-  if (end == std::string_view::npos) return HeadFault{400, "the request line has no end"};
+  if (end == std::string_view::npos) return HeadFault{400, "the request line is not terminated"};
   const bool is_old = head.substr(0, end).ends_with("HTTP/1.0");
   std::string_view rest = head.substr(end + 2);
   while (!rest.empty()) {
     const std::size_t line_end = rest.find("\r\n");
     const std::string_view line = rest.substr(0, line_end);
-    if (line_end == std::string_view::npos) return HeadFault{400, "the head has no end"};
+    if (line_end == std::string_view::npos)
+      return HeadFault{400, "a header line is not terminated"};
     if (line.empty()) break;
     if (auto fault = count_field(line, counts)) return fault;
     if (line.find_first_of(std::string_view("\r\n\0", 3)) != std::string_view::npos)
-      return HeadFault{400, "a line of the head does not end with CR LF"};
+      return HeadFault{400, "a header line does not end with CR LF"};
     rest.remove_prefix(line_end + 2);
   }
   return judge(counts, is_old);

@@ -177,7 +177,7 @@ Result<std::unique_ptr<NewestModel>> NewestModel::open(const std::string& direct
   if (!newest->model_) {
     return Error{
         Errc::kUsage,
-        directory + (exists ? " is no snapshot, and has none" : ": there is no such folder"),
+        directory + (exists ? " is not a snapshot and contains none" : ": there is no such folder"),
         "--snapshot names a pass-0000N folder, or the --save_dir that they are in"};
   }
   newest->follower_ = std::thread([&served = *newest, period] { served.follow(period); });
@@ -299,7 +299,7 @@ std::optional<Reply> Service::refuse(const Request& head) const {
   }
   if (options_.token.empty() && !head.host.empty() && !is_this_machine(head.host)) {
     return refusal(421, "without a token only requests for this machine are answered",
-                   "ask by http://localhost or its address, or see --token_file");
+                   "use http://localhost or its address, or see --token_file");
   }
   if (route == nullptr) {
     return refusal(404, "there is no such path",
@@ -307,9 +307,9 @@ std::optional<Reply> Service::refuse(const Request& head) const {
   }
   if (!head.content_encoding.empty() && media_type(head.content_encoding) != "identity") {
     return refusal(415,
-                   fmt::format("a body with the Content-Encoding {} is not read",
+                   fmt::format("a body with the Content-Encoding {} is not supported",
                                escape_control(head.content_encoding.substr(0, kShownBytes))),
-                   "send it as it is");
+                   "send it uncompressed");
   }
   const bool has_head = route->method == "GET";
   if (head.method == route->method || (has_head && head.method == "HEAD")) return {};
@@ -338,7 +338,7 @@ void Service::answer(Request request, std::function<void(Reply)> done) {
       return;
     }
   }
-  reply_now(refusal(503, "too many requests wait", "ask again later, or more servers"));
+  reply_now(refusal(503, "too many requests wait", "try again later, or start more servers"));
 }
 
 void Service::work() {

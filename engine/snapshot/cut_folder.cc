@@ -119,7 +119,8 @@ Status CutFileReader::read_header() {
   }
   // The checksum is right, so another program or version wrote this header.
   if (encode_header(header_) != bytes) {
-    return error(fmt::format("expected a cut of format {}, found another header", kCutVersion));
+    return error(
+        fmt::format("expected a savepoint of format {}, found another header", kCutVersion));
   }
   return {};
 }
@@ -216,11 +217,11 @@ Status CutFolder::take_whole() {
     }
   }
   if (foreign > 0) {
-    log_warning("{}: removed {} cuts of another job, or of other parameters", path_, foreign);
+    log_warning("{}: removed {} savepoints of another job, or of other parameters", path_, foreign);
   }
   if (foreign + cuts_.size() < found.size()) {
-    log_warning("{}: the newest whole cut is {}", path_,
-                cuts_.empty() ? "none: training goes back to a snapshot"
+    log_warning("{}: the newest complete savepoint is {}", path_,
+                cuts_.empty() ? "none: training resumes from a snapshot"
                               : file_name(cuts_.back().mark.number, cuts_.back().is_full));
   }
   return {};
@@ -230,9 +231,9 @@ Status CutFolder::check_header(const Cut& cut, const CutHeader& header) const {
   const auto fail = [&](const std::string& what) {
     return Error{Errc::kData, fmt::format("{}: {}", file_name(cut.mark.number, cut.is_full), what)};
   };
-  if (header.fingerprint != fingerprint_) return fail("it is of another job");
+  if (header.fingerprint != fingerprint_) return fail("it belongs to another job");
   if (header.number != cut.mark.number || header.after.has_value() == cut.is_full) {
-    return fail("its header is that of " + file_name(header.number, !header.after));
+    return fail("its header belongs to " + file_name(header.number, !header.after));
   }
   return {};
 }
@@ -240,12 +241,13 @@ Status CutFolder::check_header(const Cut& cut, const CutHeader& header) const {
 Result<CutMark> CutFolder::verify(const Cut& cut, CutFileReader& reader) const {
   PADDLE_TRY_STATUS(check_header(cut, reader.header()));
   if (!cuts_.empty() && cuts_.back().mark.number == cut.mark.number) {
-    return reader.error("the full cut of this number is here");
+    return reader.error("a full savepoint with this number exists");
   }
   if (const auto& after = reader.header().after;
       after && (cuts_.empty() || cuts_.back().mark != *after)) {
-    return reader.error(fmt::format("cut {} with CRC32C {:08x}, which it follows, is gone",
-                                    after->number, after->crc));
+    return reader.error(
+        fmt::format("savepoint {} with CRC32C {:08x}, which it builds on, is missing",
+                    after->number, after->crc));
   }
   for (;;) {
     PADDLE_TRY(const bool is_record, reader.next());
@@ -266,12 +268,12 @@ Status CutFolder::begin(std::uint64_t number, std::optional<std::uint64_t> after
   PADDLE_CHECK(!writer_);
   const auto last = newest();
   if (after && last != after) {
-    return Error{Errc::kResource, fmt::format("{}: cut {} is missing", path_, *after)};
+    return Error{Errc::kResource, fmt::format("{}: savepoint {} is missing", path_, *after)};
   }
   if (last && number <= *last) {
-    return Error{Errc::kResource, fmt::format("{}: cut {} is still there, and cut {} "
-                                              "comes no later",
-                                              path_, *last, number)};
+    return Error{Errc::kResource,
+                 fmt::format("{}: savepoint {} still exists, and savepoint {} is not newer", path_,
+                             *last, number)};
   }
   // A cut of this number that failed may not have been removed.
   for (const bool is_full : {true, false}) PADDLE_TRY_STATUS(remove({{number, 0}, is_full}));
@@ -328,7 +330,7 @@ Status CutFolder::read(std::uint64_t number, const CutStore::Use& use) {
   const auto last =
       std::ranges::find(cuts_, number, [](const Cut& cut) { return cut.mark.number; });
   if (last == cuts_.end()) {
-    return Error{Errc::kData, fmt::format("{}: there is no whole cut {}", path_, number)};
+    return Error{Errc::kData, fmt::format("{}: there is no complete savepoint {}", path_, number)};
   }
   auto cut = last;
   while (!cut->is_full) --cut;

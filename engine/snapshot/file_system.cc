@@ -24,8 +24,8 @@ Error change_error(const std::string& what) {
   const int reason = errno;
   Error error = system_error(Errc::kResource, what);
   if (reason == ENOSPC || reason == EDQUOT)
-    error.hint = "make room there; earlier snapshots, if there are any, stay whole";
-  if (reason == EROFS) error.hint = "see how that is mounted, and whether its disk has failed";
+    error.hint = "free some space there; earlier snapshots are not affected";
+  if (reason == EROFS) error.hint = "check the mount options, and whether the disk has failed";
   if (reason == EFBIG) error.hint = "allow larger files: ulimit -f";
   return error;
 }

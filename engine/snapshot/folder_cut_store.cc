@@ -118,7 +118,8 @@ void FolderCutStore::end() {
     settle(*cut, folder_.end());
     if (cut->has_failed) return;
     if (std::exchange(is_failing_, false)) {
-      log_info("{}: cuts are written again, cut {} is whole", folder_.path(), cut->number);
+      log_info("{}: savepoints are written again; savepoint {} is complete", folder_.path(),
+               cut->number);
     }
     publish();
   });
@@ -147,7 +148,8 @@ void FolderCutStore::forget_before(std::uint64_t number) {
     const Status forgotten = folder_.forget_before(number);
     const bool failed_before = std::exchange(cannot_remove_, !forgotten);
     if (!forgotten && !failed_before) {
-      log_warning("older cuts stay: {}; they take room on the disk", forgotten.error().message);
+      log_warning("older savepoints cannot be removed: {}; they use space on the disk",
+                  forgotten.error().message);
     }
     publish();
   });
@@ -177,9 +179,10 @@ void FolderCutStore::settle(Cut& cut, const Status& outcome) {
   cut.has_failed = true;
   if (std::exchange(is_failing_, true)) return;
   const auto newest = folder_.newest();
-  log_warning("cut {} is not kept: {}; training goes on, and a lost pserver goes back to {}",
-              cut.number, outcome.error().message,
-              newest ? fmt::format("cut {}", *newest) : "a snapshot");
+  log_warning(
+      "savepoint {} was not saved: {}; training continues, and a lost pserver resumes from {}",
+      cut.number, outcome.error().message,
+      newest ? fmt::format("savepoint {}", *newest) : "a snapshot");
 }
 
 void FolderCutStore::publish() {

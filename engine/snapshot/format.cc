@@ -57,18 +57,18 @@ std::string difference(const BlockHeader& expected, const std::string& name, Byt
   if (expected.snapshot && load_le<std::uint32_t>(found.data()) == kMagic2) {
     const ByteSpan snapshot = found.subspan(kSnapshotAt, sizeof(SnapshotId));
     if (!std::ranges::equal(snapshot, *expected.snapshot)) {
-      return fmt::format("it is of snapshot {}, and MANIFEST of snapshot {}", to_hex(snapshot),
+      return fmt::format("it belongs to snapshot {}, MANIFEST to snapshot {}", to_hex(snapshot),
                          to_hex(*expected.snapshot));
     }
     const ByteSpan found_name = found.subspan(kNameAt, name.size());
     if (!std::ranges::equal(found_name, as_bytes(name))) {
       return fmt::format(
-          "its header is of another file, '{}'",
+          "its header belongs to another file, '{}'",
           escape_control({reinterpret_cast<const char*>(found_name.data()), found_name.size()}));
     }
   }
-  return fmt::format("its header is corrupt or not of width {} and state width {}", expected.width,
-                     expected.state_width);
+  return fmt::format("its header is corrupt, or does not have width {} and state width {}",
+                     expected.width, expected.state_width);
 }
 
 constexpr std::int32_t kFormatVersion = 0;
@@ -266,7 +266,7 @@ Status verify_file(const Directory& directory, FileEntry& expected) {
   if (!expected.sha256) return file.finish();
   if (const Sha256Digest found = sha256.finish(); found != *expected.sha256) {
     return file.error(
-        fmt::format("expected SHA-256 {}, found {}: it is damaged, or of another snapshot",
+        fmt::format("expected SHA-256 {}, found {}: it is damaged, or belongs to another snapshot",
                     to_hex(*expected.sha256), to_hex(found)));
   }
   expected.crc = file.crc();
@@ -434,8 +434,9 @@ class Decoder {
     is_first_format_ = version == kFirstFormat;
     has_description_ = version >= kModelFormat;
     if (version < kFirstFormat || version > kSnapshotFormat) {
-      return Error{Errc::kVersion, fmt::format("MANIFEST: format {}, this program reads {} to {}",
-                                               version, kFirstFormat, kSnapshotFormat)};
+      return Error{Errc::kVersion,
+                   fmt::format("MANIFEST: it has format {}, but this program reads {} to {}",
+                               version, kFirstFormat, kSnapshotFormat)};
     }
     if (!is_first_format_) manifest.id = format.hex<sizeof(SnapshotId)>("id");
     if (!format.complete()) return malformed(line_);
@@ -446,7 +447,7 @@ class Decoder {
       PADDLE_TRY(ManifestParameter parameter, decode_parameter(manifest.info.base.has_value()));
       if (!names.insert(parameter.spec.name()).second) {
         return Error{Errc::kData,
-                     fmt::format("MANIFEST: parameter '{}' is in it twice", parameter.spec.name())};
+                     fmt::format("MANIFEST: parameter '{}' occurs twice", parameter.spec.name())};
       }
       manifest.parameters.push_back(std::move(parameter));
     }
@@ -505,7 +506,7 @@ class Decoder {
     const std::size_t trainers = info.pass_batches.size();
     if (info.place &&
         (info.place->records.size() != trainers || info.place->data.size() != trainers))
-      return malformed("order without a place of every trainer");
+      return malformed("it has an order, but not the place of every trainer");
     return {};
   }
 

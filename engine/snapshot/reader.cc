@@ -40,7 +40,7 @@ Status check_finite(const File& file, std::span<const float> values, std::string
   const auto bad =
       std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
   return file.error(
-      fmt::format("{} {} is {}, and not a finite number", what, bad - values.begin(), *bad));
+      fmt::format("{} {} is {}, not a finite number", what, bad - values.begin(), *bad));
 }
 
 Status check_row(const BlockReader& file, const SparseRow& row) {
@@ -181,7 +181,7 @@ Result<std::vector<float>> read_state(const Directory& root, const FileEntry& en
         fmt::format("expected {} bytes of state, found {}", bytes, file.bytes_left()));
   }
   if (file.update_count() > parameter::kCounterMax) {
-    return file.error(fmt::format("{} updates are more than can be", file.update_count()));
+    return file.error(fmt::format("{} updates exceed the limit", file.update_count()));
   }
   std::vector<float> state(count);
   PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(state))));
@@ -266,16 +266,15 @@ Status SnapshotReader::open_base() {
   auto opened = read_manifest(beside, *files_);
   if (!opened) {
     Error error = std::move(opened).error().with(fmt::format("the base of {}", directory_));
-    error.hint = "a delta snapshot needs the full one that it goes on from beside it";
+    error.hint = "a delta snapshot needs its full snapshot in the same folder";
     return error;
   }
   base_ = std::make_unique<SnapshotReader>(*std::move(opened));
   const SnapshotInfo& before = base_->manifest_.info;
   if (!base_->is_base(expected) || before.base || before.pass > info.pass ||
       info.pass - before.pass > kDeltaPassesMax) {
-    return base_->error(
-        fmt::format("MANIFEST: not the one of the base of {}", directory_),
-        "another snapshot has taken the place of the one that the delta goes on from");
+    return base_->error(fmt::format("MANIFEST: it is not that of the base of {}", directory_),
+                        "another snapshot has replaced the one that the delta is based on");
   }
   for (const ManifestParameter& table : manifest_.parameters) {
     if (!table.spec.sparse()) continue;
@@ -284,7 +283,7 @@ Status SnapshotReader::open_base() {
         of_base->state_width != table.state_width ||
         of_base->spec.table().has_shrink() != table.spec.table().has_shrink()) {
       return base_->error(
-          fmt::format("table '{}' is of another shape than in {}", table.spec.name(), directory_));
+          fmt::format("table '{}' has another shape than in {}", table.spec.name(), directory_));
     }
   }
   return base_->verify([this](const ManifestParameter& of_base) {
@@ -390,7 +389,7 @@ Result<BaseSnapshot> base_of(const std::string& directory, FileSystem& files) {
   PADDLE_TRY(const std::string text, read_manifest_text(files, directory));
   PADDLE_TRY(const Manifest manifest, decode_manifest(text));
   if (manifest.info.base) {
-    return Error{Errc::kData, directory + ": is a delta itself, and no base of another"};
+    return Error{Errc::kData, directory + ": is a delta itself, and cannot be the base of another"};
   }
   return identity_of(directory, text);
 }

@@ -148,19 +148,18 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
       if (told != nullptr) *told = describe(folder, one.name, damaged);
       PADDLE_TRY_STATUS(set_aside(files, folder, damaged));
       if (!damaged.empty())
-        log_warning("training goes on from {}, the newest whole one", directory);
+        log_warning("training continues from {}, the newest whole one", directory);
       return std::optional(*std::move(snapshot));
     }
     if (snapshot.error().code != Errc::kData) return std::move(snapshot).error();
     damaged.push_back({one.name, std::move(snapshot).error()});
   }
   if (damaged.empty()) return std::optional<SnapshotReader>();
-  return Error{
-      Errc::kData,
-      fmt::format("no snapshot in {} is whole: {}", folder, damaged.front().error.message),
-      "the next paddlectl train --resume brings a whole one of another node or of output/, "
-      "if there is one; to begin anew: paddlectl train with another --name, or paddle "
-      "train with --from_scratch instead of --resume"};
+  return Error{Errc::kData,
+               fmt::format("no snapshot in {} is whole: {}", folder, damaged.front().error.message),
+               "the next paddlectl train --resume copies a whole one from another node or from "
+               "output/, if one exists; to start from the beginning: paddlectl train with another "
+               "--name, or paddle train with --from_scratch instead of --resume"};
 }
 
 Result<std::string> set_snapshots_aside(const std::string& folder, FileSystem& files) {

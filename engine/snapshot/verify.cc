@@ -48,7 +48,7 @@ Status check_done(const std::string& directory, FileSystem& files) {
     return {};
   }
   return Error{Errc::kData,
-               fmt::format("{} is {}: the loaders of v0.10 look for it; paddle and --resume do not",
+               fmt::format("{} is {}: the loaders of v0.10 need it; paddle and --resume do not",
                            path, files.exists(path) ? "damaged" : "missing")};
 }
 
@@ -88,7 +88,7 @@ Result<std::vector<Verdict>> verify_all(const std::string& directory) {
   }
   PADDLE_TRY(const std::vector<std::string> names, snapshot_names(directory));
   if (names.empty()) {
-    return Error{Errc::kData, fmt::format("{} is no snapshot, and there is none in it", directory),
+    return Error{Errc::kData, fmt::format("{} is not a snapshot and contains none", directory),
                  "name a pass-0000N folder, or the --save_dir that they are in"};
   }
   std::vector<Verdict> verdicts;

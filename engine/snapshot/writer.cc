@@ -74,7 +74,7 @@ struct SnapshotWriter::Impl {
     PADDLE_TRY_STATUS(parameter::validate(spec));
     if (!names.insert(spec.name()).second) {
       return Error{Errc::kUsage,
-                   fmt::format("parameter '{}' is in the snapshot twice", spec.name())};
+                   fmt::format("parameter '{}' occurs twice in the snapshot", spec.name())};
     }
     return {};
   }
@@ -275,7 +275,7 @@ Status SnapshotWriter::finish() {
   if (impl_->model) PADDLE_TRY_STATUS(impl_->model->sync());
   const std::string text = encode_manifest(impl_->manifest);
   if (text.size() > kManifestBytesMax) {
-    return Error{Errc::kResource, fmt::format("MANIFEST of {} bytes", text.size())};
+    return Error{Errc::kResource, fmt::format("MANIFEST is too large: {} bytes", text.size())};
   }
   if (auto read = decode_manifest(text); !read) {
     return std::move(read).error().with("not saved, since it could not be read again");

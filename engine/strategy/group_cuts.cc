@@ -59,7 +59,7 @@ std::optional<std::size_t> GroupCuts::find(const Mark& mark) const {
 
 Status GroupCuts::write(ByteSpan bytes, std::uint64_t offset) const {
   if (write_at(options_.memory.get(), bytes, offset)) return {};
-  return system_error(Errc::kResource, "write to the memory for cuts");
+  return system_error(Errc::kResource, "write to the memory for savepoints");
 }
 
 Status GroupCuts::forget(std::size_t slot) const {
@@ -84,14 +84,15 @@ void GroupCuts::keep(std::uint64_t number, const std::string& head, double own,
   took_ = kept_at_ - begun;
   if (kept) return;
   is_given_up_ = true;
-  log_warning("{}: if a trainer is lost, all go back to the last snapshot", kept.error().message);
+  log_warning("{}: if a trainer fails, the whole job resumes from its last snapshot",
+              kept.error().message);
 }
 
 // The slot's mark, which makes the cut valid, is written last.
 Status GroupCuts::try_keep(std::uint64_t number, const std::string& head, double own,
                            const std::function<Status(const Put&)>& read_part) {
   if (head.size() > shape_.head_bytes_max) {
-    return Error{Errc::kResource, "the head of a cut is too long"};
+    return Error{Errc::kResource, "the header of a savepoint is too long"};
   }
   const Marks there = marks();
   const std::size_t slot = there[0].number <= there[1].number ? 0 : 1;
@@ -119,7 +120,7 @@ Result<std::string> GroupCuts::head(const Mark& mark) const {
       slot && read_at(options_.memory.get(), std::as_writable_bytes(std::span(head)),
                       offset_of(*slot) + kPageBytes);
   if (is_read && stable_hash(head) == mark.hash) return head;
-  return Error{Errc::kData, "the head of a cut cannot be read"};
+  return Error{Errc::kData, "the header of a savepoint cannot be read"};
 }
 
 double GroupCuts::own(const Mark& mark) const {
@@ -129,13 +130,13 @@ double GroupCuts::own(const Mark& mark) const {
 
 Status GroupCuts::restore(const Mark& mark, const std::function<Status(const Take&)>& use) const {
   const auto slot = find(mark);
-  if (!slot) return Error{Errc::kData, "a cut is no longer there"};
+  if (!slot) return Error{Errc::kData, "a savepoint no longer exists"};
   std::uint64_t at = offset_of(*slot) + kPageBytes + pages(shape_.head_bytes_max);
   const std::uint64_t end = at + shape_.part_floats * sizeof(float);
   return use([&](std::span<float> next) -> Status {
     PADDLE_CHECK(next.size_bytes() <= end - at);
     if (!read_at(options_.memory.get(), std::as_writable_bytes(next), at)) {
-      return Error{Errc::kData, "a cut cannot be read"};
+      return Error{Errc::kData, "a savepoint cannot be read"};
     }
     at += next.size_bytes();
     return {};

@@ -34,8 +34,8 @@ class FirstBlock {
 constexpr std::size_t kPieceHeaderBytes = 3 * sizeof(std::uint64_t);
 
 Error malformed_piece(std::string_view why) {
-  return {Errc::kData, fmt::format("a part of a cut of dense values {}", why),
-          "remove the damaged cut, so that the job goes on from the one before"};
+  return {Errc::kData, fmt::format("a part of a savepoint of dense values {}", why),
+          "remove the damaged savepoint, so that the job continues from the previous one"};
 }
 
 }  // namespace

@@ -557,10 +557,11 @@ void SparseTable::restore_row(const std::byte* from) {
 
 Status SparseTable::check_restored() const {
   if (rows() == restored_rows_) return {};
-  return Error{Errc::kData,
-               fmt::format("table '{}' has {} rows after it was restored, and had {} at its cut",
-                           spec_.name(), rows(), restored_rows_),
-               "remove the damaged cut, so that the job goes on from the one before"};
+  return Error{
+      Errc::kData,
+      fmt::format("table '{}' has {} rows after it was restored, but had {} at its savepoint",
+                  spec_.name(), rows(), restored_rows_),
+      "remove the damaged savepoint, so that the job continues from the previous one"};
 }
 
 }  // namespace paddle::table

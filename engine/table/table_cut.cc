@@ -29,8 +29,8 @@ void append(Bytes& part, std::uint64_t word) {
 }
 
 Error malformed(std::string_view why) {
-  return {Errc::kData, fmt::format("a part of a table's cut {}", why),
-          "remove the damaged cut, so that the job goes on from the one before"};
+  return {Errc::kData, fmt::format("a part of a table's savepoint {}", why),
+          "remove the damaged savepoint, so that the job continues from the previous one"};
 }
 
 constexpr std::size_t kStagedBytes = 1U << 20U;  // rows copied into one part
@@ -70,10 +70,11 @@ Result<CutPart> CutPart::read(ByteSpan bytes, std::uint64_t floats) {
       if (part.body.size() != kStartBytes) return malformed("has a start of another size");
       if (part.word(0) > 1 || part.word(1) > std::numeric_limits<std::uint16_t>::max() ||
           part.count > RowStore::kRowsMax || part.candidates() > RowStore::kRowsMax) {
-        return malformed("has a start that no table writes");
+        return malformed("has an invalid start");
       }
       if (part.word(2) != floats) {
-        return malformed(fmt::format("has rows of {} floats, this job {}", part.word(2), floats));
+        return malformed(
+            fmt::format("has rows of {} floats, but this job has {}", part.word(2), floats));
       }
       return part;
     case Kind::kRemoved:
@@ -86,7 +87,7 @@ Result<CutPart> CutPart::read(ByteSpan bytes, std::uint64_t floats) {
       each = kMarksBytes + floats * sizeof(float);
       break;
     default:
-      return malformed("is of an unknown kind");
+      return malformed("has an unknown kind");
   }
   if (part.body.size() % each != 0 || part.body.size() / each != part.count) {
     return malformed(

@@ -267,7 +267,7 @@ Status check_pservers(const config::JobConfig& job, const TrainOptions& options)
     return Error{Errc::kUsage,
                  "[strategy] lanes are connections between trainers, and with --pservers there are "
                  "none for dense parameters",
-                 "leave lanes out, or name no pservers"};
+                 "leave lanes out, or leave out --pservers"};
   }
   return {};
 }
@@ -355,8 +355,8 @@ Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig
 Status check_group(const config::JobConfig& job, const TrainOptions& options) {
   if (options.trainers.size() != options.num_gradient_servers) {
     return Error{Errc::kUsage,
-                 fmt::format("--trainers names {} of {} trainers", options.trainers.size(),
-                             options.num_gradient_servers),
+                 fmt::format("--trainers names {} trainers, but the job has {}",
+                             options.trainers.size(), options.num_gradient_servers),
                  "trainers that exchange gradients among themselves need host:port of each, by "
                  "trainer_id"};
   }
@@ -365,12 +365,13 @@ Status check_group(const config::JobConfig& job, const TrainOptions& options) {
   if (!layer.empty() && options.pservers.empty()) {
     return Error{
         Errc::kUsage,
-        fmt::format("--pservers is empty, and the sparse table of layer '{}' is on them", layer),
+        fmt::format("--pservers is empty, but the sparse table of layer '{}' needs pservers",
+                    layer),
         "start some with --ports_num=0; or leave out sparse = true"};
   }
   if (options.pservers.empty() || options.ports_num == 0) return {};
   return Error{Errc::kUsage,
-               fmt::format("--ports_num={}, and [strategy] dense = 'collective' has no dense ports",
+               fmt::format("--ports_num={}, but [strategy] dense = 'collective' has no dense ports",
                            options.ports_num),
                "give pservers and trainers --ports_num=0"};
 }
@@ -386,10 +387,10 @@ Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptio
   const bool host_looks = job.train.skips_not_finite || !strategy::CardRanks::can_keep(set);
   if (host_looks && !layer.empty()) {
     return Error{Errc::kUsage,
-                 fmt::format("the table of layer '{}' would be on the GPU, and there is no "
-                             "on_not_finite = \"skip\" there",
+                 fmt::format("the table of layer '{}' would be on the GPU, which does not support "
+                             "on_not_finite = \"skip\"",
                              layer),
-                 "train with a pserver, which has it: --pservers 1"};
+                 "train with a pserver, which supports it: --pservers 1"};
   }
   if (!host_looks) options = std::move(moved);
   return {};

@@ -163,7 +163,8 @@ Result<std::vector<PassTest>> read_tests(const std::string& folder) {
   for (std::string_view left = text; !left.empty();) {
     auto test = parse_test(cut(left, '\n'));
     if (!test || (!tests.empty() && test->pass <= tests.back().pass)) {
-      return Error{Errc::kData, fmt::format("{}:{}: no test of a pass", path, tests.size() + 1)};
+      return Error{Errc::kData, fmt::format("{}:{}: the line is not the test of a pass", path,
+                                            tests.size() + 1)};
     }
     tests.push_back(*std::move(test));
   }

@@ -163,7 +163,8 @@ Status KeptPush::write_header() {
 
 void KeptPush::give_up(const Error& why) {
   if (std::exchange(is_given_up_, true)) return;
-  log_warning("{}: if this trainer is lost, all go back to the last snapshot", why.message);
+  log_warning("{}: if this trainer fails, the whole job resumes from its last snapshot",
+              why.message);
 }
 
 void KeptPush::forget_push() {

@@ -79,10 +79,11 @@ Error no_record(const LoopOptions& options, std::uint32_t pass) {
   if (count > kShownMax) files.resize(kShownMax);
   if (count > kShownMax) files.push_back(fmt::format("{} more", count - kShownMax));
   if (count == 0) files.emplace_back("no file");
-  return {Errc::kData,
-          fmt::format("pass {} had no record, of any trainer; trainer {} read {}", pass,
-                      options.trainer_id, fmt::join(files, ", ")),
-          "are the files of [data] train empty, or were all of their records left out?"};
+  return {
+      Errc::kData,
+      fmt::format("pass {} had no record for any trainer; trainer {} read {}", pass,
+                  options.trainer_id, fmt::join(files, ", ")),
+      "check whether the files of [data] train are empty, or all of their records were left out"};
 }
 
 // Whether the folder or the disk of this node failed. All other errors concern the whole job.
@@ -128,7 +129,7 @@ Status NotFinite::leave_out(const std::string& where, std::span<const wire::Para
   ++left_out_;
   const std::string why = fmt::format("{}: {} is not finite, or too large", where, what);
   constexpr const char* kHint =
-      "lower optimizer.learning_rate, bound gradients with optimizer.clip_global_norm, or look at "
+      "lower optimizer.learning_rate, bound gradients with optimizer.clip_global_norm, or check "
       "the data of these batches";
   if (++in_a_row_ >= kNotFiniteInARowMax) {
     return Error{Errc::kFailed, fmt::format("{}, as in the {} batches before", why, in_a_row_ - 1),
@@ -186,9 +187,9 @@ Status Loop::repeat_push() {
   has_lost_push_ = progress.is_split;
   if (!has_lost_push_) return {};
   return Error{Errc::kUnreachable,
-               fmt::format("the last push of trainer {} reached some ports only, and is lost",
+               fmt::format("the last push of trainer {} reached only some ports, and is lost",
                            options_.trainer_id),
-               "all of the job goes back to its last snapshot"};
+               "the whole job resumes from its last snapshot"};
 }
 
 // The pservers send the totals of the last pass again. The other trainers wait at the same barrier,
@@ -431,7 +432,7 @@ Status Loop::stop(std::uint32_t pass) {
   const std::string place =
       fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
   const bool is_late = is_time_over();
-  const char* const why = is_late ? "stopped because train.time_max is over" : "stopped as asked";
+  const char* const why = is_late ? "stopped because train.time_max is over" : "stopped on request";
   // The next run counts from 0, so the metrics record how much of the pass this run has trained.
   JsonObject counts;
   counts.add("first_cost", first_cost_).add("passes", options_.train.passes);
@@ -443,7 +444,7 @@ Status Loop::stop(std::uint32_t pass) {
   if (options_.save_dir.empty()) {
     PADDLE_TRY_STATUS(client_.leave());
     return Error{Errc::kInterrupted, fmt::format("{} {}; nothing was saved", why, place),
-                 "with --save_dir it could go on from there"};
+                 "set --save_dir to be able to resume"};
   }
   client_.snapshots().describe_place(place_);
   if (options_.trainer_id == 0) {
@@ -456,7 +457,7 @@ Status Loop::stop(std::uint32_t pass) {
   if (saves_copies()) PADDLE_TRY_STATUS(copy_stop(pass));
   PADDLE_TRY_STATUS(client_.leave());
   return Error{Errc::kResumable, fmt::format("{} {}", why, place),
-               "go on with --resume and the same --save_dir"};
+               "continue with --resume and the same --save_dir"};
 }
 
 // Held-out tests and early stopping. Trainer 0 publishes its decision at the barrier after each
@@ -531,7 +532,7 @@ Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
   PADDLE_TRY(const client::PassTotals all, client_.pause_pass(encode(own, figures)));
   const auto heard = decode_decision(all.tally, figures);
   if (!heard) {
-    return Error{Errc::kFailed, "trainers met after a pass without a decision", "this is a bug"};
+    return Error{Errc::kFailed, "the barrier after a pass returned no decision", "this is a bug"};
   }
   if (!heard->figures.empty()) early_stop_.add({pass, heard->figures});
   if (heard->reason != EndReason::kNone && pass + 1 < options_.train.passes) {
@@ -544,7 +545,7 @@ Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
   }
   if (!keeps_snapshots()) return {};
   const Status written = write_tests(options_.save_dir, early_stop_.tests());
-  if (!written) log_warning("{}; a job that goes on may not know them", written.error().message);
+  if (!written) log_warning("{}; a resumed job may not know these tests", written.error().message);
   note_best();
   return {};
 }
@@ -587,7 +588,7 @@ Status Loop::end_early(std::uint32_t pass) {
 void Loop::recall_tests() {
   if (!keeps_snapshots()) return;
   auto tests = read_tests(options_.save_dir);
-  if (!tests) return log_warning("{}; tests count from here on", tests.error().message);
+  if (!tests) return log_warning("{}; only tests from now on count", tests.error().message);
   for (PassTest& test : *tests) {
     if (test.pass < options_.start_pass) early_stop_.add(std::move(test));
   }
@@ -721,7 +722,7 @@ Status Loop::save_pass(std::uint32_t pass) {
   base_.clear();  // the shards have forgotten what changed since then
   save_failure_ = fmt::format("saving {}: {}", snapshot::pass_name(pass), saved.error().message)
                       .substr(0, kFailureBytesMax);
-  log_warning("{}; earlier snapshots stay, and training goes on", save_failure_);
+  log_warning("{}; earlier snapshots stay, and training continues", save_failure_);
   return {};
 }
 
@@ -743,7 +744,7 @@ Status Loop::keep_newest(std::uint32_t pass) {
 void Loop::remove_former_best(std::uint32_t pass) {
   if (options_.train.snapshots_kept == 0 || best_ == best_kept_) return;
   if (const Status kept = keep_newest(pass); !kept)
-    log_warning("{}; a snapshot more than train.snapshots_kept stays", kept.error().message);
+    log_warning("{}; one snapshot more than train.snapshots_kept is kept", kept.error().message);
 }
 
 // Copies of trainer 0's snapshots on another node.
@@ -773,7 +774,7 @@ Status Loop::copy_to(std::uint32_t pass, const std::string& directory) {
   }
   if (saved && is_pass) full_pass_ = pass;
   if (saved || !is_of_node(saved.error())) return saved;
-  log_warning("{}; this node has no copy of that snapshot, the job goes on", saved.error().message);
+  log_warning("{}; the copy on this node is missing; the job continues", saved.error().message);
   return {};
 }
 

@@ -93,7 +93,8 @@ int serve_root(const std::string& root_path, const std::string& hash) {
   UniqueFd input;
   UniqueFd output;
   if (!move_channel(input, output)) return fail(system_error(Errc::kFailed, "move the channel"));
-  if (!own_program_is(hash)) return fail(Error{Errc::kData, "this program is not whole", ""});
+  if (!own_program_is(hash))
+    return fail(Error{Errc::kData, "the agent program is incomplete or was modified", ""});
   const auto root = open_root(root_path);
   if (!root) return fail(root.error());
   const auto deadline = [] { return TimePoint(std::chrono::steady_clock::now()) + kFrameDeadline; };
@@ -125,7 +126,8 @@ int main(int argc, char** argv) {
     std::fputs(linked_libraries(), stdout);
     return 0;
   }
-  std::fprintf(stderr, "paddlectl-agent %s: started by paddlectl, not by hand\n", kProgramVersion);
+  std::fprintf(stderr, "paddlectl-agent %s: paddlectl starts this program; do not run it by hand\n",
+               kProgramVersion);
   return command == "version" ? 0 : static_cast<int>(Errc::kUsage);
 }
 

@@ -210,7 +210,7 @@ const Session::Request Session::kRequests[] = {
               // Without a claim, the end of the job's last running process could wipe the keys
               // meanwhile.
               if (!s.claims_.may_start(restart.job()))
-                return Error{Errc::kData, "a restart of a job not claimed", ""};
+                return Error{Errc::kData, "this session has not claimed the job to restart", ""};
               return s.claims_.start(
                   restart.job(), [&] { return restart_processes(s.root_, restart); },
                   [&] {
@@ -249,7 +249,7 @@ Status Session::handle(const Frame& request) {
   return Error{
       Errc::kVersion,
       std::string("agent ") + kProgramVersion + " does not know request " + std::to_string(kind),
-      "use one release of paddlectl and paddlectl-agent"};
+      "use paddlectl and paddlectl-agent of the same release"};
 }
 
 // A request that needs more memory than is available fails; the session continues.
@@ -330,7 +330,8 @@ Status Session::copy(const Frame& request) {
     copied_.MergeFrom(part);
     if (copied_.entries_size() > static_cast<int>(kPushEntriesMax)) {
       copied_.Clear();
-      return Error{Errc::kUsage, "over a million files and folders", "copy them in parts"};
+      return Error{Errc::kUsage, "there are over a million files and folders",
+                   "copy them in parts"};
     }
     if (head.more()) return send_head(AGENT_COPY, CopyReply());
     const CopyTree tree = std::exchange(copied_, {});
@@ -352,7 +353,8 @@ Status Session::copy(const Frame& request) {
 
 Status Session::keep_keys(const std::string& job, const std::string& process, ByteSpan keys) {
   PADDLE_TRY_STATUS(claims_.check(job));
-  if (!claims_.may_start(job)) return Error{Errc::kData, "keys of a job not claimed", ""};
+  if (!claims_.may_start(job))
+    return Error{Errc::kData, "this session has not claimed the job of the keys", ""};
   return write_key_file(root_, job, process, keys);
 }
 

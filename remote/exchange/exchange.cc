@@ -97,7 +97,7 @@ Result<Frame> Exchange::receive(wire::agent::AgentKind kind, Duration deadline) 
 
 Status Exchange::check_list(std::size_t size, std::size_t max, bool is_endless) {
   if (size <= max && !is_endless) return {};
-  return lose(Error{Errc::kData, "it sends a list without end", ""});
+  return lose(Error{Errc::kData, "it sent a list that is too long", ""});
 }
 
 Status Exchange::order(wire::agent::AgentKind kind, const google::protobuf::MessageLite& request,

@@ -40,15 +40,15 @@ constexpr std::size_t kFetchesInFlight = 8;  // few enough for the socket to buf
 Error refuse_name(const std::string& path, const char* why) {
   return Error{Errc::kData,
                "it lists '" + escape_control(path.substr(0, kNameShownBytes)) + "': " + why,
-               "something on the node makes files of such names; remove them there"};
+               "a program on the node creates files with such names; remove them there"};
 }
 
 // Checks a path that this machine will use: it must be safe, printable and unique.
 Status check_name(const std::string& path, std::set<std::string_view>& names) {
-  if (!SafePath::parse(path)) return refuse_name(path, "an unsafe path");
+  if (!SafePath::parse(path)) return refuse_name(path, "it is an unsafe path");
   if (std::ranges::any_of(path, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-    return refuse_name(path, "control characters");
-  if (!names.insert(path).second) return refuse_name(path, "the same name twice");
+    return refuse_name(path, "the name contains control characters");
+  if (!names.insert(path).second) return refuse_name(path, "the name is listed twice");
   return {};
 }
 
@@ -60,7 +60,7 @@ Status check_names(const std::vector<remote::FileEntry>& entries) {
     for (auto slash = entry.path.find('/'); slash != std::string::npos;
          slash = entry.path.find('/', slash + 1)) {
       if (names.contains(std::string_view(entry.path).substr(0, slash)))
-        return refuse_name(entry.path, "a file within a file");
+        return refuse_name(entry.path, "it is below a file, not a folder");
     }
   }
   return {};
@@ -76,13 +76,13 @@ Status check_tree(const CopyTree& tree) {
     const bool is_first = &copied == &tree.front();
     if (is_first != (slash == std::string::npos) ||
         (!is_first && !folders.contains(std::string_view(entry.path).substr(0, slash)))) {
-      return refuse_name(entry.path, "it is in no folder that it lists");
+      return refuse_name(entry.path, "its folder is not listed");
     }
     if (entry.is_folder()) folders.insert(entry.path);
     const bool has_target = !entry.link.empty() && entry.link.size() <= kLinkBytesMax &&
                             entry.link.find('\0') == std::string::npos;
     if (entry.kind == TreeEntry::Kind::kLink && !has_target)
-      return refuse_name(entry.path, "a link to nothing");
+      return refuse_name(entry.path, "the link has no target");
   }
   return {};
 }
@@ -94,7 +94,7 @@ Result<Frame> receive(Exchange& exchange, const std::function<bool()>& interrupt
   for (bool begins = !interrupted; !begins && SteadyClock().now() < end;) {
     if (interrupted()) {
       return exchange.give_up(
-          Error{Errc::kInterrupted, "the copy was broken off", "what is whole by now stays"});
+          Error{Errc::kInterrupted, "the copy was interrupted", "completed files are kept"});
     }
     begins = exchange.wait(kInterruptedEvery);
   }
@@ -153,8 +153,8 @@ Status NodeFiles::receive_file(const FetchItem& item, int fd, Status& written) {
     const bool goes_on = more && !part.empty() && part.size() < left;
     if (!ends && !goes_on) {
       return exchange_.lose(Error{
-          Errc::kData, fmt::format("{} does not end after the {} bytes listed", path, item.size),
-          "look at the node: it does not send what it lists"});
+          Errc::kData, fmt::format("{} does not have the listed size of {} bytes", path, item.size),
+          "check the node: it sends content that does not match its list"});
     }
     if (written && !write_with_holes(fd, part, item.size - left))
       written = system_error(Errc::kResource, "write");
@@ -162,9 +162,11 @@ Status NodeFiles::receive_file(const FetchItem& item, int fd, Status& written) {
     hash.update(part);
   }
   if (to_hex(hash.finish()) == item.sha256) return {};
-  return exchange_.named(Error{
-      Errc::kData, fmt::format("{}: the {} bytes that came are not those listed", path, item.size),
-      "it may have changed meanwhile: try again; if that is no help, look at the node"});
+  return exchange_.named(
+      Error{Errc::kData,
+            fmt::format("{}: the {} bytes received do not match the listed hash", path, item.size),
+            "the file may have changed during the copy: try again; if it happens again, check the "
+            "disk of the node"});
 }
 
 namespace {
@@ -334,7 +336,8 @@ Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
     }
     // Checked for each frame, so that a node that continues to send cannot postpone the end.
     if (SteadyClock().now() >= end) {
-      return exchange.lose(Error{Errc::kUnreachable, "no end of the command before the deadline"});
+      return exchange.lose(
+          Error{Errc::kUnreachable, "the command did not end before the deadline"});
     }
     if (!exchange.wait(kInterruptedEvery)) continue;
     PADDLE_TRY(const Frame frame, exchange.receive(AGENT_RUN, kRequestDeadline));

@@ -54,7 +54,7 @@ class CommandLauncher final : public Launcher {
     const auto ready = skip_to_line(channel.fd.get(), kReady, deadline);
     if (ready) return channel;
     return failed(ready.error().code,
-                  fmt::format("no shell on the node: {} ({})", ready.error().message,
+                  fmt::format("the shell on the node did not start: {} ({})", ready.error().message,
                               escape_control(channel.stderr_tail())));
   }
 
@@ -62,9 +62,10 @@ class CommandLauncher final : public Launcher {
   Error failed(Errc code, const std::string& message) const {
     return Error{
         code, node_ + ": " + message,
-        fmt::format("try it by hand: {}; it must not ask for anything, like a password: its "
-                    "stdin is the channel",
-                    fmt::join(arguments_, " "))};
+        fmt::format(
+            "run it by hand: {}; it must not ask for input, such as a password, because its "
+            "stdin is the channel",
+            fmt::join(arguments_, " "))};
   }
 
   std::string node_;

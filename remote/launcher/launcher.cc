@@ -24,7 +24,7 @@ constexpr auto kKinds = std::to_array<LauncherKind>({
 Error refused(std::string why) {
   const std::string_view lack = hint_for_lack(why);
   // The check failed on the node, or a part of the folder was removed meanwhile.
-  if (why.ends_with(" cannot be looked at"))
+  if (why.ends_with(" cannot be checked"))
     return {Errc::kFailed, std::move(why), "run the same command again"};
   if (lack.empty()) return {Errc::kAuth, std::move(why), "choose another workdir"};
   return {Errc::kResource, std::move(why),
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Launcher>> make_launcher(const NodeSpec& node, TimePoint 
                                                 Login* login) {
   const auto kind = std::ranges::find(kKinds, node.launcher, &LauncherKind::name);
   if (kind != kKinds.end()) return kind->make(node, deadline, login);
-  return Error{Errc::kUsage, "there is no launcher '" + node.launcher + "'", ""};
+  return Error{Errc::kUsage, "unknown launcher '" + node.launcher + "'", ""};
 }
 
 Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline) {
@@ -60,7 +60,7 @@ Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint de
     auto got = read_exact(fd, std::span(&byte, 1), deadline);
     if (!got) {
       Error error = std::move(got).error();
-      if (!last.empty()) error.message += "; it last said '" + escape_control(last) + "'";
+      if (!last.empty()) error.message += "; its last output was '" + escape_control(last) + "'";
       return error;
     }
     if (byte != std::byte{'\n'}) {
@@ -74,9 +74,10 @@ Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint de
     }
     last = std::exchange(line, {});
   }
-  return Error{Errc::kData,
-               fmt::format("no '{}' within {} bytes of output", prefix, kNoiseBytesMax),
-               "check whether a start-up file of the shell prints without end"};
+  return Error{
+      Errc::kData,
+      fmt::format("there is no '{}' in the first {} bytes of output", prefix, kNoiseBytesMax),
+      "check whether a start-up file of the shell prints endless output"};
 }
 
 }  // namespace paddle::remote

@@ -66,7 +66,7 @@ Result<std::string> first_line(int fd, const std::string& path) {
   wipe(line);
   return Error{
       Errc::kUsage,
-      fmt::format("{}: the first line is no password of up to {} bytes", path, kAnswerBytesMax),
+      fmt::format("{}: the first line must be a password of 1 to {} bytes", path, kAnswerBytesMax),
       ""};
 }
 
@@ -86,7 +86,7 @@ Status LoginAnswers::use_password_file(const std::string& path) {
   struct stat about {};
   if (::fstat(fd.get(), &about) != 0) return system_error(Errc::kUsage, "stat " + path);
   if (about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
-    return Error{Errc::kAuth, path + " holds a password and must be yours alone",
+    return Error{Errc::kAuth, path + " contains a password, so only you may have access to it",
                  "chmod 600 " + path};
   }
   PADDLE_TRY(std::string line, first_line(fd.get(), path));
@@ -146,8 +146,9 @@ Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused
       if (known && known != refused) return {};  // another thread obtained it
       if (of_file_) {
         return Error{Errc::kAuth,
-                     fmt::format("the password of {} is refused for user {}", file_, question.user),
-                     "is it this user's? paddlectl without --password-file asks"};
+                     fmt::format("the password in {} is refused for user {}", file_, question.user),
+                     "check that it is the password of this user, or run without --password-file "
+                     "to type it"};
       }
     }
     if (silent_) return Error{Errc::kAuth, "no password or answer was given", kNobodyHint};
@@ -171,9 +172,9 @@ Status LoginAnswers::obtain_password(const LoginQuestion& question, const Answer
   }
   const std::string where = fmt::format(
       "{} on {}{}{}", question.user, question.bastion ? "bastion " : "", shown_server(question),
-      question.bastion || alone ? "" : " (and on every node that takes it)");
+      question.bastion || alone ? "" : " (and on every node that accepts it)");
   const char* const why = !refused     ? ""
-                          : asked == 0 ? "not the one of the other nodes: "
+                          : asked == 0 ? "this node refuses the password of the other nodes: "
                                        : "wrong, try again: ";
   PADDLE_TRY(Answer answer, ask(fmt::format("{}password of {}: ", why, where), true));
   const std::lock_guard lock(mutex_);

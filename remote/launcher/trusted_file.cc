@@ -69,7 +69,7 @@ class Walk {
                       (info.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (info.st_mode & S_ISVTX) != 0;
     if (!others_may_add_) return missing(error);
     return Error{Errc::kUsage,
-                 fmt::format("{} is not there, and others could put it into {}",
+                 fmt::format("{} does not exist, and other users could create it in {}",
                              escape_control(part), name_of(at_.get())),
                  "copy what you trust into a folder of your own"};
   }
@@ -138,7 +138,8 @@ class Walk {
   Status check(const struct stat& info, int fd) const {
     const uid_t owner = info.st_uid;
     if (!is_trusted_owner(owner)) {
-      return refuse(fd, fmt::format("belongs to user {}, who could have written it", owner),
+      return refuse(fd,
+                    fmt::format("belongs to user {}, and that user could have changed it", owner),
                     "copy what you trust into a folder of your own, or chown it");
     }
     const bool is_sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
@@ -146,7 +147,7 @@ class Walk {
     const bool own_group = info.st_gid == owner && !has_access_list(fd);
     if ((info.st_mode & S_IWOTH) == 0 && ((info.st_mode & S_IWGRP) == 0 || own_group)) return {};
     const bool is_group = (info.st_mode & S_IWOTH) == 0;
-    return refuse(fd, is_group ? "can be written by its group" : "can be written by everybody",
+    return refuse(fd, is_group ? "can be written by its group" : "can be written by all users",
                   fmt::format("chmod {}-w {}", is_group ? "g" : "go", name_of(fd)));
   }
 
@@ -196,7 +197,7 @@ Result<std::string> read_trusted_file(const std::string& path, std::size_t max_b
   PADDLE_TRY(const UniqueFd file, open_trusted(path));
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return system_error(Errc::kData, "read " + path);
-  if (!S_ISREG(info.st_mode)) return Error{Errc::kData, path + " is no regular file", ""};
+  if (!S_ISREG(info.st_mode)) return Error{Errc::kData, path + " is not a regular file", ""};
   return read_file(fmt::format("/proc/self/fd/{}", file.get()), max_bytes);
 }
 

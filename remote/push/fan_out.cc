@@ -204,9 +204,9 @@ std::vector<std::string> FanOut::troubles() const {
   for (const SeatState& seat : seats_) {
     if (!seat.announced) continue;
     if (seat.reaches_none())
-      found.push_back(fmt::format("{} does not reach the other nodes", seat.node));
+      found.push_back(fmt::format("{} cannot connect to the other nodes", seat.node));
     if (!seat.serves || seat.unreachable())
-      found.push_back(fmt::format("{} is not reached by the other nodes", seat.node));
+      found.push_back(fmt::format("{} cannot be reached from the other nodes", seat.node));
   }
   return found;
 }

@@ -71,7 +71,7 @@ class FanOut {
   void wait(std::uint64_t seen, Duration patience);
   // Empty when no node wants a pack; else the argument of wait().
   std::optional<std::uint64_t> busy() const;
-  // "node-3 is not reached by the other nodes", for each such node.
+  // "node-3 cannot be reached from the other nodes", for each such node.
   std::vector<std::string> troubles() const;
 
  private:

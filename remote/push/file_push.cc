@@ -19,8 +19,8 @@ constexpr Duration kCallDeadline = std::chrono::seconds(30);
 constexpr Duration kPatience = std::chrono::milliseconds(100);  // between checks for cancellation
 
 Error cancelled() {
-  return Error{Errc::kInterrupted, "the push was broken off",
-               "what arrived stays for the next one"};
+  return Error{Errc::kInterrupted, "the push was interrupted",
+               "the next push reuses what was received"};
 }
 
 const Sha256Digest& hash_of(const Blob& blob) {

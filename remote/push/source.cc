@@ -34,7 +34,7 @@ class Reader {
   explicit Reader(ByteSpan from) : from_(from) {}
   bool empty() const { return from_.empty(); }
   Result<ByteSpan> take(std::size_t size) {
-    if (size > from_.size()) return Error{Errc::kData, "the hash cache is cut off", ""};
+    if (size > from_.size()) return Error{Errc::kData, "the hash cache is truncated", ""};
     const ByteSpan taken = from_.first(size);
     from_ = from_.subspan(size);
     return taken;
@@ -122,8 +122,8 @@ Result<UniqueFd> copy_of(int from, const std::string& path) {
     if (!write_at(copy.get(), part, at)) return system_error(Errc::kResource, "copy " + path);
     at += part.size();
     if (at > kUnsizedBytesMax) {
-      return Error{Errc::kData, path + " has no size of its own, and over 64 MiB",
-                   "copy it to a file first, and name that"};
+      return Error{Errc::kData, path + " reports no size and is over 64 MiB",
+                   "copy it to a regular file first, and name that file"};
     }
   }
 }
@@ -238,8 +238,8 @@ PushSource::Described PushSource::read(const std::string& path, bool no_links) {
   const std::int64_t now = unix_now_ns();
   const UniqueFd fd = open_file(path, no_links);
   if (!fd && no_links && errno == ELOOP) {
-    return Error{Errc::kData, path + " became a link, or its folder did, while it was copied",
-                 "look who changes it, and copy it again"};
+    return Error{Errc::kData, path + " or its folder was replaced by a link during the copy",
+                 "find out which program changes it, then copy again"};
   }
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return system_error(Errc::kData, "read " + path);
@@ -254,7 +254,7 @@ PushSource::Described PushSource::read(const std::string& path, bool no_links) {
   if (file->stamp.size == 0 && has_more(fd.get(), 0)) return read_copy(fd.get(), std::move(file));
   if (file->stamp.size > kPushFileBytesMax) {
     return Error{Errc::kData, path + " is over 256 GiB",
-                 "name it as an absolute path that every node mounts"};
+                 "put it on a file system that every node mounts, and name its absolute path"};
   }
   {
     const std::lock_guard lock(mutex_);

@@ -62,8 +62,8 @@ class BrokenStartTest : public testing::Test {
   std::string hold() const { return cluster.folder() / "hold"; }
 
   static constexpr const char* kBroken =
-      "the start of job was broken off: trainer-0, trainer-1 were never started; "
-      "pserver-0, pserver-1 run";
+      "the start of job was interrupted: trainer-0, trainer-1 were never started; pserver-0, "
+      "pserver-1 run";
   // A job that has trained may have lost a node as well.
   static constexpr const char* kIncomplete =
       "job is incomplete: no node has trainer-0, trainer-1; pserver-0, pserver-1 run";
@@ -85,7 +85,7 @@ TEST_F(BrokenStartTest, AttachSaysSoAndEndsItAndTheNameIsFree) {
   EXPECT_EQ(cluster.find_engine("--pserver_id=0"), 0);
   const Outcome again = cluster.run({"attach"});
   EXPECT_EQ(again.code, 1) << again.output;
-  EXPECT_TRUE(again.says("never started; nothing of it runs")) << again.output;
+  EXPECT_TRUE(again.says("never started; none of its processes runs")) << again.output;
   const Outcome train = cluster.run(train_command("1"));
   EXPECT_EQ(train.code, 0) << train.output;
 }

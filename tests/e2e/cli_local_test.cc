@@ -278,7 +278,7 @@ TEST_F(CliLocal, CtrlCSavesTheJobAndItGoesOnFromAnywhere) {
   EXPECT_EQ(cluster.run({"stop"}).code, 0);
   EXPECT_EQ(again.wait(), 75) << again.output();
   const std::string log = TemporaryFolder::read(cluster.folder() / "output/job/node_0/train.log");
-  EXPECT_TRUE(std::regex_search(log, std::regex("going on in pass [1-9]"))) << log;
+  EXPECT_TRUE(std::regex_search(log, std::regex("continuing in pass [1-9]"))) << log;
   expect_clean_teardown();
 }
 
@@ -329,7 +329,7 @@ TEST_F(CliLocal, ACtrlCThatLeavesAtOnceSaysThatProcessesMayStillRun) {
   EXPECT_EQ(train.wait(), 130) << train.output();
   for (const int agent : agents) ::kill(agent, SIGCONT);
   ::kill(trainer, SIGCONT);
-  EXPECT_NE(train.output().find("left at once; paddlectl jobs shows what runs on the nodes"),
+  EXPECT_NE(train.output().find("exited immediately; paddlectl jobs shows what runs on the nodes"),
             std::string::npos)
       << train.output();
   expect_clean_teardown();
@@ -370,7 +370,7 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
   };
   cluster.copy_template("quick_start");
   refused(2, {"train", "quick_start"}, "hint: run `paddlectl up cluster.toml` here first");
-  refused(2, {"up", "missing.toml"}, "no cluster file 'missing.toml'");
+  refused(2, {"up", "missing.toml"}, "cannot find cluster file 'missing.toml'");
   cluster.folder().write("typo.toml",
                          "name = \"t\"\nprot = 7164\n[[node]]\nlauncher = \"local\"\n");
   refused(2, {"up", "typo.toml"},
@@ -383,7 +383,7 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
                         ::getpid()));
   }
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
-  refused(2, {"status"}, "no job on this cluster");
+  refused(2, {"status"}, "this cluster has no job");
   refused(6, {"train", "quick_start"}, "hint: make the data first: quick_start/prepare");
   EXPECT_EQ(cluster.prepare("quick_start", {}, labelled_texts(5)).code, 6);
   // Mistakes that only the engine finds are told as soon, and with their line.
@@ -406,7 +406,7 @@ TEST_F(CliLocal, WrongInputIsNamedWithTheWayOut) {
           "unknown key 'pases', did you mean 'passes'?");
   refused(2, {"train", "nowhere"}, "no job.toml in");
   refused(2, {"trian"}, "unknown command 'trian', did you mean 'train'?");
-  refused(2, {"logs", "--job", "other"}, "no job 'other' on this cluster");
+  refused(2, {"logs", "--job", "other"}, "this cluster has no job 'other'");
   EXPECT_TRUE(cluster.all_gone());
   expect_clean_teardown();
 }

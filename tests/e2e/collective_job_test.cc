@@ -118,11 +118,12 @@ class CollectiveJob : public testing::Test {
     const TimePoint at = std::chrono::steady_clock::now();
     Outcome log;
     Duration took{};
-    while (!log.says("all trainers go back to step") && took < std::chrono::seconds(5)) {
-      log = cluster.run({"logs", "lost", "--role", "trainer-1", "--grep", "go back to step"});
+    while (!log.says("all trainers go back to their savepoints of step") &&
+           took < std::chrono::seconds(5)) {
+      log = cluster.run({"logs", "lost", "--role", "trainer-1", "--grep", "savepoints of step"});
       took = std::chrono::steady_clock::now() - at;
     }
-    EXPECT_TRUE(log.says("all trainers go back to step")) << log.output;
+    EXPECT_TRUE(log.says("all trainers go back to their savepoints of step")) << log.output;
     std::printf("back within %.2f s\n", std::chrono::duration<double>(took).count());
     EXPECT_EQ(trainer(0), before[0]);
     EXPECT_NE(trainer(1), before[1]);

@@ -286,11 +286,12 @@ TEST(Collective, RefusesWhatItCannotTrainByName) {
     EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kUsage));
     return trainer.output();
   };
-  EXPECT_NE(fails({"--pservers="}).find("the sparse table of layer 'e0' is on them"),
+  EXPECT_NE(fails({"--pservers="}).find("the sparse table of layer 'e0' needs pservers"),
             std::string::npos);
   job.write_dense_ngram({10, 10});
-  EXPECT_NE(fails({"--trainers=127.0.0.1:7164"}).find("--trainers names 1 of 2 trainers"),
-            std::string::npos);
+  EXPECT_NE(
+      fails({"--trainers=127.0.0.1:7164"}).find("--trainers names 1 trainers, but the job has 2"),
+      std::string::npos);
   EXPECT_NE(fails({"--set=strategy.staleness_max=2"}).find("'staleness_max' is for"),
             std::string::npos);
 }

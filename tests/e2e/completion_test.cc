@@ -116,7 +116,7 @@ TEST_F(CompletionTest, TheManualHasEveryCommandThatBashOffers) {
     commands += page.substr(at + 5, page.find('\n', at + 1) - at - 4);
   EXPECT_EQ(commands, bash("paddlectl ''"));
   EXPECT_NE(page.find("\\fB\\-\\-resume\\fR"), page.npos);
-  EXPECT_NE(page.find("75 stopped and can go on"), page.npos);
+  EXPECT_NE(page.find("75 stopped and can continue"), page.npos);
   if (!fs::exists("/usr/bin/groff")) GTEST_SKIP() << "no groff here to read the page";
   const auto read = run({"/usr/bin/groff", "-man", "-ww", "-z", folder_.write("page.1", page)});
   EXPECT_EQ(read.first, 0);

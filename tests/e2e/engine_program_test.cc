@@ -91,7 +91,7 @@ TEST_F(Program, APserverThatNoTrainerComesToEnds) {
       run({"pserver", fmt::format("--port={}", free_ports(2)), "--first_trainer_within=1"});
   EXPECT_TRUE(said.starts_with("4 ")) << said;
   EXPECT_NE(said.find("\nREADY pserver 0 ports"), std::string::npos) << said;
-  EXPECT_NE(said.find("no trainer came within 1 seconds"), std::string::npos) << said;
+  EXPECT_NE(said.find("no trainer connected within 1 seconds"), std::string::npos) << said;
 }
 
 // A second life that begins before any trainer has come would go on from them.

@@ -64,7 +64,7 @@ TEST_F(GpuLaunch, CheckAndTrainKnowWhichGpusThereAre) {
   EXPECT_TRUE(check.says("\"gpu_driver\": \"580.65.06\"")) << check.output;
   const Outcome few = run({"train", "--gpus", "3", "--pservers", "0", "own"});
   EXPECT_EQ(few.code, 2);
-  EXPECT_TRUE(few.says("--gpus 3 asks for so many on each node, and node n-0 has 2")) << few.output;
+  EXPECT_TRUE(few.says("--gpus 3 needs 3 GPUs on each node, but node n-0 has 2")) << few.output;
   const Outcome other = run({"train", "--gpus", "0,2", "--pservers", "0", "own"});
   EXPECT_TRUE(other.says("node n-0 has no GPU 2: it shows 0 to 1")) << other.output;
   EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);

@@ -140,11 +140,11 @@ TEST(Hybrid, RefusesWhatDoesNotGoTogether) {
   };
   job.write_ngram(3, 10);
   expect_refused({.trainers = 3, .pservers = 0}, {"--pservers="},
-                 "--pservers is empty, and the sparse table of layer 'e0' is on them");
+                 "--pservers is empty, but the sparse table of layer 'e0' needs pservers");
   expect_refused(
       kServers,
       {"--set=strategy.dense=collective", "--trainers=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"},
-      "--ports_num=1, and [strategy] dense = 'collective' has no dense ports");
+      "--ports_num=1, but [strategy] dense = 'collective' has no dense ports");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class ULimits : public testing::Test {
 TEST_F(ULimits, AFileThatMayNotGrowIsNamed) {
   const Outcome up = run("ulimit -f 1", "up cluster.toml");
   EXPECT_EQ(up.code, 7) << up.output;
-  EXPECT_TRUE(up.says("File too large") || up.says("did not arrive whole")) << up.output;
+  EXPECT_TRUE(up.says("File too large") || up.says("the agent is incomplete")) << up.output;
   EXPECT_FALSE(up.says("check that `ssh`")) << up.output;
 }
 

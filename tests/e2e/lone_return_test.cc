@@ -102,7 +102,7 @@ TEST_F(LoneReturn, OneThatWasLeavingLearnsWithinSecondsThatTheJobIsOver) {
   const auto begun = std::chrono::steady_clock::now();
   trainers[1]->start();
   EXPECT_EQ(trainers[1]->wait(kLimit), 0) << trainers[1]->process().output();
-  EXPECT_NE(trainers[1]->process().output().find("the job was over"), std::string::npos);
+  EXPECT_NE(trainers[1]->process().output().find("the job had already ended"), std::string::npos);
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(15));
 }
 

@@ -90,7 +90,7 @@ TEST_F(LostNodes, EndAJobUnderRestartsAndAreNamed) {
   ASSERT_TRUE(job.prints("held-out cost ")) << job.output();
   lose(0);
   EXPECT_EQ(job.wait(), 4) << job.output();
-  EXPECT_NE(job.output().find("error: node n-0 is lost: nothing of the cluster is there any more; "
+  EXPECT_NE(job.output().find("error: node n-0 is lost: it no longer has a folder of this cluster; "
                               "pserver-0, trainer-0 of job ran there"),
             std::string::npos)
       << job.output();

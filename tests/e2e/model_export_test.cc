@@ -72,27 +72,27 @@ TEST_F(ModelLife, ExportsAreReadByOthers) {
           .out.find(R"({"name":"_hidden.w0","kind":"dense","shape":[128,256],"bytes":131072})"),
       std::string::npos);
   EXPECT_EQ(succeed(one + "| head -n 1").error, "");
-  fails(one + "--format=xml", 2, "--format is 'xml'", "formats are text, vec, npy");
+  fails(one + "--format=xml", 2, "unknown --format 'xml'", "use one of text, vec, npy");
   fails("paddle export --snapshot=" + saved + " --format=npy --output=x", 2,
-        "--format=npy is of one parameter", "--list shows");
+        "--format=npy exports one parameter", "--list shows");
   fails("paddle export --snapshot=" + saved + " --format=npz --parameter=_proj", 2,
         "--format=npz needs --output=FILE", "");
   fails(one + "--output=none/x", 7, "none/x", "");
-  fails(one + "--format=npy --dictionary=dictionary.txt", 2, "--dictionary is for --format=vec",
-        "");
+  fails(one + "--format=npy --dictionary=dictionary.txt", 2,
+        "--dictionary applies only to --format=vec", "");
   fails("paddle export --snapshot=" + saved + " --output=model.npz", 2,
-        "--parameter or --format is missing", "--format=npz has all");
+        "--parameter or --format is missing", "--format=npz exports all");
 
   // Streams are written as they are, and mistakes of flags are told before the snapshot is read.
   succeed("mkfifo pipe && { cat pipe >piped.txt & " + one + "--output=pipe; wait; }");
   EXPECT_EQ(TemporaryFolder::read(folder_ / "piped.txt"),
             TemporaryFolder::read(folder_ / "words.txt"));
   fails("paddle export --snapshot=" + saved + " --format=npz --output=/dev/null", 2,
-        "/dev/null is no file", "safetensors has the same arrays");
+        "/dev/null is not a regular file", "--format=safetensors has the same arrays");
   succeed("echo >>" + saved + "/model/job.toml");
   fails("mkdir folder && " + one + "--output=folder", 2, "folder: is a folder", "");
   fails(one, 6, "model/job.toml", "");
-  fails(one + "--format=xml", 2, "--format is 'xml'", "");
+  fails(one + "--format=xml", 2, "unknown --format 'xml'", "");
 }
 
 TEST_F(ModelLife, GensimReadsTheWords) {

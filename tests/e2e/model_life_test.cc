@@ -147,7 +147,7 @@ TEST_F(ModelLife, ASampledCostIsTestedAndHasNoScore) {
   expect_the_digits_of_training("skipgram", tests);
   const std::string predict =
       "paddle predict --snapshot=skipgram-save/pass-00000 --data=skipgram/data/test.txt";
-  fails(predict, 2, "is of type negative_sampling", "--layer=word prints what it reads");
+  fails(predict, 2, "is of type negative_sampling", "--layer=word prints its input");
   EXPECT_EQ(std::ranges::count(lines_of(succeed(predict + " --layer=word").out).front(), ','), 64);
 }
 

@@ -16,7 +16,8 @@ TEST_F(ModelLife, WhatIsWrongIsNamedWithTheNextStep) {
   const std::string predict = "paddle predict --snapshot=" + saved;
   fails("paddle test", 2, "--snapshot is missing", "paddle test --snapshot=output/pass-00000");
   fails("paddle test --snapshot=nowhere", 2, "nowhere: there is no such folder", "hint");
-  fails("paddle test --snapshot=ctr_dnn-save", 2, "ctr_dnn-save is no snapshot, but has pass-00000",
+  fails("paddle test --snapshot=ctr_dnn-save", 2,
+        "ctr_dnn-save is not a snapshot but contains pass-00000",
         "--snapshot=ctr_dnn-save/pass-00000");
   fails("paddle predict --snapshot=ctr_dnn --data=x", 6, "ctr_dnn/MANIFEST",
         "without MANIFEST is not a complete snapshot");
@@ -35,7 +36,8 @@ TEST_F(ModelLife, WhatIsWrongIsNamedWithTheNextStep) {
   const Ran left_out = succeed("cat words.txt ctr_dnn/data/test.txt | " + predict +
                                " --data=- --set=data.on_bad_record=skip");
   EXPECT_EQ(lines_of(left_out.out).size(), 2000U);
-  EXPECT_NE(left_out.error.find("1 bad records have no line"), std::string::npos) << left_out.error;
+  EXPECT_NE(left_out.error.find("1 bad records were left out of the output"), std::string::npos)
+      << left_out.error;
 
   // Standard input is read from where it is, and no record is no result.
   const auto all = lines_of(succeed(predict + " --data=ctr_dnn/data/test.txt").out);
@@ -52,7 +54,7 @@ TEST_F(ModelLife, WhatIsWrongIsNamedWithTheNextStep) {
   fails(test + " --workspace=ctr_dnn --json >/dev/full", 7, "stdout cannot be written", "");
   EXPECT_EQ(shell(test + " --workspace=ctr_dnn | true").error, "");
   fails(predict + " --data=ctr_dnn/data/test.txt --model_file=words.txt=words.txt", 2,
-        "depends on no 'words.txt'", "it depends on no file");
+        "does not depend on a file 'words.txt'", "it does not depend on a file file");
 
   // A file of the description is as much a part of the snapshot as the values are.
   succeed("echo >>" + saved + "/model/job.toml");

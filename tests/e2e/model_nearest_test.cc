@@ -30,7 +30,7 @@ TEST_F(ModelLife, WordsAreNearestToThoseOfTheirTopic) {
   fails(nearest, 2, "nearest needs words", "paddle nearest --snapshot=");
   fails(nearest + "t1w1 t1w11", 2, "'t1w11' is not in the dictionary", "did you mean 't1w1'?");
   fails(nearest + "t1w1 '<unk>'", 6, "'<unk>' has no row in '_proj'",
-        "no record of the training data has it");
+        "no record of the training data contains it");
   fails(nearest + "--ids t1w1", 2, "'t1w1' is not the id of a row", "");
   fails(nearest + "--parameter=_prj t1w1", 2, "no parameter '_prj'", "did you mean '_proj'?");
   fails(nearest + "--parameter=_hidden.w0 t1w1", 2, "'t1w1' is not the id of a row", "");

@@ -323,8 +323,8 @@ TEST_F(OnnxExport, WhatHasNoModelIsNamedWithTheNextStep) {
   const std::string one = "paddle export --snapshot=skipgram-save/pass-00000 ";
   fails(one + "--format=onnx", 2, "is of type negative_sampling", "--layer=word");
   fails(one + "--format=onnx --layer=wrd", 2, "no layer 'wrd', did you mean 'word'?", "");
-  fails(one + "--format=onnx --parameter=_proj", 2, "not of one parameter", "--parameter");
-  fails(one + "--format=npz --layer=word --output=x", 2, "are for --format=onnx", "");
+  fails(one + "--format=onnx --parameter=_proj", 2, "not one parameter", "--parameter");
+  fails(one + "--format=npz --layer=word --output=x", 2, "apply only to --format=onnx", "");
   fails(one + "--format=onx", 2, "formats are text, vec, npy, npz, safetensors, onnx", "");
   fails(one + "--format=onnx --layer=word --set=layer.word.size=3", 2, "", "");
   succeed("rm -r skipgram-save/pass-00000/model && true");

@@ -158,7 +158,8 @@ TEST_F(PlatformsTest, WhatCannotBeRenderedIsNamed) {
   EXPECT_NE(wrong({}).find("render needs PLATFORM"), std::string::npos);
   EXPECT_NE(wrong({"nomad"}).find("nomad"), std::string::npos);
   EXPECT_NE(wrong({"slurm", workspace + "/data"}).find("no job.toml"), std::string::npos);
-  EXPECT_NE(wrong({"slurm", workspace, "--name=.."}).find("'..' names no job"), std::string::npos);
+  EXPECT_NE(wrong({"slurm", workspace, "--name=.."}).find("'..' is not a valid job name"),
+            std::string::npos);
   EXPECT_NE(wrong({"slurm", workspace, "--set=train.pases=2"}).find("pases"), std::string::npos);
 }
 

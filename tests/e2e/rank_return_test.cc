@@ -88,7 +88,8 @@ class RankReturn : public testing::TestWithParam<Case> {
       const auto first = rng.below(all.size());
       const auto second = (first + 1 + rng.below(all.size() - 1)) % all.size();
       const auto times_back = [&] {
-        return count_of(all[first]->process().output(), "all trainers go back to step");
+        return count_of(all[first]->process().output(),
+                        "all trainers go back to their savepoints of step");
       };
       const int before = times_back();
       const TimePoint at = std::chrono::steady_clock::now();

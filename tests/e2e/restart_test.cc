@@ -119,7 +119,7 @@ TEST_F(CliRestart, AJobWhoseProcessesWereKilledEndsWithTheSameBits) {
   EXPECT_NE(page.find("killed by signal 9; restarted"), std::string::npos);
   const std::string log = result("killed/node_1/train.log");
   EXPECT_NE(log.find("paddlectl: killed by signal 9; it is started again"), std::string::npos);
-  EXPECT_NE(log.find("going on in pass "), std::string::npos) << log;
+  EXPECT_NE(log.find("continuing in pass "), std::string::npos) << log;
   expect_clean_teardown();
 }
 
@@ -187,7 +187,7 @@ TEST_F(CliRestart, AWholeJobIsRestartedFromWhereItWasAndARemovedOneIsGone) {
   const Outcome status = cluster.run({"status"});
   EXPECT_TRUE(status.says("running (start 2)")) << status.output;
   EXPECT_EQ(cluster.run({"stop"}).code, 0);
-  const Outcome logs = cluster.run({"logs", "--role", "trainer-1", "--grep", "going on in pass"});
+  const Outcome logs = cluster.run({"logs", "--role", "trainer-1", "--grep", "continuing in pass"});
   EXPECT_TRUE(logs.says("after batch ")) << logs.output;
   EXPECT_TRUE(fs::exists(cluster.folder() / "nodes/t/n-0/jobs/job")) << "where a local node is";
   const Outcome removed = cluster.run({"rm", "job", "--yes", "--discard"});
@@ -223,7 +223,8 @@ TEST_F(CliRestart, KeysGoWithTheLastProcessAndARestartOfAllDealsNewOnes) {
   }
   const Outcome alone = cluster.run({"restart", "trainer-1"});
   EXPECT_EQ(alone.code, 2) << alone.output;
-  EXPECT_TRUE(alone.says("the keys of trainer-1 went with the last process there")) << alone.output;
+  EXPECT_TRUE(alone.says("the keys of trainer-1 were removed with the last process there"))
+      << alone.output;
   const Outcome restarted = cluster.run({"restart"});
   ASSERT_EQ(restarted.code, 0) << restarted.output;
   const std::array<fs::path, 2> second{place(0), place(1)};

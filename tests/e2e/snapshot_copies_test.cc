@@ -144,7 +144,7 @@ TEST_F(SnapshotCopies, ALostDiskCostsNothing) {
   const Outcome resumed = train("job", kPasses, {"--resume", "--set", kCopies});
   ASSERT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_TRUE(resumed.says("snapshots are taken from node n-1")) << resumed.output;
-  EXPECT_TRUE(resumed.says("pass-00001 brought to n-0")) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 copied to n-0")) << resumed.output;
   EXPECT_TRUE(resumed.says("continuing after pass 2")) << resumed.output;
   expect_undisturbed_end("job", 0);
   expect_undisturbed_end("job", 1);
@@ -159,7 +159,7 @@ TEST_F(SnapshotCopies, ACopyTakesThePlaceOfADamagedSnapshot) {
   more.emplace_back("--resume");
   const Outcome resumed = train("job", kPasses, more);
   ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_TRUE(resumed.says("pass-00001 of node n-0 is passed over: _output.w0 is damaged"))
+  EXPECT_TRUE(resumed.says("pass-00001 of node n-0 is skipped: _output.w0 is damaged"))
       << resumed.output;
   EXPECT_TRUE(resumed.says("pass-00001 of node n-0 is renamed to pass-00001.damaged"))
       << resumed.output;
@@ -178,7 +178,7 @@ TEST_F(SnapshotCopies, OnceAllAreFoundDamagedTheNextResumeTakesTheCopy) {
   EXPECT_EQ(refused.code, 6) << refused.output;
   const Outcome resumed = train("job", kPasses, {"--resume", "--set", kCopies});
   ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_TRUE(resumed.says("pass-00001 brought to n-0")) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 copied to n-0")) << resumed.output;
   expect_undisturbed_end("job", 0);
 }
 
@@ -190,7 +190,7 @@ TEST_F(SnapshotCopies, AfterAFallBackTheTerminalSaysFromWhichSnapshot) {
   const Outcome resumed = train("job", kPasses, {"--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_TRUE(
-      resumed.says("warning: trainer-0 on n-0 went on from pass-00000, since pass-00001 is "
+      resumed.says("warning: trainer-0 on n-0 continued from pass-00000, since pass-00001 is "
                    "damaged: _output.w0"))
       << resumed.output;
   const std::string report =
@@ -203,7 +203,7 @@ TEST_F(SnapshotCopies, AfterAFallBackTheTerminalSaysFromWhichSnapshot) {
   const Outcome again = train("job", kPasses, {"--resume"});
   ASSERT_EQ(again.code, 0) << again.output;
   const std::string last = fmt::format("pass-{:05}", kPasses - 1);
-  EXPECT_TRUE(again.says(last + " of node n-0 is passed over: its MANIFEST is missing or damaged"))
+  EXPECT_TRUE(again.says(last + " of node n-0 is skipped: its MANIFEST is missing or damaged"))
       << again.output;
   EXPECT_TRUE(again.says(fmt::format("continuing after pass {}\n", kPasses - 1))) << again.output;
   EXPECT_TRUE(again.says(fmt::format("since {0} is damaged: open {0}/MANIFEST", last)))
@@ -220,7 +220,7 @@ TEST_F(SnapshotCopies, WithoutAWholeOneTheHintNamesAWayOn) {
     const Outcome refused = train("job", kPasses, {"--resume"});
     EXPECT_EQ(refused.code, 6) << refused.output;
     EXPECT_TRUE(refused.says("pass-00000")) << refused.output;
-    EXPECT_TRUE(refused.says("to begin anew: paddlectl train with another --name"))
+    EXPECT_TRUE(refused.says("to start from the beginning: paddlectl train with another --name"))
         << refused.output;
   }
   fs::remove_all(here / "pass-00000");
@@ -237,8 +237,8 @@ TEST_F(SnapshotCopies, OfWhatWasFetchedADamagedOneGivesWayToTheOneBefore) {
   damage(here / "pass-00002");
   const Outcome resumed = train("job", kPasses, {"--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_TRUE(resumed.says("pass-00002 is passed over: _output.w0 is damaged")) << resumed.output;
-  EXPECT_TRUE(resumed.says("pass-00001 brought to n-0")) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00002 is skipped: _output.w0 is damaged")) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 copied to n-0")) << resumed.output;
   EXPECT_TRUE(resumed.says("continuing after pass 2")) << resumed.output;
   expect_undisturbed_end("job", 0);
 }
@@ -252,7 +252,7 @@ TEST_F(SnapshotCopies, ALostMachineCostsNothing) {
       cluster.run({"train", "--resume", "--name", "job", "--set", kCopies, "--set",
                    fmt::format("train.passes={}", kPasses), "word2vec"});
   ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_TRUE(resumed.says("going on from the copy on node n-1")) << resumed.output;
+  EXPECT_TRUE(resumed.says("continuing from the copy on node n-1")) << resumed.output;
   EXPECT_TRUE(resumed.says("2 trainers, 2 pservers on 1 node")) << resumed.output;
   EXPECT_TRUE(resumed.says("train.snapshot_copies = 2, but all trainers are on node n-1"))
       << resumed.output;
@@ -307,7 +307,7 @@ TEST_F(SnapshotCopies, OfADeltaTheCopyIsFull) {
   more.emplace_back("--resume");
   const Outcome resumed = train("job", kPasses, more);
   ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_TRUE(resumed.says("pass-00001 brought to n-0")) << resumed.output;
+  EXPECT_TRUE(resumed.says("pass-00001 copied to n-0")) << resumed.output;
   expect_undisturbed_end("job", 0);
 }
 
@@ -320,7 +320,7 @@ TEST_F(SnapshotCopies, OneThatCannotBeWrittenCostsTheJobNothing) {
   const Outcome resumed = train("job", kPasses, {"--resume", "--set", kCopies});
   ASSERT_EQ(resumed.code, 0) << resumed.output;
   const std::string log = TemporaryFolder::read(on_node(1, "job") / "node_1/train.log");
-  EXPECT_NE(log.find("this node has no copy of that snapshot, the job goes on"), std::string::npos)
+  EXPECT_NE(log.find("the copy on this node is missing; the job continues"), std::string::npos)
       << log;
   expect_undisturbed_end("job", 0);
   expect_undisturbed_end("job", 1);

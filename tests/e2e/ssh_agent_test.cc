@@ -71,7 +71,7 @@ TEST_F(SshAgentTest, AnAgentThatListsKeysButNeverSignsIsNamedAndPassedOver) {
   node_.identity.clear();
   const Error error = refusal();
   EXPECT_EQ(error.code, Errc::kAuth) << error.message;
-  EXPECT_NE(error.message.find("lists keys and signs with none"), std::string::npos)
+  EXPECT_NE(error.message.find("lists keys, but sent no signature"), std::string::npos)
       << error.message;
   std::filesystem::copy_file(sshd_->identity(), node_.ssh_directory + "/id_ed25519");
   const auto launcher = make_ssh_launcher(node_, within(seconds(20)));

@@ -129,7 +129,7 @@ TEST_F(SshConfigAgentTest, IdentitiesOnlyOffersTheAgentsKeysOfNamedFilesAlone) {
       way_with("  IdentitiesOnly yes\n  IdentityAgent " + socket_ + "\n") + "  IdentityFile ";
   add_to_agent(other_);
   configure(only + other_ + "\n");
-  expect_refusal(Errc::kAuth, "the keys of ssh-agent that IdentitiesOnly leaves");
+  expect_refusal(Errc::kAuth, "the keys of ssh-agent that IdentitiesOnly allows");
   // The private key is in the agent alone.
   std::filesystem::copy_file(sshd_->identity() + ".pub", sshd_->folder() + "/elsewhere.pub");
   configure(only + sshd_->folder() + "/elsewhere\n");
@@ -193,7 +193,8 @@ TEST_F(SshConfigTest, AHostKeyAliasStandsInKnownHosts) {
   // Whose config it is may not name machines in the known_hosts of others.
   const auto refused = ask_host_key(alias_, within(seconds(20)));
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("/config calls it box-7"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("/config sets its HostKeyAlias to box-7"),
+            std::string::npos)
       << refused.error().message;
   const std::string own = std::filesystem::path(config_file()).parent_path() / "known_hosts";
   configure("Host trainbox\n  HostKeyAlias Box-7\n  UserKnownHostsFile " + own + "\n" +
@@ -254,7 +255,7 @@ TEST_F(SshConfigTest, AFileThatCannotKeepAKeyTakesNone) {
     expect_refusal(Errc::kAuth, "is not in /dev/null");
     const auto shown = ask_host_key(alias_, within(seconds(20)));
     ASSERT_FALSE(shown);
-    EXPECT_NE(shown.error().message.find("its key would go to /dev/null"), std::string::npos);
+    EXPECT_NE(shown.error().message.find("its key would be added to /dev/null"), std::string::npos);
   }
   ShownHostKey key;
   key.line = "host ssh-ed25519 AAAA";

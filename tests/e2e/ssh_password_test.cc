@@ -13,7 +13,7 @@ namespace paddle::test {
 namespace {
 
 constexpr int kAuthentication = 5;
-constexpr const char* kQuestion = " (and on every node that takes it): ";
+constexpr const char* kQuestion = " (and on every node that accepts it): ";
 
 bool contains(const std::string& text, const std::string& word) {
   return text.find(word) != text.npos;
@@ -144,7 +144,7 @@ TEST_F(SshPasswordTest, AfterThreeWrongOnesTheHintIsAboutPasswords) {
 TEST_F(SshPasswordTest, WithoutATerminalOrAFileItSaysWhatToDo) {
   const Outcome up = run({"up", "cluster.toml"});
   EXPECT_EQ(up.code, kAuthentication) << up.output;
-  EXPECT_PRED2(contains, up.output, "the server takes publickey, password");
+  EXPECT_PRED2(contains, up.output, "the server accepts publickey, password");
   EXPECT_PRED2(contains, up.output, "there is no terminal to ask on");
   EXPECT_PRED2(contains, up.output, "--password-file");
 }

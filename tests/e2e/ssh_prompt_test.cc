@@ -158,10 +158,10 @@ TEST_F(SshPromptTest, APasswordIsKeptAndACodeAskedForEachTime) {
   said_ = {"one", "123", "123", "wrong", "123"};
   const Status first = reach();
   ASSERT_TRUE(first) << first.error().message;
-  const std::string password =
-      fmt::format("password of train on node-0 (127.0.0.6:{}) (and on every node that takes it): "
-                  "(unseen)",
-                  server_->port());
+  const std::string password = fmt::format(
+      "password of train on node-0 (127.0.0.6:{}) (and on every node that accepts it): "
+      "(unseen)",
+      server_->port());
   EXPECT_EQ(questions_, (std::vector<std::string>{password, code}));
   EXPECT_TRUE(reach());
   ASSERT_EQ(questions_.size(), 3U);
@@ -192,7 +192,8 @@ TEST_F(SshPromptTest, GivesUpWhenNobodyAnswers) {
   EXPECT_EQ(nobody.error().code, Errc::kAuth);
   ASSERT_EQ(questions_.size(), 1U);
   EXPECT_NE(questions_[0].find("Token\\x1b]0;owned\\x07"), std::string::npos) << questions_[0];
-  EXPECT_NE(nobody.error().message.find("the server takes keyboard-interactive"), std::string::npos)
+  EXPECT_NE(nobody.error().message.find("the server accepts keyboard-interactive"),
+            std::string::npos)
       << nobody.error().message;
 }
 

@@ -113,7 +113,7 @@ TEST_F(SshTrustTest, RefusesAWrongKeyAndNamesWhatWasTried) {
   EXPECT_EQ(error.code, Errc::kAuth);
   EXPECT_NE(error.message.find(wrong), std::string::npos) << error.message;
   EXPECT_NE(error.message.find(fallback), std::string::npos) << error.message;
-  EXPECT_NE(error.message.find("the server takes publickey"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("the server accepts publickey"), std::string::npos) << error.message;
 }
 
 TEST_F(SshTrustTest, FallsBackToTheDefaultKeyOfTheSshFolder) {

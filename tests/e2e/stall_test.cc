@@ -77,8 +77,8 @@ TEST_F(StallTest, AProcessThatHangsIsKilledAndStartedAgain) {
   for (const auto& [argument, name] : hangs) {
     stop_process(argument);
     const int stopped = hung_;
-    EXPECT_TRUE(train.prints(name + " on n-" + (name[8] == '1' ? "1" : "0") +
-                             " hung (no sign of life for "))
+    EXPECT_TRUE(
+        train.prints(name + " on n-" + (name[8] == '1' ? "1" : "0") + " hung (no response for "))
         << train.output();
     EXPECT_NE(::kill(stopped, 0), 0) << "it is gone";
     hung_ = 0;
@@ -94,18 +94,18 @@ TEST_F(StallTest, TheLastProcessThatHungIsSaidToHaveHung) {
                      "train.batch_size=4", "quick_start"});
   ASSERT_TRUE(train.prints("/1000000  ")) << train.output();
   stop_process("--trainer_id=1");
-  EXPECT_TRUE(train.prints("trainer-1 on n-1 hung (no sign of life for ")) << train.output();
+  EXPECT_TRUE(train.prints("trainer-1 on n-1 hung (no response for ")) << train.output();
   hung_ = 0;
   comes_to_say({"status"}, {"running (start 2)"});
   stop_process("--trainer_id=1");
   EXPECT_EQ(train.wait(), 1) << train.output();
   hung_ = 0;
-  EXPECT_TRUE(contains(train.output(), "error: trainer-1 on n-1 hung (no sign of life for "))
+  EXPECT_TRUE(contains(train.output(), "error: trainer-1 on n-1 hung (no response for "))
       << train.output();
   EXPECT_TRUE(cluster.run({"status"}).says("and was killed"));
-  EXPECT_TRUE(cluster.run({"status", "--json"}).says("\"hang\": \"no sign of life for "));
+  EXPECT_TRUE(cluster.run({"status", "--json"}).says("\"hang\": \"no response for "));
   EXPECT_TRUE(contains(TemporaryFolder::read(cluster.folder() / "output/job/report.html"),
-                       "hung (no sign of life for "));
+                       "hung (no response for "));
 }
 
 // Long enough to be dead to the others, too short to be killed: it finds its place taken away, and
@@ -121,7 +121,7 @@ TEST_F(StallTest, ATrainerWhoseHeartbeatsStoppedComesBackAloneWhenItGoesOn) {
   comes_to_say({"logs", "--role", "pserver-0"}, {"is dropped: no heartbeat of trainer 1 for 3."});
   let_go_on();
   hung_ = 0;
-  comes_to_say({"logs", "--role", "trainer-1"}, {"joining the job again", "going on in pass "});
+  comes_to_say({"logs", "--role", "trainer-1"}, {"joining the job again", "continuing in pass "});
   EXPECT_EQ(cluster.find_engine("--trainer_id=0"), other);
   EXPECT_EQ(cluster.find_engine("--trainer_id=1"), cut_off) << "nothing is started again";
 }
@@ -150,8 +150,8 @@ TEST_F(StallTest, ATrainerThatReadsItsTestSlowlyIsTestingAndNotHung) {
 TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
   Process train = start_endless();
   stop_process("--trainer_id=1");
-  EXPECT_TRUE(train.prints("trainer-1 on n-1: no sign of life for ")) << train.output();
-  comes_to_say({"status"}, {"trainer-1 on n-1", "no sign of life for "});
+  EXPECT_TRUE(train.prints("trainer-1 on n-1: no response for ")) << train.output();
+  comes_to_say({"status"}, {"trainer-1 on n-1", "no response for "});
   const std::string status =
       comes_to_say({"status"}, {"trainer-1  stalled ", "trainer-0  waits for trainer-1  "});
   EXPECT_TRUE(contains(status, "trainer-1 on n-1 is stalled: no progress for ")) << status;
@@ -176,7 +176,7 @@ TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
 TEST_F(StallTest, APserverThatHangsIsTheCulpritOfAllTrainers) {
   Process train = start_endless();
   stop_process("--pserver_id=1");
-  comes_to_say({"status"}, {"pserver-1 on n-1", "no sign of life for "});
+  comes_to_say({"status"}, {"pserver-1 on n-1", "no response for "});
   comes_to_say({"status"}, {"pserver-1  stalled ", "trainer-0  waits for pserver-1",
                             "trainer-1  waits for pserver-1"});
   EXPECT_TRUE(train.prints("pserver-1 on n-1 is stalled: no progress for ")) << train.output();

@@ -56,7 +56,8 @@ void run_and_stop(Job& job, const std::string& name, const std::vector<int>& who
   for (const int id : whom) trainers[static_cast<std::size_t>(id)].signal(SIGTERM);
   for (Process& trainer : trainers) {
     EXPECT_EQ(trainer.wait(), kResumable) << trainer.output();
-    EXPECT_NE(trainer.output().find("stopped as asked in pass 1, after batch"), std::string::npos);
+    EXPECT_NE(trainer.output().find("stopped on request in pass 1, after batch"),
+              std::string::npos);
   }
   for (Process& pserver : pservers) EXPECT_EQ(pserver.wait(), 0) << pserver.output();
 }
@@ -78,7 +79,7 @@ TEST(StopResume, AJobStoppedInTheMiddleOfAPassEndsWithTheSameBits) {
     more.emplace_back("--set=train.snapshots_kept=9");
     const Shape other{.trainers = 2, .pservers = 1, .ports_num = 3, .ports_num_for_sparse = 2};
     ASSERT_TRUE(job.run(name, other, more));
-    EXPECT_NE(job.output(name, 1).find("going on in pass 1 after batch"), std::string::npos);
+    EXPECT_NE(job.output(name, 1).find("continuing in pass 1 after batch"), std::string::npos);
     EXPECT_EQ(stopped_snapshot(job, name), "") << "it is of no use once its pass is saved";
     auto whole = job.snapshot("whole", 2);
     auto parts = job.snapshot(name, 2);
@@ -133,7 +134,7 @@ TEST(StopResume, TheMiddleOfAPassIsForAsManyTrainers) {
   Process alone = job.start_local("job", {"--num_passes=2", "--resume"});
   EXPECT_EQ(alone.wait(), static_cast<int>(Errc::kUsage));
   EXPECT_NE(alone.output().find("from the middle of pass 1, which 2 trainers shared\n"
-                                "hint: go on with 2 trainers"),
+                                "hint: continue with 2 trainers"),
             std::string::npos)
       << alone.output();
 }
@@ -177,12 +178,12 @@ TEST(StopResume, WhatMayNotChangeWithinAPassIsRefusedByNameAndTheOldSettingsGoOn
   std::ofstream(data, std::ios::binary | std::ios::trunc) << turned;
   const auto [code, output] = resume({});
   EXPECT_EQ(code, static_cast<int>(Errc::kData)) << output;
-  EXPECT_NE(output.find("data/train.txt-00000 is not what pass 0 began with"), std::string::npos)
+  EXPECT_NE(output.find("data/train.txt-00000 has changed since pass 0 began"), std::string::npos)
       << output;
   std::ofstream(data, std::ios::binary | std::ios::trunc) << before;
   const auto [done, text] = resume({"--set=train.batch_size=7"});
   EXPECT_EQ(done, 0) << text;
-  EXPECT_NE(text.find("goes on with batches of 7 records, after those of"), std::string::npos);
+  EXPECT_NE(text.find("continues with batches of 7 records, after batches of"), std::string::npos);
 }
 
 TEST(StopResume, WithoutAFolderForSnapshotsNothingCouldGoOn) {
@@ -211,8 +212,9 @@ TEST(StopResume, ADamagedSnapshotGivesWayToTheOneBeforeByName) {
     Process process = job.start_local(name, {"--num_passes=3", "--resume"});
     EXPECT_EQ(process.wait(), 0) << process.output();
     EXPECT_NE(process.output().find(newest + ".damaged"), std::string::npos) << process.output();
-    EXPECT_NE(process.output().find("training goes on from " + job.save_dir(name) + "/pass-00000"),
-              std::string::npos)
+    EXPECT_NE(
+        process.output().find("training continues from " + job.save_dir(name) + "/pass-00000"),
+        std::string::npos)
         << process.output();
     EXPECT_TRUE(std::filesystem::exists(newest + ".damaged"));
     EXPECT_EQ(job.snapshot(name, 2)["_output.w0"], whole["_output.w0"]) << file;

@@ -50,7 +50,7 @@ TEST_F(Surroundings, ColourIsForTerminalsThatHaveItAndPeopleWhoWantIt) {
        {std::vector<std::string>{"TERM=xterm", "NO_COLOR=1"}, {"TERM=dumb"}}) {
     const std::string text = shown(wrong, plain);
     EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
-    EXPECT_NE(text.find("error: no cluster file"), std::string::npos) << text;
+    EXPECT_NE(text.find("error: cannot find cluster file"), std::string::npos) << text;
   }
 }
 

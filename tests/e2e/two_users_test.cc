@@ -178,7 +178,7 @@ TEST_F(TwoUsersTest, AFolderOfTheOtherIsRefusedAndLeftAsItIs) {
         run(second_, {"teardown", "--cluster", "lab.toml", "--yes", "--discard"});
     EXPECT_NE(torn_down.code, 0) << "what may not be read is not known to be clean";
     EXPECT_EQ(torn_down.text.find("clean"), std::string::npos) << torn_down.text;
-    EXPECT_NE(torn_down.text.find(" may not be read by this user"), std::string::npos)
+    EXPECT_NE(torn_down.text.find(" cannot be read by this user"), std::string::npos)
         << torn_down.text;
   }
   // Even one that others may look into.

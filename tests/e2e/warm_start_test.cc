@@ -83,17 +83,17 @@ TEST_F(WarmStart, ARestartBeforeTheFirstSnapshotStartsThereAgainAndAResumeGoesOn
   const int pserver = cluster.find_engine("--pserver_id=0");  // a trainer would come back alone
   ASSERT_GT(pserver, 0);
   ASSERT_EQ(::kill(pserver, SIGKILL), 0);
-  ASSERT_TRUE(log_comes_to_say("no snapshot to go on from")) << log();
+  ASSERT_TRUE(log_comes_to_say("no snapshot to resume from")) << log();
   ASSERT_TRUE(log_comes_to_say("trainer 0 of 2: ")) << log();
-  const std::string again = log().substr(log().find("no snapshot to go on from"));
-  EXPECT_EQ(again.find("going on in pass"), std::string::npos) << "the passes of the old job";
+  const std::string again = log().substr(log().find("no snapshot to resume from"));
+  EXPECT_EQ(again.find("continuing in pass"), std::string::npos) << "the passes of the old job";
   EXPECT_EQ(cluster.run({"stop"}).code, 0);
   EXPECT_EQ(job.wait(), 75) << job.output();
   // The passes of the new job count, not those of the old one.
   const Outcome resumed = train("new", {"--resume", "--set", "train.passes=1000000", "--set",
                                         "train.batch_size=1", "--detach"});
   ASSERT_EQ(resumed.code, 0) << resumed.output;
-  ASSERT_TRUE(log_comes_to_say("going on in pass ")) << log();
+  ASSERT_TRUE(log_comes_to_say("continuing in pass ")) << log();
   EXPECT_EQ(cluster.run({"stop", "--now"}).code, 0);
 }
 

@@ -68,7 +68,7 @@ void Trainer::on_connected(TimePoint now, std::vector<LaneFrame>& out) {
 
 Status Trainer::on_tick(TimePoint now, std::vector<LaneFrame>& out) {
   if (phase_ == Phase::kReady && gives_up_at_ && now >= *gives_up_at_) {
-    return abandon("a pserver was started again");
+    return abandon("a pserver was restarted");
   }
   for (std::uint32_t shard = 0; shard < lanes_.size(); ++shard) {
     const Frame* const frame = lanes_[shard].on_tick(now);

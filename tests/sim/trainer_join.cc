@@ -6,7 +6,7 @@
 namespace paddle::sim {
 namespace {
 
-constexpr const char* kSplit = "the last push reached some ports only, and is lost";
+constexpr const char* kSplit = "the last push reached only some ports, and is lost";
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Result<Trainer::Phase> Trainer::phase_of_join() {
   finds_no_way_back_ = true;
   is_lost_ = !way_back.none_runs();
   if (id_ != 0) return Phase::kReady;
-  if (is_lost_) return abandon("a pserver was started again");
+  if (is_lost_) return abandon("a pserver was restarted");
   return disk_.newest ? Phase::kLoadBegin : Phase::kReady;
 }
 

@@ -40,11 +40,11 @@ std::string describe_damage(const std::string& file) {
 }
 
 std::string of_base(const std::string& base, const std::string& damage) {
-  return damage.empty() ? "" : fmt::format("of {}, which it is a delta of, {}", base, damage);
+  return damage.empty() ? "" : fmt::format("in its base {}, {}", base, damage);
 }
 
 void note_passed_over(Context& context, const std::string& snapshot, const std::string& damage) {
-  context.console.note(fmt::format("{} is passed over: {}", snapshot, damage));
+  context.console.note(fmt::format("{} is skipped: {}", snapshot, damage));
 }
 
 // The damage of a snapshot on a node, or of the base of a delta; "" if there is none.
@@ -91,9 +91,9 @@ class Chooser {
       const std::string& there = copy ? copy->second : own;
       if (!here.empty() && !there.empty() &&
           parse_snapshot_name(here) > parse_snapshot_name(there)) {
-        context_.console.note(fmt::format("going on from {}: node {} has none so new",
-                                          shown_path(context_, (folder_ / here).string()),
-                                          leader_.spec.name));
+        context_.console.note(
+            fmt::format("continuing from {}: node {} has no snapshot as new as this one",
+                        shown_path(context_, (folder_ / here).string()), leader_.spec.name));
         return to_push(here, false);
       }
     }
@@ -324,7 +324,7 @@ class Chooser {
     add(name, snapshot);
     add_tests(snapshot);
     if (none_is_whole) {
-      context_.console.note(fmt::format("no snapshot of node {} is whole: going on from {}",
+      context_.console.note(fmt::format("no snapshot of node {} is complete: continuing from {}",
                                         leader_.spec.name,
                                         shown_path(context_, (folder_ / name).string())));
     }
@@ -359,10 +359,10 @@ class Chooser {
   Error nothing_found(bool keeps_folder) {
     const std::string where = shown_path(context_, folder_.string());
     if (found_damaged_) {
-      return Error{
-          Errc::kData,
-          fmt::format("job {} has no whole snapshot, on its nodes or in {}", resumed_.job, where),
-          "bring one that is whole to that folder; or begin anew under another --name"};
+      return Error{Errc::kData,
+                   fmt::format("job {} has no complete snapshot, on its nodes or in {}",
+                               resumed_.job, where),
+                   "copy a complete one to that folder, or start a new job under another --name"};
     }
     std::error_code ignored;
     if (!keeps_folder) fs::remove(folder_, ignored);
@@ -378,16 +378,18 @@ class Chooser {
       if (session_.find_node(i) == nullptr) left_out.push_back(cluster_.nodes[i].spec.name);
     }
     if (left_out.empty()) return "";
-    return fmt::format("{} may have one: bring {} back, then paddlectl up; or ",
+    return fmt::format("{} may have one: bring {} back, then run paddlectl up; or ",
                        fmt::join(left_out, ", "), left_out.size() == 1 ? "it" : "them");
   }
 
   // The hint for a job that has saved nothing.
   std::string way_to_begin() const {
-    if (processes_.empty()) return "paddlectl jobs lists the jobs; start this one without --resume";
-    const std::string remove =
-        fmt::format("to begin anew: paddlectl rm {0}, then paddlectl train --name {0} <workspace>",
-                    resumed_.job);
+    if (processes_.empty())
+      return "list the jobs: paddlectl jobs; or start this one without --resume";
+    const std::string remove = fmt::format(
+        "to start from the beginning: paddlectl rm {0}, then paddlectl train --name {0} "
+        "<workspace>",
+        resumed_.job);
     const bool is_done = std::ranges::all_of(processes_, [](const ProcessOnNode& process) {
       return is_pserver(process.status) || ended_well(process.status);
     });
@@ -405,8 +407,8 @@ class Chooser {
       return process.status.name == "trainer-0" && process.member == index;
     });
     if (processes_.empty() || was_here) return;
-    context_.console.note(fmt::format("going on from the copy on node {}; trainer 0 was on another",
-                                      leader_.spec.name));
+    context_.console.note(fmt::format(
+        "continuing from the copy on node {}; trainer 0 ran on another node", leader_.spec.name));
   }
 
   Context& context_;
@@ -470,8 +472,8 @@ void note_unknown_nodes(Context& context, ClusterSession& session, const Cluster
   const std::string unknown =
       describe_unknown_nodes(context, session, cluster, AskedMachines::kFew);
   if (unknown.empty()) return;
-  context.console.note(
-      fmt::format("warning: {}; if {} still runs there, it goes on beside this run", unknown, job));
+  context.console.note(fmt::format(
+      "warning: {}; if {} still runs there, it continues beside this run", unknown, job));
   context.console.note(hint_of_unknown_nodes(cluster));
 }
 
@@ -549,14 +551,13 @@ Status check_changes(const std::string& job, const std::string& snapshot,
   }
   if (!workspace.empty()) back += " " + workspace;
   const bool has_content = std::ranges::any_of(refused, &SettingChange::is_content);
-  return Error{
-      Errc::kUsage,
-      fmt::format("{} goes on in the middle of pass {}, where this may not change, or records "
-                  "would be left out or trained twice: {}",
-                  job, from->pass + 1, fmt::join(named, ", ")),
-      fmt::format("{}end the pass as it began: paddlectl train --resume --name {}{}; change it "
-                  "between two passes",
-                  has_content ? "bring the former files back, and " : "", job, back)};
+  return Error{Errc::kUsage,
+               fmt::format("{} continues in the middle of pass {}, where these settings must not "
+                           "change, or records would be skipped or trained twice: {}",
+                           job, from->pass + 1, fmt::join(named, ", ")),
+               fmt::format("{}finish the pass with the former settings: paddlectl train --resume "
+                           "--name {}{}; change settings between two passes",
+                           has_content ? "restore the former files, and " : "", job, back)};
 }
 
 Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
@@ -593,7 +594,7 @@ Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& clust
     remote::PushSource source(context.hash_cache);
     PADDLE_TRY(const remote::PushStats stats, leader.client->push(snapshot.items, source, nullptr));
     context.console.note(
-        fmt::format("{} brought to {}: {} files", snapshot.name, leader.spec.name, stats.files));
+        fmt::format("{} copied to {}: {} files", snapshot.name, leader.spec.name, stats.files));
   }
   PADDLE_TRY(const auto files, leader.client->list_sizes(output_folder(plan.job)));
   note_progress(context, files, snapshot.name);

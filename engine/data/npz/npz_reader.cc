@@ -87,11 +87,11 @@ Result<NumberType> number_type(std::string_view descr) {
   const std::string shown = escape_control(std::string(descr.substr(0, kTextShownMax)));
   if (name.starts_with('O')) {
     return Error{Errc::kData,
-                 fmt::format("it is of Python objects ('{}'), which are not loaded", shown),
-                 "make it an array of numbers; lists of different lengths are one array of all "
+                 fmt::format("its elements are Python objects ('{}'), which are not loaded", shown),
+                 "save an array of numbers; save lists of different lengths as one array of all "
                  "values and one of offsets"};
   }
-  return Error{Errc::kData, fmt::format("it is of the type '{}', not of numbers", shown),
+  return Error{Errc::kData, fmt::format("its elements have the type '{}', not numbers", shown),
                "types are bool, int8 to int64, uint8 to uint64, float16, float32 and float64"};
 }
 
@@ -155,25 +155,25 @@ Result<NpyHeader> parse(std::string_view text) {
   std::optional<std::string_view> descr;
   std::optional<bool> is_fortran;
   std::optional<std::vector<std::uint64_t>> shape;
-  if (!literal.take('{')) return wrong_header("it is no dict");
+  if (!literal.take('{')) return wrong_header("it is not a dict");
   while (!literal.take('}')) {
     const auto key = literal.take_text();
     if (!key || !literal.take(':')) return wrong_header("a key is missing");
     if (*key == "descr") {
       if (literal.take('[')) {
-        return Error{Errc::kData, "it is of records, not of numbers",
+        return Error{Errc::kData, "its elements are records, not numbers",
                      "save an array for each of its fields"};
       }
       descr = literal.take_text();
-      if (!descr) return wrong_header("'descr' is no text");
+      if (!descr) return wrong_header("'descr' is not a string");
     } else if (*key == "fortran_order") {
       is_fortran = literal.take("True");
       if (!*is_fortran && !literal.take("False")) return wrong_header("'fortran_order'");
     } else if (*key == "shape") {
       shape = literal.take_shape();
-      if (!shape) return wrong_header("'shape' is no tuple of whole numbers");
+      if (!shape) return wrong_header("'shape' is not a tuple of whole numbers");
     } else {
-      return wrong_header("it has a key that is not known");
+      return wrong_header("it has an unknown key");
     }
     literal.take(',');
   }
@@ -184,7 +184,7 @@ Result<NpyHeader> parse(std::string_view text) {
   header.shape = *std::move(shape);
   // With one dimension, both orders are the same.
   if (*is_fortran && header.shape.size() > 1) {
-    return Error{Errc::kData, "it is in Fortran's order, a column after the other",
+    return Error{Errc::kData, "it is in Fortran order, column by column",
                  "save numpy.ascontiguousarray(array)"};
   }
   return header;
@@ -208,15 +208,15 @@ Result<NpyHeader> read_npy_header(ByteSource& source) {
   PADDLE_TRY_STATUS(read_exactly(source, magic));
   const auto version = static_cast<std::uint8_t>(magic[6]);
   if (as_text(magic).substr(0, kMagic.size()) != kMagic)
-    return Error{Errc::kData, "it is no array of numpy's: it does not begin with \\x93NUMPY"};
+    return Error{Errc::kData, "it is not a .npy array: it does not begin with \\x93NUMPY"};
   if (version < 1 || version > 3)
-    return Error{Errc::kData, fmt::format("its npy version {} is not known", version)};
+    return Error{Errc::kData, fmt::format("its npy version {} is not supported", version)};
   std::array<std::byte, 4> length{};
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   PADDLE_TRY_STATUS(read_exactly(source, std::span(length).first(length_bytes)));
   const auto size = load_le<std::uint32_t>(length.data());
   if (size > kHeaderBytesMax) {
-    return wrong_header(fmt::format("it has {} bytes, and may have {}", size, kHeaderBytesMax));
+    return wrong_header(fmt::format("it has {} bytes; the limit is {}", size, kHeaderBytesMax));
   }
   std::string text(size, '\0');
   PADDLE_TRY_STATUS(read_exactly(source, std::as_writable_bytes(std::span(text))));
@@ -261,7 +261,7 @@ Result<NpzReader::Array> NpzReader::open_array_of(const ZipArchive::Member& memb
     if (bytes) bytes = product(*bytes, size);
   }
   if (!bytes || member.bytes < array.header.bytes || *bytes != member.bytes - array.header.bytes) {
-    return Error{Errc::kData, fmt::format("its shape ({}) is not that of its {} bytes",
+    return Error{Errc::kData, fmt::format("its shape ({}) does not match its {} bytes",
                                           fmt::join(shape, ", "), member.bytes)};
   }
   for (const std::uint64_t size : std::span(shape).subspan(1)) {
@@ -278,7 +278,7 @@ Result<NpzReader::Array> NpzReader::open_array(const std::string& name) const {
   const auto found = archive_->members().find(name + std::string(kSuffix));
   if (found == archive_->members().end()) {
     return Error{Errc::kData, fmt::format("{}: there is no array '{}'", path_, name),
-                 members_text() + "; the arrays have the names of [[data.slot]]"};
+                 members_text() + "; name the arrays like the slots of [[data.slot]]"};
   }
   auto opened = open_array_of(found->second);
   if (!opened) return at(array, std::move(opened).error());
@@ -289,14 +289,15 @@ Result<NpzReader::Array> NpzReader::open_array(const std::string& name) const {
 Status NpzReader::check_offsets(const Slot& slot) const {
   const Array& offsets = *slot.offsets;
   if (!is_whole_number(offsets.header.type) || offsets.header.shape.size() != 1)
-    return at(offsets, {Errc::kData, "offsets are whole numbers in one dimension"});
+    return at(offsets, {Errc::kData, "offsets must be whole numbers in one dimension"});
   if (slot.values.header.shape.size() != 1) {
     return at(slot.values,
               {Errc::kData,
-               fmt::format("it must have one dimension, because there is '{}'", offsets.name)});
+               fmt::format("it must have one dimension, because the file has '{}'", offsets.name)});
   }
   if (offsets.rows > 0) return {};
-  return at(offsets, {Errc::kData, "it is empty, and has one number more than there are records"});
+  return at(offsets,
+            {Errc::kData, "it is empty, but needs one number more than there are records"});
 }
 
 Status NpzReader::open_slot(const config::DataSlotConfig& config) {
@@ -312,9 +313,10 @@ Status NpzReader::open_slot(const config::DataSlotConfig& config) {
     record_bytes_ += slot.offsets->header.type.bytes;
   } else if (config.has_many_ids()) {
     if (values.header.shape.size() == 1) {
-      return at(values,
-                {Errc::kData, fmt::format("it has one dimension, and there is no '{}'", offsets),
-                 "ids of a record are a row of two dimensions, or lie between two offsets"});
+      return at(
+          values,
+          {Errc::kData, fmt::format("it has one dimension, but the file has no '{}'", offsets),
+           "save ids in two dimensions, a row for each record, or save their offsets"});
     }
     if (values.each == 0) return at(values, {Errc::kData, "its records have no numbers"});
   } else if (const std::uint64_t width = config.type == config::SlotType::kFloat ? config.width : 1;
@@ -329,7 +331,7 @@ Status NpzReader::open_slot(const config::DataSlotConfig& config) {
     record_bytes_ += values.each * values.header.type.bytes;
   }
   if (!slots_.empty() && rows != records_) {
-    return at(values, {Errc::kData, fmt::format("it has {} records, and '{}' has {}", rows,
+    return at(values, {Errc::kData, fmt::format("it has {} records, but '{}' has {}", rows,
                                                 slots_.front().values.name, records_)});
   }
   records_ = rows;
@@ -369,11 +371,12 @@ Status NpzReader::read_ahead(Slot& slot, std::uint64_t count) const {
     const std::uint64_t last = slot.ahead.empty() ? slot.begin : slot.ahead.back();
     const std::uint64_t next = load(bytes.data() + i, offsets.header.type);
     if (next < last) {
-      return at(offsets, {Errc::kData, fmt::format("it falls from {} to {}", last, next)});
+      return at(offsets,
+                {Errc::kData, fmt::format("offsets must not decrease: {} to {}", last, next)});
     }
     if (next > slot.values.rows) {
-      return at(offsets, {Errc::kData, fmt::format("it has {}, and '{}' has {} numbers", next,
-                                                   slot.values.name, slot.values.rows)});
+      return at(offsets, {Errc::kData, fmt::format("it has the offset {}, but '{}' has {} numbers",
+                                                   next, slot.values.name, slot.values.rows)});
     }
     slot.ahead.push_back(next);
   }
@@ -433,7 +436,7 @@ Status NpzReader::finish() {
   for (Slot& slot : slots_) {
     if (slot.offsets && slot.begin != slot.values.rows) {
       return at(*slot.offsets,
-                {Errc::kData, fmt::format("it ends with {}, and '{}' has {} numbers", slot.begin,
+                {Errc::kData, fmt::format("it ends with {}, but '{}' has {} numbers", slot.begin,
                                           slot.values.name, slot.values.rows)});
     }
     PADDLE_TRY_STATUS(check(slot.values));

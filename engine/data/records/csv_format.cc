@@ -48,8 +48,9 @@ class Csv final : public Format {
 
  private:
   static constexpr std::string_view kIdHint =
-      "an id, such as a label, is a whole number (0 or 1); classes with names, or not from 0 on, "
-      "need labels = [\"no\", \"yes\"] in their slot; other texts need type = \"hash\"";
+      "an id, such as a label, must be a whole number (0 or 1); classes with names, or with "
+      "numbers that do not start at 0, need labels = [\"no\", \"yes\"] in their slot; other texts "
+      "need type = \"hash\"";
   static constexpr std::string_view kNumberHint =
       "an empty field is read as 0; a text needs type = \"hash\"";
 
@@ -69,7 +70,7 @@ class Csv final : public Format {
     Error wrong = wrong_field(names_[column], text, "UTF-8");
     wrong.hint =
         "make it UTF-8: iconv -f WINDOWS-1252 -t UTF-8 OLD >NEW, or save it as \"CSV UTF-8\"; "
-        "train again a model of the old bytes";
+        "retrain models that used the old encoding";
     return wrong;
   }
 
@@ -82,7 +83,7 @@ class Csv final : public Format {
     for (const char other : {',', ';', '\t', '|', ' '}) {
       const auto count = static_cast<std::size_t>(std::ranges::count(line, other)) + 1;
       if (other == data_.delimiter || expected == 1 || count != expected) continue;
-      wrong.message += fmt::format("; between '{}' there are {}",
+      wrong.message += fmt::format("; separated by '{}' there are {}",
                                    other == '\t' ? "\\t" : std::string(1, other), count);
       wrong.hint = fmt::format("set [data] delimiter = \"{}\"",
                                other == '\t' ? "\\t" : std::string(1, other));
@@ -90,7 +91,7 @@ class Csv final : public Format {
     }
     if (fields.size() == expected + 1 && fields.back().empty()) {
       wrong.hint =
-          "the last field is empty: where a delimiter ends the lines, name one column more";
+          "the last field is empty: if each line ends with a delimiter, name one column more";
     } else if (fields.size() + 1 == expected) {
       wrong.hint =
           "[data] columns names every column; data for predictions has the label's too, with any "

@@ -66,9 +66,8 @@ inline bool is_blank(std::string_view line) {
 }
 
 constexpr std::string_view kLabelHint =
-    "a label is a whole number (0 or 1); classes with names, or not from 0 on, need [data] labels "
-    "= "
-    "[\"no\", \"yes\"]";
+    "a label must be a whole number (0 or 1); classes with names, or with numbers that do not "
+    "start at 0, need [data] labels = [\"no\", \"yes\"]";
 
 // The error "the label '-1x' is not <expected>", shortened and safe to print.
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected);

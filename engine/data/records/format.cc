@@ -47,7 +47,7 @@ Status LabelReader::append_signed(std::string_view text, RecordBlock& block) con
   Status appended = append(text, block);
   if (appended || classes_ > 0 || as_float_) return appended;
   Error error = std::move(appended).error();
-  error.hint = "numbers that are estimated need [data] label = \"float\"";
+  error.hint = "for regression set [data] label = \"float\"";
   return error;
 }
 

@@ -113,7 +113,7 @@ bool shorten_exponents_of_zero(std::string& text) {
   return is_shorter;
 }
 
-// The reason why the parser gave up at this place: ": NaN is not JSON, null is", or "".
+// The reason why the parser gave up at this place: ": it has a zero byte", or "".
 std::string_view oddity_at(std::string_view text, std::size_t place,
                            rapidjson::ParseErrorCode code) {
   const std::string_view blanks = " \t\r\n";
@@ -123,19 +123,19 @@ std::string_view oddity_at(std::string_view text, std::size_t place,
     return ": a \\u escape is half of a character, as \\ud83d without \\ude00";
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == text.npos) return "";
-  if (text[first] == '[') return ": records are an object a line, without [ ] around them";
+  if (text[first] == '[') return ": write one object per line, without [ ] around them";
   if (text[first] != '{') return "";
   if (code == rapidjson::kParseErrorDocumentRootNotSingular)
-    return ": something follows its end, and a line is one object";
+    return ": the line continues after the object; write one object per line";
   if (code == rapidjson::kParseErrorNone) return ": it has a zero byte";
   const std::string_view rest = text.substr(std::min(place, text.size()));
   if (rest.find_first_not_of(blanks) == rest.npos)
-    return ": it ends inside, and an object is one line";
+    return ": the line ends within the object; write one object per line";
   for (const std::string_view number : {"NaN", "nan", "Infinity", "inf"}) {
-    if (rest.starts_with(number)) return ": NaN and Infinity are not JSON, null is";
+    if (rest.starts_with(number)) return ": NaN and Infinity are not JSON; write null";
   }
   for (const std::string_view word : {"'", "True", "False", "None"}) {
-    if (rest.starts_with(word)) return ": it is written as Python does; json.dumps() makes JSON";
+    if (rest.starts_with(word)) return ": this is Python syntax; json.dumps() writes JSON";
   }
   return "";
 }
@@ -260,7 +260,7 @@ Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_
     return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
   const std::size_t place = parsed.IsError() ? parsed.Offset() : 0;
   return Error{Errc::kData,
-               fmt::format("it is no JSON object{}", oddity_at(text, place, parsed.Code()))};
+               fmt::format("it is not a JSON object{}", oddity_at(text, place, parsed.Code()))};
 }
 
 void JsonReader::trim() {
@@ -294,13 +294,13 @@ Status append_json_floats(std::string_view slot, const JsonValue& value, std::ui
                                         : width == 1 && append_number(value, block);
   if (is_right) return {};
   if (const auto large = too_large_number(value)) {
-    return Error{Errc::kData, fmt::format("'{}' has {}, and a float32 has at most 3.4e38", slot,
+    return Error{Errc::kData, fmt::format("'{}' has {}, but a float32 has at most 3.4e38", slot,
                                           large->substr(0, kNumberShownMax))};
   }
   return Error{Errc::kData,
                fmt::format("'{}' must be {}", slot,
                            width == 1 ? "a number" : fmt::format("a list of {} numbers", width)),
-               value.is_text() ? "a number has no quotes, and null is a missing one" : ""};
+               value.is_text() ? "write numbers without quotes, and null for a missing one" : ""};
 }
 
 }  // namespace paddle::data

@@ -71,7 +71,7 @@ class JsonLines final : public Format {
   Status parse_id(std::size_t index, const JsonValue& value, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
     if (slot.is_hashed()) {
-      if (value.is_list() || value.is_object()) return wrong(slot, "a text");
+      if (value.is_list() || value.is_object()) return wrong(slot, "a string");
       const std::string other = value.is_text() ? "" : value.shown();
       block.ids.push_back(hashes_[index](value.is_text() ? value.text() : other));
       return {};
@@ -79,7 +79,7 @@ class JsonLines final : public Format {
     if (value.is_null() && !slot.has_many_ids()) {
       return Error{
           Errc::kData, fmt::format("'{}' is missing", slot.name),
-          "a record has all its ids, such as its label; for predictions any label will do"};
+          "a record needs all its ids, such as its label; for predictions any label will do"};
     }
     if (!slot.labels.empty() && !value.is_list() && !value.is_object()) {
       const std::string other = value.is_text() ? "" : value.shown();

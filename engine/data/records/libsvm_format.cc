@@ -40,23 +40,23 @@ class LibSvm final : public Format {
  private:
   static Error no_label(std::string_view word, Error error) {
     if (word.find(':') != std::string_view::npos) {
-      error = wrong_field("the label", word,
-                          "a number: it is index:value, so that there is no label, "
-                          "or a label with a weight as XGBoost has them");
+      error = wrong_field(
+          "the label", word,
+          "a number: it is index:value, so the label is missing, or has a weight as in XGBoost");
       error.hint =
           "put a label first, any one for predictions: sed 's/^/0 /' OLD >NEW; weights: "
           "sed -E 's/^([^ :]+):[^ ]+/\\1/' OLD >NEW";
     } else if (word.find(',') != std::string_view::npos) {
-      error.hint = "lines with commas are format = \"csv\"";
+      error.hint = "for lines with commas set format = \"csv\"";
     }
     return error;
   }
   static Error no_feature(std::string_view word) {
     Error error = wrong_field("the feature", word, "index:value");
     if (word.starts_with('|')) {
-      error.message += ": the file is Vowpal Wabbit's";
+      error.message += ": the file has the format of Vowpal Wabbit";
     } else if (float value = 0; parse_float(word, "", value)) {
-      error.hint = "numbers between blanks are format = \"csv\" with delimiter = \" \"";
+      error.hint = "for numbers between blanks set format = \"csv\" with delimiter = \" \"";
     }
     return error;
   }

@@ -78,7 +78,7 @@ Status append_floats(const std::string& name, const SlotNumbers& slot, std::uint
       if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
         return Status(
             Error{Errc::kData,
-                  fmt::format("array '{}' has {}, which is no finite float32", name, number)});
+                  fmt::format("array '{}' has {}, which is not a finite float32", name, number)});
       }
     }
     block.values.push_back(static_cast<float>(number));
@@ -92,9 +92,9 @@ Status append_ids(const config::DataSlotConfig& slot, const ClassNames& classes,
     if (!classes.empty()) {
       const auto found = classes.find(static_cast<double>(number));
       if (!found) {
-        return Status(
-            Error{Errc::kData, fmt::format("array '{}' has {}, which is none of the slot's labels",
-                                           slot.name, number)});
+        return Status(Error{
+            Errc::kData,
+            fmt::format("array '{}' has {}, which is not a label of the slot", slot.name, number)});
       }
       block.ids.push_back(*found);
       return Status();
@@ -106,7 +106,7 @@ Status append_ids(const config::DataSlotConfig& slot, const ClassNames& classes,
     if (!is_whole) {
       return Status(Error{
           Errc::kData,
-          fmt::format("array '{}' has {}, and an id is a whole number from 0", slot.name, number)});
+          fmt::format("array '{}' has {}, but an id is a whole number from 0", slot.name, number)});
     }
     block.ids.push_back(static_cast<std::uint64_t>(number));
     return Status();

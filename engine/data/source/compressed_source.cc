@@ -102,8 +102,8 @@ class CompressedSource : public ByteSource {
   }
   Error too_large(std::uint64_t bytes, std::uint64_t max, std::string_view option) const {
     return {Errc::kResource,
-            fmt::format("{}: to decompress it takes a window of {} ({}), and all files that are "
-                        "read at once may take {} on this machine",
+            fmt::format("{}: decompression needs a window of {} ({}), but all files that are read "
+                        "at once may use {} on this machine",
                         path_, human_bytes(bytes), option, human_bytes(max)),
             fmt::format("lower [data] files_at_once, or compress it again without {}", option)};
   }
@@ -136,11 +136,12 @@ class CompressedSource : public ByteSource {
   }
 
   Error no_member() const {
-    if (has_member_) return damaged(fmt::format("something that is no {} follows its end", kind_));
+    if (has_member_) return damaged(fmt::format("the data after its end is not {}", kind_));
     const std::string_view other = compression_of(as_text(unread_));
-    return damaged(other.empty()
-                       ? fmt::format("it does not begin as {} does", kind_)
-                       : fmt::format("it begins as {} does, whatever its name says", other));
+    return damaged(
+        other.empty()
+            ? fmt::format("it does not begin like {} data", kind_)
+            : fmt::format("it begins like {} data, although its name has another ending", other));
   }
 
   Error cut_off() const {
@@ -268,7 +269,7 @@ class XzSource final : public CompressedSource {
     if (code == LZMA_STREAM_END) {
       end_member();
     } else if (code == LZMA_OPTIONS_ERROR) {
-      return damaged("it was made with a filter that is not known");
+      return damaged("it uses an unknown filter");
     } else if (code != LZMA_OK && code != LZMA_BUF_ERROR) {
       return damaged("wrong data");
     }

@@ -40,17 +40,16 @@ constexpr std::array<Kind, 8> kBinary{
      {"Rar!\x1a\x07", "a rar archive", "unpack it"},
      {"PK\x03\x04", "a zip archive, as .xlsx and .npz files are",
       "save a sheet as \"CSV UTF-8\", unpack an archive, and read .npz by format = \"npz\""},
-     {"\xd0\xcf\x11\xe0\xa1\xb1", "a spreadsheet of old Excel", kSheet},
+     {"\xd0\xcf\x11\xe0\xa1\xb1", "an old Excel spreadsheet", kSheet},
      {"\x89HDF\r\n", "an HDF5 file", kPandas},
-     {"\x93NUMPY", "an array of numpy's",
-      "format \"npz\" reads files of numpy.savez(name=array)"}}};
+     {"\x93NUMPY", "a numpy array", "format \"npz\" reads files of numpy.savez(name=array)"}}};
 // A text may begin with these too, but has no zero bytes.
 constexpr std::array<Kind, 5> kWithZeros{
     {{"PAR1", "a Parquet file", kPandas},
      {"ARROW1", "an Arrow file", kPandas},
      {"ORC", "an ORC file", kPandas},
      {"Obj\x01", "an Avro file", kPandas},
-     {"SQLite format 3", "a database of SQLite",
+     {"SQLite format 3", "an SQLite database",
       "write a table as csv: sqlite3 -csv FILE 'select * from TABLE' >new.csv"}}};
 
 // '?' in the magic is any byte.
@@ -83,7 +82,7 @@ std::string_view compression_of(std::string_view head) {
 Status check_is_text(std::string_view head) {
   if (const std::string_view name = compression_of(head); !name.empty()) {
     return Error{Errc::kData,
-                 fmt::format("it is compressed by {}, and its name does not say so", name),
+                 fmt::format("it is compressed by {}, but its name does not show it", name),
                  std::string(kRename)};
   }
   if (is_utf16(head)) return Error{Errc::kData, "it is UTF-16 text", std::string(kRecode)};

@@ -90,14 +90,14 @@ class PipeSource final : public ByteSource {
       if (count == 0) break;
       if (errno != EINTR) return system_error(Errc::kData, name_ + ": read");
     }
-    PADDLE_TRY_STATUS(wait_for(pidfd_.get(), "has closed its output and not ended"));
+    PADDLE_TRY_STATUS(wait_for(pidfd_.get(), "has closed its output but has not ended"));
     const int status = end();
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::size_t{0};
     return Error{Errc::kData,
                  WIFEXITED(status) ? fmt::format("{}: ended with {}", name_, WEXITSTATUS(status))
                                    : fmt::format("{}: killed by signal {} ({})", name_,
                                                  WTERMSIG(status), ::strsignal(WTERMSIG(status))),
-                 "what it said is above"};
+                 "see its output above"};
   }
   std::uint64_t position() const override { return position_of(file_); }
 
@@ -125,7 +125,7 @@ class PipeSource final : public ByteSource {
       return Error{Errc::kData,
                    fmt::format("{}: {} for {} s", name_, without,
                                std::chrono::ceil<std::chrono::seconds>(timeout_).count()),
-                   "[data] pipe_timeout says how long it may take"};
+                   "[data] pipe_timeout sets the limit"};
     }
   }
 

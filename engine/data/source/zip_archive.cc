@@ -36,7 +36,8 @@ Error no_zip(const std::string& path, const UniqueFd& file) {
     return {Errc::kData, fmt::format("{}: it is one array, as numpy.save writes it", path),
             "numpy.savez(\"new.npz\", name=array) writes arrays with their names"};
   }
-  return {Errc::kData, fmt::format("{}: it is no zip archive, or is cut off or damaged", path)};
+  return {Errc::kData,
+          fmt::format("{}: it is not a zip archive, or it is cut off or damaged", path)};
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ class ZipArchive::MemberSource final : public ByteSource {
     }
     if ((info.flag & kIsEncrypted) != 0) return Error{Errc::kData, "it is encrypted"};
     if (info.compression_method != kStored && info.compression_method != kDeflated) {
-      return Error{Errc::kData, fmt::format("it is compressed by method {}, which is not known",
+      return Error{Errc::kData, fmt::format("it is compressed by method {}, which is not supported",
                                             info.compression_method)};
     }
     const int code = ::unzOpenCurrentFile(handle_.zip());
@@ -168,9 +169,9 @@ Result<ZipArchive> ZipArchive::open(UniqueFd file, const std::string& path) {
   struct stat status {};
   if (::fstat(archive.file_->fd.get(), &status) != 0) return system_error(Errc::kData, path);
   if (!S_ISREG(status.st_mode)) {
-    return Error{Errc::kData, path +
-                                  ": it is no regular file, and a zip archive cannot be read "
-                                  "from its begin to its end"};
+    return Error{
+        Errc::kData,
+        path + ": it is not a regular file, and a zip archive cannot be read sequentially"};
   }
   archive.file_->bytes = static_cast<std::uint64_t>(status.st_size);
   const Handle handle(archive.file_);
@@ -178,7 +179,7 @@ Result<ZipArchive> ZipArchive::open(UniqueFd file, const std::string& path) {
   if (handle.zip() == nullptr || ::unzGetGlobalInfo64(handle.zip(), &info) != UNZ_OK)
     return no_zip(path, archive.file_->fd);
   if (info.number_entry > kMembersMax) {
-    return Error{Errc::kData, fmt::format("{}: it has {} members, and may have {}", path,
+    return Error{Errc::kData, fmt::format("{}: it has {} members; the limit is {}", path,
                                           info.number_entry, kMembersMax)};
   }
   std::string name(kNameBytesMax, '\0');
@@ -197,7 +198,7 @@ Result<ZipArchive> ZipArchive::open(UniqueFd file, const std::string& path) {
         name.substr(0, entry.size_filename),
         Member{place.pos_in_zip_directory, place.num_of_file, entry.uncompressed_size});
     if (is_new) continue;
-    return Error{Errc::kData, fmt::format("{}: it has two members of one name", path)};
+    return Error{Errc::kData, fmt::format("{}: it has two members with the same name", path)};
   }
   return archive;
 }

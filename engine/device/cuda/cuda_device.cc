@@ -73,7 +73,7 @@ Status CudaDevice::start(const LtApi& lt) {
                  name_of(card_) + " has compute capability " + std::to_string(major) + "." +
                      std::to_string(minor) + "; this program needs " + std::to_string(kMajorMin) +
                      ".0 or later",
-                 "GPUs from the A100 on have it"};
+                 "use an A100 or a later GPU"};
   }
   if (!check(load_kernels(), "to load kernels")) return error();
   PADDLE_TRY(products_, Products::create(lt).with(name_of(card_)));
@@ -136,8 +136,8 @@ Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
   const cudaError_t failed = cudaHostAlloc(&memory, bytes, cudaHostAllocDefault);
   if (failed == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
-    return Error{Errc::kResource, name_of(card_) + ": the machine gives it no " +
-                                      std::to_string(bytes) + " bytes of pinned memory"};
+    return Error{Errc::kResource, name_of(card_) + ": cannot allocate " + std::to_string(bytes) +
+                                      " bytes of pinned memory"};
   }
   if (!check(failed, "pinned memory")) return error();
   auto* const pinned = static_cast<std::byte*>(memory);
@@ -236,7 +236,7 @@ Status CudaDevice::wait(EventHandle event, TimePoint deadline) {
     if (now >= deadline) {
       has_passed_deadline_ = true;
       return Error{Errc::kUnreachable,
-                   name_of(card_) + " has not come to the end of its work in time"};
+                   name_of(card_) + " did not finish its work before the deadline"};
     }
     if (now - begun < kSpin) continue;
     std::unique_lock lock(mutex_);

@@ -25,20 +25,20 @@ Error driver_error(cudaError_t error, int driver, int runtime, const char* visib
   }
   if (driver == 0 || error == cudaErrorStubLibrary) {
     return {Errc::kResource,
-            "this machine has no NVIDIA driver: libcuda.so.1 was not found, or is no driver",
-            "install the driver on the machine, or let the container have it"};
+            "this machine has no NVIDIA driver: libcuda.so.1 was not found, or is not a driver",
+            "install the driver on the machine, or make it available in the container"};
   }
   if (error == cudaErrorSystemDriverMismatch) {
     return {Errc::kVersion,
-            "the NVIDIA driver in the kernel and its libcuda.so.1 are of different versions",
+            "the NVIDIA driver in the kernel and its libcuda.so.1 have different versions",
             "restart the machine after an update of its driver"};
   }
   if (error == cudaErrorNoDevice) {
-    std::string message = "the NVIDIA driver shows this process no GPU";
+    std::string message = "the NVIDIA driver reports no GPU for this process";
     if (visible != nullptr) {
       message += ": CUDA_VISIBLE_DEVICES is '" + escape_control(visible) + "'";
     }
-    return {Errc::kResource, message, "nvidia-smi -L lists those of the machine"};
+    return {Errc::kResource, message, "list the GPUs of the machine: nvidia-smi -L"};
   }
   return {Errc::kResource, "the NVIDIA driver fails: " + text_of(error)};
 }

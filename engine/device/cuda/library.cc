@@ -67,7 +67,7 @@ Result<Library> Library::open(const std::string& file, const std::vector<std::st
   for (const std::string& folder : folders) {
     const std::string path = folder.empty() ? file : folder + "/" + file;
     if (!folder.empty() && ::access(path.c_str(), F_OK) != 0) {
-      tried += "; " + folder + ": it is not there";
+      tried += "; " + folder + ": no such file";
       continue;
     }
     if (void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -76,7 +76,7 @@ Result<Library> Library::open(const std::string& file, const std::vector<std::st
     tried += "; " + last_error();
   }
   return Error{Errc::kResource, file + " cannot be loaded" + tried,
-               "install it, or give its folder in PADDLE_CUDA_LIBRARY_PATH"};
+               "install it, or set PADDLE_CUDA_LIBRARY_PATH to its folder"};
 }
 
 Status Library::bind(const std::vector<Symbol>& symbols) const {
@@ -88,7 +88,7 @@ Status Library::bind(const std::vector<Symbol>& symbols) const {
   }
   if (missing.empty()) return {};
   return Error{Errc::kVersion, path_ + " has no " + missing,
-               "install a later version of it, or give its folder in PADDLE_CUDA_LIBRARY_PATH"};
+               "install a later version of it, or set PADDLE_CUDA_LIBRARY_PATH to its folder"};
 }
 
 }  // namespace paddle::device

@@ -73,7 +73,7 @@ class NcclCommunicator final : public Communicator {
   Result<ncclComm_t> communicator() {
     const std::lock_guard lock(mutex_);
     if (comm_ != nullptr) return comm_;
-    return Error{Errc::kFailed, card_ + ": its part in sums between cards has been aborted"};
+    return Error{Errc::kFailed, card_ + ": the NCCL communicator was aborted"};
   }
 
   Status check(ncclResult_t result, const char* call) {
@@ -81,7 +81,7 @@ class NcclCommunicator final : public Communicator {
     const std::lock_guard lock(mutex_);
     has_failed_ = true;
     return Error{Errc::kFailed, card_ + ": " + call + ": " + api_.error_string(result),
-                 "NCCL_DEBUG=WARN has NCCL say more"};
+                 "set NCCL_DEBUG=WARN for details"};
   }
 
   const NcclApi api_;
@@ -123,7 +123,7 @@ Result<CommunicatorId> make_nccl_id(const NcclApi& api) {
   ncclUniqueId unique{};
   if (const ncclResult_t result = api.get_unique_id(&unique); result != ncclSuccess) {
     return Error{Errc::kFailed, std::string("ncclGetUniqueId: ") + api.error_string(result),
-                 "NCCL_DEBUG=WARN has NCCL say more"};
+                 "set NCCL_DEBUG=WARN for details"};
   }
   CommunicatorId id;
   std::memcpy(id.data(), &unique, id.size());

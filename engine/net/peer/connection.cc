@@ -152,7 +152,7 @@ Result<const DecodedHeader*> Connection::begin_taking(const DecodedHeader& decod
   if (!frame) return nullptr;
   const std::uint64_t bytes = lent_bytes(frame->head);
   if (bytes == 0 || bytes > kFramePayloadBytesMax) {
-    return Error{Errc::kData, "a lent tail has an unlawful size"};
+    return Error{Errc::kData, "a lent tail has an invalid size"};
   }
   taking.tail = arrays_.find(frame->head);
   taking.decoded.header.flags &= static_cast<std::uint16_t>(~kTailIsLent);

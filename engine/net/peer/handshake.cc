@@ -247,7 +247,7 @@ Result<Lane> Handshake::take_lane() {
   if (!is_client()) {
     tell(kLaneTaken, {});
     PADDLE_TRY(const bool is_told, writer_.flush(*stream_));
-    if (!is_told) return Error{Errc::kUnreachable, "its socket takes no answer"};
+    if (!is_told) return Error{Errc::kUnreachable, "the answer does not fit into its socket"};
   }
   return Lane{std::move(fd_), std::move(stream_)};
 }

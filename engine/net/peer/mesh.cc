@@ -132,10 +132,10 @@ class Mesh {
   Result<std::vector<std::unique_ptr<Connection>>> run(TimePoint deadline) {
     while (!is_complete()) {
       if (options_.stop_asked && options_.stop_asked()) {
-        return Error{Errc::kInterrupted, "stopped while " + missing() + " had not come"};
+        return Error{Errc::kInterrupted, "stopped before " + missing() + " connected"};
       }
       if (now() >= deadline) {
-        return Error{Errc::kUnreachable, missing() + " did not come before the deadline"};
+        return Error{Errc::kUnreachable, missing() + " did not connect before the deadline"};
       }
       drop_closed();
       for (Call& call : calls_) {
@@ -248,7 +248,7 @@ class Mesh {
   Status begin(std::uint32_t rank, Handshake& handshake) {
     if (handshake.lanes() != options_.self.lanes) {
       return Error{Errc::kUsage,
-                   fmt::format("{} has lanes = {}, and {} has lanes = {}", options_.names[rank],
+                   fmt::format("{} has lanes = {}, but {} has lanes = {}", options_.names[rank],
                                handshake.lanes(), options_.names[self()], options_.self.lanes)};
     }
     arrivals_[rank].begin(handshake);
@@ -311,7 +311,7 @@ class Mesh {
       if (is_done) {
         PADDLE_TRY_STATUS(admit(*caller->handshake));
       } else if (is_done.error().code == Errc::kAuth) {
-        log_refused(fmt::format("a caller of {} is turned away: {}", options_.names[self()],
+        log_refused(fmt::format("a connection to {} is refused: {}", options_.names[self()],
                                 is_done.error().message));
       }
       caller = remove(caller);
@@ -326,7 +326,7 @@ class Mesh {
     const auto rank = rank_of(proven.client.index);
     if (proven.client.role != options_.self.id.role || !rank || *rank <= self()) {
       log_refused(fmt::format(
-          "a caller is turned away: role {}, number {} is no rank that calls {}",
+          "a connection is refused: role {}, number {} is not a rank that connects to {}",
           static_cast<int>(proven.client.role), proven.client.index, options_.names[self()]));
       return {};
     }
@@ -337,7 +337,7 @@ class Mesh {
     }
     const Connection* const there = arrival.connection();
     if (there != nullptr && there->ends().peer_incarnation > proven.incarnation) {
-      log_refused(fmt::format("an earlier life of {} is turned away", options_.names[*rank]));
+      log_refused(fmt::format("an earlier process of {} is refused", options_.names[*rank]));
       return {};
     }
     return begin(*rank, handshake);
@@ -349,8 +349,8 @@ class Mesh {
     const std::uint8_t number = handshake.lane();
     if (!arrival.lacks(number) || !handshake.belongs_to(arrival.first())) {
       log_refused(
-          fmt::format("a lane of {} is turned away: number {} of another connection, or "
-                      "one that has come",
+          fmt::format("a lane of {} is refused: number {} belongs to another connection, or is "
+                      "already connected",
                       options_.names[rank], number));
       return;
     }

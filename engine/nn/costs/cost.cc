@@ -43,9 +43,9 @@ Result<LayerInput> logits_input(Builder& builder) {
   const std::string& name = builder.config().inputs[0];
   const std::string& activation = builder.config_of(name).activation;
   if (activation == "softmax" || activation == "sigmoid") {
-    return builder.error(fmt::format("input '{}' has a {} of its own, this takes what goes into it",
-                                     name, activation),
-                         fmt::format("remove the activation of layer '{}'", name));
+    return builder.error(
+        fmt::format("input '{}' already applies {}; this cost needs logits", name, activation),
+        fmt::format("remove the activation of layer '{}'", name));
   }
   PADDLE_TRY(const LayerInput input, builder.layer_input(name));
   PADDLE_TRY_STATUS(builder.check_size(input.width));

@@ -258,7 +258,7 @@ Result<Sampler> make_sampler(const Builder& builder) {
   const config::LayerConfig& config = builder.config();
   if (config.distribution.empty() || config.distribution == "uniform") {
     if (!config.counts.empty()) {
-      return builder.error("key 'counts' is for distribution = \"unigram\"");
+      return builder.error("key 'counts' needs distribution = \"unigram\"");
     }
     return Sampler::uniform(config.vocabulary);
   }
@@ -267,9 +267,9 @@ Result<Sampler> make_sampler(const Builder& builder) {
                          "distributions are uniform, unigram");
   }
   if (config.counts.size() != config.vocabulary) {
-    return builder.error(fmt::format("'counts' has {} lines, there are {} classes",
+    return builder.error(fmt::format("'counts' has {} lines, but there are {} classes",
                                      config.counts.size(), config.vocabulary),
-                         "one line for each class, its last word the count");
+                         "write one line for each class, with the count as its last word");
   }
   return Sampler::unigram(config.counts);
 }
@@ -302,7 +302,7 @@ LayerResult make_sampled(Builder& builder, bool corrected) {
                builder.parameter(
                    {bias, fmt::format("_{}.wbias", config.name), {0, 1}, 0.0, config.vocabulary}));
     if (*options.bias == options.weight) {
-      return builder.error("its weight and its bias have one name");
+      return builder.error("weight and bias must have different names");
     }
   }
   return LayerResult(std::make_unique<SampledCost>(

@@ -48,8 +48,7 @@ LayerResult make_squared_error(Builder& builder) {
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
   if (!labels.are_floats() && input.width != 1) {
     return builder.error(
-        fmt::format("its label is a slot of ids, which is one number, and its "
-                    "input has {} outputs",
+        fmt::format("its label is a slot of ids, which is one number, but its input has {} outputs",
                     input.width));
   }
   PADDLE_TRY_STATUS(labels.check_no_names(builder));

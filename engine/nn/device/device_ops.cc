@@ -27,10 +27,10 @@ std::optional<kernel::Function> function_of(const kernels::Activation& activatio
 
 Status check_inputs(std::string_view type, std::size_t inputs, std::size_t most) {
   if (inputs <= most) return {};
-  return Error{Errc::kUsage,
-               fmt::format("a layer of type {} has {} inputs, a GPU adds up or multiplies {}", type,
-                           inputs, most),
-               "split the layer in two, or train with device = \"cpu\""};
+  return Error{
+      Errc::kUsage,
+      fmt::format("a layer of type {} has {} inputs; on a GPU the limit is {}", type, inputs, most),
+      "split the layer in two, or train with device = \"cpu\""};
 }
 
 }  // namespace

@@ -81,8 +81,8 @@ class Auc final : public Evaluator {
 EvaluatorResult make_auc(Builder& builder) {
   PADDLE_TRY(const EvaluatorInput input, evaluator_input(builder));
   if (input.width > 2) {
-    return builder.error(fmt::format(
-        "its input has {} outputs, AUC is of one probability or of two classes", input.width));
+    return builder.error(
+        fmt::format("its input has {} outputs; AUC needs one output or two", input.width));
   }
   Scores scores = Scores::kNumbers;
   if (input.is_probability) {

@@ -33,8 +33,9 @@ EvaluatorResult make_perplexity(Builder& builder) {
   const std::string& name = builder.config().inputs[0];
   PADDLE_TRY(const LayerInput input, builder.find_layer(name));
   if (builder.config_of(name).type != "softmax_cross_entropy") {
-    return builder.error(fmt::format("input '{}' is no layer of type softmax_cross_entropy", name),
-                         "perplexity is made of such a cost");
+    return builder.error(
+        fmt::format("input '{}' is not a layer of type softmax_cross_entropy", name),
+        "name a softmax_cross_entropy layer");
   }
   return EvaluatorResult(std::make_unique<Perplexity>(builder, input.layer));
 }

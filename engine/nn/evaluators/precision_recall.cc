@@ -84,8 +84,8 @@ class PrecisionRecall final : public Evaluator {
 EvaluatorResult make_precision_recall(Builder& builder) {
   PADDLE_TRY(const EvaluatorInput input, evaluator_input(builder));
   if (input.width > kClassesMax) {
-    return builder.error(fmt::format("its input has {} outputs, at most {} classes are counted",
-                                     input.width, kClassesMax));
+    return builder.error(
+        fmt::format("its input has {} outputs; the limit is {} classes", input.width, kClassesMax));
   }
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
   PADDLE_TRY(SlotRule rule, input.width > 1 && !labels.are_floats() ? labels.class_rule(builder)

@@ -46,7 +46,7 @@ EvaluatorResult make_rmse(Builder& builder) {
   builder.add_rule(labels.number_rule());
   if (!labels.are_floats() && input.width != 1) {
     return builder.error(
-        "its label is a slot of ids, which is one number, and its input has several");
+        "its label is a slot of ids, which is one number, but its input has several outputs");
   }
   return EvaluatorResult(std::make_unique<Rmse>(builder, input, std::move(labels)));
 }

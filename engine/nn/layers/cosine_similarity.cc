@@ -76,7 +76,7 @@ class CosineSimilarity final : public Layer {
 
 LayerResult make_cosine_similarity(Builder& builder) {
   PADDLE_TRY_STATUS(builder.check_input_count(2, 2));
-  if (builder.config().size > 1) return builder.error("size is not 1: a cosine is one output");
+  if (builder.config().size > 1) return builder.error("size must be 1: a cosine is one output");
   PADDLE_TRY(const std::vector<LayerInput> inputs, builder.layer_inputs());
   if (inputs[0].width != inputs[1].width) {
     return builder.error(fmt::format("input '{}' has width {}, input '{}' has width {}",

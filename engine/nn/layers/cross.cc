@@ -216,12 +216,13 @@ LayerResult make_cross(Builder& builder) {
   Cross::Options options{.first = inputs.front(), .input = inputs.back(), .rank = config.rank};
   const std::size_t width = options.input.width;
   if (config.rank > width) {
-    return builder.error(fmt::format("rank is {}, its input has width {}", config.rank, width),
+    return builder.error(fmt::format("rank is {}, but its input has width {}", config.rank, width),
                          "remove the key 'rank'");
   }
   const bool is_low_rank = config.rank > 0;
   if (is_low_rank && !config.weight.name.empty()) {
-    return builder.error("a weight's name is for one matrix, with 'rank' there are two");
+    return builder.error(
+        "a weight name cannot be set together with 'rank', which makes two matrices");
   }
   const std::size_t inner = is_low_rank ? config.rank : width;
   PADDLE_TRY(options.weight, builder.parameter({config.weight,

@@ -87,12 +87,13 @@ LayerResult make_factorization_machine(Builder& builder) {
   std::size_t fields = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].width % config.size != 0) {
-      return builder.error(fmt::format("input '{}' has width {}, which is no multiple of size {}",
-                                       config.inputs[i], inputs[i].width, config.size));
+      return builder.error(
+          fmt::format("input '{}' has width {}, which is not a multiple of size {}",
+                      config.inputs[i], inputs[i].width, config.size));
     }
     fields += inputs[i].width / config.size;
   }
-  if (fields < 2) return builder.error("there is one field, a pair takes two");
+  if (fields < 2) return builder.error("it needs at least two fields");
   return LayerResult(std::make_unique<FactorizationMachine>(builder, std::move(inputs)));
 }
 

@@ -86,7 +86,7 @@ LayerResult make_layer_norm(Builder& builder) {
   PADDLE_TRY(
       const std::size_t bias,
       builder.parameter({config.bias, fmt::format("_{}.wbias", config.name), {input.width}, 0.0}));
-  if (weight == bias) return builder.error("its weight and its bias have one name");
+  if (weight == bias) return builder.error("weight and bias must have different names");
   return LayerResult(std::make_unique<LayerNorm>(builder, input, weight, bias));
 }
 

@@ -201,13 +201,13 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   }
   if (histograms > kTallyHistogramsMax) {
     return Error{Errc::kUsage,
-                 fmt::format("{} evaluators of the type auc, {} is the limit", histograms,
+                 fmt::format("there are {} evaluators of type auc; the limit is {}", histograms,
                              kTallyHistogramsMax),
                  "use fewer of them"};
   }
   if (counts + sums > kTallyEntriesMax) {
     return Error{Errc::kUsage,
-                 fmt::format("the evaluators need {} counters, {} is the limit", counts + sums,
+                 fmt::format("the evaluators need {} counters; the limit is {}", counts + sums,
                              kTallyEntriesMax),
                  "use fewer of them"};
   }
@@ -247,17 +247,18 @@ std::span<const float> Network::output(const Workspace& workspace) const {
 
 Status Network::check(const Batch& batch) const {
   if (batch.slots.size() != slots_.size()) {
-    return Error{Errc::kData, fmt::format("a batch has {} slots, the network reads {}",
+    return Error{Errc::kData, fmt::format("a batch has {} slots, but the network reads {}",
                                           batch.slots.size(), slots_.size())};
   }
   for (std::size_t i = 0; i < batch.slots.size(); ++i) {
     const Slot& slot = batch.slots[i];
     const std::size_t values = batch.size * slots_[i].width;
     if (slot.values.size() != values || (values > 0 && !slot.ids.empty())) {
-      return Error{Errc::kData,
-                   fmt::format("slot '{}': {} ids and {} floats, {} examples have {} floats each",
-                               slots_[i].name, slot.ids.size(), slot.values.size(), batch.size,
-                               slots_[i].width)};
+      return Error{
+          Errc::kData,
+          fmt::format(
+              "slot '{}': {} ids and {} floats do not match {} examples with {} floats each",
+              slots_[i].name, slot.ids.size(), slot.values.size(), batch.size, slots_[i].width)};
     }
     if (slots_[i].width > 0) continue;
     std::size_t expected = batch.size;
@@ -269,7 +270,7 @@ Status Network::check(const Batch& batch) const {
     }
     if (!good || slot.ids.size() != expected) {
       return Error{Errc::kData,
-                   fmt::format("slot '{}': {} ids and {} offsets do not make {} examples",
+                   fmt::format("slot '{}': {} ids and {} offsets do not match {} examples",
                                slots_[i].name, slot.ids.size(), slot.offsets.size(), batch.size)};
     }
     if (!slot.weights.empty() && slot.weights.size() != slot.ids.size()) {

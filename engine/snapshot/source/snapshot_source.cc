@@ -18,15 +18,14 @@ SnapshotSource::SnapshotSource(const wire::ParameterSet& set, const SnapshotRead
 Status SnapshotSource::check() const {
   if (!with_state_) {
     log_warning(
-        "snapshot {} was trained with {}, this job uses {} or other options of it: its optimizer "
-        "state starts anew",
+        "snapshot {} was trained with {}, this job uses {} or other options: the optimizer state "
+        "starts from its initial values",
         reader_.directory(), reader_.info().optimizer.method(), set_.optimizer().method());
   }
   if (!reader_.is_bound()) {
     log_warning(
-        "snapshot {} is of format 1, in which files of another snapshot go unnoticed; what is "
-        "saved "
-        "from now on is of format {}",
+        "snapshot {} has format 1, which does not detect files of another snapshot; new snapshots "
+        "have format {}",
         reader_.directory(), kSnapshotFormat);
   }
   const auto saved = reader_.parameters();
@@ -41,11 +40,11 @@ Status SnapshotSource::check() const {
                    "load a snapshot of the same network"};
     }
     if (spec.table().has_shrink() && !found->table().has_shrink()) {
-      return Error{Errc::kData,
-                   fmt::format("snapshot {}: table '{}' has no shows and clicks, which 'shrink' "
-                               "goes by",
-                               reader_.directory(), spec.name()),
-                   "train on without shrink, or start anew"};
+      return Error{
+          Errc::kData,
+          fmt::format("snapshot {}: table '{}' has no shows and clicks, which 'shrink' needs",
+                      reader_.directory(), spec.name()),
+          "continue without shrink, or start from the beginning"};
     }
   }
   return {};
@@ -66,7 +65,7 @@ Result<wire::LoadBegin> SnapshotSource::place(bool resumes) const {
           Errc::kUsage,
           fmt::format("snapshot {} is from the middle of pass {}, which {} trainers shared",
                       reader_.directory(), info.pass, info.pass_batches.size()),
-          fmt::format("go on with {} trainers", info.pass_batches.size())};
+          fmt::format("continue with {} trainers", info.pass_batches.size())};
     }
     for (const std::uint64_t batches : info.pass_batches) begin.add_pass_batches(batches);
   }

@@ -19,7 +19,7 @@ namespace paddle::strategy {
 namespace {
 
 constexpr std::size_t kRowsMin = 4096;
-constexpr const char* kWayOut = "train with a pserver, which has all of that: --pservers 1";
+constexpr const char* kWayOut = "train with a pserver, which supports it: --pservers 1";
 constexpr const char* kMoreRoom =
     "train with pservers, whose nodes have more memory: --pservers 1 or more";
 constexpr std::size_t kRunBytes = 8U << 20U;
@@ -53,13 +53,13 @@ Status CardTable::check(const wire::ParameterSet& set, const wire::ParameterSpec
   } else if (set.delta_snapshots()) {
     what = "full_snapshot_period";
   } else if (set.sparse_strategy() != wire::STRATEGY_SYNC) {
-    what = "[strategy] sparse but \"sync\"";
+    what = "[strategy] sparse other than \"sync\"";
   }
   if (what == nullptr) return {};
-  return Error{
-      Errc::kUsage,
-      fmt::format("table '{}' would be on the GPU, and there is no {} there", spec.name(), what),
-      kWayOut};
+  return Error{Errc::kUsage,
+               fmt::format("table '{}' would be on the GPU, but {} is not supported on GPUs",
+                           spec.name(), what),
+               kWayOut};
 }
 
 CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane,
@@ -263,10 +263,11 @@ Status CardTable::append(std::span<const std::uint64_t> ids) {
 Status CardTable::reserve(std::size_t count) {
   if (count <= rows_.capacity) return {};
   if (count > rows_max_) {
-    return Error{Errc::kResource,
-                 fmt::format("table '{}' would have more than {} rows, which its bytes_max allows",
-                             spec_.name(), rows_max_),
-                 "raise bytes_max"};
+    return Error{
+        Errc::kResource,
+        fmt::format("table '{}' would have more than the {} rows that its bytes_max allows",
+                    spec_.name(), rows_max_),
+        "raise bytes_max"};
   }
   const std::size_t more = std::min(rows_max_, std::max(count, rows_.capacity / 2 * 3));
   Status moved = move_to(more);
@@ -284,7 +285,7 @@ Status CardTable::move_to(std::size_t capacity) {
     if (error.code != Errc::kResource) return error;
     const std::size_t mib = (capacity * bytes_per_row() >> 20U) + 1;
     return Error{Errc::kResource,
-                 fmt::format("table '{}' takes {} MiB of its GPU for {} rows: {}", spec_.name(),
+                 fmt::format("table '{}' needs {} MiB of its GPU for {} rows: {}", spec_.name(),
                              mib, capacity, error.message),
                  kMoreRoom};
   }

@@ -219,7 +219,7 @@ Status CardRanks::join_cards() {
                  fmt::format("the trainers' cards are on {} hosts, and NCCL's connections between "
                              "them are neither proven nor sealed",
                              hosts.size()),
-                 "on a network that you trust, say nccl_clear = true in the cluster file; or train "
+                 "on a network that you trust, set nccl_clear = true in the cluster file; or train "
                  "with dense = \"sync\""};
   }
   device::CommunicatorId id{};

@@ -53,7 +53,8 @@ Result<Tally> tally_of(const wire::GroupCut& cut) {
 
 Status check_samples(std::uint64_t samples) {
   if (samples <= parameter::kCounterMax) return {};
-  return Error{Errc::kUsage, fmt::format("{} samples in a batch", samples)};
+  return Error{Errc::kUsage,
+               fmt::format("a batch has {} samples, which exceeds the limit", samples)};
 }
 
 Status check_push(std::uint32_t rank, std::uint64_t batch, const client::PushTotals& totals,
@@ -63,12 +64,12 @@ Status check_push(std::uint32_t rank, std::uint64_t batch, const client::PushTot
                  fmt::format("trainer {} pushed a gradient of '{}' that is not finite, or would "
                              "make its values so (batch {})",
                              rank, above, batch),
-                 "lower the learning rate or look at the data of this batch"};
+                 "lower the learning rate, or check the data of this batch"};
   }
   if (!std::isfinite(totals.cost)) {
     return Error{Errc::kFailed,
                  fmt::format("trainer {} pushed a cost of {} (batch {})", rank, totals.cost, batch),
-                 "lower the learning rate or look at the data of this batch"};
+                 "lower the learning rate, or check the data of this batch"};
   }
   return check_samples(totals.samples);
 }
@@ -246,7 +247,7 @@ Status GroupClient::make_ranks(HostRanks::Options options, const Flags& flags,
   options.packs = flags.packs;
   const bool is_local = LocalRounds::are_of(set_);
   if (flags.packs && (is_local || group_->has_levels())) {
-    return Error{Errc::kUsage, "a wire of bf16 is neither for local_sgd nor node_groups"};
+    return Error{Errc::kUsage, "bf16 transfer does not support local_sgd or node_groups"};
   }
   if (card && !is_local && !flags.packs && !group_->has_levels() && CardRanks::can_keep(set_)) {
     PADDLE_TRY(ranks_, CardRanks::create(set_, *group_, *std::move(card)));
@@ -376,8 +377,8 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
                                                          std::optional<GroupCuts::Options> cuts) {
   PADDLE_TRY_STATUS(parameter::validate(set));
   if (set.num_trainers() != group->size()) {
-    return Error{Errc::kUsage, fmt::format("a group of {} ranks for {} trainers", group->size(),
-                                           set.num_trainers())};
+    return Error{Errc::kUsage, fmt::format("the group has {} ranks, but the job has {} trainers",
+                                           group->size(), set.num_trainers())};
   }
   std::unique_ptr<GroupClient> client(new GroupClient(std::move(set), std::move(group), flags));
   const std::uint64_t bytes_max = options.bytes_max;
@@ -411,7 +412,8 @@ Status GroupClient::pull_dense(std::span<client::DenseParameter> parameters) {
 
 Status GroupClient::pull_rows(std::span<client::SparseRows> rows) {
   if (rows.empty()) return {};
-  return Error{Errc::kUsage, "rows are pulled", "a group keeps no sparse tables"};
+  return Error{Errc::kUsage, "this client has no sparse tables to pull",
+               "a group keeps no sparse tables"};
 }
 
 Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
@@ -444,7 +446,8 @@ Status GroupClient::push(std::uint64_t num_samples, double cost_sum,
                          std::span<client::DenseParameter> dense,
                          std::span<client::SparseRows> sparse) {
   if (!sparse.empty()) {
-    return Error{Errc::kUsage, "rows are pushed", "a group keeps no sparse tables"};
+    return Error{Errc::kUsage, "this client has no sparse tables to push",
+                 "a group keeps no sparse tables"};
   }
   const client::PushTotals totals{.samples = num_samples, .cost = cost_sum};
   if (!local_) return push_round(totals, dense);
@@ -711,7 +714,9 @@ Status GroupClient::apply(Infos infos) {
 Status GroupClient::go_back(std::optional<GroupCuts::Options> options, std::uint64_t bytes_max) {
   if (!set_.trainers_return()) return {};
   if (options && !has_room(*ranks_, bytes_max)) {
-    log_warning("no memory for cuts: if a trainer is lost, all go back to the last snapshot");
+    log_warning(
+        "no memory for savepoints: if a trainer fails, the whole job resumes from its last "
+        "snapshot");
     options.reset();
   }
   if (options) {
@@ -730,13 +735,14 @@ Status GroupClient::restore(const GroupCuts::Mark& mark) {
   bool is_read = true;
   const auto lose = [&](Error why) {
     cuts_->keep_only({});  // then it is not a common cut of all ranks
-    return fail({Errc::kUnreachable, std::move(why.message), "all go back further"});
+    return fail(
+        {Errc::kUnreachable, std::move(why.message), "all trainers go back to an earlier state"});
   };
   const auto head = cuts_->head(mark);
   if (!head) return lose(head.error());
   if (!message.ParseFromString(*head) || !GroupPlace::is_whole(message) ||
       message.update_counts_size() != set_.parameters_size()) {
-    return lose({Errc::kData, "the head of a cut is malformed"});
+    return lose({Errc::kData, "the header of a savepoint is malformed"});
   }
   const std::vector<std::uint64_t> counts(message.update_counts().begin(),
                                           message.update_counts().end());
@@ -754,7 +760,7 @@ Status GroupClient::restore(const GroupCuts::Mark& mark) {
   place_.go_to(message);
   cut_number_ = message.number();
   cost_untold_ = cuts_->own(mark);
-  log_info("all trainers go back to step {}, which each has kept", place_.step);
+  log_info("all trainers go back to their savepoints of step {}", place_.step);
   return {};
 }
 
@@ -835,13 +841,14 @@ Status GroupClient::send_start(const wire::LoadBegin* place, const wire::PassOri
 Result<std::optional<wire::GroupStart>> GroupClient::receive_start() {
   std::uint64_t size = 0;
   PADDLE_TRY_STATUS(group_->broadcast(0, std::as_writable_bytes(std::span(&size, 1))).wait());
-  if (size > kStartBytesMax) return fail(Error{Errc::kData, "rank 0's start is too long"});
+  if (size > kStartBytesMax)
+    return fail(Error{Errc::kData, "the start message of rank 0 is too long"});
   std::string bytes(size, '\0');
   PADDLE_TRY_STATUS(group_->broadcast(0, std::as_writable_bytes(std::span(bytes))).wait());
   wire::GroupStart message;
   wire::ParameterSet theirs;
   if (!message.ParseFromString(bytes) || !theirs.ParseFromString(message.parameters())) {
-    return fail(Error{Errc::kData, "rank 0's start is malformed"});
+    return fail(Error{Errc::kData, "the start message of rank 0 is malformed"});
   }
   const std::string difference = parameter::parameter_difference(theirs, set_);
   if (!difference.empty()) {

@@ -117,7 +117,7 @@ Status HostRanks::check_memory(const Options& options) const {
   }
   return Error{Errc::kResource,
                fmt::format("{} floats of dense parameters with their gradients and the optimizer's "
-                           "state are over the limit of {} bytes",
+                           "state exceed the limit of {} bytes",
                            layout().elements(), options.bytes_max),
                "use nodes with more memory, or fewer trainers on one"};
 }

@@ -80,7 +80,7 @@ Status NodePath::check(const std::string& above) {
             fmt::format("trainer {} pushed a gradient of '{}' that is not finite, or would make "
                         "its values so (batch {})",
                         trainer_, above, batch),
-            "lower the learning rate or look at the data of this batch"};
+            "lower the learning rate, or check the data of this batch"};
   group_->abort(why);
   return why;
 }

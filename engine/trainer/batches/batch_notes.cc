@@ -48,7 +48,7 @@ Result<BatchNotes> BatchNotes::build(const config::JobConfig& job,
       table.label = slot_of(slots, policy.shrink().label());
       if (!table.label || slots[*table.label].width > 1) {
         return refuse(spec,
-                      fmt::format("label '{}' of shrink is no slot of one value an example",
+                      fmt::format("label '{}' of shrink is not a slot with one value per example",
                                   policy.shrink().label()),
                       "");
       }
@@ -57,7 +57,7 @@ Result<BatchNotes> BatchNotes::build(const config::JobConfig& job,
     for (const config::LayerConfig& layer : job.layers) {
       if (!reads(layer, spec.name())) continue;
       if (layer.type != "embedding") {
-        return refuse(spec, "entry and shrink are for tables of embedding layers",
+        return refuse(spec, "entry and shrink apply only to tables of embedding layers",
                       fmt::format("layer '{}' reads it too", layer.name));
       }
       for (const std::string& input : layer.inputs) {
@@ -73,9 +73,9 @@ Result<BatchNotes> BatchNotes::build(const config::JobConfig& job,
     for (std::size_t e = 0; e < used.size(); ++e) {
       if (used[e]) continue;
       return refuse(spec,
-                    fmt::format("entry of slot '{}', which it does not read",
+                    fmt::format("its entry names slot '{}', which it does not read",
                                 policy.entry(static_cast<int>(e)).slot()),
-                    "entry names input slots of the table's layers");
+                    "name input slots of the table's layers");
     }
     result.tables_.push_back(std::move(table));
   }

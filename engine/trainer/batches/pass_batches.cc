@@ -31,8 +31,7 @@ Result<std::optional<nn::Batch>> PassBatches::next_full() {
   PADDLE_TRY(std::optional<nn::Batch> batch, own_->next());
   const bool is_full = batch && batch->size == data_.batch_size;
   if (!is_full && given_ == 0) {
-    return nothing(
-        fmt::format("full batch of {}, and 'drop' trains none without", data_.batch_size));
+    return nothing(fmt::format("full batch of {}, which uneven = 'drop' needs", data_.batch_size));
   }
   PADDLE_TRY(const bool is_over, client_.is_any(!is_full));
   if (!is_over) {
@@ -66,7 +65,7 @@ Status PassBatches::begin_repeating() {
   if (given_ > 0 && given_ == options_.skip) {
     PADDLE_TRY(batches, count());
   }
-  if (batches == 0) return nothing("record, and 'pad' repeats those of every trainer");
+  if (batches == 0) return nothing("record, but uneven = 'pad' repeats records of every trainer");
   repeats_ = true;
   own_ = open(given_ % batches);
   return {};

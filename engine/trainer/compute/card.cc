@@ -22,7 +22,7 @@ Result<std::uint32_t> index_of(const std::string& selected) {
   return Error{Errc::kUsage,
                fmt::format("FLAGS_selected_gpus={}: a trainer computes on one GPU, by its number",
                            escape_control(selected)),
-               "paddlectl train --gpus starts a trainer for each"};
+               "start a trainer for each GPU: paddlectl train --gpus"};
 }
 
 Error with_way_out(Error error) {

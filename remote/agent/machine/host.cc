@@ -248,7 +248,7 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
   PADDLE_TRY(const IpEndpoint address, parse_ip(request.address(), 0));
   if (request.first() == 0 || request.count() > kPortsMax ||
       request.first() + request.count() > 65536) {
-    return Error{Errc::kUsage, "ports must lie in 1..65535, at most 1024 at once", ""};
+    return Error{Errc::kUsage, "ports must be in 1..65535, and at most 1024 in one request", ""};
   }
   wire::agent::PortsReply reply;
   for (std::uint32_t port = request.first(); port < request.first() + request.count(); ++port) {

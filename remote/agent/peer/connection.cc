@@ -72,7 +72,7 @@ Result<PeerKeys> prove_to_listener(int fd, const Secret& caller_key, std::uint32
   std::array<std::byte, kSecretBytes> answer;
   PADDLE_TRY_STATUS(read_exact(fd, answer, deadline));
   if (equal_constant_time(answer, keys.listener_proof.reveal())) return keys;
-  return Error{Errc::kAuth, "its answer is not the right one", ""};
+  return Error{Errc::kAuth, "the listener's proof does not match the key", ""};
 }
 
 SealTag seal(const Secret& key, const SealNonce& nonce, ByteSpan associated,
@@ -121,13 +121,12 @@ Status PeerStream::read_record(TimePoint deadline) {
   std::array<std::byte, kLengthBytes> length;
   PADDLE_TRY_STATUS(read_exact(fd_, length, deadline));
   const auto size = load_le<std::uint32_t>(length.data());
-  if (size == 0 || size > kRecordBytesMax)
-    return Error{Errc::kAuth, "a record of a length that none has", ""};
+  if (size == 0 || size > kRecordBytesMax) return Error{Errc::kAuth, "invalid record length", ""};
   record_.resize(size + kSealTagBytes);
   PADDLE_TRY_STATUS(read_exact(fd_, record_, deadline));
   const std::span<std::byte> all(record_);
   if (!unseal(in_.key, nonce_of(in_.records++), length, all.first(size), all.subspan(size)))
-    return Error{Errc::kAuth, "what came was changed on the way", ""};
+    return Error{Errc::kAuth, "the received data was modified in transit", ""};
   record_at_ = 0;
   record_end_ = size;
   return {};

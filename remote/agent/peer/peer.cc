@@ -214,7 +214,7 @@ void Answerer::serve(const std::shared_ptr<Proven>& one) {
 
 Result<IpEndpoint> parse_target(const ProbeTarget& target, bool any_port) {
   if ((target.port() == 0 && !any_port) || target.port() > kPortMax)
-    return Error{Errc::kUsage, "a port lies in 1..65535", ""};
+    return Error{Errc::kUsage, "the port is not in 1..65535", ""};
   return parse_ip(target.address(), target.port());
 }
 

@@ -71,7 +71,7 @@ class JobOrder {
       if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && has_name(file.get()))
         return JobOrder(root, job, std::move(entry->folder), std::move(file));
       if (claim_time() >= deadline)
-        return Error{Errc::kResource, "lock " + path.str() + ": another agent has it", ""};
+        return Error{Errc::kResource, "lock " + path.str() + ": another agent holds the lock", ""};
       ::poll(nullptr, 0, kLookPeriodMs);
     }
   }
@@ -206,7 +206,7 @@ std::string new_name() {
 Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& request,
                                            Duration wait) {
   const auto command = job_command_of(request.claim().command());
-  if (!command) return Error{Errc::kData, "a claim of an unknown command", ""};
+  if (!command) return Error{Errc::kData, "the claim names an unknown command", ""};
   if (!request.claim().process().empty()) PADDLE_TRY_STATUS(check_name(request.claim().process()));
   const TimePoint deadline = claim_time() + wait;
   std::vector<JobClaim> in_the_way;
@@ -255,8 +255,9 @@ Status Claims::check(const std::string& job) const {
   const auto own = jobs_.find(job);
   if (own == jobs_.end() || has_name(own->second.file.get())) return {};
   const std::string by = revoker(job);
-  return Error{Errc::kFailed, "job " + job + " was ended by " + (by.empty() ? "somebody else" : by),
-               "look at it: paddlectl status --job " + job};
+  return Error{Errc::kFailed,
+               "job " + job + " was ended by " + (by.empty() ? "another command" : by),
+               "check its state: paddlectl status --job " + job};
 }
 
 std::string Claims::revoker(const std::string& job) const {

@@ -83,11 +83,11 @@ Status Command::start(const wire::agent::RunRequest& request) {
   std::vector<char*> arguments;
   for (const std::string& argument : request.arguments()) {
     if (argument.find('\0') != std::string::npos) {
-      return Error{Errc::kUsage, "an argument holds a zero byte", ""};
+      return Error{Errc::kUsage, "an argument contains a zero byte", ""};
     }
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
-  if (arguments.empty()) return Error{Errc::kUsage, "no command", ""};
+  if (arguments.empty()) return Error{Errc::kUsage, "the request names no command", ""};
   arguments.push_back(nullptr);
   PADDLE_TRY(Pipe out, make_pipe());
   PADDLE_TRY(Pipe error, make_pipe());

@@ -263,7 +263,9 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
     PADDLE_TRY_STATUS(check_name(name));
     const auto record = read_record(root, request.job(), name);
     if (!record) {
-      return Error{Errc::kUsage, "no process " + name + " of job " + request.job() + " here", ""};
+      return Error{Errc::kUsage,
+                   "there is no process " + name + " of job " + request.job() + " on this node",
+                   ""};
     }
     // An ended process may still have a supervisor, which ends its leftover children.
     if (record->exit || !supervisor_alive(*record)) {
@@ -271,8 +273,8 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
       continue;
     }
     if (record->spec.restarts() == 0) {
-      return Error{Errc::kUsage, name + " runs, and its end would be the end of the job",
-                   "start jobs with --restarts, or restart all of it: paddlectl restart"};
+      return Error{Errc::kUsage, name + " is running, and ending it would end the job",
+                   "start jobs with --restarts, or restart the whole job: paddlectl restart"};
     }
     PADDLE_TRY(const SafePath folder, process_folder(request.job(), name));
     PADDLE_TRY_STATUS(write_restart_order(root, folder, record->pid.life()));

@@ -42,7 +42,7 @@ void PulseWatch::forgive(TimePoint now) {
 std::optional<std::string> PulseWatch::hangs(TimePoint now) const {
   if (!is_on()) return {};
   if (const Duration silent = now - heard_at_; silent >= limit_) {
-    return fmt::format("no sign of life for {}", seconds(silent));
+    return fmt::format("no response for {}", seconds(silent));
   }
   const Duration still = now - stepped_at_;
   if (!has_stepped_ || still < std::max(limit_, kLongestSteps * longest_)) return {};

@@ -171,7 +171,7 @@ Status Supervisor::succeed(const Record& before, TimePoint guarded_from) {
   const auto* const last = restarts.restarts_size() > 0 ? &*restarts.restarts().rbegin() : nullptr;
   is_end_counted_ = last != nullptr && last->life() == before.pid.life();
   if (is_end_counted_) wait_status_ = last->signal() != 0 ? last->signal() : last->exit_code() << 8;
-  say(is_end_counted_ ? "its supervisor was killed before it was started again"
+  say(is_end_counted_ ? "its supervisor was killed before the restart"
                       : "killed together with its supervisor");
   for (const wire::agent::Restart& restart : restarts.restarts()) {
     const TimePoint ended = time_of_steady(restart.ended_steady_ms());
@@ -190,7 +190,7 @@ Status Supervisor::spawn(const Environment& environment) {
     const auto fd = program.open_read(root_.fd.get());
     if (!fd) return fd.error();
   } else if (spec_.arguments().empty() || spec_.arguments(0).empty()) {
-    return Error{Errc::kData, "a process without a program", ""};
+    return Error{Errc::kData, "the process has no program", ""};
   }
   PADDLE_TRY(const SafePath directory_path, SafePath::parse(spec_.directory()));
   PADDLE_TRY_STATUS(directory_path.make_directories(root_.fd.get()));
@@ -306,7 +306,7 @@ void Supervisor::kill_if_it_hangs() {
   looked_at_ = at;
   const auto hang = watch_.hangs(at);
   if (!hang || notices_.fd() < 0) return;
-  if (hang_.empty()) say("it hangs, " + *hang + ", and is killed");
+  if (hang_.empty()) say("killed because it hung (" + *hang + ")");
   hang_ = *hang;
   ::kill(-child_, SIGKILL);
 }
@@ -317,7 +317,7 @@ void Supervisor::mend_records() {
   if (!folder_.make_directories(root_.fd.get())) return;
   if (write_record(root_, folder_, "spec", spec_) && write_life(root_, folder_, life_) &&
       write_pid(root_, folder_, child_, life_, guard_)) {
-    say("its records were removed, and are written anew");
+    say("its records were removed, and have been written again");
     reserve_records(root_, folder_);
   }
 }
@@ -405,7 +405,7 @@ void Supervisor::run(const Environment& environment) {
   record.set_hang(hang_);
   record.set_out_of_memory_bytes(out_of_memory_bytes_);
   const auto written = write_record(root_, folder_, "exit", record);
-  if (!written) say("exit record: " + written.error().message);
+  if (!written) say("cannot write the exit record: " + written.error().message);
   end_leftovers();
   wipe_unneeded_keys(root_, spec_.job());
 }

@@ -23,7 +23,7 @@ namespace paddle::agent {
 namespace {
 
 constexpr int kDepthMax = 100;
-constexpr const char* kAskAgain = "it changes just now: try again";
+constexpr const char* kAskAgain = "the file is changing: try again";
 constexpr std::size_t kRemainingMax = 100;
 constexpr std::size_t kPathShownMax = 400;  // bytes
 
@@ -105,7 +105,7 @@ class Removal {
     if (keep_ && keep_(path_)) return Outcome::kStays;
     struct stat info {};
     if (::fstatat(folder_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return failed();
-    if (info.st_dev != levels_.front().info.st_dev) return stays("another file system");
+    if (info.st_dev != levels_.front().info.st_dev) return stays("it is on another file system");
     if (S_ISDIR(info.st_mode)) return enter(name, info);
     if (::unlinkat(folder_.get(), name.c_str(), 0) != 0) return failed();
     ++report_.files;
@@ -114,7 +114,7 @@ class Removal {
 
   Outcome enter(const std::string& name, const struct stat& seen) {
     const UniqueFd place = find_unmounted(folder_.get(), name);
-    if (!place && errno == EXDEV) return stays("mounted there");
+    if (!place && errno == EXDEV) return stays("a file system is mounted on it");
     if (!place) return failed();
     if ((seen.st_mode & S_IRWXU) != S_IRWXU) {
       // The mode of our own folder may deny access. If this call fails, opening the folder fails
@@ -124,7 +124,7 @@ class Removal {
     UniqueFd fd = open_below(place.get(), ".");
     struct stat info {};
     if (!fd || ::fstat(fd.get(), &info) != 0) return failed();
-    if (!is_same(info, seen)) return stays("moved meanwhile");
+    if (!is_same(info, seen)) return stays("it was moved during the removal");
     auto names = names_of(fd.get());
     if (!names) return failed();
     levels_.push_back({info, std::move(*names)});
@@ -142,7 +142,7 @@ class Removal {
     UniqueFd above = open_below(folder_.get(), "..");
     struct stat info {};
     if (!above || ::fstat(above.get(), &info) != 0 || !is_same(info, level.info)) {
-      remain(report_, path_, "moved meanwhile");
+      remain(report_, path_, "it was moved during the removal");
       return false;
     }
     folder_ = std::move(above);
@@ -303,7 +303,7 @@ Status send_file(const Root& root, const wire::agent::PathRequest& wanted,
   for (std::uint64_t left = wanted.size();;) {
     const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(left, buffer.size()));
     if (!read_exact(fd.get(), part, TimePoint::max())) {
-      return Error{Errc::kData, wanted.path() + " became shorter since it was listed", kAskAgain};
+      return Error{Errc::kData, wanted.path() + " became shorter after it was listed", kAskAgain};
     }
     left -= part.size();
     PADDLE_TRY_STATUS(send(part, left > 0));

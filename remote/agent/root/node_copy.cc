@@ -35,11 +35,12 @@ using Kind = TreeEntry::Kind;
 
 Result<fs::path> outside_path(const std::string& text) {
   if (text.empty() || text.find('\0') != std::string::npos) {
-    return Error{Errc::kUsage, "no path on the node", ""};
+    return Error{Errc::kUsage, "the path on the node is empty or contains a zero byte", ""};
   }
   if (text[0] == '/') return fs::path(text);
   const char* const home = ::getenv("HOME");
-  if (home == nullptr) return Error{Errc::kUsage, "no HOME on the node", "give an absolute path"};
+  if (home == nullptr)
+    return Error{Errc::kUsage, "HOME is not set on the node", "give an absolute path"};
   if (text == "~") return fs::path(home);
   return fs::path(home) / (text.starts_with("~/") ? text.substr(2) : text);
 }
@@ -86,7 +87,7 @@ class CopyOut {
     reply_.set_files(reply_.files() + 1);
     if (made.kind == Kind::kLink) return writer_.make_link(made);
     if (made.kind == Kind::kFile) return put_file(made, entry.number());
-    return Error{Errc::kData, "an entry of no known kind", ""};
+    return Error{Errc::kData, "the kind of the entry is unknown", ""};
   }
   Result<wire::agent::CopyReply> finish() {
     PADDLE_TRY_STATUS(writer_.finish());
@@ -134,15 +135,15 @@ Status copy_to_end(int from, int to, std::uint64_t size) {
     if (size > 0 && at == size) break;
     const ssize_t got = ::pread(from, buffer.data(), buffer.size(), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error(Errc::kFailed, "read it");
+    if (got < 0) return system_error(Errc::kFailed, "read");
     if (got == 0) return {};
     auto part = ByteSpan(buffer).first(static_cast<std::size_t>(got));
     if (size > 0) part = part.first(std::min<std::uint64_t>(part.size(), size - at));
     if (!write_with_holes(to, part, at)) return system_error(Errc::kResource, "write a copy");
     at += part.size();
     if (size == 0 && at > kUnsizedBytesMax) {
-      return Error{Errc::kFailed, "it reports no size, and has over 64 MiB",
-                   "copy it there with paddlectl exec, and get the copy"};
+      return Error{Errc::kFailed, "it reports no size and is over 64 MiB",
+                   "copy it on the node with paddlectl exec, then get the copy"};
     }
   }
   if (::ftruncate(to, static_cast<off_t>(size)) == 0) return {};
@@ -253,7 +254,7 @@ Status CopyFolders::use() {
   clear();
   // The cleaner holds the exclusive lock only briefly.
   if (!lock_ || ::flock(lock_.get(), LOCK_SH) != 0)
-    return system_error(Errc::kResource, "lock the folder copy");
+    return system_error(Errc::kResource, "lock the copy folder");
   in_use_ = true;
   return {};
 }
@@ -287,11 +288,11 @@ Result<wire::agent::CopyReply> copy_in(const Root& root, const wire::agent::Copy
   if (error) return failed("read", outside.string());
   for (const fs::path& part : from) {
     if (part != fs::path(CopyFolders::kFolder)) continue;
-    return Error{Errc::kUsage, outside.string() + " is where paddlectl keeps copies meanwhile", ""};
+    return Error{Errc::kUsage, outside.string() + " contains temporary copies of paddlectl", ""};
   }
   if (!from.has_filename())
-    return Error{Errc::kUsage, "/ as a whole is not copied",
-                 "name the folders in it that you want"};
+    return Error{Errc::kUsage, "/ cannot be copied as a whole",
+                 "name the folders in it that you need"};
   fs::path named = outside.lexically_normal();
   if (!named.has_filename()) named = named.parent_path();
   if (named.filename() == ".." || !named.has_filename()) named = from;

@@ -52,7 +52,7 @@ Status check_name(std::string_view name) {
   if (good) return {};
   return Error{Errc::kData,
                "name '" + std::string(name.substr(0, kNameBytesMax)) +
-                   "' must be 1 to 100 of [A-Za-z0-9._-]",
+                   "' must be 1 to 100 characters of [A-Za-z0-9._-]",
                ""};
 }
 
@@ -130,7 +130,7 @@ Error with_room(const Root& root, Error error) {
   const std::uint64_t block = disk.f_frsize;
   error.message += " (" + human_bytes(block * disk.f_bavail) + " of " +
                    human_bytes(block * disk.f_blocks) + " and " + std::to_string(disk.f_favail) +
-                   " files are free where " + root.path + " lies)";
+                   " files are free on the disk of " + root.path + ")";
   if (error.hint.empty())
     error.hint = "make room there: paddlectl jobs, paddlectl rm --ended; or set another `workdir`";
   return error;

@@ -19,7 +19,7 @@ struct Root {
 // link, belongs to another user, or others may write to it.
 Result<Root> open_root(const std::string& path);
 
-// A job or process name: 1 to 100 of [A-Za-z0-9._-], not starting with '.' or '-'.
+// A job or process name: 1 to 100 characters of [A-Za-z0-9._-], not starting with '.' or '-'.
 Status check_name(std::string_view name);
 
 // jobs/<job>/proc/<name>

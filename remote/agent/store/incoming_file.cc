@@ -39,7 +39,7 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const Ob
   std::unique_ptr<IncomingFile> file(new IncomingFile(store, path));
   PADDLE_TRY(file->chunks_, decode_chunks(list, size));
   if (chunked_id(list, size) != key.id)
-    return Error{Errc::kData, "the list of a file's chunks is not what was announced", ""};
+    return Error{Errc::kData, "the chunk list does not match its announced hash", ""};
   file->key_ = key;
   file->list_ = std::move(list);
   file->left_ = file->chunks_.size();
@@ -198,7 +198,7 @@ Status IncomingFile::assemble(const std::set<std::string>& wanted) {
 // Writes the chunks that arrived to their offsets.
 Status IncomingFile::write_into(int taken) const {
   if (::ftruncate(taken, static_cast<off_t>(size())) != 0)
-    return system_error(Errc::kResource, "size a file");
+    return system_error(Errc::kResource, "set the size of a file in the store");
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     if (!here_[i]) continue;
     PADDLE_TRY_STATUS(copy_range(fd_.get(), offsets_[i], taken, offsets_[i], chunks_[i].size));
@@ -215,7 +215,8 @@ Status IncomingFile::finish() {
 Status IncomingFile::add(std::uint32_t chunk, ByteSpan bytes) {
   if (chunk >= chunks_.size() || !wanted_[chunk] || bytes.size() != chunks_[chunk].size ||
       sha256_of(bytes) != chunks_[chunk].hash) {
-    return Error{Errc::kData, "what arrived is not what was announced", "push again"};
+    return Error{Errc::kData, "the received content does not match its announced hash",
+                 "push again"};
   }
   if (here_[chunk]) return {};
   if (!write_with_holes(fd_.get(), bytes, offsets_[chunk]))

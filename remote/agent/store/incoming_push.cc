@@ -104,9 +104,10 @@ Status PushRoom::take(std::uint64_t file_bytes) {
   const std::uint64_t reserve = std::min(needed_ / kReservePart, kReserveBytesMax);
   if (needed_ + reserve <= free_) return {};
   return Error{Errc::kResource,
-               "no room for this push in " + folder_ + ": its files need at least " +
-                   human_bytes(needed_) + " there, the job at least " + human_bytes(reserve) +
-                   " more, and " + human_bytes(free_) + " are free; nothing was sent",
+               "there is not enough disk space for this push in " + folder_ +
+                   ": its files need at least " + human_bytes(needed_) +
+                   " there, the job at least " + human_bytes(reserve) + " more, and " +
+                   human_bytes(free_) + " are free; nothing was sent",
                "make room there, push less (.paddleignore), or set another `workdir` in the "
                "cluster file"};
 }
@@ -148,7 +149,7 @@ Result<wire::agent::ManifestReply> IncomingPush::manifest(bool first,
     PADDLE_TRY(store_, Store::open(root_));
     room_ = PushRoom(root_.path, free_bytes(root_));
   }
-  if (!store_) return Error{Errc::kData, "a push begins with its first manifest", ""};
+  if (!store_) return Error{Errc::kData, "the push does not begin with a manifest", ""};
   wire::agent::ManifestReply reply;
   for (int i = 0; i < manifest.files_size(); ++i) {
     bool missing = false;
@@ -161,27 +162,28 @@ Result<wire::agent::ManifestReply> IncomingPush::manifest(bool first,
 
 Status IncomingPush::add_entry(const wire::agent::PushEntry& file, bool& missing) {
   PADDLE_TRY(const SafePath path, SafePath::parse(file.path()));
-  if (entries_.size() >= kPushEntriesMax) return refuse(file.path(), "too many files");
+  if (entries_.size() >= kPushEntriesMax) return refuse(file.path(), "the push has too many files");
   if (path.str() == kOwnFolder || path.str().starts_with(std::string(kOwnFolder) + "/"))
-    return refuse(file.path(), "the agent's own folder");
-  if (!paths_.insert(path.str()).second) return refuse(file.path(), "named twice in one push");
+    return refuse(file.path(), "this folder belongs to the agent");
+  if (!paths_.insert(path.str()).second)
+    return refuse(file.path(), "it is listed twice in one push");
   const auto below = paths_.lower_bound(path.str() + "/");
   bool both = below != paths_.end() && below->starts_with(path.str() + "/");
   for (auto slash = path.str().find('/'); slash != std::string::npos;
        slash = path.str().find('/', slash + 1)) {
     both |= paths_.contains(path.str().substr(0, slash));
   }
-  if (both) return refuse(file.path(), "both a file and a folder in one push");
+  if (both) return refuse(file.path(), "it is both a file and a folder in one push");
   Entry entry;
   entry.path = path.str();
   entry.link = file.link();
   entry.size = file.size();
   if (!entry.link.empty()) {
     if (!link_stays_inside(entry.path, entry.link))
-      return refuse(file.path(), "a link to outside, to '" + escape_control(entry.link) + "'");
+      return refuse(file.path(), "the link leads outside, to '" + escape_control(entry.link) + "'");
   } else {
     if (file.size() > kPushFileBytesMax || file.id().size() != entry.key.id.size())
-      return refuse(file.path(), "bad size or identity in the request");
+      return refuse(file.path(), "the request has an invalid size or hash");
     std::memcpy(entry.key.id.data(), file.id().data(), entry.key.id.size());
     entry.key.mode = (file.mode() & 0555U) | 0400U;
     missing = !store_->holds(entry.key, entry.size) && missing_.insert(entry.key.name()).second;
@@ -196,7 +198,7 @@ Result<Bytes> IncomingPush::chunks(const wire::agent::ChunksRequest& request, By
   const std::uint32_t index = request.file();
   if (index >= entries_.size() || !is_chunked(entries_[index].size) ||
       list_.size() + part.size() > kPushFileBytesMax / kChunkBytesMin * kChunkEntryBytes) {
-    return Error{Errc::kData, "chunks of a file that has none", ""};
+    return Error{Errc::kData, "the chunk list is too long, or its file is not chunked", ""};
   }
   append_bytes(list_, part);
   if (!request.last()) return Bytes{};
@@ -223,12 +225,14 @@ Status IncomingPush::put(const wire::agent::Put& put, ByteSpan tail) {
   std::uint64_t sum = 0;
   for (const auto& blob : put.blobs()) sum += blob.size();
   Bytes raw;
-  if (put.raw_bytes() > kRawBytesMax) return Error{Errc::kData, "too many bytes at once", ""};
+  if (put.raw_bytes() > kRawBytesMax)
+    return Error{Errc::kData, "the request has too many bytes", ""};
   if (put.raw_bytes() > 0) {
     PADDLE_TRY(raw, decompress(tail, put.raw_bytes()));
     tail = raw;
   }
-  if (sum != tail.size()) return Error{Errc::kData, "blobs and bytes differ", ""};
+  if (sum != tail.size())
+    return Error{Errc::kData, "the sizes of the blobs do not match the bytes received", ""};
   std::size_t at = 0;
   for (const auto& blob : put.blobs()) {
     PADDLE_TRY_STATUS(put_blob(blob, tail.subspan(at, blob.size())));
@@ -238,12 +242,13 @@ Status IncomingPush::put(const wire::agent::Put& put, ByteSpan tail) {
 }
 
 Result<Piece> IncomingPush::piece_of(const wire::agent::Put::Blob& blob) const {
-  if (blob.file() >= entries_.size()) return Error{Errc::kData, "a blob of no file", ""};
+  if (blob.file() >= entries_.size())
+    return Error{Errc::kData, "a blob belongs to no listed file", ""};
   const Entry& entry = entries_[blob.file()];
   if (!is_chunked(entry.size)) return Piece{entry.key, 0, static_cast<std::uint32_t>(entry.size)};
   const auto file = files_.find(blob.file());
   const auto place = file == files_.end() ? std::nullopt : file->second->range_of(blob.chunk());
-  if (!place) return Error{Errc::kData, "a chunk before its list", ""};
+  if (!place) return Error{Errc::kData, "a chunk was sent before its chunk list", ""};
   return Piece{entry.key, place->first, place->second};
 }
 
@@ -263,12 +268,13 @@ Result<wire::agent::PullReply> IncomingPush::pull(const wire::agent::PullRequest
 }
 
 Status IncomingPush::put_blob(const wire::agent::Put::Blob& blob, ByteSpan bytes) {
-  if (blob.file() >= entries_.size()) return Error{Errc::kData, "a blob of no file", ""};
+  if (blob.file() >= entries_.size())
+    return Error{Errc::kData, "a blob belongs to no listed file", ""};
   const Entry& entry = entries_[blob.file()];
   if (!is_chunked(entry.size)) return store_->add(entry.key, bytes).with(entry.path);
   const auto file = files_.find(blob.file());
   if (file != files_.end()) return file->second->add(blob.chunk(), bytes).with(entry.path);
-  return Error{Errc::kData, entry.path + ": a chunk before its list", ""};
+  return Error{Errc::kData, entry.path + ": a chunk was sent before its chunk list", ""};
 }
 
 Status IncomingPush::open_folder(const std::string& path, Folder& folder) {
@@ -313,7 +319,7 @@ Status IncomingPush::place(const std::string& keep_only) {
     const std::string& name = *wanted.insert(entry.key.name()).first;
     if (missing_.contains(name) && !waiting.contains(name) &&
         !store_->holds(entry.key, entry.size)) {
-      return refuse(entry.path, "did not arrive");
+      return refuse(entry.path, "it was not received");
     }
   }
   for (const auto& [index, file] : files_) {

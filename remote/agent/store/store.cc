@@ -131,7 +131,8 @@ bool Store::verify(const ObjectKey& key, std::uint64_t size) {
 
 Status Store::add(const ObjectKey& key, ByteSpan content) {
   if (sha256_of(content) != key.id)
-    return Error{Errc::kData, "what arrived is not what was announced", "push again"};
+    return Error{Errc::kData, "the received content does not match its announced hash",
+                 "push again"};
   struct stat info {};
   PADDLE_TRY_STATUS(write_whole(objects_.get(), key.name(), content, key.mode, info));
   index_.record(key, stamp_of(info));
@@ -165,7 +166,7 @@ Status Store::link_over(const std::string& object, int folder, const std::string
   if (renamed) return {};
   errno = why;
   Error error = system_error(Errc::kResource, "place " + name);
-  if (why == EISDIR) error.hint = "a folder of that name is in the way; remove the job first";
+  if (why == EISDIR) error.hint = "a folder with this name exists there; remove the job first";
   return error;
 }
 

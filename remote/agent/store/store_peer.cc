@@ -50,7 +50,7 @@ Result<std::vector<Piece>> read_request(PeerStream& stream) {
   std::array<std::byte, kCountBytes> count;
   PADDLE_TRY_STATUS(stream.read(count, deadline));
   const auto size = load_le<std::uint32_t>(count.data());
-  if (size > kPiecesMax) return Error{Errc::kData, "too many pieces", ""};
+  if (size > kPiecesMax) return Error{Errc::kData, "the request has too many pieces", ""};
   std::vector<Piece> pieces(size);
   for (Piece& piece : pieces) {
     std::array<std::byte, kRequestBytes> text;
@@ -60,7 +60,7 @@ Result<std::vector<Piece>> read_request(PeerStream& stream) {
     piece.offset = load_le<std::uint64_t>(text.data() + 36);
     piece.size = load_le<std::uint32_t>(text.data() + 44);
     if (piece.size > kPieceBytesMax || piece.offset > kPushFileBytesMax)
-      return Error{Errc::kData, "a piece that is too long", ""};
+      return Error{Errc::kData, "a piece is too long", ""};
   }
   return pieces;
 }
@@ -105,7 +105,7 @@ Status take(PeerStream& stream, const std::vector<Piece>& pieces,
     std::byte here{};
     const TimePoint deadline = std::min(end, after(kPieceDeadline));
     PADDLE_TRY_STATUS(stream.read(std::span(&here, 1), deadline));
-    if (here != kHere) return Error{Errc::kData, "it has not got it any more", ""};
+    if (here != kHere) return Error{Errc::kData, "the node no longer has this content", ""};
     const auto bytes = std::span(buffer).first(pieces[i].size);
     PADDLE_TRY_STATUS(stream.read(bytes, deadline));
     PADDLE_TRY_STATUS(add(i, bytes));
@@ -151,10 +151,10 @@ Result<PullReply> pull_pieces(const PullRequest& request, ByteSpan caller_key,
   std::uint64_t bytes = 0;
   for (const Piece& piece : pieces) {
     bytes += piece.size;
-    if (piece.size > kPieceBytesMax) return Error{Errc::kData, "a piece that is too long", ""};
+    if (piece.size > kPieceBytesMax) return Error{Errc::kData, "a piece is too long", ""};
   }
   if (pieces.size() > kPiecesMax || bytes > kPiecesBytesMax)
-    return Error{Errc::kData, "too many pieces at once", ""};
+    return Error{Errc::kData, "the request has too many pieces", ""};
   ProbeTarget target;
   target.set_address(request.from().address());
   target.set_port(request.from().port());

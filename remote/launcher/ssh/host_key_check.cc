@@ -37,7 +37,7 @@ std::string description(const SshTarget& target) {
 Result<KeyHandle> server_key(ssh_session session) {
   ssh_key raw = nullptr;
   if (ssh_get_server_publickey(session, &raw) == SSH_OK) return KeyHandle(raw);
-  return Error{Errc::kAuth, "the server showed no host key", ""};
+  return Error{Errc::kAuth, "the server sent no host key", ""};
 }
 
 // "ssh-ed25519 SHA256:base64", in OpenSSH's format, so that it can be compared by eye.
@@ -58,7 +58,7 @@ Result<std::string> fingerprint_of(ssh_key key) {
 Result<std::string> encoded(ssh_key key) {
   char* text = nullptr;
   if (ssh_pki_export_pubkey_base64(key, &text) != SSH_OK)
-    return Error{Errc::kAuth, "the server's host key cannot be written down", ""};
+    return Error{Errc::kAuth, "the server's host key cannot be encoded", ""};
   std::string base64 = text;
   ssh_string_free_char(text);
   return base64;
@@ -111,16 +111,16 @@ Result<HostKeyVerdict> judge_host_key(ssh_session session, const SshTarget& targ
     return Error{Errc::kAuth,
                  fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),
                              fingerprint, verdict.place),
-                 "whoever runs the machine must give it a new host key"};
+                 "the administrator of the machine must give it a new host key"};
   }
   if (verdict.state != HostKeyState::kChanged) return verdict;
   const std::string file = verdict.place.substr(0, verdict.place.rfind(':'));
   return Error{
       Errc::kAuth,
-      fmt::format("the host key of {} has changed: it shows {}, not the one in {}. Someone "
-                  "may be listening in, or the machine was reinstalled",
+      fmt::format("the host key of {} has changed: it shows {}, not the one in {}. An "
+                  "attacker may intercept the connection, or the machine was reinstalled",
                   target.label(), fingerprint, verdict.place),
-      fmt::format("ask whoever runs it for the fingerprint; only if it is this one: "
+      fmt::format("ask the administrator of the machine for the fingerprint; only if it matches: "
                   "ssh-keygen -f {} -R \"{}\"",
                   file, target.known_name())};
 }
@@ -143,12 +143,12 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
     message += fmt::format(" ({} cannot be read)", unread);
   }
   std::string hint =
-      "compare it with what the machine itself says, then: paddlectl trust --cluster <cluster "
-      "file>";
+      "compare it with the key that the machine itself shows, then run: paddlectl trust --cluster "
+      "<cluster file>";
   if (!verdict.authority.empty()) {
     message += fmt::format(
         "; the @cert-authority of {} is for host certificates, which paddlectl "
-        "does not read",
+        "does not support",
         verdict.authority);
     hint += fmt::format(
         "; or let ssh check the certificate: launcher = [\"ssh\", \"-o\", "

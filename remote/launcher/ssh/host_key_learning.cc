@@ -57,12 +57,13 @@ Result<std::string> file_for_keys(const std::string& name) {
   const fs::path real = fs::weakly_canonical(name, error);
   std::string path = error ? name : real.string();
   if (fs::path(path).filename().string().find(kNameOfFiles) != std::string::npos) return path;
-  return Error{Errc::kUsage,
-               fmt::format("its key would go to {}, and paddlectl adds keys only to files with "
-                           "\"{}\" in their names",
-                           path, kNameOfFiles),
-               "name another as `known_hosts` in the cluster file, or add the key with "
-               "ssh-keyscan if that file is right"};
+  return Error{
+      Errc::kUsage,
+      fmt::format("its key would be added to {}, but paddlectl adds keys only to files with "
+                  "\"{}\" in their names",
+                  path, kNameOfFiles),
+      "name another as `known_hosts` in the cluster file, or add the key with "
+      "ssh-keyscan if that file is right"};
 }
 
 // The config in a folder from another person may give that person's machine any alias. Such an
@@ -72,11 +73,12 @@ Status check_alias(const NodeSpec& node, const ShownHostKey& key) {
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(expand_home(node.ssh_directory), error);
   if (!error && fs::path(key.known_hosts).parent_path() == folder) return {};
-  return Error{Errc::kUsage,
-               fmt::format("{}/config calls it {}, and such a name goes to no known_hosts outside "
-                           "that folder",
-                           node.ssh_directory, key.alias),
-               "remove HostKeyAlias there, or add the key with ssh-keyscan"};
+  return Error{
+      Errc::kUsage,
+      fmt::format("{}/config sets its HostKeyAlias to {}, and paddlectl writes such an alias "
+                  "only to a known_hosts file in that folder",
+                  node.ssh_directory, key.alias),
+      "remove HostKeyAlias there, or add the key with ssh-keyscan"};
 }
 
 }  // namespace
@@ -115,8 +117,8 @@ Status add_host_key(const ShownHostKey& key) {
   unsigned mode = 0600;
   if (::stat(path.c_str(), &status) == 0) {
     if (!S_ISREG(status.st_mode)) {
-      return Error{Errc::kUsage, path + " is not a regular file: it can keep no host key",
-                   "name one as `known_hosts` in the cluster file"};
+      return Error{Errc::kUsage, path + " is not a regular file: host keys cannot be stored there",
+                   "name a regular file as `known_hosts` in the cluster file"};
     }
     mode = status.st_mode & 0777U;
     PADDLE_TRY(text, read_file(path, kKnownHostsBytesMax));

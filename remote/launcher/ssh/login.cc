@@ -215,7 +215,7 @@ Error lost(ssh_session session) {
   return Error{Errc::kUnreachable,
                fmt::format("connection lost while authenticating: {}",
                            escape_control(ssh_get_error(session))),
-               "the log of its sshd says why; a Banner of over 256 KiB ends a connection too"};
+               "check the log of its sshd; a Banner of over 256 KiB also ends a connection"};
 }
 
 Result<KeyHandle> read_key(const std::string& path) {
@@ -292,8 +292,9 @@ Result<Attempt> try_agent(ssh_session session, const SshTarget& target, TimePoin
   ssh_set_agent_socket(session, relay->release_socket());
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
   const int answer = ssh_userauth_agent(session, target.user.c_str());
-  tried.emplace_back(relay->gave_up()         ? "ssh-agent (it lists keys and signs with none)"
-                     : target.identities_only ? "the keys of ssh-agent that IdentitiesOnly leaves"
+  tried.emplace_back(relay->gave_up()
+                         ? "ssh-agent (it lists keys, but sent no signature before the deadline)"
+                     : target.identities_only ? "the keys of ssh-agent that IdentitiesOnly allows"
                                               : "the keys of ssh-agent");
   return outcome(session, answer);
 }
@@ -387,7 +388,8 @@ Result<Attempt> try_prompts(ssh_session session, const Person& person, TimePoint
         return Error{Errc::kResource, "libssh: out of memory", ""};
     }
   }
-  return Error{Errc::kAuth, fmt::format("over {} rounds of questions", kPromptRoundsMax), ""};
+  return Error{Errc::kAuth,
+               fmt::format("the server asked over {} rounds of questions", kPromptRoundsMax), ""};
 }
 
 Result<Attempt> try_password(ssh_session session, const Person& person, TimePoint deadline) {
@@ -456,25 +458,25 @@ Error refused(ssh_session session, const SshTarget& target, const Attempts& atte
   const bool keys_allowed = std::ranges::find(target.methods, "publickey") != target.methods.end();
   std::string text;
   if (attempts.key_accepted) {
-    text = "a key is accepted, and more is wanted";
+    text = "the key is accepted, but the server requires another method";
   } else if (keys_allowed) {
     text = attempts.keys.empty() ? fmt::format("there is no key to try for user {}", target.user)
                                  : fmt::format("no key is accepted for user {}; tried {}",
                                                target.user, fmt::join(attempts.keys, ", "));
   } else {
-    text = fmt::format("no login for user {}", target.user);
+    text = fmt::format("the login of user {} failed", target.user);
   }
-  text += "; the server takes " + describe_methods(ssh_userauth_list(session, nullptr));
+  text += "; the server accepts " + describe_methods(ssh_userauth_list(session, nullptr));
   if (target.methods.size() < kLoginMethods.size()) {
     text +=
         fmt::format("; {} allows {}", target.config.file(),
-                    target.methods.empty() ? "no method that paddlectl knows"
+                    target.methods.empty() ? "no method that paddlectl supports"
                                            : fmt::format("{}", fmt::join(target.methods, ", ")));
   }
   return Error{Errc::kAuth, text,
                keys_allowed ? "name the key with `identity`, load it with ssh-add, or install it "
                               "with ssh-copy-id"
-                            : "let PubkeyAuthentication and PreferredAuthentications allow keys"};
+                            : "allow keys in PubkeyAuthentication and PreferredAuthentications"};
 }
 
 }  // namespace

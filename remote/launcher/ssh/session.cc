@@ -40,9 +40,10 @@ class LoginTurns {
       return found == under_way_.end() || found->second < kLoginsAtOnce;
     };
     if (!freed_.wait_until(lock, deadline, is_free)) {
-      return Error{Errc::kUnreachable,
-                   fmt::format("{} other logins there took until the deadline", kLoginsAtOnce),
-                   "give it longer with --timeout"};
+      return Error{
+          Errc::kUnreachable,
+          fmt::format("the deadline passed while waiting for {} other logins there", kLoginsAtOnce),
+          "set a longer deadline with --timeout"};
     }
     ++under_way_[door];
     return LoginTurn(static_cast<void*>(this), [this, door](void*) { give_back(door); });
@@ -149,15 +150,15 @@ std::string door_of(const addrinfo& address) {
 // kPeerLostSeconds.
 Result<UniqueFd> connect_tcp(const SshTarget& target, const addrinfo* addresses,
                              TimePoint deadline) {
-  Error last{Errc::kUnreachable, "no address", ""};
+  Error last{Errc::kUnreachable, "the host name has no address", ""};
   for (const addrinfo* one = addresses; one != nullptr; one = one->ai_next) {
     auto fd = connect_one(*one, deadline);
     if (fd) return fd;
     last = std::move(fd).error();
   }
   last.hint =
-      "check that the machine is up and that sshd listens on that port; another one is `port` "
-      "below [ssh] in the cluster file, or `ssh_port` of the node";
+      "check that the machine is up and that sshd listens on that port; to use another port, set "
+      "`port` below [ssh] in the cluster file, or `ssh_port` of the node";
   return std::move(last).with(target.label());
 }
 
@@ -230,8 +231,8 @@ class HandshakeTry {
   Error dropped(const std::string& how) {
     was_dropped_ = true;
     return {Errc::kUnreachable, fmt::format("{} {}", target_.label(), how),
-            "its sshd may have too many logins at a time (MaxStartups): try --parallel 4; or see "
-            "whether a firewall or a list of denied hosts ends connections there"};
+            "its sshd may have too many logins at a time (MaxStartups): try --parallel 4; or check "
+            "whether a firewall or a list of denied hosts there ends connections"};
   }
 
   // An SSH server sends first; a server that drops the connection sends nothing, or its reason.
@@ -248,7 +249,7 @@ class HandshakeTry {
     }
     const std::string_view text(head.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     for (const char* const refusal : {"Exceeded MaxStartups", "Not allowed at this time"}) {
-      if (text.starts_with(refusal)) return dropped(fmt::format("says \"{}\"", refusal));
+      if (text.starts_with(refusal)) return dropped(fmt::format("answers \"{}\"", refusal));
     }
     return {};
   }
@@ -264,7 +265,7 @@ class HandshakeTry {
     // libssh's message when the other side has ended the connection.
     if (code != SSH_AGAIN && why.starts_with("Socket error")) {
       was_dropped_ = true;
-      error.hint += ", and that its sshd takes more logins at a time (MaxStartups)";
+      error.hint += ", and that its sshd allows more logins at a time (MaxStartups)";
     }
     if (target_.proxy_command.empty()) return error;
     return std::move(error).with("ProxyCommand of " + target_.config.file());
@@ -297,8 +298,8 @@ Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& jumps) {
   const std::size_t comma = jumps.rfind(',');
   const bool last = comma == jumps.npos;
   if (node.bastion == kBastionsMax) {
-    return Error{Errc::kUsage, fmt::format("over {} jump hosts", kBastionsMax),
-                 "check whether the way to one leads through itself in ~/.ssh/config"};
+    return Error{Errc::kUsage, fmt::format("the connection needs over {} jump hosts", kBastionsMax),
+                 "check whether a jump host is reached through itself in ~/.ssh/config"};
   }
   PADDLE_TRY(const JumpHost jump, parse_jump(last ? jumps : jumps.substr(comma + 1)));
   NodeSpec bastion = node;

@@ -119,7 +119,7 @@ Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint d
   auto program = ChildProgram::start(command, channel);
   if (!program) {
     return Error{Errc::kUsage,
-                 fmt::format("OpenSSH's `ssh -G` reads it, and it does not start here ({})",
+                 fmt::format("OpenSSH's `ssh -G` must read it, but does not start here ({})",
                              program.error().message),
                  "install OpenSSH's client (openssh-client or openssh-clients)"};
   }
@@ -128,7 +128,7 @@ Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint d
   const std::string by_hand = fmt::format("try {}", fmt::join(arguments, " "));
   auto answer = read_output(output.get(), deadline);
   if (!answer) {
-    return Error{Errc::kUnreachable, "`ssh -G` does not end before the deadline",
+    return Error{Errc::kUnreachable, "`ssh -G` did not end before the deadline",
                  by_hand + "; check whether a `Match exec` hangs"};
   }
   const auto status = (*program)->wait_status(kExitPatience);
@@ -282,7 +282,7 @@ Error OpensshConfig::refusal(const std::string& option, const std::string& value
   return Error{
       Errc::kUsage,
       fmt::format("{}: {} {}: {}", location(option, value), option, escape_control(value), why),
-      fmt::format("leave it out for this host, or reach the node by ssh itself: launcher = "
+      fmt::format("remove it for this host, or connect with ssh itself: launcher = "
                   "[\"ssh\", \"-o\", \"BatchMode=yes\", \"{}\"]",
                   arguments_.back())};
 }
@@ -445,7 +445,7 @@ Status check_trust(const NodeSpec& node, const SshTarget& target) {
     for (const std::string& file : files) {
       if ((!by_file && !foreign) || is_null_device(file)) continue;
       const std::string what = by_file ? fmt::format("`{}` of node {}", key, node.name)
-                                       : fmt::format("{} names it", target.config.file());
+                                       : fmt::format("a file that {} names", target.config.file());
       PADDLE_TRY_STATUS(check_trusted(file).with(what));
     }
     return {};

@@ -59,7 +59,7 @@ Result<std::string> expand_tokens(std::string_view text, const Tokens& tokens) {
     if (token != '%' && value == tokens.end()) {
       return Error{Errc::kUsage,
                    escape_control(fmt::format("the token %{} is not supported", token)),
-                   "write what it stands for"};
+                   "write its value instead"};
     }
     expanded += token == '%' ? "%" : value->second;
   }
@@ -77,7 +77,7 @@ Result<std::string> expand_variables(std::string_view text) {
     const char* const value = std::getenv(name.c_str());
     if (value == nullptr) {
       return Error{Errc::kUsage, fmt::format("the variable {} is not set", escape_control(name)),
-                   "set it, or write what it stands for"};
+                   "set it, or write its value instead"};
     }
     expanded += value;
     text.remove_prefix(end + 1);

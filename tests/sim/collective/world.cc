@@ -316,7 +316,7 @@ void World::tick(std::uint32_t self) {
   for (std::uint32_t from = 0; from < options_.ranks; ++from) {
     const Link& on = link(from, self);
     if (on.is_cut && now_ - outcome_.first_fault >= kLostAfter) {
-      rank.core->closed(now_, from, {Errc::kUnreachable, "its machine has answered nothing"});
+      rank.core->closed(now_, from, {Errc::kUnreachable, "its machine has not answered"});
     }
     const bool has_ended = !on.frames.empty() && on.frames.back().is_end;
     if (on.is_blocked && has_ended && !rank.core->is_leaving()) rank.core->drain(from);

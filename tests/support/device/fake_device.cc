@@ -174,7 +174,7 @@ Status FakeDevice::wait(EventHandle event, TimePoint deadline) {
   if (error_) return *error_;
   if (has_come) return {};
   return Error{Errc::kUnreachable, "card " + std::to_string(card_.index) + " (" + card_.name +
-                                       ") has not come to the end of its work in time"};
+                                       ") did not finish its work before the deadline"};
 }
 
 }  // namespace paddle::test

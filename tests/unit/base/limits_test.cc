@@ -42,7 +42,7 @@ TEST_F(LimitsDeathTest, AThreadOrMemoryThatIsRefusedEndsTheProgramByName) {
   const auto refused = testing::ExitedWithCode(kResourceCode);
   const auto in_thread = [](auto thrown) { std::thread([thrown] { throw thrown; }).join(); };
   EXPECT_EXIT((prepare(), in_thread(std::system_error(EAGAIN, std::generic_category()))), refused,
-              "paddlectl: the system refuses a thread");
+              "paddlectl: the system cannot start a thread");
   EXPECT_EXIT((prepare(), in_thread(std::bad_alloc())), refused, "paddlectl: out of memory");
   EXPECT_EXIT((prepare(), in_thread(std::system_error(ENOMEM, std::generic_category()))), refused,
               "hint: see `ulimit -v`");
@@ -58,7 +58,7 @@ TEST_F(LimitsDeathTest, ARefusedThreadBesideOthersIsNamedToo) {
     throw std::system_error(EAGAIN, std::generic_category());
   };
   EXPECT_EXIT((prepare(), start_some()), testing::ExitedWithCode(kResourceCode),
-              "paddlectl: the system refuses a thread");
+              "paddlectl: the system cannot start a thread");
 }
 
 TEST_F(LimitsDeathTest, AFileThatMayNotGrowIsAnErrorOfTheWrite) {
@@ -85,7 +85,7 @@ TEST_F(LimitsDeathTest, AStackThatIsTooSmallIsRaisedOrNamed) {
     ::_exit(prepared ? 0 : static_cast<int>(prepared.error().code));
   };
   EXPECT_EXIT(prepare_small(64U << 10U), testing::ExitedWithCode(kResourceCode),
-              "the stack is limited to 64 kB, and 512 are needed");
+              "the stack is limited to 64 kB, but 512 kB are needed");
   EXPECT_EXIT(prepare_small(4U << 20U), testing::ExitedWithCode(0), "raised");
 }
 

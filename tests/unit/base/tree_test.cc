@@ -104,7 +104,8 @@ TEST_F(TreeTest, NoFileOrLinkTakesThePlaceOfAPipeOrDevice) {
   ASSERT_TRUE(draft);
   const Status file = draft->commit("pipe");
   ASSERT_FALSE(file);
-  EXPECT_NE(file.error().message.find("pipe is a device, pipe or socket there, and a file here"),
+  EXPECT_NE(file.error().message.find(
+                "pipe exists as a device, pipe or socket at the destination, but is a file here"),
             std::string::npos)
       << file.error().message;
   TreeWriter writer(root_.get());

@@ -113,7 +113,7 @@ TEST(CommandLine, WordsBeforeTwoDashesReachTheCommandAsTheyAreToo) {
   }
   const auto wrong = parse({"show", "--format", "[x]"});
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().message, "--format: '[x]' is not one of json, text");
+  EXPECT_EQ(wrong.error().message, "--format: unknown value '[x]'; use one of: json, text");
 }
 
 TEST(CommandLine, AnEmptyValueIsNotTheDefault) {
@@ -162,8 +162,8 @@ TEST(CommandLine, WordsAfterTwoDashesAreTheArgumentsThatAreNotGivenYet) {
   EXPECT_EQ(workspace({"jobs", "--", "--json"}),
             "The following argument was not expected: --json | see paddlectl jobs --help");
   EXPECT_EQ(workspace({"render", "--", "lsf"}),
-            "PLATFORM: 'lsf' is not one of kubernetes, slurm, openmpi | see paddlectl render "
-            "--help");
+            "PLATFORM: unknown value 'lsf'; use one of: kubernetes, slurm, openmpi | see paddlectl "
+            "render --help");
   EXPECT_EQ(workspace({"put", "--"}), "put needs FILES | see paddlectl put --help");
   EXPECT_EQ(workspace({"render", "--"}), "render needs PLATFORM | see paddlectl render --help");
   EXPECT_EQ(workspace({"logs", "--job", "a", "--", "b"}),

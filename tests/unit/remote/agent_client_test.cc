@@ -139,7 +139,7 @@ TEST_F(HostileAgentTest, AListOfLongNamesHasABound) {
   for (int i = 0; i < 1200; ++i) answer(AGENT_LIST, reply, kAgentFlagMore);
   const auto files = connect_hostile()->list("output");
   ASSERT_FALSE(files);
-  EXPECT_NE(files.error().message.find("a list without end"), std::string::npos)
+  EXPECT_NE(files.error().message.find("a list that is too long"), std::string::npos)
       << files.error().message;
 }
 
@@ -211,13 +211,14 @@ TEST_F(HostileAgentTest, AFileEndsWhereItWasListedToEnd) {
                           fetch("", "", 0), fetch("", zeros, 0), fetch("", bomb, many)}) {
     ASSERT_FALSE(got);
     EXPECT_EQ(got.error().code, Errc::kData) << got.error().message;
-    EXPECT_NE(got.error().message.find("log does not end after the 5 bytes listed"),
+    EXPECT_NE(got.error().message.find("log does not have the listed size of 5 bytes"),
               std::string::npos)
         << got.error().message;
   }
   const auto other = fetch("", "12346", 0);
   ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().message, "node here: log: the 5 bytes that came are not those listed");
+  EXPECT_EQ(other.error().message,
+            "node here: log: the 5 bytes received do not match the listed hash");
   EXPECT_EQ(file_content(folder_ + "/log"), "12345") << "nothing unverified has the name";
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
     EXPECT_FALSE(is_part_of_fetch(entry.path().filename().string())) << entry.path();

@@ -51,9 +51,9 @@ TEST(ClusterFile, AddressesOfIPv6AreHosts) {
             Nodes{"@a:0 a fd00::1"});
   EXPECT_NE(message_of("[[node]]\nhost = \"a\"\naddress = \"fe80::1%eth0\"\n").find("has a zone"),
             std::string::npos);
-  EXPECT_NE(
-      message_of("[[node]]\nhost = \"a\"\naddress = \"[fd00::1]:7164\"\n").find("is no address"),
-      std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nhost = \"a\"\naddress = \"[fd00::1]:7164\"\n")
+                .find("is not an address"),
+            std::string::npos);
   EXPECT_EQ(nodes_of("[[node]]\nhost = \"ssh://me@n1:2222\"\n"), Nodes{"me@n1:2222 n1 "});
   EXPECT_NE(message_of("[[node]]\nhost = \"\"\n").find("'host' is empty"), std::string::npos);
   for (const char* bad : {"[::1]:x", "[::1]:0", "[::1]:65536", "[::g]", "node1:", "node1:70000",
@@ -206,15 +206,15 @@ TEST(ClusterFile, MistakesAreShownWhereTheyAre) {
   EXPECT_NE(role.find("unknown role 'server'"), std::string::npos) << role;
   const std::string range = message_of("[[node]]\nhost = \"n[3-1]\"\n");
   EXPECT_TRUE(range.starts_with("lab.toml:2:")) << range;
-  EXPECT_NE(
-      message_of("[[node]]\nhost = \"a\"\n[[node]]\nhost = \"a\"\n").find("second node named 'a'"),
-      std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nhost = \"a\"\n[[node]]\nhost = \"a\"\n")
+                .find("two nodes have the name 'a'"),
+            std::string::npos);
   EXPECT_NE(message_of("[[node]]\nname = \"here\"\nlancher = \"local\"\n")
                 .find("unknown key 'lancher', did you mean 'launcher'?"),
             std::string::npos);
   EXPECT_NE(message_of("[[node]]\nroles = [\"trainer\"]\n").find("missing host"),
             std::string::npos);
-  EXPECT_NE(message_of("name = \"x\"\n").find("no [[node]]"), std::string::npos);
+  EXPECT_NE(message_of("name = \"x\"\n").find("the file has no [[node]]"), std::string::npos);
   EXPECT_NE(message_of("[[node]]\nhost = \"n[1-2]\"\naddress = \"10.0.0.[1-3]\"\n")
                 .find("3 addresses for 2 nodes"),
             std::string::npos);
@@ -247,9 +247,9 @@ TEST(ClusterFile, AMistakeIsNotHiddenByItsConsequences) {
   EXPECT_TRUE(message_of("[[node]]\nlauncher = \"locl\"\ncount = 2\n")
                   .starts_with("lab.toml:2:12: 'launcher' is 'locl'"));
   EXPECT_TRUE(message_of("[[node]]\nlauncher = \"local\"\nhost = \"a\"\n")
-                  .starts_with("lab.toml:3:8: a local node has no host"));
+                  .starts_with("lab.toml:3:8: a local node cannot have a host"));
   EXPECT_TRUE(message_of("[[node]]\nhost = \"a\"\ncount = 2\n")
-                  .starts_with("lab.toml:3:9: count is for launcher = \"local\""));
+                  .starts_with("lab.toml:3:9: `count` needs launcher = \"local\""));
   EXPECT_TRUE(message_of("workdir = \"/my nodes\"\n[[node]]\nhost = \"a\"\n")
                   .starts_with("lab.toml:1:11: unsafe folder '/my nodes'"));
   EXPECT_TRUE(message_of("[[node]]\nhost = \"a\"\nworkdir = \"here\"\n")
@@ -292,16 +292,16 @@ TEST(ClusterFile, ALauncherCommandStandsForANodeForEachNumberOfItsRanges) {
   EXPECT_EQ(cluster->nodes[3].spec.command, (std::vector<std::string>{"sudo", "-u", "a b"}));
   EXPECT_EQ(cluster->nodes[3].spec.push_port, 7199) << "a container has ports of its own";
 
-  EXPECT_NE(message_of("[[node]]\nlauncher = []\n").find("names no program"), std::string::npos);
-  EXPECT_NE(message_of("[[node]]\nlauncher = \"command\"\n").find("is an array"),
+  EXPECT_NE(message_of("[[node]]\nlauncher = []\n").find("has no program"), std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nlauncher = \"command\"\n").find("must be an array"),
             std::string::npos);
-  EXPECT_NE(
-      message_of("[[node]]\nlauncher = [\"a[1-2]\", \"b[1-3]\"]\n").find("ranges of 2 and 3 nodes"),
-      std::string::npos);
+  EXPECT_NE(message_of("[[node]]\nlauncher = [\"a[1-2]\", \"b[1-3]\"]\n")
+                .find("the ranges have different sizes: 2 and 3 nodes"),
+            std::string::npos);
   EXPECT_NE(
       message_of("[[node]]\nlauncher = [\"sudo\", \"-i\"]\n").find("'-i' cannot be a node's name"),
       std::string::npos);
-  EXPECT_NE(message_of("[[node]]\nlauncher = [\"sh\"]\nhost = \"a\"\n").find("has no host"),
+  EXPECT_NE(message_of("[[node]]\nlauncher = [\"sh\"]\nhost = \"a\"\n").find("cannot have a host"),
             std::string::npos);
   EXPECT_NE(message_of("[[node]]\nlauncher = [\"ssh\", 3]\n"), "");
 }

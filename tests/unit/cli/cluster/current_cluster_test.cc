@@ -73,7 +73,7 @@ TEST_F(CurrentClusterTest, FilesThatOthersMayWriteAreNotBelieved) {
     const auto refused = choose_cluster(folder_.path(), "");
     ASSERT_FALSE(refused) << open;
     EXPECT_EQ(refused.error().code, Errc::kAuth) << open;
-    EXPECT_NE(refused.error().message.find("can be written by everybody"), std::string::npos)
+    EXPECT_NE(refused.error().message.find("can be written by all users"), std::string::npos)
         << refused.error().message;
     EXPECT_EQ(refused.error().hint, "chmod go-w " + open);
     EXPECT_FALSE(choose_cluster(folder_.path(), file_) && open == file_) << "named by the user";

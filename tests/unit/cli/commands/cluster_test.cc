@@ -60,7 +60,7 @@ TEST_F(ClusterCommand, NamesMistakes) {
   EXPECT_EQ(run({"cluster", "switch"}), 2);
   EXPECT_TRUE(err_has("name the cluster file to switch to")) << err_.str();
   EXPECT_EQ(run({"cluster", "switch", "none.toml"}), 2);
-  EXPECT_TRUE(err_has("no cluster file 'none.toml'")) << err_.str();
+  EXPECT_TRUE(err_has("cannot find cluster file 'none.toml'")) << err_.str();
   EXPECT_EQ(run({"cluster", "switch", "notes.toml"}), 2);
   EXPECT_EQ(run({"cluster", "lab.toml"}), 2);
   EXPECT_EQ(run({"cluster", "list", "lab.toml"}), 2);

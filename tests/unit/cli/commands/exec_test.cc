@@ -95,13 +95,15 @@ TEST_F(ExecTest, TheHintIsTrueWhateverHappened) {
     return at == std::string::npos ? "" : err_.str().substr(at + 6);
   };
   EXPECT_TRUE(hint_of("", {1, 0, false}).starts_with("the command printed nothing"));
-  EXPECT_TRUE(hint_of("", {3, 0, false}).starts_with("the command printed nothing; exit code 3"));
-  EXPECT_TRUE(hint_of("said\n", {1, 0, false}).starts_with("the command's own output, above"));
-  EXPECT_TRUE(hint_of("", {0, 9, false}).starts_with("signal 9 ended it there"));
-  EXPECT_TRUE(hint_of("said\n", {0, 15, true}).starts_with("it takes longer than --timeout"));
+  EXPECT_TRUE(
+      hint_of("", {3, 0, false}).starts_with("the command printed nothing and exited with code 3"));
+  EXPECT_TRUE(hint_of("said\n", {1, 0, false}).starts_with("see the command's output above"));
+  EXPECT_TRUE(hint_of("", {0, 9, false}).starts_with("signal 9 ended the command on the node"));
+  EXPECT_TRUE(
+      hint_of("said\n", {0, 15, true}).starts_with("the command takes longer than --timeout"));
   for (remote::FakeNode& node : nodes_) node.unreachable = true;
   EXPECT_EQ(hint_of("", {}).find("output"), std::string::npos) << err_.str();
-  EXPECT_NE(err_.str().find("was not run to its end on 3 of 3 nodes"), std::string::npos);
+  EXPECT_NE(err_.str().find("did not finish on 3 of 3 nodes"), std::string::npos);
 }
 
 TEST_F(ExecTest, AnOptionOfTheCommandIsAskedToStandBehindDashes) {
@@ -137,8 +139,9 @@ TEST_F(ExecTest, PutKeepsFoldersModesAndLinks) {
   ASSERT_EQ(::chmod((folder_ / "site/conf").c_str(), 0751), 0);
   ASSERT_EQ(::chmod((folder_ / "site/conf/a").c_str(), 0664), 0);
   ASSERT_EQ(run({"put", "--on", "n-0", folder_ / "site", "/srv"}), 0) << err_.str();
-  EXPECT_NE(err_.str().find("1 left out, as sockets, pipes and devices are: site/pipe"),
-            std::string::npos)
+  EXPECT_NE(
+      err_.str().find("1 left out, because sockets, pipes and devices are not copied: site/pipe"),
+      std::string::npos)
       << err_.str();
   std::string made;
   for (const TreeEntry& entry : nodes_[0].exported)
@@ -166,16 +169,20 @@ TEST_F(ExecTest, GetMakesFoldersAndLinksAndWritesThroughNone) {
   std::filesystem::create_directories(folder_ / "back");
   std::filesystem::create_symlink(folder_ / "outside", folder_ / "back/n-0");
   EXPECT_EQ(run({"get", "--on", "n-0", "/srv/site", "back"}), 6);
-  EXPECT_NE(err_.str().find("is a link, and nothing is written through one"), std::string::npos)
+  EXPECT_NE(err_.str().find("is a link, and results are not written through links"),
+            std::string::npos)
       << err_.str();
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "outside"));
   nodes_[0].left_out = {"a/socket"};
   std::filesystem::remove(folder_ / "back/n-0");
   EXPECT_EQ(run({"get", "--on", "n-0", "/srv/site", "back"}), 0) << err_.str();
-  EXPECT_NE(err_.str().find("node n-0: 1 left out, as sockets, pipes and devices are: a/socket"),
-            std::string::npos)
+  EXPECT_NE(
+      err_.str().find(
+          "node n-0: 1 left out, because sockets, pipes and devices are not copied: a/socket"),
+      std::string::npos)
       << err_.str();
-  EXPECT_NE(out_.str().find("done but for 1 that are no files"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("done, except for 1 that are not files"), std::string::npos)
+      << out_.str();
 }
 
 // As rsync does, which ends with 23.
@@ -187,7 +194,8 @@ TEST_F(ExecTest, WhatCannotBeReadOnANodeIsNamedAndTheRestIsCopied) {
                             "copied"),
             std::string::npos)
       << err_.str();
-  EXPECT_NE(out_.str().find("done but for 2 that cannot be read"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("done, except for 2 that cannot be read"), std::string::npos)
+      << out_.str();
   std::ifstream back(folder_ / "back/n-0/site");
   std::string text;
   std::getline(back, text);
@@ -196,15 +204,15 @@ TEST_F(ExecTest, WhatCannotBeReadOnANodeIsNamedAndTheRestIsCopied) {
 
 TEST_F(ExecTest, TheHintOfAFailedCommandIsThatOfItsExitCode) {
   for (const auto& [code, hint] : {std::pair(127, "hint: install nosuch there, or name its path"),
-                                   {126, "hint: make it executable there: chmod +x nosuch"},
-                                   {3, "hint: the command's own output, above, tells why"}}) {
+                                   {126, "hint: make it executable on the node: chmod +x nosuch"},
+                                   {3, "hint: see the command's output above"}}) {
     CommandEnd end;
     end.exit_code = code;
     answer(0, "said\n", end);
     EXPECT_EQ(run({"exec", "--", "nosuch"}), code);
     EXPECT_NE(err_.str().find(hint), std::string::npos) << err_.str();
     EXPECT_EQ(run({"exec", "--shell", "nosuch"}), code);
-    EXPECT_NE(err_.str().find("the command's own output, above"), std::string::npos)
+    EXPECT_NE(err_.str().find("see the command's output above"), std::string::npos)
         << "not that /bin/sh is to be installed: " << err_.str();
   }
 }
@@ -251,7 +259,8 @@ TEST_F(ExecTest, PutAndGetLeaveNothingOfTheirOwnBehind) {
   EXPECT_EQ(out_.str().find("removed"), std::string::npos) << out_.str();
   nodes_[1].gone = 2;
   EXPECT_EQ(run({"get", "--on", "n-1", "/srv/f.txt", "back"}), 0) << err_.str();
-  EXPECT_NE(out_.str().find("done but for 2 removed meanwhile"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("done, except for 2 removed meanwhile"), std::string::npos)
+      << out_.str();
   EXPECT_EQ(run({"get", "/srv/none", "back"}), 1);
   EXPECT_EQ(run({"put", folder_ / "none", "/srv"}), 2);
 }
@@ -262,10 +271,10 @@ TEST_F(ExecTest, PathsThatMeanSomethingElseToScpOrAShellAreRefused) {
   for (const auto& [command, what] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"put", file, ""}, "the path on the nodes is empty"},
            {{"put", "", "/srv/"}, "the name of a file to copy is empty"},
-           {{"put", "/", "/srv/"}, "/ as a whole is not copied"},
+           {{"put", "/", "/srv/"}, "/ cannot be copied as a whole"},
            {{"put", file, "~root/x"}, "give the absolute path; for a file of that name: ./~root/x"},
            {{"put", file, "n-1:/srv/x"}, "paddlectl put --on n-1 FILE... /srv/x;"},
-           {{"put", file, "me@n-1:x"}, "a path alone is expected"},
+           {{"put", file, "me@n-1:x"}, "only a path is expected"},
            {{"get", "n-[0-1]:/srv/x", "back"}, "paddlectl get --on n-[0-1] /srv/x FOLDER;"},
            {{"get", "", "back"}, "the path on the nodes is empty"},
            {{"get", "/srv/f.txt", ""}, "the name of the folder here is empty"}}) {
@@ -274,7 +283,7 @@ TEST_F(ExecTest, PathsThatMeanSomethingElseToScpOrAShellAreRefused) {
   }
   for (remote::FakeNode& node : nodes_) EXPECT_TRUE(node.files.empty());
   EXPECT_EQ(run({"get", "/srv/*.txt", "back"}), 1);
-  EXPECT_NE(err_.str().find("a pattern names nothing"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("patterns are not expanded on nodes"), std::string::npos) << err_.str();
   for (const char* good : {"./~root", "~/x", "12:30.log", "/srv/n-1:x"})
     EXPECT_EQ(run({"put", "--on", "n-0", file, good}), 0) << err_.str();
 }
@@ -284,7 +293,7 @@ TEST_F(ExecTest, GetTakesNothingBesideWhatWasAskedFor) {
   for (const char* const name : {".git/config", "evil", "f.txt2"}) {
     nodes_[0].more_copied = {{{name, TreeEntry::Kind::kFile, 0644, 0, 5, ""}, 2, ""}};
     EXPECT_EQ(run({"get", "--on", "n-0", "/srv/f.txt", "back"}), 6) << name;
-    EXPECT_NE(err_.str().find("in place of f.txt"), std::string::npos) << err_.str();
+    EXPECT_NE(err_.str().find("instead of f.txt"), std::string::npos) << err_.str();
     EXPECT_FALSE(std::filesystem::exists(folder_ / ("back/n-0/" + std::string(name)))) << name;
   }
   nodes_[0].more_copied.clear();

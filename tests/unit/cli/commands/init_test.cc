@@ -93,7 +93,7 @@ TEST_F(InitTest, HostsNamedMakeAClusterFileThatUpTakesAsItIs) {
   ASSERT_EQ(run({"--hosts", "node[08-10].lab,gpu:2,me@10.1.0.7"}), 0) << err_.str();
   EXPECT_EQ(out_.str(), "wrote cluster.toml with 5 nodes\n");
   EXPECT_EQ(err_.str(),
-            "the number behind 'gpu:' is its slots: 2 trainers; a port of sshd is written as "
+            "the number after 'gpu:' is its number of slots: 2 trainers; write an sshd port as "
             "ssh://gpu:2222\nnext: paddlectl up cluster.toml\n");
   EXPECT_EQ(nodes_of("cluster.toml"), "node08.lab node09.lab node10.lab gpu*2 me@10.1.0.7 ");
   const std::string text = test::TemporaryFolder::read(folder_ / "cluster.toml");
@@ -112,11 +112,11 @@ TEST_F(InitTest, HostsNamedMakeAClusterFileThatUpTakesAsItIs) {
 
 TEST_F(InitTest, HostsThatAreNoneAreNamed) {
   for (const auto& [hosts, what] : std::vector<std::pair<std::string, std::string>>{
-           {"n1,,n2", "--hosts: '' is no host name"},
-           {"n1;n2", "--hosts: 'n1;n2' is no host name"},
-           {"", "--hosts: '' is no host name"},
-           {"n1 n2", "--hosts: 'n1 n2' is no host name"},
-           {"n1,n2:x", "--hosts: 'n2:x' has no number of slots from 1 to 1023 after the ':'"},
+           {"n1,,n2", "--hosts: '' is not a host name"},
+           {"n1;n2", "--hosts: 'n1;n2' is not a host name"},
+           {"", "--hosts: '' is not a host name"},
+           {"n1 n2", "--hosts: 'n1 n2' is not a host name"},
+           {"n1,n2:x", "--hosts: 'n2:x' needs a number of slots from 1 to 1023 after the ':'"},
            {"node[1-", "bad range in 'node[1-': '[' without ']'"},
            {"n1,n1", "--hosts: 'n1' is named twice"},
            {"n[1-3],n2", "--hosts: 'n2' is named twice"}}) {
@@ -150,7 +150,7 @@ TEST_F(InitTest, WithoutHostsTheFileInventsNoneAndTheLineToEditIsNamed) {
   EXPECT_EQ(text.find("Copy this file"), std::string::npos);
   const auto unedited = read_cluster(folder_ / "lab.toml");
   ASSERT_FALSE(unedited);
-  EXPECT_NE(unedited.error().message.find("no [[node]]"), std::string::npos)
+  EXPECT_NE(unedited.error().message.find("the file has no [[node]]"), std::string::npos)
       << unedited.error().message;
   ASSERT_EQ(run({"other.toml", "--json"}), 0);
   EXPECT_NE(out_.str().find("\"nodes\": 0"), std::string::npos) << out_.str();
@@ -234,7 +234,7 @@ TEST_F(InitTest, ListsOfSlurmAndAddressesOfIPv6BecomeClusterFiles) {
 TEST_F(InitTest, WhatMayBeAPortOfSshdIsNotTakenForSlots) {
   for (const char* word : {"n1:2221", "me@n1:22122", "[::1]:2222"}) {
     EXPECT_EQ(run({"a.toml", "--hosts", word}), 2) << word;
-    EXPECT_NE(err_.str().find("for a port of sshd write ssh://" + std::string(word)),
+    EXPECT_NE(err_.str().find("for an sshd port, write ssh://" + std::string(word)),
               std::string::npos)
         << err_.str();
     ASSERT_EQ(run({std::string("of-") + word + ".toml", "--hosts", "ssh://" + std::string(word)}),
@@ -246,7 +246,7 @@ TEST_F(InitTest, WhatMayBeAPortOfSshdIsNotTakenForSlots) {
   EXPECT_EQ(entries_of("n1:2221\n").substr(0, 7), "hosts:1");
   EXPECT_EQ(entries_of("n1 slots=2221\nssh://me@n2:2222/\n"), "n1*2221 me@n2*0:2222 ");
   ASSERT_EQ(run({"b.toml", "--hosts", "n1:22"}), 0) << err_.str();
-  EXPECT_NE(err_.str().find("a port of sshd is written as ssh://n1:2222"), std::string::npos);
+  EXPECT_NE(err_.str().find("write an sshd port as ssh://n1:2222"), std::string::npos);
   EXPECT_EQ(run({"c.toml", "--hosts", "ssh://n1:0"}), 2);
 }
 
@@ -288,7 +288,7 @@ TEST_F(InitTest, NamesTheLineOfAHostfileThatCannotBeRead) {
   }
   const auto inventory = parse_hostfile("[gpu]\nn1 ansible_port=2222\n", "hosts");
   ASSERT_FALSE(inventory);
-  EXPECT_EQ(inventory.error().message, "hosts:1: '[gpu]' is the head of a section, and no host");
+  EXPECT_EQ(inventory.error().message, "hosts:1: '[gpu]' is the head of a section, not a host");
   EXPECT_NE(inventory.error().hint.find("user=me port=2222"), std::string::npos);
   EXPECT_TRUE(parse_hostfile("[1-3] slots=2\n[fe80::1]\n", "hosts"));
   EXPECT_FALSE(parse_hostfile("# nothing\n", "hosts"));

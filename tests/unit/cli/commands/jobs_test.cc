@@ -247,12 +247,12 @@ TEST_F(JobsTest, NamesTheStateInWhichAJobEnded) {
   EXPECT_TRUE(out_has("5 B\n")) << "its files are there before any process: " << out_.str();
   EXPECT_EQ(run({"status", "--cluster", "c.toml", "--job", "begun"}), 2);
   EXPECT_TRUE(
-      err_has("error: job begun is not started: its files are on n-0, and no process\n"
-              "hint: start it with `paddlectl train --name begun`, or remove the files: "
-              "paddlectl rm begun\n"))
+      err_has("error: job begun is not started: its files are on n-0, but it has no process\n"
+              "hint: start it with `paddlectl train --name begun`, or remove the files: paddlectl "
+              "rm begun\n"))
       << err_.str();
   EXPECT_EQ(run({"status", "--cluster", "c.toml", "--job", "../jobs/begun"}), 2);
-  EXPECT_TRUE(err_has("no job '../jobs/begun' on this cluster")) << err_.str();
+  EXPECT_TRUE(err_has("this cluster has no job '../jobs/begun'")) << err_.str();
 }
 
 TEST_F(JobsTest, NamesUnreachableNodesAndWhatTheyHideOfAJob) {

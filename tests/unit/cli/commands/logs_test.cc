@@ -10,7 +10,7 @@ TEST_F(CommandsTest, LogsOfThePreviousLifeEndWhereTheLastOneStarts) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0);
   EXPECT_EQ(run({"logs", "--previous"}), 2);
-  EXPECT_TRUE(err_has("job job1 has no earlier start")) << err_.str();
+  EXPECT_TRUE(err_has("job job1 has no earlier logs")) << err_.str();
   for (ProcessStatus& process : nodes_[0].processes) {
     if (process.name == "trainer-0") process.life = 3;
   }

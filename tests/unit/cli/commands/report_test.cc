@@ -19,7 +19,7 @@ TEST_F(CommandsTest, AReportIsMadeAtTheEndAndAtAnyTimeAndWithoutTheNodes) {
   fs::remove(folder_ + "/output/job1/report.html");
   ASSERT_EQ(run({"report", "job1"}), 0) << err_.str();
   EXPECT_EQ(out_.str(), "output/job1/report.html\n");
-  EXPECT_TRUE(err_has("from what is in output/job1, without the nodes")) << err_.str();
+  EXPECT_TRUE(err_has("made from the files in output/job1, without the nodes")) << err_.str();
   EXPECT_EQ(run({"report", "other"}), 4);
   EXPECT_EQ(run({"report", "../x"}), 2);
 }

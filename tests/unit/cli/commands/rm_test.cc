@@ -28,14 +28,13 @@ TEST_F(CommandsTest, TheHintOfALossNamesTheOneJobAndTheStepsThatApply) {
   ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
   EXPECT_EQ(run({"teardown", "--yes"}), 2);
   EXPECT_TRUE(
-      err_has("\nhint: end it: paddlectl stop --job job1; fetch it: paddlectl fetch --job "
-              "job1; or let it go: --yes --discard\n"))
+      err_has("\nhint: end it: paddlectl stop --job job1; fetch it: paddlectl fetch --job job1; or "
+              "discard it: --yes --discard\n"))
       << err_.str();
   ASSERT_EQ(run({"stop", "--now"}), 0);
   EXPECT_EQ(run({"teardown", "--yes"}), 2);
   EXPECT_TRUE(
-      err_has("\nhint: fetch it: paddlectl fetch --job job1; or let it go: --yes "
-              "--discard\n"))
+      err_has("\nhint: fetch it: paddlectl fetch --job job1; or discard it: --yes --discard\n"))
       << err_.str();
   ASSERT_EQ(run({"train", "--detach", "--name", "job2", "w"}), 0) << err_.str();
   EXPECT_EQ(run({"teardown", "--yes"}), 2);
@@ -65,8 +64,8 @@ TEST_F(CommandsTest, AJobIsRemovedWithoutANodeThatUpLeftOut) {
   ASSERT_EQ(run({"rm", "job1", "--yes"}), 0) << err_.str();
   EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
   EXPECT_TRUE(
-      err_has("what n-1 has of job1 stays there; remove it with the same command once it "
-              "answers"))
+      err_has("the files that n-1 has of job1 stay there; remove them with the same command once "
+              "it answers"))
       << err_.str();
   nodes_[1].unreachable = false;
   ASSERT_EQ(run({"rm", "job1", "--yes"}), 0) << err_.str();
@@ -145,7 +144,7 @@ TEST_F(CommandsTest, HalfAJobIsNotStartedAgain) {
   EXPECT_EQ(run({"restart", "job1"}), 2) << err_.str();
   EXPECT_TRUE(err_has("job job1 is incomplete: no node has trainer-1; it was not started again"))
       << err_.str();
-  EXPECT_TRUE(err_has("go on from its last snapshot: paddlectl train --resume --name job1"))
+  EXPECT_TRUE(err_has("continue from its last snapshot: paddlectl train --resume --name job1"))
       << err_.str();
   EXPECT_EQ(nodes_[0].next_pid, pid) << "nothing was started";
   fs::remove_all(folder_ + "/output");
@@ -154,7 +153,8 @@ TEST_F(CommandsTest, HalfAJobIsNotStartedAgain) {
                   [](const auto& file) { return file.first.starts_with("jobs/job1/output/"); });
   }
   EXPECT_EQ(run({"restart", "job1"}), 2) << err_.str();
-  EXPECT_TRUE(err_has("no node has a snapshot of it; to begin anew: paddlectl rm job1"))
+  EXPECT_TRUE(
+      err_has("no node has a snapshot of it; to start from the beginning: paddlectl rm job1"))
       << err_.str();
 }
 

@@ -209,7 +209,7 @@ TEST_F(CommandsTest, StatusTellsOfADamagedSnapshotThatWasPassedOver) {
     }
   }
   ASSERT_EQ(run({"status"}), 0);
-  EXPECT_TRUE(out_has("went on from pass-1, since pass-2 is damaged")) << out_.str();
+  EXPECT_TRUE(out_has("continued from pass-1, since pass-2 is damaged")) << out_.str();
   ASSERT_EQ(run({"status", "--json"}), 0);
   EXPECT_TRUE(out_has(R"("went_back": null)")) << out_.str();
   EXPECT_TRUE(out_has(R"("went_back": "pass-1, since pass-2 is damaged")")) << out_.str();

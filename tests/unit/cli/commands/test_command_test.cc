@@ -96,9 +96,9 @@ TEST_F(TestCommand, ATestThatTakesTooLongNamesTheOption) {
 
 TEST_F(TestCommand, WhatWouldBeIgnoredIsRefused) {
   EXPECT_EQ(run({"test", "--data", "-"}), 2);
-  EXPECT_TRUE(err_has("paddle test --snapshot=DIR --data=- does")) << err_.str();
+  EXPECT_TRUE(err_has("use paddle test --snapshot=DIR --data=-")) << err_.str();
   EXPECT_EQ(run({"test", "--workspace", "w"}), 2);
-  EXPECT_TRUE(err_has("--workspace is for --snapshot")) << err_.str();
+  EXPECT_TRUE(err_has("--workspace needs --snapshot")) << err_.str();
   EXPECT_EQ(ran_on_, -1);
 }
 
@@ -127,7 +127,7 @@ TEST_F(TestCommand, ASnapshotThatIsNotThereIsNamed) {
   EXPECT_TRUE(err_has("the nodes have no snapshot of pass 8 (pass-00007) of job job1"))
       << err_.str();
   EXPECT_EQ(run({"test", "--pass", "all"}), 2);
-  EXPECT_TRUE(err_has("one snapshot is tested at a time")) << err_.str();
+  EXPECT_TRUE(err_has("only one snapshot can be tested at a time")) << err_.str();
   nodes_[0].files.erase("jobs/job1/output/pass-00000/MANIFEST");
   EXPECT_EQ(run({"test"}), 2);
   EXPECT_TRUE(err_has("job job1 has no snapshot on its nodes")) << err_.str();

@@ -10,9 +10,10 @@ TEST_F(CommandsTest, AnEngineOfAnotherReleaseIsNamedWithBothVersions) {
   write("paddle", "#!/bin/sh\necho 'paddlectl engine 0.0.7, compiled with'\n");
   fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
   EXPECT_EQ(train(), 3);
-  EXPECT_TRUE(err_has(std::string("paddle is 0.0.7, paddlectl is ") + kProgramVersion))
+  EXPECT_TRUE(
+      err_has(std::string("paddle is version 0.0.7, but paddlectl is version ") + kProgramVersion))
       << err_.str();
-  EXPECT_TRUE(err_has("hint: put both of one release into one folder: " + folder_ + "/paddle"));
+  EXPECT_TRUE(err_has("hint: put programs of one release into one folder: " + folder_ + "/paddle"));
   EXPECT_TRUE(nodes_[0].processes.empty());
 }
 
@@ -107,7 +108,7 @@ TEST_F(CommandsTest, ADictionaryOfCountsIsNamedBeforeThePush) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   write("w/data/dictionary.txt", "a 7\nb 3\n<unk>\n");
   EXPECT_EQ(train(), 6);
-  EXPECT_TRUE(err_has("dictionary.txt:1: 'a 7' has a blank, so that no word of a text can be it"))
+  EXPECT_TRUE(err_has("dictionary.txt:1: 'a 7' contains a blank, so it matches no word of a text"))
       << err_.str();
 }
 
@@ -116,14 +117,15 @@ TEST_F(CommandsTest, FewerDataFilesThanTrainersAreRefusedBeforeThePush) {
   const auto files = nodes_[0].files;
   EXPECT_EQ(run({"train", "--trainers", "3", "w"}), 6);
   EXPECT_TRUE(err_has("2 files match data/train-*, but there are 3 trainers\n")) << err_.str();
-  EXPECT_TRUE(err_has("hint: --trainers 2, or make 3 files\n")) << err_.str();
+  EXPECT_TRUE(err_has("hint: use --trainers 2, or make 3 files\n")) << err_.str();
   EXPECT_EQ(nodes_[0].files, files);
   // Enough of them, but each trainer takes those of its number.
   fs::rename(folder_ + "/w/data/train-00001", folder_ + "/w/data/train-00002");
   EXPECT_EQ(train(), 6);
   EXPECT_TRUE(err_has("2 files match data/train-*, but 1 of 2 trainers gets none of them\n"))
       << err_.str();
-  EXPECT_TRUE(err_has("hint: a file goes to trainer number mod 2: number them 0, 1, 2, ...\n"))
+  EXPECT_TRUE(err_has(
+      "hint: a file goes to the trainer with its number modulo 2: number the files 0, 1, 2, ...\n"))
       << err_.str();
   // Files without numbers are read by all trainers, line by line in turn.
   for (const char* number : {"0", "2"}) fs::remove(folder_ + "/w/data/train-0000" + number);
@@ -184,9 +186,9 @@ TEST_F(CommandsTest, ALimitForHangsNeedsRestartsAndThreeSeconds) {
     if (*dry != '\0') few.emplace_back(dry);
     EXPECT_EQ(run(few), 2);
     EXPECT_TRUE(
-        err_has("error: --stall-restarts-after 2: a process gives a sign of life each "
-                "second, and a busy machine may delay it\n"
-                "hint: give 3 or more, or 0 for never\n"))
+        err_has("error: --stall-restarts-after 2 is too short: a process reports every second, and "
+                "a busy machine may delay the report\n"
+                "hint: use 3 or more, or 0 for never\n"))
         << err_.str();
   }
   EXPECT_TRUE(nodes_[0].processes.empty());

@@ -18,7 +18,7 @@ TEST_F(CommandsTest, AFailedJobIsStoppedOverConnectionsThatHadBroken) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   for (FakeNode& node : nodes_) node.breaks_at_stop = true;
   EXPECT_EQ(train(), 6);
-  EXPECT_FALSE(err_has("not everything could be stopped")) << err_.str();
+  EXPECT_FALSE(err_has("some processes could not be stopped")) << err_.str();
   EXPECT_EQ(running(), std::vector<std::string>());
 }
 
@@ -45,9 +45,9 @@ TEST_F(CommandsTest, AKilledProcessShowsThreeLinesOfItsLog) {
               "  n-1/trainer-1 | 2\n"))
       << err_.str();
   EXPECT_TRUE(
-      err_has("the whole log: paddlectl logs --node n-1 --job job1; go on from its last "
-              "snapshot: paddlectl train --resume --name job1 w; next time, "
-              "--restarts N starts it again by itself\n"))
+      err_has("the whole log: paddlectl logs --node n-1 --job job1; continue from its last "
+              "snapshot: paddlectl train --resume --name job1 w; next time, --restarts N restarts "
+              "it automatically\n"))
       << err_.str();
 }
 

@@ -41,14 +41,14 @@ TEST_F(CommandsTest, TrainFromNoSnapshotSaysWhichThereAre) {
     EXPECT_TRUE(err_has(message)) << err_.str();
     EXPECT_TRUE(err_has(hint)) << err_.str();
   };
-  refuses("output/job1", "--from output/job1 is no snapshot: it has no file MANIFEST",
-          "there are pass-00000 in it: --from output/job1/pass-00000");
-  refuses("w", "--from w is no snapshot", "name the folder of a pass");
+  refuses("output/job1", "--from output/job1 is not a snapshot: it has no file MANIFEST",
+          "use a snapshot in it, pass-00000: --from output/job1/pass-00000");
+  refuses("w", "--from w is not a snapshot", "name the folder of a pass");
   refuses("job1:pass-00007", "the nodes have no snapshot of pass 8 (pass-00007) of job job1",
           "they have pass-00000");
-  refuses("job1:x", "--pass 'x' is no pass", "all, or the name of a snapshot");
-  refuses("job7", "no snapshot of a job 'job7' is on the nodes", "paddlectl jobs lists the jobs");
-  refuses("../else/pass-00001", "there is no such folder, and no job can have that name",
+  refuses("job1:x", "unknown --pass 'x'", "all, or the name of a snapshot");
+  refuses("job7", "the nodes have no snapshot of a job 'job7'", "list the jobs: paddlectl jobs");
+  refuses("../else/pass-00001", "the folder does not exist, and this is not a valid job name",
           "--from word2vec-20260101-120000:pass-00002");
   write("output/gone/pass-00002/MANIFEST", "m");
   refuses("gone", "no snapshot of a job 'gone'", "--from output/gone/pass-00002");

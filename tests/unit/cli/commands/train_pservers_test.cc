@@ -66,7 +66,7 @@ TEST_F(CommandsTest, ACollectiveJobRunsWithoutPservers) {
   write("w/train.txt", "2 1 2 1 3\n2 1 2 1 3\n");
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--pservers", "1", "w"}), 2);
-  EXPECT_TRUE(err_has("dense = \"collective\" has nothing for 1 pserver to do")) << err_.str();
+  EXPECT_TRUE(err_has("dense = \"collective\" leaves 1 pserver without work")) << err_.str();
   EXPECT_TRUE(err_has("hint: --pservers 0")) << err_.str();
   ASSERT_EQ(run({"train", "--pservers", "0", "--name", "job1", "w"}), 0) << err_.str();
   const auto keys_of = [&](std::size_t node, const std::string& process) {

@@ -95,7 +95,7 @@ TEST_F(TrainRequirements, AreNamedWhereTheyCannotBeUsed) {
   EXPECT_TRUE(err_has("[trainer] requirements: packages.txt is not pushed")) << err_.str();
   write("w/job.toml", std::string(kJob) + "[trainer]\nrequirements = \"packages.txt\"\n");
   EXPECT_EQ(run({"train", "w"}), 2);
-  EXPECT_TRUE(err_has("'requirements' is for a program of your own, and there is none"))
+  EXPECT_TRUE(err_has("'requirements' needs a program of your own, but [trainer] has no 'command'"))
       << err_.str();
 }
 

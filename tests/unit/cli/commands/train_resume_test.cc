@@ -71,7 +71,7 @@ TEST_F(CommandsTest, AResumedJobGetsItsSnapshotBackFromHere) {
   manifest("pass-00001", 2, "");
   manifest("pass-00002", 3, "base crc32c=01 name=pass-00001\n");
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
-  EXPECT_TRUE(err_has("pass-00002 brought to n-0")) << err_.str();
+  EXPECT_TRUE(err_has("pass-00002 copied to n-0")) << err_.str();
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/output/pass-00002/MANIFEST"));
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/output/pass-00001/MANIFEST"));
   EXPECT_FALSE(nodes_[1].files.contains("jobs/job1/output/pass-00002/MANIFEST"));
@@ -197,7 +197,8 @@ TEST_F(ResumedJob, IsNotChangedWithinAPassInWhatItsPlaceRestsOn) {
     command.insert(command.end(), more.begin(), more.end());
     command.emplace_back("w");
     EXPECT_EQ(run(command), 2) << err_.str();
-    EXPECT_TRUE(err_has("in the middle of pass 2, where this may not change")) << err_.str();
+    EXPECT_TRUE(err_has("in the middle of pass 2, where these settings must not change"))
+        << err_.str();
     EXPECT_TRUE(err_has(what)) << err_.str();
     EXPECT_TRUE(err_has(way)) << err_.str();
     EXPECT_TRUE(running().empty());
@@ -208,7 +209,7 @@ TEST_F(ResumedJob, IsNotChangedWithinAPassInWhatItsPlaceRestsOn) {
   refuses({"--trainers", "1"}, "--trainers 2 -> 1", "--resume --name job1 --trainers 2 w;");
   const std::string before = test::TemporaryFolder::read(folder_ + "/w/data/train-00001");
   write("w/data/train-00001", "0\ta\n");
-  refuses({}, "data/train-00001 has other content", "bring the former files back");
+  refuses({}, "data/train-00001 has different content", "restore the former files");
   write("w/data/train-00001", before);
   // Between two passes all of it may change; batches may at any time.
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "--set", "train.batch_size=7", "w"}), 0)
@@ -216,7 +217,7 @@ TEST_F(ResumedJob, IsNotChangedWithinAPassInWhatItsPlaceRestsOn) {
   has_snapshot("pass-00001");
   write("w/data/train-00001", "0\ta\n");
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "--set", "seed=2", "w"}), 0) << err_.str();
-  EXPECT_TRUE(err_has("changed since the last run: data/train-00001 has other content\n"));
+  EXPECT_TRUE(err_has("changed since the last run: data/train-00001 has different content\n"));
   EXPECT_TRUE(err_has("changed since the last run: seed none -> 2\n")) << err_.str();
 }
 

@@ -33,7 +33,8 @@ TEST_F(CommandsTest, CtrlCBreaksAPushOff) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   interrupted_ = true;
   EXPECT_EQ(train(), 130);
-  EXPECT_TRUE(err_has("interrupted: nothing was started; what arrived stays")) << err_.str();
+  EXPECT_TRUE(err_has("interrupted: nothing was started; the files that were pushed are kept"))
+      << err_.str();
   EXPECT_TRUE(nodes_[0].processes.empty());
   EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
 }
@@ -64,8 +65,8 @@ TEST_F(CommandsTest, ATeardownElsewhereEndsTrainAtOnce) {
   for (FakeNode& node : nodes_) node.torn_down_after = 2;
   EXPECT_EQ(run({"attach"}), 130);
   EXPECT_TRUE(
-      err_has("job 'job1' is no longer on its nodes: nothing of the cluster is there, as "
-              "after paddlectl teardown at another terminal"))
+      err_has("job 'job1' is no longer on its nodes: they have no folder of this cluster, as after "
+              "paddlectl teardown at another terminal"))
       << err_.str();
   EXPECT_TRUE(nodes_[0].torn_down && nodes_[1].torn_down);
 }
@@ -92,8 +93,8 @@ TEST_F(CommandsTest, AStopNowElsewhereIsNoFault) {
       }
     };
     EXPECT_EQ(run({"attach"}), has_snapshot ? 75 : 130) << err_.str();
-    EXPECT_TRUE(err_has(job + " was ended by paddlectl stop --now of bob@desk, pid 7, without a "
-                              "snapshot of where it was"))
+    EXPECT_TRUE(err_has(
+        job + " was ended by paddlectl stop --now of bob@desk, pid 7, without saving a snapshot"))
         << err_.str();
     EXPECT_FALSE(err_has("last lines")) << err_.str();
     EXPECT_TRUE(out_has("stopped: ")) << out_.str();

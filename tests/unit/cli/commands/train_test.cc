@@ -99,7 +99,7 @@ TEST_F(CommandsTest, AJobThatTrainedEndsWellWhateverPassWasAskedFor) {
   EXPECT_EQ(run({"train", "--pass", "pass-00003", "--name", "job1", "w"}), 0) << err_.str();
   EXPECT_TRUE(
       err_has("warning: the nodes have no snapshot of pass 4 (pass-00003) of job job1; they have "
-              "pass-00000; train.snapshots_kept says how many stay; fetching the last\n"))
+              "pass-00000; train.snapshots_kept sets how many are kept; fetching the last\n"))
       << err_.str();
   EXPECT_TRUE(fs::exists(folder_ + "/output/job1/pass-00000/MANIFEST"));
   trainer_exit_ = 6;

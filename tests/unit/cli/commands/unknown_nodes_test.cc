@@ -85,7 +85,7 @@ TEST_F(UnknownNodesTest, AreNamedToWhoeverResumesWhatMayRunThere) {
   (void)run({"train", "--resume", "--name", "job1", "w"});
   EXPECT_TRUE(
       err_has("warning: folders of n-0, n-1, which are not in c.toml, are on the machines of this "
-              "cluster; if job1 still runs there, it goes on beside this run\n"))
+              "cluster; if job1 still runs there, it continues beside this run\n"))
       << err_.str();
 }
 
@@ -105,7 +105,8 @@ TEST_F(UnknownNodesTest, OfAnEarlierReleaseAreNamedToo) {
   beside_ = {"."};
   edit("m", 2);
   EXPECT_EQ(run({"status"}), 2);
-  EXPECT_TRUE(err_has("a folder that an earlier release of paddlectl made")) << err_.str();
+  EXPECT_TRUE(err_has("a folder of this cluster from an earlier release of paddlectl"))
+      << err_.str();
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TEST_F(Wait, OfSeveralJobsTheFirstThatFailedGivesTheCode) {
             0U)
       << out_.str();
   EXPECT_EQ(run({"wait", "a", "d"}), 2);
-  EXPECT_TRUE(err_has("no job 'd' on this cluster")) << err_.str();
+  EXPECT_TRUE(err_has("this cluster has no job 'd'")) << err_.str();
   EXPECT_EQ(out_.str(), "") << "all jobs are found before the first is waited for";
 }
 

@@ -147,7 +147,8 @@ TEST(HumanBytes, RoundsToReadableUnits) {
 TEST(NextStep, OfALackNamesWhatLacks) {
   EXPECT_EQ(next_step(Error{Errc::kResource, "a: write: File too large"}),
             "allow larger files: ulimit -f");
-  EXPECT_TRUE(next_step(Error{Errc::kResource, "port 7164 is taken"}).starts_with("free what"));
+  EXPECT_TRUE(next_step(Error{Errc::kResource, "port 7164 is taken"})
+                  .starts_with("free the missing resource"));
   EXPECT_EQ(next_step(Error{Errc::kInterrupted, "Too many open files"}), "");
 }
 

@@ -67,7 +67,7 @@ TEST_F(FollowTest, AStartThatWasBrokenOffIsNotWaitedFor) {
   ASSERT_FALSE(followed);
   EXPECT_EQ(followed.error().code, Errc::kFailed);
   EXPECT_EQ(followed.error().message,
-            "the start of j was broken off: trainer-0 was never started; pserver-0 runs");
+            "the start of j was interrupted: trainer-0 was never started; pserver-0 runs");
   EXPECT_EQ(pauses, 6) << "a start that goes on is waited for; then it looks twice";
 }
 
@@ -115,11 +115,11 @@ TEST_F(SilentNodeTest, ProcessesThatNoticeItJustAfterwardsAreToldToHaveEnded) {
     pserver().exit_code = static_cast<int>(Errc::kUnreachable);
   });
   EXPECT_TRUE(
-      error.message.ends_with("all of j has ended on the nodes that answer: pserver-0 on "
-                              "n-0 exited with code 4"))
+      error.message.ends_with("all processes of j have ended on the nodes that answer: pserver-0 "
+                              "on n-0 exited with code 4"))
       << error.message;
   EXPECT_EQ(error.hint,
-            "once the node answers, paddlectl status --job j shows what became of the rest");
+            "once the node answers, paddlectl status --job j shows the state of the rest");
 }
 
 TEST_F(SilentNodeTest, WhatRunsOnTheOthersIsTold) {
@@ -130,10 +130,10 @@ TEST_F(SilentNodeTest, WhatRunsOnTheOthersIsTold) {
 
 TEST_F(SilentNodeTest, NothingIsClaimedWhenNoNodeAnswers) {
   const Error error = give_up([&](std::chrono::seconds) { fake_.node(0).unreachable = true; });
-  EXPECT_NE(error.message.find("nothing is known of j"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("the state of j is unknown"), std::string::npos) << error.message;
   EXPECT_EQ(error.hint,
-            "once a node answers, paddlectl status --job j shows what became of it, paddlectl "
-            "attach --job j follows it");
+            "once a node answers, paddlectl status --job j shows its state, paddlectl attach --job "
+            "j follows it");
 }
 
 TEST_F(SilentNodeTest, ItIsNamedWithWhatRanThereWellBeforeItCounts) {
@@ -256,7 +256,7 @@ class LostNodeTest : public testing::Test {
 };
 
 constexpr const char* kLostOne =
-    "node n-0 is lost: nothing of the cluster is there any more; pserver-0, trainer-0 of j ran "
+    "node n-0 is lost: it no longer has a folder of this cluster; pserver-0, trainer-0 of j ran "
     "there";
 
 TEST_F(LostNodeTest, IsTheFirstCauseWhateverTheOthersSay) {
@@ -284,8 +284,9 @@ TEST_F(LostNodeTest, IsAlsoOneThatAnswersAndKnowsNothingOfTheJob) {
     if (second == 3) fake_.node(2).processes.clear();
   });
   EXPECT_EQ(error.code, Errc::kUnreachable);
-  EXPECT_EQ(error.message,
-            "node n-2 has lost the job: nothing of it is there any more; trainer-2 of j ran there");
+  EXPECT_EQ(
+      error.message,
+      "node n-2 has lost the job: it no longer has a folder of the job; trainer-2 of j ran there");
 }
 
 TEST_F(LostNodeTest, IsNotBlamedForWhatAProcessDidItself) {
@@ -304,7 +305,7 @@ TEST_F(LostNodeTest, IsNoneWhileATeardownGoesFromNodeToNode) {
   });
   EXPECT_EQ(error.code, Errc::kInterrupted);
   EXPECT_EQ(error.message,
-            "job 'j' is no longer on its nodes: nothing of the cluster is there, as after "
+            "job 'j' is no longer on its nodes: they have no folder of this cluster, as after "
             "paddlectl teardown at another terminal");
 }
 
@@ -343,7 +344,7 @@ TEST_F(LostNodeTest, ThatWasNeverSeenCountsOnceTheJobStandsStill) {
   EXPECT_EQ(error.code, Errc::kUnreachable);
   EXPECT_EQ(error.message,
             "j is incomplete: no node has pserver-0, trainer-0\n"
-            "node n-0: nothing of the cluster is there");
+            "node n-0: it has no folder of this cluster");
   EXPECT_NE(fake_.err.str().find("j is incomplete"), std::string::npos);
   EXPECT_LT(seconds(), 30);
 }

@@ -59,8 +59,9 @@ TEST(FetchResults, ADamagedSnapshotReplacesNoneThatIsWhole) {
   EXPECT_EQ(fetch_over(whole), "good") << "the node's file is another one";
   EXPECT_EQ(fetch_over(""), "good") << "the node's MANIFEST is cut off";
   EXPECT_EQ(test::TemporaryFolder::read(manifest), whole);
-  EXPECT_NE(fake.err.str().find("pass-00000 of node n-0 is damaged, MANIFEST: what is here stays"),
-            std::string::npos)
+  EXPECT_NE(
+      fake.err.str().find("pass-00000 of node n-0 is damaged, MANIFEST: the copy here is kept"),
+      std::string::npos)
       << fake.err.str();
   EXPECT_EQ(fetch_over(signed_manifest("snapshot format=3\n")), "evil") << "a whole one";
 }
@@ -177,7 +178,7 @@ TEST_F(FetchPasses, BringsThePassesAskedFor) {
   EXPECT_EQ(brought("all"), "0 1 1-000007 2 ");
   EXPECT_EQ(brought("pass-00001"), "1 1-000007 ");
   EXPECT_EQ(brought("pass-00007"), "the nodes have no snapshot of pass 8 (pass-00007) of job j");
-  EXPECT_EQ(brought("best"), "no test tells which pass of job j is the best");
+  EXPECT_EQ(brought("best"), "job j has no test results, so the best pass is unknown");
   const auto stats = fetch("last");
   ASSERT_TRUE(stats);
   EXPECT_EQ(stats->left,
@@ -310,7 +311,7 @@ TEST_F(FetchPasses, NothingIsWrittenThroughALinkOfTheWorkspace) {
   for (const char* const name : {"out", "in", "deep", "logs"}) {
     const auto stats = output(name);
     ASSERT_FALSE(stats) << name;
-    EXPECT_NE(stats.error().message.find("is a link, and nothing is written through one"),
+    EXPECT_NE(stats.error().message.find("is a link, and results are not written through links"),
               std::string::npos)
         << stats.error().message;
   }
@@ -333,7 +334,7 @@ TEST_F(FetchPasses, NothingIsWrittenIntoAFolderOfSomebodyElse) {
     fake_.node(1).files["jobs/j/node_1/train.log"] = "log";
     const auto stats = fetch("last");
     ASSERT_FALSE(stats) << name;
-    EXPECT_NE(stats.error().message.find("belongs to somebody else"), std::string::npos)
+    EXPECT_NE(stats.error().message.find("belongs to another user"), std::string::npos)
         << stats.error().message;
     EXPECT_FALSE(fs::exists(folder_ / "j/node_1/train.log"));
     // The user behind sudo is no stranger.
@@ -361,11 +362,11 @@ TEST_F(FetchPasses, NothingIsWrittenBelowAFolderThatOthersMayWriteTo) {
   // Its owner, and whoever may write there, could exchange the job's folder for a link.
   const std::string open = shared.make("open");
   ASSERT_EQ(::chmod(open.c_str(), 0777), 0);
-  refused(open, "can be written by everybody");
-  refused(open + "/not/there/yet", "can be written by everybody");
+  refused(open, "can be written by all users");
+  refused(open + "/not/there/yet", "can be written by all users");
   EXPECT_TRUE(fs::is_empty(open));
   fs::create_directory_symlink(open, shared / "link");
-  refused(shared / "link", "can be written by everybody");
+  refused(shared / "link", "can be written by all users");
   ASSERT_EQ(::chmod(open.c_str(), 01777), 0);
   EXPECT_TRUE(fetch_into(open)) << "as in /tmp, nobody may touch what is another's";
   EXPECT_TRUE(fs::exists(open + "/j/node_1/train.log"));
@@ -407,7 +408,7 @@ TEST_F(FetchPasses, TwoNodesThatClaimOneTrainerGiveNoResults) {
   fake_.node(0).processes.push_back(fake_.node(1).processes[0]);
   const auto stats = fetch("last");
   ASSERT_FALSE(stats);
-  EXPECT_EQ(stats.error().message, "nodes n-0 and n-1 both say that they run trainer-0");
+  EXPECT_EQ(stats.error().message, "nodes n-0 and n-1 both report that they run trainer-0");
   EXPECT_FALSE(fs::exists(folder_ / "j/model.pt"));
 }
 
@@ -443,8 +444,9 @@ TEST_F(FetchPasses, WithoutRoomNothingIsFetched) {
   EXPECT_EQ(stats.error().code, Errc::kResource);
   EXPECT_EQ(stats.error().message.find("node n-1: no room for its 1153 PB: j has "), 0U)
       << stats.error().message;
-  EXPECT_NE(stats.error().message.find(" too little; the largest is pass-00002/w with 1153 PB"),
-            std::string::npos)
+  EXPECT_NE(
+      stats.error().message.find(" too little; the largest file is pass-00002/w with 1153 PB"),
+      std::string::npos)
       << stats.error().message;
   for (const char* file : {"pass-00002/w", "pass-00002/MANIFEST"})
     fake_.node(1).told_sizes["jobs/j/output/" + std::string(file)] = (1ULL << 63U) + 5;
@@ -486,11 +488,12 @@ TEST_F(FetchPasses, TheCopiesOfAnotherNodeAreNamed) {
   fake_.node(1).files.clear();
   ASSERT_TRUE(fetch("last"));
   EXPECT_TRUE(
-      said("snapshots are taken from node n-0: that of trainer 0, n-1, has no whole one so new"))
+      said("snapshots are taken from node n-0: node n-1 of trainer 0 has no complete snapshot as "
+           "new as this one"))
       << fake_.err.str();
   fake_.node(1).processes.clear();
   ASSERT_TRUE(fetch("last"));
-  EXPECT_TRUE(said("that of trainer 0 is not among the nodes")) << fake_.err.str();
+  EXPECT_TRUE(said("no node has trainer 0")) << fake_.err.str();
 }
 
 TEST(SnapshotName, IsOrderedByProgressAndStrict) {

@@ -69,9 +69,9 @@ TEST(JobSettings, DifferByTheContentOfData) {
   JobSettings now = settings();
   now.data = {{"data/train-0", "ab"}, {"data/train-1", "ee"}, {"data/train-2", "ff"}};
   EXPECT_EQ(described(settings(), now),
-            (Texts{"data/train-1 has other content", "data/train-2 is new"}));
+            (Texts{"data/train-1 has different content", "data/train-2 is new"}));
   now.data.erase("data/train-0");
-  EXPECT_EQ(described(settings(), now).front(), "data/train-0 is gone");
+  EXPECT_EQ(described(settings(), now).front(), "data/train-0 was removed");
 }
 
 TEST(JobSettings, NameVariablesWithoutTheirValues) {
@@ -99,7 +99,7 @@ TEST(JobSettings, OfTheOrderOfRecordsMayNotChangeWithinAPass) {
   EXPECT_EQ(named(settings(), now), Texts{"--trainers 2 -> 3"});
   now = settings();
   now.data["data/train-0"] = "other";
-  EXPECT_EQ(named(settings(), now), Texts{"data/train-0 has other content"});
+  EXPECT_EQ(named(settings(), now), Texts{"data/train-0 has different content"});
 }
 
 TEST(JobSettings, OfTheCommandLineStandBeforeThoseOfTheLastRun) {

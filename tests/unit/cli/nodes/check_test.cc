@@ -118,7 +118,7 @@ TEST_F(NodeCheckTest, LittleMemory) {
 TEST_F(NodeCheckTest, AFullDisk) {
   checked.findings[1].facts.disk_free_bytes = 95'000'000;
   const Error error = only_fault("disk_free_bytes", Errc::kResource);
-  EXPECT_TRUE(mentions(error.message, "95 MB free where /srv/root lies")) << error.message;
+  EXPECT_TRUE(mentions(error.message, "95 MB free on the disk of /srv/root")) << error.message;
 }
 
 TEST_F(NodeCheckTest, FewerGpusThanTheFileNames) {
@@ -136,7 +136,7 @@ TEST_F(NodeCheckTest, OneGpuThatTwoNodesName) {
   for (const std::size_t at : {0U, 1U}) checked.findings[at].facts.gpus = {{"T4", "GPU-1"}};
   const std::vector<Fault> faults = find_faults(checked);
   ASSERT_EQ(faults.size(), 2U);
-  EXPECT_TRUE(mentions(faults[0].error.message, "its GPU 0 is also that of node b: GPU-1"))
+  EXPECT_TRUE(mentions(faults[0].error.message, "its GPU 0 also belongs to node b: GPU-1"))
       << faults[0].error.message;
   checked.findings[1].facts.gpus = {{"T4", "GPU-2"}};
   EXPECT_TRUE(find_faults(checked).empty());
@@ -156,17 +156,17 @@ TEST_F(NodeCheckTest, VersionsThatDifferFromThoseOfMostNodes) {
   remote::HostFacts& facts = checked.findings[1].facts;
   facts.nccl_library = "2.21.5";
   EXPECT_TRUE(mentions(only_fault("nccl_library", Errc::kResource).message,
-                       "its NCCL is 2.21.5, that of node a 2.18.5"));
+                       "its NCCL is 2.21.5, but node a has 2.18.5"));
   facts.nccl_library = "";
   EXPECT_TRUE(find_faults(checked).empty()) << "programs may bring their own";
   facts.gpu_driver = facts.cuda_library = "550.54.14";
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
-                       "its GPU driver is 550.54.14, that of node a 535.104.05"));
+                       "its GPU driver is 550.54.14, but node a has 535.104.05"));
   cluster.nodes[1].runs_trainer = false;
   EXPECT_TRUE(find_faults(checked).empty()) << "it trains with nobody";
   facts.cuda_library = "560.1";
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
-                       "its driver is 550.54.14 and its libcuda 560.1"));
+                       "its driver is 550.54.14, but its libcuda is 560.1"));
 }
 
 TEST_F(NodeCheckTest, WhatPaddleGpuWouldLack) {
@@ -177,7 +177,7 @@ TEST_F(NodeCheckTest, WhatPaddleGpuWouldLack) {
   EXPECT_TRUE(find_faults(checked).empty()) << "this paddlectl has no paddle-gpu";
   checked.has_gpu_engine = true;
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
-                       "its driver is 535.104.05, and paddle-gpu needs 580 or later"));
+                       "its driver is 535.104.05, but paddle-gpu needs 580 or later"));
   facts.gpu_driver = facts.cuda_library = "580.65.06";
   EXPECT_TRUE(find_faults(checked).empty());
   facts.cublas_library = "";
@@ -198,7 +198,7 @@ TEST_F(NodeCheckTest, Trap44ALibcThatIsTooOldForPaddleGpu) {
   EXPECT_TRUE(find_faults(checked).empty()) << "this paddlectl has no paddle-gpu";
   checked.has_gpu_engine = true;
   const Error old = only_fault("glibc", Errc::kResource);
-  EXPECT_EQ(old.message, "node b: its glibc is 2.31, and paddle-gpu needs 2.35 or later");
+  EXPECT_EQ(old.message, "node b: its glibc is 2.31, but paddle-gpu needs 2.35 or later");
   EXPECT_TRUE(mentions(old.hint, "train on its CPUs, without --gpus"));
   facts.gpus.clear();
   EXPECT_TRUE(find_faults(checked).empty()) << "it has no GPU";
@@ -263,10 +263,10 @@ TEST_F(NodeCheckTest, ProcessesOfNoJob) {
 TEST_F(NodeCheckTest, WhatIsInTheWayOnTheDataPlaneIsToldApart) {
   const std::map<ProbeOutcome, std::string> reasons{
       {ProbeOutcome::kRefused, "10.0.0.b:7164 is refused"},
-      {ProbeOutcome::kTimedOut, "firewall drops"},
+      {ProbeOutcome::kTimedOut, "firewall may drop"},
       {ProbeOutcome::kNoRoute, "no route"},
       {ProbeOutcome::kNoProof, "answered by another program"},
-      {ProbeOutcome::kStalled, "data gets stuck"}};
+      {ProbeOutcome::kStalled, "data does not arrive"}};
   std::vector<std::string> hints;
   for (const auto& [outcome, reason] : reasons) {
     link(0, 1).result = {outcome, "why", {}, 0};

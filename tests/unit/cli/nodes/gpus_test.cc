@@ -67,8 +67,8 @@ TEST_F(ChooseGpus, TheClusterFileSaysWhichThereAreByNumberOrUuid) {
   EXPECT_EQ(choose("all")->visible, "2,GPU-a1");
   EXPECT_EQ(choose("1,")->visible, "GPU-a1") << "the same by another name";
   EXPECT_EQ(choose("GPU-b")->visible, "2") << "the beginning of a UUID";
-  EXPECT_EQ(refused("0,"), "GPU 0 of node a is not for this job: those are 2, GPU-a1");
-  EXPECT_EQ(refused("3"), "--gpus 3 asks for so many on each node, and node a has 2");
+  EXPECT_EQ(refused("0,"), "GPU 0 of node a is not available to this job, which can use 2, GPU-a1");
+  EXPECT_EQ(refused("3"), "--gpus 3 needs 3 GPUs on each node, but node a has 2");
 }
 
 TEST_F(ChooseGpus, TheUsersOwnVariableWinsAndKeepsItsList) {
@@ -81,7 +81,7 @@ TEST_F(ChooseGpus, TheUsersOwnVariableWinsAndKeepsItsList) {
   EXPECT_EQ(chosen->visible, "3,2,0");
   EXPECT_EQ(chosen->places, (Places{2, 0}));
   environment["CUDA_VISIBLE_DEVICES"] = "";
-  EXPECT_EQ(refused("all"), "CUDA_VISIBLE_DEVICES leaves node a no GPU");
+  EXPECT_EQ(refused("all"), "CUDA_VISIBLE_DEVICES selects no GPU of node a");
   environment.clear();
   node.environment.clear();
   node.gpus.clear();
@@ -96,7 +96,7 @@ TEST_F(ChooseGpus, Trap29AGpuTwiceOrOneThatIsNotThereIsRefused) {
   EXPECT_EQ(refused("0,1,0"), "--gpus names GPU 0 twice");
   EXPECT_EQ(refused("1,GPU-a1"), "--gpus names GPU GPU-a1 twice");
   node.gpus = {"1", "GPU-a1"};
-  EXPECT_EQ(refused("all"), "node a: GPU GPU-a1 is named twice, and takes one trainer");
+  EXPECT_EQ(refused("all"), "node a: GPU GPU-a1 is named twice, but it can have only one trainer");
   node.gpus = {"7"};
   EXPECT_EQ(refused("all"), "node a has no GPU 7: it shows 0 to 3");
   node.gpus.clear();
@@ -118,9 +118,9 @@ TEST_F(ChooseGpus, Trap44ANodeIsRefusedWhoseLibcIsTooOldForPaddleGpu) {
     EXPECT_TRUE(choose("all")->engine) << good;
   }
   for (const auto& [glibc, says] :
-       {std::pair("2.34", "node a: its glibc is 2.34, and paddle-gpu needs 2.35 or later"),
-        {"2.4", "node a: its glibc is 2.4, and paddle-gpu needs 2.35 or later"},
-        {"", "node a: it shows no glibc, and paddle-gpu needs 2.35 or later"}}) {
+       {std::pair("2.34", "node a: its glibc is 2.34, but paddle-gpu needs 2.35 or later"),
+        {"2.4", "node a: its glibc is 2.4, but paddle-gpu needs 2.35 or later"},
+        {"", "node a: it shows no glibc, but paddle-gpu needs 2.35 or later"}}) {
     facts.glibc = glibc;
     const auto chosen = choose("all");
     ASSERT_TRUE(chosen) << "a program of the user's own may do without";

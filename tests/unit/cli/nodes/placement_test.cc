@@ -23,7 +23,7 @@ TEST(PlaceOnGpus, ATrainerForEachNodeAfterNode) {
   const auto many = place_on_gpus(three_hosts(), gpus, 4, 0);
   ASSERT_FALSE(many);
   EXPECT_EQ(many.error().code, Errc::kUsage);
-  EXPECT_EQ(many.error().message, "4 trainers for 3 GPUs, and each takes one");
+  EXPECT_EQ(many.error().message, "4 trainers for 3 GPUs, but each trainer needs one GPU");
   EXPECT_FALSE(place_on_gpus(three_hosts(), std::vector<NodeGpus>(3), 0, 0));
 }
 

@@ -141,11 +141,11 @@ TEST(NodePorts, OfATakenBlockTheHintHasTheNextThatIsFree) {
   for (const auto port : std::vector<std::uint16_t>{7165, 7169, 7171})
     fake.node(0).taken_ports[port] = "pid 9 (x)";
   EXPECT_EQ(hint(0),
-            "end that program, or set another `port` for this node in the cluster file: with "
-            "`port = 7166` it has 7166-7168, the next that are free");
+            "end that program, or set another `port` for this node in the cluster file: with `port "
+            "= 7166` the node uses 7166-7168, the next free ports");
   EXPECT_EQ(hint(1),
-            "end that program, or set another `port` for this node in the cluster file: with "
-            "`port = 7169` it has 7172-7174, the next that are free")
+            "end that program, or set another `port` for this node in the cluster file: with `port "
+            "= 7169` the node uses 7172-7174, the next free ports")
       << "the second block of the address";
   for (std::uint16_t port = 7164; port < 7500; ++port) fake.node(0).taken_ports[port] = "";
   EXPECT_EQ(hint(0), "end that program, or set another `port` for this node in the cluster file");

@@ -66,10 +66,12 @@ TEST(Events, SilencesOfHeartbeatsHaveABeginAndAnEnd) {
   folder.write("machines.jsonl", "{\"node\": \"n-0\", \"utc_offset_s\": 0}\n");
   folder.write("node_0/train.log",
                "W1123 07:46:50.123456 trainer-0] no heartbeat of pserver 1 for 3.0 s\n"
-               "W1123 07:46:57.123456 trainer-0] heartbeats of pserver 1 are back\n");
+               "W1123 07:46:57.123456 trainer-0] heartbeats of pserver 1 arrive again\n");
   EXPECT_EQ(seen_in(folder),
-            "0 trainer-0: started\n10 trainer-0: no heartbeat of pserver 1 for 3.0 s !\n"
-            "17 trainer-0: heartbeats of pserver 1 are back\n10000 trainer-0: done\n");
+            "0 trainer-0: started\n"
+            "10 trainer-0: no heartbeat of pserver 1 for 3.0 s !\n"
+            "17 trainer-0: heartbeats of pserver 1 arrive again\n"
+            "10000 trainer-0: done\n");
 }
 
 // Two trainers and their pserver lose a trainer, and all are started again; later by hand as well.

@@ -59,7 +59,7 @@ TEST(ReportPage, ItsTemplateCanBeEditedWithoutACompiler) {
   job.folder.write("share/templates/report/report.html", "\n{{titel}}");
   const auto wrong = make_report(job.folder.path(), "j", share);
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().message, "report.html:2: {{titel}} means nothing");
+  EXPECT_EQ(wrong.error().message, "report.html:2: {{titel}} is unknown");
 }
 
 TEST(ReportPage, AFolderWithoutResultsIsNamed) {

@@ -30,14 +30,15 @@ class BrokenStartLooks : public testing::Test {
 };
 
 TEST_F(BrokenStartLooks, ProcessesThatAreMissingAndThatNobodyStarts) {
-  EXPECT_EQ(found(),
-            "the start of j was broken off: trainer-0, trainer-1 were never started; "
-            "pserver-0 runs");
+  EXPECT_EQ(
+      found(),
+      "the start of j was interrupted: trainer-0, trainer-1 were never started; pserver-0 runs");
   add(1, "trainer-1").state = remote::ProcessState::kLost;
-  EXPECT_EQ(found(), "the start of j was broken off: trainer-0 was never started; pserver-0 runs");
+  EXPECT_EQ(found(), "the start of j was interrupted: trainer-0 was never started; pserver-0 runs");
   fake_.node(0).processes.front().state = remote::ProcessState::kExited;
-  EXPECT_EQ(found(),
-            "the start of j was broken off: trainer-0 was never started; nothing of it runs");
+  EXPECT_EQ(
+      found(),
+      "the start of j was interrupted: trainer-0 was never started; none of its processes runs");
   add(0, "trainer-0");
   EXPECT_EQ(found(), "") << "it is complete";
 }
@@ -60,7 +61,7 @@ TEST_F(BrokenStartLooks, AJobWhoseFilesTellThatItTrainedIsIncomplete) {
   for (const char* const file :
        {"jobs/j/node_0/server.jsonl", "jobs/j/workspace/metrics.jsonl", "jobs/j/keys/trainer-0"}) {
     fake_.node(1).files = {{file, "{}"}};
-    EXPECT_TRUE(found().starts_with("the start of j was broken off")) << file;
+    EXPECT_TRUE(found().starts_with("the start of j was interrupted")) << file;
   }
 }
 

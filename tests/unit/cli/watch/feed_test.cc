@@ -170,11 +170,11 @@ TEST_F(Feed, TellsOfAProcessThatGivesNoSignOfLife) {
   trainer(0).unheard_ms = 3'500;
   trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
   const std::string told = look();
-  EXPECT_NE(told.find("trainer-0 on n-0: no sign of life for 3.5s\n"), std::string::npos) << told;
-  EXPECT_NE(told.find("600/s  trainer-0 no sign of life for 3.5s  cost 1\n"), std::string::npos)
+  EXPECT_NE(told.find("trainer-0 on n-0: no response for 3.5s\n"), std::string::npos) << told;
+  EXPECT_NE(told.find("600/s  trainer-0 no response for 3.5s  cost 1\n"), std::string::npos)
       << told;
   trainer(0).unheard_ms = 0;
-  EXPECT_NE(look().find("trainer-0 gives signs of life again\n"), std::string::npos);
+  EXPECT_NE(look().find("trainer-0 responds again\n"), std::string::npos);
 }
 
 TEST_F(Feed, TellsOfSnapshotsThatCouldNotBeSavedOnceUntilOneIs) {
@@ -217,7 +217,7 @@ TEST_F(Feed, TellsOnceThatADamagedSnapshotWasPassedOver) {
   look();
   trainer(0).progress->went_back = "pass-00001, since pass-00002 is damaged: w: other bytes";
   const std::string told = look();
-  EXPECT_NE(told.find("warning: trainer-0 on n-0 went on from pass-00001, since pass-00002 is "
+  EXPECT_NE(told.find("warning: trainer-0 on n-0 continued from pass-00001, since pass-00002 is "
                       "damaged: w: other bytes\n"),
             std::string::npos)
       << told;
@@ -251,7 +251,7 @@ TEST_F(Feed, AClockThatIsSetHidesNoStallAndMakesNone) {
     trainer(0).unheard_ms = 12'000;
     trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
     const std::string told = look();
-    EXPECT_NE(told.find("trainer-0 on n-0 is stalled: no progress for 12s, no sign of life for "),
+    EXPECT_NE(told.find("trainer-0 on n-0 is stalled: no progress for 12s, no response for "),
               std::string::npos)
         << told;
   }

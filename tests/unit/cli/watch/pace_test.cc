@@ -83,18 +83,18 @@ TEST(Paces, AProcessWithoutASignOfLifeIsSuspectLongBeforeItIsStalled) {
                                 unheard(process("trainer-0", 4'000), 500),
                                 unheard(process("trainer-1", 4'200), 4'200)});
   EXPECT_EQ(text(paces, "trainer-0"), "waits for trainer-1");
-  EXPECT_EQ(text(paces, "trainer-1"), "no sign of life for 4.2s");
+  EXPECT_EQ(text(paces, "trainer-1"), "no response for 4.2s");
   EXPECT_EQ(describe_stalls(paces, {{"trainer-1", "n-1"}}),
-            (std::vector<std::string>{"trainer-1 on n-1: no sign of life for 4.2s",
+            (std::vector<std::string>{"trainer-1 on n-1: no response for 4.2s",
                                       "trainer-0 waits for trainer-1 (4.0s)"}));
   EXPECT_EQ(describe_stalls(paces_of({unheard(process("trainer-1", 12'000), 11'000)}), {}).front(),
-            "trainer-1 on ? is stalled: no progress for 12s, no sign of life for 11s");
+            "trainer-1 on ? is stalled: no progress for 12s, no response for 11s");
 }
 
 TEST(Paces, APserverWithoutASignOfLifeIsTheCulpritAtOnce) {
   const Paces paces = paces_of(
       {unheard(process("pserver-0", 3'900), 3'900), unheard(process("trainer-0", 3'500), 100)});
-  EXPECT_EQ(text(paces, "pserver-0"), "no sign of life for 3.9s");
+  EXPECT_EQ(text(paces, "pserver-0"), "no response for 3.9s");
   EXPECT_EQ(text(paces, "trainer-0"), "waits for pserver-0");
 }
 
@@ -103,8 +103,8 @@ TEST(Paces, AProcessThatSavesOrStartsGivesSignsOfLifeToo) {
   starting.status.progress.reset();
   const Paces paces = paces_of(
       {unheard(busy(process("trainer-0", 5'000), remote::Activity::kSaving), 5'000), starting});
-  EXPECT_EQ(text(paces, "trainer-0"), "no sign of life for 5.0s");
-  EXPECT_EQ(text(paces, "trainer-1"), "no sign of life for 5.0s");
+  EXPECT_EQ(text(paces, "trainer-0"), "no response for 5.0s");
+  EXPECT_EQ(text(paces, "trainer-1"), "no response for 5.0s");
 }
 
 TEST(Paces, AProcessThatLivesButIsCutOffIsNamedWithThoseItDoesNotReach) {

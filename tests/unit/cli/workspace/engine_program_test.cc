@@ -58,7 +58,7 @@ TEST_F(EngineProgramTest, AnotherReleaseIsRefused) {
   const auto other = check_engine_version(program("echo 'paddlectl engine 0.0.1, x86-64'\n"));
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Errc::kVersion);
-  EXPECT_EQ(other.error().message, "paddle is 0.0.1, paddlectl is " + ours);
+  EXPECT_EQ(other.error().message, "paddle is version 0.0.1, but paddlectl is version " + ours);
   EXPECT_TRUE(check_engine_version(folder_ / "none")) << "running it for real tells more";
 }
 

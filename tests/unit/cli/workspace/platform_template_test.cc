@@ -29,7 +29,8 @@ TEST(PlatformTemplate, NamesFitADnsLabel) {
   one.name = "2026-" + std::string(80, 'x') + "/../";
   EXPECT_EQ(*fill_template("kubernetes.yaml", "{{name}}", one), "job-2026-" + std::string(43, 'x'));
   one.name = "..";
-  EXPECT_EQ(fill_template("kubernetes.yaml", "", one).error().message, "'..' names no job");
+  EXPECT_EQ(fill_template("kubernetes.yaml", "", one).error().message,
+            "'..' is not a valid job name");
 }
 
 TEST(PlatformTemplate, LinesOfAnotherKindOfJobAreLeftOut) {
@@ -89,7 +90,7 @@ TEST(PlatformTemplate, WhatWouldLeaveItsPlaceIsRefused) {
   one.workspace = "/a\nb";
   EXPECT_FALSE(fill_template("slurm.sh", "", one));
   EXPECT_EQ(fill_template("slurm.sh", "a\nb {{name}}\n{{nmae}}", job()).error().message,
-            "slurm.sh:3: {{nmae}} means nothing");
+            "slurm.sh:3: {{nmae}} is unknown");
   EXPECT_FALSE(fill_template("slurm.sh", "{{name", job()));
 }
 

@@ -13,7 +13,7 @@ TEST(FillWords, ReplacesEachWordOnce) {
 
 TEST(FillWords, NamesTheLineOfAWordWithoutAValue) {
   EXPECT_EQ(fill_words("f.txt", "1\n{{a}}\n3 {{\x1b}}", {{"a", "x\ny\nz"}}).error().message,
-            "f.txt:3: {{\\x1b}} means nothing")
+            "f.txt:3: {{\\x1b}} is unknown")
       << "lines of the file, not of the result";
   EXPECT_FALSE(fill_words("f", "{{a", {{"a", "x"}}));
 }

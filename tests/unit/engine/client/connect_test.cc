@@ -30,7 +30,7 @@ TEST(Connect, RefusesPortsBeyondTheLastOne) {
   const auto links =
       connect_links({.pservers = {"127.0.0.1:65535"}, .ports_num = 1, .ports_num_for_sparse = 1});
   ASSERT_FALSE(links);
-  EXPECT_EQ(links.error().message, "2 ports from 65535 on do not exist");
+  EXPECT_EQ(links.error().message, "2 ports starting at 65535 exceed the largest port, 65535");
 }
 
 TEST(Connect, BeyondLoopbackNeedsTheJobsSecret) {

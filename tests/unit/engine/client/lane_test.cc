@@ -40,7 +40,7 @@ bool takes(ClientLane& lane, Frame frame) {
 }
 
 TEST(ClientLane, AnAnswerThatWasNotAskedForIsAnErrorAtOnce) {
-  const std::string awaited = ", but request 1 is awaited";
+  const std::string awaited = ", but request 1 was expected";
   for (const Duration resend_after : {Duration::zero(), Duration(std::chrono::seconds(1))}) {
     EXPECT_EQ(error_of(asked(resend_after).on_frame(done(2), kNow)),
               "the pserver's answer of type 34 is for request 2" + awaited);
@@ -55,7 +55,7 @@ TEST(ClientLane, AnAnswerThatWasNotAskedForIsAnErrorAtOnce) {
   }
   ClientLane idle({});
   EXPECT_EQ(error_of(idle.on_frame(done(1), kNow)),
-            "the pserver's answer of type 34 is for request 1, but none is awaited");
+            "the pserver's answer of type 34 is for request 1, but none was expected");
 }
 
 TEST(ClientLane, AnAnswerAgainIsALateCopyWhereRequestsAreSentAgainOnly) {
@@ -69,7 +69,7 @@ TEST(ClientLane, AnAnswerAgainIsALateCopyWhereRequestsAreSentAgainOnly) {
   EXPECT_TRUE(takes(once, done(1)));
   once.request(FrameType::kReady, wire::Ready(), {}, kNow);
   EXPECT_EQ(error_of(once.on_frame(done(1), kNow)),
-            "the pserver's answer of type 34 is for request 1, but request 2 is awaited");
+            "the pserver's answer of type 34 is for request 1, but request 2 was expected");
 }
 
 TEST(ClientLane, PipelinedPullsAreAnsweredInTheirOrder) {
@@ -77,7 +77,7 @@ TEST(ClientLane, PipelinedPullsAreAnsweredInTheirOrder) {
   lane.request(FrameType::kPullRows, wire::PullRows(), {}, kNow);
   lane.request(FrameType::kPullRows, wire::PullRows(), {}, kNow);
   EXPECT_EQ(error_of(lane.on_frame(rows(2), kNow)),
-            "the pserver's answer of type 37 is for request 2, but request 1 is awaited");
+            "the pserver's answer of type 37 is for request 2, but request 1 was expected");
   EXPECT_TRUE(takes(lane, rows(1)));
   EXPECT_TRUE(takes(lane, rows(2)));
 }
@@ -144,7 +144,7 @@ TEST(ClientLane, APushThatWasNotAppliedEndsTheTrainer) {
     const auto refused = answer_push(last);
     ASSERT_FALSE(refused) << last;
     EXPECT_EQ(refused.error().code, Errc::kData);
-    EXPECT_EQ(refused.error().message.find("trainer 3 pushed batch 1, and the pserver answers"), 0U)
+    EXPECT_EQ(refused.error().message.find("trainer 3 pushed batch 1, but the pserver reports"), 0U)
         << refused.error().message;
   }
 }

@@ -270,7 +270,8 @@ TEST_F(ShardChannelsTest, WithoutACutThatAllHaveTheJobGoesBackToItsSnapshot) {
   const auto joined = try_join(set());
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().code, Errc::kUnreachable);
-  EXPECT_NE(joined.error().message.find("no cut"), std::string::npos) << joined.error().message;
+  EXPECT_NE(joined.error().message.find("no savepoint"), std::string::npos)
+      << joined.error().message;
   EXPECT_NE(shards_[0]->failure(), "");
 }
 

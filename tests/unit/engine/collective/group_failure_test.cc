@@ -131,7 +131,7 @@ TEST(GroupFailureTest, TwoRanksOnOneCardAreRefused) {
     const auto group = Group::join(std::move(own), soon());
     ASSERT_FALSE(group);
     EXPECT_EQ(group.error().code, Errc::kUsage);
-    EXPECT_NE(group.error().message.find("rank 0 (node-0) and rank 2 (node-2) have one card"),
+    EXPECT_NE(group.error().message.find("rank 0 (node-0) and rank 2 (node-2) use the same GPU"),
               std::string::npos)
         << group.error().message;
   });

@@ -49,7 +49,7 @@ TEST(GroupReport, AnAbortIsTwoLinesOfEachRank) {
   EXPECT_EQ(count(log, "the group has ended: rank 2 \\(node-2\\): enough"), 3) << log;
   EXPECT_EQ(count(log,
                   "operation 1002, a broadcast of 1048576 bytes at 0; rank 2 \\(node-2\\): "
-                  "sent 0 of 0, received 0 of 4, last heard"),
+                  "sent 0 of 0, received 0 of 4, last frame received"),
             2)
       << log;
 }

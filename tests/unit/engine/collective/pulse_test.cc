@@ -23,14 +23,15 @@ TEST(PulseTest, WhatOthersSayIsBounded) {
 
 TEST(PulseTest, TheLastWordTellsWhatARankDoesAndForWhomItWaits) {
   LastWord word;
-  EXPECT_EQ(word.text(kPulseNow, kNames), "never heard");
+  EXPECT_EQ(word.text(kPulseNow, kNames), "no frame received yet");
   word = {.heard = kPulseNow, .pulse = {.activity = "testing", .waits_for = {2, 0}}};
   EXPECT_TRUE(word.waits(kPulseNow));
   EXPECT_EQ(word.text(kPulseNow, kNames, " by rank 1"),
-            "last heard 0.0 s ago by rank 1, testing, waits for rank 2 (c) and others");
+            "last frame received 0.0 s ago by rank 1, testing, waits for rank 2 (c) and others");
   // A rank that has said nothing since may be what the others wait for.
   EXPECT_FALSE(word.waits(kPulseNow + std::chrono::seconds(2)));
-  EXPECT_EQ(word.text(kPulseNow + std::chrono::seconds(2), kNames), "last heard 2.0 s ago, testing");
+  EXPECT_EQ(word.text(kPulseNow + std::chrono::seconds(2), kNames),
+            "last frame received 2.0 s ago, testing");
 }
 
 }  // namespace

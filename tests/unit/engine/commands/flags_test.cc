@@ -97,7 +97,7 @@ TEST_F(FlagsTest, NamesTheFlagOfAPath) {
   flags_.text("snapshot", "folder", snapshot);
   flags_.text("data", "files", data);
   flags_.text("config", "job.toml", config);
-  const std::string hint = "a value follows its flag's name: ";
+  const std::string hint = "write the name of the flag before the value: ";
   EXPECT_EQ(mistake({"output/a"}), "'output/a' is not a flag | " + hint + "--snapshot=output/a");
   EXPECT_EQ(mistake({"w/job.toml"}),
             "'w/job.toml' is not a flag | " + hint + "--config=w/job.toml");

@@ -52,7 +52,7 @@ TEST_F(DataCheckTest, AnotherHeaderIsToldHowToBeRead) {
   EXPECT_EQ(hint("age,tenure,city,churned"),
             "[data] columns must name them all, in this order: "
             "columns = [\"age\", \"tenure\", \"city\", \"churned\"]");
-  EXPECT_TRUE(hint("39,2,0").starts_with("it has numbers: where it is no header, "));
+  EXPECT_TRUE(hint("39,2,0").starts_with("it has numbers: if it is not a header, "));
   for (const char* const other : {"", "age", "\"age,tenure", "age,,churned", "a\"b,c,d",
                                   "age,tenure,\"churned", "\"ag\"e,tenure,churned"})
     EXPECT_EQ(hint(other), "[data] columns must name them all, in this order") << other;
@@ -85,18 +85,18 @@ TEST_F(DataCheckTest, ADictionaryHasAWordALine) {
                                  "b\n<unk>\n"})
     EXPECT_EQ(of_words(good), "none") << good;
   EXPECT_EQ(of_words("a\nb 17\n<unk> 0\n"),
-            "words.txt:2: 'b 17' has a blank, so that no word of a text can be it");
+            "words.txt:2: 'b 17' contains a blank, so it matches no word of a text");
   EXPECT_EQ(of_words("a\t9\n<unk>\n"),
-            "words.txt:1: 'a\t9' has a blank, so that no word of a text can be it");
+            "words.txt:1: 'a\t9' contains a blank, so it matches no word of a text");
   EXPECT_EQ(of_words("a\nb \n<unk>\n"),
-            "words.txt:2: 'b ' has a blank, so that no word of a text can be it");
+            "words.txt:2: 'b ' contains a blank, so it matches no word of a text");
   EXPECT_EQ(of_words("a\nb\nNew York\nc\n<unk>\n"), "none") << "no text finds it";
   EXPECT_EQ(of_words("<unk>\na\nb\n"), "words.txt: the last line is not <unk>, but 'b'");
   EXPECT_EQ(of_words("a\n<unk>\n\n"), "words.txt: the last line is not <unk>, but ''");
   EXPECT_EQ(of_words(std::string("\xff\xfe"
                                  "a\0\n\0",
                                  6)),
-            "words.txt: it has zero bytes, and a dictionary is text in UTF-8");
+            "words.txt: it has zero bytes, but a dictionary is text in UTF-8");
   // Elsewhere lines are names of ids.
   data_.format = "csv";
   EXPECT_EQ(of_words("New York\nRome\n"), "none");

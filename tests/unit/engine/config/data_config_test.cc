@@ -100,9 +100,10 @@ TEST_F(DataConfigTest, ACacheHasABoundAndNoGlobalShuffle) {
   EXPECT_TRUE(data.cache);
   EXPECT_EQ(data.cache_bytes_max, 100U);
   EXPECT_EQ(mistake("format = 'libsvm'\ncache = true\nglobal_shuffle = true"),
-            "job.toml:4:9: 'cache' does not go with global_shuffle, which deals records anew");
+            "job.toml:4:9: 'cache' cannot be combined with global_shuffle, which distributes "
+            "records again in each pass");
   EXPECT_EQ(mistake("format = 'libsvm'\ncache_bytes_max = 100"),
-            "job.toml:4:19: 'cache_bytes_max' is for cache = true");
+            "job.toml:4:19: 'cache_bytes_max' needs cache = true");
 }
 
 TEST_F(DataConfigTest, SlotsOfJsonLinesAreDeclared) {
@@ -122,7 +123,7 @@ slot = [{name = 'click', type = 'id'}, {name = 'seen', type = 'ids'},
             "click seen* price:3 ");
   EXPECT_EQ(mistake("format = 'npz'"), "job.toml:1:1: format 'npz' has no slots of its own");
   EXPECT_EQ(mistake("format = 'npz'\npipe_command = ['cat']\nslot = [{name = 'a', type = 'id'}]"),
-            "job.toml:4:16: 'pipe_command' prints lines, and format 'npz' has none");
+            "job.toml:4:16: 'pipe_command' prints lines, but format 'npz' is binary");
 }
 
 TEST_F(DataConfigTest, ACommandListsAndReadsObjects) {
@@ -133,7 +134,7 @@ TEST_F(DataConfigTest, ACommandListsAndReadsObjects) {
   EXPECT_EQ(mistake_, "none");
   EXPECT_EQ(mistake(format + "command = ['']"), "job.toml:4:11: 'command' names no program");
   EXPECT_EQ(mistake(format + "command = ['a']\npipe_command = ['cat']"),
-            "job.toml:5:16: 'pipe_command' does not go with 'command'");
+            "job.toml:5:16: 'pipe_command' cannot be combined with 'command'");
 }
 
 TEST_F(DataConfigTest, ADictionaryMayBeAnywhereButNotEmpty) {
@@ -186,8 +187,9 @@ TEST_F(DataConfigTest, NamesValuesOutOfRange) {
 
 TEST_F(DataConfigTest, ASeparatorIsForIdsOfOneColumn) {
   const std::string csv = "format = 'csv'\ncolumns = ['a', 'b']\n";
-  EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'float', separator = '|'}]"),
-            "job.toml:5:50: 'separator' is for ids, a slot of floats has several columns");
+  EXPECT_EQ(
+      mistake(csv + "slot = [{name = 'a', type = 'float', separator = '|'}]"),
+      "job.toml:5:50: 'separator' applies to slots of ids; a slot of floats reads several columns");
   EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'id', columns = []}]"),
             "job.toml:5:45: 'columns' is empty");
   EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'id', separator = \"\"}]"),
@@ -247,12 +249,12 @@ TEST_F(DataConfigTest, LabelsNameTheClassesOfASlot) {
   EXPECT_EQ(mistake_, "none");
   EXPECT_EQ(mistake(csv + "type = 'id'\nlabels = []"), "job.toml:8:10: 'labels' is empty");
   EXPECT_EQ(mistake(csv + "type = 'id'\nlabels = ['a', 'b', 'a']"),
-            "job.toml:8:10: the label 'a' is there twice");
+            "job.toml:8:10: the label 'a' occurs twice");
   EXPECT_EQ(mistake(csv + "type = 'id'\nlabels = ['a', '']"), "job.toml:8:10: a label is empty");
   EXPECT_NE(mistake(csv + "type = 'id'\nlabels = ['a', 1.5]").find("strings and whole numbers"),
             std::string::npos);
   EXPECT_EQ(mistake(csv + "type = 'hash'\nlabels = ['a', 'b']"),
-            "job.toml:8:10: 'labels' number the values of a slot of ids");
+            "job.toml:8:10: 'labels' applies only to slots of ids");
 }
 
 TEST_F(DataConfigTest, FormatsWithALabelOfTheirOwnHaveLabelsToo) {
@@ -266,7 +268,7 @@ TEST_F(DataConfigTest, FormatsWithALabelOfTheirOwnHaveLabelsToo) {
     EXPECT_EQ(label->labels, (std::vector<std::string>{"no", "yes"}));
   }
   EXPECT_EQ(mistake("format = 'libsvm'\nlabel = 'float'\nlabels = ['a']"),
-            "job.toml:5:10: 'labels' do not go with label = \"float\"");
+            "job.toml:5:10: 'labels' cannot be combined with label = \"float\"");
   EXPECT_NE(mistake("format = 'ngram'\ndictionary = 'words'\nlabels = ['a']").find("unknown key"),
             std::string::npos);
 }

@@ -110,7 +110,7 @@ TEST(DataShare, AFolderThatCannotBeReadIsNamedWithTheReason) {
   std::filesystem::create_symlink("loop", folder / "loop");
   const auto share = data_share(folder.path(), "loop/*", 0, 1);
   ASSERT_FALSE(share);
-  EXPECT_EQ(share.error().message, fmt::format("cannot look for 'loop/*' in {0}: {0}/loop: {1}",
+  EXPECT_EQ(share.error().message, fmt::format("cannot search for 'loop/*' in {0}: {0}/loop: {1}",
                                                folder.path(), std::strerror(ELOOP)));
   EXPECT_NE(share.error().hint, "");
 }

@@ -29,9 +29,9 @@ TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
             "job.toml:26:8: 'type' is 'auk', but must be one of 'auc', 'classification_error', "
             "'perplexity', 'precision_recall', 'rmse'; did you mean 'auc'?");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"none\"\nlabel = \"next\""),
-            "job.toml:27:9: 'none' is no layer");
+            "job.toml:27:9: 'none' is not a layer");
   EXPECT_EQ(wrong("name = \"cost\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
-            "job.toml:26:8: 'cost' means something else in metrics.jsonl");
+            "job.toml:26:8: the name 'cost' is reserved in metrics.jsonl");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:25:1: auc has no 'label'");
 }
 

@@ -179,16 +179,16 @@ TEST_F(OptimizerConfig, NamesWrongValues) {
 }
 
 TEST_F(OptimizerConfig, NamesKeysThatHaveNoMeaning) {
-  EXPECT_EQ(mistake("momentum = 0.5"), "23:12: 'momentum' has no meaning for method 'sgd'");
-  EXPECT_EQ(mistake("method = 'adam'\nrho = 0.5"), "24:7: 'rho' has no meaning for method 'adam'");
+  EXPECT_EQ(mistake("momentum = 0.5"), "23:12: 'momentum' has no effect with method 'sgd'");
+  EXPECT_EQ(mistake("method = 'adam'\nrho = 0.5"), "24:7: 'rho' has no effect with method 'adam'");
   EXPECT_EQ(mistake("method = 'adam'\nweight_decay = 0.5"),
-            "24:16: 'weight_decay' has no meaning for method 'adam'");
+            "24:16: 'weight_decay' has no effect with method 'adam'");
   EXPECT_EQ(mistake("method = 'adam'\ncentered = true"),
-            "24:12: 'centered' has no meaning for method 'adam'");
+            "24:12: 'centered' has no effect with method 'adam'");
   EXPECT_EQ(mistake("learning_rate_decay_a = 1"),
-            "23:25: 'learning_rate_decay_a' has no meaning for schedule 'constant'");
+            "23:25: 'learning_rate_decay_a' has no effect with schedule 'constant'");
   EXPECT_EQ(mistake("learning_rate_args = '1:1'"),
-            "23:22: 'learning_rate_args' has no meaning for schedule 'constant'");
+            "23:22: 'learning_rate_args' has no effect with schedule 'constant'");
   EXPECT_EQ(mistake("min_average_window = 5"),
             "23:22: 'min_average_window' without 'average_window'");
   EXPECT_EQ(mistake("average_window = 0.5\nmin_average_window = 5\nmax_average_window = 4"),

@@ -35,7 +35,7 @@ TEST(PlatformRank, WhatIsMissingOrWrongIsNamed) {
   EXPECT_EQ(rank("slurm", {{"SLURM_PROCID", "0"}}).error().message,
             "--rank_from=slurm, but SLURM_STEP_NUM_TASKS is not set");
   EXPECT_EQ(rank("kubernetes", {{"JOB_COMPLETION_INDEX", "-1"}}).error().message,
-            "JOB_COMPLETION_INDEX=-1 is no rank or size");
+            "JOB_COMPLETION_INDEX=-1 is not a rank or size");
   EXPECT_FALSE(rank("kubernetes", {{"JOB_COMPLETION_INDEX", ""}}));
   EXPECT_FALSE(rank("kubernetes", {{"JOB_COMPLETION_INDEX", "4000000000"}}));
   EXPECT_FALSE(rank("openmpi", {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "3"}}));
@@ -47,7 +47,7 @@ TEST(PlatformRank, TheFirstRanksAreThePservers) {
   EXPECT_EQ(*id_in_role({2, 5}, false, 2), 0U);
   EXPECT_EQ(*id_in_role({4, 5}, false, 2), 2U);
   EXPECT_EQ(id_in_role({2, 5}, true, 2).error().message,
-            "rank 2 is a trainer, for --pservers names 2");
+            "rank 2 is a trainer, because --pservers names 2");
   EXPECT_FALSE(id_in_role({1, 5}, false, 2));
   EXPECT_EQ(*trainers_of({0, 5}, 2, 9), 3U);
   EXPECT_EQ(*trainers_of({0, {}}, 2, 9), 9U);

@@ -40,9 +40,9 @@ TEST_F(StrategyConfigTest, TablesFollowLocalSgdUnlessTheyAreNamed) {
   const auto named = read("dense = 'local_sgd'\nsparse = 'async'\n");
   ASSERT_TRUE(named) << named.error().message;
   EXPECT_EQ(named->sparse_strategy, wire::STRATEGY_ASYNC);
-  EXPECT_NE(
-      mistake("dense = 'local_sgd'\nsparse = 'sync'\n").find("sync does not go with local_sgd"),
-      std::string::npos);
+  EXPECT_NE(mistake("dense = 'local_sgd'\nsparse = 'sync'\n")
+                .find("sync cannot be combined with local_sgd"),
+            std::string::npos);
 }
 
 TEST_F(StrategyConfigTest, UnevenDataIsJoinedUnlessTheJobSaysMore) {
@@ -84,7 +84,7 @@ TEST_F(StrategyConfigTest, TheWireIsForTrainersThatTalk) {
               "job.toml:23:8: 'wire' is for dense = 'collective'");
   }
   EXPECT_EQ(mistake(head + "wire = \"bf16\"\nnode_groups = true\n"),
-            "job.toml:23:8: wire = 'bf16' does not go with 'node_groups'");
+            "job.toml:23:8: wire = 'bf16' cannot be combined with 'node_groups'");
   const std::string wrong = mistake(head + "wire = \"fp16\"\n");
   EXPECT_EQ(wrong.find("job.toml:23:8: 'wire' is "), 0U) << wrong;
   EXPECT_NE(wrong.find("bf16"), std::string::npos) << wrong;
@@ -127,7 +127,8 @@ TEST_F(StrategyConfigTest, NodeGroupsAreForRoundsOnPserversAndForCollective) {
                           std::string(key).size() + 4, key));
   }
   EXPECT_EQ(mistake("node_groups = true\nuse_hierarchical_allreduce = true\n"),
-            "job.toml:23:30: 'use_hierarchical_allreduce' is 'node_groups' by Fluid's name");
+            "job.toml:23:30: 'use_hierarchical_allreduce' is Fluid's name of 'node_groups', which "
+            "is set too");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST_F(JobConfigTest, ReadsAsynchronousStrategies) {
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->dense_strategy, wire::STRATEGY_HALF_ASYNC);
   EXPECT_EQ(job->sparse_strategy, wire::STRATEGY_SYNC);
-  EXPECT_EQ(job->max_merge, 4U);  // by Fluid's name
+  EXPECT_EQ(job->max_merge, 4U);  // is Fluid's name of
   EXPECT_EQ(job->send_queue_size, 2U);
   EXPECT_EQ(job->staleness_max, 0U);
   job = read_job(edited(head, head + "delay_compensation = 0.5\n"));
@@ -53,10 +53,10 @@ TEST_F(JobConfigTest, ReadsAsynchronousStrategies) {
     EXPECT_NE(mistake(head, to).find(expected), std::string::npos) << to << mistake(head, to);
   };
   has(head + "max_merge = 2\n", "'max_merge' is for half_async");
-  has("dense = 'half_async'\nmax_merge = 2\nmax_merge_var_num = 2\n", "by Fluid's name");
+  has("dense = 'half_async'\nmax_merge = 2\nmax_merge_var_num = 2\n", "is Fluid's name of");
   has("dense = 'half_async'\ndelay_compensation = 1\n", "is for dense = 'async'");
   has("dense = 'sync'\nstaleness_max = 1\n", "is for async and half_async");
-  has(head + "staleness_max = 1\nasync_lagged_grad_discard_ratio = 2\n", "give one");
+  has(head + "staleness_max = 1\nasync_lagged_grad_discard_ratio = 2\n", "cannot be combined");
 }
 
 TEST_F(JobConfigTest, ReadsLocalStrategies) {
@@ -69,11 +69,14 @@ TEST_F(JobConfigTest, ReadsLocalStrategies) {
     EXPECT_NE(mistake(head, to).find(expected), std::string::npos) << to << mistake(head, to);
   };
   has(head + "update_frequency = 7\n", "is for geo and local_sgd");
-  has("dense = 'geo'\nsparse = 'half_async'\n", "half_async does not go with geo or local_sgd");
-  has("dense = 'local_sgd'\nsparse = 'sync'\n", "sync does not go with local_sgd: their rounds");
-  has("dense = 'collective'\nsparse = 'local_sgd'\n", "collective does not go with local_sgd");
+  has("dense = 'geo'\nsparse = 'half_async'\n",
+      "half_async cannot be combined with geo or local_sgd");
+  has("dense = 'local_sgd'\nsparse = 'sync'\n",
+      "sync cannot be combined with local_sgd: their rounds");
+  has("dense = 'collective'\nsparse = 'local_sgd'\n",
+      "collective cannot be combined with local_sgd");
   has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n",
-      "staleness_max does not go with local_sgd");
+      "staleness_max cannot be combined with local_sgd");
   EXPECT_EQ(job->elastic_rate, 0.0F);
   const std::string elastic =
       "dense = 'local_sgd'\nsparse = 'async'\n"

@@ -303,23 +303,23 @@ TEST(TomlReader, TextThatWouldEndTheProcessIsRefusedAtItsPlace) {
             "job.toml:2:64: a key has at most 32 parts");
   EXPECT_EQ(refusal("[" + repeated("'a' . ", 200'000) + "a]\n").substr(0, 10), "job.toml:1");
   EXPECT_EQ(refusal("\u00eb = 1\n"),
-            "job.toml:1:1: a character outside ASCII belongs between quotes or into a comment");
+            "job.toml:1:1: a character outside ASCII is allowed only in quotes or in a comment");
   EXPECT_EQ(refusal("a = '\u00eb'\u00a0\n"),
-            "job.toml:1:8: a character outside ASCII belongs between quotes or into a comment");
+            "job.toml:1:8: a character outside ASCII is allowed only in quotes or in a comment");
   EXPECT_EQ(refusal("a = [1,\n  }"), "job.toml:2:3: '}' does not close the '['");
   EXPECT_EQ(refusal("a = \"\"\"\\\n \u00eb\"\"\"\n"),
             "job.toml:1:8: a character outside ASCII cannot follow a backslash");
-  const std::string quote = "a quote begins a string, and cannot stand within a word";
+  const std::string quote = "a quote begins a string, and is not allowed within a word";
   EXPECT_EQ(refusal("n =+\"\ufcff"), "job.toml:1:5: " + quote);
   EXPECT_EQ(refusal("n = 1'\ufcff'\n"), "job.toml:1:6: " + quote);
   EXPECT_EQ(refusal("n = ''\"\ufcff\"\n"), "job.toml:1:7: " + quote);
   EXPECT_EQ(refusal("n'\ufcff' = 1\n"), "job.toml:1:2: " + quote);
-  const std::string equals = "'=' cannot stand within a value";
+  const std::string equals = "'=' is not allowed within a value";
   EXPECT_EQ(refusal("n = [1='\ufcff']\n"), "job.toml:1:7: " + equals);
   EXPECT_EQ(refusal("n =='\ufcff'\n"), "job.toml:1:4: " + equals);
-  EXPECT_EQ(refusal("n = 1['\ufcff']\n"), "job.toml:1:6: '[' cannot stand here");
-  EXPECT_EQ(refusal("n = {a = 1{'\ufcff'}}\n"), "job.toml:1:11: '{' cannot stand here");
-  EXPECT_EQ(refusal("n['\ufcff'] = 1\n"), "job.toml:1:2: '[' cannot stand here");
+  EXPECT_EQ(refusal("n = 1['\ufcff']\n"), "job.toml:1:6: '[' is not allowed here");
+  EXPECT_EQ(refusal("n = {a = 1{'\ufcff'}}\n"), "job.toml:1:11: '{' is not allowed here");
+  EXPECT_EQ(refusal("n['\ufcff'] = 1\n"), "job.toml:1:2: '[' is not allowed here");
   EXPECT_EQ(refusal("n = [1.'\ufcff']\n"), "job.toml:1:8: " + quote);
   EXPECT_EQ(refusal("n = 1979-05-27 0'\ufcff'\n"), "job.toml:1:17: " + quote);
   EXPECT_EQ(refusal("\"n\" = [\"a\",'\ufcff'] # '\n[a.'b']\n'c'={\"d\"=1}\n"), "none");
@@ -337,7 +337,7 @@ TEST(TomlReader, DeepNestingIsRefused) {
   }
   EXPECT_EQ(refusal("a = " + repeated("[", 32) + repeated("]", 32)), "none");
   EXPECT_EQ(refusal("a = " + repeated("[", 33) + repeated("]", 33)),
-            "job.toml:1:37: values lie at most 32 deep in each other");
+            "job.toml:1:37: values can be nested at most 32 deep");
 }
 
 TEST(TomlReader, BytesThatAreNoTextAreRefused) {

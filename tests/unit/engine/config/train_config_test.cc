@@ -60,8 +60,8 @@ TEST_F(TrainConfigTest, ABatchOfEachTrainerIsItsPartOfThatOfAll) {
 
 TEST_F(TrainConfigTest, TheTwoSizesOfABatchExcludeEachOtherUnlessAnOverrideChooses) {
   EXPECT_EQ(mistake("batch_size = 64\nbatch_size_total = 256\n"),
-            "job.toml:25:20: 'batch_size_total' is of all trainers together and 'batch_size' of "
-            "each, then leave one of them out");
+            "job.toml:25:20: 'batch_size_total' is the size for all trainers together, "
+            "'batch_size' for each, then leave one of them out");
   const auto size = [&](const std::string& keys, const std::string& set) {
     const auto job = read(keys, kTest, {set});
     return job ? *job->train.batch_size_of(0, 2) : 0;
@@ -108,11 +108,11 @@ TEST_F(TrainConfigTest, AMistakeNamesItsLineAndTheNextStep) {
             "job.toml:24:20: 'stop_after_worse' needs 'best', the figure that is compared, then "
             "best = \"cost\", or an evaluator such as \"auc\"");
   EXPECT_EQ(mistake("stop_when = \"rmse = 0.5\"\n"),
-            "job.toml:24:13: 'stop_when' is 'rmse = 0.5', which is no condition, then write a "
+            "job.toml:24:13: 'stop_when' is 'rmse = 0.5', which is not a condition, then write a "
             "figure, one of >=, >, <= and <, and a number: \"auc >= 0.8\"");
   EXPECT_EQ(mistake("time_max = \"2 hours\"\n"),
-            "job.toml:24:12: 'time_max' is '2 hours', which is no length of time, then write "
-            "whole numbers of d, h, m and s, the larger first: \"2h\", \"1h30m\"");
+            "job.toml:24:12: 'time_max' is '2 hours', which is not a duration, then write whole "
+            "numbers of d, h, m and s, the larger first: \"2h\", \"1h30m\"");
   EXPECT_EQ(mistake("time_max = 7200\n").substr(0, 48),
             "job.toml:24:12: 'time_max' must be a string, not");
 }
@@ -121,8 +121,8 @@ TEST_F(TrainConfigTest, WithoutTestDataNothingIsTheBest) {
   for (const char* const keys : {"best = \"cost\"\n", "stop_when = \"cost < 1\"\n"}) {
     const std::string key(keys, std::string_view(keys).find(' '));
     EXPECT_NE(mistake(keys, "").find("'" + key +
-                                     "' needs tests, and [data] names no files for "
-                                     "them, then hold out some files: test = \"data/test.txt\""),
+                                     "' needs tests, but [data] names no files for them, then hold "
+                                     "out some files: test = \"data/test.txt\""),
               std::string::npos)
         << mistake(keys, "");
   }
@@ -135,8 +135,8 @@ TEST_F(TrainConfigTest, AProgramOfOnesOwnEndsItself) {
     const auto job = read_job(folder_.write(
         "job.toml", std::string("[trainer]\ncommand = [\"a\"]\n[train]\n") + key + "\n"));
     ASSERT_FALSE(job) << key;
-    EXPECT_NE(job.error().message.find("is for the networks of [[layer]]"), std::string::npos);
-    EXPECT_EQ(job.error().hint, "the program of [trainer] command decides by itself when it ends");
+    EXPECT_NE(job.error().message.find("needs a network of [[layer]]"), std::string::npos);
+    EXPECT_EQ(job.error().hint, "the program of [trainer] command decides when training ends");
   }
 }
 

@@ -99,15 +99,15 @@ TEST_F(ObjectsTest, ListsThatCannotBeAreRefused) {
   EXPECT_EQ(list_mistake(""), list + "it is empty");
   EXPECT_EQ(list_mistake("\\n"), list + "it is empty");
   EXPECT_EQ(list_mistake("part-0\\npar"),
-            list + "the last name has no line end, so that it may be cut off");
+            list + "the last name has no line end, so it may be cut off");
   EXPECT_EQ(list_mistake("b\\na\\nb\\n"), list + "it has 'b' twice");
   EXPECT_EQ(list_mistake("a\\n\\033[2J\\n"), list + "line 2: '\\x1b[2J' is not printable UTF-8");
   EXPECT_EQ(list_mistake("a\\tb\\n"), list + "line 1: 'a\tb' is not printable UTF-8");
-  EXPECT_EQ(list_mistake("--help\\n"), list + "line 1: '--help' would be an option of a program");
+  EXPECT_EQ(list_mistake("--help\\n"), list + "line 1: a name must not begin with '-': '--help'");
   EXPECT_EQ(list_mistake("/dev/stdin\\n"),
             list + "line 1: '/dev/stdin' stands for the standard input");
   EXPECT_EQ(mistake_in_list("printf '%1025s\\n' a | tr ' ' b"),
-            list + "line 1: a name of over 1024 bytes");
+            list + "line 1: a name has over 1024 bytes");
   EXPECT_EQ(mistake_in_list("yes"), list + "it has over 67108864 bytes");
 }
 

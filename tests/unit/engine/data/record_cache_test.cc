@@ -78,7 +78,7 @@ TEST_F(RecordCacheTest, AboveItsLimitThePassEndsWithAClearError) {
   const Outcome outcome = read();
   ASSERT_FALSE(outcome.status);
   EXPECT_EQ(outcome.status.error().code, Errc::kResource);
-  EXPECT_NE(outcome.status.error().message.find("are over the limit of 4000 bytes"),
+  EXPECT_NE(outcome.status.error().message.find("exceed the limit of 4000 bytes"),
             std::string::npos)
       << outcome.status.error().message;
   EXPECT_NE(outcome.status.error().hint.find("cache_bytes_max"), std::string::npos);

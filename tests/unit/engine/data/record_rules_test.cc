@@ -35,7 +35,7 @@ TEST_F(RecordRulesTest, ALabelThatIsNoClassIsABadRecord) {
             "bad.txt:3: layer 'cost': label 3 in slot 'y' is not below the 3 classes, which count "
             "from 0");
   EXPECT_TRUE(hint_of("1,1,4\n3,1,7\n")
-                  .starts_with("labels that do not count from 0 go into the key 'labels' of the "
+                  .starts_with("list labels that do not count from 0 in the key 'labels' of the "
                                "slot, in their order: labels = [1, 2, 3]"));
   options_.data.skip_bad_records = true;
   EXPECT_EQ(parse("3,1,5\n1,2,5\n4,1,5\n2,2,5|9\n"), (Records{"(2)|5|1", "(2)|5 9|2"}));
@@ -74,8 +74,9 @@ TEST_F(RecordRulesTest, SeveralLabelsWhereOneIsReadAreABadRecord) {
   use(kThreeClasses);
   EXPECT_EQ(parse("1,1,4\n").size(), 1U);
   EXPECT_EQ(mistake("1,1,4\n1|2,1,4\n"),
-            "bad.txt:2: layer 'cost': slot 'y' has 2 labels, and one is read");
-  EXPECT_EQ(mistake(",1,4\n"), "bad.txt:1: layer 'cost': slot 'y' has 0 labels, and one is read");
+            "bad.txt:2: layer 'cost': slot 'y' has 2 labels, but only one is read");
+  EXPECT_EQ(mistake(",1,4\n"),
+            "bad.txt:1: layer 'cost': slot 'y' has 0 labels, but only one is read");
 }
 
 TEST_F(RecordRulesTest, WholeLinesOfOtherFormatsAreLeftOut) {
@@ -118,7 +119,7 @@ TEST_F(RecordRulesTest, MinusOneIsClass0OfTwoAndABadRecordAmongMore) {
     options_.rules.front().below = 0;
     EXPECT_EQ(mistake("-1" + rest),
               "bad.txt:1: the label '-1' is not a whole number from 0 to 2^64-1");
-    EXPECT_TRUE(hint_of("-1" + rest).starts_with("numbers that are estimated need [data] label"));
+    EXPECT_TRUE(hint_of("-1" + rest).starts_with("for regression set [data] label"));
     // Two classes that an evaluator also compares as numbers.
     options_.rules.push_back({.slot_name = "label", .slot = 0, .is_label = true, .below = 2});
     EXPECT_EQ(parse("-1" + rest).size(), 1U);

@@ -185,7 +185,7 @@ TEST_F(DescriptionTest, OnlyFilesOfTheSnapshotAreNamedInIt) {
     const auto read = read_description(save(files), {});
     ASSERT_FALSE(read) << name;
     EXPECT_EQ(read.error().code, Errc::kData) << read.error().message;
-    EXPECT_NE(read.error().message.find("which is no file of the snapshot"), std::string::npos)
+    EXPECT_NE(read.error().message.find("which is not a file of the snapshot"), std::string::npos)
         << read.error().message;
   }
 }

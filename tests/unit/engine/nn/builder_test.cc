@@ -85,8 +85,9 @@ TEST(BuildError, MissingAndMisplacedKeys) {
   expect_error({dense}, "layer 'words': key 'vocabulary' is missing: the rows of a dense table");
   auto layer = concat("c", {"words"});
   layer.rate = 0.5F;
-  expect_error({kWords, layer},
-               "layer 'c': key 'rate' is for layers of type dropout, this one is of type concat");
+  expect_error(
+      {kWords, layer},
+      "layer 'c': key 'rate' applies to layers of type dropout, but this layer has type concat");
   layer.rate = 0;
   layer.size = 5;
   expect_error({kWords, layer}, "layer 'c': size is 5, its inputs have width 3");
@@ -97,30 +98,36 @@ TEST(BuildError, MissingAndMisplacedKeys) {
 TEST(BuildError, AKeyIsOnlyForTheTypesThatReadIt) {
   using Config = config::LayerConfig;
   const std::vector<std::pair<std::string, void (*)(Config&)>> keys{
-      {"'activation' is for layers of type fc, activation",
+      {"'activation' applies to layers of type fc, activation",
        [](Config& layer) { layer.activation = "relu"; }},
-      {"'pooling' is for layers of type embedding", [](Config& layer) { layer.pooling = "sum"; }},
-      {"'length' is for layers of type embedding", [](Config& layer) { layer.length = 1; }},
-      {"'padding_id' is for layers of type embedding", [](Config& layer) { layer.padding_id = 0; }},
-      {"'vocabulary' is for layers of type embedding, nce, negative_sampling",
+      {"'pooling' applies to layers of type embedding",
+       [](Config& layer) { layer.pooling = "sum"; }},
+      {"'length' applies to layers of type embedding", [](Config& layer) { layer.length = 1; }},
+      {"'padding_id' applies to layers of type embedding",
+       [](Config& layer) { layer.padding_id = 0; }},
+      {"'vocabulary' applies to layers of type embedding, nce, negative_sampling",
        [](Config& layer) { layer.vocabulary = 1; }},
-      {"'negatives' is for layers of type nce, negative_sampling",
+      {"'negatives' applies to layers of type nce, negative_sampling",
        [](Config& layer) { layer.negatives = 1; }},
-      {"'distribution' is for layers of type nce, negative_sampling",
+      {"'distribution' applies to layers of type nce, negative_sampling",
        [](Config& layer) { layer.distribution = "uniform"; }},
-      {"'counts' is for layers of type nce, negative_sampling",
+      {"'counts' applies to layers of type nce, negative_sampling",
        [](Config& layer) { layer.counts = {1}; }},
-      {"'rate' is for layers of type dropout", [](Config& layer) { layer.rate = 0.1F; }},
-      {"'rank' is for layers of type cross", [](Config& layer) { layer.rank = 1; }},
-      {"'epsilon' is for layers of type layer_norm", [](Config& layer) { layer.epsilon = 0.1F; }},
-      {"'scale' is for layers of type cosine_similarity", [](Config& layer) { layer.scale = 2; }},
-      {"'label' is for layers of type softmax_cross_entropy, binary_cross_entropy, squared_error, "
+      {"'rate' applies to layers of type dropout", [](Config& layer) { layer.rate = 0.1F; }},
+      {"'rank' applies to layers of type cross", [](Config& layer) { layer.rank = 1; }},
+      {"'epsilon' applies to layers of type layer_norm",
+       [](Config& layer) { layer.epsilon = 0.1F; }},
+      {"'scale' applies to layers of type cosine_similarity",
+       [](Config& layer) { layer.scale = 2; }},
+      {"'label' applies to layers of type softmax_cross_entropy, binary_cross_entropy, "
+       "squared_error, "
        "nce, negative_sampling",
        [](Config& layer) { layer.label = "label"; }}};
   for (const auto& [complaint, give] : keys) {
     auto layer = concat("c", {"words"});
     give(layer);
-    expect_error({kWords, layer}, "layer 'c': key " + complaint + ", this one is of type concat");
+    expect_error({kWords, layer},
+                 "layer 'c': key " + complaint + ", but this layer has type concat");
   }
 }
 
@@ -140,9 +147,9 @@ TEST(BuildError, LayersThatDoNotFit) {
   expect_error({kWords, machine}, "layer 'fm': key 'size' is missing: the factors of a field");
   machine.size = 2;
   expect_error({kWords, machine},
-               "layer 'fm': input 'words' has width 3, which is no multiple of size 2");
+               "layer 'fm': input 'words' has width 3, which is not a multiple of size 2");
   machine.size = 3;
-  expect_error({kWords, machine}, "layer 'fm': there is one field, a pair takes two");
+  expect_error({kWords, machine}, "layer 'fm': it needs at least two fields");
   expect_error({kWords, layer("cosine_similarity", "c", {"words", "words", "words"})},
                "layer 'c': takes 2 inputs, 3 are given");
   auto function = layer("activation", "f", {"words", "words"});
@@ -150,7 +157,7 @@ TEST(BuildError, LayersThatDoNotFit) {
   EXPECT_EQ(build_error({kWords, function}).hint, "join several with a layer of type concat");
   auto norm = layer("layer_norm", "n", {"words"});
   norm.weight.name = norm.bias.name = "w";
-  expect_error({kWords, norm}, "layer 'n': its weight and its bias have one name");
+  expect_error({kWords, norm}, "layer 'n': weight and bias must have different names");
   auto bag = kWords;
   bag.pooling = "concat";
   expect_error({bag},
@@ -164,16 +171,16 @@ TEST(BuildError, CostsTakeLogitsAndLabelsOfTheirWidth) {
   auto two = cost("cost", "out", "price");
   two.type = "binary_cross_entropy";
   expect_error({kWords, fc("out", {"words"}, 1, "sigmoid"), two},
-               "layer 'cost': input 'out' has a sigmoid of its own, this takes what goes into it");
+               "layer 'cost': input 'out' already applies sigmoid; this cost needs logits");
   expect_error({kWords, fc("out", {"words"}, 3, "softmax"), cost("cost", "out", "label")},
-               "layer 'cost': input 'out' has a softmax of its own, this takes what goes into it");
+               "layer 'cost': input 'out' already applies softmax; this cost needs logits");
   expect_error({kWords, fc("out", {"words"}, 2, ""), two},
-               "layer 'cost': label 'price' has 3 floats, the input 2 outputs");
+               "layer 'cost': label 'price' has 3 floats, but the input has 2 outputs");
   two.type = "squared_error";
   two.label = "label";
-  expect_error({kWords, fc("out", {"words"}, 2, ""), two},
-               "layer 'cost': its label is a slot of ids, which is one number, and its input has 2 "
-               "outputs");
+  expect_error(
+      {kWords, fc("out", {"words"}, 2, ""), two},
+      "layer 'cost': its label is a slot of ids, which is one number, but its input has 2 outputs");
 }
 
 TEST(BuildError, SampledCosts) {
@@ -183,9 +190,9 @@ TEST(BuildError, SampledCosts) {
   noise.vocabulary = 7;
   noise.distribution = "unigram";
   noise.counts = {1, 2};
-  expect_error({kWords, noise}, "layer 'cost': 'counts' has 2 lines, there are 7 classes");
+  expect_error({kWords, noise}, "layer 'cost': 'counts' has 2 lines, but there are 7 classes");
   noise.distribution = "uniform";
-  expect_error({kWords, noise}, "layer 'cost': key 'counts' is for distribution = \"unigram\"");
+  expect_error({kWords, noise}, "layer 'cost': key 'counts' needs distribution = \"unigram\"");
   noise.distribution = "zipf";
   expect_error({kWords, noise}, "layer 'cost': unknown distribution 'zipf'");
 }

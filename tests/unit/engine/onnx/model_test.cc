@@ -89,7 +89,8 @@ TEST_F(NetworkModelTest, MoreBytesThanAFileMayHaveAreRefused) {
   const auto refused = model(job(), 16U << 20U);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kResource);
-  EXPECT_NE(refused.error().message.find("a file of ONNX has at most 16777216"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("but an ONNX file has at most 16777216"),
+            std::string::npos)
       << refused.error().message;
   EXPECT_NE(refused.error().hint.find("--format=npz"), std::string::npos);
 }

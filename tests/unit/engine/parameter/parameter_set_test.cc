@@ -57,7 +57,8 @@ TEST(ParameterSetTest, RefusesToPlaceWhatIsNotThere) {
   placed.set_port(1);
   const Status port = validate(set);
   ASSERT_FALSE(port);
-  EXPECT_NE(port.error().message.find("dense port 1, but the job has 1"), std::string::npos);
+  EXPECT_NE(port.error().message.find("there is no dense port 1, the job has 1"),
+            std::string::npos);
   placed.set_port(0);
   placed.set_parameter("_proj");  // a table
   EXPECT_FALSE(validate(set));

@@ -268,7 +268,7 @@ TEST_F(Cuts, ATrainerThatWaitsForOneIsToldSo) {
   settle(one);
   const auto out = tick(one, kNoticePeriod);
   ASSERT_TRUE(is(out, FrameType::kWaiting));
-  EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "a copy of its parameters to be on its disk");
+  EXPECT_EQ(parse<wire::Waiting>(out[0]).reason(), "its savepoint to be written to disk");
 }
 
 // Its folder has those of an earlier run.
@@ -311,7 +311,7 @@ TEST_F(Cuts, ThoseThatCannotBeForgottenAreNotOfferedEither) {
   files.fail(0, EIO, true);
   one.send(0, FrameType::kReady, wire::Ready());
   EXPECT_EQ(cuts_of(join_again(one)), std::vector<std::uint64_t>());
-  expect_refused(go_back(one, 2), wire::REFUSAL_PROTOCOL, "no cut 2");
+  expect_refused(go_back(one, 2), wire::REFUSAL_PROTOCOL, "no savepoint 2");
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ TEST_F(GoBack, OnlyTrainerZeroMakesAShardGoBackAndOnlyToACutThatItHas) {
   one.start();
   cut_round(one, 1, 1);
   expect_refused(go_back(one, 2, 1), wire::REFUSAL_PROTOCOL, "only trainer 0");
-  expect_refused(go_back(one, 3), wire::REFUSAL_PROTOCOL, "no cut 3");
+  expect_refused(go_back(one, 3), wire::REFUSAL_PROTOCOL, "no savepoint 3");
   EXPECT_TRUE(is(round(one, 2, 1), FrameType::kPushed, 2)) << "nothing has changed";
 }
 

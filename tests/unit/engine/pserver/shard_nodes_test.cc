@@ -75,12 +75,12 @@ TEST(ShardNodes, RefusesSumsThatCannotBe) {
   OneShard plain(test::small_set("sgd", 2));
   plain.start();
   expect_refused(push(plain, 0, 1, 1, 1), wire::REFUSAL_PROTOCOL,
-                 "trainer 0 pushed 1 samples of its node, 0 is the limit here");
+                 "trainer 0 pushed 1 samples of its node; the limit is 0");
   expect_refused(push(plain, 0, 1, 0, std::nullopt), wire::REFUSAL_PROTOCOL, "of its node");
   auto async = node_set(2);
   async.set_dense_strategy(wire::STRATEGY_ASYNC);
   OneShard wrong(async);
-  expect_refused(wrong.join(0), wire::REFUSAL_PARAMETERS, "'node_groups' is for");
+  expect_refused(wrong.join(0), wire::REFUSAL_PARAMETERS, "'node_groups' needs dense = 'sync'");
 }
 
 }  // namespace

@@ -220,7 +220,7 @@ TEST(ShardSync, TalliesOfAnotherShapeAreRefused) {
   wire::FinishPass lie;
   lie.set_counts(3);
   expect_refused(one.send(1, FrameType::kFinishPass, lie), wire::REFUSAL_PROTOCOL,
-                 "3 counts, 0 sums and 0 histograms in 0 bytes");
+                 "3 counts, 0 sums and 0 histograms do not fit 0 bytes");
 }
 
 TEST(ShardSync, LostTrainerFailsThoseWhoWait) {

@@ -93,7 +93,7 @@ TEST(ShardOrigins, OfAnotherNumberOfTrainersAreRefused) {
   expect_refused(one.send(0, FrameType::kLoadBegin, wire::LoadBegin(), bytes_of(origins)),
                  wire::REFUSAL_PROTOCOL, "origins of 1 trainers");
   expect_refused(one.send(0, FrameType::kLoadBegin, wire::LoadBegin(), Bytes(3, std::byte{255})),
-                 wire::REFUSAL_PROTOCOL, "no origins");
+                 wire::REFUSAL_PROTOCOL, "not valid pass origins");
   origins.add_batches(parameter::kCounterMax + 1);
   origins.add_records(1);
   origins.add_data(1);
@@ -137,7 +137,8 @@ TEST(ShardJoin, AnotherParameterSetIsRefusedWithBothValues) {
   refuse([](auto& s) { s.mutable_optimizer()->set_method("adam"); }, "sgd here, adam there");
   refuse([](auto& s) { s.mutable_optimizer()->set_learning_rate(1); }, "0.1 here, 1 there");
   refuse([](auto& s) { s.set_dense_strategy(wire::STRATEGY_ASYNC); }, "sync here, async there");
-  refuse([](auto& s) { s.set_num_trainers(3); }, "num_gradient_servers is 2 here, trainer 1 has 3");
+  refuse([](auto& s) { s.set_num_trainers(3); },
+         "num_gradient_servers is 2 here, but trainer 1 has 3");
   refuse([](auto& s) { s.mutable_parameters()->RemoveLast(); }, "3 here, 2 there");
   EXPECT_TRUE(is(one.join(1), FrameType::kPosition));
 }
@@ -171,7 +172,7 @@ TEST(ShardJoin, Trap09AnotherPortThanTheTrainerExpectsIsRefusedNamingBoth) {
   OneShard one(test::small_set("sgd", 1, 2, 2), true);
   one.expected_shard = 1;
   expect_refused(one.join(0), wire::REFUSAL_PARAMETERS,
-                 "this is sparse port 0 of the job, trainer 0 expects sparse port 1");
+                 "this is sparse port 0 of the job, but trainer 0 expects sparse port 1");
   EXPECT_EQ(one.shard.sparse(2), nullptr);
   one.expected_shard = 0;
   EXPECT_TRUE(is(one.join(0), FrameType::kPosition));
@@ -218,13 +219,13 @@ TEST(ShardValues, RowsOverTheLimitAreRefusedFromAPushAndFromASnapshot) {
     append_bytes(tail, std::span<const float>(values));
     return one.send(0, FrameType::kPutRows, message, std::move(tail));
   };
-  expect_refused(put({1, 2, 3}), wire::REFUSAL_LIMIT, "table 'words' would grow over the limit");
+  expect_refused(put({1, 2, 3}), wire::REFUSAL_LIMIT, "table 'words' would exceed the limit");
   EXPECT_EQ(one.shard.sparse(2)->rows(), 0U);
   EXPECT_TRUE(is(put({1}), FrameType::kDone));
   one.send(0, FrameType::kReady, wire::Ready());
   EXPECT_TRUE(is(one.push_row(0, 1, 8, 1), FrameType::kPushed));
   one.step = 1;
-  expect_refused(one.push_row(0, 2, 9, 1), wire::REFUSAL_LIMIT, "would grow over the limit");
+  expect_refused(one.push_row(0, 2, 9, 1), wire::REFUSAL_LIMIT, "would exceed the limit");
 }
 
 TEST(ShardValues, NotFiniteIsRefusedNamingParameterAndTrainer) {
@@ -298,8 +299,8 @@ TEST(ShardValues, RowsThatAreNotFiniteOrComeTwiceAreRefused) {
   expect_refused(put(7, 1, INFINITY), wire::REFUSAL_NOT_FINITE, "rows of 'words'");
   EXPECT_TRUE(is(put(7, 1, 1), FrameType::kDone));
   EXPECT_TRUE(is(put(7, 1, 1), FrameType::kDone)) << "as after a connection that was lost";
-  expect_refused(put(7, 2, 1), wire::REFUSAL_PROTOCOL, "row 7 of 'words' came twice");
-  expect_refused(put(7, 1, 2), wire::REFUSAL_PROTOCOL, "row 7 of 'words' came twice");
+  expect_refused(put(7, 2, 1), wire::REFUSAL_PROTOCOL, "row 7 of 'words' was sent twice");
+  expect_refused(put(7, 1, 2), wire::REFUSAL_PROTOCOL, "row 7 of 'words' was sent twice");
   EXPECT_TRUE(is(put(8, 2, 2), FrameType::kDone));
 }
 
@@ -384,7 +385,7 @@ TEST(ShardLimits, CandidatesCountAgainstThePortsLimit) {
     append_bytes(tail, std::span<const float>(values));
     const auto out = one.send(0, FrameType::kPushRows, message, std::move(tail), one.step + 1);
     if (!is(out, FrameType::kPushed)) {
-      expect_refused(out, wire::REFUSAL_LIMIT, "over the limit of this port");
+      expect_refused(out, wire::REFUSAL_LIMIT, "exceed the limit of this port");
       break;
     }
     pushed += kRows;

@@ -77,7 +77,7 @@ TEST_F(JsonRecordsTest, TakeNumbersAndNullsAsFilesDo) {
     EXPECT_TRUE(std::ranges::equal(json.counts, text.counts)) << i;
   }
   // Files write True, t or 1.
-  EXPECT_EQ(mistake(R"({"age":33,"body":[1,2],"town":true,"tags":[]})"), "'town' must be a text");
+  EXPECT_EQ(mistake(R"({"age":33,"body":[1,2],"town":true,"tags":[]})"), "'town' must be a string");
 }
 
 TEST_F(JsonRecordsTest, TakeAListWhereAColumnHasASeparator) {
@@ -149,12 +149,13 @@ TEST_F(JsonRecordsTest, MayNameTheColumnsOfCsv) {
   EXPECT_EQ(mistake("{\"size\":1," + rest), "'height' is missing");
   EXPECT_EQ(mistake("{\"size\":1,\"height\":\"2\"," + rest), "'height' must be a number");
   EXPECT_EQ(mistake("{\"size\":1,\"body\":[1,2]," + rest),
-            "there are both 'body' and its column 'size'");
+            "both 'body' and its column 'size' are given");
 }
 
 TEST_F(JsonRecordsTest, SayWhatTheyMiss) {
-  EXPECT_TRUE(mistake("[]").starts_with("it is no JSON object: records are an object a line"));
-  EXPECT_TRUE(mistake(R"({"age":1)").starts_with("it is no JSON object: it ends inside"));
+  EXPECT_TRUE(mistake("[]").starts_with("it is not a JSON object: write one object per line"));
+  EXPECT_TRUE(mistake(R"({"age":1)")
+                  .starts_with("it is not a JSON object: the line ends within the object"));
   EXPECT_EQ(mistake(std::string(100'000, '[')), "it is nested more than 64 deep");
   EXPECT_EQ(mistake(R"({"label":1})"), "'age' is missing");
   EXPECT_EQ(mistake(R"({"age":-1})"), "'age' must be a whole number from 0");
@@ -162,12 +163,12 @@ TEST_F(JsonRecordsTest, SayWhatTheyMiss) {
   EXPECT_EQ(mistake(R"({"age":"x"})"), "'age' must be a whole number from 0");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1]})"), "'body' must be a list of 2 numbers");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1,1e39]})"),
-            "'body' has 1e39, and a float32 has at most 3.4e38");
-  EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":[]})"), "'town' must be a text");
+            "'body' has 1e39, but a float32 has at most 3.4e38");
+  EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":[]})"), "'town' must be a string");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":"x","tags":{"a":1}})"),
             "'tags' must be a list");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1,2],"town":"x","tags":[],"tgs":1})"),
-            "there is no slot 'tgs'");
+            "unknown slot 'tgs'");
 }
 
 TEST_F(JsonRecordsTest, AreTakenWhateverTheirOrderAndSpelling) {
@@ -198,12 +199,13 @@ TEST_F(JsonRecordsTest, AreTakenWhateverTheirOrderAndSpelling) {
               "'tags' must be a list");
   }
   // The first of the names that are none of slots.
-  EXPECT_EQ(mistake(R"({"b":1,"a":{"age":1},"c":1,"age":5,)" + rest + "}"), "there is no slot 'b'");
-  EXPECT_EQ(mistake(R"({"a\n":1,"b":1,"age":5,)" + rest + "}"), "there is no slot 'a\\x0a'");
+  EXPECT_EQ(mistake(R"({"b":1,"a":{"age":1},"c":1,"age":5,)" + rest + "}"), "unknown slot 'b'");
+  EXPECT_EQ(mistake(R"({"a\n":1,"b":1,"age":5,)" + rest + "}"), "unknown slot 'a\\x0a'");
   EXPECT_EQ(mistake(R"({"b":1,"age":-5,)" + rest + "}"), "'age' must be a whole number from 0");
-  EXPECT_EQ(mistake(""), "it is no JSON object");
-  EXPECT_EQ(mistake(R"({"age":5,)" + rest + "}x"),
-            "it is no JSON object: something follows its end, and a line is one object");
+  EXPECT_EQ(mistake(""), "it is not a JSON object");
+  EXPECT_EQ(
+      mistake(R"({"age":5,)" + rest + "}x"),
+      "it is not a JSON object: the line continues after the object; write one object per line");
 }
 
 TEST_F(JsonRecordsTest, OfWeightedIdsAreFoldedLikeThoseOfFiles) {

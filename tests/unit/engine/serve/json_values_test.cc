@@ -53,8 +53,8 @@ TEST(JsonValues, WhatIsNoArraySaysSo) {
   EXPECT_EQ(values_of("[{}"), (Values{"1:{}", "error: the array is not closed"}));
   EXPECT_EQ(values_of("["), Values{"error: the array is not closed"});
   EXPECT_EQ(values_of("[{},"), (Values{"1:{}", "error: the array is not closed"}));
-  EXPECT_EQ(values_of("[{} {}]"), (Values{"1:{}", "error: there is no comma behind record 1"}));
-  EXPECT_EQ(values_of("[{}] {}"), (Values{"1:{}", "error: there is something behind the array"}));
+  EXPECT_EQ(values_of("[{} {}]"), (Values{"1:{}", "error: a comma is missing after record 1"}));
+  EXPECT_EQ(values_of("[{}] {}"), (Values{"1:{}", "error: unexpected data after the array"}));
   EXPECT_EQ(values_of(std::string(100'000, '[')), Values{"error: it is nested more than 64 deep"});
 }
 

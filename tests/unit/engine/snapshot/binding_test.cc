@@ -114,7 +114,7 @@ TEST_F(BindingTest, ABlockFileOfAnotherSnapshotIsRefusedEvenWhenMANIFESTSaysItsH
     std::filesystem::copy_file(other_ + "/" + file, at(file),
                                std::filesystem::copy_options::overwrite_existing);
     forge(directory_);
-    expect_refused(file, "it is of snapshot ");
+    expect_refused(file, "it belongs to snapshot ");
   }
 }
 
@@ -125,7 +125,7 @@ TEST_F(BindingTest, ExchangedFilesAreRefusedByName) {
     std::filesystem::rename(at("t1.sparse-00000"), at("t0.sparse-00000"));
     std::filesystem::rename(at("x"), at("t1.sparse-00000"));
     if (forges) forge(directory_);
-    expect_refused("t0.sparse-00000", "its header is of another file, 't1.sparse-00000'");
+    expect_refused("t0.sparse-00000", "its header belongs to another file, 't1.sparse-00000'");
   }
 }
 
@@ -261,7 +261,7 @@ TEST_F(BindingTest, ValuesThatAreNotFiniteAreRefusedByName) {
       ASSERT_TRUE(writer->end_sparse());
       ASSERT_TRUE(writer->finish());
       replace_float(file, kMark, number);
-      expect_refused(file, fmt::format("{}, and not a finite number", number));
+      expect_refused(file, fmt::format("{}, not a finite number", number));
     };
     const std::vector<float> value{1, 2};
     const std::vector<float> state{1, 2, 3, 4};

@@ -138,7 +138,7 @@ TEST_F(CutFileTest, AnotherFormatWithARightChecksumIsRefused) {
   store_le<std::uint32_t>(bytes + 4, 2);
   store_le<std::uint32_t>(bytes + 40, crc32c(as_bytes(text).first(40)));
   replace(text);
-  EXPECT_EQ(read_file(), "error: cut: expected a cut of format 1, found another header");
+  EXPECT_EQ(read_file(), "error: cut: expected a savepoint of format 1, found another header");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST_F(CutFolderTest, ADeltaIsReadAfterAllThatItBuildsOn) {
   EXPECT_EQ(names(), (std::vector<std::string>{"cut-000000000010.full", "cut-000000000020.delta",
                                                "cut-000000000030.delta", "cut-000000000040.full",
                                                "cut-000000000050.delta"}));
-  EXPECT_NE(read_text(*store, 25).find("no whole cut 25"), std::string::npos);
+  EXPECT_NE(read_text(*store, 25).find("no complete savepoint 25"), std::string::npos);
 }
 
 TEST_F(CutFolderTest, ChainsGoOnAfterAnotherOpeningAndOrderIsThatOfSteps) {
@@ -132,7 +132,7 @@ TEST_F(CutFolderTest, ACutWithoutAnEndIsDroppedByTheNextOneAndAtTheEnd) {
 TEST_F(CutFolderTest, CutsOfAnotherJobAreRemovedWithOneWarning) {
   write_chains();
   EXPECT_EQ(reopened(kFingerprint + 1), Numbers());
-  EXPECT_TRUE(logged("removed 5 cuts of another job, or of other parameters")) << log_;
+  EXPECT_TRUE(logged("removed 5 savepoints of another job, or of other parameters")) << log_;
   EXPECT_EQ(std::ranges::count(log_, '\n'), 1) << log_;
   EXPECT_EQ(names(), std::vector<std::string>());
 }
@@ -224,7 +224,8 @@ TEST_F(CutFolderTest, EveryTruncationIsFoundAndTheNewestWholeCutTaken) {
       files_.write(path_of(damage.file), text.substr(0, size));
       ASSERT_EQ(reopened(), damage.left) << damage.file << " of " << size;
       ASSERT_TRUE(logged(damage.file)) << log_;
-      ASSERT_TRUE(logged(fmt::format("the newest whole cut is {}", damage.newest))) << log_;
+      ASSERT_TRUE(logged(fmt::format("the newest complete savepoint is {}", damage.newest)))
+          << log_;
       ASSERT_EQ(names().size(), damage.left.size());
     }
     files_ = files_.with(whole);
@@ -258,7 +259,7 @@ TEST_F(CutFolderTest, AFileInThePlaceOfAnotherIsFound) {
       files_ = files_.with(whole);
       files_.write(path_of(damage.file), content(files_, other.file));
       EXPECT_EQ(reopened(), damage.left) << other.file << " as " << damage.file;
-      EXPECT_TRUE(logged(fmt::format("its header is that of {}", other.file))) << log_;
+      EXPECT_TRUE(logged(fmt::format("its header belongs to {}", other.file))) << log_;
     }
   }
 }

@@ -148,7 +148,7 @@ TEST_F(SnapshotTest, ABaseOfAnotherShapeIsRefused) {
   write_table(directory_, 1, *base_of(base));
   const auto reader = SnapshotReader::open(directory_);
   ASSERT_FALSE(reader);
-  EXPECT_NE(reader.error().message.find("table 'my table' is of another shape"), std::string::npos)
+  EXPECT_NE(reader.error().message.find("table 'my table' has another shape"), std::string::npos)
       << reader.error().message;
 }
 

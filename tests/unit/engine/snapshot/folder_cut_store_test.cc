@@ -127,10 +127,10 @@ TEST_F(FolderCutStoreTest, ADeltaOfACutThatFailsIsNotWritten) {
   EXPECT_FALSE(store->has_failed());
   EXPECT_EQ(store->whole(), (Numbers{30, 40}));
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("cut 10 is not kept: write /job/cuts/cut-000000000010.full: No "
-                     "space left on device; training goes on, and a lost pserver goes back to a "
-                     "snapshot"),
-            log.npos)
+  EXPECT_NE(
+      log.find("savepoint 10 was not saved: write /job/cuts/cut-000000000010.full: No space left "
+               "on device; training continues, and a lost pserver resumes from a snapshot"),
+      log.npos)
       << log;
   EXPECT_NE(log.find("cut 30 is whole"), log.npos) << log;
   EXPECT_EQ(std::ranges::count(log, '\n'), 2) << log;

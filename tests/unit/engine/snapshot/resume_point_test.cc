@@ -70,7 +70,8 @@ TEST_F(ResumePointTest, TheOneBeforeIsTakenWhereTheNewestIsDamaged) {
     EXPECT_EQ(told_.find(root_), std::string::npos) << told_;
     const std::string log = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(log.find("pass-00001"), std::string::npos) << log;
-    EXPECT_NE(log.find("training goes on from " + root_ + "/pass-00000"), std::string::npos) << log;
+    EXPECT_NE(log.find("training continues from " + root_ + "/pass-00000"), std::string::npos)
+        << log;
     // It is kept, and its name is free for training to save under it again.
     const std::string aside =
         i == 0 ? "pass-00001.damaged" : fmt::format("pass-00001.damaged-{}", i + 1);

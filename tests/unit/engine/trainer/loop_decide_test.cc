@@ -281,7 +281,7 @@ TEST_F(LoopDecide, AFullDiskCostsTheFilesAndNoTraining) {
   std::filesystem::create_directories(options_.save_dir + "/TESTS/x");
   client_.after_pass = {1.0F, 0.5F, 0.6F};
   const std::string log = log_of_run();
-  EXPECT_NE(log.find("tests count from here on"), std::string::npos) << log;
+  EXPECT_NE(log.find("only tests from now on count"), std::string::npos) << log;
   EXPECT_EQ(client_.passes, 3U);
 }
 

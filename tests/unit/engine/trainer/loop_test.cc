@@ -29,7 +29,7 @@ TEST_F(LoopTest, APassWithoutARecordFails) {
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Errc::kData);
   EXPECT_EQ(ended.error().message,
-            "pass 0 had no record, of any trainer; trainer 0 read " + folder_ / "train.csv");
+            "pass 0 had no record for any trainer; trainer 0 read " + folder_ / "train.csv");
   // One of several trainers may have none.
   client_.samples_of_pass = 3;
   EXPECT_TRUE(run());
@@ -43,11 +43,11 @@ TEST_F(LoopTest, APassWithoutARecordFailsForEveryTrainer) {
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Errc::kData);
   EXPECT_EQ(ended.error().message,
-            "pass 0 had no record, of any trainer; trainer 1 read " + folder_ / "train.csv");
+            "pass 0 had no record for any trainer; trainer 1 read " + folder_ / "train.csv");
   options_.train_data.share.files.clear();
   ended = run();
   ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().message, "pass 0 had no record, of any trainer; trainer 1 read no file");
+  EXPECT_EQ(ended.error().message, "pass 0 had no record for any trainer; trainer 1 read no file");
   // Of a job that was stopped after the last batch of a pass, of which it had none.
   client_.at.samples = 7;
   EXPECT_TRUE(run());
@@ -60,7 +60,7 @@ TEST_F(LoopTest, APassThatBeganBeforeAStopMayHaveNoFurtherRecord) {
   options_.begins_within_pass = true;
   const Status ended = run();
   ASSERT_FALSE(ended);
-  EXPECT_TRUE(ended.error().message.starts_with("pass 1 had no record, of any trainer"));
+  EXPECT_TRUE(ended.error().message.starts_with("pass 1 had no record for any trainer"));
 }
 
 TEST_F(LoopTest, CostsOfOthersAreNoDivergenceToATrainerWithoutARecord) {

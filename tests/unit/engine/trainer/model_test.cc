@@ -86,9 +86,10 @@ TEST(BatchNotes, CountWhatExamplesNameAndClickOn) {
               policy.mutable_entry(0)->set_slot("label");
             }).find("does not read"),
             std::string::npos);
-  EXPECT_NE(
-      mistake([](auto& policy) { policy.mutable_shrink()->set_label("none"); }).find("is no slot"),
-      std::string::npos);
+  EXPECT_NE(mistake([](auto& policy) {
+              policy.mutable_shrink()->set_label("none");
+            }).find("is not a slot"),
+            std::string::npos);
 }
 
 // One step from the same values, whatever the threads.

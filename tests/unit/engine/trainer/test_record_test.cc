@@ -35,7 +35,8 @@ TEST(TestRecord, AFileOfAnotherKindIsRefusedByItsLine) {
     const auto read = read_tests(folder.path());
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().code, Errc::kData);
-    EXPECT_NE(read.error().message.find("/TESTS:2: no test of a pass"), std::string::npos)
+    EXPECT_NE(read.error().message.find("/TESTS:2: the line is not the test of a pass"),
+              std::string::npos)
         << read.error().message;
   }
 }

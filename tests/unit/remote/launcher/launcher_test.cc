@@ -30,7 +30,7 @@ TEST(Sentinel, AnEndBeforeItTellsTheLastLine) {
   const auto end = skip("one\nno such container\n");
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().code, Errc::kUnreachable);
-  EXPECT_NE(end.error().message.find("it last said 'no such container'"), std::string::npos)
+  EXPECT_NE(end.error().message.find("its last output was 'no such container'"), std::string::npos)
       << end.error().message;
   EXPECT_NE(skip("\x1b[31m\n").error().message.find("'\\x1b[31m'"), std::string::npos)
       << "control characters are escaped: " << skip("\x1b[31m\n").error().message;

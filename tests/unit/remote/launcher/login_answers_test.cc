@@ -70,7 +70,7 @@ TEST(LoginAnswers, OnePasswordIsAskedOnceForEveryNodeThatTakesIt) {
   EXPECT_EQ(reached, 16);
   ASSERT_EQ(world.questions.size(), 1U);
   EXPECT_TRUE(world.questions[0].starts_with("password of train on ")) << world.questions[0];
-  EXPECT_TRUE(world.questions[0].ends_with(" (and on every node that takes it): "));
+  EXPECT_TRUE(world.questions[0].ends_with(" (and on every node that accepts it): "));
 }
 
 TEST(LoginAnswers, AnotherPasswordIsAskedForWhereTheFirstIsRefused) {
@@ -80,7 +80,8 @@ TEST(LoginAnswers, AnotherPasswordIsAskedForWhereTheFirstIsRefused) {
   for (const char* place : {"a:22", "b:22", "c:22", "b:22", "a:22"})
     EXPECT_TRUE(world.reach(place)) << place;
   ASSERT_EQ(world.questions.size(), 2U);
-  EXPECT_EQ(world.questions[1], "not the one of the other nodes: password of train on b:22: ");
+  EXPECT_EQ(world.questions[1],
+            "this node refuses the password of the other nodes: password of train on b:22: ");
 }
 
 TEST(LoginAnswers, AMistypedPasswordIsAskedAgainForAll) {
@@ -91,7 +92,7 @@ TEST(LoginAnswers, AMistypedPasswordIsAskedAgainForAll) {
   EXPECT_TRUE(world.reach("b:22"));
   ASSERT_EQ(world.questions.size(), 2U);
   EXPECT_EQ(world.questions[1],
-            "wrong, try again: password of train on a:22 (and on every node that takes it): ");
+            "wrong, try again: password of train on a:22 (and on every node that accepts it): ");
 }
 
 TEST(LoginAnswers, AServerIsNamedAsThePersonKnowsIt) {
@@ -104,8 +105,9 @@ TEST(LoginAnswers, AServerIsNamedAsThePersonKnowsIt) {
   EXPECT_EQ(world.questions,
             (std::vector<std::string>{
                 "password of train on bastion door (10.0.0.3:22): ",
-                "password of train on gpu-1 (10.0.0.1:22) (and on every node that takes it): ",
-                "not the one of the other nodes: password of train on gpu-2 (10.0.0.2:22): "}));
+                "password of train on gpu-1 (10.0.0.1:22) (and on every node that accepts it): ",
+                "this node refuses the password of the other nodes: password of train on gpu-2 "
+                "(10.0.0.2:22): "}));
 }
 
 TEST(LoginAnswers, StopsAfterThreePasswordsAndWhenNobodyAnswers) {
@@ -138,7 +140,7 @@ TEST(LoginAnswers, ABastionsPasswordIsToldToNoNode) {
   EXPECT_TRUE(world.reach("bastion:22", true));
   ASSERT_EQ(world.questions.size(), 2U);
   EXPECT_EQ(world.questions[0], "password of train on bastion bastion:22: ");
-  EXPECT_EQ(world.questions[1], "password of train on a:22 (and on every node that takes it): ");
+  EXPECT_EQ(world.questions[1], "password of train on a:22 (and on every node that accepts it): ");
 }
 
 TEST(LoginAnswers, AServersOwnPromptIsEscapedAndItsAnswerGivenOnce) {

@@ -53,7 +53,7 @@ TEST_F(TrustedFile, AnyoneWhoMayWriteItOrAFolderAboveIsNamed) {
   for (const char* const name : {"a/b/file", "a/b", "a"}) {
     const std::string open = folder_ / name;
     ASSERT_EQ(::chmod(open.c_str(), 0707), 0);
-    expect_refused("can be written by everybody", "chmod go-w " + open);
+    expect_refused("can be written by all users", "chmod go-w " + open);
     ASSERT_EQ(::chmod(open.c_str(), 0700), 0);
   }
   EXPECT_TRUE(read_trusted_file(file_));
@@ -108,8 +108,9 @@ TEST_F(TrustedFile, OneThatOthersCouldPutThereIsNotGood) {
   const Status refused = check_trusted(folder_ / "a/b/absent");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kAuth);
-  EXPECT_NE(refused.error().message.find("absent is not there, and others could put it into"),
-            std::string::npos)
+  EXPECT_NE(
+      refused.error().message.find("absent does not exist, and other users could create it in"),
+      std::string::npos)
       << refused.error().message;
   EXPECT_FALSE(check_trusted(folder_ / "a/b/absent/config"));
   EXPECT_FALSE(read_trusted_file(folder_ / "a/b/absent"));

@@ -146,7 +146,7 @@ TEST(FanOut, ANodeThatIsNotReachedCostsNoMoreThanItsPart) {
     EXPECT_LE(sim.run(), 2 * 64U) << seed;
     const std::vector<std::string> troubles = sim.fan_out().troubles();
     for (const std::string& one : troubles)
-      EXPECT_EQ(one, "node-3 is not reached by the other nodes");
+      EXPECT_EQ(one, "node-3 cannot be reached from the other nodes");
   }
 }
 
@@ -313,7 +313,7 @@ TEST_F(FanOutTest, ANodeThatCannotServeStillGetsAll) {
   const std::string content = test::noise(8U << 20U, 2);
   push_to_all({{write_file(folder_ + "/large", content), "jobs/a/large"}});
   EXPECT_LE(uplink(), 2 * content.size());
-  EXPECT_EQ(troubles, std::vector<std::string>{"node-2 is not reached by the other nodes"});
+  EXPECT_EQ(troubles, std::vector<std::string>{"node-2 cannot be reached from the other nodes"});
 }
 
 TEST_F(FanOutTest, ANodeWhosePortIsBlockedStillGetsAll) {

@@ -118,7 +118,7 @@ TEST_F(PushTest, AFileIsNotReadThroughALinkWhereNoneWas) {
   for (const std::string& local : {folder_ + "/site/a", folder_ + "/site/b/secret"}) {
     const auto refused = push(*agent, {{local, "jobs/a/x", false, "", true}});
     ASSERT_FALSE(refused) << local;
-    EXPECT_NE(refused.error().message.find("became a link"), std::string::npos)
+    EXPECT_NE(refused.error().message.find("replaced by a link"), std::string::npos)
         << refused.error().message;
     EXPECT_TRUE(push(*agent, {{local, "jobs/a/x"}})) << "where links may lead to it";
   }

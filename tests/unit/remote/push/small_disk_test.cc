@@ -32,7 +32,7 @@ class SmallDisk : public PushTest {
     ASSERT_FALSE(pushed);
     const Error& error = pushed.error();
     EXPECT_EQ(error.code, Errc::kResource);
-    const std::regex figures("node here: no room for this push in " + root +
+    const std::regex figures("node here: there is not enough disk space for this push in " + root +
                              ": its files need at least [0-9]+ MB there, the job at least [0-9.]+ "
                              "MB more, and [0-9]+ MB "
                              "are free; nothing was sent");

@@ -191,7 +191,8 @@ TEST_F(ResumeTest, ACopyWithMoreProgressIsBroughtToTrainer0) {
   ASSERT_TRUE(prepare());
   EXPECT_EQ(fake_.node(0).files["jobs/j/output/pass-00002/MANIFEST"], manifest(3, 0));
   EXPECT_TRUE(
-      said("snapshots are taken from node n-1: that of trainer 0, n-0, has no whole one so new"))
+      said("snapshots are taken from node n-1: node n-0 of trainer 0 has no complete snapshot as "
+           "new as this one"))
       << fake_.err.str();
 }
 
@@ -211,7 +212,7 @@ TEST_F(ResumeTest, WhatWasFetchedOfTheLastRunGoesBeforeWhatANodeThatIsBackHas) {
   ended(1, "trainer-0");
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "pass-00003/w"), "fetched");
-  EXPECT_TRUE(said("node n-0 has none so new")) << fake_.err.str();
+  EXPECT_TRUE(said("node n-0 has no snapshot as new as this one")) << fake_.err.str();
 }
 
 TEST_F(ResumeTest, ACopyTakesThePlaceOfADamagedSnapshot) {
@@ -223,9 +224,9 @@ TEST_F(ResumeTest, ACopyTakesThePlaceOfADamagedSnapshot) {
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
   EXPECT_EQ(on_node(0, "pass-00001.damaged/w"), "weighed");
-  EXPECT_TRUE(said("pass-00001 of node n-0 is passed over: w is damaged")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00001 of node n-0 is skipped: w is damaged")) << fake_.err.str();
   EXPECT_TRUE(said("pass-00001 of node n-0 is renamed to pass-00001.damaged"));
-  EXPECT_TRUE(said("pass-00001 brought to n-0")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00001 copied to n-0")) << fake_.err.str();
   EXPECT_TRUE(said("continuing after pass 2\n")) << fake_.err.str();
   on_node(0, "pass-00001/MANIFEST") = "";
   ended(1, "trainer-1");
@@ -244,14 +245,14 @@ TEST_F(ResumeTest, OfSeveralThatAreAllDamagedTheCopyIsTakenOnceThatIsKnown) {
   }
   for (const char* file : {"pass-00001/w", "pass-00002/w"}) on_node(0, file) = "weighed";
   ASSERT_TRUE(prepare());
-  EXPECT_FALSE(said("brought to")) << fake_.err.str();
+  EXPECT_FALSE(said("copied to")) << fake_.err.str();
   ended(0, "trainer-0");
   ended(1, "trainer-1");
   refused();
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "pass-00002/w"), "weights");
   EXPECT_EQ(on_node(0, "pass-00001/w"), "weighed") << "its trainer passes over that";
-  EXPECT_TRUE(said("pass-00002 brought to n-0")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00002 copied to n-0")) << fake_.err.str();
 }
 
 TEST_F(ResumeTest, ADamagedCopyIsPassedOverToo) {
@@ -264,7 +265,7 @@ TEST_F(ResumeTest, ADamagedCopyIsPassedOverToo) {
   on_node(1, "pass-00002/w") = "weighed";
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
-  EXPECT_TRUE(said("pass-00002 of node n-1 is passed over: w is damaged")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00002 of node n-1 is skipped: w is damaged")) << fake_.err.str();
   EXPECT_TRUE(said("continuing after pass 2\n")) << fake_.err.str();
 }
 
@@ -274,12 +275,12 @@ TEST_F(ResumeTest, WithoutACopyWhatWasFetchedTakesThePlaceOfADamagedSnapshot) {
   on_node(0, "pass-00001/w") = "weighed";
   save(1, 7, "of a node without a trainer");
   ASSERT_TRUE(prepare());
-  EXPECT_FALSE(said("brought to")) << "its trainer says that none is whole";
+  EXPECT_FALSE(said("copied to")) << "its trainer says that none is whole";
   save_here(1, "weights");
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
   EXPECT_EQ(on_node(0, "pass-00001.damaged/w"), "weighed");
-  EXPECT_TRUE(said("no snapshot of node n-0 is whole: going on from")) << fake_.err.str();
+  EXPECT_TRUE(said("no snapshot of node n-0 is complete: continuing from")) << fake_.err.str();
 }
 
 TEST_F(ResumeTest, OfWhatWasFetchedTheNewestWholeOneIsPushed) {
@@ -290,10 +291,9 @@ TEST_F(ResumeTest, OfWhatWasFetchedTheNewestWholeOneIsPushed) {
   ASSERT_TRUE(prepare());
   EXPECT_TRUE(has(0, "pass-00001/MANIFEST"));
   EXPECT_FALSE(has(0, "pass-00002/MANIFEST"));
-  EXPECT_TRUE(said("pass-00004 is passed over: its MANIFEST is missing or damaged"));
-  EXPECT_TRUE(
-      said("pass-00003 is passed over: of pass-00002, which it is a delta of, w is damaged"));
-  EXPECT_TRUE(said("pass-00002 is passed over: w is damaged")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00004 is skipped: its MANIFEST is missing or damaged"));
+  EXPECT_TRUE(said("pass-00003 is skipped: in its base pass-00002, w is damaged"));
+  EXPECT_TRUE(said("pass-00002 is skipped: w is damaged")) << fake_.err.str();
   EXPECT_TRUE(said("continuing after pass 2\n")) << fake_.err.str();
 }
 
@@ -303,7 +303,7 @@ TEST_F(ResumeTest, WhenNothingIsWholeAnywhereItIsRefusedByName) {
   const Status prepared = prepare();
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().code, Errc::kData);
-  EXPECT_TRUE(said("pass-00000 is passed over: w is damaged")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00000 is skipped: w is damaged")) << fake_.err.str();
 }
 
 // Its files have sums that only the engine knows.
@@ -333,14 +333,14 @@ TEST_F(ResumeTest, AnOldNodeThatIsBackIsNotGoneOnFrom) {
   fake_.node(1).files["jobs/j/output/pass-00007/MANIFEST"] = manifest(8, 0);
   const Status prepared = prepare();
   ASSERT_FALSE(prepared);
-  EXPECT_EQ(prepared.error().message, "nodes n-0 and n-1 both say that they run trainer-0");
+  EXPECT_EQ(prepared.error().message, "nodes n-0 and n-1 both report that they run trainer-0");
 }
 
 TEST_F(ResumeTest, TheCopyThatIsGoneOnFromIsNamed) {
   ended(0, "trainer-1");
   fake_.node(0).files["jobs/j/output/pass-00001/MANIFEST"] = manifest(2, 0);
   ASSERT_TRUE(prepare());
-  EXPECT_TRUE(said("going on from the copy on node n-0; trainer 0 was on another"))
+  EXPECT_TRUE(said("continuing from the copy on node n-0; trainer 0 ran on another node"))
       << fake_.err.str();
 }
 

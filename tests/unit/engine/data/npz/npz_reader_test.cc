@@ -93,7 +93,7 @@ TEST_F(NpzTest, LabelsThatDoNotCountFromZeroHaveAList) {
   EXPECT_EQ(read(npy_of<std::int8_t>("|i1", {1, -1, 2})), classes);
   EXPECT_EQ(read(npy_of<double>("<f8", {1, -1, 2})), classes);
   EXPECT_EQ(mistake_of(write({{"y.npy", npy_of<std::int8_t>("|i1", {1, 0})}})),
-            "a.npz: record 2: array 'y' has 0, which is none of the slot's labels");
+            "a.npz: record 2: array 'y' has 0, which is not a label of the slot");
 }
 
 TEST_F(NpzTest, ShapesOfPython2MayBeLongNumbers) {
@@ -109,33 +109,34 @@ TEST_F(NpzTest, ShapesOfPython2MayBeLongNumbers) {
 
 TEST_F(NpzTest, RefusesWhatIsNoNumberByItsArray) {
   EXPECT_EQ(mistake_with("label", npy("'|O'", "(3,)", "cos\nsystem\n(S'touch x'\ntR.")),
-            "a.npz: array 'label': it is of Python objects ('|O'), which are not loaded");
+            "a.npz: array 'label': its elements are Python objects ('|O'), which are not loaded");
   EXPECT_EQ(mistake_with("label", npy("'<U5'", "(3,)", std::string(60, 'x'))),
-            "a.npz: array 'label': it is of the type '<U5', not of numbers");
+            "a.npz: array 'label': its elements have the type '<U5', not numbers");
   EXPECT_EQ(mistake_with("label", npy("[('a', '<i4')]", "(3,)", std::string(12, 'x'))),
-            "a.npz: array 'label': it is of records, not of numbers");
+            "a.npz: array 'label': its elements are records, not numbers");
   EXPECT_EQ(mistake_with("label", npy_of<float>("<f4", {1, 2.5, 3})),
-            "a.npz: record 2: array 'label' has 2.5, and an id is a whole number from 0");
+            "a.npz: record 2: array 'label' has 2.5, but an id is a whole number from 0");
   EXPECT_EQ(mistake_with("label", npy_of<double>("<f8", {1, 2, -3})),
-            "a.npz: record 3: array 'label' has -3, and an id is a whole number from 0");
+            "a.npz: record 3: array 'label' has -3, but an id is a whole number from 0");
   EXPECT_EQ(mistake_with("label", npy_of<double>("<f8", {1, 1e20, 3})),
-            "a.npz: record 2: array 'label' has 1e+20, and an id is a whole number from 0");
+            "a.npz: record 2: array 'label' has 1e+20, but an id is a whole number from 0");
   EXPECT_EQ(mistake_with("price", npy("'<f4'", "(3, 2)", std::string(24, 'x'), "True")),
-            "a.npz: array 'price': it is in Fortran's order, a column after the other");
+            "a.npz: array 'price': it is in Fortran order, column by column");
 }
 
 TEST_F(NpzTest, RefusesShapesThatDoNotFit) {
   EXPECT_EQ(mistake_with("price", npy_of<float>("<f4", {1, 2, 3})),
             "a.npz: array 'price': it has 1 numbers for each record, not 2");
   EXPECT_EQ(mistake_with("price", npy_of<float>("<f4", {1, 2, 3, 4}, 2)),
-            "a.npz: array 'price': it has 2 records, and 'label' has 3");
+            "a.npz: array 'price': it has 2 records, but 'label' has 3");
   EXPECT_EQ(mistake_with("label", npy("'<i8'", "()", std::string(8, 'x'))),
             "a.npz: array 'label': it is a single number, not one for each record");
   EXPECT_EQ(mistake_with("label", ""), "a.npz: there is no array 'label'");
   EXPECT_EQ(mistake_with("words_offsets", ""),
-            "a.npz: array 'words': it has one dimension, and there is no 'words_offsets'");
-  EXPECT_EQ(mistake_with("words", npy_of<std::int32_t>("<i4", {1, 2, 3, 4}, 2)),
-            "a.npz: array 'words': it must have one dimension, because there is 'words_offsets'");
+            "a.npz: array 'words': it has one dimension, but the file has no 'words_offsets'");
+  EXPECT_EQ(
+      mistake_with("words", npy_of<std::int32_t>("<i4", {1, 2, 3, 4}, 2)),
+      "a.npz: array 'words': it must have one dimension, because the file has 'words_offsets'");
 }
 
 TEST_F(NpzTest, RefusesOffsetsThatDoNotDivideTheIds) {
@@ -144,28 +145,28 @@ TEST_F(NpzTest, RefusesOffsetsThatDoNotDivideTheIds) {
   };
   const std::string at = "a.npz: array 'words_offsets': ";
   EXPECT_EQ(with({1, 2, 2, 3}), at + "it begins with 1, not with 0");
-  EXPECT_EQ(with({0, 2, 1, 3}), at + "it falls from 2 to 1");
-  EXPECT_EQ(with({0, 2, 2, 4}), at + "it has 4, and 'words' has 3 numbers");
-  EXPECT_EQ(with({0, 1, 2, 2}), at + "it ends with 2, and 'words' has 3 numbers");
-  EXPECT_EQ(with({}), at + "it is empty, and has one number more than there are records");
+  EXPECT_EQ(with({0, 2, 1, 3}), at + "offsets must not decrease: 2 to 1");
+  EXPECT_EQ(with({0, 2, 2, 4}), at + "it has the offset 4, but 'words' has 3 numbers");
+  EXPECT_EQ(with({0, 1, 2, 2}), at + "it ends with 2, but 'words' has 3 numbers");
+  EXPECT_EQ(with({}), at + "it is empty, but needs one number more than there are records");
   EXPECT_EQ(mistake_with("words_offsets", npy_of<float>("<f4", {0, 2, 2, 3})),
-            at + "offsets are whole numbers in one dimension");
+            at + "offsets must be whole numbers in one dimension");
 }
 
 TEST_F(NpzTest, ALyingShapeTakesNoMemory) {
   const std::string three(24, '\1');
   EXPECT_EQ(mistake_with("label", npy("'<i8'", "(1000000000000,)", three)),
-            "a.npz: array 'label': its shape (1000000000000) is not that of its 104 bytes");
+            "a.npz: array 'label': its shape (1000000000000) does not match its 104 bytes");
   EXPECT_EQ(mistake_with("label", npy("'<i8'", "(2305843009213693955,)", three)).substr(0, 30),
             "a.npz: array 'label': its shap");
   EXPECT_EQ(mistake_with("price", npy("'<f4'", "(0, 99999999999)", "")),
             "a.npz: array 'price': it has 99999999999 numbers for each record, not 2");
-  EXPECT_EQ(mistake_with("label", npy("'<i8'", "(3", three)),
-            "a.npz: array 'label': its npy header is wrong: 'shape' is no tuple of whole numbers");
+  EXPECT_EQ(
+      mistake_with("label", npy("'<i8'", "(3", three)),
+      "a.npz: array 'label': its npy header is wrong: 'shape' is not a tuple of whole numbers");
   EXPECT_EQ(
       mistake_with("label", "\x93NUMPY\x02" + std::string(1, '\0') + "\xff\xff\xff\x7f" + "{"),
-      "a.npz: array 'label': its npy header is wrong: it has 2147483647 bytes, and may have "
-      "10000");
+      "a.npz: array 'label': its npy header is wrong: it has 2147483647 bytes; the limit is 10000");
   // 64 MiB of zeros in a file of 64 KiB, of which a record is over the limit.
   write_zip(folder_ / "bomb.npz",
             {{"label.npy", npy_of<std::int64_t>("<i8", {1})},
@@ -178,7 +179,7 @@ TEST_F(NpzTest, ALyingShapeTakesNoMemory) {
 }
 
 TEST_F(NpzTest, FilesThatAreNoArchiveAreRefused) {
-  const std::string none = ": it is no zip archive, or is cut off or damaged";
+  const std::string none = ": it is not a zip archive, or it is cut off or damaged";
   EXPECT_EQ(mistake_of(folder_.write("text.npz", "a,b\n")), "text.npz" + none);
   EXPECT_EQ(mistake_of(folder_.write("empty.npz", "")), "empty.npz" + none);
   const std::string whole = test::TemporaryFolder::read(write(arrays()));
@@ -207,11 +208,11 @@ TEST_F(NpzTest, EncryptedAndUnknownMembersAreRefused) {
 
 TEST_F(NpzTest, BadRecordsAreNamedOrLeftOut) {
   EXPECT_EQ(mistake_with("label", npy_of<std::int64_t>("<i8", {1, -4, 1})),
-            "a.npz: record 2: array 'label' has -4, and an id is a whole number from 0");
+            "a.npz: record 2: array 'label' has -4, but an id is a whole number from 0");
   Arrays wrong = arrays();
   wrong["price.npy"] = npy_of<float>("<f4", {0.5, 1, NAN, 2, 2.5, 3}, 2);
   EXPECT_EQ(mistake_of(write(wrong)),
-            "a.npz: record 2: array 'price' has nan, which is no finite float32");
+            "a.npz: record 2: array 'price' has nan, which is not a finite float32");
   options_.data.skip_bad_records = true;
   const Outcome outcome = read();
   EXPECT_EQ(outcome.bad_records, 1U);

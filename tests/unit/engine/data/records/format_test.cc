@@ -146,7 +146,7 @@ TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
   EXPECT_EQ(mistake(",1,3,4,5\n"),
             "bad.txt:1: column 'click': '' is not a whole number from 0 to 2^64-1");
   EXPECT_EQ(mistake("1,1,\"3,4,5\n"),
-            "bad.txt:1: a quote is not closed in this line, and a field has no line end inside");
+            "bad.txt:1: a quote is not closed in this line, and a field cannot contain a line end");
   EXPECT_EQ(mistake("1,1,\"3\"x,4,5\n"), "bad.txt:1: text follows a closing quote");
 }
 
@@ -179,26 +179,26 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
             Records{fmt::format("77|(0 0)|(0)|{}||", SlotHash("site", 10)("a"))});
   const std::string id = "' must be a whole number from 0";
   const std::vector<std::pair<std::string, std::string>> wrong{
-      {"1", "it is no JSON object"},
-      {"[1]", "it is no JSON object: records are an object a line, without [ ] around them"},
-      {"[", "it is no JSON object: records are an object a line, without [ ] around them"},
-      {"{", "it is no JSON object: it ends inside, and an object is one line"},
-      {R"({"click": 1)", "it is no JSON object: it ends inside, and an object is one line"},
+      {"1", "it is not a JSON object"},
+      {"[1]", "it is not a JSON object: write one object per line, without [ ] around them"},
+      {"[", "it is not a JSON object: write one object per line, without [ ] around them"},
+      {"{", "it is not a JSON object: the line ends within the object; write one object per line"},
+      {R"({"click": 1)",
+       "it is not a JSON object: the line ends within the object; write one object per line"},
       {R"({"click": 1} {})",
-       "it is no JSON object: something follows its end, and a line is one object"},
-      {"{\"click\": 1, \"site\": \"caf\xe9\"}", "it is no JSON object: its text is not UTF-8"},
+       "it is not a JSON object: the line continues after the object; write one object per line"},
+      {"{\"click\": 1, \"site\": \"caf\xe9\"}", "it is not a JSON object: its text is not UTF-8"},
       {R"({"click": 1, "site": "\ud83d"})",
-       "it is no JSON object: a \\u escape is half of a character, as \\ud83d without \\ude00"},
+       "it is not a JSON object: a \\u escape is half of a character, as \\ud83d without \\ude00"},
       {R"({"click": 1, "site": "\ude00"})",
-       "it is no JSON object: a \\u escape is half of a character, as \\ud83d without \\ude00"},
+       "it is not a JSON object: a \\u escape is half of a character, as \\ud83d without \\ude00"},
       {R"({"click": 1, "age": NaN})",
-       "it is no JSON object: NaN and Infinity are not JSON, null is"},
+       "it is not a JSON object: NaN and Infinity are not JSON; write null"},
       {R"({"click": 1, "numbers": [-Infinity, 1]})",
-       "it is no JSON object: NaN and Infinity are not JSON, null is"},
-      {"{'click': 1}",
-       "it is no JSON object: it is written as Python does; json.dumps() makes JSON"},
+       "it is not a JSON object: NaN and Infinity are not JSON; write null"},
+      {"{'click': 1}", "it is not a JSON object: this is Python syntax; json.dumps() writes JSON"},
       {R"({"click": True})",
-       "it is no JSON object: it is written as Python does; json.dumps() makes JSON"},
+       "it is not a JSON object: this is Python syntax; json.dumps() writes JSON"},
       {"{}", "'click' is missing"},
       {R"({"click": null})", "'click' is missing"},
       {R"({"click": -1})", "'click" + id},
@@ -212,15 +212,15 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
       {R"({"click": 1, "age": 1e999})", "the number 1e999 is beyond 1.8e308"},
       {R"({"click": 1, "unknown": )" + std::string(64, '['), "it is nested more than 64 deep"},
       {R"({"click": 1, "unknown": )" + std::string(63, '['),
-       "it is no JSON object: it ends inside, and an object is one line"},
-      {R"({"click": 1, "age": 1e300})", "'age' has 1e300, and a float32 has at most 3.4e38"},
+       "it is not a JSON object: the line ends within the object; write one object per line"},
+      {R"({"click": 1, "age": 1e300})", "'age' has 1e300, but a float32 has at most 3.4e38"},
       {R"({"click": 1, "numbers": [1, -1e39]})",
-       "'numbers' has -1e39, and a float32 has at most 3.4e38"},
-      {R"({"click": 1, "site": ["a"]})", "'site' must be a text"},
+       "'numbers' has -1e39, but a float32 has at most 3.4e38"},
+      {R"({"click": 1, "site": ["a"]})", "'site' must be a string"},
       {R"({"click": 1, "seen": 5})", "'seen' must be a list"},
       {R"({"click": 1, "seen": ["a"]})", "'seen" + id},
       {R"({"click": 1, "tags": {"a": 1}})", "'tags' must be a list"},
-      {R"({"click": 1, "tags": [["a"]]})", "'tags' must be a text"}};
+      {R"({"click": 1, "tags": [["a"]]})", "'tags' must be a string"}};
   for (const auto& [line, what] : wrong)
     EXPECT_EQ(mistake(R"({"click": 0})"
                       "\n" +
@@ -275,9 +275,9 @@ TEST_F(FormatTest, CsvHeadersMustNameTheColumns) {
 TEST_F(FormatTest, TheHintOfABadRecordFitsItsPlace) {
   const std::string skip = "on_bad_record = \"skip\" leaves such records out and counts them";
   const std::string label =
-      "an id, such as a label, is a whole number (0 or 1); classes with names, or not from 0 on, "
-      "need "
-      "labels = [\"no\", \"yes\"] in their slot; other texts need type = \"hash\"";
+      "an id, such as a label, must be a whole number (0 or 1); classes with names, or with "
+      "numbers that do not start at 0, need labels = [\"no\", \"yes\"] in their slot; other texts "
+      "need type = \"hash\"";
   use_csv();
   EXPECT_EQ(hint_of("click,age,site,tags,fee\n1,2,x,3,4\n"),
             "is line 1 a header? remove it, or set [data] header = true; " + label +
@@ -411,14 +411,15 @@ TEST_F(FormatTest, FilesOfOtherProgramsAreNamedByTheirLines) {
       "bad.txt:1: the feature '0:3:1' is not index:value: it is field:index:value, as in files "
       "of libffm");
   EXPECT_EQ(mistake("1:0.5 3:1\n"),
-            "bad.txt:1: the label '1:0.5' is not a number: it is index:value, so that there is no "
-            "label, or a label with a weight as XGBoost has them");
-  EXPECT_EQ(mistake("1 | a b\n"),
-            "bad.txt:1: the feature '|' is not index:value: the file is Vowpal Wabbit's");
+            "bad.txt:1: the label '1:0.5' is not a number: it is index:value, so the label is "
+            "missing, or has a weight as in XGBoost");
+  EXPECT_EQ(
+      mistake("1 | a b\n"),
+      "bad.txt:1: the feature '|' is not index:value: the file has the format of Vowpal Wabbit");
   EXPECT_NE(hint_of("1 3:1\n5.1,3.5,0\n").find("format = \"csv\""), std::string::npos);
   EXPECT_NE(hint_of("1 3:1\n1 2 3\n").find("delimiter = \" \""), std::string::npos);
   use_csv();
-  EXPECT_EQ(mistake("1;2;x;4;5\n"), "bad.txt:1: 1 fields, not 5; between ';' there are 5");
+  EXPECT_EQ(mistake("1;2;x;4;5\n"), "bad.txt:1: 1 fields, not 5; separated by ';' there are 5");
   EXPECT_NE(hint_of("1,2,x,4,5\n1\t2\tx\t4\t5\n").find("delimiter = \"\\t\""), std::string::npos);
   EXPECT_NE(hint_of("1,2,x,4,5\n2,x,4,5\n").find("any label"), std::string::npos);
   EXPECT_NE(hint_of("1,2,x,4,5\n1,2,x,4,5,\n").find("name one column more"), std::string::npos);
@@ -550,7 +551,7 @@ TEST_F(FormatTest, ALineThatIsTooLongIsOneBadRecord) {
   EXPECT_EQ(parse(longest + "\n2\ta\n" + longest), (Records{"5|1", "2|2", "5|1"}));
   for (const std::size_t more : {std::size_t{1}, std::size_t{600000}}) {
     const std::string text = "1\ta\n" + longest + std::string(more, 'x') + "\n2\tb\n";
-    EXPECT_EQ(mistake(text), "bad.txt:2: a line of over 16777216 bytes");
+    EXPECT_EQ(mistake(text), "bad.txt:2: a line has over 16777216 bytes");
     options_.data.skip_bad_records = true;
     EXPECT_EQ(parse(text), (Records{"2|1", "3|2"}));
     EXPECT_EQ(read().bad_records, 1U);

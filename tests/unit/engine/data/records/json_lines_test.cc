@@ -45,7 +45,9 @@ class JsonLinesTest : public testing::Test {
     EXPECT_EQ(parse(R"({"id":1,"text":)" + value + "}"), "") << value;
     return block_.ids.size() < 2 ? 12345 : block_.ids[1];
   }
-  bool is_json(const std::string& line) { return !parse(line).starts_with("it is no JSON object"); }
+  bool is_json(const std::string& line) {
+    return !parse(line).starts_with("it is not a JSON object");
+  }
 
   config::DataConfig data_;
   Dictionary dictionary_;
@@ -123,7 +125,7 @@ TEST_F(JsonLinesTest, FloatsAreThoseOfTheNearestDouble) {
   }
   for (const char* wrong : {"3.5e38", "1e39", "-1e300", "1.8e308", "0.9e309"})
     EXPECT_EQ(parse(fmt::format(R"({{"id":1,"float":{}}})", wrong)),
-              fmt::format("'float' has {}, and a float32 has at most 3.4e38", wrong));
+              fmt::format("'float' has {}, but a float32 has at most 3.4e38", wrong));
   for (const char* wrong : {"1e400", "-1e400", "0.1e400", "1e99999999999999999999"}) {
     EXPECT_EQ(parse(fmt::format(R"({{"id":1,"more":"1e9","float":{}}})", wrong)),
               fmt::format("the number {} is beyond 1.8e308", wrong));

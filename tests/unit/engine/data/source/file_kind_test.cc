@@ -42,9 +42,9 @@ TEST(FileKind, FilesOfOtherProgramsAreNamed) {
   EXPECT_EQ(kind_of(std::string_view("PAR1\x15\0\x15", 7)),
             "it is a Parquet file, not lines of text");
   EXPECT_EQ(kind_of(std::string_view("\x93NUMPY\x01\0v\0", 10)),
-            "it is an array of numpy's, not lines of text");
+            "it is a numpy array, not lines of text");
   EXPECT_EQ(kind_of(std::string_view("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", 10)),
-            "it is a spreadsheet of old Excel, not lines of text");
+            "it is an old Excel spreadsheet, not lines of text");
   EXPECT_EQ(kind_of("\x04\x22\x4d\x18 and more"), "it is compressed by lz4, not lines of text");
   EXPECT_EQ(kind_of("\x1f\x9d\x90"), "it is compressed by compress, not lines of text");
   std::string tar("train.csv");
@@ -52,7 +52,7 @@ TEST(FileKind, FilesOfOtherProgramsAreNamed) {
   EXPECT_EQ(kind_of(tar + "ustar  "), "it is a tar archive, not lines of text");
   EXPECT_EQ(kind_of(std::string(257, 'x') + "ustar"), "text");
   EXPECT_EQ(kind_of(std::string_view("SQLite format 3\0", 16)),
-            "it is a database of SQLite, not lines of text");
+            "it is an SQLite database, not lines of text");
 }
 
 }  // namespace

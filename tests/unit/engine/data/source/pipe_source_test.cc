@@ -114,7 +114,7 @@ TEST_F(PipeTest, AHangingProgramIsNamedAndEnded) {
   }
   EXPECT_EQ(test::TemporaryFolder::read(fmt::format("/proc/{}/cmdline", child)), "");
   command("exec >&-; sleep 1000");
-  EXPECT_TRUE(mistake().ends_with(" on a: has closed its output and not ended for 1 s"));
+  EXPECT_TRUE(mistake().ends_with(" on a: has closed its output but has not ended for 1 s"));
 }
 
 TEST_F(PipeTest, LeavingDoesNotWaitForIt) {

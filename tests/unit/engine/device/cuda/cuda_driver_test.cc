@@ -16,19 +16,21 @@ TEST(CudaDriver, Trap30WhatIsMissingIsOneSentence) {
     const char* message;
   };
   for (const Case& c : {
-           Case{cudaErrorInsufficientDriver, 0, nullptr, Errc::kResource,
-                "this machine has no NVIDIA driver: libcuda.so.1 was not found, or is no driver"},
-           Case{cudaErrorStubLibrary, 13000, nullptr, Errc::kResource,
-                "this machine has no NVIDIA driver: libcuda.so.1 was not found, or is no driver"},
+           Case{
+               cudaErrorInsufficientDriver, 0, nullptr, Errc::kResource,
+               "this machine has no NVIDIA driver: libcuda.so.1 was not found, or is not a driver"},
+           Case{
+               cudaErrorStubLibrary, 13000, nullptr, Errc::kResource,
+               "this machine has no NVIDIA driver: libcuda.so.1 was not found, or is not a driver"},
            Case{cudaErrorInsufficientDriver, 12040, nullptr, Errc::kVersion,
                 "the NVIDIA driver of this machine is for CUDA 12.4; this program needs one for "
                 "CUDA 13.0 or later"},
            Case{cudaErrorNoDevice, 13000, nullptr, Errc::kResource,
-                "the NVIDIA driver shows this process no GPU"},
+                "the NVIDIA driver reports no GPU for this process"},
            Case{cudaErrorNoDevice, 13000, "7", Errc::kResource,
-                "the NVIDIA driver shows this process no GPU: CUDA_VISIBLE_DEVICES is '7'"},
+                "the NVIDIA driver reports no GPU for this process: CUDA_VISIBLE_DEVICES is '7'"},
            Case{cudaErrorSystemDriverMismatch, 13000, nullptr, Errc::kVersion,
-                "the NVIDIA driver in the kernel and its libcuda.so.1 are of different versions"},
+                "the NVIDIA driver in the kernel and its libcuda.so.1 have different versions"},
        }) {
     const Error error = driver_error(c.error, c.driver, 13000, c.visible);
     EXPECT_EQ(error.code, c.code) << c.message;

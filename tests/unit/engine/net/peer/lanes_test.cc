@@ -180,7 +180,7 @@ TEST_P(LanesTest, StrangersAreTurnedAwayAndTheLanesStillMeet) {
   }
   connection_->widen(std::move(lanes));
   rank0_.join();
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("turned away"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("is refused: number"), std::string::npos);
   ASSERT_TRUE(first_) << first_.error().message;
   exchange(*(*first_)[1], *connection_, noise(1'000'000, 4), noise(1'000'000, 5));
 }
@@ -211,7 +211,7 @@ TEST_P(LanesTest, OneThatDoesNotComeIsNamedAtTheDeadline) {
   rank0_.join();
   ASSERT_FALSE(first_);
   EXPECT_EQ(first_.error().code, Errc::kUnreachable);
-  EXPECT_EQ(first_.error().message, "lane 2 of rank 1 did not come before the deadline");
+  EXPECT_EQ(first_.error().message, "lane 2 of rank 1 did not connect before the deadline");
 }
 
 TEST_P(LanesTest, ARankThatTakesNoneIsNamedAtTheDeadline) {
@@ -232,7 +232,7 @@ TEST_P(LanesTest, ARankThatTakesNoneIsNamedAtTheDeadline) {
   rank0.join();
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::kUnreachable);
-  EXPECT_EQ(second.error().message, "lane 1 of rank 0 did not come before the deadline");
+  EXPECT_EQ(second.error().message, "lane 1 of rank 0 did not connect before the deadline");
 }
 
 TEST_P(LanesTest, OfUnlikeNumbersAreRefusedByBothEndsNamingBoth) {
@@ -252,7 +252,7 @@ TEST_P(LanesTest, OfUnlikeNumbersAreRefusedByBothEndsNamingBoth) {
     for (const auto& [result, text] :
          {std::pair{&first, "rank 1 has lanes = " + number + ", and rank 0 has lanes = 3"},
           std::pair{const_cast<Result<Connections>*>(&second),
-                    "rank 0 has lanes = 3, and rank 1 has lanes = " + number}}) {
+                    "rank 0 has lanes = 3, but rank 1 has lanes = " + number}}) {
       ASSERT_FALSE(*result);
       EXPECT_EQ(result->error().code, Errc::kUsage);
       EXPECT_EQ(result->error().message, text);

@@ -338,15 +338,14 @@ std::string build_error(const config::LayerConfig& evaluator) {
 }
 
 TEST(Evaluator, MistakesNameTheEvaluator) {
-  EXPECT_EQ(
-      build_error(evaluator("auc", "out", "y")),
-      "evaluator 'auc': its input has 3 outputs, AUC is of one probability or of two classes");
+  EXPECT_EQ(build_error(evaluator("auc", "out", "y")),
+            "evaluator 'auc': its input has 3 outputs; AUC needs one output or two");
   EXPECT_EQ(build_error(evaluator("auc", "oot", "y")),
             "evaluator 'auc': unknown input 'oot', did you mean 'out'?");
   EXPECT_EQ(build_error(evaluator("rmse", "cost", "y")),
             "evaluator 'rmse': input 'cost' is a cost layer, which has no output");
   EXPECT_EQ(build_error(evaluator("perplexity", "out", "")),
-            "evaluator 'perplexity': input 'out' is no layer of type softmax_cross_entropy");
+            "evaluator 'perplexity': input 'out' is not a layer of type softmax_cross_entropy");
   EXPECT_EQ(
       build_error(evaluator("classification_error", "out", "")),
       "evaluator 'classification_error': key 'label' is missing: the data slot with the right "
@@ -359,8 +358,7 @@ TEST(Evaluator, MistakesNameTheEvaluator) {
   const auto classes = Network::build(wide, parse_slots({"x:1025", "y"}), {quality});
   ASSERT_FALSE(classes);
   EXPECT_EQ(classes.error().message,
-            "evaluator 'precision_recall': its input has 1025 outputs, at most 1024 classes are "
-            "counted");
+            "evaluator 'precision_recall': its input has 1025 outputs; the limit is 1024 classes");
   const auto twice = Network::build(wide, parse_slots({"x:3", "y"}), {quality, quality});
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().message,

@@ -76,7 +76,7 @@ TEST(Cross, MistakesAreNamed) {
   EXPECT_EQ(build_error(cross("c", {"x", "x", "x"})), "layer 'c': takes 2 inputs, 3 are given");
   EXPECT_EQ(build_error(cross("c", {"x", "y"})),
             "layer 'c': input 'x' has width 4, input 'y' has width 3");
-  EXPECT_EQ(build_error(cross("c", {"y"}, 4)), "layer 'c': rank is 4, its input has width 3");
+  EXPECT_EQ(build_error(cross("c", {"y"}, 4)), "layer 'c': rank is 4, but its input has width 3");
   EXPECT_EQ(build_error(cross("c", {"y"}, 3)), "none");
   auto sized = cross("c", {"x"});
   sized.size = 5;
@@ -86,12 +86,13 @@ TEST(Cross, MistakesAreNamed) {
   EXPECT_EQ(build_error(sparse), "layer 'c': the parameters of a cross layer cannot be sparse");
   auto named = cross("c", {"x"}, 2);
   named.weight.name = "w";
-  EXPECT_EQ(build_error(named),
-            "layer 'c': a weight's name is for one matrix, with 'rank' there are two");
+  EXPECT_EQ(
+      build_error(named),
+      "layer 'c': a weight name cannot be set together with 'rank', which makes two matrices");
   auto ranked = layer("add", "c", {"x", "x"});
   ranked.rank = 2;
   EXPECT_EQ(build_error(ranked),
-            "layer 'c': key 'rank' is for layers of type cross, this one is of type add");
+            "layer 'c': key 'rank' applies to layers of type cross, but this layer has type add");
 }
 
 }  // namespace

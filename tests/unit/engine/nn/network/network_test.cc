@@ -233,19 +233,19 @@ TEST(Network, WrongDataIsNamed) {
   expect_data_error(test, {1, {{{0, 1}, {0, 2}}, {{1}, {}}, {{1}, {}}}},
                     "layer 'e0': slot 'w0' holds a varying number of ids per example");
   expect_data_error(test, {2, {{{0}, {}}, {{1, 2}, {}}, {{1, 1}, {}}}},
-                    "slot 'w0': 1 ids and 0 offsets do not make 2 examples");
+                    "slot 'w0': 1 ids and 0 offsets do not match 2 examples");
   expect_data_error(test, {2, {{{0}, {0, 2, 1}}, {{1, 2}, {}}, {{1, 1}, {}}}},
-                    "slot 'w0': 1 ids and 3 offsets do not make 2 examples");
+                    "slot 'w0': 1 ids and 3 offsets do not match 2 examples");
   expect_data_error(test, {1, {{{0}, {1, 1}}, {{1}, {}}, {{1}, {}}}},
-                    "slot 'w0': 1 ids and 2 offsets do not make 1 examples");
+                    "slot 'w0': 1 ids and 2 offsets do not match 1 examples");
   expect_data_error(test, {1, {{{0}, {}}, {{1}, {}, {1, 2}}, {{1}, {}}}},
                     "slot 'w1': 2 weights for 1 ids");
   expect_data_error(test, {1, {{{0}, {}}, {{1}, {}}, {{1}, {}, {}, {1}}}},
-                    "slot 'next': 1 ids and 1 floats, 1 examples have 0 floats each");
+                    "slot 'next': 1 ids and 1 floats do not match 1 examples with 0 floats each");
   TestNetwork floats({fc("x", {"f"}, 3, "identity"), cost("cost", "x", "y")}, {"f:2", "y"});
   expect_data_error(floats, {1, {{{}, {}, {}, {1}}, {{0}, {}}}},
-                    "slot 'f': 0 ids and 1 floats, 1 examples have 2 floats each");
-  expect_data_error(test, {0, {}}, "a batch has 0 slots, the network reads 3");
+                    "slot 'f': 0 ids and 1 floats do not match 1 examples with 2 floats each");
+  expect_data_error(test, {0, {}}, "a batch has 0 slots, but the network reads 3");
   TestNetwork dense({embedding("e", {"w"}, 3, false), cost("cost", "e", "y")}, {"w", "y"});
   expect_data_error(dense, {1, {{{7}, {}}, {{0}, {}}}},
                     "layer 'e': id 7 in slot 'w' is not below the vocabulary of 7");
@@ -281,7 +281,7 @@ TEST(Network, ASlotHasAtMostAsManyLabelsAsThereAreClasses) {
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, Errc::kUsage);
   EXPECT_EQ(built.error().message,
-            "layer 'cost': slot 'y' has 4 labels, and the input has outputs for 3");
+            "layer 'cost': slot 'y' has 4 labels, but the input has outputs for 3");
   EXPECT_EQ(built.error().hint, "give the layer 'e' size = 4");
 }
 
@@ -296,7 +296,7 @@ TEST(Network, ASquaredErrorReadsNoLabels) {
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, Errc::kUsage);
   EXPECT_EQ(built.error().message,
-            "layer 'cost': it reads slot 'y' as a number, and the 'labels' there make it the "
+            "layer 'cost': it reads slot 'y' as a number, but 'labels' of that slot make it the "
             "number of a class");
 }
 

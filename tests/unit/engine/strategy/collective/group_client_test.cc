@@ -240,7 +240,7 @@ TEST(GroupClient, RefusesAnotherNumberOfTrainers) {
     auto set = set_of("sgd", kSmall, 2);
     const auto client = GroupClient::create(set, *std::move(group), {}, {});
     ASSERT_FALSE(client);
-    EXPECT_EQ(client.error().message, "a group of 1 ranks for 2 trainers");
+    EXPECT_EQ(client.error().message, "the group has 1 ranks, but the job has 2 trainers");
   });
 }
 

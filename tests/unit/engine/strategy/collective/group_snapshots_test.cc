@@ -85,7 +85,7 @@ TEST(GroupClient, Trap22TheMiddleOfAPassIsForAsManyTrainers) {
     EXPECT_EQ(begun.error().code, Errc::kUsage);
     EXPECT_NE(begun.error().message.find("which 2 trainers shared"), std::string::npos)
         << begun.error().message;
-    EXPECT_NE(begun.error().hint.find("go on with 2 trainers"), std::string::npos);
+    EXPECT_NE(begun.error().hint.find("continue with 2 trainers"), std::string::npos);
   });
 }
 

@@ -83,10 +83,10 @@ TEST_F(PassBatchesTest, ATrainerWithoutABatchIsNamed) {
   options_.train_data.trainer_id = 2;
   options_.train_data.batch_size = 4;
   EXPECT_EQ(read(config::Uneven::kDrop),
-            "trainer 2 has no full batch of 4, and 'drop' trains none without");
+            "trainer 2 has no full batch of 4, which uneven = 'drop' needs");
   write("");
   EXPECT_EQ(read(config::Uneven::kPad),
-            "trainer 2 has no record, and 'pad' repeats those of every trainer");
+            "trainer 2 has no record, but uneven = 'pad' repeats records of every trainer");
   EXPECT_TRUE(client.told.empty());
 }
 

@@ -32,7 +32,7 @@ TEST_F(PulseWatchTest, AProcessHangsWithoutASignOfLife) {
   now_ += seconds(59);
   EXPECT_FALSE(hangs());
   now_ += seconds(1);
-  EXPECT_EQ(watch_.hangs(now_), "no sign of life for 60 s");
+  EXPECT_EQ(watch_.hangs(now_), "no response for 60 s");
   live(seconds(1), false);
   EXPECT_FALSE(hangs()) << "it goes on";
 }

@@ -118,12 +118,12 @@ TEST_F(AgentTest, ALogThatGrowsIsFetchedAsLongAsItWasListed) {
   write_file(node_.root + "/jobs/a/log", "one l");
   const auto shorter = agent->fetch({item});
   ASSERT_FALSE(shorter);
-  EXPECT_EQ(shorter.error().message, "node here: jobs/a/log became shorter since it was listed");
+  EXPECT_EQ(shorter.error().message, "node here: jobs/a/log became shorter after it was listed");
   write_file(node_.root + "/jobs/a/log", "other line");
   const auto other = agent->fetch({item});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().message,
-            "node here: jobs/a/log: the 9 bytes that came are not those listed");
+            "node here: jobs/a/log: the 9 bytes received do not match the listed hash");
   EXPECT_EQ(file_content(folder_ + "/log"), "one line\n") << "what is here stays";
   EXPECT_TRUE(agent->facts()) << "the agent goes on";
 }
@@ -234,10 +234,10 @@ TEST_F(AgentTest, WhatIsMountedBelowTheRootIsNeitherEmptiedNorChanged) {
   EXPECT_FALSE(fs::exists(job + "/plain"));
   std::ranges::sort(report.remaining);
   EXPECT_EQ(report.remaining, (std::vector<std::string>{
-                                  "job/a/b/bound: mounted there",
+                                  "job/a/b/bound: a file system is mounted on it",
                                   "job/file: Device or resource busy",
-                                  "job/other: another file system",
-                                  "job/read-only: mounted there",
+                                  "job/other: it is on another file system",
+                                  "job/read-only: a file system is mounted on it",
                               }));
 }
 

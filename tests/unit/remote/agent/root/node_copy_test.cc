@@ -119,7 +119,8 @@ TEST_F(NodeCopyTest, PutWritesThroughNoLinkBelowTheDestination) {
   fs::create_symlink(elsewhere, outside_ + "/site");
   const auto refused = put({folder("site"), file("site/a")}, outside_);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("site is a link there, and a folder here"),
+  EXPECT_NE(refused.error().message.find(
+                "site exists as a link at the destination, but is a folder here"),
             std::string::npos)
       << refused.error().message;
   EXPECT_EQ(entries_in(elsewhere), 1U);

@@ -15,10 +15,9 @@ TEST(PushRoom, FilesMayTakeAllButAFifthOfThem) {
   const Status full = room.take(2 * kMegabyte);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, Errc::kResource);
-  EXPECT_EQ(
-      full.error().message,
-      "no room for this push in /node: its files need at least 101 MB there, the job at least "
-      "20 MB more, and 120 MB are free; nothing was sent");
+  EXPECT_EQ(full.error().message,
+            "there is not enough disk space for this push in /node: its files need at least 101 MB "
+            "there, the job at least 20 MB more, and 120 MB are free; nothing was sent");
   EXPECT_NE(full.error().hint.find("workdir"), std::string::npos);
 }
 
