@@ -175,11 +175,6 @@ Result<CurrentCluster> find_current(const std::string& directory) {
                            file.empty() ? " (paddlectl init writes a file)" : "")};
 }
 
-bool is_of_parent(const CurrentCluster& current, const std::string& directory) {
-  return fs::path(current.source).parent_path().filename() == ".paddlectl" &&
-         current.source != cluster_place(directory);
-}
-
 std::vector<CurrentCluster> known_places(const std::string& directory) {
   std::vector<CurrentCluster> known;
   for (const std::string& place : places_upward(directory)) {

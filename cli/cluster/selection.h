@@ -20,8 +20,6 @@ struct CurrentCluster {
 // the end of the file system, if you or root own it; $PADDLECTL_CLUSTER; the user's default.
 // kUsage: there is none.
 Result<CurrentCluster> find_current(const std::string& directory);
-// Whether the directory itself names no cluster, and the cluster is that of a folder above it.
-bool is_of_parent(const CurrentCluster& current, const std::string& directory);
 // Every place that names a cluster, in the order in which find_current checks them; the first is
 // the current one. Places that cannot be read are left out.
 std::vector<CurrentCluster> known_places(const std::string& directory);

@@ -87,25 +87,7 @@ Status teardown_all(Context& context, ClusterSession& session, bool keep_data,
   return session.each(teardown_one);
 }
 
-// Once a folder's cluster is torn down, that of a folder above is the current one. The same line,
-// typed again, must not end its jobs.
-Status check_is_of_this_folder(const Context& context, const TeardownOptions& options) {
-  const RemovalConsent& consent = options.consent;
-  if (!options.target.cluster.empty() || !consent.yes || !consent.discard || consent.dry_run)
-    return {};
-  PADDLE_TRY(const CurrentCluster current, find_current(context.directory));
-  if (!is_of_parent(current, context.directory)) return {};
-  return Error{
-      Errc::kUsage,
-      fmt::format("this folder has no current cluster, and --discard does not use the cluster of a "
-                  "parent folder ({}); nothing was removed",
-                  current.source),
-      fmt::format("to remove that cluster: paddlectl teardown --cluster {} --yes --discard",
-                  current.file)};
-}
-
 Status run_teardown(Context& context, const TeardownOptions& options) {
-  PADDLE_TRY_STATUS(check_is_of_this_folder(context, options));
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.target.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);

@@ -169,8 +169,9 @@ TEST(DataJob, RecordsAboveTheBoundOfTheCacheEndTheJobByName) {
   Process local =
       job.start_local("bounded", {"--set=data.cache=true", "--set=data.cache_bytes_max=5000"});
   EXPECT_EQ(local.wait(), static_cast<int>(Errc::kResource));
-  EXPECT_NE(local.output().find("over the limit of 5000 bytes\nhint: raise [data] cache_bytes_max"),
-            std::string::npos)
+  EXPECT_NE(
+      local.output().find("exceed the limit of 5000 bytes\nhint: raise [data] cache_bytes_max"),
+      std::string::npos)
       << local.output();
 }
 

@@ -54,7 +54,7 @@ TEST_F(ModelLife, WhatIsWrongIsNamedWithTheNextStep) {
   fails(test + " --workspace=ctr_dnn --json >/dev/full", 7, "stdout cannot be written", "");
   EXPECT_EQ(shell(test + " --workspace=ctr_dnn | true").error, "");
   fails(predict + " --data=ctr_dnn/data/test.txt --model_file=words.txt=words.txt", 2,
-        "does not depend on a file 'words.txt'", "it does not depend on a file file");
+        "does not depend on a file 'words.txt'", "it depends on no files");
 
   // A file of the description is as much a part of the snapshot as the values are.
   succeed("echo >>" + saved + "/model/job.toml");

@@ -325,7 +325,8 @@ TEST_F(OnnxExport, WhatHasNoModelIsNamedWithTheNextStep) {
   fails(one + "--format=onnx --layer=wrd", 2, "no layer 'wrd', did you mean 'word'?", "");
   fails(one + "--format=onnx --parameter=_proj", 2, "not one parameter", "--parameter");
   fails(one + "--format=npz --layer=word --output=x", 2, "apply only to --format=onnx", "");
-  fails(one + "--format=onx", 2, "formats are text, vec, npy, npz, safetensors, onnx", "");
+  fails(one + "--format=onx", 2, "unknown --format 'onx'",
+        "use one of text, vec, npy, npz, safetensors, onnx");
   fails(one + "--format=onnx --layer=word --set=layer.word.size=3", 2, "", "");
   succeed("rm -r skipgram-save/pass-00000/model && true");
   fails(one + "--format=onnx --layer=word", 6, "model/", "");

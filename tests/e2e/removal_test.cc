@@ -75,7 +75,7 @@ TEST_F(Removal, ARunningJobAndItsUnfetchedResultsAreNamedAndKept) {
   EXPECT_EQ(stopped.code, 2);
   EXPECT_TRUE(stopped.says("job: never fetched, m-0 on n-0 (6 B), m-1 on n-1 (6 B)"))
       << stopped.output;
-  EXPECT_TRUE(stopped.says("hint: fetch it: paddlectl fetch --job job; or let it go"))
+  EXPECT_TRUE(stopped.says("hint: fetch it: paddlectl fetch --job job; or discard it"))
       << stopped.output;
   EXPECT_EQ(cluster.run({"rm", "job", "--yes"}).code, 2);
   EXPECT_TRUE(is_on_nodes("job"));

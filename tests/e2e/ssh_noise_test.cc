@@ -120,7 +120,7 @@ TEST_F(SshNoiseTest, AFloodOnStdoutIsNamedAsWhatItIs) {
   restart_with_start_up_file(fmt::format("head -c {} /dev/zero | tr '\\0' '\\033'", kFlood));
   const Error error = refused();
   EXPECT_EQ(error.code, Errc::kData) << error.message;
-  EXPECT_NE(error.message.find("within 65536 bytes"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("in the first 65536 bytes"), std::string::npos) << error.message;
   EXPECT_NE(error.hint.find("start-up file"), std::string::npos) << error.hint;
 }
 

@@ -93,7 +93,8 @@ TEST_F(TreeTest, ADraftGetsItsNameWhenItIsWholeOrGoes) {
   auto draft = DraftFile::create(root_.get());
   const Status refused = draft->commit("folder");
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("folder is a folder there"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("folder exists as a folder at the destination"),
+            std::string::npos)
       << refused.error().message;
   ASSERT_TRUE(draft->commit(std::string(255, 'n'))) << "as long as a name can be";
 }

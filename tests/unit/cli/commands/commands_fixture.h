@@ -138,7 +138,7 @@ class CommandsTest : public testing::Test {
         [this] { return interrupted_; },
         [] { return std::int64_t{0}; },
         folder_ + "/paddle",
-        directory_};
+        folder_};
     context.ask = ask_;
     context.folders_beside = [this](const remote::NodeSpec&) {
       return Result<std::vector<std::string>>(beside_);
@@ -161,7 +161,6 @@ class CommandsTest : public testing::Test {
 
   const test::TemporaryFolder temporary_;
   const std::string folder_ = temporary_.path();
-  std::string directory_ = folder_;  // where commands run
   FakeClock clock_;
   std::array<FakeNode, 2> nodes_;
   std::atomic<Duration> timeout_ = Duration();      // of the node connected last

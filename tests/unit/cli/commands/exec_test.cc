@@ -203,9 +203,10 @@ TEST_F(ExecTest, WhatCannotBeReadOnANodeIsNamedAndTheRestIsCopied) {
 }
 
 TEST_F(ExecTest, TheHintOfAFailedCommandIsThatOfItsExitCode) {
-  for (const auto& [code, hint] : {std::pair(127, "hint: install nosuch there, or name its path"),
-                                   {126, "hint: make it executable on the node: chmod +x nosuch"},
-                                   {3, "hint: see the command's output above"}}) {
+  for (const auto& [code, hint] :
+       {std::pair(127, "hint: install nosuch on the node, or give its path"),
+        {126, "hint: make it executable on the node: chmod +x nosuch"},
+        {3, "hint: see the command's output above"}}) {
     CommandEnd end;
     end.exit_code = code;
     answer(0, "said\n", end);

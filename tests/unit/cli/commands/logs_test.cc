@@ -60,7 +60,7 @@ TEST_F(CommandsTest, LogsComeInOrderOfTimeByTheFirstNodesClock) {
   ASSERT_EQ(run({"logs", "-f", "--since", "1970-01-01T00:00:02Z", "--role", "trainer-0"}), 0);
   EXPECT_EQ(out_.str(), "n-0/trainer-0 | a2\nn-0/trainer-0 | last\n");
   EXPECT_EQ(run({"logs", "--since", "yesterday"}), 2);
-  EXPECT_TRUE(err_has("hint: write 90s, 10m")) << err_.str();
+  EXPECT_TRUE(err_has("hint: write an age such as 90s, 10m")) << err_.str();
   EXPECT_EQ(run({"logs", "--grep", "("}), 2);
   EXPECT_TRUE(err_has("--grep '(': Unmatched")) << err_.str();
   ASSERT_EQ(run({"logs", "--role", "trainer", "--since", "2s", "--tail", "2"}), 0) << err_.str();

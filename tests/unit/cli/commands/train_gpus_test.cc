@@ -116,7 +116,7 @@ TEST_F(BuiltInOnGpus, WithoutPaddleGpuNothingStartsAndTheWayToCpusIsNamed) {
 TEST_F(BuiltInOnGpus, APaddleGpuOfAnotherReleaseIsRefused) {
   write_gpu_engine("0.0.7");
   EXPECT_EQ(run({"train", "--on", "n-0", "--gpus", "all", "w"}), 3);
-  EXPECT_TRUE(err_has("paddle-gpu is 0.0.7")) << err_.str();
+  EXPECT_TRUE(err_has("paddle-gpu is version 0.0.7, but paddlectl is version ")) << err_.str();
   EXPECT_TRUE(nodes_[0].processes.empty());
 }
 

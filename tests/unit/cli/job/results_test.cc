@@ -517,7 +517,8 @@ TEST(PassChoice, IsANameAndNoNumberWhichMayMeanTwoPasses) {
   for (const auto& [number, hint] : hints) {
     const auto refused = parse_pass_choice(number);
     ASSERT_FALSE(refused) << number;
-    EXPECT_EQ(refused.error().message, "--pass " + number + ": a number may mean two passes");
+    EXPECT_EQ(refused.error().message,
+              "--pass " + number + " is ambiguous: a number may mean two passes");
     EXPECT_EQ(refused.error().hint, hint);
   }
 }

@@ -140,8 +140,8 @@ TEST(DataShare, APatternThatReadsTooManyNamesIsRefused) {
   for (int i = 0; i < 40; ++i) pattern += "*/";
   const auto share = data_share(folder.path(), pattern + "part-*", 0, 1);
   ASSERT_FALSE(share);
-  EXPECT_EQ(share.error().message,
-            "'" + pattern + "part-*' in " + folder.path() + " reads more than 1000000 names");
+  EXPECT_EQ(share.error().message, "the search for '" + pattern + "part-*' in " + folder.path() +
+                                       " reads more than 1000000 names");
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ TEST(ShardAnswers, FitIntoAFrameForAllTrainersAndAllTables) {
   EXPECT_LE(finished[0].frame.head.size(), kFrameHeadBytesMax);
   *tables.add_parameters() = tables.parameters(2);
   OneShard over(tables, true);
-  expect_refused(over.join_with(0, tables), wire::REFUSAL_PARAMETERS, "at most 2048");
+  expect_refused(over.join_with(0, tables), wire::REFUSAL_PARAMETERS,
+                 "2049 parameters; the limit is 2048");
 }
 
 Bytes bytes_of(const wire::PassOrigins& origins) {
@@ -159,7 +160,7 @@ TEST(ShardJoin, LiveDuplicateAndOlderLifeAreRefusedNewerLifeTakesOver) {
   one.peer_base = 200;
   expect_refused(one.join(1), wire::REFUSAL_DUPLICATE_TRAINER, "trainer_id 1");
   one.incarnation = 2;
-  expect_refused(one.join(1), wire::REFUSAL_STALE_INCARNATION, "incarnation 3 has joined");
+  expect_refused(one.join(1), wire::REFUSAL_STALE_INCARNATION, "incarnation 3 has already joined");
   one.incarnation = 4;
   EXPECT_TRUE(is(one.join(1), FrameType::kPosition));
   one.peer_base = 100;

@@ -273,8 +273,8 @@ TEST_F(CutFolderTest, ADeltaIsTakenOnlyAfterTheVeryFileThatItFollowed) {
   write(*store, 20, false, 1);
   files_.write(path_of("cut-000000000010.full"), content(other, "cut-000000000010.full"));
   EXPECT_EQ(reopened(), (Numbers{10, 40, 50}));
-  EXPECT_TRUE(logged("cut-000000000020.delta: cut 10 with CRC32C")) << log_;
-  EXPECT_TRUE(logged("cut-000000000030.delta: cut 20 with CRC32C")) << log_;
+  EXPECT_TRUE(logged("cut-000000000020.delta: savepoint 10 with CRC32C")) << log_;
+  EXPECT_TRUE(logged("cut-000000000030.delta: savepoint 20 with CRC32C")) << log_;
 }
 
 TEST_F(CutFolderTest, AFileThatIsDamagedAfterOpeningIsNotWholeOnceItWasRead) {

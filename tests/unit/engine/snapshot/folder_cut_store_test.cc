@@ -132,7 +132,7 @@ TEST_F(FolderCutStoreTest, ADeltaOfACutThatFailsIsNotWritten) {
                "on device; training continues, and a lost pserver resumes from a snapshot"),
       log.npos)
       << log;
-  EXPECT_NE(log.find("cut 30 is whole"), log.npos) << log;
+  EXPECT_NE(log.find("savepoint 30 is complete"), log.npos) << log;
   EXPECT_EQ(std::ranges::count(log, '\n'), 2) << log;
 }
 

@@ -281,7 +281,7 @@ TEST(CardTable, Trap33ATableThatDoesNotFitIsNamedWithWhatItNeedsAndWhatIsLeft) {
   const auto made = CardTables::create(set, {&device, stream.handle()}, any);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Errc::kResource);
-  EXPECT_NE(made.error().message.find("table 'table' takes 2"), std::string::npos)
+  EXPECT_NE(made.error().message.find("table 'table' needs 2"), std::string::npos)
       << made.error().message;
   EXPECT_NE(made.error().message.find("(Fake)"), std::string::npos) << made.error().message;
   EXPECT_NE(made.error().hint.find("--pservers"), std::string::npos);
@@ -289,7 +289,7 @@ TEST(CardTable, Trap33ATableThatDoesNotFitIsNamedWithWhatItNeedsAndWhatIsLeft) {
   const std::vector<std::uint64_t> words{20'000'000};
   const auto of_words = CardTables::create(table_set("adam"), {&device, stream.handle()}, words);
   ASSERT_FALSE(of_words);
-  EXPECT_NE(of_words.error().message.find("takes 1603 MiB of its GPU for 20000000 rows"),
+  EXPECT_NE(of_words.error().message.find("needs 1603 MiB of its GPU for 20000000 rows"),
             std::string::npos)
       << of_words.error().message;
 }
