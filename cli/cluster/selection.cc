@@ -75,7 +75,7 @@ std::string cluster_file_here(const std::string& directory) {
   std::error_code error;
   std::string found;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+    std::string name = at->path().filename().string();
     if (name == "cluster.toml") return name;  // `up` says what is wrong in it
     if (!name.ends_with(".toml") || !read_cluster(at->path().string())) continue;
     found = found.empty() ? name : "<cluster file>";
