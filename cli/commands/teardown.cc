@@ -39,8 +39,7 @@ OptionList teardown_options(TeardownOptions& options) {
 Status wait_for_commands(Context& context, ClusterSession& session,
                          const std::vector<JobOnNodes>& jobs) {
   for (const JobOnNodes& job : jobs) {
-    const Status claimed =
-        claim_or_refuse(context, session, job.job, {.command = JobCommand::kTeardown});
+    Status claimed = claim_or_refuse(context, session, job.job, {.command = JobCommand::kTeardown});
     // A claim that is refused for another reason does not keep teardown from removing everything.
     if (!claimed && claimed.error().code == Errc::kInterrupted) return claimed;
   }
