@@ -38,8 +38,9 @@ std::string text_of(const std::string& file) {
 
 // The keys a file's code looks up: table.string("key", ...), read_count(table, "key", ...).
 Words keys_read(const std::string& text) {
-  return matches(text, R"re((?:\b(?:string|strings|words|choice|integer|number|boolean|tables?)\(\s*|)re"
-                       R"re(\b(?:read_\w+(?:<[\w:]+>)?|expand)\(\s*(?:\w+, )?)"(\w+)")re");
+  return matches(text,
+                 R"re((?:\b(?:string|strings|words|choice|integer|number|boolean|tables?)\(\s*|)re"
+                 R"re(\b(?:read_\w+(?:<[\w:]+>)?|expand)\(\s*(?:\w+, )?)"(\w+)")re");
 }
 
 // Keys between backquotes in the first column of the page's tables.
