@@ -48,6 +48,16 @@ bool send_now(int fd, ByteSpan bytes) {
          static_cast<ssize_t>(bytes.size());
 }
 
+// The source by which callers are counted: an IPv4 address, or the 64-bit network of an IPv6
+// address, because one host may use all addresses of its network.
+std::string source_of(IpEndpoint caller) {
+  if (caller.family() == AF_INET6) {
+    in6_addr& ip = reinterpret_cast<sockaddr_in6&>(caller.storage).sin6_addr;
+    if (!IN6_IS_ADDR_V4MAPPED(&ip)) std::fill_n(ip.s6_addr + 8, 8, std::uint8_t{0});
+  }
+  return address_text(caller.data());
+}
+
 // Ends the thread that serves the connection, and drops the bytes that the caller has not read.
 void hang_up(const PeerConnection& connection) {
   const linger none{1, 0};
@@ -137,7 +147,7 @@ void Answerer::admit() {
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const auto nonce = random_peer_nonce();
   if (!nonce || !send_now(fd.get(), *nonce)) return;
-  const std::string address = address_text(from.data());
+  const std::string address = source_of(from);
   make_room(address);
   unproven_.push_back(
       {std::move(fd), address, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
