@@ -48,8 +48,7 @@ constexpr std::string_view kFind =
 // Each must belong to one of the two and must not be writable by others, except for a sticky
 // folder, or by a group other than the owner's private one (its number is the user's). Otherwise $b
 // names the first bad path, or reports that the check failed. Links on the path are resolved, and
-// $r and $f become the resolved paths: an attacker who changes a link afterwards cannot redirect
-// us.
+// $r and $f are set to the resolved paths, so that a link that is changed later has no effect.
 constexpr std::string_view kTrust =
     "t() { b=\"$r is a link or belongs to another user\"; "
     "[ -O \"$r\" ] && ! [ -L \"$r\" ] && [ -O \"$r/bin\" ] && ! [ -L \"$r/bin\" ] || return 1; "

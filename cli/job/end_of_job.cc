@@ -427,18 +427,19 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
 }
 
 // Claims the job and returns its end. Without a claim, another command could start the job again:
-// `restart` stops a job too, and starts it immediately. Returns nothing while such a command works;
-// `told` is the last note printed about it. A job that has ended stays claimed.
+// `restart` stops a job too, and starts it immediately. Returns nothing while such a command works,
+// and prints a note about that command unless it equals `last_note`, the note printed before. The
+// claim of a job that has ended is kept.
 Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& session,
                                               const std::string& job,
                                               std::vector<ProcessOnNode>& processes, bool is_asked,
-                                              LossWatch& loss, std::string& told) {
+                                              LossWatch& loss, std::string& last_note) {
   PADDLE_TRY(const Claimed claimed,
              claim_job(context, session, job, {.command = JobCommand::kFinish}));
   if (claimed.refused_by) {
     std::string text = describe(*claimed.refused_by, job);
-    if (text != told) context.console.note(text);
-    told = std::move(text);
+    if (text != last_note) context.console.note(text);
+    last_note = std::move(text);
     return std::optional<Status>();
   }
   processes = session.processes(job);
@@ -457,7 +458,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
   ShortPatience patience(context, session);
   const bool is_asked = stop_wait != nullptr;
   TimePoint heard = context.clock.now();
-  std::string told;  // the last note about a command that starts the job again
+  std::string last_note;  // the last note about a command that starts the job again
   for (;;) {
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
     patience.apply();
@@ -491,7 +492,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       loss.look(session, processes);
       end = end_of(session, job, processes, is_asked, loss);
     } else if (end) {
-      PADDLE_TRY(end, end_under_claim(context, session, job, processes, is_asked, loss, told));
+      PADDLE_TRY(end, end_under_claim(context, session, job, processes, is_asked, loss, last_note));
     }
     if (end) {
       if (feed != nullptr) feed->poll(processes);

@@ -23,8 +23,8 @@ namespace paddle::cli {
 std::string shown_path(const Context& context, const std::string& path);
 
 // Makes a folder at or below `base`, with its parents. kResource, with `hint`: it cannot be made.
-// kData: a folder on the way from `base` is a link or belongs to another user; the author of the
-// workspace, or a user who can write to the current directory, may have put it there.
+// kData: a folder on the way from `base` is a link or belongs to another user. The author of the
+// workspace can place such a folder, and so can a user with write access to the current directory.
 Status make_folder(const std::filesystem::path& base, const std::filesystem::path& folder,
                    const std::string& hint);
 // Makes <output>/<job> in the same way; if <output> is below the current directory, every folder on

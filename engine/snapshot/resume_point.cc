@@ -132,8 +132,9 @@ Status finish_interrupted(const std::string& folder, FileSystem& files) {
 }
 
 Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folder,
-                                                        FileSystem& files, std::string* told) {
-  if (told != nullptr) told->clear();
+                                                        FileSystem& files,
+                                                        std::string* explanation) {
+  if (explanation != nullptr) explanation->clear();
   PADDLE_TRY(const std::vector<std::string> names, snapshot_names(folder, files));
   std::vector<Candidate> candidates;
   candidates.reserve(names.size());
@@ -145,7 +146,7 @@ Result<std::optional<SnapshotReader>> take_newest_whole(const std::string& folde
     auto snapshot = SnapshotReader::open(directory, files);
     if (snapshot) {
       add_disguised(files, folder, names, one.name, damaged);
-      if (told != nullptr) *told = describe(folder, one.name, damaged);
+      if (explanation != nullptr) *explanation = describe(folder, one.name, damaged);
       PADDLE_TRY_STATUS(set_aside(files, folder, damaged));
       if (!damaged.empty())
         log_warning("training continues from {}, the newest whole one", directory);

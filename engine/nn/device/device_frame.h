@@ -24,7 +24,7 @@ std::span<const std::byte> bytes_of(const T* values, std::size_t count) {
 
 // Memory of a card for the inputs of a run: the arrays of the plan's inputs, lists of where the
 // rows of tables occur in them, and the parameters. All of these are sent together for each run.
-// Those of the next run may be sent while a run is computed.
+// The inputs of the next run may be sent while a run is computed.
 class DeviceInputs {
  public:
   // `compute` is the stream that computes the runs. `plan` and `device` must outlive the result.
