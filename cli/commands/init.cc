@@ -202,8 +202,14 @@ std::string without_digits(std::string text) {
 }
 
 // Refuses "--hosts n1 n2" and "--hosts n1, n2": they ask for a file n2, but the user means two
-// hosts.
+// hosts. Likewise "--local 3" asks for a file 3.
 Status check_target(const InitOptions& options) {
+  if (options.local && !options.target.empty() && without_digits(options.target).empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("'{}' would be the name of the cluster file", options.target),
+                 fmt::format("paddlectl init --local, then write count = {} in {}", options.target,
+                             kClusterFile)};
+  }
   if (options.target.empty() || options.hosts.empty()) return {};
   const std::string list = fmt::format("{}", fmt::join(options.hosts, ","));
   const std::vector<std::string> hosts = split_list(list);

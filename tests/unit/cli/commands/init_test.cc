@@ -125,6 +125,12 @@ TEST_F(InitTest, HostsThatAreNoneAreNamed) {
     EXPECT_EQ(err_.str().find("slots=8"), std::string::npos) << "no hint at hostfiles";
   }
   EXPECT_EQ(run({"--hosts", "n1", "--local"}), 2);
+  for (const std::string count : {"3", "12"}) {
+    EXPECT_EQ(run({"--local", count}), 2);
+    EXPECT_TRUE(err_.str().ends_with("then write count = " + count + " in cluster.toml\n"))
+        << err_.str();
+    EXPECT_FALSE(fs::exists(folder_ / count));
+  }
   EXPECT_EQ(run({"--hosts", "n1", "--hostfile", "hosts"}), 2);
   EXPECT_EQ(run({"--hosts", "n1", "--template", "word2vec"}), 2);
   EXPECT_FALSE(fs::exists(folder_ / "cluster.toml"));
