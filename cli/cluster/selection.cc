@@ -167,12 +167,12 @@ Result<CurrentCluster> find_current(const std::string& directory) {
     auto current = read_place(place);
     if (current || current.error().code == Errc::kResource) return current;
   }
-  const std::string file = cluster_file_here(directory);
+  const std::string found = cluster_file_here(directory);
+  const std::string file = found.empty() ? "<cluster file>" : found;
   return Error{Errc::kUsage, "no current cluster, here or in a parent folder",
-               fmt::format("run `paddlectl up {}` here first{}, or pass --cluster <file>, or set "
+               fmt::format("run `paddlectl up {0}` here first{1}, or pass --cluster {0}, or set "
                            "PADDLECTL_CLUSTER",
-                           file.empty() ? "<cluster file>" : file,
-                           file.empty() ? " (paddlectl init writes a file)" : "")};
+                           file, found.empty() ? " (paddlectl init writes a file)" : "")};
 }
 
 std::vector<CurrentCluster> known_places(const std::string& directory) {

@@ -155,7 +155,8 @@ TEST_F(CommandsTest, HintsNameWhatTheCommandWasGiven) {
 
 TEST_F(CommandsTest, WithoutAClusterTheNextStepIsNamed) {
   EXPECT_EQ(run({"status"}), 2);
-  EXPECT_TRUE(err_has("run `paddlectl up c.toml` here first,")) << err_.str();
+  EXPECT_TRUE(err_has("run `paddlectl up c.toml` here first, or pass --cluster c.toml,"))
+      << err_.str();
   write("d.toml", "name = \"d\"\n[[node]]\nname = \"n\"\nlauncher = \"local\"\n");
   write("w.toml", "no = \"cluster file\"\n");
   EXPECT_EQ(run({"status"}), 2);
@@ -238,6 +239,25 @@ TEST_F(CommandsTest, UpAndCheckSayThatTrainingIsNotSealed) {
   write("c.toml", "name = \"t\"\ntransport = \"open\"\n" + nodes);
   EXPECT_EQ(run({"up", "c.toml"}), 2);
   EXPECT_TRUE(err_has("c.toml:2:13")) << err_.str();
+}
+
+TEST_F(CommandsTest, UpWarnsOfNodesWithTooLittleDiskSpaceForAJob) {
+  EXPECT_EQ(run({"up", "c.toml"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("free on the disk")) << err_.str();
+  nodes_[0].disk_free_bytes = 1'000'000'000;
+  nodes_[1].disk_free_bytes = 72'000'000;
+  EXPECT_EQ(run({"up", "c.toml"}), 0) << "the node is ready all the same\n" << err_.str();
+  EXPECT_TRUE(
+      err_has("warning: node n-1: 72 MB free on the disk of /nonexistent/fake/n-1; a job needs at "
+              "least 1.0 GB\n"))
+      << err_.str();
+  EXPECT_FALSE(err_has("warning: node n-0")) << err_.str();
+  EXPECT_TRUE(err_has("2 nodes ready")) << err_.str();
+  nodes_[0].disk_free_bytes = 990'000'000;
+  EXPECT_EQ(run({"up", "c.toml", "--json"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("warning: node n-0: 990 MB free")) << err_.str();
+  EXPECT_TRUE(err_has("warning: node n-1: 72 MB free")) << err_.str();
+  EXPECT_TRUE(out_has("\"disk_free_bytes\": 72000000")) << out_.str();
 }
 
 TEST_F(CommandsTest, UpTakesItsFileAsOtherCommandsDo) {
