@@ -132,9 +132,8 @@ Result<Answer> LoginAnswers::ask(const std::string& text, bool secret) {
   std::optional<std::string> line = ask_ ? ask_(text, secret) : std::nullopt;
   if (line && !line->empty()) return Answer(std::make_shared<const TypedSecret>(*line));
   const std::lock_guard lock(mutex_);
-  silent_ = true;
-  return Error{Errc::kAuth, line ? "no answer was given" : "there is no terminal to ask on",
-               kNobodyHint};
+  silence_ = line ? "no answer was given" : "there is no terminal to ask on";
+  return Error{Errc::kAuth, silence_, kNobodyHint};
 }
 
 Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused) {
@@ -151,7 +150,7 @@ Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused
                      "to type it"};
       }
     }
-    if (silent_) return Error{Errc::kAuth, "no password or answer was given", kNobodyHint};
+    if (!silence_.empty()) return Error{Errc::kAuth, silence_, kNobodyHint};
   }
   return question.prompt.empty() ? obtain_password(question, refused) : obtain_prompt(question);
 }

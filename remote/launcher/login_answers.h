@@ -78,7 +78,7 @@ class LoginAnswers {
   Ask ask_;
   std::mutex asking_;    // held during a question
   std::mutex mutex_;     // guards the following; not held while waiting
-  bool silent_ = false;  // a question was not answered: no further ones are asked
+  std::string silence_;  // why a question was not answered: no further ones are asked; "": none yet
   std::string file_;     // path of the password file; "": none
   Answer of_file_;
   std::map<std::string, Known> common_;       // by scope: a user of the nodes, or one on a bastion

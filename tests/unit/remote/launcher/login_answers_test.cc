@@ -127,8 +127,11 @@ TEST(LoginAnswers, StopsAfterThreePasswordsAndWhenNobodyAnswers) {
   const Status nobody = silent.reach("a:22");
   ASSERT_FALSE(nobody);
   EXPECT_NE(nobody.error().hint.find("--password-file"), std::string::npos);
-  EXPECT_FALSE(silent.reach("b:22"));
+  const Status next = silent.reach("b:22");
+  ASSERT_FALSE(next);
   EXPECT_EQ(silent.questions.size(), 1U) << "not asked for each node in vain";
+  for (const Error& error : {nobody.error(), next.error()})
+    EXPECT_NE(error.message.find("there is no terminal to ask on"), std::string::npos);
 }
 
 TEST(LoginAnswers, ABastionsPasswordIsToldToNoNode) {
