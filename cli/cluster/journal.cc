@@ -143,7 +143,9 @@ class JournalledClient final : public AgentClient {
   Result<HostFacts> facts() override { return client_->facts(); }
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
                          const PushProgress& progress, const std::string& keep_only) override {
-    return note(job_of(keep_only), fmt::format("push {} files", items.size()),
+    const std::string place =
+        !keep_only.empty() || items.empty() ? keep_only : items.front().remote_path;
+    return note(job_of(place), fmt::format("push {} files", items.size()),
                 client_->push(items, source, progress, keep_only));
   }
   Result<std::vector<FileEntry>> list(const std::string& folder) override {

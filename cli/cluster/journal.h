@@ -40,7 +40,9 @@ std::string user_at_machine();
 std::string journal_folder();
 
 // Wraps `client`: each call that changes something on the node, runs a program there or takes files
-// from it adds a line to the journal. No line contains an argument, a value or a key.
+// from it adds a line to the journal. A push belongs to the job of its folder, or of its first
+// file. A line contains at most the name of a program and paths; never an argument, a value or a
+// key.
 std::unique_ptr<remote::AgentClient> with_journal(std::unique_ptr<remote::AgentClient> client,
                                                   const Journal& journal);
 

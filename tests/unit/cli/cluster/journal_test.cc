@@ -91,6 +91,23 @@ TEST_F(JournalTest, ACommandIsThereWithItsExitCodeAndWithoutItsArguments) {
   EXPECT_EQ(all[0].find("hunter2"), std::string::npos);
 }
 
+TEST_F(JournalTest, APushIsThereUnderTheJobWhoseFilesItBrings) {
+  const std::string file = folder_.write("here", "content");
+  remote::PushSource source;
+  const auto push = [&](const std::string& remote_path, const std::string& keep_only) {
+    ASSERT_TRUE(client()->push({{file, remote_path, false}}, source, nullptr, keep_only));
+  };
+  push("jobs/first/settings.jsonl", "");
+  push("bin/paddle-0123456789abcdef", "jobs/first/workspace");
+  push("bin/paddle-0123456789abcdef", "");
+  push(".paddlectl-copies/1-2/1", "");
+  ASSERT_EQ(lines("jobs/first.jsonl").size(), 2U);
+  ASSERT_EQ(lines("nodes.jsonl").size(), 2U);
+  for (const char* const name : {"jobs/first.jsonl", "nodes.jsonl"}) {
+    for (const std::string& line : lines(name)) expect_has(line, "push 1 files\", \"exit\": 0");
+  }
+}
+
 TEST_F(JournalTest, IsPrivateAndOutlivesTheJob) {
   const auto one = client();
   ASSERT_TRUE(one->stop("first", {}, {}));
