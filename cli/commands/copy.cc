@@ -29,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kNamesShownMax = 5;
+constexpr const char* kOtherFolder = "choose another folder";
 
 struct CopyCounts {
   std::uint64_t files = 0, bytes = 0;
@@ -299,16 +300,15 @@ OptionList get_options(CopyOptions& options) {
            .required = true}};
 }
 
-// Opens the folder of a node; nothing is written outside it. kData: the path is a link, or another
-// user's folder.
-Result<std::shared_ptr<const UniqueFd>> open_folder_of(const std::string& node,
+// Makes and opens the folder of a node; nothing is written outside it. The errors are those of
+// make_output_folder().
+Result<std::shared_ptr<const UniqueFd>> open_folder_of(const Context& context,
+                                                       const std::string& node,
                                                        const fs::path& local) {
-  PADDLE_TRY_STATUS(make_folder(local, local / node, "choose another folder"));
-  const UniqueFd base(::open(local.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  PADDLE_TRY(const fs::path place, make_output_folder(context, local.string(), node, kOtherFolder));
   auto folder = std::make_shared<UniqueFd>(
-      base ? ::openat(base.get(), node.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-           : -1);
-  if (!*folder) return system_error(Errc::kResource, "open " + (local / node).string());
+      ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!*folder) return system_error(Errc::kResource, "open " + place.string());
   return std::shared_ptr<const UniqueFd>(std::move(folder));
 }
 
@@ -326,10 +326,11 @@ Status check_given(const Member& member, const remote::CopyTree& tree, const std
 }
 
 // Writes the files that the node sends, with modes and times. `mode_kept`: mode bits that are kept.
-Status fetch_staged(Member& member, const remote::CopyTree& tree, const std::string& staging,
-                    const fs::path& local, std::uint32_t mode_kept, DiskRoom& room) {
+Status fetch_staged(const Context& context, Member& member, const remote::CopyTree& tree,
+                    const std::string& staging, const fs::path& local, std::uint32_t mode_kept,
+                    DiskRoom& room) {
   const std::string& node = member.spec.name;
-  PADDLE_TRY(const auto folder, open_folder_of(node, local));
+  PADDLE_TRY(const auto folder, open_folder_of(context, node, local));
   using Kind = TreeEntry::Kind;
   std::vector<remote::FetchItem> wanted;
   for (const auto& [entry, number, sha256] : tree) {
@@ -380,6 +381,10 @@ Status run_get(Context& context, const CopyOptions& options) {
   const std::string name = asked.filename() == ".." ? "" : asked.filename().string();
   const std::string staging = staging_folder(context);
   const fs::path local = fs::path(context.directory) / options.paths[1];
+  for (const std::size_t node : nodes) {
+    PADDLE_TRY_STATUS(
+        check_output_folder(context, local.string(), cluster.nodes[node].spec.name, kOtherFolder));
+  }
   DiskRoom room(local, shown_path(context, local.string()));
   const std::uint32_t mode_kept = without_umask();
   std::mutex noting;
@@ -391,7 +396,8 @@ Status run_get(Context& context, const CopyOptions& options) {
     // A path such as "~" or ".." contains no name; then the node chooses it.
     const bool is_named = !name.empty() && name != "." && name != "~";
     if (taken && is_named) fetched = check_given(member, tree, name);
-    if (taken && fetched) fetched = fetch_staged(member, tree, staging, local, mode_kept, room);
+    if (taken && fetched)
+      fetched = fetch_staged(context, member, tree, staging, local, mode_kept, room);
     const Status removed = member.client->remove(staging);
     if (!taken) return with_pattern_hint(taken.error(), options.paths[0]);
     if (fetched) {

@@ -11,6 +11,8 @@
 namespace paddle::cli {
 namespace {
 
+constexpr const char* kOtherFolder = "choose another --output";
+
 OptionList report_options(ResultsOptions& options) {
   return {cluster_option(options.target.cluster), job_option(options.target),
           job_argument(options.target), output_option(options.output)};
@@ -31,19 +33,26 @@ Result<Made> from_nodes(Context& context, const ResultsOptions& options,
   return Made{job, std::move(files)};
 }
 
+// Whether the error means that the nodes give nothing any more, while the files here may be good.
+bool are_nodes_gone(const Error& error) {
+  return error.code == Errc::kUnreachable || error.code == Errc::kUsage ||
+         error.code == Errc::kAuth || error.code == Errc::kVersion;
+}
+
 Status run_report(Context& context, const ResultsOptions& options) {
   const std::string output =
       (std::filesystem::path(context.directory) / options.output).lexically_normal().string();
-  if (!options.target.job.empty()) PADDLE_TRY_STATUS(check_job_name(options.target.job));
+  const std::string& job = options.target.job;
+  if (!job.empty()) PADDLE_TRY_STATUS(check_job_name(job));
   Result<Made> made = from_nodes(context, options, output);
-  if (!made && !options.target.job.empty()) {
-    // If the nodes are gone, uses the files that were fetched earlier.
-    auto files = make_report(output, options.target.job, context.share);
+  if (!made && !job.empty() && are_nodes_gone(made.error())) {
+    // Uses the files that were fetched earlier, unless their folder is the reason.
+    PADDLE_TRY_STATUS(check_output_folder(context, output, job, kOtherFolder));
+    auto files = make_report(output, job, context.share);
     if (files) {
-      context.console.note("made from the files in " +
-                           shown_path(context, output + "/" + options.target.job) +
+      context.console.note("made from the files in " + shown_path(context, output + "/" + job) +
                            ", without the nodes: " + made.error().message);
-      made = Made{options.target.job, *std::move(files)};
+      made = Made{job, *std::move(files)};
     }
   }
   if (!made) return std::move(made).error();

@@ -22,6 +22,7 @@
 #include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "cli/cluster/cluster_file.h"
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/result_files.h"
@@ -68,15 +69,27 @@ Status create(const fs::path& folder, const std::string& hint) {
 
 // kAuth: another user can write to a folder above, and could replace `folder` by a link to any
 // other folder. If `folder` does not exist yet, checks the nearest parent that does.
-Status check_owners(fs::path folder) {
+Status check_owners(fs::path folder, const std::string& hint) {
   std::error_code ignored;
   while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, ignored)))
     folder = folder.parent_path();
   Status trusted = remote::check_trusted(folder.empty() ? "." : folder.string());
   if (trusted) return {};
   Error error = std::move(trusted).error();
-  error.hint = "name a folder of your own with --output";
+  error.hint = hint;
   return error;
+}
+
+Status check_folder(const fs::path& base, const fs::path& folder, const std::string& hint) {
+  PADDLE_TRY_STATUS(check_way(base, folder));
+  return check_owners(folder, hint);
+}
+
+// Where the way to a folder of results begins: the current directory, or `output` if it is not
+// below that. A link that the user names outside the current directory is the user's own.
+fs::path base_of(const Context& context, const fs::path& output) {
+  const fs::path inside = output.lexically_relative(context.directory);
+  return !inside.empty() && *inside.begin() != ".." ? fs::path(context.directory) : output;
 }
 
 }  // namespace
@@ -88,21 +101,26 @@ std::string shown_path(const Context& context, const std::string& path) {
 }
 
 Status make_folder(const fs::path& base, const fs::path& folder, const std::string& hint) {
-  PADDLE_TRY_STATUS(check_way(base, folder));
-  return create(folder, hint);
+  PADDLE_TRY_STATUS(check_folder(base, folder, hint));
+  PADDLE_TRY_STATUS(create(folder, hint));
+  return check_owners(folder, hint);
+}
+
+Status check_output_folder(const Context& context, const std::string& output,
+                           const std::string& name, const std::string& hint) {
+  const fs::path above = fs::path(output).lexically_normal();
+  if (!is_plain_name(name))
+    return Error{Errc::kData, fmt::format("'{}' cannot be a folder's name", name), hint};
+  return check_folder(base_of(context, above), above / name, hint);
 }
 
 Result<fs::path> make_output_folder(const Context& context, const std::string& output,
-                                    const std::string& job, const std::string& hint) {
-  PADDLE_TRY_STATUS(check_job_name(job));
-  const fs::path above = fs::path(output).lexically_normal();
-  const fs::path inside = above.lexically_relative(context.directory);
-  const bool is_here = !inside.empty() && *inside.begin() != "..";
-  PADDLE_TRY_STATUS(check_way(is_here ? fs::path(context.directory) : above, above / job));
-  PADDLE_TRY_STATUS(check_owners(above / job));
-  PADDLE_TRY_STATUS(create(above / job, hint));
-  PADDLE_TRY_STATUS(check_owners(above / job));
-  return fs::path(output) / job;
+                                    const std::string& name, const std::string& hint) {
+  PADDLE_TRY_STATUS(check_output_folder(context, output, name, hint));
+  const fs::path folder = fs::path(output) / name;
+  PADDLE_TRY_STATUS(create(folder, hint));
+  PADDLE_TRY_STATUS(check_owners(folder.lexically_normal(), hint));
+  return folder;
 }
 
 // The lock of an output folder.

@@ -22,16 +22,20 @@ namespace paddle::cli {
 // A path as it is printed: relative if it is below the current directory, absolute in JSON.
 std::string shown_path(const Context& context, const std::string& path);
 
-// Makes a folder at or below `base`, with its parents. kResource, with `hint`: it cannot be made.
-// kData: a folder on the way from `base` is a link or belongs to another user. The author of the
-// workspace can place such a folder, and so can a user with write access to the current directory.
+// Makes a folder at or below `base`, with its parents. kResource: it cannot be made. kData: a
+// folder on the way from `base` is a link or belongs to another user. The author of the workspace
+// can place such a folder, and so can a user with write access to the current directory. kAuth:
+// other users could replace a folder on the way, up to the root. `hint` is the next step.
 Status make_folder(const std::filesystem::path& base, const std::filesystem::path& folder,
                    const std::string& hint);
-// Makes <output>/<job> in the same way; if <output> is below the current directory, every folder on
-// the way from that directory is checked. kAuth: other users could replace a folder on the way;
-// nothing is written below it then.
+// Makes <output>/<name> in the same way; `name`: of a job or a node. If <output> is below the
+// current directory, every folder on the way from that directory is checked.
 Result<std::filesystem::path> make_output_folder(const Context& context, const std::string& output,
-                                                 const std::string& job, const std::string& hint);
+                                                 const std::string& name, const std::string& hint);
+// Refuses what make_output_folder() refuses, and makes nothing. For commands that read the folder,
+// or write to it later.
+Status check_output_folder(const Context& context, const std::string& output,
+                           const std::string& name, const std::string& hint);
 
 // Lets one paddlectl at a time write to a job's output folder. Others wait, and then find the files
 // that the first one fetched. The lock ends with this object or with the program. The kernel holds
