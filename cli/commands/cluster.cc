@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/cluster/selection.h"
+#include "cli/commands/commands.h"
 #include "cli/job/results.h"
 #include "cli/options/command.h"
 
@@ -138,7 +139,9 @@ Status switch_to(Context& context, const ClusterOptions& options) {
   const std::string place =
       options.is_default ? default_cluster_place() : cluster_place(context.directory);
   PADDLE_TRY_STATUS(check_place(place));
+  const auto before = find_current(context.directory);
   PADDLE_TRY_STATUS(remember_cluster(place, cluster.file, left_out));
+  note_other_cluster(context, before);
   PADDLE_TRY(const CurrentCluster current, find_current(context.directory));
   if (current.file != cluster.file) {
     context.console.note(fmt::format("commands here still use {}, which {} names",
@@ -161,6 +164,15 @@ Status run_cluster(Context& context, const ClusterOptions& options) {
 }
 
 }  // namespace
+
+void note_other_cluster(Context& context, const Result<CurrentCluster>& before) {
+  const auto now = find_current(context.directory);
+  if (!before || !now || before->file == now->file) return;
+  const std::string former = shown_path(context, before->file);
+  context.console.note(
+      fmt::format("commands here now use {}, not {} (to go back: paddlectl cluster switch {})",
+                  shown_path(context, now->file), former, former));
+}
 
 Command cluster_command() {
   return {"cluster", "show, list or switch the cluster that commands use here",

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "cli/cluster/selection.h"
 #include "cli/options/command.h"
 
 namespace paddle::cli {
@@ -14,6 +15,9 @@ const std::vector<Command>& all_commands();
 // Runs `paddlectl __complete`: prints values for a shell's completion. arguments: the words after
 // `__complete`.
 void complete(Context& context, const std::vector<std::string>& arguments);
+
+// Prints that commands here now use another cluster than `before`, unless they use the same one.
+void note_other_cluster(Context& context, const Result<CurrentCluster>& before);
 
 Command version_command();  // `paddlectl --version` runs it too
 

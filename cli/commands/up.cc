@@ -4,6 +4,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/cluster/unknown_nodes.h"
+#include "cli/commands/commands.h"
 #include "cli/job/engines.h"
 #include "cli/job/results.h"
 #include "cli/nodes/check.h"
@@ -240,7 +241,9 @@ Status run_up(Context& context, const UpOptions& asked) {
   PADDLE_TRY_STATUS(check_ready(context, cluster, session, options, train));
   const std::vector<std::string> left_out_now = still_left_out(session, left_out);
   place = place_of(context, options, cluster, left_out_now);
+  const auto before = find_current(context.directory);
   if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file, left_out_now));
+  note_other_cluster(context, before);
   if (used_here) {
     context.console.note(fmt::format(
         "commands here still use {}, which {} names; for this cluster add --cluster {}, or make it "

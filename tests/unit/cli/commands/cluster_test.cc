@@ -16,7 +16,10 @@ class ClusterCommand : public CommandsTest {
     // Nothing below asks a node.
     for (FakeNode& node : nodes_) node.unreachable = true;
   }
-  void TearDown() override { ::unsetenv("XDG_CONFIG_HOME"); }
+  void TearDown() override {
+    ::unsetenv("XDG_CONFIG_HOME");
+    ::unsetenv("PADDLECTL_CLUSTER");
+  }
 };
 
 TEST_F(ClusterCommand, ShowsTheCurrentOne) {
@@ -87,6 +90,45 @@ TEST_F(ClusterCommand, UpTakesItsFileInEitherWay) {
   EXPECT_EQ(run({"up", "--cluster", "c.toml"}), 0) << err_.str();
   EXPECT_EQ(run({"up", "c.toml", "--cluster", "lab.toml"}), 2);
   EXPECT_TRUE(err_has("two cluster files: c.toml, and --cluster lab.toml")) << err_.str();
+}
+
+TEST_F(ClusterCommand, UpSaysThatAnotherClusterIsTheCurrentOneNow) {
+  for (FakeNode& node : nodes_) node.unreachable = false;
+  ASSERT_EQ(run({"up", "c.toml"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("commands here now use")) << "the first one\n" << err_.str();
+  ASSERT_EQ(run({"up", "lab.toml"}), 0) << err_.str();
+  EXPECT_TRUE(
+      err_has("commands here now use lab.toml, not c.toml (to go back: paddlectl cluster "
+              "switch c.toml)\n"))
+      << err_.str();
+  ASSERT_EQ(run({"up", "lab.toml"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("commands here now use")) << err_.str();
+  ASSERT_EQ(run({"up", "c.toml", "--on", "n-1"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("commands here now use c.toml, not lab.toml")) << err_.str();
+  // One that fails leaves the current cluster as it was.
+  nodes_[1].unreachable = true;
+  EXPECT_EQ(run({"up", "lab.toml"}), 4);
+  EXPECT_FALSE(err_has("commands here now use")) << err_.str();
+  ASSERT_EQ(run({"cluster"}), 0);
+  EXPECT_TRUE(out_has("t: c.toml")) << out_.str();
+}
+
+TEST_F(ClusterCommand, TheNoteOfAnotherClusterIsTrueWhateverNamesIt) {
+  for (FakeNode& node : nodes_) node.unreachable = false;
+  ASSERT_EQ(run({"cluster", "switch", "c.toml"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("commands here now use")) << err_.str();
+  ASSERT_EQ(run({"cluster", "switch", "lab.toml"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("commands here now use lab.toml, not c.toml")) << err_.str();
+  // The default is hidden by the cluster of this folder.
+  ASSERT_EQ(run({"up", "--default", "c.toml"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("commands here now use")) << err_.str();
+  // It is the current one where the folder has none.
+  fs::remove_all(folder_ + "/.paddlectl");
+  ASSERT_EQ(run({"up", "--default", "lab.toml"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("commands here now use lab.toml, not c.toml")) << err_.str();
+  ::setenv("PADDLECTL_CLUSTER", (folder_ + "/c.toml").c_str(), 1);
+  ASSERT_EQ(run({"up", "lab.toml"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("commands here now use lab.toml, not c.toml")) << err_.str();
 }
 
 }  // namespace
