@@ -3,9 +3,13 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -59,6 +63,40 @@ std::tuple<bool, bool, std::int64_t> order_of_blame(const remote::ProcessStatus&
   const std::int64_t ended =
       status.ended_unix_ms > 0 ? status.ended_unix_ms : std::numeric_limits<std::int64_t>::max();
   return {stopped || lost_peer, was_told(status), stopped ? ended - kStopLagMs : ended};
+}
+
+// Whether a line of the engine's log has the totals of a pass or of a table, which say nothing
+// about a failure: "I0317 17:26:12.388079 trainer-0] Pass=0 table 'words': rows=9 ...".
+bool is_totals(std::string_view line) {
+  constexpr std::string_view kEndOfPrefix = "] ";
+  constexpr std::string_view kPass = "Pass=";
+  const std::size_t at = line.find(kEndOfPrefix);
+  if (!line.starts_with('I') || at == line.npos) return false;
+  line.remove_prefix(at + kEndOfPrefix.size());
+  if (!line.starts_with(kPass)) return false;
+  line.remove_prefix(kPass.size());
+  line.remove_prefix(std::min(line.find_first_not_of("0123456789"), line.size()));
+  return line.starts_with(" table '") || line.starts_with(" over all trainers: ");
+}
+
+// The last lines of the process's log, without the cause, which its error has, and without totals.
+std::vector<std::string> last_lines(remote::AgentClient& client,
+                                    const remote::ProcessStatus& status) {
+  LogReader reader(status.log);
+  auto lines = reader.tail(client, SIZE_MAX);
+  if (!lines) return {};
+  if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
+  const bool is_own = is_own_program(status);
+  std::vector<std::string> texts;
+  for (LogLine& line : *lines) {
+    const bool is_cause = status.failure && (line.text == "paddle: " + status.failure->message ||
+                                             line.text == "hint: " + status.failure->hint);
+    if (!is_cause && (is_own || !is_totals(line.text))) texts.push_back(std::move(line.text));
+  }
+  const bool is_killed = status.state == remote::ProcessState::kKilled;
+  const std::size_t shown = std::min(texts.size(), is_killed ? kLinesOfKilled : kLastLinesShown);
+  texts.erase(texts.begin(), texts.end() - static_cast<std::ptrdiff_t>(shown));
+  return texts;
 }
 
 constexpr const char* kPserverNeedsMemory =
@@ -128,20 +166,10 @@ Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
   }
   if (was_stopped(failed.status)) error.hint = "it was asked to end, by paddlectl stop or by kill";
   if (!member.client) return error;
-  LogReader reader(failed.status.log);
-  auto lines = reader.tail(*member.client, failed.status.state == remote::ProcessState::kKilled
-                                               ? kLinesOfKilled
-                                               : kLastLinesShown);
-  if (!lines) return error;
-  if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
-  if (const auto& cause = failed.status.failure) {  // the message has it already
-    std::erase_if(*lines, [&](const LogLine& line) {
-      return line.text == "paddle: " + cause->message || line.text == "hint: " + cause->hint;
-    });
-  }
-  if (!lines->empty()) error.message += "; last lines:";
-  for (const LogLine& line : *lines) {
-    error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line.text);
+  const std::vector<std::string> lines = last_lines(*member.client, failed.status);
+  if (!lines.empty()) error.message += "; last lines:";
+  for (const std::string& line : lines) {
+    error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line);
   }
   return error;
 }

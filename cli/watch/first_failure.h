@@ -19,8 +19,8 @@ bool is_consequence(const ProcessOnNode* failed);
 // Whether an order to stop ended the job: its first failure is that order, or a consequence of it,
 // such as the loss of a peer.
 bool is_stopped_job(const std::vector<ProcessOnNode>& processes);
-// The error names the process, its node and its last log lines. Its code is the process's exit code
-// if that is one of paddlectl's codes.
+// The error names the process, its node and its last log lines, without totals of passes. Its code
+// is the process's exit code if that is one of paddlectl's codes.
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed);
 
 }  // namespace paddle::cli

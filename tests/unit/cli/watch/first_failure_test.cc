@@ -2,6 +2,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/watch/process_state.h"
@@ -46,6 +49,73 @@ TEST(FirstFailure, TheExitCodeOfAProgramOfOnesOwnIsNoCodeOfPaddlectl) {
   failed.status.arguments = {"train", "--config=job.toml"};
   failed.status.reports = true;
   EXPECT_EQ(failure_error(session, failed).code, Errc::kUsage);
+}
+
+// The log of a trainer of three passes over 20 tables, with `last` at its end.
+std::string log_of_passes(const std::string& last) {
+  const std::string prefix = "I0317 17:26:12.388079 trainer-0] ";
+  std::string log = prefix + "trainer 0 of 1: 2 files, batches of 32\n";
+  for (int pass = 0; pass < 3; ++pass) {
+    log += fmt::format("{}Pass={} over all trainers: samples=9 AvgCost=0.5 discarded=0\n", prefix,
+                       pass);
+    for (int table = 0; table < 20; ++table)
+      log += fmt::format("{}Pass={} table 'words-{}': rows=9 MiB=0.1\n", prefix, pass, table);
+  }
+  return log + last;
+}
+
+TEST(FirstFailure, TheLastLinesAreWithoutTheTotalsOfPasses) {
+  FakeCluster fake{1};
+  ClusterSession session = fake.session();
+  ProcessOnNode failed = process("trainer-0", kExited, 6, 50);
+  failed.status.log = "log";
+  failed.status.arguments = {"train", "--config=job.toml"};
+  failed.status.reports = true;
+  const std::string bad = "F0317 17:26:13.000001 trainer-0] data/train-00000:7: bad record";
+  const std::string shown =
+      "; last lines:\n"
+      "  n-0/trainer-0 | I0317 17:26:12.388079 trainer-0] trainer 0 of 1: 2 files, batches of 32\n"
+      "  n-0/trainer-0 | " +
+      bad;
+  std::string& log = fake.node(0).files["log"];
+  for (const char* const end : {"\n", ""}) {
+    log = log_of_passes(bad + end);
+    const std::string message = failure_error(session, failed).message;
+    EXPECT_TRUE(message.ends_with(shown)) << message;
+  }
+  // A warning, and a line that has only the same words, may be the reason.
+  const std::string reason =
+      "W0317 17:26:12.388079 trainer-0] Pass=1 table 'a': lost\nPass=1 table 'b'";
+  log = log_of_passes(reason);
+  EXPECT_NE(failure_error(session, failed).message.find("Pass=1 table 'a': lost"), log.npos);
+  EXPECT_NE(failure_error(session, failed).message.find("Pass=1 table 'b'"), log.npos);
+  // Of a log without totals there are the last 15 lines, of a killed process the last three.
+  log.clear();
+  for (int i = 0; i < 20; ++i) log += fmt::format("line {}\n", i);
+  const auto lines = [&] {
+    const std::string message = failure_error(session, failed).message;
+    return std::ranges::count(message, '\n');
+  };
+  EXPECT_EQ(lines(), 15);
+  failed.status.state = kKilled;
+  failed.status.signal = 9;
+  EXPECT_EQ(lines(), 3);
+  log = log_of_passes("1\n2\n");
+  EXPECT_TRUE(failure_error(session, failed)
+                  .message.ends_with("batches of 32\n  n-0/trainer-0 | 1\n  n-0/trainer-0 | 2"))
+      << failure_error(session, failed).message;
+}
+
+TEST(FirstFailure, TheLastLinesOfAProgramOfOnesOwnAreAllThatItWrote) {
+  FakeCluster fake{1};
+  ClusterSession session = fake.session();
+  ProcessOnNode failed = process("trainer-0", kExited, 1, 50);
+  failed.status.log = "log";
+  failed.status.arguments = {"python3", "train.py"};
+  fake.node(0).files["log"] = log_of_passes("Traceback\n");
+  const std::string message = failure_error(session, failed).message;
+  EXPECT_NE(message.find("Pass=2 table 'words-19'"), message.npos) << message;
+  EXPECT_TRUE(message.ends_with("| Traceback")) << message;
 }
 
 TEST(FirstFailure, AnEndForLackOfMemoryIsToldFromAKill) {
