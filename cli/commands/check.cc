@@ -87,7 +87,8 @@ void note_missing_nccl(Context& context, const CheckedCluster& checked) {
 
 void show(Context& context, const CheckedCluster& checked, const std::vector<Fault>& faults) {
   if (context.console.json()) return context.console.json_line(check_json(checked, faults));
-  context.console.table(check_table(checked, faults));
+  const ConsoleOptions& console = context.console.options();
+  context.console.raw(check_text(checked, faults, console.columns, console.colour));
   if (checked.links.rounds_tried < checked.links.rounds) {
     context.console.result(
         fmt::format("links: each node was tested from {} of the {} other nodes, because the time "

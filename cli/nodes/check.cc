@@ -439,6 +439,8 @@ Cell round_trip_cell(Duration time) {
 }
 
 constexpr const char* kStateKey = "state";
+constexpr std::size_t kTextColumnsMax = 120;  // width of the text on a terminal that is wider
+constexpr int kKeptImportance = 1;            // columns up to this are never taken out
 
 std::vector<Column> check_columns() {
   return {{"node", "node"},
@@ -494,6 +496,30 @@ std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::siz
   return row;
 }
 
+// Takes the columns out of the table that have no fault and one value on all nodes that answered.
+// Returns "os Debian GNU/Linux 12, arch x86_64"; "" if there are none.
+std::string take_common(Table& table, const CheckedCluster& checked) {
+  std::string common;
+  for (std::size_t i = table.columns.size(); i-- > 0;) {
+    std::set<std::string> values;
+    bool has_fault = false;
+    for (std::size_t at = 0; at < table.rows.size(); ++at) {
+      has_fault = has_fault || table.rows[at][i].fault;
+      if (!checked.findings[at].error) values.insert(table.rows[at][i].text);
+    }
+    const Column& column = table.columns[i];
+    if (column.importance <= kKeptImportance || has_fault || values.size() != 1) continue;
+    if (*values.begin() != empty_cell().text) {
+      common = fmt::format("{} {}{}{}", column.title, escape_control(*values.begin()),
+                           common.empty() ? "" : ", ", common);
+    }
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    table.columns.erase(table.columns.begin() + at);
+    for (auto& row : table.rows) row.erase(row.begin() + at);
+  }
+  return common;
+}
+
 }  // namespace
 
 std::vector<Fault> find_faults(const CheckedCluster& checked) {
@@ -515,6 +541,26 @@ Table check_table(const CheckedCluster& checked, const std::vector<Fault>& fault
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+std::string check_text(const CheckedCluster& checked, const std::vector<Fault>& faults,
+                       std::size_t columns, bool colour) {
+  Table table = check_table(checked, faults);
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const bool has_fault =
+        std::ranges::any_of(table.rows, [&](const auto& row) { return row[i].fault; });
+    if (has_fault) table.columns[i].importance = 0;
+  }
+  const std::string common = take_common(table, checked);
+  const std::size_t width = columns == 0 ? kTextColumnsMax : std::min(columns, kTextColumnsMax);
+  std::string text = to_text(table, width, colour);
+  if (common.empty()) return text;
+  const bool all_answered = std::ranges::none_of(
+      checked.findings, [](const NodeFindings& found) { return found.error.has_value(); });
+  const std::string nodes = checked.nodes.size() == 1 ? "the node"
+                            : all_answered            ? "all nodes"
+                                                      : "all nodes that answered";
+  return text + wrapped(fmt::format("on {}: {}", nodes, common), width) + "\n";
 }
 
 Json check_json(const CheckedCluster& checked, const std::vector<Fault>& faults) {

@@ -50,6 +50,10 @@ struct Fault {
 std::vector<Fault> find_faults(const CheckedCluster& checked);
 // The table; a cell with a fault begins with "! ".
 Table check_table(const CheckedCluster& checked, const std::vector<Fault>& faults);
+// The table as text for a terminal of so many columns (0: no terminal), and a line with the values
+// that all nodes have in common. At most 120 columns wide; columns with a fault are always there.
+std::string check_text(const CheckedCluster& checked, const std::vector<Fault>& faults,
+                       std::size_t columns, bool colour);
 // {"nodes": [...], "links": [...], "link_rounds": ..., "link_rounds_tried": ..., "stalls": [...],
 // "faults": [...]}
 Json check_json(const CheckedCluster& checked, const std::vector<Fault>& faults);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace paddle::cli {
@@ -302,6 +303,121 @@ TEST_F(NodeCheckTest, JsonHasEveryPairAndEveryFault) {
   EXPECT_TRUE(mentions(json, R"("faults": [{"node": "b", "column": "reached_by", "code": 4, )"))
       << json;
   EXPECT_TRUE(mentions(json, R"("clock_offset_ms": 0)"));
+}
+
+// What `check` prints.
+class CheckText : public NodeCheckTest {
+ protected:
+  CheckText() {
+    for (NodeFindings& found : checked.findings) {
+      found.facts.os = "Red Hat Enterprise Linux 9.4 (Plow)";
+      found.facts.gpus = {{"NVIDIA H100 80GB HBM3", "GPU-1"}, {"NVIDIA H100 80GB HBM3", "GPU-2"}};
+      found.facts.gpu_driver = found.facts.cuda_library = "535.104.05";
+      found.facts.nccl_library = "2.18.5";
+    }
+  }
+  std::string text(std::size_t columns = 0) const {
+    return check_text(checked, find_faults(checked), columns, false);
+  }
+  std::string head() const { return text().substr(0, text().find('\n')); }
+  static std::size_t widest(const std::string& text) {
+    std::size_t columns = 0;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      columns = std::max(columns, display_width(text.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    return columns;
+  }
+};
+
+TEST_F(CheckText, HasWhatAllNodesHaveInCommonBelowTheTable) {
+  EXPECT_EQ(head(), "node  address   ports           leftovers  reached by   slowest  state");
+  EXPECT_TRUE(mentions(text(),
+                       "on all nodes: os Red Hat Enterprise Linux 9.4 (Plow), arch x86_64, glibc "
+                       "2.36, cores 8, memory 16 GB,"))
+      << text();
+  EXPECT_TRUE(mentions(text(), "driver 535.104.05, nccl 2.18.5, clock same")) << text();
+  for (const std::size_t columns : {0U, 80U, 120U, 200U}) {
+    EXPECT_LE(widest(text(columns)), columns == 80 ? 80U : 120U) << text(columns);
+  }
+  // Machines without GPUs have no driver, which is not said.
+  for (NodeFindings& found : checked.findings) {
+    found.facts.gpus.clear();
+    found.facts.gpu_driver = found.facts.nccl_library = "";
+  }
+  EXPECT_TRUE(mentions(text(), "gpus none, clock same")) << text();
+  EXPECT_FALSE(mentions(text(), "driver")) << text();
+}
+
+TEST_F(CheckText, HasColumnsForWhatDiffers) {
+  checked.findings[1].facts.glibc = "2.35";
+  checked.findings[2].facts.cores = 64;
+  EXPECT_TRUE(mentions(head(), "glibc")) << head();
+  EXPECT_TRUE(mentions(head(), "cores")) << head();
+  EXPECT_FALSE(mentions(text(), "glibc 2")) << text();
+  // A node that did not answer has no value that differs.
+  checked.findings[1] = {};
+  checked.findings[1].error = Error{Errc::kUnreachable, "node b: no route", "plug it in"};
+  std::erase_if(checked.links.links, [](const Link& one) { return one.to == 1 || one.from == 1; });
+  EXPECT_FALSE(mentions(head(), "glibc")) << head();
+  EXPECT_TRUE(mentions(text(), "on all nodes that answered: os Red Hat")) << text();
+  EXPECT_TRUE(mentions(text(), "! FAILED")) << text();
+}
+
+TEST_F(CheckText, NeverLacksAFault) {
+  checked.has_gpu_engine = true;
+  for (NodeFindings& found : checked.findings) {
+    found.facts.architecture = "aarch64";
+    found.facts.glibc = "2.31";
+  }
+  const std::string all = text();
+  for (const char* const title : {"arch", "glibc", "driver"})
+    EXPECT_TRUE(mentions(head(), title)) << all;
+  EXPECT_TRUE(mentions(all, "! aarch64")) << all;
+  EXPECT_TRUE(mentions(all, "! 2.31")) << all;
+  EXPECT_TRUE(mentions(all, "! 535.104.05")) << all;
+  EXPECT_TRUE(mentions(all, "on all nodes: os Red Hat Enterprise Linux 9.4 (Plow), cores 8"))
+      << all;
+  EXPECT_LE(widest(all), 120U) << all;
+  EXPECT_TRUE(mentions(text(60), "! aarch64")) << "however narrow the terminal is\n" << text(60);
+}
+
+TEST_F(CheckText, IsNarrowWhereEveryColumnDiffersAndJsonHasThemAll) {
+  std::size_t number = 0;
+  for (NodeFindings& found : checked.findings) {
+    ++number;
+    found.address = fmt::format("2001:db8:1234:5678:9abc:def0:1234:{}", number);
+    found.facts.os += fmt::format(" {}", number);
+    found.facts.glibc += fmt::format(".{}", number);
+    found.facts.cores += static_cast<std::uint32_t>(number);
+    found.facts.memory_bytes *= number;
+    found.memory_available_bytes *= number;
+    found.facts.disk_free_bytes *= number;
+    found.facts.gpus.emplace_back("Tesla T4", fmt::format("GPU-{}", number));
+    found.facts.gpus.resize(2 + number, {"Tesla T4", ""});
+    found.clock_offset_ms = {number * 500, number * 501};
+    found.leftovers.ended_jobs = number;
+  }
+  EXPECT_LE(widest(text()), 120U) << text();
+  EXPECT_LE(widest(text(200)), 120U) << text();
+  EXPECT_TRUE(mentions(text(), "(too narrow for: ")) << text();
+  const std::string json = check_json(checked, find_faults(checked)).text();
+  for (const char* const key :
+       {"node", "address", "os", "architecture", "glibc", "cores", "memory_bytes",
+        "memory_available_bytes", "disk_free_bytes", "gpus", "gpu_driver", "nccl_library",
+        "clock_offset_ms", "ports", "leftovers", "reached_by", "slowest_bytes_per_second",
+        "longest_round_trip_us", "state"}) {
+    EXPECT_TRUE(mentions(json, fmt::format("\"{}\": ", key))) << key;
+  }
+}
+
+TEST_F(CheckText, OfOneNodeIsNarrowToo) {
+  checked.nodes = {0};
+  checked.findings.resize(1);
+  checked.links.links.clear();
+  EXPECT_LE(widest(text()), 120U) << text();
+  EXPECT_TRUE(mentions(text(), "on the node: os Red Hat")) << text();
 }
 
 }  // namespace
