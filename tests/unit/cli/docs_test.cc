@@ -182,6 +182,19 @@ TEST(Docs, ReadmeShowsRatiosThatWereMeasured) {
     EXPECT_NE(measured.find("| " + ratio + " |"), std::string::npos) << ratio;
 }
 
+// Further digits depend on the CPU and on awk.
+TEST(Docs, LinesOfTrainingShowTwoDigits) {
+  for (const char* const page : {"README.md", "docs/tutorial.md"}) {
+    const Words numbers =
+        matches(text_of(page), R"re(\n    pass [^\n]*held-out cost ([^\n]*) \(\d+ samples\))re");
+    EXPECT_GE(numbers.size(), 2U) << page;
+    for (const std::string& number : numbers) {
+      static const std::regex two(R"re(0\.0?\d\d, \w+ 0\.\d\d)re");
+      EXPECT_TRUE(std::regex_match(number, two)) << page << ": " << number;
+    }
+  }
+}
+
 // Suite.Name of every test in tests/.
 Words tests_written() {
   Words written;
