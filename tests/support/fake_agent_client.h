@@ -37,6 +37,7 @@ struct FakeNode {
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
   std::vector<Gpu> gpus;
+  std::uint64_t disk_free_bytes = 50'000'000'000;
   std::string glibc = "2.36", nccl_library = "2.28.3";
   // Its unix_ms is the time by which processes report and end; someone may set the wall's clock.
   NodeUsage usage{.unix_ms = 1'000'000, .memory_available_bytes = 4'000'000'000};
@@ -56,10 +57,13 @@ struct FakeNode {
   std::optional<std::uint64_t> told_size;
   CopyTree more_copied;
   std::vector<TreeEntry> exported;  // by copies
+  CopyTree copied;                  // of a path that `files` lacks; a file's content is its number
+  std::vector<FetchItem> fetched;   // by the last fetch, without the open folders
   bool hashes = false;              // lists files with their SHA-256
   std::string claimed_job;          // the last one, to start processes
   std::vector<FakeClaim> claims;
   std::optional<Error> claim_error;  // of every claim
+  std::optional<Error> push_error;   // of every push
   // Processes that another paddlectl starts, and their ports.
   std::set<std::string> starting;
   std::set<std::uint16_t> claimed_ports;
@@ -71,6 +75,7 @@ struct FakeNode {
   bool breaks_at_stop = false;  // the first stop() finds the connection broken
   int next_pid = 100;
   int asked_exit = 75;  // with what a process ends that is asked to stop; -1: it goes on
+  int ended_exit = 0;   // with what a process ends that stop() ends
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
   bool run_is_interrupted = false;  // after its output
   bool copies_end_with_interrupts = false;
@@ -101,7 +106,7 @@ class FakeAgentClient : public AgentClient {
     facts.agent_version = "1.2.3";
     facts.cores = 4;
     facts.memory_bytes = 8'000'000'000;
-    facts.disk_free_bytes = 50'000'000'000;
+    facts.disk_free_bytes = fake_.disk_free_bytes;
     facts.address = "10.0.0.1";
     facts.interfaces = {{"127.0.0.1", "lo"}, {"10.0.0.1", "eth1"}};
     facts.root = "/nonexistent/fake/" + spec_.name;
@@ -112,6 +117,7 @@ class FakeAgentClient : public AgentClient {
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource&,
                          const PushProgress& progress, const std::string&) override {
     const std::lock_guard lock(fake_.mutex);
+    if (fake_.push_error) return *fake_.push_error;
     PushStats stats;
     for (const PushItem& item : items) {
       std::ifstream file(item.local_path, std::ios::binary);
@@ -160,6 +166,8 @@ class FakeAgentClient : public AgentClient {
   }
   Status fetch(const std::vector<FetchItem>& items) override {
     const std::lock_guard lock(fake_.mutex);
+    fake_.fetched = items;
+    for (FetchItem& item : fake_.fetched) item.folder.reset();
     for (const FetchItem& item : items) {
       const std::string folder =
           item.folder ? fmt::format("/proc/self/fd/{}/", item.folder->get()) : "";
@@ -391,6 +399,7 @@ class FakeAgentClient : public AgentClient {
     for (ProcessStatus& status : fake_.processes) {
       if (status.job != job || status.state != ProcessState::kRunning) continue;
       status.state = ProcessState::kExited;
+      status.exit_code = fake_.ended_exit;
       status.ended_unix_ms = 9'000'000;
       status.stop_ordered = true;
       status.stopped_by = stopper(job);
@@ -463,6 +472,14 @@ class FakeAgentClient : public AgentClient {
                                 CopyTree& tree) override {
     const std::lock_guard lock(fake_.mutex);
     const auto found = fake_.files.find(outside);
+    if (found == fake_.files.end() && !fake_.copied.empty()) {
+      tree = fake_.copied;
+      for (const CopiedEntry& copied : tree) {
+        if (copied.entry.kind == TreeEntry::Kind::kFile)
+          fake_.files[fmt::format("{}/{}", inside, copied.number)] = std::to_string(copied.number);
+      }
+      return CopyStats{tree.size(), 0};
+    }
     if (found == fake_.files.end())
       return Error{Errc::kFailed, "node " + spec_.name + ": read " + outside + ": no such file",
                    ""};

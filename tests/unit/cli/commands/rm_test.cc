@@ -177,5 +177,31 @@ TEST_F(CommandsTest, ARemovalWaitsForTheStopThatIsAtWork) {
   EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
 }
 
+TEST_F(CommandsTest, ARestartOfOneProcessSaysWhereItContinues) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "--restarts", "2", "w"}), 0) << err_.str();
+  const auto restart = [&](const std::string& name, bool reports) {
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& process : node.processes) process.reports = reports;
+    }
+    EXPECT_EQ(run({"restart", "job1", name}), 0) << err_.str();
+    EXPECT_FALSE(out_has("snapshot")) << out_.str();
+    return out_.str();
+  };
+  const std::string rest =
+      ", while the others continue or wait for it; this restart does not count for --restarts\n";
+  EXPECT_EQ(restart("trainer-1", true),
+            "trainer-1 on n-1 is started again and continues at its batch" + rest);
+  EXPECT_EQ(restart("pserver-0", true),
+            "pserver-0 on n-0 is started again and loads its copy from some seconds ago" + rest);
+  EXPECT_EQ(restart("trainer-0", false),
+            "trainer-0 on n-0 is started again and loads what it has saved" + rest)
+      << "a program of the user's own";
+  EXPECT_EQ(run({"restart", "job1", "trainer-1", "--json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), R"({"job": "job1", "process": "trainer-1", "state": "running"})"
+                        "\n");
+}
+
 }  // namespace
 }  // namespace paddle::cli

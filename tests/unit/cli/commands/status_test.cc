@@ -33,6 +33,38 @@ TEST_F(CommandsTest, StatusOfAFailedJobHasItsCause) {
   ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
 }
 
+// As `json.dumps` of Python writes what is not finite.
+TEST_F(CommandsTest, StatusWarnsOfAProgramOfOnesOwnThatDiverges) {
+  write("w/job.toml", "[trainer]\ncommand = [\"sh\", \"train.sh\"]\n");
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  std::string& metrics = nodes_[0].files["jobs/job1/node_0/metrics.jsonl"];
+  const auto write_costs = [&](const std::vector<std::string>& costs) {
+    metrics.clear();
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      metrics += fmt::format("{{\"kind\": \"train\", \"pass\": 0, \"batch\": {}, \"cost\": {}}}\n",
+                             i + 1, costs[i]);
+    }
+  };
+  write_costs({"0.5", "0.4"});
+  ASSERT_EQ(run({"status"}), 0) << err_.str();
+  EXPECT_FALSE(out_has("diverges")) << out_.str();
+  for (const char* const cost : {"NaN", "-Infinity", "null"}) {
+    write_costs({"0.5", "0.4", cost, cost});
+    ASSERT_EQ(run({"status"}), 0) << err_.str();
+    EXPECT_TRUE(out_has("\nwarning: training diverges: the cost is nan; ")) << out_.str();
+    ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+    EXPECT_TRUE(out_has("\"diverged\": true")) << out_.str();
+    EXPECT_TRUE(out_has("\"batch\": 4")) << out_.str();
+    EXPECT_TRUE(out_has("\"cost\": null")) << out_.str();
+    write_costs({"0.5", cost, "0.4"});
+    ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+    EXPECT_TRUE(out_has("\"diverged\": false")) << out_.str();
+  }
+  ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+}
+
 TEST_F(CommandsTest, JsonWithoutACommandIsAnErrorInJson) {
   EXPECT_EQ(run({"--json"}), 2);
   EXPECT_EQ(out_.str(), "");
@@ -278,6 +310,65 @@ TEST_F(CommandsTest, WatchingShowsRatesAndEndsWithTheJob) {
   EXPECT_EQ(pauses, 2);
   EXPECT_TRUE(out_has("5.0 kB ")) << out_.str();
   EXPECT_TRUE(out_has(" 1.5 ")) << out_.str();
+}
+
+// A job whose first failure is a process killed by signal 9, after which the others lost it.
+class KilledJob : public CommandsTest {
+ protected:
+  void kill(const std::string& name) {
+    ASSERT_EQ(run({"up", "c.toml"}), 0);
+    trainer_state_ = ProcessState::kRunning;
+    ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& process : node.processes) {
+        const bool is_killed = process.name == name;
+        process.state = is_killed ? ProcessState::kKilled : ProcessState::kExited;
+        process.signal = is_killed ? 9 : 0;
+        process.exit_code = is_killed ? 0 : static_cast<int>(Errc::kUnreachable);
+        process.ended_unix_ms = is_killed ? 700 : 600;
+        if (is_killed) node.files[process.log] = "1\n2\n3\n4\n";
+      }
+    }
+  }
+};
+
+TEST_F(KilledJob, HasItsCauseInStatus) {
+  kill("trainer-0");
+  ASSERT_EQ(run({"status"}), 0) << err_.str();
+  EXPECT_TRUE(
+      out_has("\ntrainer-0 on n-0 killed by signal 9 (Killed); last lines:\n"
+              "  n-0/trainer-0 | 2\n  n-0/trainer-0 | 3\n  n-0/trainer-0 | 4\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(R"("failure": "trainer-0 on n-0 killed by signal 9 (Killed); last lines:\n)"))
+      << out_.str();
+}
+
+TEST_F(KilledJob, HasThePserverAsItsCauseAndNotTheTrainersThatLostIt) {
+  kill("pserver-1");
+  ASSERT_EQ(run({"status"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("\npserver-1 on n-1 killed by signal 9 (Killed); last lines:\n"))
+      << out_.str();
+  EXPECT_FALSE(out_has("\ntrainer-0 on n-0 exited")) << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(R"("failure": "pserver-1 on n-1 killed by signal 9)")) << out_.str();
+}
+
+TEST_F(CommandsTest, StatusOfAStoppedJobHasNoFailure) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  for (const bool is_now : {false, true}) {
+    ASSERT_EQ(run({"train", "--detach", "--name", is_now ? "job2" : "job1", "w"}), 0) << err_.str();
+    for (FakeNode& node : nodes_) node.ended_exit = static_cast<int>(Errc::kInterrupted);
+    ASSERT_EQ(
+        run(is_now ? std::vector<std::string>{"stop", "--now"} : std::vector<std::string>{"stop"}),
+        0)
+        << err_.str();
+    ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+    EXPECT_TRUE(out_has(R"("failure": null)")) << out_.str();
+    ASSERT_EQ(run({"status"}), 0) << err_.str();
+    EXPECT_FALSE(out_has("last lines:")) << out_.str();
+  }
 }
 
 }  // namespace

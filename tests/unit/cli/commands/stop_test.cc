@@ -82,5 +82,57 @@ TEST_F(CommandsTest, AStopThatCouldNotSaveIsNoSuccess) {
       << out_.str();
 }
 
+// A job that runs, with a snapshot on the node of trainer 0.
+class StoppedJob : public CommandsTest {
+ protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    ASSERT_EQ(run({"up", "c.toml"}), 0);
+    trainer_state_ = ProcessState::kRunning;
+    ASSERT_EQ(run({"train", "--detach", "--name", "job1", "--trainers", "2", "--set",
+                   "train.batch_size=3", "w"}),
+              0)
+        << err_.str();
+  }
+  static constexpr const char* kResume =
+      "resume with: paddlectl train --resume --name job1 --detach --trainers 2 --set "
+      "train.batch_size=3 w\n";
+};
+
+TEST_F(StoppedJob, HasTheCommandThatResumesItInTheMessageOfStop) {
+  ASSERT_EQ(run({"stop", "job1"}), 0) << err_.str();
+  EXPECT_TRUE(err_has(kResume)) << err_.str();
+  ASSERT_EQ(run({"stop", "job1"}), 0) << err_.str();
+  EXPECT_TRUE(err_has(kResume)) << "of a job that has ended before\n" << err_.str();
+  ASSERT_EQ(run({"stop", "job1", "--json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "{\"job\": \"job1\", \"stopped\": 0}\n");
+}
+
+TEST_F(StoppedJob, HasTheCommandAfterAStopWithoutASaveToo) {
+  for (FakeNode& node : nodes_) node.ended_exit = 130;
+  ASSERT_EQ(run({"stop", "--now", "job1"}), 0) << err_.str();
+  EXPECT_TRUE(err_has(kResume)) << err_.str();
+}
+
+TEST_F(StoppedJob, WithoutASnapshotHasTheWaysToBeginAgain) {
+  nodes_[0].files.erase("jobs/job1/output/pass-00000/MANIFEST");
+  ASSERT_EQ(run({"stop", "job1"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("resume with")) << err_.str();
+  EXPECT_TRUE(
+      err_has("it has saved no snapshot; start it again from its beginning: paddlectl "
+              "restart job1; or remove it: paddlectl rm job1\n"))
+      << err_.str();
+}
+
+TEST_F(StoppedJob, ThatIsDoneHasNone) {
+  for (FakeNode& node : nodes_) {
+    for (ProcessStatus& process : node.processes) process.state = ProcessState::kExited;
+  }
+  ASSERT_EQ(run({"stop", "job1"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("job1: no process was running")) << out_.str();
+  EXPECT_FALSE(err_has("--resume")) << err_.str();
+  EXPECT_FALSE(err_has("paddlectl restart")) << err_.str();
+}
+
 }  // namespace
 }  // namespace paddle::cli

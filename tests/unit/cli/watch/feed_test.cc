@@ -272,6 +272,18 @@ TEST_F(Feed, TellsARestartThatItSees) {
   EXPECT_EQ(look(), "trainer-0 on n-0 exited with code 3; restarted (1 of 2)\n");
 }
 
+TEST_F(Feed, TellsARestartByHandAsOne) {
+  look();
+  remote::Restart by_hand = killed(1, 900, 0);
+  by_hand.ordered = true;
+  trainer(1).restarts = {by_hand};
+  EXPECT_EQ(look(), "trainer-1 on n-0 was started again by paddlectl restart\n");
+  EXPECT_EQ(look(), "");
+  trainer(1).restarts.push_back(killed(2, 950, 1));
+  EXPECT_EQ(look(), "trainer-1 on n-0 was killed by signal 9 (Killed); restarted (1 of 2)\n")
+      << "a restart by hand is none of those allowed";
+}
+
 TEST_F(Feed, AClockThatIsSetHidesNoRestart) {
   trainer(1).restarts = {killed(1, 3'600'500, 1)};
   look();

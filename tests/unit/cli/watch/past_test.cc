@@ -66,5 +66,14 @@ TEST_F(Past, OfAnEndedJobTheResultsTell) {
   EXPECT_EQ(told(), "");
 }
 
+TEST_F(Past, TellsARestartByHandAsOne) {
+  remote::Restart by_hand{0, 15, 970'000, 0};
+  by_hand.ordered = true;
+  fake_.node(0).processes[1].restarts = {{0, 9, 940'000, 1}, by_hand};
+  EXPECT_EQ(told(),
+            "1m00s ago: trainer-0 on n-0 was killed by signal 9 (Killed); restarted (1 of 9)\n"
+            "30s ago: trainer-0 on n-0 was started again by paddlectl restart\n");
+}
+
 }  // namespace
 }  // namespace paddle::cli
