@@ -1,4 +1,6 @@
 // metrics, in both formats.
+#include <fmt/format.h>
+
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -48,6 +50,59 @@ TEST_F(CommandsTest, MetricsThatAreNotFiniteAreNull) {
   EXPECT_EQ(out_.str(),
             "{\"node\":\"n-0\",\"role\":\"trainer-0\",\"kind\": \"train\", \"batch\": 4, "
             "\"cost\": null, \"lr\": null, \"unix_ms\": 1}\n");
+}
+
+// A program of the user's own may open the file as "utf-8-sig".
+TEST_F(CommandsTest, MetricsMayBeginWithAByteOrderMark) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0);
+  for (const char* const cost : {"0.5", "NaN"}) {
+    const std::string line = fmt::format("\"batch\": 1, \"cost\": {}}}\n", cost);
+    nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] =
+        "\xef\xbb\xbf{\"kind\": \"train\", " + line + "{\"kind\": \"pass\", " + line;
+    ASSERT_EQ(run({"metrics", "--role", "trainer-0"}), 0) << err_.str();
+    const std::string shown = std::string(cost) == "NaN" ? "null" : cost;
+    for (const char* const kind : {"train", "pass"}) {
+      EXPECT_TRUE(
+          out_has(fmt::format("{{\"node\":\"n-0\",\"role\":\"trainer-0\",\"kind\": \"{}\", "
+                              "\"batch\": 1, \"cost\": {}}}\n",
+                              kind, shown)))
+          << out_.str();
+    }
+    EXPECT_FALSE(out_has("\xef\xbb\xbf"));
+  }
+  nodes_[0].files["jobs/job1/node_0/metrics.jsonl"] =
+      "\xef\xbb\xbf{\"kind\": \"train\", \"batch\": 7, \"cost\": 0.5}\n";
+  ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+  EXPECT_TRUE(out_has("\"batch\": 7")) << out_.str();
+}
+
+TEST_F(CommandsTest, MetricsAsPrometheusTextAreOneObjectInJson) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  ASSERT_EQ(run({"metrics", "--format", "prometheus"}), 0) << err_.str();
+  const std::string text = out_.str();
+  EXPECT_TRUE(text.starts_with("# HELP ")) << text;
+  ASSERT_EQ(run({"metrics", "--format", "prometheus", "--json"}), 0) << err_.str();
+  EXPECT_EQ(
+      out_.str(),
+      Json::object({{"job", "job1"}, {"format", "prometheus"}, {"text", text}}).text() + "\n");
+  EXPECT_EQ(std::ranges::count(out_.str(), '\n'), 1);
+}
+
+TEST_F(CommandsTest, MetricsAsLinesOfJsonAreTheSameWithJson) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  ASSERT_EQ(run({"metrics"}), 0) << err_.str();
+  const std::string lines = out_.str();
+  EXPECT_TRUE(lines.starts_with(R"({"node":"n-0","role":"trainer-0","kind":"test",)")) << lines;
+  ASSERT_EQ(run({"metrics", "--json", "--format", "json"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(), lines);
+  EXPECT_EQ(run({"metrics", "--format", "xml", "--json"}), 2);
+  EXPECT_TRUE(err_.str().starts_with("{\"error\": {\"code\": 2, ")) << err_.str();
+  EXPECT_EQ(run({"metrics", "--format", "prometheus", "--job", "none", "--json"}), 2);
+  EXPECT_TRUE(err_.str().starts_with("{\"error\": {\"code\": 2, ")) << err_.str();
+  EXPECT_EQ(out_.str(), "");
 }
 
 }  // namespace

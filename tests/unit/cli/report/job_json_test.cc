@@ -183,5 +183,54 @@ TEST(JobJson, BytesThatAreNoTextDoNotBreakIt) {
   EXPECT_EQ(job["configuration"], "a\\xff\nb\\x0d\n");
 }
 
+// The log's figures of such a pass are those of its last run alone.
+TEST(JobJson, APassOfSeveralRunsHasItsExamplesAndNoFigureOfTheLastRunAlone) {
+  const auto trained = [](std::uint64_t pass, std::uint64_t batch, std::uint64_t samples) {
+    MetricsLine line = line_of("train", pass);
+    line.batch = batch;
+    line.samples = samples;
+    return line;
+  };
+  const auto ended = [](std::uint64_t pass, std::uint64_t samples) {
+    MetricsLine line = line_of("pass", pass);
+    line.batch = samples / 8;
+    line.samples = samples;
+    line.numbers = {{"total_samples", static_cast<double>(samples)},
+                    {"total_cost", 0.25},
+                    {"total_auc", 0.8842}};
+    return line;
+  };
+  JobRecord record;
+  ProcessRecord leader;
+  leader.role = "trainer-0";
+  // A run of pass 1 with 120 samples was stopped; the next one trained the other 928.
+  leader.metrics = {ended(0, 1048),     trained(1, 10, 80), trained(1, 15, 120),
+                    trained(1, 20, 40), ended(1, 928),      line_of("test", 1)};
+  leader.metrics.back().cost = 0.5;
+  leader.metrics.back().samples = 10;
+  leader.metrics.back().numbers = {{"auc", 0.75}};
+  record.processes.push_back(leader);
+  const auto row = [&](std::size_t at) { return json_of(record)["passes"][at]; };
+  ASSERT_EQ(json_of(record)["passes"].size(), 3U);
+  EXPECT_EQ(row(0)["examples"], 1048);
+  EXPECT_EQ(row(0)["cost"], 0.25);
+  EXPECT_EQ(row(0)["evaluators"][0]["name"], "auc") << "a pass of one run keeps its figures";
+  EXPECT_EQ(row(1)["data"], "training");
+  EXPECT_EQ(row(1)["examples"], 1048);
+  EXPECT_EQ(row(1)["cost"], nullptr);
+  EXPECT_EQ(row(1)["evaluators"], Parsed::array());
+  EXPECT_EQ(row(2)["data"], "held-out");
+  EXPECT_EQ(row(2)["cost"], 0.5);
+  EXPECT_EQ(row(2)["examples"], 10);
+  EXPECT_EQ(row(2)["evaluators"], Parsed::array({{{"name", "auc"}, {"value", 0.75}}}));
+  // The examples of the other trainer count too, however its lines are divided.
+  ProcessRecord other;
+  other.role = "trainer-1";
+  other.metrics = {trained(1, 5, 50), ended(1, 950)};
+  record.processes.push_back(other);
+  EXPECT_EQ(row(1)["examples"], 1048 + 950);
+  EXPECT_EQ(row(1)["cost"], nullptr);
+}
+
 }  // namespace
 }  // namespace paddle::cli

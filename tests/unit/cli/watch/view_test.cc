@@ -1,5 +1,6 @@
 #include "cli/watch/view.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/fake_cluster.h"
@@ -165,6 +166,35 @@ TEST(JobView, TheNewestCostTellsWhetherTrainingDiverges) {
   EXPECT_TRUE(diverged_to(R"({"kind":"pass","cost":null,"first_cost":1})"));
 }
 
+TEST(JobView, TheCostOfAProgramOfOnesOwnDivergesOnlyWhereItWritesOne) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kRunning;
+  fake.node(0).processes = {status};
+  ClusterSession session = fake.session();
+  std::string& metrics = fake.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  JobView view("j");
+  const auto diverges = [&](const std::string& line) {
+    metrics += line + "\n";
+    view.look(fake.context, session);
+    return view.diverged_to().has_value();
+  };
+  EXPECT_FALSE(diverges(R"({"kind": "train", "batch": 1})"));
+  EXPECT_FALSE(diverges(R"({"kind": "train", "batch": 2, "loss": NaN})"));
+  for (const char* const cost : {"NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "null"}) {
+    EXPECT_FALSE(diverges(R"({"kind": "train", "batch": 3, "cost": 0.5})"));
+    EXPECT_TRUE(diverges(fmt::format(R"({{"kind": "train", "batch": 4, "cost": {}}})", cost)))
+        << cost;
+    EXPECT_TRUE(diverges(R"({"kind": "train", "batch": 5})"))
+        << "a line without a cost says nothing";
+    EXPECT_FALSE(diverges(R"({"kind": "pass", "batch": 6, "cost": 0.25})"));
+  }
+  EXPECT_FALSE(diverges(R"({"kind": "test", "cost": NaN})")) << "a test is no training";
+}
+
 TEST(ProcessView, AProgramOfOnesOwnThatWritesNoMoreMetricsIsSilent) {
   ProcessView view = trainer("trainer-0", 100);
   view.examples_per_second = 100;
@@ -251,6 +281,48 @@ TEST(JobView, TellsHowFarTheJobIsAndHowLongItTakes) {
   view.look(fake.context, session);
   EXPECT_EQ(view.left_ms(), 250'000) << "the same look again tells nothing new";
   EXPECT_TRUE(view.stalls().empty());
+}
+
+// A trainer reports once a second, and not when it ends.
+TEST(JobView, AnEndedTrainerIsAtTheLastBatchOfItsMetrics) {
+  FakeCluster fake(1);
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = remote::ProcessState::kExited;
+  status.reports = true;
+  status.progress.emplace();
+  status.progress->pass = 2;
+  status.progress->batch = 388;
+  fake.node(0).processes = {status};
+  std::string& metrics = fake.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  metrics = R"({"kind":"train","pass":2,"batch":380,"cost":4})"
+            "\n"
+            R"({"kind":"pass","pass":2,"batch":391,"cost":3})"
+            "\n";
+  ClusterSession session = fake.session();
+  JobView view("j");
+  const auto place = [&] {
+    view.look(fake.context, session);
+    const auto& progress = view.processes()[0].progress;
+    return progress ? std::pair(progress->pass, progress->batch) : std::pair(0U, std::uint64_t{0});
+  };
+  EXPECT_EQ(place(), std::pair(2U, std::uint64_t{391}));
+  metrics += R"({"kind":"pass","pass":3,"batch":7,"cost":3})"
+             "\n";
+  EXPECT_EQ(place(), std::pair(3U, std::uint64_t{7})) << "of a later pass";
+  metrics = R"({"kind":"train","pass":1,"batch":999,"cost":4})"
+            "\n";
+  EXPECT_EQ(place(), std::pair(2U, std::uint64_t{388})) << "an earlier pass says nothing";
+  metrics = R"({"kind":"pass","pass":2,"batch":391,"cost":3})"
+            "\n";
+  fake.node(0).processes[0].state = remote::ProcessState::kRunning;
+  EXPECT_EQ(place(), std::pair(2U, std::uint64_t{388})) << "its report is newer than its metrics";
+  fake.node(0).processes[0].state = remote::ProcessState::kExited;
+  fake.node(0).processes[0].reports = false;
+  fake.node(0).processes[0].progress.reset();
+  EXPECT_EQ(place(), std::pair(2U, std::uint64_t{391})) << "a program of the user's own";
 }
 
 }  // namespace
