@@ -275,6 +275,14 @@ TEST(CommandLine, HelpFitsATerminalOfEightyColumnsAndKeepsCommandsWhole) {
       << help_of({"jobs", "--help"});
 }
 
+TEST(CommandLine, HelpHasOneLineForVersion) {
+  const std::string help = help_of({"--help"});
+  const std::size_t at = help.find("\n  version ");
+  ASSERT_NE(at, std::string::npos) << help;
+  const std::string line = help.substr(at + 1, help.find('\n', at + 1) - at - 1);
+  EXPECT_TRUE(line.ends_with(" print the version, and that of the SSH library")) << line;
+}
+
 // Every command that has a job takes it by place, as --job and as --name.
 TEST(CommandLine, AJobIsNamedInOneWayEverywhere) {
   for (const Command& command : all_commands()) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/fd.h"
 #include "cli/workspace/text_template.h"
 
 namespace paddle::cli {
@@ -92,6 +93,21 @@ TEST(PlatformTemplate, WhatWouldLeaveItsPlaceIsRefused) {
   EXPECT_EQ(fill_template("slurm.sh", "a\nb {{name}}\n{{nmae}}", job()).error().message,
             "slurm.sh:3: {{nmae}} is unknown");
   EXPECT_FALSE(fill_template("slurm.sh", "{{name", job()));
+}
+
+TEST(PlatformTemplate, ScriptsCountProcessesWithoutANounInThePlural) {
+  PlatformJob one = job();
+  one.pservers = 1;
+  one.trainers = 1;
+  for (const char* const file : {"slurm.sh", "openmpi.sh"}) {
+    const auto text = read_file(PADDLE_SOURCE_DIR "/templates/platforms/" + std::string(file));
+    ASSERT_TRUE(text) << file;
+    const auto made = fill_template(file, *text, one);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_NE(made->find("pservers first (1), then trainers (1)."), std::string::npos) << *made;
+    for (const char* const wrong : {"1 pservers", "1 trainers"})
+      EXPECT_EQ(made->find(wrong), std::string::npos) << file << ": " << wrong;
+  }
 }
 
 }  // namespace
