@@ -292,6 +292,42 @@ TEST_F(TypedHints, OfAStartThatWasBrokenOff) {
   type_all();
 }
 
+TEST_F(TypedHints, OfAProgramOfTheUsersOwnThatFailed) {
+  write("w/job.toml", "[trainer]\ncommand = [\"./train\"]\n");
+  struct Checkpoint {
+    std::size_t node;
+    std::string file;  // "": it has saved nothing
+  };
+  for (const Checkpoint& saved : {Checkpoint{0, "ckpt/MANIFEST"}, Checkpoint{0, "checkpoint.pt"},
+                                  Checkpoint{1, "ckpt/MANIFEST"}, Checkpoint{0, ""}}) {
+    SCOPED_TRACE(saved.file + " on node " + std::to_string(saved.node));
+    for (FakeNode& node : nodes_) {
+      node.on_start = [&](FakeNode& fake, ProcessStatus& status) {
+        started(fake, status);
+        fake.files.erase("jobs/job1/output/pass-00000/MANIFEST");
+        if (&fake == &nodes_[saved.node] && !saved.file.empty())
+          fake.files["jobs/job1/output/" + saved.file] = "theirs";
+      };
+    }
+    trainer_exit_ = 1;
+    interrupted_ = false;
+    EXPECT_EQ(train(), 1) << err_.str();
+    trainer_exit_ = 0;
+    EXPECT_TRUE(err_has("paddlectl restart job1")) << err_.str();
+    EXPECT_EQ(err_has("paddlectl train --resume --name job1 w"), !saved.file.empty()) << err_.str();
+    EXPECT_EQ(err_has("; or restart it with the files on its nodes: paddlectl restart job1"),
+              !saved.file.empty())
+        << err_.str();
+    EXPECT_EQ(err_has("it has saved no snapshot; start it again from its beginning: paddlectl "
+                      "restart job1; or remove it: paddlectl rm job1"),
+              saved.file.empty())
+        << err_.str();
+    type_all();
+    ASSERT_EQ(run({"rm", "job1", "--yes", "--discard"}), 0) << err_.str();
+    fs::remove_all(folder_ + "/output");
+  }
+}
+
 TEST_F(TypedHints, OfAJobThatIsNowhere) {
   type_all();
 }

@@ -45,7 +45,7 @@ class ResumeTest : public testing::Test {
         prepare_to_resume(fake_.context, fake_.cluster, {0, 1}, plan_, *snapshot);
     if (!past_tests) return past_tests.error();
     knew_ended_processes_ = fake_.node(1).files.contains("jobs/j/proc/trainer-0");
-    return forget_ended_processes(fake_.context, fake_.cluster, {0, 1}, plan_.job);
+    return forget_last_run(fake_.context, fake_.cluster, {0, 1}, plan_);
   }
 
   void ended(std::size_t node, const std::string& name) {
@@ -152,6 +152,11 @@ TEST_F(ResumeTest, ACheckpointOfAProgramOfTheUsersOwnIsFoundOnTheNodeAndHere) {
   ASSERT_TRUE(prepare());
   EXPECT_EQ(on_node(0, "checkpoint.pt"), "fetched");
   std::filesystem::remove(folder_ / "j/checkpoint.pt");
+  fake_.node(0).files.clear();
+  on_node(0, "ckpt/MANIFEST") = "";
+  on_node(0, "ckpt/model.pt") = "theirs";
+  EXPECT_TRUE(prepare()) << "a folder with a MANIFEST";
+  EXPECT_EQ(on_node(0, "ckpt/model.pt"), "theirs");
   fake_.node(0).files.clear();
   folder_.write("j/runs/a/MANIFEST", "");
   folder_.write("j/runs/a/weights.npz", "w");
@@ -353,16 +358,17 @@ TEST_F(ResumeTest, WithoutASnapshotThereIsNothingToResume) {
 
 TEST_F(ResumeTest, APreviousRunWithoutPserversTellsSo) {
   ended(0, "trainer-0");
-  const auto unknown = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "");
+  const auto unknown = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", folder_.path());
   ASSERT_TRUE(unknown) << unknown.error().message;
   EXPECT_FALSE(unknown->pservers) << "that one may have had some on a node that is gone";
   fake_.node(0).processes[0].trainers = 1;
-  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "")->pservers, 0U);
+  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", folder_.path())->pservers,
+            0U);
 }
 
 TEST_F(ResumeTest, ThePreviousRunTellsHowManyProcessesItHad) {
   for (const char* name : {"trainer-0", "trainer-1", "pserver-0"}) ended(0, name);
-  const auto previous = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "");
+  const auto previous = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", folder_.path());
   ASSERT_TRUE(previous) << previous.error().message;
   EXPECT_EQ(previous->job, "j");
   EXPECT_EQ(previous->trainers, 2U);
@@ -370,13 +376,14 @@ TEST_F(ResumeTest, ThePreviousRunTellsHowManyProcessesItHad) {
   // Others were on a node that is gone.
   fake_.node(0).processes[2].trainers = 4;
   fake_.node(0).processes[2].pservers = 3;
-  const auto known = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", "");
+  const auto known = find_previous_run(fake_.context, fake_.cluster, {0, 1}, "", folder_.path());
   ASSERT_TRUE(known) << known.error().message;
   EXPECT_EQ(known->trainers, 4U);
   EXPECT_EQ(known->pservers, 3U);
   fake_.node(0).processes[1].state = remote::ProcessState::kRunning;
-  EXPECT_EQ(find_previous_run(fake_.context, fake_.cluster, {0, 1}, "j", "").error().code,
-            Errc::kUsage);
+  EXPECT_EQ(
+      find_previous_run(fake_.context, fake_.cluster, {0, 1}, "j", folder_.path()).error().code,
+      Errc::kUsage);
 }
 
 }  // namespace
