@@ -1,15 +1,23 @@
-# Each program can print the libraries that it contains or uses, with their versions, to be compared
-# with security advisories. The list is collected from what the program's targets link, so it is
-# never older than the program.
+# Each program can print the libraries that it contains, with their versions, to be compared with
+# security advisories. The list is collected from what the program's targets link, so it is never
+# older than the program. A library that is shared with the machine is not in it: base/version.cc
+# names those that are loaded when the program runs.
 
-# from_package(TARGET PACKAGE): the target is a library of this package. dpkg reports the version;
-# without dpkg it is unknown.
-function(from_package target package)
-  execute_process(COMMAND dpkg-query -W -f "\${Version}" ${package} OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE failed)
-  if(failed)
-    set(version "of an unknown version")
-  endif()
-  set_property(TARGET ${target} PROPERTY PADDLE_PACKAGE "${package} ${version}")
+# from_package(TARGET PACKAGE ... [CARRIED_IF PROPERTY]): the target is a library of these packages.
+# Only a program that has the property contains it; without CARRIED_IF, all do. dpkg reports the
+# version; without dpkg it is unknown.
+function(from_package target)
+  cmake_parse_arguments(ARG "" "CARRIED_IF" "" ${ARGN})
+  foreach(package ${ARG_UNPARSED_ARGUMENTS})
+    # A line for each architecture for which it is installed.
+    execute_process(COMMAND dpkg-query -W -f "\${Version}\n" ${package} OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE failed)
+    string(REGEX REPLACE "\n.*" "" version "${version}")
+    if(failed)
+      set(version "of an unknown version")
+    endif()
+    set_property(TARGET ${target} APPEND PROPERTY PADDLE_PACKAGE "${package} ${version}")
+  endforeach()
+  set_property(TARGET ${target} PROPERTY PADDLE_CARRIED_IF ${ARG_CARRIED_IF})
 endfunction()
 
 # Appends all targets that a target links, and the target itself, to the list `found`.
@@ -40,7 +48,13 @@ function(name_libraries program)
   set(packages)
   foreach(target ${targets})
     get_target_property(package ${target} PADDLE_PACKAGE)
-    if(package)
+    get_target_property(carried_if ${target} PADDLE_CARRIED_IF)
+    if(carried_if)
+      get_target_property(carried ${program} ${carried_if})
+    else()
+      set(carried ON)
+    endif()
+    if(package AND carried)
       list(APPEND packages ${package})
     endif()
   endforeach()

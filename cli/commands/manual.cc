@@ -57,16 +57,20 @@ struct VersionOptions {
 };
 
 OptionList version_options(VersionOptions& options) {
-  return {{"--libraries", "print each library that is linked into it, and its version",
-           &options.libraries}};
+  return {
+      {"--libraries",
+       "print each library that it contains, with its version, and each that it shares with this "
+       "machine",
+       &options.libraries}};
 }
 
 Status run_version(Context& context, const VersionOptions& options) {
   if (options.libraries) {
+    const std::string text = linked_libraries();
     std::vector<Json> libraries;
-    std::istringstream lines(linked_libraries());
+    std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) libraries.emplace_back(line);
-    context.console.raw(Json::object({{"libraries", Json::list(libraries)}}), linked_libraries());
+    context.console.raw(Json::object({{"libraries", Json::list(libraries)}}), text);
     return {};
   }
   context.console.result(

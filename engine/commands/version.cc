@@ -63,8 +63,7 @@ std::string gpu_lines() {
 
 std::function<Status()> declare(FlagSet& flags) {
   const auto libraries = std::make_shared<bool>(false);
-  flags.boolean("libraries", "print each library that is linked into it, and its version",
-                *libraries);
+  flags.boolean("libraries", "print each library that it contains, with its version", *libraries);
   return [libraries]() -> Status {
     std::cout << (*libraries ? linked_libraries() : build_options() + gpu_lines());
     return {};

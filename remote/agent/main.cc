@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
     return supervise(argv[2], kSpecFd, kStatusFd, node_environment());
   }
   if (command == "version" && argc == 3 && std::string_view(argv[2]) == "--libraries") {
-    std::fputs(linked_libraries(), stdout);
+    std::fputs(linked_libraries().c_str(), stdout);
     return 0;
   }
   std::fprintf(stderr, "paddlectl-agent %s: paddlectl starts this program; do not run it by hand\n",
