@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -52,7 +54,7 @@ class ExecTest : public testing::Test {
           return std::unique_ptr<remote::AgentClient>(new remote::FakeAgentClient(spec, fake));
         },
         [](Duration) {},
-        [] { return false; },
+        [this] { return interrupted_.load(); },
         [] { return std::int64_t{1}; },
         "",
         folder_.path()};
@@ -65,6 +67,8 @@ class ExecTest : public testing::Test {
   std::array<remote::FakeNode, 3> nodes_;
   std::mutex mutex_;
   std::vector<CommandSpec> seen_;
+  std::atomic<bool> interrupted_ = false;
+  std::barrier<> begun_{3};
   std::ostringstream out_, err_;
 };
 
@@ -154,7 +158,48 @@ TEST_F(ExecTest, PutKeepsFoldersModesAndLinks) {
   EXPECT_EQ(nodes_[0].files["/srv/site/conf/a"], "x");
 }
 
-TEST_F(ExecTest, GetMakesFoldersAndLinksAndWritesThroughNone) {
+TEST_F(ExecTest, GetKeepsFoldersModesTimesAndLinks) {
+  using Kind = TreeEntry::Kind;
+  namespace fs = std::filesystem;
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const mode_t umask_before = ::umask(022);
+  nodes_[0].copied = {{{"site", Kind::kFolder, 0751, 5 * kSecond, 0, ""}},
+                      {{"site/empty", Kind::kFolder, 0770, 6 * kSecond, 0, ""}},
+                      {{"site/empty/below", Kind::kFolder, 0555, 7 * kSecond, 0, ""}},
+                      {{"site/shared", Kind::kFile, 0664, 8 * kSecond, 1, ""}, 1, ""},
+                      {{"site/empty/run", Kind::kFile, 0755, 9 * kSecond, 1, ""}, 2, ""},
+                      {{"site/absolute", Kind::kLink, 0777, 10 * kSecond, 0, "/usr/bin/python3"}},
+                      {{"site/empty/up", Kind::kLink, 0777, 11 * kSecond, 0, "../../../none"}}};
+  EXPECT_EQ(run({"get", "--on", "n-0", "/srv/site", "back"}), 0) << err_.str();
+  const fs::path site = fs::path(folder_.path()) / "back/n-0/site";
+  const auto mode_and_time = [&](const char* name) {
+    struct stat info {};
+    EXPECT_EQ(::lstat((site / name).c_str(), &info), 0) << name;
+    return std::pair(info.st_mode & 07777, static_cast<std::int64_t>(info.st_mtim.tv_sec));
+  };
+  using Both = std::pair<mode_t, std::int64_t>;
+  EXPECT_EQ(mode_and_time(""), Both(0751, 5));
+  EXPECT_EQ(mode_and_time("empty"), Both(0750, 6)) << "reduced by the umask";
+  EXPECT_EQ(mode_and_time("empty/below"), Both(0555, 7));
+  EXPECT_EQ(fs::read_symlink(site / "absolute"), "/usr/bin/python3");
+  EXPECT_EQ(mode_and_time("absolute").second, 10);
+  EXPECT_EQ(fs::read_symlink(site / "empty/up"), "../../../none");
+  EXPECT_EQ(test::TemporaryFolder::read(site / "shared"), "1");
+  EXPECT_EQ(test::TemporaryFolder::read(site / "empty/run"), "2");
+  ASSERT_EQ(nodes_[0].fetched.size(), 2U);
+  EXPECT_EQ(nodes_[0].fetched[0].mode, 0644U);
+  EXPECT_EQ(nodes_[0].fetched[0].mtime_ns, 8 * kSecond);
+  EXPECT_EQ(nodes_[0].fetched[1].mode, 0755U);
+  EXPECT_EQ(nodes_[0].fetched[1].mtime_ns, 9 * kSecond);
+  // Links that were made before are replaced, and folders are used again.
+  EXPECT_EQ(run({"get", "--on", "n-0", "/srv/site", "back"}), 0) << err_.str();
+  EXPECT_EQ(fs::read_symlink(site / "absolute"), "/usr/bin/python3");
+  EXPECT_EQ(mode_and_time("empty"), Both(0750, 6));
+  fs::permissions(site / "empty/below", fs::perms::owner_all);
+  ::umask(umask_before);
+}
+
+TEST_F(ExecTest, GetWritesThroughNoLink) {
   using Kind = TreeEntry::Kind;
   nodes_[0].files["/srv/site"] = "";
   folder_.make("outside");
@@ -183,6 +228,56 @@ TEST_F(ExecTest, GetMakesFoldersAndLinksAndWritesThroughNone) {
       << err_.str();
   EXPECT_NE(out_.str().find("done, except for 1 that are not files"), std::string::npos)
       << out_.str();
+}
+
+// As with the results of a job: a user that can exchange the folder for a link decides where the
+// node's files land.
+TEST_F(ExecTest, GetWritesNothingWhereAFetchIsRefused) {
+  namespace fs = std::filesystem;
+  for (remote::FakeNode& node : nodes_) node.files["/srv/f.txt"] = "content";
+  const test::TemporaryFolder elsewhere;
+  const auto get = [&](const std::string& to) {
+    return run({"get", "--on", "n-[0-1]", "/srv/f.txt", to});
+  };
+  const auto refused = [&](const std::string& to, int code, const char* why) {
+    EXPECT_EQ(get(to), code) << err_.str();
+    EXPECT_NE(err_.str().find(why), std::string::npos) << err_.str();
+    EXPECT_EQ(err_.str().find("--output"), std::string::npos) << "get has no such option";
+  };
+  const std::string open = elsewhere.make("open");
+  ASSERT_EQ(::chmod(open.c_str(), 0777), 0);
+  refused(open, 5, "can be written by all users");
+  refused(open + "/not/there/yet", 5, "can be written by all users");
+  EXPECT_TRUE(fs::is_empty(open));
+  const std::string link = "is a link, and results are not written through links";
+  const std::string outside = elsewhere.make("outside");
+  fs::create_directory_symlink(outside, folder_ / "logs");
+  refused("logs", 6, link.c_str());
+  refused("logs/", 6, link.c_str());
+  refused(folder_ / "logs/below", 6, link.c_str());
+  // One link refuses the whole command, before any node copies anything.
+  fs::create_directories(folder_ / "back");
+  fs::create_directory_symlink(outside, folder_ / "back/n-1");
+  refused("back", 6, link.c_str());
+  EXPECT_FALSE(fs::exists(folder_ / "back/n-0"));
+  EXPECT_TRUE(fs::is_empty(outside));
+  if (::geteuid() == 0) {  // only root gives folders away
+    for (const char* const place : {"theirs", "theirs/n-0"}) {
+      const std::string theirs = elsewhere.make(place);
+      ASSERT_EQ(::chown(theirs.c_str(), 65534, 65534), 0);
+      refused(elsewhere / "theirs", std::string(place) == "theirs" ? 5 : 6, "belongs to ");
+      EXPECT_TRUE(fs::is_empty(theirs));
+      ASSERT_EQ(::chown(theirs.c_str(), 0, 0), 0);
+    }
+  }
+  // In a sticky folder such as /tmp nobody may rename what belongs to another. Outside the current
+  // directory, a link that the user names is the user's own.
+  ASSERT_EQ(::chmod(open.c_str(), 01777), 0);
+  EXPECT_EQ(get(open), 0) << err_.str();
+  EXPECT_TRUE(fs::exists(open + "/n-1/f.txt"));
+  fs::create_directory_symlink(outside, elsewhere / "own");
+  EXPECT_EQ(get(elsewhere / "own"), 0) << err_.str();
+  EXPECT_TRUE(fs::exists(outside + "/n-0/f.txt"));
 }
 
 // As rsync does, which ends with 23.
@@ -236,6 +331,46 @@ TEST_F(ExecTest, AStreamEndsWithItsReader) {
   out_.setstate(std::ios::badbit);
   EXPECT_EQ(run({"exec", "--stream", "--on", "n-0", "--", "yes"}), 0) << err_.str();
   EXPECT_TRUE(nodes_[0].run_is_interrupted);
+}
+
+TEST_F(ExecTest, CtrlCNamesTheNodesOnWhichTheCommandMayStillRun) {
+  const auto begun = [&](std::size_t node, Result<CommandEnd> end) {
+    nodes_[node].on_run = [this, end](const CommandSpec&, const CommandOutput&) {
+      begun_.arrive_and_wait();  // so that Ctrl-C leaves no node out
+      interrupted_ = true;
+      return end;
+    };
+  };
+  const CommandEnd ended{0, 15, false};
+  const Error gone{Errc::kUnreachable, "node n-1: the command did not end before the deadline"};
+  for (const char* const option : {"", "--stream", "--json"}) {
+    for (std::size_t node = 0; node < nodes_.size(); ++node) begun(node, ended);
+    std::vector<std::string> exec{"exec", "--", "sleep", "1000"};
+    if (*option != 0) exec.insert(exec.begin() + 1, option);
+    interrupted_ = false;
+    EXPECT_EQ(run(exec), 130) << option;
+    EXPECT_NE(err_.str().find("interrupted; the command no longer runs on any node"),
+              std::string::npos)
+        << err_.str();
+    EXPECT_EQ((out_.str() + err_.str()).find("not run"), std::string::npos);
+
+    begun(1, gone);
+    interrupted_ = false;
+    EXPECT_EQ(run(exec), 130) << option;
+    EXPECT_NE(err_.str().find("interrupted; the command may still run on n-1"), std::string::npos)
+        << err_.str();
+    EXPECT_NE(err_.str().find("node n-1: the command did not end before the deadline"),
+              std::string::npos);
+    EXPECT_NE(err_.str().find("check those nodes then"), std::string::npos) << err_.str();
+    if (std::string(option) == "--json") continue;
+    EXPECT_NE(out_.str().find("result unknown"), std::string::npos) << out_.str();
+    EXPECT_NE(out_.str().find("signal 15"), std::string::npos) << out_.str();
+  }
+  // Before any node is reached.
+  interrupted_ = true;
+  EXPECT_EQ(run({"exec", "--", "sleep", "1000"}), 130);
+  EXPECT_NE(err_.str().find("the command no longer runs on any node"), std::string::npos);
+  EXPECT_NE(out_.str().find("not run"), std::string::npos) << out_.str();
 }
 
 TEST_F(ExecTest, JsonTellsEachNode) {
