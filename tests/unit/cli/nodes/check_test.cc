@@ -305,7 +305,7 @@ TEST_F(NodeCheckTest, JsonHasEveryPairAndEveryFault) {
   EXPECT_TRUE(mentions(json, R"("clock_offset_ms": 0)"));
 }
 
-// What `check` prints.
+// The output of `check`.
 class CheckText : public NodeCheckTest {
  protected:
   CheckText() {
