@@ -67,6 +67,70 @@ TEST_F(CommandsTest, AProcessWithoutMemoryShowsWhatItHadAndWhatHelps) {
   EXPECT_TRUE(err_has("hint: use a smaller batch_size or trainer_count, ")) << err_.str();
 }
 
+// The node of trainer-0 becomes silent while the job runs with restarts.
+class SilentNodeOfATraining : public CommandsTest {
+ protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    trainer_state_ = ProcessState::kRunning;
+    ASSERT_EQ(run({"up", "c.toml"}), 0);
+  }
+  // Trainer 1 has lost a peer. `moves`: it trains on nevertheless.
+  void train_with_a_silent_node(bool moves) {
+    on_pause_ = [this, moves] {
+      const std::scoped_lock lock(nodes_[0].mutex, nodes_[1].mutex);
+      const auto found = std::ranges::find(nodes_[1].processes, "trainer-1", &ProcessStatus::name);
+      if (found == nodes_[1].processes.end()) return;
+      if (!nodes_[0].unreachable) silent_since_ = clock_.passed;
+      nodes_[0].unreachable = true;
+      if (found->restarts.empty()) found->restarts.push_back({4, 0, 990'000, 0});
+      found->reports = true;
+      if (!found->progress) found->progress.emplace().batch = 7;
+      if (moves) ++found->progress->batch;
+    };
+    EXPECT_EQ(run({"train", "--restarts", "5", "--name", "job1", "w"}), 4) << err_.str();
+  }
+  std::size_t running_on_the_other() const {
+    return static_cast<std::size_t>(
+        std::ranges::count(nodes_[1].processes, ProcessState::kRunning, &ProcessStatus::state));
+  }
+
+  Duration::rep silent_since_ = 0;
+};
+
+TEST_F(SilentNodeOfATraining, EndsTheRestWhichMakesNoProgressWithoutIt) {
+  train_with_a_silent_node(false);
+  EXPECT_TRUE(err_has("job1 makes no progress without it; the rest of the job was stopped"))
+      << err_.str();
+  EXPECT_EQ(running_on_the_other(), 0U);
+  EXPECT_LT(Duration(clock_.passed - silent_since_), std::chrono::minutes(1))
+      << "its restarts would go on for ten minutes";
+}
+
+TEST_F(SilentNodeOfATraining, EndsNothingOfAJobThatGoesOn) {
+  train_with_a_silent_node(true);
+  EXPECT_TRUE(err_has("nothing was stopped")) << err_.str();
+  EXPECT_FALSE(err_has("the rest of the job was stopped")) << err_.str();
+  EXPECT_EQ(running_on_the_other(), 2U);
+}
+
+TEST_F(CommandsTest, ANodeWhoseDiskIsFullIsNoTroubleOfTheNetwork) {
+  trainer_exit_ = 75;
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 75) << err_.str();
+  nodes_[1].push_error = Error{
+      Errc::kResource, "node n-1: jobs/job1/workspace.pushed: write: No space left on device", ""};
+  for (const auto& command :
+       std::vector<std::vector<std::string>>{{"train", "--resume", "--name", "job1", "w"},
+                                             {"train", "--name", "job2", "w"},
+                                             {"up", "c.toml"}}) {
+    EXPECT_EQ(run(command), 7) << command[1] << err_.str();
+    EXPECT_TRUE(err_has("No space left on device")) << err_.str();
+    EXPECT_TRUE(err_has("hint: ")) << err_.str();
+    EXPECT_FALSE(err_has("ssh")) << err_.str();
+  }
+}
+
 TEST_F(CommandsTest, TheCauseOfAFailureIsPrintedOnce) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_exit_ = 6;
