@@ -32,6 +32,38 @@ TEST(PserverProgram, ReportsItsPortsAndStopsWhenAsked) {
   EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kInterrupted));
 }
 
+// A program with little room for descriptors, which root may not enlarge either.
+Process with_descriptors(int count, std::vector<std::string> arguments, const std::string& output) {
+  std::string script = fmt::format("ulimit -n {} && exec ", count);
+  if (::geteuid() == 0) script += "setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource ";
+  arguments.insert(arguments.begin(), {"/bin/sh", "-c", script + "\"$@\"", "sh"});
+  return {std::move(arguments), output};
+}
+
+TEST(PserverProgram, TooFewDescriptorsAreNamedBeforeATrainerWaits) {
+  const TemporaryFolder folder;
+  int named = 0;
+  bool was_ready = false;
+  for (int count = 12; count <= 40; count += 2) {
+    Process pserver = with_descriptors(
+        count,
+        {PADDLE_PROGRAM, "pserver", fmt::format("--port={}", free_ports(2)), "--ports_num=1",
+         "--ports_num_for_sparse=1", "--num_gradient_servers=3", "--first_trainer_within=1"},
+        folder / fmt::format("{}", count));
+    const auto code = pserver.wait();
+    const std::string output = pserver.output();
+    const bool is_ready = output.find("READY pserver") != std::string::npos;
+    EXPECT_EQ(code, is_ready ? 4 : 7) << count << output;
+    EXPECT_TRUE(is_ready || output.find("Too many open files") != std::string::npos)
+        << count << output;
+    EXPECT_TRUE(is_ready || !was_ready) << count << " is more than before\n" << output;
+    was_ready = is_ready;
+    if (output.find("6 connections of trainers: Too many open files") != std::string::npos) ++named;
+  }
+  EXPECT_TRUE(was_ready) << "40 are enough";
+  EXPECT_GE(named, 2) << "it could listen, but had no room for all trainers";
+}
+
 TEST(PserverProgram, Trap16AnotherNumberOfTrainersIsRefused) {
   Job job;
   job.write_ngram(1, 10);
