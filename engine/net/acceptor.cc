@@ -16,7 +16,6 @@ constexpr Duration kAcceptTick = std::chrono::milliseconds(100);
 constexpr Duration kPauseWithoutDescriptors = std::chrono::seconds(1);
 constexpr Duration kPauseWhileManyWait = std::chrono::milliseconds(10);
 constexpr std::size_t kSourcesMax = 4096;  // addresses counted in one tick
-constexpr std::size_t kNetworkBytes = 8;   // the network part of an IPv6 address
 
 int milliseconds_until(TimePoint until, TimePoint now) {
   return static_cast<int>(
@@ -25,18 +24,7 @@ int milliseconds_until(TimePoint until, TimePoint now) {
 
 }  // namespace
 
-asio::ip::address source_of(const asio::ip::address& address) {
-  if (address.is_v4()) return address;
-  asio::ip::address_v6 network = address.to_v6();
-  if (network.is_v4_mapped()) return make_address_v4(asio::ip::v4_mapped, network);
-  if (network.is_loopback()) return address;
-  auto bytes = network.to_bytes();
-  std::fill(bytes.begin() + kNetworkBytes, bytes.end(), std::uint8_t{0});
-  return asio::ip::address_v6(bytes);
-}
-
-bool AcceptLimiter::allows(const asio::ip::address& from, TimePoint now) {
-  const asio::ip::address source = source_of(from);
+bool AcceptLimiter::allows(const CallerSource& source, TimePoint now) {
   if (now >= tick_end_) {
     tick_end_ = now + kAcceptTick;
     accepted_ = 0;
@@ -95,7 +83,7 @@ void Acceptor::run(int listener, int stop_fd, const OnAccept& on_accept) {
       continue;
     }
     from.resize(size);
-    const bool allowed = limiter.allows(from.address(), now);
+    const bool allowed = limiter.allows(source_of(from.data()), now);
     pause_until = limiter.next(now);
     if (!allowed) continue;
     ++waiting_;

@@ -9,6 +9,7 @@
 
 #include <asio/ip/tcp.hpp>
 
+#include "base/caller_source.h"
 #include "base/clock.h"
 #include "base/fd.h"
 
@@ -18,22 +19,18 @@ constexpr std::size_t kAcceptsPerTick = 128;
 constexpr std::size_t kAcceptsPerTickAndSource = 32;
 constexpr std::size_t kAcceptedWaitingMax = 256;
 
-// The source by which connections are counted: an IPv4 address, or the 64-bit network of an IPv6
-// address, because one host may use all addresses of its network.
-asio::ip::address source_of(const asio::ip::address& address);
-
 // Counts the new connections of one tick by their source.
 class AcceptLimiter {
  public:
   // Counts a connection. Returns false if it must be dropped.
-  bool allows(const asio::ip::address& from, TimePoint now);
+  bool allows(const CallerSource& source, TimePoint now);
   // The time before which no more connections may be accepted, or `now`.
   TimePoint next(TimePoint now) const;
 
  private:
   TimePoint tick_end_{};
   std::size_t accepted_ = 0;
-  std::map<asio::ip::address, std::size_t> by_source_;
+  std::map<CallerSource, std::size_t> by_source_;
 };
 
 class Acceptor {

@@ -58,7 +58,7 @@ struct Connection {
         session(std::move(fresh)),
         reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax),
         name(endpoint_text(remote)),
-        source(source_of(remote.address())) {}
+        source(source_of(remote.data())) {}
 
   PeerId id;
   asio::ip::tcp::socket socket;
@@ -68,7 +68,7 @@ struct Connection {
   FrameReader reader;
   FrameWriter writer;
   std::string name;  // "10.0.0.1:40312", for messages
-  asio::ip::address source;
+  CallerSource source;
 
   bool has_spoken = false;                    // a frame has arrived after the handshake
   bool is_joined = false;                     // the handler has accepted its first frame
@@ -143,7 +143,7 @@ class TcpServerImpl final : public TcpServer {
   PeerId next_id_ = 1;
   std::map<PeerId, std::unique_ptr<Connection>> connections_;  // in order of arrival
   std::size_t unproven_ = 0;
-  std::map<asio::ip::address, std::size_t> unproven_by_source_;
+  std::map<CallerSource, std::size_t> unproven_by_source_;
   std::vector<Connection*> rings_;  // connections on shared memory
   TimePoint spin_until_{};
   std::vector<PeerId> viewing_;  // peers whose unwritten replies may have views

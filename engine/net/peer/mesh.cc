@@ -113,7 +113,7 @@ struct Call {
 // A caller that has not proven itself. Its handshake begins when bytes arrive, so a silent caller
 // costs only a descriptor.
 struct Caller {
-  asio::ip::address source;
+  CallerSource source{};
   TimePoint since{};
   UniqueFd socket;  // until it sends something
   std::unique_ptr<Handshake> handshake = {};
@@ -400,7 +400,7 @@ class Mesh {
   std::uint32_t self_ = 0;
   std::vector<Call> calls_;    // by rank
   std::list<Caller> callers_;  // the oldest first
-  std::map<asio::ip::address, std::size_t> callers_by_source_;
+  std::map<CallerSource, std::size_t> callers_by_source_;
   Rng rng_;
   TimePoint refusal_logged_{};
   std::uint64_t refusals_unlogged_ = 0;

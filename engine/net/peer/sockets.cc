@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/net/acceptor.h"
-
 namespace paddle::net::peer {
 namespace {
 
@@ -78,8 +76,7 @@ std::optional<AcceptedCaller> next_caller(const UniqueFd& listener) {
     UniqueFd socket(::accept4(listener.get(), from.data(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return std::nullopt;
     from.resize(size);
-    if (set_options(socket.get()))
-      return AcceptedCaller{std::move(socket), source_of(from.address())};
+    if (set_options(socket.get())) return AcceptedCaller{std::move(socket), source_of(from.data())};
   }
 }
 

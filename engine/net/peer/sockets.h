@@ -2,6 +2,7 @@
 // ones.
 #pragma once
 
+#include "base/caller_source.h"
 #include "engine/net/socket.h"
 
 namespace paddle::net::peer {
@@ -13,7 +14,7 @@ Result<std::uint16_t> port_of(const UniqueFd& listener);
 
 struct AcceptedCaller {
   UniqueFd socket;
-  asio::ip::address source;  // source_of() its address
+  CallerSource source{};
 };
 // The next caller, or nullopt if none waits.
 std::optional<AcceptedCaller> next_caller(const UniqueFd& listener);

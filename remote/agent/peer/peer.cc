@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/caller_source.h"
 #include "remote/agent/machine/host.h"
 
 namespace paddle::agent {
@@ -48,16 +49,6 @@ bool send_now(int fd, ByteSpan bytes) {
          static_cast<ssize_t>(bytes.size());
 }
 
-// The source by which callers are counted: an IPv4 address, or the 64-bit network of an IPv6
-// address, because one host may use all addresses of its network.
-std::string source_of(IpEndpoint caller) {
-  if (caller.family() == AF_INET6) {
-    in6_addr& ip = reinterpret_cast<sockaddr_in6&>(caller.storage).sin6_addr;
-    if (!IN6_IS_ADDR_V4MAPPED(&ip)) std::fill_n(ip.s6_addr + 8, 8, std::uint8_t{0});
-  }
-  return address_text(caller.data());
-}
-
 // Ends the thread that serves the connection, and drops the bytes that the caller has not read.
 void hang_up(const PeerConnection& connection) {
   const linger none{1, 0};
@@ -79,7 +70,7 @@ class Answerer {
  private:
   struct Unproven {
     UniqueFd fd;
-    std::string address;
+    CallerSource source;
     TimePoint deadline;
     PeerNonce nonce{};
     PeerClaim claim{};
@@ -96,7 +87,7 @@ class Answerer {
   };
 
   void admit();
-  void make_room(const std::string& address);
+  void make_room(const CallerSource& source);
   void hear(std::size_t index);
   void take(ProvenCaller proven, UniqueFd fd);
   void end_late();
@@ -147,17 +138,17 @@ void Answerer::admit() {
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const auto nonce = random_peer_nonce();
   if (!nonce || !send_now(fd.get(), *nonce)) return;
-  const std::string address = source_of(from);
-  make_room(address);
+  const CallerSource source = source_of(from.data());
+  make_room(source);
   unproven_.push_back(
-      {std::move(fd), address, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
+      {std::move(fd), source, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
 }
 
 // An honest caller proves its key within a round trip, so the oldest caller without a proof is the
 // least likely to be honest.
-void Answerer::make_room(const std::string& address) {
-  if (std::ranges::count(unproven_, address, &Unproven::address) >= kUnprovenOfAddressMax) {
-    unproven_.erase(std::ranges::find(unproven_, address, &Unproven::address));
+void Answerer::make_room(const CallerSource& source) {
+  if (std::ranges::count(unproven_, source, &Unproven::source) >= kUnprovenOfAddressMax) {
+    unproven_.erase(std::ranges::find(unproven_, source, &Unproven::source));
   } else if (unproven_.size() >= kUnprovenMax) {
     unproven_.erase(unproven_.begin());
   }
