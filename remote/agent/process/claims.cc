@@ -13,9 +13,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <utility>
 
+#include "remote/agent/machine/proc.h"
 #include "remote/agent/process/key_files.h"
 #include "remote/agent/process/record.h"
 
@@ -234,7 +237,9 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
     const JobClaim claim = bounded(request.claim());
     if (own == jobs_.end()) {
       const std::string name = new_name();
-      PADDLE_TRY(UniqueFd file, make_claim(order.folder(), name, claim));
+      PADDLE_TRY(
+          UniqueFd file,
+          make_claim(order.folder(), name, claim).with(std::string(kClaims) + "/" + request.job()));
       jobs_.emplace(request.job(), Held{name, std::move(file), claim});
     } else {
       PADDLE_TRY_STATUS(write_claim(own->second.file.get(), claim));
@@ -245,7 +250,7 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
         revoke(order.folder(), other, claim);
     }
     // Keys may be left over from a supervisor that was killed.
-    if (request.fresh() || request.idle()) wipe_key_files(root_, request.job(), Wipe::kKeys);
+    if (request.fresh() || request.idle()) wipe_key_files(root_, request.job());
     return std::vector<JobClaim>();
   } while (claim_time() < deadline);
   return in_the_way;
@@ -316,18 +321,46 @@ UniqueFd listen_on_name(const std::string& name) {
   return listens ? std::move(fd) : UniqueFd();
 }
 
+// The inode of the socket that listens on the name; 0: none does. Each line of /proc/net/unix is
+// a socket: number, references, protocol, flags, type, state, inode, "@" and the abstract name.
+std::uint64_t inode_of_listener(const std::string& name) {
+  std::ifstream lines("/proc/net/unix");
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.ends_with(name)) continue;
+    std::istringstream fields(line);
+    std::string number, references, protocol, flags, type, state, its_name;
+    std::uint64_t inode = 0;
+    fields >> number >> references >> protocol >> flags >> type >> state >> inode >> std::ws;
+    std::getline(fields, its_name);
+    constexpr std::string_view kListens = "00010000";
+    if (flags == kListens && its_name == "@" + name) return inode;
+  }
+  return 0;
+}
+
+// The pid of our user's process that has the socket open; 0: none has.
+pid_t owner_of_ours(std::uint64_t inode) {
+  if (inode == 0) return 0;
+  for (const ProcStat& process : own_processes()) {
+    const auto sockets = sockets_of(process.pid);
+    if (std::ranges::find(sockets, inode) != sockets.end()) return process.pid;
+  }
+  return 0;
+}
+
 // The pid of our user's process that has the name; 0: a process of another user has it, or none.
 pid_t holder_of_ours(const std::string& name) {
   const auto address = abstract_name(name);
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!address || !fd) return 0;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->first), address->second) !=
+      0) {
+    // The holder accepts no connection, so kClaimBacklog earlier ones leave no room for this one.
+    return errno == EAGAIN ? owner_of_ours(inode_of_listener(name)) : 0;
+  }
   ucred holder{};
   socklen_t size = sizeof holder;
-  if (!address || !fd ||
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->first), address->second) !=
-          0 ||
-      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &holder, &size) != 0) {
-    return 0;
-  }
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &holder, &size) != 0) return 0;
   return holder.uid == ::geteuid() ? holder.pid : 0;
 }
 
@@ -373,7 +406,7 @@ void Claims::release(const std::string& job) {
   if (order && has_name(own->second.file.get())) {
     if (starts_processes(command_of(own->second.claim))) {
       const auto records = read_records(root_, job);
-      if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root_, job, Wipe::kKeys);
+      if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root_, job);
       const auto all = open_folder(root_, "jobs");
       if (all && records && records->empty()) ::unlinkat(all->get(), job.c_str(), AT_REMOVEDIR);
     }
@@ -401,7 +434,7 @@ void wipe_unneeded_keys(const Root& root, const std::string& job) {
   const auto order = JobOrder::lock(root, job, kOrderWait);
   if (has_starter(claims_of(root, job))) return;
   const auto records = read_records(root, job);
-  if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root, job, Wipe::kKeys);
+  if (records && std::ranges::none_of(*records, runs)) wipe_key_files(root, job);
 }
 
 }  // namespace paddle::agent

@@ -328,6 +328,66 @@ TEST_F(ClaimsTest, NamesOfOtherUsersCountForNothing) {
   }
 }
 
+// As of any user; the holder accepts none. Whether one more was not taken, because there is no
+// room.
+bool connect_until_full(std::uint16_t port, std::vector<UniqueFd>& held) {
+  const std::string name = "paddlectl port 127.0.0.1:" + std::to_string(port);
+  sockaddr_un own{};
+  own.sun_family = AF_UNIX;
+  std::memcpy(own.sun_path + 1, name.data(), name.size());
+  for (int i = 0; i < 1000; ++i) {
+    held.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (::connect(held.back().get(), reinterpret_cast<const sockaddr*>(&own),
+                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) != 0)
+      return errno == EAGAIN;
+  }
+  return false;
+}
+
+TEST_F(ClaimsTest, NamesOfOtherUsersCountForNothingWhenTheyTakeNoConnection) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user too";
+  const auto port = static_cast<std::uint16_t>(test::free_ports(1));
+  ASSERT_GT(port, 0);
+  const Squatter squatter(port, SOCK_STREAM);
+  std::vector<UniqueFd> held;
+  ASSERT_TRUE(connect_until_full(port, held));
+  auto first = connect_agent();
+  const auto claimed = first->claim_ports("127.0.0.1", port, 1);
+  ASSERT_TRUE(claimed) << claimed.error().message;
+  EXPECT_TRUE(claimed->at(0).free);
+}
+
+TEST_F(ClaimsTest, APortStaysClaimedHoweverOftenOthersLookAtIt) {
+  const auto port = static_cast<std::uint16_t>(test::free_ports(1));
+  ASSERT_GT(port, 0);
+  NodeSpec other = node_;
+  other.root += "-other";
+  auto second = *connect(other, options_);
+  enum class Look { kClaims, kConnections, kConnectionsThatStay };
+  std::vector<UniqueFd> held;
+  for (const Look look : {Look::kClaims, Look::kConnections, Look::kConnectionsThatStay}) {
+    const std::string which = "look " + std::to_string(static_cast<int>(look));
+    auto first = connect_agent();
+    ASSERT_TRUE(first->claim_ports("127.0.0.1", port, 1)->at(0).free) << which;
+    const std::string owner = second->claim_ports("127.0.0.1", port, 1)->at(0).owner;
+    EXPECT_TRUE(owner.starts_with("paddlectl-agent, pid ")) << owner;
+    if (look != Look::kClaims) {
+      ASSERT_TRUE(connect_until_full(port, held)) << which;
+    }
+    if (look == Look::kConnections) held.clear();
+    for (int i = 0; i < 70; ++i) {
+      const auto refused = second->claim_ports("127.0.0.1", port, 1);
+      ASSERT_TRUE(refused) << refused.error().message;
+      ASSERT_TRUE(refused->at(0).claimed) << which << ", " << i;
+      ASSERT_EQ(refused->at(0).owner, owner) << which << ", " << i;
+    }
+    ASSERT_TRUE(first->started());
+    EXPECT_TRUE(second->claim_ports("127.0.0.1", port, 1)->at(0).free) << which;
+    ASSERT_TRUE(second->started());
+  }
+  EXPECT_TRUE(second->teardown(false));
+}
+
 TEST_F(ClaimsTest, APortIsClaimedOnceOnAMachine) {
   const auto port = static_cast<std::uint16_t>(test::free_ports(3));
   ASSERT_GT(port, 0);
