@@ -122,6 +122,11 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
   return std::string(found);
 }
 
+std::string pass_words(std::uint64_t pass, std::uint64_t passes) {
+  return fmt::format("pass {}{} (pass-{:05})", pass + 1,
+                     passes > 0 ? fmt::format(" of {}", passes) : "", pass);
+}
+
 bool is_variable_name(std::string_view name) {
   const auto is_letter = [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';

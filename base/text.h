@@ -1,4 +1,4 @@
-// Text helpers: escaping, suggestions, hexadecimal.
+// Text helpers: escaping, suggestions, hexadecimal, and the names of passes.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,10 @@ std::string human_bytes(std::uint64_t bytes);
 // The candidate nearest to `word`, whatever the case of letters, within edit distance 3 and under
 // half its length, or "": "did you mean ...?".
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+// "pass 2 of 10 (pass-00001)"; if `passes` is 0 (not known), "pass 2 (pass-00001)". `pass` counts
+// from 0, as in the snapshot's name; the text for people counts from 1.
+std::string pass_words(std::uint64_t pass, std::uint64_t passes = 0);
 
 // An environment variable's name: letters, digits and '_', not beginning with a digit.
 bool is_variable_name(std::string_view name);

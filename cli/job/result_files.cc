@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/safe_path.h"
+#include "base/text.h"
 #include "cli/job/folders.h"
 #include "cli/logs/metrics_line.h"
 #include "cli/logs/reader.h"
@@ -193,7 +194,7 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
     if (!chosen.empty()) return chosen;
     return Error{
         Errc::kUsage,
-        fmt::format("the nodes have no snapshot of {} of job {}", pass_words(choice.pass, 0), job),
+        fmt::format("the nodes have no snapshot of {} of job {}", pass_words(choice.pass), job),
         names.empty() ? "they have no snapshot of this job"
                       : fmt::format("they have {}; train.snapshots_kept sets how many are kept",
                                     fmt::join(names, ", "))};
@@ -214,7 +215,7 @@ Result<std::set<std::string>> choose(Context& context, const std::string& job,
     context.console.note(
         fmt::format("the snapshot of the best pass, {}, is no longer on the nodes; fetching {}, "
                     "the best that is left; train.snapshots_kept sets how many are kept",
-                    pass_words(by_merit.front(), 0), best));
+                    pass_words(by_merit.front()), best));
   }
   return chosen;
 }

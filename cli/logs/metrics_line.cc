@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/console/console.h"
 #include "cli/console/json.h"
 
@@ -93,11 +94,6 @@ std::optional<MetricsLine> parse_metrics(std::string_view line) {
   parsed.texts.shrink_to_fit();
   parsed.lists.shrink_to_fit();
   return parsed;
-}
-
-std::string pass_words(std::uint64_t pass, std::uint64_t passes) {
-  return fmt::format("pass {}{} (pass-{:05})", pass + 1,
-                     passes > 0 ? fmt::format(" of {}", passes) : "", pass);
 }
 
 std::string describe(const MetricsLine& line, std::uint64_t passes) {

@@ -29,9 +29,6 @@ struct MetricsLine {
 // Nothing if the text is no such line.
 std::optional<MetricsLine> parse_metrics(std::string_view line);
 
-// "pass 2 of 10 (pass-00001)"; if `passes` is 0 (not known), "pass 2 (pass-00001)". `pass` counts
-// from 0, as in the snapshot's name; the text for people counts from 1.
-std::string pass_words(std::uint64_t pass, std::uint64_t passes);
 // A test: "pass 2 of 10 (pass-00001): held-out cost 5, perplexity 148.41 (10 samples)"; the end of
 // a pass: "pass 2 of 10 (pass-00001): training cost 5 (10 samples)".
 std::string describe(const MetricsLine& line, std::uint64_t passes = 0);

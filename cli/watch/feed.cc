@@ -165,7 +165,7 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
     const auto why =
         std::ranges::find(line.texts, "why", &std::pair<std::string, std::string>::first);
     if (why != line.texts.end()) {
-      tests_.push_back(fmt::format("training ends with {}: {}", pass_words(line.pass, 0),
+      tests_.push_back(fmt::format("training ends with {}: {}", pass_words(line.pass),
                                    escape_control(why->second)));
     }
   }

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/secret.h"
+#include "base/text.h"
 #include "engine/commands/command.h"
 #include "engine/commands/job_heartbeat.h"
 #include "engine/commands/supervision.h"
@@ -125,8 +126,8 @@ std::optional<std::pair<std::string, std::string>> changed_order(const snapshot:
 Status check_order(const snapshot::SnapshotReader& snapshot, const trainer::LoopOptions& loop) {
   const snapshot::SnapshotInfo& info = snapshot.info();
   if (info.pass_batches.empty() || !info.place) return {};
-  const std::string from =
-      fmt::format("snapshot {} is from the middle of pass {}", snapshot.directory(), info.pass);
+  const std::string from = fmt::format("snapshot {} is from the middle of {}", snapshot.directory(),
+                                       pass_words(info.pass));
   if (const auto changed = changed_order(info, loop)) {
     return Error{
         Errc::kUsage,
@@ -143,7 +144,7 @@ Status check_order(const snapshot::SnapshotReader& snapshot, const trainer::Loop
                  "continue with the one in its model/job.toml, and change it only between passes"};
   }
   if (info.place->order.batch_size != loop.order.batch_size) {
-    log_info("pass {} continues with batches of {} records, after batches of {}", info.pass,
+    log_info("{} continues with batches of {} records, after batches of {}", pass_words(info.pass),
              loop.order.batch_size, info.place->order.batch_size);
   }
   return {};
@@ -321,7 +322,7 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   if (progress.passes >= loop.train.passes) {
     log_info("all {} passes are done", loop.train.passes);
   } else if (progress.passes + progress.batches > 0) {
-    log_info("continuing in pass {} after batch {}", progress.passes, progress.batches);
+    log_info("continuing in {}, after batch {}", pass_words(progress.passes), progress.batches);
   }
 }
 
@@ -337,11 +338,11 @@ Status check_data(const client::ParameterClient& client, const trainer::LoopOpti
   const std::vector<std::string>& files = loop.train_data.share.files;
   return Error{
       Errc::kData,
-      fmt::format("trainer {}: the content of {}{} has changed since pass {} began: records would "
+      fmt::format("trainer {}: the content of {}{} has changed since {} began: records would "
                   "be left out, or trained twice",
                   loop.trainer_id, files.empty() ? "its data" : files.front(),
                   files.size() < 2 ? "" : fmt::format(" and {} more files", files.size() - 1),
-                  progress.passes),
+                  pass_words(progress.passes)),
       "restore the former files to finish the pass, and change them only between passes"};
 }
 

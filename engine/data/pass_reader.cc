@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "engine/data/chunk_reader.h"
 #include "engine/data/dataset.h"
 #include "engine/data/npz/npz_reader.h"
@@ -581,9 +582,8 @@ void PassReader::begin_anew() {
   shuffler_ = new_shuffler();
   const std::scoped_lock lock(mutex_);
   if (is_stopped_) return;
-  log_warning(
-      "the data files have changed since pass {} began; it is parsed again from the beginning",
-      pass_);
+  log_warning("the data files have changed since {} began; it is parsed again from the beginning",
+              pass_words(pass_));
   index_.clear();
   dropped_ = skip_;
   chunk_ = record_ = records_read_ = bad_records_ = file_bytes_ = 0;

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
@@ -269,9 +270,9 @@ Status Cuts::go_back(std::uint64_t cut) {
   passes_ = whole_passes_ = state_.progress.passes_finished;
   state_.cuts = {};
   note_whole();
-  log_info("{} port {} was restored to its state after update {}, in pass {}",
+  log_info("{} port {} was restored to its state after update {}, in {}",
            state_.options.is_sparse ? "sparse" : "dense", state_.options.index,
-           state_.progress.step, state_.progress.passes_finished);
+           state_.progress.step, pass_words(state_.progress.passes_finished));
   return {};
 }
 

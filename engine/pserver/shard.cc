@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "engine/parameter/parameter_set.h"
 
 namespace paddle::pserver {
@@ -25,7 +26,7 @@ Blockers blockers_of(const ShardState& state, WaitFor what) {
       break;
   }
   return {[](const Trainer& t) { return t.active(); },
-          fmt::format(" to finish pass {}", state.progress.passes_finished)};
+          " to finish " + pass_words(state.progress.passes_finished)};
 }
 
 void send_notice(TimePoint now, const ShardState& state, Trainer& trainer,

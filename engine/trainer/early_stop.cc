@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/fd.h"
+#include "base/text.h"
 #include "engine/snapshot/file_system.h"
-#include "engine/snapshot/retention.h"
 
 namespace paddle::trainer {
 namespace {
@@ -146,8 +146,7 @@ std::string EarlyStop::explain(EndReason reason) const {
   const auto pass = best([](std::uint32_t) { return true; });
   const auto test = std::ranges::find(tests_, pass.value_or(0), &PassTest::pass);
   const std::string than =
-      pass ? fmt::format("{:.6g}, that of pass {} ({}),", *value_of(*test, best_figure_), *pass + 1,
-                         snapshot::pass_name(*pass))
+      pass ? fmt::format("{:.6g}, that of {},", *value_of(*test, best_figure_), pass_words(*pass))
            : std::string("the best one");
   return fmt::format("{} was worse than {} in {} passes in a row (train.stop_after_worse)",
                      best_figure_, than, worse_max_);

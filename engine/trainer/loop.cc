@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "engine/optim/update_kernels.h"
 #include "engine/snapshot/file_system.h"
 #include "engine/snapshot/retention.h"
@@ -72,6 +73,11 @@ bool has_lost_test(const LoopOptions& options, BatchNumber at) {
   return !is_first_life && !options.kept->is_told(KeptPush::Line::kTest, at);
 }
 
+// "pass 3 of 10 (pass-00002), batch 40"
+std::string place_words(std::uint32_t pass, std::uint32_t passes, std::uint64_t batch) {
+  return fmt::format("{}, batch {}", pass_words(pass, passes), batch);
+}
+
 Error no_record(const LoopOptions& options, std::uint32_t pass) {
   constexpr std::size_t kShownMax = 3;
   std::vector<std::string> files = options.train_data.share.files;
@@ -81,7 +87,7 @@ Error no_record(const LoopOptions& options, std::uint32_t pass) {
   if (count == 0) files.emplace_back("no file");
   return {
       Errc::kData,
-      fmt::format("pass {} had no record for any trainer; trainer {} read {}", pass,
+      fmt::format("{} had no record for any trainer; trainer {} read {}", pass_words(pass),
                   options.trainer_id, fmt::join(files, ", ")),
       "check whether the files of [data] train are empty, or all of their records were left out"};
 }
@@ -176,8 +182,8 @@ Status Loop::repeat_push() {
   const std::uint64_t next = options_.batches_done + 1;
   const bool is_behind = last && last->batch > next && client_.progress().is_split;
   if (last && last->pass == options_.start_pass && (last->batch == next || is_behind)) {
-    log_info("pushing batch {} of pass {} again, to the ports that lack it", last->batch,
-             last->pass);
+    log_info("pushing batch {} of {} again, to the ports that lack it", last->batch,
+             pass_words(last->pass));
     PADDLE_TRY(std::vector<client::SparseRows> rows, kept->rows());
     PADDLE_TRY_STATUS(
         client_.repeat_push(last->batch, kept->samples(), kept->cost(), model_.dense(), rows));
@@ -289,7 +295,7 @@ Status Loop::train_batch(std::uint32_t pass, BatchFeed& feed, TimePoint begun) {
   clip_gradients(options_.optimizer, model_.parameters(), model_.dense(), model_.rows());
   if (options_.train.skips_not_finite) {
     const std::string where =
-        fmt::format("trainer {}, pass {}, batch {}", options_.trainer_id, pass, batch_ + 1);
+        fmt::format("trainer {}, {}, batch {}", options_.trainer_id, pass_words(pass), batch_ + 1);
     PADDLE_TRY_STATUS(
         not_finite_.leave_out(where, model_.parameters(), model_.dense(), model_.rows(), score));
   }
@@ -384,9 +390,7 @@ void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const
   const Reading own = model_.read(since_start_);
   if (options_.is_brief) {
     if (options_.test_data.share.files.empty()) {
-      const std::string what = fmt::format("pass {} of {} ({})", pass + 1, options_.train.passes,
-                                           snapshot::pass_name(pass));
-      log_plain(brief_line(what, "", all));
+      log_plain(brief_line(pass_words(pass, options_.train.passes), "", all));
       said_at_ = std::chrono::steady_clock::now();
     }
   } else {
@@ -397,7 +401,7 @@ void Loop::tell_pass(std::uint32_t pass, const client::PassTotals& totals, const
              pushes_text("sparse", totals.sparse));
     log_tables(pass, totals, model_.parameters());
   }
-  if (bad_records_ > 0) log_warning("Pass={} left out {} bad records", pass, bad_records_);
+  if (bad_records_ > 0) log_warning("{} left out {} bad records", pass_words(pass), bad_records_);
   JsonObject more = totals_fields(all);
   more.add("first_cost", first_cost_).add("passes", options_.train.passes);
   more.add(pushes_fields("dense", totals.dense)).add(pushes_fields("sparse", totals.sparse));
@@ -428,9 +432,13 @@ Status Loop::begin_next(std::uint32_t pass) {
 
 Status Loop::stop(std::uint32_t pass) {
   const Reading own = model_.read(since_start_);
-  log_info("{}", progress_line(pass, batch_, own, {}));
-  const std::string place =
-      fmt::format("in pass {}, after batch {} of trainer {}", pass, batch_, options_.trainer_id);
+  if (options_.is_brief) {
+    log_plain(brief_line(place_words(pass, options_.train.passes, batch_), "", own));
+  } else {
+    log_info("{}", progress_line(pass, batch_, own, {}));
+  }
+  const std::string place = fmt::format("in {}, after batch {} of trainer {}", pass_words(pass),
+                                        batch_, options_.trainer_id);
   const bool is_late = is_time_over();
   const char* const why = is_late ? "stopped because train.time_max is over" : "stopped on request";
   // The next run counts from 0, so the metrics record how much of the pass this run has trained.
@@ -496,9 +504,8 @@ Status Loop::test(std::uint32_t pass, std::uint64_t batch) {
 
 void Loop::tell_test(std::uint32_t pass, std::uint64_t batch, const Reading& reading) {
   if (!options_.is_brief) return log_info("{}", test_line(reading));
-  std::string what =
-      fmt::format("pass {} of {} ({})", pass + 1, options_.train.passes, snapshot::pass_name(pass));
-  if (batch != kEndOfPass) what += fmt::format(", batch {}", batch);
+  const std::string what = batch == kEndOfPass ? pass_words(pass, options_.train.passes)
+                                               : place_words(pass, options_.train.passes, batch);
   log_plain(brief_line(options_.train.passes > 0 ? what : "before training", "held-out ", reading));
   said_at_ = std::chrono::steady_clock::now();
 }
@@ -537,7 +544,7 @@ Status Loop::hear_decision(std::uint32_t pass, const Decision& own) {
   if (!heard->figures.empty()) early_stop_.add({pass, heard->figures});
   if (heard->reason != EndReason::kNone && pass + 1 < options_.train.passes) {
     const std::string why = early_stop_.explain(heard->reason);
-    log_info("training ends with pass {} ({}): {}", pass + 1, snapshot::pass_name(pass), why);
+    log_info("training ends with {}: {}", pass_words(pass), why);
     metrics_.write("stop", pass, batch_, model_.read(since_start_), JsonObject().add("why", why));
     options_.train.passes = pass + 1;
     reported_at_ -= std::chrono::seconds(1);  // makes a report due, with fewer passes
@@ -671,9 +678,7 @@ Status Loop::log_progress(std::uint32_t pass) {
   if (!options_.is_brief) {
     log_info("{}", progress_line(pass, batch_, since_start, since_log));
   } else if (now - said_at_ > kBriefPeriod) {
-    const std::string what =
-        fmt::format("pass {} of {}, batch {}", pass + 1, options_.train.passes, batch_);
-    log_plain(brief_line(what, "", since_start));
+    log_plain(brief_line(place_words(pass, options_.train.passes, batch_), "", since_start));
     said_at_ = now;
   }
   JsonObject more;

@@ -1,6 +1,7 @@
 // Jobs that end before their last pass: after worse tests, when a figure is reached, or when their
 // time is over.
 #include <filesystem>
+#include <regex>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -241,9 +242,9 @@ TEST(EarlyStops, TimeThatIsOverStopsTheJobUntilItIsResumed) {
       EXPECT_EQ(processes[i].wait(), is_pserver ? 0 : static_cast<int>(Errc::kResumable))
           << processes[i].output();
     }
-    EXPECT_NE(job.output(name, 0).find("stopped because train.time_max is over in pass "),
-              std::string::npos)
-        << job.output(name, 0);
+    const std::regex stopped(
+        R"(stopped because train\.time_max is over in pass \d+ \(pass-\d{5}\), after batch )");
+    EXPECT_TRUE(std::regex_search(job.output(name, 0), stopped)) << job.output(name, 0);
     EXPECT_FALSE(snapshots_of(job, name).empty());
   }
 }

@@ -236,7 +236,8 @@ TEST(LocalTraining, BadRecordsEndTheJobOrAreLeftOutAndCounted) {
   EXPECT_EQ(values(metrics, "pass", "total_samples"), (std::vector<double>{160, 160}));
   EXPECT_EQ(values(metrics, "pass", "bad_records"), (std::vector<double>{2, 2}));
   EXPECT_EQ(values(job.metrics("skip", 0), "pass", "bad_records"), (std::vector<double>{0, 0}));
-  EXPECT_NE(job.output("skip", 1).find("Pass=1 left out 2 bad records"), std::string::npos);
+  EXPECT_NE(job.output("skip", 1).find("pass 2 (pass-00001) left out 2 bad records"),
+            std::string::npos);
   EXPECT_EQ(job.output("skip", 0).find("bad records"), std::string::npos);
 
   Process failing = job.start_local("fail", {});

@@ -114,8 +114,12 @@ batch_size = )" + fmt::format("{}\n", kBatch));
   write("1,2\n3e38,3e38\n1,2\n1,2\n");
   ASSERT_TRUE(job.run("job", shape, flags)) << job.output("job", 1);
   const std::string log = job.output("job", 1);
-  EXPECT_NE(log.find("trainer 1, pass 0, batch 6: the gradient of '"), std::string::npos) << log;
-  EXPECT_NE(log.find("trainer 1, pass 1, batch 6: the gradient of '"), std::string::npos) << log;
+  EXPECT_NE(log.find("trainer 1, pass 1 (pass-00000), batch 6: the gradient of '"),
+            std::string::npos)
+      << log;
+  EXPECT_NE(log.find("trainer 1, pass 2 (pass-00001), batch 6: the gradient of '"),
+            std::string::npos)
+      << log;
   EXPECT_EQ(job.output("job", 0).find("left out"), std::string::npos);
   EXPECT_NE(job.metrics("job", 0).find("\"total_samples\":60,"), std::string::npos)
       << "20 and 40 of 64: " << job.metrics("job", 0);

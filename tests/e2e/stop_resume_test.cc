@@ -40,7 +40,7 @@ void damage(const std::string& snapshot, const std::string& what) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// Two trainers and two pservers, stopped by a signal to `whom` in the middle of pass 1.
+// Two trainers and two pservers, stopped by a signal to `whom` in the middle of the second pass.
 void run_and_stop(Job& job, const std::string& name, const std::vector<int>& whom,
                   const std::vector<std::string>& flags) {
   const Shape shape{.trainers = 2, .pservers = 2};
@@ -56,7 +56,7 @@ void run_and_stop(Job& job, const std::string& name, const std::vector<int>& who
   for (const int id : whom) trainers[static_cast<std::size_t>(id)].signal(SIGTERM);
   for (Process& trainer : trainers) {
     EXPECT_EQ(trainer.wait(), kResumable) << trainer.output();
-    EXPECT_NE(trainer.output().find("stopped on request in pass 1, after batch"),
+    EXPECT_NE(trainer.output().find("stopped on request in pass 2 (pass-00001), after batch"),
               std::string::npos);
   }
   for (Process& pserver : pservers) EXPECT_EQ(pserver.wait(), 0) << pserver.output();
@@ -79,7 +79,8 @@ TEST(StopResume, AJobStoppedInTheMiddleOfAPassEndsWithTheSameBits) {
     more.emplace_back("--set=train.snapshots_kept=9");
     const Shape other{.trainers = 2, .pservers = 1, .ports_num = 3, .ports_num_for_sparse = 2};
     ASSERT_TRUE(job.run(name, other, more));
-    EXPECT_NE(job.output(name, 1).find("continuing in pass 1 after batch"), std::string::npos);
+    EXPECT_NE(job.output(name, 1).find("continuing in pass 2 (pass-00001), after batch"),
+              std::string::npos);
     EXPECT_EQ(stopped_snapshot(job, name), "") << "it is of no use once its pass is saved";
     auto whole = job.snapshot("whole", 2);
     auto parts = job.snapshot(name, 2);
@@ -133,7 +134,7 @@ TEST(StopResume, TheMiddleOfAPassIsForAsManyTrainers) {
   run_and_stop(job, "job", {0}, flags);
   Process alone = job.start_local("job", {"--num_passes=2", "--resume"});
   EXPECT_EQ(alone.wait(), static_cast<int>(Errc::kUsage));
-  EXPECT_NE(alone.output().find("from the middle of pass 1, which 2 trainers shared\n"
+  EXPECT_NE(alone.output().find("from the middle of pass 2 (pass-00001), which 2 trainers shared\n"
                                 "hint: continue with 2 trainers"),
             std::string::npos)
       << alone.output();
@@ -166,7 +167,7 @@ TEST(StopResume, WhatMayNotChangeWithinAPassIsRefusedByNameAndTheOldSettingsGoOn
   for (const auto& [flag, named, hint] : changes) {
     const auto [code, output] = resume({flag});
     EXPECT_EQ(code, static_cast<int>(Errc::kUsage)) << output;
-    EXPECT_NE(output.find("from the middle of pass 0, which began with " + named),
+    EXPECT_NE(output.find("from the middle of pass 1 (pass-00000), which began with " + named),
               std::string::npos)
         << output;
     EXPECT_NE(output.find(hint), std::string::npos) << output;
@@ -178,12 +179,14 @@ TEST(StopResume, WhatMayNotChangeWithinAPassIsRefusedByNameAndTheOldSettingsGoOn
   std::ofstream(data, std::ios::binary | std::ios::trunc) << turned;
   const auto [code, output] = resume({});
   EXPECT_EQ(code, static_cast<int>(Errc::kData)) << output;
-  EXPECT_NE(output.find("data/train.txt-00000 has changed since pass 0 began"), std::string::npos)
+  EXPECT_NE(output.find("data/train.txt-00000 has changed since pass 1 (pass-00000) began"),
+            std::string::npos)
       << output;
   std::ofstream(data, std::ios::binary | std::ios::trunc) << before;
   const auto [done, text] = resume({"--set=train.batch_size=7"});
   EXPECT_EQ(done, 0) << text;
-  EXPECT_NE(text.find("continues with batches of 7 records, after batches of"), std::string::npos);
+  EXPECT_NE(text.find("pass 1 (pass-00000) continues with batches of 7 records, after batches of"),
+            std::string::npos);
 }
 
 TEST(StopResume, WithoutAFolderForSnapshotsNothingCouldGoOn) {

@@ -72,6 +72,20 @@ TEST(Words, HeadersAreGuardedAndExplained) {
   }
 }
 
+// One function counts passes for people. A message that a port refuses has the counts of the wire.
+TEST(Words, SentencesOfTheEngineNamePassesByPassWords) {
+  const LinePattern bare("pass {", R"(\bpass \{\})");
+  for (const Source& source : product_sources()) {
+    if (!source.path.starts_with("engine/")) continue;
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      const bool is_of_wire = source.lines[i].find("protocol_error(") != std::string::npos;
+      EXPECT_FALSE(!is_of_wire && bare.is_in(source.lines[i]))
+          << source.path << ":" << i + 1 << ": use pass_words() of base/text.h\n  "
+          << source.lines[i];
+    }
+  }
+}
+
 // A comment is a sentence with a subject and a verb, or a noun phrase.
 TEST(Words, NoCommentBeginsWithWhatWhoOrThat) {
   const LinePattern riddle("//", R"(// *([Ww][Hh][Aa][Tt]|[Ww][Hh][Oo]|[Tt][Hh][Aa][Tt])\b)");

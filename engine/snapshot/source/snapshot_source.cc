@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parameter/parameter_set.h"
 
@@ -63,8 +64,8 @@ Result<wire::LoadBegin> SnapshotSource::place(bool resumes) const {
     if (info.pass_batches.size() != set_.num_trainers()) {
       return Error{
           Errc::kUsage,
-          fmt::format("snapshot {} is from the middle of pass {}, which {} trainers shared",
-                      reader_.directory(), info.pass, info.pass_batches.size()),
+          fmt::format("snapshot {} is from the middle of {}, which {} trainers shared",
+                      reader_.directory(), pass_words(info.pass), info.pass_batches.size()),
           fmt::format("continue with {} trainers", info.pass_batches.size())};
     }
     for (const std::uint64_t batches : info.pass_batches) begin.add_pass_batches(batches);

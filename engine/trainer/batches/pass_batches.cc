@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/text.h"
 
 namespace paddle::trainer {
 
@@ -38,7 +39,8 @@ Result<std::optional<nn::Batch>> PassBatches::next_full() {
     ++given_;
     return batch;
   }
-  if (batch) log_info("Pass={} leaves out the rest of the data: uneven = 'drop'", options_.pass);
+  if (batch)
+    log_info("{} leaves out the rest of the data: uneven = 'drop'", pass_words(options_.pass));
   return std::optional<nn::Batch>();
 }
 

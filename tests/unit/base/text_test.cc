@@ -35,6 +35,13 @@ TEST(EscapeControl, TakesTheShortestFormOfACharacterOnly) {
   }
 }
 
+TEST(PassWords, CountFromOneAndNameTheSnapshot) {
+  EXPECT_EQ(pass_words(0), "pass 1 (pass-00000)");
+  EXPECT_EQ(pass_words(1, 10), "pass 2 of 10 (pass-00001)");
+  EXPECT_EQ(pass_words(9, 10), "pass 10 of 10 (pass-00009)");
+  EXPECT_EQ(pass_words(123456), "pass 123457 (pass-123456)");
+}
+
 TEST(Nearest, FindsATypingMistakeAndNothingElse) {
   const std::string_view keys[] = {"passes", "batch_size", "port", "ports_num"};
   EXPECT_EQ(nearest("pases", keys), "passes");

@@ -1,3 +1,5 @@
+#include <cstdlib>
+#include <regex>
 #include <sstream>
 #include <vector>
 
@@ -29,6 +31,28 @@ Outcome run(const std::vector<std::string>& arguments, std::vector<const char*> 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
+
+constexpr const char* kLineJob = R"([data]
+train = "train.csv"
+format = "csv"
+columns = ["x", "y"]
+[[data.slot]]
+name = "x"
+type = "float"
+[[data.slot]]
+name = "y"
+type = "float"
+[[layer]]
+name = "out"
+type = "fc"
+input = ["x"]
+size = 1
+[[layer]]
+name = "cost"
+type = "squared_error"
+input = ["out"]
+label = "y"
+)";
 
 TEST(Program, HelpListsEveryCommandOnStdout) {
   const Outcome help = run({"--help"});
@@ -72,27 +96,7 @@ TEST(Program, HelpOfACommandIsThatOfItsFlag) {
 TEST(Program, TrainWithoutAServerNamesTheFlagForNone) {
   const test::TemporaryFolder folder;
   folder.write("train.csv", "1,2\n");
-  const std::string config = folder.write("job.toml", R"([data]
-train = "train.csv"
-format = "csv"
-columns = ["x", "y"]
-[[data.slot]]
-name = "x"
-type = "float"
-[[data.slot]]
-name = "y"
-type = "float"
-[[layer]]
-name = "out"
-type = "fc"
-input = ["x"]
-size = 1
-[[layer]]
-name = "cost"
-type = "squared_error"
-input = ["out"]
-label = "y"
-)");
+  const std::string config = folder.write("job.toml", kLineJob);
   const Outcome lonely = run({"train", "--config=" + config, "--port=1", "--connect_timeout=1"});
   EXPECT_EQ(lonely.code, static_cast<int>(Errc::kUnreachable));
   EXPECT_TRUE(contains(lonely.error, "--local trains in this process alone")) << lonely.error;
@@ -116,6 +120,48 @@ label = "y"
   EXPECT_EQ(all[2], "saved " + saved + "/pass-00001");
   const Outcome verbose = run({"train", "--config=" + config, "--local", "--verbose"});
   EXPECT_TRUE(contains(verbose.error, "Pass=0 over all trainers: ")) << verbose.error;
+}
+
+// The lines, the errors and the warnings of one run count passes in the same way.
+TEST(Program, LinesOfATrainingCountPassesInOneWay) {
+  const test::TemporaryFolder folder;
+  folder.write("train.csv", "1,2\nbad,2\n2,4\n3,6\n");
+  const std::string config = folder.write("job.toml", std::string(kLineJob) + R"(
+[train]
+batch_size = 1
+shuffle_records = 0
+)");
+  const auto train = [&](std::vector<std::string> more) {
+    std::vector<std::string> all{"train", "--config=" + config, "--local",
+                                 "--save_dir=" + (folder / "saved"),
+                                 "--set=data.on_bad_record=skip"};
+    all.insert(all.end(), more.begin(), more.end());
+    Outcome outcome = run(all);
+    EXPECT_FALSE(std::regex_search(outcome.error, std::regex(R"(Pass=|\b[Pp]ass 0\b)")))
+        << outcome.error;
+    return outcome;
+  };
+  ::setenv("PADDLECTL_STOP_ASKED", "1", 1);  // a stop after the first batch
+  const Outcome stopped = train({"--num_passes=3"});
+  EXPECT_EQ(stopped.code, static_cast<int>(Errc::kResumable)) << stopped.error;
+  EXPECT_TRUE(contains(stopped.error,
+                       "stopped on request in pass 1 (pass-00000), after batch 1 of trainer 0"))
+      << stopped.error;
+  EXPECT_TRUE(contains(stopped.error, "pass 1 of 3 (pass-00000), batch 1: cost ")) << stopped.error;
+
+  const Outcome refused = train({"--num_passes=3", "--resume", "--set=seed=7"});
+  EXPECT_EQ(refused.code, static_cast<int>(Errc::kUsage));
+  EXPECT_TRUE(
+      contains(refused.error, "is from the middle of pass 1 (pass-00000), which began with"))
+      << refused.error;
+
+  const Outcome resumed = train({"--num_passes=2", "--resume", "--set=train.batch_size=2"});
+  EXPECT_EQ(resumed.code, 0) << resumed.error;
+  for (const char* said :
+       {"pass 1 (pass-00000) continues with batches of 2 records",
+        "continuing in pass 1 (pass-00000), after", "pass 1 of 2 (pass-00000): cost ",
+        "pass 2 (pass-00001) left out 1 bad records", "pass 2 of 2 (pass-00001): cost "})
+    EXPECT_TRUE(contains(resumed.error, said)) << said << "\n" << resumed.error;
 }
 
 TEST(Program, WithoutACommandHelpIsAnError) {

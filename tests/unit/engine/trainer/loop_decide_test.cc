@@ -299,8 +299,9 @@ TEST_F(LoopTime, ThatIsOverStopsTheJobWithASnapshot) {
   const Status ended = run();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Errc::kResumable);
-  EXPECT_EQ(ended.error().message,
-            "stopped because train.time_max is over in pass 0, after batch 1 of trainer 0");
+  EXPECT_EQ(
+      ended.error().message,
+      "stopped because train.time_max is over in pass 1 (pass-00000), after batch 1 of trainer 0");
   EXPECT_EQ(client_.empty_snapshots.saved, std::vector<std::string>{"full pass-00000-000001"});
 }
 

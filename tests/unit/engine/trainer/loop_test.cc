@@ -28,8 +28,9 @@ TEST_F(LoopTest, APassWithoutARecordFails) {
   const Status ended = run();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Errc::kData);
-  EXPECT_EQ(ended.error().message,
-            "pass 0 had no record for any trainer; trainer 0 read " + folder_ / "train.csv");
+  EXPECT_EQ(
+      ended.error().message,
+      "pass 1 (pass-00000) had no record for any trainer; trainer 0 read " + folder_ / "train.csv");
   // One of several trainers may have none.
   client_.samples_of_pass = 3;
   EXPECT_TRUE(run());
@@ -42,12 +43,14 @@ TEST_F(LoopTest, APassWithoutARecordFailsForEveryTrainer) {
   Status ended = run();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Errc::kData);
-  EXPECT_EQ(ended.error().message,
-            "pass 0 had no record for any trainer; trainer 1 read " + folder_ / "train.csv");
+  EXPECT_EQ(
+      ended.error().message,
+      "pass 1 (pass-00000) had no record for any trainer; trainer 1 read " + folder_ / "train.csv");
   options_.train_data.share.files.clear();
   ended = run();
   ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().message, "pass 0 had no record for any trainer; trainer 1 read no file");
+  EXPECT_EQ(ended.error().message,
+            "pass 1 (pass-00000) had no record for any trainer; trainer 1 read no file");
   // Of a job that was stopped after the last batch of a pass, of which it had none.
   client_.at.samples = 7;
   EXPECT_TRUE(run());
@@ -60,7 +63,8 @@ TEST_F(LoopTest, APassThatBeganBeforeAStopMayHaveNoFurtherRecord) {
   options_.begins_within_pass = true;
   const Status ended = run();
   ASSERT_FALSE(ended);
-  EXPECT_TRUE(ended.error().message.starts_with("pass 1 had no record for any trainer"));
+  EXPECT_TRUE(
+      ended.error().message.starts_with("pass 2 (pass-00001) had no record for any trainer"));
 }
 
 TEST_F(LoopTest, CostsOfOthersAreNoDivergenceToATrainerWithoutARecord) {
@@ -211,7 +215,8 @@ TEST_F(LoopNotFinite, ABatchIsLeftOutOnAllPserversWithAWarning) {
   EXPECT_EQ(client_.pushed[1].gradient, 0);
   EXPECT_EQ(client_.pushed[2].samples, 1U);
   EXPECT_NE(client_.pushed[2].gradient, 0);
-  EXPECT_NE(log.find("trainer 0, pass 0, batch 2: the gradient of '_estimate.w0' is not finite, or "
+  EXPECT_NE(log.find("trainer 0, pass 1 (pass-00000), batch 2: the gradient of '_estimate.w0' is "
+                     "not finite, or "
                      "too large; the batch is left out on all pservers (1 so far)"),
             std::string::npos)
       << log;
