@@ -147,7 +147,9 @@ std::vector<SlotConfig> declared_slots(const DataConfig& data) {
     slots.push_back({.name = slot.name,
                      .width = slot.type == SlotType::kFloat ? slot.width : 0,
                      .many = slot.has_many_ids(),
-                     .labels = slot.labels});
+                     .labels = slot.labels,
+                     .hashed = slot.is_hashed(),
+                     .buckets = slot.is_hashed() ? data.buckets : 0});
   }
   return slots;
 }

@@ -77,6 +77,8 @@ struct SlotConfig {
   bool many = false;        // any number of ids
   bool weighted = false;    // each id has a weight
   std::vector<std::string> labels = {};  // names of the ids 0, 1, ...; empty: no names
+  bool hashed = false;                   // the ids are hashes of texts
+  std::uint64_t buckets = 0;             // hashed: all ids are below it; 0: any 64 bits
 };
 
 // The slots that layers can read, in the order of nn::Batch.

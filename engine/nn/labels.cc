@@ -7,6 +7,22 @@
 #include "engine/nn/builder.h"
 
 namespace paddle::nn {
+namespace {
+
+// A hash is the number of a class only where [data] buckets makes it one.
+Status check_hashes(const Builder& builder, const config::SlotConfig& slot, std::size_t width) {
+  if (!slot.hashed || (slot.buckets > 0 && slot.buckets <= width)) return {};
+  const std::uint64_t vocabulary = builder.config().vocabulary;
+  return builder.error(
+      fmt::format("label '{}' is a slot of hashes, which are not numbers of classes", slot.name),
+      vocabulary > 0
+          ? fmt::format("set [data] buckets = {}, the vocabulary: then each hash is a class",
+                        vocabulary)
+          : "list the texts of the classes in that slot, in their order: labels = [\"no\", "
+            "\"yes\"], with type = \"id\" (\"ids\" for lists of texts)");
+}
+
+}  // namespace
 
 Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only_ids) {
   const config::LayerConfig& config = builder.config();
@@ -19,6 +35,7 @@ Result<Labels> Labels::make(const Builder& builder, std::size_t width, bool only
   labels.name_ = config.label;
   labels.width_ = width;
   PADDLE_TRY(labels.slot_, builder.slot(config.label, "label", only_ids));
+  PADDLE_TRY_STATUS(check_hashes(builder, builder.slot_config(labels.slot_), width));
   const std::size_t floats = builder.slot_config(labels.slot_).width;
   labels.are_floats_ = floats > 0;
   if (labels.are_floats_ && floats != width) {

@@ -17,7 +17,7 @@ class Labels {
  public:
   // Reads the key 'label' of the layer or evaluator being built, whose input has `width` outputs.
   // kUsage: the key is missing, or it names a float slot of another width, or a float slot although
-  // `only_ids` is set.
+  // `only_ids` is set, or a slot of hashes that are not all below `width`.
   static Result<Labels> make(const Builder& builder, std::size_t width, bool only_ids = false);
 
   // Conditions on the slot for class_of(), binary() and numbers(). These functions check them

@@ -93,6 +93,30 @@ TEST_F(ForeignFiles, ALabelThatFitsNoClassIsNamedByItsLine) {
         "labels = [\"no\", \"yes\"]");
 }
 
+// A hash is the number of no class. The step of the hint is the one that the error of a text names.
+TEST_F(ForeignFiles, ALabelOfHashesIsRefusedBeforeTheStart) {
+  std::string slots = kSlots;
+  slots.replace(slots.rfind("\"id\""), 4, "\"hash\"");
+  write_job(kCsv + slots);
+  folder_.write("train.csv", kIris);
+  const std::string says =
+      "layer 'cost': label 'species' is a slot of hashes, which are not numbers of classes";
+  for (const char* command : {"paddle plan --local --config=job.toml", kTrain.c_str()})
+    fails(command, 2, says, "labels = [\"no\", \"yes\"], with type = \"id\"");
+  EXPECT_EQ(shell("ls save").code, 2) << "nothing has started";
+  write_job(std::string(kCsv) + kSlots +
+            "labels = [\"setosa\", \"versicolor\", \"virginica, new\"]\n");
+  succeed("paddle plan --local --config=job.toml");
+
+  slots = kSlots;
+  slots.replace(slots.rfind("\"id\""), 4, "\"hashes\"");
+  slots.replace(slots.find("columns = [\"length\", \"width\"]"), 29, "width = 2");
+  write_job("format = \"jsonl\"\n" + slots);
+  folder_.write("train.csv", R"({"sizes": [1, 0], "species": ["setosa"]})"
+                             "\n");
+  fails(kTrain, 2, says, "(\"ids\" for lists of texts)");
+}
+
 TEST_F(ForeignFiles, RawNumbersAndEmptyFieldsAreWarnedOf) {
   write_job(std::string(kCsv) + kSlots);
   folder_.write("train.csv", "length,width,species\n1,30000,1\n,20000,2\n0,10000,0\n");

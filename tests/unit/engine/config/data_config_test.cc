@@ -30,7 +30,8 @@ class DataConfigTest : public testing::Test {
     std::string all;
     for (const SlotConfig& slot : data_slots(read(text))) {
       all += slot.name + (slot.width > 0 ? ":" + std::to_string(slot.width) : "") +
-             (slot.many ? "*" : "") + (slot.weighted ? "w" : "") + " ";
+             (slot.many ? "*" : "") + (slot.weighted ? "w" : "") +
+             (slot.hashed ? "#" + std::to_string(slot.buckets) : "") + " ";
     }
     EXPECT_EQ(mistake_, "none");
     return all;
@@ -72,7 +73,7 @@ columns = ['site', 'page']
 name = 'tags'
 type = 'hash'
 separator = '|')"),
-            "click numbers:2 places* tags* ");
+            "click numbers:2 places*#0 tags*#0 ");
 }
 
 TEST_F(DataConfigTest, ReadingOptions) {
@@ -112,7 +113,7 @@ buckets = 10
 slot = [{name = 'click', type = 'id'}, {name = 'seen', type = 'ids'},
         {name = 'site', type = 'hash'}, {name = 'words', type = 'hashes'},
         {name = 'price', type = 'float', width = 3}])"),
-            "click seen* site words* price:3 ");
+            "click seen* site#10 words*#10 price:3 ");
   EXPECT_EQ(mistake("format = 'jsonl'"), "job.toml:1:1: format 'jsonl' has no slots of its own");
 }
 

@@ -285,6 +285,49 @@ TEST(Network, ASlotHasAtMostAsManyLabelsAsThereAreClasses) {
   EXPECT_EQ(built.error().hint, "give the layer 'e' size = 4");
 }
 
+// A hash of 64 bits is below no number of classes.
+TEST(Network, ALabelIsNoHash) {
+  std::vector<config::SlotConfig> slots = parse_slots({"w", "y"});
+  slots[1].hashed = true;
+  std::vector<config::LayerConfig> layers{embedding("e", {"w"}, 3, true), cost("cost", "e", "y")};
+  layers[1].location = "job.toml:9";
+  const auto refuse = [&](const std::string& hint) {
+    const auto built = Network::build(layers, slots);
+    ASSERT_FALSE(built) << layers[1].type;
+    EXPECT_EQ(built.error().code, Errc::kUsage);
+    EXPECT_EQ(built.error().message,
+              "job.toml:9: layer 'cost': label 'y' is a slot of hashes, which are not numbers of "
+              "classes");
+    EXPECT_EQ(built.error().hint, hint);
+  };
+  const std::string list =
+      "list the texts of the classes in that slot, in their order: labels = [\"no\", \"yes\"], "
+      "with "
+      "type = \"id\" (\"ids\" for lists of texts)";
+  refuse(list);
+  slots[1].buckets = 4;  // more than there are classes
+  refuse(list);
+  slots[1].many = true;
+  layers[1].type = "binary_cross_entropy";
+  refuse(list);
+  slots[1].many = false;
+  slots[1].buckets = 0;
+  layers[0].size = 1;
+  for (const char* type : {"binary_cross_entropy", "squared_error"}) {
+    layers[1].type = type;
+    refuse(list);
+  }
+  layers[1].type = "nce";
+  layers[1].vocabulary = 1000;
+  refuse("set [data] buckets = 1000, the vocabulary: then each hash is a class");
+  slots[1].buckets = 1000;  // the step that the hint names
+  EXPECT_TRUE(Network::build(layers, slots));
+  // Hashes that nothing reads as a label stay as they are.
+  slots[1].hashed = false;
+  slots[0].hashed = true;
+  EXPECT_TRUE(Network::build(layers, slots));
+}
+
 // It would estimate the number of the class in place of the number in the data.
 TEST(Network, ASquaredErrorReadsNoLabels) {
   std::vector<config::SlotConfig> slots = parse_slots({"w", "y"});
