@@ -45,7 +45,7 @@ class LibSvm final : public Format {
           "a number: it is index:value, so the label is missing, or has a weight as in XGBoost");
       error.hint =
           "put a label first, any one for predictions: sed 's/^/0 /' OLD >NEW; weights: "
-          "sed -E 's/^([^ :]+):[^ ]+/\\1/' OLD >NEW";
+          "sed -E 's/^([^:[:blank:]]+):[^[:blank:]]+/\\1/' OLD >NEW";
     } else if (word.find(',') != std::string_view::npos) {
       error.hint = "for lines with commas set format = \"csv\"";
     }
@@ -63,7 +63,7 @@ class LibSvm final : public Format {
   static Error of_fields(std::string_view word) {
     Error error = wrong_field("the feature", word,
                               "index:value: it is field:index:value, as in files of libffm");
-    error.hint = "leave the fields out: sed -E 's/ [0-9]+:([0-9]+:)/ \\1/g' OLD >NEW";
+    error.hint = "leave the fields out: sed -E 's/([[:blank:]])[0-9]+:([0-9]+:)/\\1\\2/g' OLD >NEW";
     return error;
   }
 
