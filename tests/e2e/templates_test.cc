@@ -134,6 +134,47 @@ TEST_F(Templates, RecommenderTrainsOnACluster) {
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
+// As README.md trains clicks: alone, on two nodes, and on each node of the cluster. An update of
+// three full batches is the mistake that `batch_size_total` prevents: the job learns less.
+TEST_F(Templates, ClicksAreLearnedAlikeByOneTwoAndThreeTrainers) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the wide layers take minutes, four times";
+#endif
+  LocalCluster cluster(3);
+  cluster.copy_template("ctr_dnn");
+  Process preparing({cluster.folder() / "ctr_dnn/prepare", "--values", "5", "--examples", "60000",
+                     "--test", "5000"},
+                    folder_ / "prepare.txt");
+  ASSERT_EQ(preparing.wait(kTrainDeadline), 0) << preparing.output();
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const auto train_with = [&](const std::string& name, std::vector<std::string> options) {
+    options.insert(options.begin(), {"train", "--name", name});
+    options.emplace_back("ctr_dnn");
+    Process training = cluster.start(options);
+    EXPECT_EQ(training.wait(kTrainDeadline), 0) << training.output();
+    return training.output();
+  };
+  const std::vector<std::string> outputs{train_with("one", {"--trainers", "1", "--pservers", "1"}),
+                                         train_with("two", {"--trainers", "2", "--pservers", "1"}),
+                                         train_with("three", {})};
+  const double best = last_number(preparing.output(), "the planted model itself has AUC ");
+  const double linear = last_number(preparing.output(), "its linear part alone ");
+  const double alone = last_number(outputs[0], ", auc ");
+  EXPECT_GT(alone, (linear + best) / 2);
+  for (const std::string& output : outputs) {
+    EXPECT_NEAR(last_number(output, ", auc "), alone, 0.01) << output;
+    // The 12 files and the 256 examples of an update are divided without a remainder that matters.
+    EXPECT_EQ(output.find("divide evenly"), std::string::npos) << output;
+    EXPECT_EQ(output.find("train.batch_size_total = "), std::string::npos) << output;
+  }
+  const std::string whole = train_with("whole", {"--set", "train.batch_size=256"});
+  EXPECT_NE(whole.find("one update is made of 3 x 256 examples; train.batch_size_total = 256"),
+            std::string::npos)
+      << whole;
+  EXPECT_LT(last_number(whole, ", auc "), alone - 0.02) << whole;
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
 TEST_F(Templates, DigitsReadsShiftedAndNoisyGlyphs) {
   constexpr std::array<std::array<std::string_view, 5>, 10> kGlyphs{
       {{"###", "# #", "# #", "# #", "###"},
