@@ -55,6 +55,61 @@ else:
     assert call.makefile().readline() == "all\n"
 )py";
 
+// Ranks that meet after each of four epochs, as DistributedDataParallel does: one that is lost ends
+// the others. Rank 0 saves the epoch and says where all continue. The ranks in the file `victims`
+// kill themselves in the third epoch of their first life.
+constexpr const char* kEpochs = R"py(
+import os, signal, socket, sys, time
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+output = sys.argv[sys.argv.index("--output") + 1]
+os.makedirs(output, exist_ok=True)
+checkpoint = output + "/checkpoint.pt"
+if rank == 0:
+    with socket.create_server(place) as server:
+        others = [server.accept()[0].makefile("rw") for _ in range(1, size)]
+else:
+    for attempt in range(600):
+        try:
+            others = [socket.create_connection(place).makefile("rw")]
+            break
+        except OSError:
+            time.sleep(0.1)
+
+def send(text):
+    for other in others:
+        other.write(text + "\n")
+        other.flush()
+
+def receive():
+    lines = [other.readline() for other in others]
+    if "" in lines:
+        sys.exit("another rank is lost")
+    return lines[0].strip()
+
+if rank == 0:
+    begin = int(open(checkpoint).read()) if os.path.exists(checkpoint) else 0
+    send(str(begin))
+else:
+    begin = int(receive())
+with open(output + "/begins-%d" % rank, "a") as begins:
+    begins.write("%d\n" % begin)
+is_first_life = os.environ.get("PADDLE_INIT_RESUME") != "true"
+dies = is_first_life and str(rank) in open("victims").read().split()
+for epoch in range(begin, 4):
+    if dies and epoch == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank > 0:
+        send("done")
+        receive()
+    else:
+        receive()
+        with open(checkpoint + ".new", "w") as file:
+            file.write(str(epoch + 1))
+        os.replace(checkpoint + ".new", checkpoint)
+        send("saved")
+)py";
+
 class TorchDdp : public testing::Test {
  protected:
   void SetUp() override {
@@ -102,6 +157,24 @@ TEST_F(TorchDdp, RanksMeetWhereTheirVariablesSay) {
   EXPECT_EQ(result("met.txt"),
             "rank 0 of 4, local 0 of 2\nrank 1 of 4, local 0 of 2\n"
             "rank 2 of 4, local 1 of 2\nrank 3 of 4, local 1 of 2\n");
+}
+
+// Each rank has a save folder on its own node, but only that of rank 0 has the checkpoint.
+TEST_F(TorchDdp, AllRanksContinueWhereRank0Saved) {
+  if (!fs::exists("/usr/bin/python3")) GTEST_SKIP() << "there is no python3";
+  cluster.folder().write("torch_ddp/train.py", kEpochs);
+  // Rank 0, another rank, and both ranks of a node.
+  for (const char* const victims : {"0", "3", "1 3"}) {
+    cluster.folder().write("torch_ddp/victims", victims);
+    const std::string name = fmt::format("lost{}", victims[0]) + (victims[1] == 0 ? "" : "all");
+    const Outcome trained = cluster.run({"train", "--trainers", "4", "--pservers", "0",
+                                         "--restarts", "9", "--name", name, "torch_ddp"});
+    ASSERT_EQ(trained.code, 0) << victims << "\n" << trained.output;
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string begins = fmt::format("output/{}/begins-{}", name, rank);
+      EXPECT_EQ(TemporaryFolder::read(cluster.folder() / begins), "0\n2\n") << victims << begins;
+    }
+  }
 }
 
 }  // namespace
