@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -195,6 +196,8 @@ Status run_plan(Context& context, const PlanOptions& options) {
 }
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which also contains the time
+constexpr std::size_t kProgramShownMax = 1000;      // characters of a program in an error
+constexpr std::size_t kNamesShownMax = 10;          // variables in an error
 constexpr std::uint32_t kRestartsMax = 1000;
 constexpr std::uint32_t kStallSecondsMax = 24 * 60 * 60;
 
@@ -392,18 +395,76 @@ Status check_last_workspace(const Context& context, const PreviousRun& previous,
                            options.job)};
 }
 
-// Adds the variables of the job's last run. Their values are on its nodes, or in this environment.
+// kUsage: a program is named by --set of the last run, but neither by the settings that are kept
+// here nor by `typed`. A node that was taken over may have named it, and it would run on all nodes.
+Status check_programs(const PreviousRun& previous, const std::vector<std::string>& typed,
+                      const std::vector<std::string>& all) {
+  const JobSettings here = previous.settings_here.value_or(JobSettings());
+  const std::vector<std::string> trusted = merged_overrides(here.overrides, typed);
+  const std::set<std::string> programs = new_programs(trusted, all);
+  if (programs.empty()) return {};
+  std::vector<std::string> ways;
+  for (const std::string& one : all) {
+    if (new_programs(trusted, {one}).empty()) continue;
+    ways.push_back("--set " + (one.size() <= kProgramShownMax ? shell_word(one) : "KEY=..."));
+  }
+  return Error{Errc::kUsage,
+               fmt::format("only the nodes of job {} have the program of {}", previous.job,
+                           fmt::join(programs, " and ")),
+               fmt::format("if it is to run, type it: {}", fmt::join(ways, " "))};
+}
+
+// kUsage: only the nodes have these names of --env. Values with such names could load a program, or
+// be secrets of this machine.
+Status check_names(const PreviousRun& previous, const std::set<std::string>& trusted) {
+  std::set<std::string> names;
+  for (const auto& [name, variable] : previous.variables) names.insert(name);
+  if (previous.settings)
+    names.insert(previous.settings->variables.begin(), previous.settings->variables.end());
+  std::erase_if(names, [&](const std::string& name) { return trusted.contains(name); });
+  if (names.empty()) return {};
+  std::vector<std::string> shown, ways;
+  for (const std::string& name : names) {
+    if (shown.size() == kNamesShownMax) break;
+    shown.push_back(name);
+    ways.push_back("--env " + shell_word(name));
+  }
+  return Error{Errc::kUsage,
+               fmt::format("only the nodes of job {} have these variables: {}{}", previous.job,
+                           fmt::join(shown, ", "), names.size() > shown.size() ? ", ..." : ""),
+               fmt::format("type each: {}; NAME=VALUE replaces the value of the nodes",
+                           fmt::join(ways, " "))};
+}
+
+// Adds the variables of the job's last run whose names are kept here or `unset`, which is typed.
+// Their values are on its nodes, or in this environment.
 Status take_variables(const PreviousRun& previous, const std::vector<std::string>& unset,
                       std::map<std::string, std::string>& environment) {
-  for (const auto& [name, value] : previous.variables) environment.emplace(name, value);
-  std::vector<std::string> wanted = unset;
-  if (previous.settings) {
-    const auto& names = previous.settings->variables;
-    wanted.insert(wanted.end(), names.begin(), names.end());
+  const JobSettings here = previous.settings_here.value_or(JobSettings());
+  std::set<std::string> wanted(unset.begin(), unset.end());
+  wanted.insert(here.variables.begin(), here.variables.end());
+  std::set<std::string> trusted = wanted;
+  for (const auto& [name, value] : environment) trusted.insert(name);
+  PADDLE_TRY_STATUS(check_names(previous, trusted));
+  std::vector<std::string> absent;
+  for (const std::string& name : wanted) {
+    if (environment.contains(name)) continue;
+    const auto found = previous.variables.find(name);
+    if (found == previous.variables.end()) {
+      absent.push_back(name);
+      continue;
+    }
+    const NodeVariable& variable = found->second;
+    if (!variable.other.empty()) {
+      return Error{Errc::kUsage,
+                   fmt::format("nodes {} and {} disagree on the value of --env {}", variable.node,
+                               variable.other, name),
+                   fmt::format("type it: --env {}=VALUE", name)};
+    }
+    environment.emplace(name, variable.value);
   }
-  std::erase_if(wanted, [&](const std::string& name) { return environment.contains(name); });
-  PADDLE_TRY(auto here, parse_environment(wanted));
-  environment.merge(here);
+  PADDLE_TRY(auto own, parse_environment(absent));
+  environment.merge(own);
   return {};
 }
 
@@ -436,9 +497,9 @@ std::vector<SettingChange> note_changes(Context& context, const PreviousRun& pre
   std::vector<SettingChange> changes = changes_between(*previous.settings, now);
   for (const SettingChange& change : changes)
     context.console.note("changed since the last run: " + describe(change));
-  for (const auto& [name, value] : previous.variables) {
+  for (const auto& [name, variable] : previous.variables) {
     const auto found = environment.find(name);
-    if (found != environment.end() && found->second != value)
+    if (found != environment.end() && found->second != variable.value)
       context.console.note(
           fmt::format("changed since the last run: --env {} has another value", name));
   }
@@ -469,7 +530,9 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
     PADDLE_TRY(previous, find_previous_run(context, job.nodes.cluster, job.nodes.chosen,
                                            options.job, job.to.output));
     const bool names_nodes = !options.plan.target.on.empty();
+    const std::vector<std::string> typed = options.plan.source.overrides;
     take_settings(previous, options);
+    PADDLE_TRY_STATUS(check_programs(previous, typed, options.plan.source.overrides));
     PADDLE_TRY_STATUS(check_last_workspace(context, previous, options));
     PADDLE_TRY_STATUS(take_variables(previous, unset, environment));
     auto nodes = nodes_of_job(context, options.plan.target);
@@ -572,8 +635,7 @@ Status start(Context& context, const TrainOptions& options, JobToStart& job) {
                prepare_to_resume(context, cluster, job.nodes.chosen, plan, job.snapshot));
   }
   PADDLE_TRY_STATUS(run_setup(context, session, plan, job.workspace));
-  if (request.resume)
-    PADDLE_TRY_STATUS(forget_ended_processes(context, cluster, job.nodes.chosen, plan.job));
+  if (request.resume) PADDLE_TRY_STATUS(forget_last_run(context, cluster, job.nodes.chosen, plan));
   PADDLE_TRY_STATUS(keep_settings(context, session, job, request.job));
   keep_command(context, job, plan);
   if (auto started = start_job(context, session, plan); !started)

@@ -3,18 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "cli/cluster/selection.h"
 #include "cli/console/json.h"
 #include "cli/job/folders.h"
 #include "cli/watch/process_state.h"
 #include "engine/config/toml_reader.h"
 #include "proto/agent.pb.h"
+#include "remote/launcher/trusted_file.h"
 #include "remote/push/source.h"
 
 namespace paddle::cli {
@@ -69,7 +74,8 @@ void take_line(const Fields& line, JobSettings& settings, bool& has_start) {
   } else if (kind == "set") {
     settings.overrides.push_back(line.text("value"));
   } else if (kind == "variable") {
-    settings.variables.push_back(line.text("name"));
+    // Any other name would be an option of its own in the hint of an error.
+    if (is_variable_name(line.text("name"))) settings.variables.push_back(line.text("name"));
   } else if (kind == "data") {
     settings.data[line.text("name")] = line.text("content");
   } else if (kind == "job.toml") {
@@ -104,6 +110,65 @@ std::optional<std::string> text_on_node(remote::AgentClient& client, const std::
     text += part->data;
     if (part->data.empty() || text.size() >= part->size) return text;
   }
+}
+
+// The nodes' records of the job's processes, without those of runs before `since`. All others
+// count: leave_out_former_runs() would let a node that claims the latest run hide the other nodes.
+std::vector<ProcessOnNode> records_since(ClusterSession& session, const std::string& job,
+                                         std::uint64_t since) {
+  std::vector<ProcessOnNode> records = session.all_records(job);
+  std::erase_if(records, [&](const ProcessOnNode& process) { return process.status.run < since; });
+  return records;
+}
+
+// The settings that a node has of a job's last run.
+struct Claim {
+  std::size_t node = 0;  // index in ClusterSpec::nodes
+  std::string text;
+};
+
+// kFailed, with the names of the nodes: some claims differ from `text`.
+Status check_agreed(const ClusterSpec& cluster, const std::string& job, const std::string& text,
+                    const std::vector<Claim>& claims) {
+  std::set<std::size_t> same, others;
+  for (const Claim& claim : claims) (claim.text == text ? same : others).insert(claim.node);
+  if (others.empty()) return {};
+  const std::string here = on_text(cluster, {same.begin(), same.end()});
+  const std::string there = on_text(cluster, {others.begin(), others.end()});
+  return Error{Errc::kFailed,
+               fmt::format("nodes disagree on the settings of the last run of job {}: those of {} "
+                           "differ from those of {}",
+                           job, here, there),
+               fmt::format("name nodes that you trust: paddlectl train --resume --name {0} --on "
+                           "{1}, if somebody resumed the job there; else --on {2}",
+                           job, here, there)};
+}
+
+// Whether both start the job with the same options; only its files may differ.
+bool has_same_options(const JobSettings& a, const JobSettings& b) {
+  const auto options = [](const JobSettings& one) {
+    return std::tie(one.overrides, one.trainers, one.pservers, one.gpus, one.on, one.restarts,
+                    one.stall_restarts_after, one.variables);
+  };
+  return options(a) == options(b);
+}
+
+// The variables of --env in a process's specification; nothing if that cannot be read.
+std::optional<std::map<std::string, std::string>> typed_variables(remote::AgentClient& client,
+                                                                  const std::string& job,
+                                                                  const std::string& process) {
+  const auto text =
+      text_on_node(client, fmt::format("{}/proc/{}/spec", job_folder(job), process), kSpecBytesMax);
+  wire::agent::ProcessSpec spec;
+  if (!text || !spec.ParseFromString(*text)) return std::nullopt;
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, value] : spec.environment()) {
+    const auto source = spec.sources().find(name);
+    const bool is_typed =
+        source != spec.sources().end() && source->second == wire::agent::VARIABLE_FROM_COMMAND_LINE;
+    if (is_typed && is_variable_name(name)) variables.emplace(name, value);
+  }
+  return variables;
 }
 
 }  // namespace
@@ -228,21 +293,62 @@ std::vector<SettingChange> changes_of_order(const std::vector<SettingChange>& ch
   return found;
 }
 
-std::optional<JobSettings> read_settings(ClusterSession& session, const std::string& job,
-                                         const std::string& folder) {
-  std::optional<JobSettings> newest;
-  const auto here = read_file(folder + "/" + kSettingsFile, kSettingsBytesMax);
-  if (here) newest = decode_settings(*here);
-  const std::string workspace = newest ? newest->workspace : "";
-  for (Member& member : session.members()) {
-    if (!member.client) continue;
-    const auto text =
-        text_on_node(*member.client, job_folder(job) + "/" + kSettingsFile, kSettingsBytesMax);
-    auto found = text ? decode_settings(*text) : std::nullopt;
-    if (found && (!newest || found->run > newest->run)) newest = std::move(found);
+std::set<std::string> new_programs(const std::vector<std::string>& before,
+                                   const std::vector<std::string>& now) {
+  constexpr auto kPrograms =
+      std::to_array<std::string_view>({"trainer.command", "trainer.setup", "trainer.requirements",
+                                       "data.command", "data.pipe_command"});
+  JobSettings earlier, later;
+  earlier.overrides = before;
+  later.overrides = now;
+  std::set<std::string> keys;
+  for (const SettingChange& change : changes_between(earlier, later)) {
+    const bool is_program = std::ranges::find(kPrograms, change.key) != kPrograms.end();
+    if (is_program && !change.now.empty()) keys.insert(change.key);
   }
-  if (newest) newest->workspace = workspace;
-  return newest;
+  return keys;
+}
+
+Result<std::optional<JobSettings>> read_settings(const std::string& folder) {
+  const std::string path = folder + "/" + kSettingsFile;
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
+    return std::optional<JobSettings>();
+  PADDLE_TRY(const std::string text, remote::read_trusted_file(path, kSettingsBytesMax));
+  return decode_settings(text);
+}
+
+Result<std::optional<JobSettings>> later_settings(ClusterSession& session,
+                                                  const ClusterSpec& cluster,
+                                                  const std::string& job,
+                                                  const std::optional<JobSettings>& here) {
+  const std::uint64_t since = here ? here->run : 0;
+  std::vector<std::string> texts(session.members().size());
+  (void)session.each([&](Member& member) -> Status {
+    const std::string path = job_folder(job) + "/" + kSettingsFile;
+    texts[session.index_of(member)] =
+        text_on_node(*member.client, path, kSettingsBytesMax).value_or("");
+    return {};
+  });
+  const auto records = records_since(session, job, since);
+  std::optional<JobSettings> latest;
+  std::string text;
+  std::vector<Claim> claims;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    auto found = decode_settings(texts[i]);
+    const bool has_record = std::ranges::find(records, i, &ProcessOnNode::member) != records.end();
+    if (found ? found->run >= since : has_record)
+      claims.push_back({session.members()[i].node, found ? texts[i] : ""});
+    if (!found || (here && found->run <= since) || (latest && found->run <= latest->run)) continue;
+    latest = std::move(found);
+    text = texts[i];
+  }
+  if (!latest) return latest;
+  latest->workspace = here ? here->workspace : "";
+  Status agreed = check_agreed(cluster, job, text, claims);
+  if (agreed) return latest;
+  if (here && has_same_options(*here, *latest)) return std::optional<JobSettings>();
+  return std::move(agreed).error();
 }
 
 Status write_settings(const std::string& folder, const JobSettings& settings) {
@@ -272,48 +378,62 @@ Result<std::map<std::string, std::string>> contents_of_data(const Context& conte
       {fmt::format("the {} data files", contents.size()), to_hex(all.finish())}};
 }
 
-std::optional<JobSettings> settings_of_processes(ClusterSession& session, const std::string& job) {
+Result<std::optional<JobSettings>> settings_of_processes(ClusterSession& session,
+                                                         const ClusterSpec& cluster,
+                                                         const std::string& job) {
   constexpr std::string_view kSet = "--set=";
-  const ClusterLook look = session.look(SteadyClock(), job);
-  if (look.processes.empty()) return std::nullopt;
+  const auto records = session.all_records(job);
+  if (records.empty()) return std::optional<JobSettings>();
   JobSettings settings;
-  for (const auto& [member, status] : look.processes) {
+  std::vector<Claim> claims;  // the --set of each trainer
+  for (const auto& [member, status] : records) {
     settings.run = std::max(settings.run, status.run);
     settings.trainers = std::max(settings.trainers, status.trainers);
     settings.pservers = std::max(settings.pservers, status.pservers);
     settings.restarts = std::max(settings.restarts, status.restarts_allowed);
     if (is_pserver(status)) continue;
-    const bool is_first = settings.overrides.empty();
+    std::vector<std::string> overrides;
     for (const std::string& argument : status.arguments) {
-      if (is_first && argument.starts_with(kSet))
-        settings.overrides.push_back(argument.substr(kSet.size()));
+      if (argument.starts_with(kSet)) overrides.push_back(argument.substr(kSet.size()));
     }
+    claims.push_back(
+        {session.members()[member].node, fmt::format("{}", fmt::join(overrides, "\n"))});
+    settings.overrides = std::move(overrides);
     remote::AgentClient* const client = session.members()[member].client.get();
     if (client == nullptr || !settings.configuration.empty()) continue;
     settings.configuration =
         text_on_node(*client, workspace_folder(job) + "/job.toml", kSettingsBytesMax).value_or("");
   }
-  return settings;
+  if (!claims.empty()) PADDLE_TRY_STATUS(check_agreed(cluster, job, claims.back().text, claims));
+  return std::optional(std::move(settings));
 }
 
-std::map<std::string, std::string> variables_on_nodes(ClusterSession& session,
-                                                      const std::string& job) {
-  std::map<std::string, std::string> variables;
-  for (const ProcessOnNode& process : session.processes(job)) {
-    Member& member = session.members()[process.member];
-    if (!member.client) continue;
-    const auto text = text_on_node(
-        *member.client, fmt::format("{}/proc/{}/spec", job_folder(job), process.status.name),
-        kSpecBytesMax);
-    wire::agent::ProcessSpec spec;
-    if (!text || !spec.ParseFromString(*text)) continue;
-    for (const auto& [name, value] : spec.environment()) {
-      const auto source = spec.sources().find(name);
-      if (source != spec.sources().end() &&
-          source->second == wire::agent::VARIABLE_FROM_COMMAND_LINE)
-        variables.emplace(name, value);
+std::map<std::string, NodeVariable> variables_on_nodes(ClusterSession& session,
+                                                       const std::string& job,
+                                                       std::uint64_t since) {
+  using Variables = std::map<std::string, std::string>;
+  const auto records = records_since(session, job, since);
+  std::vector<std::optional<Variables>> found(session.members().size());
+  (void)session.each([&](Member& member) -> Status {
+    const std::size_t index = session.index_of(member);
+    for (const auto& [of, status] : records) {
+      if (of == index && !found[index])  // all processes on a node have the same
+        found[index] = typed_variables(*member.client, job, status.name);
     }
-    break;  // all trainers have the same
+    return {};
+  });
+  std::map<std::string, NodeVariable> variables;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const auto& [name, value] : found[i].value_or(Variables()))
+      variables.try_emplace(name, NodeVariable{value, session.members()[i].spec.name, ""});
+  }
+  for (auto& [name, variable] : variables) {
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!found[i]) continue;
+      const auto own = found[i]->find(name);
+      if (own == found[i]->end() || own->second != variable.value)
+        variable.other = session.members()[i].spec.name;
+    }
   }
   return variables;
 }

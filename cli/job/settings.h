@@ -1,11 +1,13 @@
 // The settings with which a job was started. They are stored with the job, in
 // jobs/<job>/settings.jsonl on its nodes and in its output folder here. `train --resume` continues
-// with them and prints what differs.
+// with them and prints what differs. A node may be taken over, so what only nodes have is taken
+// with care.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,10 +66,21 @@ std::string describe(const SettingChange& change);
 // these settings.
 std::vector<SettingChange> changes_of_order(const std::vector<SettingChange>& changes);
 
-// The newest record of the job from its nodes and its output folder here. Only the record here sets
-// the workspace, so that a node cannot choose which folder of this machine is pushed.
-std::optional<JobSettings> read_settings(ClusterSession& session, const std::string& job,
-                                         const std::string& folder);
+// The keys of --set with which `now` names a program that `before` does not name.
+std::set<std::string> new_programs(const std::vector<std::string>& before,
+                                   const std::vector<std::string>& now);
+
+// The settings that are kept in the job's output folder here; nothing if there are none. kAuth:
+// other users could have written them.
+Result<std::optional<JobSettings>> read_settings(const std::string& folder);
+// The settings of a run after that of `here`, which a paddlectl on another machine has started. All
+// nodes that had the job since then must have the same bytes, so that no single node decides what
+// the others run. kFailed: they disagree. The workspace is that of `here`, so that no node chooses
+// which folder of this machine is pushed.
+Result<std::optional<JobSettings>> later_settings(ClusterSession& session,
+                                                  const ClusterSpec& cluster,
+                                                  const std::string& job,
+                                                  const std::optional<JobSettings>& here);
 Status write_settings(const std::string& folder, const JobSettings& settings);
 
 // The hashes for JobSettings::data, with a cache that is kept between runs.
@@ -75,11 +88,20 @@ Result<std::map<std::string, std::string>> contents_of_data(const Context& conte
                                                             const Workspace& workspace);
 
 // The settings as far as the job's processes on its nodes show them, for a job that was started by
-// a paddlectl that kept no record.
-std::optional<JobSettings> settings_of_processes(ClusterSession& session, const std::string& job);
+// a paddlectl that kept no record. kFailed: the nodes disagree on --set.
+Result<std::optional<JobSettings>> settings_of_processes(ClusterSession& session,
+                                                         const ClusterSpec& cluster,
+                                                         const std::string& job);
 
-// The variables that --env gave the job's processes, from the specifications on its nodes.
-std::map<std::string, std::string> variables_on_nodes(ClusterSession& session,
-                                                      const std::string& job);
+// A variable that --env gave the job's processes.
+struct NodeVariable {
+  std::string value;
+  std::string node;   // the name of a node that has it
+  std::string other;  // of a node that has another value, or none; "": all agree
+};
+// These variables by name, from the specifications on the job's nodes. Those of runs before `since`
+// are left out.
+std::map<std::string, NodeVariable> variables_on_nodes(ClusterSession& session,
+                                                       const std::string& job, std::uint64_t since);
 
 }  // namespace paddle::cli

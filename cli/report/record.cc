@@ -59,6 +59,8 @@ std::string ansi_c_quoted(std::string_view word) {
   return fmt::format("$'{}'", escape_control(text));
 }
 
+}  // namespace
+
 std::string shell_word(const std::string& word) {
   if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
   if (escape_control(word) != word) return ansi_c_quoted(word);
@@ -66,6 +68,8 @@ std::string shell_word(const std::string& word) {
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
+
+namespace {
 
 // "KEY=VALUE" -> "KEY=...": values of --env may be secrets.
 std::string without_value(const std::string& setting) {

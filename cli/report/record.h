@@ -45,6 +45,9 @@ struct MachineRecord {
   std::optional<std::int64_t> utc_offset_s;  // for the local time in its logs
 };
 
+// The word, quoted for a shell if it has to be.
+std::string shell_word(const std::string& word);
+
 // The command that resumes a job with the settings of its start; "" if it is not known.
 struct ResumeCommand {
   std::string text;       // quoted for a shell

@@ -464,6 +464,42 @@ Status set_aside(Context& context, Member& leader, const std::string& job,
   return {};
 }
 
+// Prints the options that only the nodes have, and that this run takes from them.
+void note_options_of_nodes(Context& context, const PreviousRun& previous) {
+  JobSettings taken = *previous.settings;
+  JobSettings here = previous.settings_here.value_or(taken);
+  if (!previous.settings_here) {
+    here.overrides.clear();
+    here.configuration.clear();
+  }
+  taken.workspace = here.workspace;
+  taken.configuration = here.configuration;
+  taken.data = here.data;
+  for (const SettingChange& change : changes_between(here, taken))
+    context.console.note(
+        fmt::format("taken from the nodes of {}: {}", previous.job, describe(change)));
+}
+
+// Finds the settings and variables of the last run, here and on the nodes.
+Status find_settings(Context& context, ClusterSession& session, const ClusterSpec& cluster,
+                     const std::string& output, PreviousRun& previous) {
+  const std::string& job = previous.job;
+  PADDLE_TRY(previous.settings_here, read_settings(output + "/" + job));
+  const auto& here = previous.settings_here;
+  PADDLE_TRY(previous.settings, later_settings(session, cluster, job, here));
+  if (!previous.settings && !here) {
+    PADDLE_TRY(previous.settings, settings_of_processes(session, cluster, job));
+  }
+  if (previous.settings) note_options_of_nodes(context, previous);
+  if (!previous.settings) previous.settings = here;
+  for (const ProcessOnNode& process : session.processes(job)) {
+    if (previous.settings)
+      previous.settings->run = std::max(previous.settings->run, process.status.run);
+  }
+  previous.variables = variables_on_nodes(session, job, here ? here->run : 0);
+  return {};
+}
+
 // Warns of nodes that were renamed: their processes of the job are not seen, and may still run.
 void note_unknown_nodes(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                         const std::string& job) {
@@ -499,13 +535,8 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     PADDLE_TRY(previous.job, choose_job(session, ""));
   }
   PADDLE_TRY_STATUS(check_job_name(previous.job));
-  previous.settings = read_settings(session, previous.job, output + "/" + previous.job);
-  if (!previous.settings) previous.settings = settings_of_processes(session, previous.job);
-  for (const ProcessOnNode& process : session.processes(previous.job)) {
-    if (previous.settings)
-      previous.settings->run = std::max(previous.settings->run, process.status.run);
-  }
-  previous.variables = variables_on_nodes(session, previous.job);
+  PADDLE_TRY_STATUS(check_output_folder(context, output, previous.job, "choose another --output"));
+  PADDLE_TRY_STATUS(find_settings(context, session, cluster, output, previous));
   if (const auto broken = find_broken_start(context, session, previous.job)) {
     PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));
     previous.trainers = broken->trainers;
@@ -603,13 +634,21 @@ Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& clust
   return static_cast<std::size_t>(std::ranges::count(metrics, "test", &MetricsLine::kind));
 }
 
-Status forget_ended_processes(Context& context, const ClusterSpec& cluster,
-                              const std::vector<std::size_t>& nodes, const std::string& job) {
+Status forget_last_run(Context& context, const ClusterSpec& cluster,
+                       const std::vector<std::size_t>& nodes, const JobPlan& plan) {
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
-  return session.each(
-      [&](Member& member) { return member.client->remove(job_folder(job) + "/proc"); });
+  std::set<std::size_t> used;
+  for (const auto* const processes : {&plan.pservers, &plan.trainers}) {
+    for (const PlannedProcess& process : *processes) used.insert(process.node);
+  }
+  return session.each([&](Member& member) -> Status {
+    const std::string folder = job_folder(plan.job);
+    PADDLE_TRY_STATUS(member.client->remove(folder + "/proc"));
+    if (used.contains(member.node)) return {};
+    return member.client->remove(folder + "/" + kSettingsFile);
+  });
 }
 
 }  // namespace paddle::cli

@@ -43,15 +43,17 @@ Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSp
 
 struct PreviousRun {
   std::string job;
-  std::uint32_t trainers = 0;             // 0: the nodes have no record of them
-  std::optional<std::uint32_t> pservers;  // nothing: no record either
-  std::optional<JobSettings> settings = {};
-  std::map<std::string, std::string> variables = {};  // from --env, with their values
+  std::uint32_t trainers = 0;                     // 0: the nodes have no record of them
+  std::optional<std::uint32_t> pservers;          // nothing: no record either
+  std::optional<JobSettings> settings = {};       // those to continue with
+  std::optional<JobSettings> settings_here = {};  // from the output folder; no node wrote them
+  std::map<std::string, NodeVariable> variables = {};
 };
 
 // Finds the job `asked`, or the latest job. A job that was asked for may be gone from the nodes,
 // with its results here. If its start was broken off, ends its processes. kUsage: the job still
-// runs, or there is none. `output`: the folder of results.
+// runs, or there is none. `output`: the folder of results. kAuth or kData:
+// other users may write there. kFailed: the nodes disagree on the settings.
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes,
                                       const std::string& asked, const std::string& output);
@@ -70,9 +72,10 @@ Result<bool> forget_broken_start(Context& context, const ClusterSpec& cluster,
 Result<std::size_t> prepare_to_resume(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes, const JobPlan& plan,
                                       const SnapshotToPush& snapshot);
-// Removes the records of ended processes from the nodes. A job is found by these records, and they
-// have its number of processes, so this is called only right before the job starts again.
-Status forget_ended_processes(Context& context, const ClusterSpec& cluster,
-                              const std::vector<std::size_t>& nodes, const std::string& job);
+// Removes the records of ended processes from the nodes, and the last run's settings from nodes
+// that the plan leaves out. A job is found by these records, and they have its number of processes,
+// so this is called only right before the job starts again.
+Status forget_last_run(Context& context, const ClusterSpec& cluster,
+                       const std::vector<std::size_t>& nodes, const JobPlan& plan);
 
 }  // namespace paddle::cli

@@ -1,4 +1,9 @@
 // train --resume: jobs that go on, and the command that is kept for it.
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/job/settings.h"
 #include "proto/agent.pb.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
@@ -271,6 +276,269 @@ TEST_F(ResumedJob, KeepsTheConfigurationThatWasPushedWhateverANodeSends) {
   EXPECT_EQ(run({"report", "job1", "--output", "elsewhere"}), 0) << err_.str();
   EXPECT_FALSE(fs::exists(folder_ + "/elsewhere/job1/job.toml"));
   EXPECT_TRUE(fs::exists(folder_ + "/elsewhere/job1/job.toml.of-node"));
+}
+
+// A job whose nodes have more than this machine: a node was taken over, or somebody resumed the job
+// on another machine.
+class ResumedJobOfNodes : public ResumedJob {
+ protected:
+  // The settings of a later run, with these --set and --env after those of the last one.
+  std::string later(const std::vector<std::string>& overrides,
+                    const std::vector<std::string>& variables = {}) {
+    JobSettings settings = *decode_settings(first_);
+    settings.run += 1'000'000'000;
+    settings.workspace = "/etc";
+    settings.overrides.insert(settings.overrides.end(), overrides.begin(), overrides.end());
+    settings.variables = variables;
+    return encode(settings);
+  }
+  void stopped_run(const std::vector<std::string>& more) {
+    ResumedJob::stopped_run(more);
+    first_ = nodes_[0].files[kSettings];
+    forget_starts();
+  }
+  void forget_starts() {
+    for (FakeNode& node : nodes_) {
+      node.specs.clear();
+      node.claimed_job.clear();
+    }
+  }
+  int resume(std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"train", "--resume", "--name", "job1"});
+    more.emplace_back("w");
+    return run(more);
+  }
+  void refuses(const std::vector<std::string>& more, int code, const std::string& why,
+               const std::string& way) {
+    EXPECT_EQ(resume(more), code) << err_.str();
+    EXPECT_TRUE(err_has(why)) << why << "\n" << err_.str();
+    EXPECT_TRUE(err_has(way)) << way << "\n" << err_.str();
+    for (const FakeNode& node : nodes_) {
+      EXPECT_TRUE(node.specs.empty()) << why;
+      EXPECT_TRUE(node.claimed_job.empty()) << why << ": no node has to know of it";
+    }
+  }
+  // Writes the variables into the record of a process that ended.
+  void has_variables(std::size_t node, const std::map<std::string, std::string>& variables) {
+    wire::agent::ProcessSpec spec;
+    for (const auto& [name, value] : variables) {
+      (*spec.mutable_environment())[name] = value;
+      (*spec.mutable_sources())[name] = wire::agent::VARIABLE_FROM_COMMAND_LINE;
+    }
+    nodes_[node].files["jobs/job1/proc/trainer-" + std::to_string(node) + "/spec"] =
+        spec.SerializeAsString();
+  }
+
+  const std::string kSettings = "jobs/job1/settings.jsonl";
+  std::string first_;  // the settings of the run from here
+};
+
+constexpr const char* kPipe = "data.pipe_command=[\"sh\",\"-c\",\"touch it\"]";
+
+TEST_F(ResumedJobOfNodes, BelievesNoNodeThatIsAloneWithItsSettings) {
+  stopped_run({"--set", "train.batch_size=3"});
+  const std::string why =
+      "nodes disagree on the settings of the last run of job job1: those of n-1 differ from those "
+      "of n-0";
+  const std::string way =
+      "paddlectl train --resume --name job1 --on n-1, if somebody resumed the job there; else --on "
+      "n-0";
+  for (const char* const one :
+       {"trainer.command=[\"sh\"]", "trainer.setup=[\"sh\"]", "trainer.requirements=data/test.txt",
+        "data.command=[\"sh\"]", kPipe, "data.train=/etc/*", "train.batch_size=9"}) {
+    nodes_[1].files[kSettings] = later({one});
+    refuses({}, 1, why, way);
+    refuses({"--dry-run"}, 1, why, way);
+  }
+  nodes_[1].files[kSettings] = later({}, {"LD_PRELOAD"});
+  refuses({}, 1, why, way);
+  // On another machine, which has no settings of the job.
+  fs::rename(folder_ + "/output", folder_ + "/elsewhere");
+  refuses({}, 1, why, way);
+  nodes_[0].files.erase(kSettings);
+  refuses({}, 1, why, way);
+  nodes_[0].files[kSettings] = first_;
+  fs::rename(folder_ + "/elsewhere", folder_ + "/output");
+  // A record of a later run hides no other node either.
+  for (ProcessStatus& process : nodes_[1].processes) process.run = 2'000'000'000;
+  refuses({}, 1, why, way);
+  ASSERT_EQ(resume({"--on", "n-0"}), 0) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-0", "--set=train.batch_size=3"));
+  EXPECT_FALSE(nodes_[0].specs["trainer-0"].environment.contains("LD_PRELOAD"));
+}
+
+TEST_F(ResumedJobOfNodes, PassesOverALaterRunWithTheSameOptions) {
+  stopped_run({"--set", "train.batch_size=3"});
+  nodes_[1].files[kSettings] = later({});
+  ASSERT_EQ(resume(), 0) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-1", "--set=train.batch_size=3"));
+  EXPECT_FALSE(err_has("taken from the nodes")) << err_.str();
+}
+
+TEST_F(ResumedJobOfNodes, TakesTheSettingsOfAnotherMachineAndSaysWhichTheyAre) {
+  stopped_run({"--set", "train.batch_size=3", "--restarts", "4"});
+  const std::string here = folder_ + "/output", mine = folder_ + "/mine",
+                    other = folder_ + "/other";
+  fs::rename(here, mine);
+  ASSERT_EQ(resume({"--set", "train.passes=7", "--restarts", "2"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("taken from the nodes of job1: train.batch_size none -> 3\n")) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-1", "--set=train.batch_size=3"));
+  fs::rename(here, other);
+  fs::rename(mine, here);
+  has_snapshot("pass-00001-000050");
+  ASSERT_EQ(resume(), 0) << err_.str();
+  EXPECT_TRUE(err_has("taken from the nodes of job1: train.passes none -> 7\n")) << err_.str();
+  EXPECT_TRUE(err_has("taken from the nodes of job1: --restarts 4 -> 2\n")) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-0", "--set=train.passes=7"));
+  EXPECT_TRUE(has_argument("trainer-1", "--set=train.batch_size=3"));
+  EXPECT_EQ(nodes_[1].specs["trainer-1"].restarts, 2U);
+  EXPECT_FALSE(err_has("changed since the last run")) << err_.str();
+  // Then the other machine finds the settings that this one has started the job with.
+  fs::rename(here, mine);
+  fs::rename(other, here);
+  has_snapshot("pass-00001-000060");
+  ASSERT_EQ(resume({"--restarts", "3"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("taken from the nodes")) << err_.str();
+  EXPECT_TRUE(err_has("changed since the last run: --restarts 2 -> 3\n")) << err_.str();
+}
+
+TEST_F(ResumedJobOfNodes, AsksNoNodeThatTheLastRunLeftOut) {
+  stopped_run({"--set", "train.batch_size=3"});
+  const std::string here = folder_ + "/output", mine = folder_ + "/mine";
+  fs::rename(here, mine);
+  has_snapshot("pass-00001");  // between two passes another number of trainers may continue
+  ASSERT_EQ(resume({"--trainers", "1", "--pservers", "1", "--set", "train.passes=7"}), 0)
+      << err_.str();
+  EXPECT_TRUE(nodes_[1].specs.empty());
+  EXPECT_FALSE(nodes_[1].files.contains(kSettings)) << "it is not a node of the last run";
+  fs::remove_all(here);
+  fs::rename(mine, here);
+  has_snapshot("pass-00002");
+  ASSERT_EQ(resume(), 0) << err_.str();
+  EXPECT_TRUE(err_has("taken from the nodes of job1: train.passes none -> 7\n")) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-0", "--num_gradient_servers=1"));
+}
+
+TEST_F(ResumedJobOfNodes, RunsNoProgramThatOnlyTheyName) {
+  stopped_run({"--set", "train.batch_size=3"});
+  const auto all_have = [&](const std::string& settings) {
+    for (FakeNode& node : nodes_) node.files[kSettings] = settings;
+  };
+  const auto names = [&](const std::string& key) {
+    return "only the nodes of job job1 have the program of " + key;
+  };
+  for (const char* const key :
+       {"trainer.command", "trainer.setup", "data.command", "data.pipe_command"}) {
+    all_have(later({std::string(key) + "=[\"sh\",\"-c\",\"touch it\"]"}));
+    refuses({}, 2, names(key), std::string("if it is to run, type it: --set '") + key + "=[");
+  }
+  all_have(later({"trainer.requirements=list.txt"}));
+  refuses({}, 2, names("trainer.requirements"), "type it: --set trainer.requirements=list.txt");
+  for (const char* const spelled :
+       {R"(data={pipe_command=["cat"]})", R"("data"."pipe_command"=["cat"])",
+        R"( data . pipe_command = ["cat"])", R"('data'={"pipe_command"=["cat"],format="bow"})"}) {
+    all_have(later({spelled}));
+    refuses({}, 2, names("data.pipe_command"), "type it: --set '");
+  }
+  all_have(later({std::string("data.pipe_command=[\"") + std::string(5000, 'x') + "\"]"}));
+  refuses({}, 2, names("data.pipe_command"), "--set KEY=...");
+  all_have(later({kPipe}));
+  refuses({"--dry-run"}, 2, names("data.pipe_command"), "type it");
+  ASSERT_EQ(resume({"--set", kPipe}), 0) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-1", std::string("--set=") + kPipe));
+  // The settings here have it now.
+  has_snapshot("pass-00001-000050");
+  forget_starts();
+  ASSERT_EQ(resume(), 0) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-1", std::string("--set=") + kPipe));
+  // Another machine has none.
+  fs::remove_all(folder_ + "/output");
+  has_snapshot("pass-00001-000060");
+  forget_starts();
+  refuses({}, 2, names("data.pipe_command"), "touch it");
+}
+
+TEST_F(ResumedJobOfNodes, GetsNoProgramFromProcessesWithoutARecord) {
+  stopped_run({"--set", "train.batch_size=3"});
+  fs::remove_all(folder_ + "/output");
+  for (FakeNode& node : nodes_) {
+    node.files.erase(kSettings);
+    for (ProcessStatus& process : node.processes)
+      if (process.name == "trainer-1") process.arguments.push_back(std::string("--set=") + kPipe);
+  }
+  refuses({}, 1, "nodes disagree on the settings of the last run of job job1", "--on n-0");
+  for (ProcessStatus& process : nodes_[0].processes)
+    if (process.name == "trainer-0") process.arguments.push_back(std::string("--set=") + kPipe);
+  refuses({}, 2, "only the nodes of job job1 have the program of data.pipe_command", "touch it");
+}
+
+TEST_F(ResumedJobOfNodes, GivesNoVariableThatOnlyTheyName) {
+  stopped_run({"--env", "TOKEN=s3cret"});
+  has_variables(0, {{"TOKEN", "s3cret"}});
+  const std::string why = "only the nodes of job job1 have these variables: ";
+  has_variables(1, {{"TOKEN", "s3cret"}, {"LD_PRELOAD", "/tmp/x.so"}});
+  refuses({}, 2, why + "LD_PRELOAD", "type each: --env LD_PRELOAD;");
+  has_variables(0, {{"TOKEN", "s3cret"}, {"LD_PRELOAD", "/tmp/x.so"}});
+  refuses({}, 2, why + "LD_PRELOAD", "type each: --env LD_PRELOAD;");
+  has_variables(0, {{"TOKEN", "s3cret"}});
+  // Names alone would take the values from this machine, or bring values of their own.
+  ::setenv("PADDLE_TEST_SECRET", "secret of this machine", 1);
+  has_variables(1, {{"TOKEN", "s3cret"}});
+  for (FakeNode& node : nodes_)
+    node.files[kSettings] = later({}, {"TOKEN", "PADDLE_TEST_SECRET", "PATH=/tmp"});
+  refuses({}, 2, why + "PADDLE_TEST_SECRET", "type each: --env PADDLE_TEST_SECRET;");
+  EXPECT_FALSE(err_has("PATH=/tmp")) << "no option that brings its own value";
+  ::unsetenv("PADDLE_TEST_SECRET");
+  for (FakeNode& node : nodes_) node.files[kSettings] = first_;
+  // A name that is known here has one value.
+  has_variables(1, {{"TOKEN", "another"}});
+  refuses({}, 2, "nodes n-0 and n-1 disagree on the value of --env TOKEN", "--env TOKEN=VALUE");
+  has_variables(1, {});
+  refuses({}, 2, "nodes n-0 and n-1 disagree on the value of --env TOKEN", "--env TOKEN=VALUE");
+  ASSERT_EQ(resume({"--env", "TOKEN=mine"}), 0) << err_.str();
+  EXPECT_EQ(nodes_[1].specs["trainer-1"].environment.at("TOKEN"), "mine");
+}
+
+TEST_F(ResumedJobOfNodes, GivesTheVariablesThatAnotherMachineTypesByName) {
+  stopped_run({"--env", "TOKEN=s3cret"});
+  for (const std::size_t node : {0U, 1U}) has_variables(node, {{"TOKEN", "s3cret"}});
+  fs::rename(folder_ + "/output", folder_ + "/mine");
+  refuses({}, 2, "only the nodes of job job1 have these variables: TOKEN", "--env TOKEN;");
+  ASSERT_EQ(resume({"--env", "TOKEN"}), 0) << err_.str();
+  EXPECT_EQ(nodes_[1].specs["trainer-1"].environment.at("TOKEN"), "s3cret");
+  EXPECT_FALSE(err_has("s3cret"));
+}
+
+TEST_F(ResumedJobOfNodes, BelievesNoSettingsThatOthersCouldWrite) {
+  stopped_run({"--set", "train.batch_size=3"});
+  const std::string output = folder_ + "/output", job = output + "/job1";
+  const std::string settings = job + "/settings.jsonl";
+  const auto refused_if_open = [&](const std::string& path, mode_t open, mode_t closed) {
+    ASSERT_EQ(::chmod(path.c_str(), open), 0);
+    refuses({}, 5, "can be written by all users", "");
+    refuses({"--dry-run"}, 5, "can be written by all users", "");
+    ASSERT_EQ(::chmod(path.c_str(), closed), 0);
+  };
+  refused_if_open(output, 0777, 0755);
+  refused_if_open(job, 0777, 0755);
+  refused_if_open(settings, 0666, 0600);
+  if (::geteuid() == 0) {  // only root gives files away
+    for (const auto& [path, code] :
+         {std::pair{output, 6}, std::pair{job, 6}, std::pair{settings, 5}}) {
+      ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+      refuses({}, code, "belongs to ", "");
+      ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
+    }
+  }
+  const test::TemporaryFolder elsewhere;
+  fs::rename(output, elsewhere / "output");
+  fs::create_directory_symlink(elsewhere / "output", output);
+  refuses({}, 6, "is a link", "");
+  ASSERT_EQ(::chmod(elsewhere.path().c_str(), 0777), 0);
+  refuses({"--output", elsewhere / "output"}, 5, "can be written by all users", "");
+  ASSERT_EQ(::chmod(elsewhere.path().c_str(), 01777), 0);
+  ASSERT_EQ(resume({"--output", elsewhere / "output"}), 0) << err_.str();
+  EXPECT_TRUE(has_argument("trainer-0", "--set=train.batch_size=3"));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "cli/job/settings.h"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 namespace paddle::cli {
@@ -115,6 +117,26 @@ TEST(JobSettings, ResolvedAreJobTomlWithTheValuesOfSet) {
   EXPECT_NE(text.find("batch_size = 128"), std::string::npos) << text;
   one.overrides.clear();
   EXPECT_EQ(resolved_configuration(one), one.configuration) << "with its comments";
+}
+
+TEST(JobSettings, NameProgramsThatAreNewHoweverTheyAreSpelled) {
+  using Keys = std::set<std::string>;
+  EXPECT_EQ(new_programs({}, {"train.passes=3", "data.train=/x", "trainer.commands=[\"a\"]"}),
+            Keys());
+  EXPECT_EQ(new_programs({}, {"trainer.setup=[\"a\"]", "train.passes=3", "data.command=[\"b\"]"}),
+            (Keys{"data.command", "trainer.setup"}));
+  for (const char* const spelled :
+       {"trainer={requirements='list'}", "trainer.\"requirements\"=\"list\"",
+        " trainer . requirements = list", "'trainer'.requirements=list",
+        "trainer={command=[],requirements='list',other=1}"}) {
+    EXPECT_TRUE(new_programs({}, {spelled}).contains("trainer.requirements")) << spelled;
+  }
+  const std::string pipe = "data.pipe_command=[\"cat\"]";
+  EXPECT_EQ(new_programs({pipe}, {pipe, "train.passes=1"}), Keys());
+  EXPECT_EQ(new_programs({pipe}, {"data.pipe_command=[ 'cat' ]"}), Keys()) << "the same program";
+  EXPECT_EQ(new_programs({pipe}, {pipe, "data.pipe_command=[\"sort\"]"}),
+            Keys{"data.pipe_command"});
+  EXPECT_EQ(new_programs({pipe}, {}), Keys()) << "job.toml of the workspace decides";
 }
 
 }  // namespace
