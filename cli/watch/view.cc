@@ -279,13 +279,13 @@ void JobView::look(Context& context, ClusterSession& session) {
   }
 }
 
-// reports: the metrics are the engine's, which leave out a cost that is not finite; a user's own
-// program may write no cost at all.
+// reports: the metrics are the engine's, whose every line has a cost; a line of a user's own
+// program may have none.
 void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
   for (const MetricsLine& line : lines) {
     if (line.kind != "train" && line.kind != "pass") continue;
     const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
-    if (!cost && !reports) continue;
+    if (!cost && !line.cost_is_null && !reports) continue;
     diverged_to_.reset();
     const double told = cost.value_or(std::nan(""));
     if (diverges(told, line.number("first_cost"))) diverged_to_ = told;
