@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/console/json.h"
 #include "cli/console/time_text.h"
 #include "cli/logs/follow.h"
@@ -166,9 +167,9 @@ OptionList metrics_options(MetricsOptions& options) {
 
 // Prints the line unchanged, with its node and role before its own fields. Leaves out damaged lines
 // and lines with control characters, because programs read this output. A number that JSON cannot
-// express becomes null.
+// express becomes null; a byte order mark is left out.
 void print_metrics(Context& context, const LogFollow& logs, const LogMerge::Line& line) {
-  const std::string text = strict_json(line.line.text);
+  const std::string text = strict_json(without_byte_order_mark(line.line.text));
   if (!parse_metrics(text) || escape_control(text) != text) return;
   const LogSource& from = logs.source(line.source);
   const auto brace = text.find('{');
