@@ -16,6 +16,10 @@ std::string text_of_lines(std::string text) {
   return text;
 }
 
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+}
+
 bool is_utf8(std::string_view text) {
   std::size_t at = 0;
   const auto byte = [&](std::size_t i) {

@@ -304,11 +304,6 @@ Status join(const HostfileEntry& again, const Place& place, HostfileEntry& first
   return {};
 }
 
-// Whether the text is in UTF-16, as some editors on Windows save it.
-bool is_utf16(std::string_view text) {
-  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
-}
-
 }  // namespace
 
 Result<std::vector<std::string>> expand_range(const std::string& pattern) {

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace paddle::cli {
 namespace {
@@ -112,8 +113,9 @@ Result<Variables> parse_environment(const std::vector<std::string>& items) {
 Result<Variables> read_environment_file(const std::string& path) {
   auto text = read_file_or_pipe(path, kEnvironmentBytesMax);
   if (!text) return Error{Errc::kUsage, text.error().message, "name an existing --env-file"};
+  if (is_utf16(*text)) return Error{Errc::kUsage, path + " is in UTF-16", "save it as UTF-8"};
   Variables variables;
-  std::istringstream lines(*text);
+  std::istringstream lines(text_of_lines(*std::move(text)));
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;

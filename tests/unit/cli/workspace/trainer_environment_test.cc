@@ -85,5 +85,30 @@ TEST(Environment, OfAFileHasALineForEach) {
   EXPECT_EQ(read_environment_file(folder / "none").error().code, Errc::kUsage);
 }
 
+TEST(Environment, OfAFileMayBeginWithAByteOrderMark) {
+  const test::TemporaryFolder folder;
+  const std::string mark = "\xef\xbb\xbf";
+  for (const std::string& text :
+       {mark + "A=1\r\nB=2\r\n", mark + "# c\nA=1\nB=2", mark + "\nA=1\nB=2\n", mark + "A=1\rB=2\r",
+        std::string("A=1\rB=2")}) {
+    const auto read = read_environment_file(folder.write("vars", text));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, (std::map<std::string, std::string>{{"A", "1"}, {"B", "2"}})) << text;
+  }
+  EXPECT_TRUE(read_environment_file(folder.write("vars", mark))->empty());
+  const auto second = read_environment_file(folder.write("vars", "A=1\n" + mark + "B=2\n"));
+  ASSERT_FALSE(second) << "only the first one is a mark";
+  EXPECT_TRUE(second.error().message.starts_with(folder / "vars:2: "));
+  for (const std::string& text : {std::string("\xff\xfe"
+                                              "A\0=\0",
+                                              6),
+                                  std::string("\xfe\xff\0A", 4)}) {
+    const auto utf16 = read_environment_file(folder.write("vars", text));
+    ASSERT_FALSE(utf16);
+    EXPECT_EQ(utf16.error().message, (folder / "vars") + " is in UTF-16");
+    EXPECT_EQ(utf16.error().hint, "save it as UTF-8");
+  }
+}
+
 }  // namespace
 }  // namespace paddle::cli
