@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <set>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include "base/fd.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "cli/console/console.h"
 #include "cli/workspace/ignore_rules.h"
 #include "remote/launcher/trusted_file.h"
@@ -178,18 +180,40 @@ class FolderWalk {
   IgnoreRules rules_;
 };
 
-// The files that a list of packages includes, by "-r base.txt" or "-c pins.txt".
-std::vector<std::string> included_lists(const std::string& text) {
-  std::vector<std::string> files;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string option, file;
-    words >> option >> file;
-    if (option == "-r" || option == "-c" || option == "--requirement" || option == "--constraint")
-      files.push_back(file);
+// The file that a line of a list of packages includes, as pip reads it: "-r base.txt",
+// "-rbase.txt", "--requirement base.txt" or "--requirement=base.txt", and the same for constraints.
+// "" if the line includes no file.
+std::string included_by(const std::string& line) {
+  std::istringstream words(line);
+  std::string option, file;
+  words >> option >> std::quoted(file);
+  for (const std::string begin : {"-r", "-c", "--requirement", "--constraint"}) {
+    if (option == begin) return file;
+    const std::string joined = begin + (begin.size() > 2 ? "=" : "");
+    if (option.starts_with(joined)) return option.substr(joined.size());
   }
-  return files;
+  return "";
+}
+
+// The list of packages and the lists that it includes, directly or through others. Leaves out those
+// that are not pushed, which pip reports.
+Result<std::set<std::string>> lists_of(const Workspace& workspace, const std::string& list) {
+  std::set<std::string> lists;
+  std::vector<std::string> left{list};
+  while (!left.empty()) {
+    const std::string file = std::move(left.back());
+    left.pop_back();
+    const bool is_pushed = std::ranges::find(workspace.common, file) != workspace.common.end();
+    if (!is_pushed || !lists.insert(file).second) continue;
+    PADDLE_TRY(std::string text, read_file(workspace.path + "/" + file, kListBytesMax));
+    std::istringstream lines(text_of_lines(std::move(text)));
+    for (std::string line; std::getline(lines, line);) {
+      const std::string other = included_by(line);
+      if (!other.empty())
+        left.push_back((fs::path(file).parent_path() / other).lexically_normal().string());
+    }
+  }
+  return lists;
 }
 
 // Names the environment by a hash of everything that its content depends on: the list, the lists
@@ -207,10 +231,7 @@ Status find_requirements(const std::string& list, Workspace& workspace) {
                  : "name the file with one package a line, as for pip install -r"};
   }
   workspace.requirements = list;
-  PADDLE_TRY(const std::string text, read_file(workspace.path + "/" + list, kListBytesMax));
-  std::set<std::string> hashed{list};
-  for (const std::string& other : included_lists(text))
-    hashed.insert((fs::path(list).parent_path() / other).lexically_normal().string());
+  PADDLE_TRY(std::set<std::string> hashed, lists_of(workspace, list));
   std::set<std::string> folders;
   for (const std::string& file : files) {
     if (!file.ends_with(".whl")) continue;
@@ -221,7 +242,6 @@ Status find_requirements(const std::string& list, Workspace& workspace) {
   workspace.wheel_folders.assign(folders.begin(), folders.end());
   std::string all;
   for (const std::string& file : hashed) {
-    if (std::ranges::find(files, file) == files.end()) continue;  // pip reports it
     PADDLE_TRY(const auto digest, sha256_of_file(workspace.path + "/" + file));
     all += fmt::format("{}:{}{}", file.size(), file, to_hex(digest));
   }

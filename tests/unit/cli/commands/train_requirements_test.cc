@@ -1,6 +1,8 @@
 // [trainer] requirements: the Python packages of a program of the user's own.
 #include <mutex>
 
+#include <fmt/format.h>
+
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -68,6 +70,33 @@ TEST_F(TrainRequirements, HaveAnEnvironmentForEachContent) {
   const std::string fourth = environment_of("job5");
   write("w/base.txt", "pandas\n");
   EXPECT_NE(environment_of("job6"), fourth);
+}
+
+// The ways in which pip takes the file that a line includes.
+TEST_F(TrainRequirements, FollowTheListsThatTheyInclude) {
+  int job = 0;
+  const auto environment = [&] { return environment_of(fmt::format("job{}", ++job)); };
+  for (const char* const line :
+       {"-r base.txt\n", "-rbase.txt\r\n", "numpy\n  --requirement base.txt # ours\n",
+        "--requirement=base.txt", "-c base.txt\n", "-cbase.txt\n", "--constraint=./base.txt\n",
+        "-r \"base.txt\"\n", "\xef\xbb\xbf-r base.txt\n", "\xef\xbb\xbf-rbase.txt\r\nnumpy\r\n",
+        "numpy\r-r base.txt\r", "-r lists/more.txt\n"}) {
+    write("w/packages.txt", line);
+    write("w/lists/more.txt", "\xef\xbb\xbf-c../base.txt\n-r more.txt\n-r ../packages.txt\n");
+    write("w/base.txt", "pandas\n");
+    const std::string first = environment();
+    EXPECT_EQ(environment(), first) << line;
+    write("w/base.txt", "pandas==2\n");
+    EXPECT_NE(environment(), first) << line;
+  }
+  for (const char* const line : {"numpy\n", "# -r base.txt\n", "-i base.txt\n", "-r none.txt\n",
+                                 "\xef\xbb\xbf\xef\xbb\xbf-r base.txt\n"}) {
+    write("w/packages.txt", line);
+    write("w/base.txt", "pandas\n");
+    const std::string first = environment();
+    write("w/base.txt", "pandas==2\n");
+    EXPECT_EQ(environment(), first) << line;
+  }
 }
 
 TEST_F(TrainRequirements, ThatFailNameTheNodeAndPipsReason) {
