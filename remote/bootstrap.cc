@@ -238,8 +238,33 @@ struct Probe {
   std::string home;
 };
 
-Result<Probe> probe(Launcher& launcher, TimePoint deadline) {
-  PADDLE_TRY(const std::string line, answer_of(launcher, kProbe, "PADDLECTL-PROBE ", deadline));
+// The command line of ssh that runs `true` on the node.
+std::string ssh_line(const NodeSpec& node) {
+  std::string line = "ssh ";
+  if (!node.jump.empty()) line += fmt::format("-J {} ", node.jump);
+  if (node.ssh_port != 0) line += fmt::format("-p {} ", node.ssh_port);
+  return fmt::format("{}{}{} true", line, node.user.empty() ? "" : node.user + "@", node.host);
+}
+
+// The error of a node that does not answer the first command. /bin/false and nologin as a login
+// shell end with a connection that is whole.
+Error without_answer(Error error, const NodeSpec& node) {
+  constexpr std::string_view kClosed = "closed by peer";
+  const bool is_end = error.code == Errc::kUnreachable && error.message.starts_with(kClosed) &&
+                      error.message.find("(connection lost: ") == std::string::npos;
+  if (!is_end || node.host.empty()) return error;
+  error.message.replace(0, kClosed.size(), "the login shell ended without running a command");
+  error.hint = fmt::format(
+      "run it by hand: {}; the user's login shell must run commands, and ForceCommand of sshd must "
+      "not replace them",
+      ssh_line(node));
+  return error;
+}
+
+Result<Probe> probe(Launcher& launcher, const NodeSpec& node, TimePoint deadline) {
+  auto answer = answer_of(launcher, kProbe, "PADDLECTL-PROBE ", deadline);
+  if (!answer) return without_answer(std::move(answer).error(), node);
+  const std::string& line = *answer;
   const auto first = line.find(' ');
   if (first == std::string::npos) {
     return Error{Errc::kData, "unexpected answer '" + escape_control(line) + "' to uname", ""};
@@ -341,7 +366,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   const Agent& agent = *shared;
   PADDLE_TRY(Channel ready, find_agent(launcher, node, agent, deadline));
   if (ready.fd) return ready;
-  PADDLE_TRY(const Probe found, probe(launcher, deadline));
+  PADDLE_TRY(const Probe found, probe(launcher, node, deadline));
   PADDLE_TRY_STATUS(check_architecture(found.architecture));
   std::string root = node.root;
   if (root.starts_with("~/") && found.home.empty()) {

@@ -13,6 +13,8 @@
 namespace paddle::remote {
 namespace {
 
+constexpr std::size_t kLineShownMax = 200;
+
 constexpr auto kKinds = std::to_array<LauncherKind>({
     {"ssh", make_ssh_launcher},
     {"local", make_local_launcher},
@@ -60,6 +62,7 @@ Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint de
     auto got = read_exact(fd, std::span(&byte, 1), deadline);
     if (!got) {
       Error error = std::move(got).error();
+      if (!line.empty()) last = line.substr(0, kLineShownMax);
       if (!last.empty()) error.message += "; its last output was '" + escape_control(last) + "'";
       return error;
     }
@@ -72,7 +75,7 @@ Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint de
     if (line.starts_with("PADDLECTL-REFUSED ")) {
       return refused(escape_control(line.substr(18)));
     }
-    last = std::exchange(line, {});
+    last = std::exchange(line, {}).substr(0, kLineShownMax);
   }
   return Error{
       Errc::kData,

@@ -134,5 +134,47 @@ TEST_F(SshNoiseTest, AStartUpFileThatSpeaksAsTheAgentIsFoundOut) {
   EXPECT_NE(error.message.find("not a paddle frame"), std::string::npos) << error.message;
 }
 
+// sshd runs a ForceCommand as it runs a login shell: it lets the user in, and nothing else happens.
+TEST_F(SshNoiseTest, AShellThatRunsNothingIsNamedWithTheLineThatShowsIt) {
+  const std::string silent = "the login shell ended without running a command";
+  const std::string said = silent + "; its last output was 'no shell here'";
+  const std::pair<const char*, std::string> shells[] = {
+      {"/bin/false", silent},
+      {"/bin/true", silent},
+      {"/bin/sh -c 'kill -9 $$'", silent},
+      {"/usr/sbin/nologin",
+       silent + "; its last output was 'This account is currently not available.'"},
+      {"/bin/sh -c 'echo no shell here'", said},
+      {"/bin/sh -c 'printf \"hello\\n\\nno shell here\"'", said},
+      {"/bin/sh -c 'echo no shell here >&2'", silent + " (no shell here)"},
+  };
+  for (const auto& [shell, message] : shells) {
+    restart({fmt::format("ForceCommand={}", shell)});
+    const Error error = refused();
+    EXPECT_EQ(error.code, Errc::kUnreachable) << shell;
+    EXPECT_EQ(error.message, "node node-0: " + message) << shell;
+    EXPECT_NE(error.hint.find(fmt::format("by hand: ssh -p {} 127.0.0.2 true;", node_.ssh_port)),
+              std::string::npos)
+        << error.hint;
+  }
+  const auto beside = folders_beside(node_, options_);
+  EXPECT_FALSE(beside) << "no shell, no folders";
+}
+
+// A shell that runs nothing is not to blame for a connection that ends.
+TEST_F(SshNoiseTest, AConnectionThatEndsBeforeTheFirstAnswerIsNoFaultOfTheShell) {
+  // The first command finds no agent; the second one, the probe, ends its connection.
+  const std::string script = folder_.write(
+      "end", fmt::format("#!/bin/sh\n[ -e {0} ] && kill -9 $PPID && sleep 60\ntouch {0}\n",
+                         folder_ / "first"));
+  fs::permissions(script, fs::perms::owner_all);
+  restart({"ForceCommand=exec " + script});
+  const Error error = refused();
+  EXPECT_EQ(error.code, Errc::kUnreachable) << error.message;
+  EXPECT_TRUE(fs::exists(folder_ / "first"));
+  EXPECT_NE(error.message.find("connection lost"), std::string::npos) << error.message;
+  EXPECT_EQ(error.message.find("login shell"), std::string::npos) << error.message;
+}
+
 }  // namespace
 }  // namespace paddle::remote

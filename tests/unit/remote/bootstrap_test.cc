@@ -125,6 +125,30 @@ TEST_F(AgentTest, ARootThatATeardownRemovesMeanwhileIsNotMadeAgain) {
   }
 }
 
+TEST_F(AgentTest, ALoginShellThatRunsNothingIsNamed) {
+  const std::string silent = "the login shell ended without running a command";
+  const auto started = [&](const std::string& answer) {
+    ScriptedLauncher launcher(answer);
+    auto channel = bootstrap(launcher, node_, options_, soon());
+    EXPECT_FALSE(channel);
+    return channel ? Error{} : std::move(channel).error();
+  };
+  EXPECT_EQ(started("").message, "closed by peer") << "a node without a host has no login";
+  node_.host = "lab1";
+  EXPECT_EQ(started("").message, silent);
+  EXPECT_NE(started("").hint.find("run it by hand: ssh lab1 true; "), std::string::npos);
+  node_.user = "ann";
+  node_.ssh_port = 2222;
+  node_.jump = "gate";
+  EXPECT_NE(started("").hint.find("ssh -J gate -p 2222 ann@lab1 true; "), std::string::npos);
+  for (const char* const said :
+       {"no shell here\n", "hello\r\nno shell here", "no shell here\r\n"}) {
+    const Error error = started(said);
+    EXPECT_EQ(error.code, Errc::kUnreachable);
+    EXPECT_EQ(error.message, silent + "; its last output was 'no shell here'") << said;
+  }
+}
+
 TEST_F(AgentTest, ASpoiledAgentIsReplaced) {
   connect_agent();
   connect_agent();

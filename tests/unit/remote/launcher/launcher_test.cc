@@ -34,6 +34,13 @@ TEST(Sentinel, AnEndBeforeItTellsTheLastLine) {
       << end.error().message;
   EXPECT_NE(skip("\x1b[31m\n").error().message.find("'\\x1b[31m'"), std::string::npos)
       << "control characters are escaped: " << skip("\x1b[31m\n").error().message;
+  EXPECT_NE(skip("one\nPassword: ").error().message.find("its last output was 'Password: '"),
+            std::string::npos)
+      << "a line without an end";
+  for (const char* const line_end : {"\n", ""}) {
+    EXPECT_LT(skip(std::string(10'000, 'x') + line_end).error().message.size(), 300U)
+        << "a long line is cut";
+  }
 }
 
 TEST(Sentinel, ARefusalOfTheFolderIsAnErrorOfItsOwn) {
