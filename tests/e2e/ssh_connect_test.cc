@@ -33,6 +33,16 @@ class SshConnectTest : public SshLauncherTest {
     return client ? *std::move(client) : nullptr;
   }
 
+  // A bastion that knows the node's user, before the node.
+  void start_bastion(const std::vector<std::string>& options) {
+    auto bastion = Sshd::start("127.0.0.3", test::SshdLogin::kKey, options);
+    ASSERT_TRUE(bastion) << bastion.error().message;
+    bastion_ = *std::move(bastion);
+    write(bastion_->folder() + "/authorized_keys", *read_file(sshd_->identity() + ".pub"));
+    write(node_.known_hosts, *read_file(node_.known_hosts) + *read_file(bastion_->known_hosts()));
+    node_.jump = fmt::format("{}:{}", bastion_->address(), bastion_->port());
+  }
+
   // Every file below root with its inode: a file that was replaced gets another one.
   std::map<std::string, ino_t> inodes() const {
     std::map<std::string, ino_t> found;
@@ -47,6 +57,7 @@ class SshConnectTest : public SshLauncherTest {
 
   test::TemporaryFolder folder_;
   ConnectOptions options_;
+  std::unique_ptr<Sshd> bastion_;
 };
 
 TEST_F(SshConnectTest, AServerMayAllowOneSessionAConnection) {
@@ -61,6 +72,49 @@ TEST_F(SshConnectTest, AServerMayAllowOneSessionAConnection) {
   auto client = connected();
   ASSERT_TRUE(client);
   EXPECT_TRUE(client->teardown(false));
+}
+
+// A forwarded connection is no session, so a bastion may allow none at all.
+TEST_F(SshConnectTest, AServerMayAllowOneSessionBehindABastionThatDoesToo) {
+  restart({"MaxSessions=1"});
+  if (HasFatalFailure()) return;
+  for (const char* const option : {"MaxSessions=1", "MaxSessions=0"}) {
+    start_bastion({option});
+    if (HasFatalFailure()) return;
+    for (int turn = 0; turn < 2; ++turn) {
+      auto client = connected();
+      ASSERT_TRUE(client) << option;
+      EXPECT_TRUE(client->facts()) << option;
+    }
+    auto client = connected();
+    ASSERT_TRUE(client) << option;
+    EXPECT_TRUE(client->teardown(false)) << option;
+  }
+}
+
+TEST_F(SshConnectTest, AServerThatRefusesChannelsForGoodIsNamedWithTheOptionThatDoes) {
+  restart({"MaxSessions=0"});
+  if (HasFatalFailure()) return;
+  const auto refused = connect(node_, options_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUnreachable);
+  EXPECT_NE(refused.error().message.find(
+                fmt::format("127.0.0.2:{}: opening a channel: ", node_.ssh_port)),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().hint.find("set MaxSessions"), std::string::npos)
+      << refused.error().hint;
+
+  restart({});
+  start_bastion({"AllowTcpForwarding=no"});
+  if (HasFatalFailure()) return;
+  const auto behind = connect(node_, options_);
+  ASSERT_FALSE(behind);
+  EXPECT_EQ(behind.error().hint.find("MaxSessions"), std::string::npos) << behind.error().hint;
+  EXPECT_NE(behind.error().hint.find(fmt::format("connect to 127.0.0.2 port {}", node_.ssh_port)),
+            std::string::npos)
+      << behind.error().hint;
+  EXPECT_NE(behind.error().hint.find("AllowTcpForwarding"), std::string::npos);
 }
 
 TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {

@@ -76,8 +76,8 @@ class SshChannel {
   // (SSH_WRITE_PENDING), nothing is read from the socket.
   short wanted(bool write_pending) const;
   int local() const { return local_.get(); }
-  // Ends the channel of a lost session: fails the opening, or leaves `why` in the stderr tail.
-  void fail(const std::string& why);
+  // Ends the channel: fails the opening, or leaves `why` in the stderr tail.
+  void fail(const std::string& why, const std::string& hint = "");
 
  private:
   enum class Stage { kNew, kOpening, kRequesting, kRunning, kDone };
@@ -86,6 +86,7 @@ class SshChannel {
   bool step_open(ssh_session session, TimePoint now);
   int advance_open(ssh_session session);
   bool tries_again(TimePoint now);
+  std::string refusal_hint() const;
   bool move_to_remote(ssh_session session);
   bool move_to_local();
   bool move_stderr();
@@ -170,8 +171,19 @@ TimePoint SshChannel::next_try(TimePoint now) const {
   return asked_at_ && *asked_at_ + kCloseMax > now ? *asked_at_ + kCloseMax : TimePoint::max();
 }
 
+std::string SshChannel::refusal_hint() const {
+  if (request_.command.empty()) {
+    return fmt::format(
+        "the bastion must be able to connect to {} port {}, and its sshd must allow that "
+        "(AllowTcpForwarding, PermitOpen)",
+        request_.forward_host, request_.forward_port);
+  }
+  return "sshd there accepts the login but allows no session: set MaxSessions in its sshd_config "
+         "to 1 or more (`sshd -T | grep -i maxsessions` shows it)";
+}
+
 bool SshChannel::tries_again(TimePoint now) {
-  if (stage_ != Stage::kOpening || request_.command.empty()) return false;
+  if (request_.command.empty()) return false;
   if (!refused_at_) refused_at_ = now;
   if (now >= deadline_ || now >= *refused_at_ + kRefusedMax) return false;
   retry_at_ = now + kRetryEvery;
@@ -188,9 +200,10 @@ bool SshChannel::step_open(ssh_session session, TimePoint now) {
     return true;
   }
   if (code == SSH_AGAIN && now < deadline_) return false;
-  if (code == SSH_ERROR && !session_lost(session) && tries_again(now)) return false;
-  fail(code == SSH_AGAIN ? "no answer before the deadline"
-                         : escape_control(ssh_get_error(session)));
+  const bool is_refused = code == SSH_ERROR && stage_ == Stage::kOpening && !session_lost(session);
+  if (is_refused && tries_again(now)) return false;
+  fail(code == SSH_AGAIN ? "no answer before the deadline" : escape_control(ssh_get_error(session)),
+       is_refused ? refusal_hint() : "");
   return true;
 }
 
@@ -298,10 +311,10 @@ short SshChannel::wanted(bool write_pending) const {
   return events;
 }
 
-void SshChannel::fail(const std::string& why) {
+void SshChannel::fail(const std::string& why, const std::string& hint) {
   if (stage_ == Stage::kDone) return;
   if (opening()) {
-    opened_.set_value(Error{Errc::kUnreachable, "opening a channel: " + why, ""});
+    opened_.set_value(Error{Errc::kUnreachable, "opening a channel: " + why, hint});
   } else {
     tail_->append(fmt::format("\nconnection lost: {}\n", why));
   }
