@@ -2,9 +2,12 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <random>
+#include <utility>
 
 #include "tests/unit/remote/push/push_fixture.h"
 
@@ -369,6 +372,49 @@ TEST_F(PushTest, APushThatIsBrokenOffLeavesNothingToSeeAndGoesOnWithTheRest) {
   EXPECT_GT(arrived, 0U);
   EXPECT_LE(rest->bytes_sent, large.size() - arrived);
   EXPECT_TRUE(file_content(at("jobs/a/large")) == large);
+}
+
+TEST_F(PushTest, AFileThatChangesWhileItIsPushedIsNamedAndPushedAgain) {
+  const auto agent = connect_agent();
+  const std::string local = folder_ + "/changing";
+  const auto append = [&] { std::ofstream(local, std::ios::app) << "more"; };
+  const auto rename_over = [&] {
+    write_file(local + ".new", "another file");
+    fs::rename(local + ".new", local);
+  };
+  const std::pair<std::string, std::function<void()>> changes[] = {
+      {"grows", append},
+      {"is cut", [&] { fs::resize_file(local, 3); }},
+      {"is written with as many bytes", [&] { write_file(local, test::noise(100'000, 2)); }},
+      {"is replaced", rename_over},
+      {"is only touched", [&] { fs::last_write_time(local, fs::file_time_type::clock::now()); }}};
+  std::uint64_t seed = 1000;  // the store keeps what has arrived
+  for (const auto& [what, change] : changes) {
+    // Both a file of one piece and one of many chunks, some of which are on their way already.
+    for (const std::size_t bytes : {std::size_t{100'000}, std::size_t{12'000'000}}) {
+      write_file(local, test::noise(bytes, ++seed));
+      fs::last_write_time(local, fs::file_time_type::clock::now() - std::chrono::hours(1));
+      bool is_changed = false;
+      const auto on_the_way = [&](std::uint64_t planned, std::uint64_t arrived) {
+        const bool is_time = bytes > 1'000'000 ? arrived > 0 : planned > 0;
+        if (is_time && !std::exchange(is_changed, true)) change();
+        return true;
+      };
+      const auto pushed = push(*agent, {{local, "jobs/a/f"}}, on_the_way);
+      ASSERT_TRUE(is_changed) << what << " " << bytes;
+      ASSERT_FALSE(pushed) << what << " " << bytes;
+      EXPECT_EQ(pushed.error().code, Errc::kData) << pushed.error().message;
+      EXPECT_NE(pushed.error().message.find(local + " changed while it was pushed"),
+                std::string::npos)
+          << pushed.error().message;
+      EXPECT_EQ(pushed.error().hint, "push again");
+      EXPECT_FALSE(fs::exists(at("jobs/a/f"))) << what << " " << bytes;
+      const auto again = push(*agent, {{local, "jobs/a/f"}});  // by the same connection
+      ASSERT_TRUE(again) << again.error().message;
+      EXPECT_TRUE(file_content(at("jobs/a/f")) == file_content(local)) << what << " " << bytes;
+      ASSERT_TRUE(agent->remove("jobs/a"));
+    }
+  }
 }
 
 TEST_F(PushTest, TheHashCacheKeepsNothingOfAFileThatHasJustChanged) {
