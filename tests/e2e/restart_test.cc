@@ -1,10 +1,14 @@
 // Restarts of processes and jobs, and trainers that are programs of the user.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -14,6 +18,7 @@
 #include "base/text.h"
 #include "proto/supervision.pb.h"
 #include "tests/e2e/cli_local_test_cluster.h"
+#include "tests/support/small_disk.h"
 
 namespace paddle::test {
 namespace {
@@ -314,6 +319,87 @@ TEST_F(CliRestart, WhoFollowsAJobStaysWithItOverARestart) {
 }
 
 // The trainer connects to nothing, so its pserver ends with it.
+// The folder of a job on the node of trainer 0 can only be read for a while. Memory is full from
+// the start, so that the keys of the job are in this folder too.
+class CliReadOnlyJob : public CliRestart {
+ protected:
+  void with_full_memory(const std::function<void()>& work) {
+    const auto fill_and_work = [&] {
+      fill("/dev/shm/full");
+      work();
+    };
+    if (!on_small_disk("/dev/shm", "64k", fill_and_work))
+      GTEST_SKIP() << "nothing can be mounted here";
+  }
+  Process start_job(const std::string& restarts) {
+    return cluster.start({"train", "--trainers", "2", "--pservers", "1", "--restarts", restarts,
+                          "--set", "train.passes=1000000", "--name", "job", "word2vec"});
+  }
+  bool make_read_only() const {
+    return ::mount(folder().c_str(), folder().c_str(), nullptr, MS_BIND, nullptr) == 0 &&
+           ::mount("none", folder().c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) ==
+               0;
+  }
+  bool make_writable() const { return ::umount2(folder().c_str(), MNT_DETACH) == 0; }
+  static bool comes_true(const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(100);
+    while (!condition() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return condition();
+  }
+  std::string folder() const { return cluster.folder() / "nodes/t/n-0/jobs/job"; }
+  // The time since a record of trainer 0 on this disk was written.
+  std::time_t seconds_since(const std::string& record) const {
+    struct stat info {};
+    const std::string path = folder() + "/proc/trainer-0/" + record;
+    return ::stat(path.c_str(), &info) == 0 ? ::time(nullptr) - info.st_mtime : 0;
+  }
+};
+
+TEST_F(CliReadOnlyJob, IsNotCalledHungAndGoesOn) {
+  prepare_word2vec();
+  with_full_memory([this] {
+    Process job = start_job("5");
+    ASSERT_TRUE(job.prints("held-out cost ")) << job.output();
+    EXPECT_FALSE(fs::is_symlink(folder() + "/keys"));
+    ASSERT_TRUE(make_read_only());
+    // Twice as long as a process may give no sign of life.
+    ASSERT_TRUE(comes_true([this] { return seconds_since("notice") > 6; }));
+    const Outcome status = cluster.run({"status", "--job", "job"});
+    EXPECT_EQ(status.code, 0) << status.output;
+    EXPECT_FALSE(status.says("no sign of life")) << status.output;
+    EXPECT_TRUE(comes_true([this] {
+      return cluster.run({"logs", "--job", "job"}).says("Read-only file system");
+    }));
+    ASSERT_TRUE(make_writable());
+    const Outcome stopped = cluster.run({"stop", "--job", "job"});
+    EXPECT_EQ(stopped.code, 0) << stopped.output;
+    EXPECT_EQ(job.wait(), 75) << job.output();
+    expect_clean_teardown();
+  });
+}
+
+TEST_F(CliReadOnlyJob, WithoutASnapshotEndsAndItsEndsAreNotLost) {
+  prepare_word2vec();
+  with_full_memory([this] {
+    Process job = start_job("0");
+    int trainer = 0;
+    ASSERT_TRUE(comes_true([&] { return (trainer = cluster.find_engine("--trainer_id=0")) > 0; }));
+    ASSERT_EQ(::kill(trainer, SIGSTOP), 0);
+    ASSERT_TRUE(comes_true([this] { return fs::exists(folder() + "/proc/trainer-0/pid"); }));
+    ASSERT_FALSE(fs::exists(folder() + "/output/pass-00000/MANIFEST"));
+    ASSERT_TRUE(make_read_only());
+    ASSERT_EQ(::kill(trainer, SIGCONT), 0);
+    EXPECT_EQ(job.wait(), 7) << job.output();
+    EXPECT_NE(job.output().find("Read-only file system"), std::string::npos) << job.output();
+    const Outcome status = cluster.run({"status", "--job", "job"});
+    EXPECT_TRUE(status.says("exited with code 7")) << status.output;
+    EXPECT_FALSE(status.says("lost")) << status.output;
+    ASSERT_TRUE(make_writable());
+    expect_clean_teardown();
+  });
+}
+
 TEST_F(CliRestart, ATrainerOfOnesOwnIsToldAllByItsEnvironment) {
   fs::create_directories(cluster.folder() / "own");
   cluster.folder().write("own/job.toml",

@@ -87,17 +87,11 @@ Result<UniqueFd> keys_folder(const Root& root, const std::string& job, const std
   return path.open_directory(root.fd.get());
 }
 
-bool is_record(const std::string& name) {
-  return name.starts_with(kMemoryRecord);
-}
-
-// Overwrites and removes the files in the folder. kKeys: returns false if records remain.
-bool wipe_files(int folder, Wipe wipe) {
+// Overwrites and removes the files in the folder.
+void wipe_files(int folder) {
   const auto names = names_of(folder);
-  if (!names) return true;
-  const bool keeps = wipe == Wipe::kKeys && std::ranges::any_of(*names, is_record);
+  if (!names) return;
   for (const std::string& name : *names) {
-    if (keeps && (is_record(name) || name == kOwner)) continue;
     const UniqueFd file(
         ::openat(folder, name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat info {};
@@ -109,7 +103,14 @@ bool wipe_files(int folder, Wipe wipe) {
     }
     ::unlinkat(folder, name.c_str(), 0);
   }
-  return !keeps;
+}
+
+// The folder in memory with a job's key files; empty: there is none.
+UniqueFd memory_folder_of(const Root& root, const std::string& job) {
+  const auto folder =
+      check_name(job) ? open_folder(root, "jobs/" + job) : Result<UniqueFd>(UniqueFd());
+  if (!folder || !*folder) return {};
+  return open_private(target_in(folder->get()));
 }
 
 // Moves the key files of a job from memory, which is full, to the disk.
@@ -167,25 +168,18 @@ Status write_key_file(const Root& root, const std::string& job, const std::strin
   return write_file(disk.get(), process, keys).with(what);
 }
 
-UniqueFd memory_folder_of(const Root& root, const std::string& job) {
-  const auto folder =
-      check_name(job) ? open_folder(root, "jobs/" + job) : Result<UniqueFd>(UniqueFd());
-  if (!folder || !*folder) return {};
-  return open_private(target_in(folder->get()));
-}
-
-void wipe_key_files(const Root& root, const std::string& job, Wipe wipe) {
+void wipe_key_files(const Root& root, const std::string& job) {
   if (!check_name(job)) return;
   const auto folder = open_folder(root, "jobs/" + job);
   if (!folder) return;
   const std::string target = target_in(folder->get());
   if (const UniqueFd there = open_private(target)) {
-    if (!wipe_files(there.get(), wipe)) return;
+    wipe_files(there.get());
     ::rmdir(target.c_str());
   }
   if (!target.empty()) ::unlinkat(folder->get(), kKeys, 0);
   if (const auto here = open_folder(root, "jobs/" + job + "/" + kKeys)) {
-    wipe_files(here->get(), Wipe::kAll);
+    wipe_files(here->get());
     ::unlinkat(folder->get(), kKeys, AT_REMOVEDIR);
   }
 }
@@ -208,7 +202,7 @@ void wipe_stray_key_files(const Root& root, const std::string& memory) {
     const auto known =
         check_name(job) ? open_folder(root, "jobs/" + job) : Result<UniqueFd>(UniqueFd());
     if (known && *known && target_in(known->get()) == path) continue;
-    wipe_files(folder.get(), Wipe::kAll);
+    wipe_files(folder.get());
     ::rmdir(path.c_str());
   }
 }

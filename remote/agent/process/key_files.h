@@ -16,15 +16,8 @@ std::string folder_in_memory();
 // Creates the file with mode 0600 in a folder of mode 0700; on disk if memory has no room.
 Status write_key_file(const Root& root, const std::string& job, const std::string& process,
                       ByteSpan keys, const std::string& memory = folder_in_memory());
-// The folder in memory with a job's key files; empty: there is none. Records of processes go there
-// too while the disk accepts no files, under names that begin with kMemoryRecord.
-UniqueFd memory_folder_of(const Root& root, const std::string& job);
-constexpr std::string_view kMemoryRecord = ".record-";
-
-enum class Wipe { kKeys, kAll };
-// Overwrites and removes the key files of a job, if there are any; kAll: also the records in
-// memory.
-void wipe_key_files(const Root& root, const std::string& job, Wipe wipe = Wipe::kAll);
+// Overwrites and removes the key files of a job, if there are any.
+void wipe_key_files(const Root& root, const std::string& job);
 // Wipes the key files in memory that belong to jobs of this root whose folders were removed by
 // hand.
 void wipe_stray_key_files(const Root& root, const std::string& memory = folder_in_memory());

@@ -121,7 +121,15 @@ ProcStat process_of(const Record& record) {
 Status end_records(const Root& root, const std::vector<Record>& records, Duration grace,
                    std::size_t& ended) {
   const auto members = [&] { return members_of(root, records); };
-  const auto supervisors = [&] { return supervisors_of(records); };
+  // A supervisor that still has to write how its process ended is left: its memory would be lost.
+  const auto supervisors = [&] {
+    std::vector<Record> to_end = records;
+    std::erase_if(to_end, [&](const Record& record) {
+      const auto folder = process_folder(record.spec.job(), record.spec.name());
+      return folder && is_end_in_memory(root, *folder);
+    });
+    return supervisors_of(to_end);
+  };
   std::size_t supervisors_ended = 0;
   if (end_processes(members, grace, ended) &&
       end_processes(supervisors, kSupervisorGrace, supervisors_ended) &&

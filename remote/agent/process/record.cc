@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,8 +14,7 @@
 #include <set>
 #include <span>
 #include <string_view>
-
-#include "remote/agent/process/key_files.h"
+#include <type_traits>
 
 namespace paddle::agent {
 namespace {
@@ -34,45 +34,106 @@ constexpr const char* kStop = "stop";
 constexpr std::array<const char*, 5> kVital{"life", "pid", "exit", kNotice, kStop};
 constexpr std::size_t kRoomBytes = 4096;
 // The files that may be in memory. The specification is not among them: no process is started while
-// the disk accepts no files.
-constexpr std::array<const char*, 6> kKeptInMemory{"life",  "pid",  "exit",
-                                                   kNotice, "stop", "restarts"};
+// the disk accepts no files. `pid` leads to the memory, so it is the last one that is moved to
+// disk.
+constexpr std::array<const char*, 6> kKeptInMemory{"life", "exit",     kNotice,
+                                                   kStop,  "restarts", "pid"};
 
-// jobs/<job>/proc/<process>
-struct ProcessPlace {
-  std::string job, process;
+// The records in memory lie in a file without a name, which the supervisor and its guard keep open.
+// It has two parts for each file of kKeptInMemory. A new record goes into the part that is not in
+// use, and then becomes the current one, so that a writer that is killed damages nothing.
+constexpr const char* kMemoryName = "paddlectl-records";
+constexpr const char* kMemoryLink = "/memfd:paddlectl-records (deleted)";
+constexpr std::size_t kPartBytes = 16384;
+struct PartHead {
+  std::uint32_t part = 0;  // the current part, 1 or 2; 0: there is no record
+  std::uint32_t size = 0;
 };
-std::optional<ProcessPlace> place_of(const SafePath& folder) {
-  constexpr std::string_view kJobs = "jobs/";
-  constexpr std::string_view kProc = "/proc/";
-  const std::string& path = folder.str();
-  const auto proc = path.find(kProc);
-  if (!path.starts_with(kJobs) || proc == std::string::npos) return std::nullopt;
-  return ProcessPlace{path.substr(kJobs.size(), proc - kJobs.size()),
-                      path.substr(proc + kProc.size())};
+static_assert(std::is_trivially_copyable_v<PartHead>);
+
+// The place of a file's records in the memory. REQUIRES: `file` is in kKeptInMemory.
+std::uint64_t index_of(std::string_view file) {
+  return static_cast<std::uint64_t>(std::ranges::find(kKeptInMemory, file) - kKeptInMemory.begin());
+}
+std::uint64_t part_offset(std::uint64_t index, std::uint32_t part) {
+  return kPartBytes * (2 * index + part);
+}
+bool may_be_in_memory(std::string_view file) {
+  return std::ranges::find(kKeptInMemory, file) != kKeptInMemory.end();
 }
 
-// The folder in memory for a record, and the record's name there; no folder if there is none.
-struct MemoryRecord {
-  UniqueFd folder;
-  std::string name;
-};
-MemoryRecord memory_record(const Root& root, const SafePath& folder, std::string_view file) {
-  const auto place = place_of(folder);
-  if (!place || std::ranges::find(kKeptInMemory, file) == kKeptInMemory.end()) return {};
-  return {memory_folder_of(root, place->job),
-          std::string(kMemoryRecord) + place->process + "-" + std::string(file)};
+// Opens the memory of a running supervisor or guard through /proc; empty if there is none.
+UniqueFd memory_held_by(pid_t holder) {
+  for (const std::string& name : names_under("/proc/" + std::to_string(holder) + "/fd")) {
+    const std::string link = "fd/" + name;
+    if (link_of(holder, link) != kMemoryLink) continue;
+    UniqueFd memory(
+        ::open(("/proc/" + std::to_string(holder) + "/" + link).c_str(), O_RDWR | O_CLOEXEC));
+    struct stat info {};
+    if (memory && ::fstat(memory.get(), &info) == 0 && info.st_uid == ::geteuid()) return memory;
+  }
+  return {};
 }
 
-bool write_in_memory(const MemoryRecord& record, ByteSpan bytes) {
-  const std::string made = record.name + ".new";
-  const UniqueFd file(::openat(record.folder.get(), made.c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file && write_all(file.get(), bytes, TimePoint::max()) &&
-      ::renameat(record.folder.get(), made.c_str(), record.folder.get(), record.name.c_str()) == 0)
-    return true;
-  ::unlinkat(record.folder.get(), made.c_str(), 0);
-  return false;
+// The memory for the records of a process. The `pid` on disk leads to it even if it is older than
+// the one in memory: the guard is the same for all runs.
+UniqueFd open_memory(const Root& root, const SafePath& folder) {
+  const auto path = SafePath::parse(folder.str() + "/pid");
+  const auto text = path ? read_below(root, *path, kRecordBytesMax) : Result<std::string>("");
+  Record record;
+  if (!text || !record.pid.ParseFromString(*text)) return {};
+  for (const ProcStat& holder : supervisors_of({record})) {
+    if (UniqueFd memory = memory_held_by(holder.pid)) return memory;
+  }
+  return {};
+}
+
+// Locks the memory until `memory` is closed. It is held only while a record is read or written.
+bool lock_memory(const UniqueFd& memory, int operation) {
+  while (memory && ::flock(memory.get(), operation) != 0) {
+    if (errno != EINTR) return false;
+  }
+  return static_cast<bool>(memory);
+}
+
+PartHead head_in(const UniqueFd& memory, std::string_view file) {
+  PartHead head;
+  const auto bytes = std::as_writable_bytes(std::span(&head, 1));
+  const bool is_read = read_at(memory.get(), bytes, index_of(file) * sizeof head);
+  return is_read && head.part <= 2 && head.size <= kPartBytes ? head : PartHead();
+}
+
+bool set_head(const UniqueFd& memory, std::string_view file, const PartHead& head) {
+  return write_at(memory.get(), std::as_bytes(std::span(&head, 1)), index_of(file) * sizeof head);
+}
+
+bool write_in_memory(const Root& root, const SafePath& folder, std::string_view file,
+                     ByteSpan bytes) {
+  if (!may_be_in_memory(file) || bytes.size() > kPartBytes) return false;
+  const UniqueFd memory = open_memory(root, folder);
+  if (!lock_memory(memory, LOCK_EX)) return false;
+  const std::uint32_t part = head_in(memory, file).part == 1 ? 2 : 1;
+  return write_at(memory.get(), bytes, part_offset(index_of(file), part)) &&
+         set_head(memory, file, {part, static_cast<std::uint32_t>(bytes.size())});
+}
+
+void forget_in_memory(const Root& root, const SafePath& folder, std::string_view file) {
+  if (!may_be_in_memory(file)) return;
+  const UniqueFd memory = open_memory(root, folder);
+  if (lock_memory(memory, LOCK_EX) && head_in(memory, file).part != 0) set_head(memory, file, {});
+}
+
+std::optional<std::string> read_in_memory(const Root& root, const SafePath& folder,
+                                          std::string_view file) {
+  if (!may_be_in_memory(file)) return std::nullopt;
+  const UniqueFd memory = open_memory(root, folder);
+  if (!lock_memory(memory, LOCK_SH)) return std::nullopt;
+  const PartHead head = head_in(memory, file);
+  std::string text(head.size, '\0');
+  if (head.part == 0 || !read_at(memory.get(), std::as_writable_bytes(std::span(text)),
+                                 part_offset(index_of(file), head.part)))
+    return std::nullopt;
+  return text;
 }
 
 std::string room_of(std::string_view file) {
@@ -113,29 +174,13 @@ std::uint64_t age_of(const wire::agent::Restart& restart) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_ms() - restart.ended_unix_ms()));
 }
 
-std::optional<std::string> read_memory_record(const Root& root, const SafePath& folder,
-                                              const char* file) {
-  const MemoryRecord record = memory_record(root, folder, file);
-  if (!record.folder) return std::nullopt;
-  const UniqueFd fd(
-      ::openat(record.folder.get(), record.name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat info {};
-  if (!fd || ::fstat(fd.get(), &info) != 0) return std::nullopt;
-  std::string text(std::min<std::size_t>(static_cast<std::size_t>(info.st_size), kRecordBytesMax),
-                   '\0');
-  const auto bytes = std::as_writable_bytes(std::span(text));
-  if (!read_exact(fd.get(), bytes, TimePoint::max())) return std::nullopt;
-  return text;
-}
-
 template <class Message>
 std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
   if (!path) return std::nullopt;
   Message message;
   // A record in memory, if there is one, is newer than the record on disk.
-  if (const auto text = read_memory_record(root, folder, file);
-      text && message.ParseFromString(*text))
+  if (const auto text = read_in_memory(root, folder, file); text && message.ParseFromString(*text))
     return message;
   const auto text = read_below(root, *path, kRecordBytesMax);
   if (!text || !message.ParseFromString(*text)) return std::nullopt;
@@ -160,11 +205,36 @@ Status write_record(const Root& root, const SafePath& folder, const char* file,
       write_into_room(root, folder, file, as_bytes(text), keep)) {
     written = Status();
   }
-  const MemoryRecord memory = memory_record(root, folder, file);
-  if (!memory.folder) return written;
-  if (!written) return write_in_memory(memory, as_bytes(text)) ? Status() : written;
-  ::unlinkat(memory.folder.get(), memory.name.c_str(), 0);  // older than the file on disk
+  if (!written) return write_in_memory(root, folder, file, as_bytes(text)) ? Status() : written;
+  forget_in_memory(root, folder, file);  // older than the file on disk
   return written;
+}
+
+Result<UniqueFd> make_record_memory() {
+  UniqueFd memory(::memfd_create(kMemoryName, MFD_CLOEXEC));
+  if (!memory) return system_error(Errc::kResource, "memfd_create");
+  return memory;
+}
+
+bool move_records_to_disk(const Root& root, const SafePath& folder, const std::string& job) {
+  const auto there = folder.open_directory(root.fd.get());
+  if (!there && errno == ENOENT) return true;  // the job was removed
+  // An agent may record a stop request at the same time.
+  const UniqueFd lock = lock_stop_wishes(root, job);
+  bool moved = true;
+  for (const char* const file : kKeptInMemory) {
+    const auto text = read_in_memory(root, folder, file);
+    const auto path = SafePath::parse(folder.str() + "/" + file);
+    if (!text || !path) continue;
+    const bool is_written = static_cast<bool>(replace_below(root, *path, as_bytes(*text)));
+    if (is_written) forget_in_memory(root, folder, file);
+    moved = moved && is_written;
+  }
+  return moved;
+}
+
+bool is_end_in_memory(const Root& root, const SafePath& folder) {
+  return read_in_memory(root, folder, "exit").has_value();
 }
 
 void reserve_records(const Root& root, const SafePath& folder) {
@@ -183,8 +253,7 @@ void reserve_records(const Root& root, const SafePath& folder) {
 void remove_record(const Root& root, const SafePath& folder, const char* file) {
   const auto directory = folder.open_directory(root.fd.get());
   if (directory) ::unlinkat(directory->get(), file, 0);
-  const MemoryRecord memory = memory_record(root, folder, file);
-  if (memory.folder) ::unlinkat(memory.folder.get(), memory.name.c_str(), 0);
+  forget_in_memory(root, folder, file);
 }
 
 void forget_notice(const Root& root, const SafePath& folder) {
@@ -196,7 +265,7 @@ void forget_notice(const Root& root, const SafePath& folder) {
 bool has_record(const Root& root, const SafePath& folder, const char* file) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
   if (path && path->open_read(root.fd.get())) return true;
-  return read_memory_record(root, folder, file).has_value();
+  return read_in_memory(root, folder, file).has_value();
 }
 
 StopWish stop_wish(const Root& root, const SafePath& folder) {

@@ -28,9 +28,16 @@ struct Record {
 
 // On a full disk `life`, `pid`, `exit`, `notice` and `stop` use the space of reserve_records().
 // While the disk accepts no write at all, because it is read-only or has failed, these files and
-// `restarts` are written to the job's folder in memory, if there is one.
+// `restarts` are written to the memory that the process's supervisor keeps.
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
+// Creates the memory for the records of a process. A supervisor creates it before it records its
+// process, and it and its guard keep it open. Other processes of the user find it through `pid`.
+Result<UniqueFd> make_record_memory();
+// Writes the records in memory to the disk. False if some of them have to stay in memory.
+bool move_records_to_disk(const Root& root, const SafePath& folder, const std::string& job);
+// Whether only the memory of its supervisor contains how the process ended.
+bool is_end_in_memory(const Root& root, const SafePath& folder);
 // Reserves disk space for these five files, so that a disk that becomes full cannot make the
 // process look lost. Best effort.
 void reserve_records(const Root& root, const SafePath& folder);

@@ -50,6 +50,9 @@ constexpr Duration kWatchPeriod = std::chrono::seconds(1);
 constexpr Duration kOwnGap = std::chrono::seconds(5);
 // For leftovers in the process group, between SIGTERM and SIGKILL.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
+// The rest of a stop, after the process has ended.
+constexpr Duration kLateSignals = std::chrono::seconds(20);
+constexpr int kKeepPeriodMs = 1000;
 constexpr int kShellSignalBase = 128;  // plus a signal: the exit code of some programs
 
 TimePoint now() {
@@ -121,6 +124,7 @@ class Supervisor {
   void drain();
   std::vector<ProcStat> leftovers() const;
   void end_leftovers();
+  void keep_end();
 
   Root root_;
   wire::agent::ProcessSpec spec_;
@@ -408,6 +412,26 @@ void Supervisor::run(const Environment& environment) {
   if (!written) say("cannot write the exit record: " + written.error().message);
   end_leftovers();
   wipe_unneeded_keys(root_, spec_.job());
+  keep_end();
+}
+
+// If the disk takes no exit record, the end would be lost with this supervisor, which therefore
+// waits until the disk takes it. A SIGTERM in the first seconds may be a late one for the process.
+void Supervisor::keep_end() {
+  const TimePoint until = now() + kLateSignals;
+  is_told_to_end_ = false;
+  const auto has_to_wait = [&] {
+    return !move_records_to_disk(root_, folder_, spec_.job()) && is_end_in_memory(root_, folder_) &&
+           (now() < until || !is_told_to_end_);
+  };
+  if (!has_to_wait()) return;
+  do {
+    pollfd signals{signal_fd_.get(), POLLIN, 0};
+    ::poll(&signals, 1, kKeepPeriodMs);
+    is_told_to_end_ = false;
+    take_signals();
+  } while (has_to_wait());
+  wipe_unneeded_keys(root_, spec_.job());  // they may be on this disk
 }
 
 // The descendants of the process that still run; they are children of this subreaper. They may be
@@ -572,7 +596,9 @@ struct Supervision {
   Environment environment;
   ProcStat guard;  // without a pid: none
   TimePoint guarded_from;
-  UniqueFd memory = {};  // kept by the guard, so that it outlives a supervisor
+  // Kept by the guard, so that they outlive a supervisor.
+  UniqueFd memory = {};
+  UniqueFd records = {};  // of make_record_memory()
 };
 
 void tell(const Status& started, UniqueFd& status) {
@@ -648,11 +674,13 @@ int supervise(const std::string& root_path, int spec_fd, int status_fd,
   }
   Supervision supervision{root_path, *std::move(spec), environment, {}, in({})};
   auto memory = memory_of(supervision.spec);
-  if (!memory) {
-    tell(memory.error(), status);
+  auto records = make_record_memory();
+  if (!memory || !records) {
+    tell(memory ? records.error() : memory.error(), status);
     return 1;
   }
   supervision.memory = *std::move(memory);
+  supervision.records = *std::move(records);
   if (supervision.spec.restarts() == 0) return supervise_first(supervision, status);
   read_stat(::getpid(), supervision.guard);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

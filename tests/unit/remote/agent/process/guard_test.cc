@@ -1,7 +1,9 @@
 // Supervisors that are killed, and the guards that start others.
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 #include <string>
 
 #include <fmt/format.h>
@@ -9,6 +11,8 @@
 #include "base/fd.h"
 #include "proto/agent.pb.h"
 #include "remote/agent/machine/proc.h"
+#include "tests/support/small_disk.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/remote/agent_fixture.h"
 
 namespace paddle::remote {
@@ -178,6 +182,95 @@ TEST_F(GuardTest, ATeardownEndsSupervisorAndGuardWhicheverIsLeft) {
   const auto report = agent_->teardown(false);
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->remaining, std::vector<std::string>{});
+}
+
+// The folder of a job can only be read while its process is started again and ends.
+class ReadOnlyJob : public GuardTest {
+ protected:
+  // Calls `work` where mounts can be made, with an agent that sees them.
+  void where_mounts_can_be_made(const std::function<void()>& work) {
+    const test::TemporaryFolder other;
+    const auto with_agent = [&] {
+      agent_ = connect_agent();
+      work();
+      agent_.reset();
+    };
+    agent_.reset();
+    if (!test::on_small_disk(other.path(), "64k", with_agent))
+      GTEST_SKIP() << "nothing can be mounted here";
+  }
+  std::string job() const { return node_.root + "/jobs/job-1"; }
+  bool mounted(unsigned long flags) const {
+    return ::mount("none", job().c_str(), nullptr, MS_REMOUNT | MS_BIND | flags, nullptr) == 0;
+  }
+  // Starts a process, lets its folder be read only, and ends the process with code 9.
+  void end_while_it_can_only_be_read(std::uint32_t restarts) {
+    push_script(*agent_, "waiter",
+                "echo \"life $1 \"; until [ -e '" + end_ + "' ]; do sleep 0.02; done; exit 9");
+    start("waiter", restarts);
+    before_ = record();
+    ASSERT_EQ(::mount(job().c_str(), job().c_str(), nullptr, MS_BIND, nullptr), 0);
+    ASSERT_TRUE(mounted(MS_RDONLY));
+    if (restarts > 0) {
+      ASSERT_EQ(::kill(before_.pid(), SIGKILL), 0);
+      const TimePoint end = SteadyClock().now() + std::chrono::seconds(60);
+      while (status().life < 2 && SteadyClock().now() < end) ::usleep(1000);
+      EXPECT_EQ(status().state, ProcessState::kRunning);
+      EXPECT_EQ(status().life, 2U);
+      EXPECT_EQ(record().life(), 1U) << "the disk took nothing";
+    }
+    write_file(end_, "");
+    (void)wait_end(*agent_, "job-1", "p");
+    expect_end(restarts);
+  }
+  void expect_end(std::uint32_t restarts) {
+    const ProcessStatus now = status();
+    EXPECT_EQ(now.state, ProcessState::kExited);
+    EXPECT_EQ(now.exit_code, 9);
+    EXPECT_EQ(now.restarts.size(), restarts > 0 ? 1U : 0U);
+  }
+  void expect_no_supervisor() const {
+    for (const auto pid : {before_.supervisor(), before_.guard()}) {
+      if (pid > 0) expect_to_go(static_cast<int>(pid));
+    }
+  }
+
+  std::string end_ = folder_ + "/end";
+  wire::agent::PidRecord before_;
+};
+
+TEST_F(ReadOnlyJob, ItsProcessesAreStartedAgainAndTheirEndIsWrittenOnceItCanBe) {
+  where_mounts_can_be_made([this] {
+    end_while_it_can_only_be_read(5);
+    // As `train` does with the rest of a job that has failed.
+    EXPECT_TRUE(agent_->stop("job-1", {}, std::chrono::seconds(5)));
+    expect_end(5);
+    ASSERT_TRUE(mounted(0));
+    expect_no_supervisor();
+    expect_end(5);
+    EXPECT_EQ(record().life(), 2U);
+  });
+}
+
+TEST_F(ReadOnlyJob, AnEndWithoutAGuardIsNotLostEither) {
+  where_mounts_can_be_made([this] {
+    end_while_it_can_only_be_read(0);
+    EXPECT_TRUE(agent_->stop("job-1", {}, std::chrono::seconds(5)));
+    expect_end(0);
+    ASSERT_TRUE(mounted(0));
+    expect_no_supervisor();
+    expect_end(0);
+  });
+}
+
+TEST_F(ReadOnlyJob, ATeardownEndsTheSupervisorThatKeepsAnEnd) {
+  where_mounts_can_be_made([this] {
+    end_while_it_can_only_be_read(5);
+    const auto report = agent_->teardown(false);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_FALSE(report->remaining.empty()) << "its files can only be read";
+    expect_no_supervisor();
+  });
 }
 
 TEST_F(GuardTest, AStopIsNotForgottenByTheNextSupervisor) {

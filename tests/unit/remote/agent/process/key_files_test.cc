@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/secret.h"
+#include "proto/agent.pb.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/remote/agent_fixture.h"
@@ -184,6 +185,58 @@ TEST_F(WipedKeysTest, TheSupervisorOfTheLastOneWipesThemByItself) {
   for (const ProcessStatus& process : *processes) ::kill(process.pid, SIGKILL);
   for (int i = 0; i < 1000 && have_keys(); ++i) ::usleep(20'000);
   EXPECT_FALSE(have_keys());
+}
+
+class StrayKeysTest : public WipedKeysTest {
+ protected:
+  void SetUp() override {
+    if (agent::folder_in_memory().empty()) GTEST_SKIP() << "keys are on disk here";
+    WipedKeysTest::SetUp();
+    ASSERT_EQ(folders(), 1) << "the keys of job-1 are in memory";
+  }
+  // In memory, with keys of jobs of this node.
+  int folders() const {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(agent::folder_in_memory())) {
+      if (entry.path().filename().string().starts_with("paddlectl-") &&
+          file_content(entry.path() / ".of").starts_with(node_.root + "\n"))
+        ++count;
+    }
+    return count;
+  }
+  void tear_down() {
+    const auto report = agent_->teardown(false);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->remaining, std::vector<std::string>());
+  }
+};
+
+TEST_F(StrayKeysTest, OfAJobWhoseFolderWasRemovedGoWithATeardown) {
+  std::filesystem::remove_all(node_.root + "/jobs/job-1");
+  tear_down();
+  EXPECT_EQ(folders(), 0);
+}
+
+TEST_F(StrayKeysTest, OfAJobWhoseSupervisorsWereKilledTooGoWithATeardown) {
+  const auto processes = agent_->processes("job-1");
+  ASSERT_TRUE(processes);
+  std::vector<int> pids;
+  for (const ProcessStatus& process : *processes) {
+    wire::agent::PidRecord record;
+    ASSERT_TRUE(record.ParseFromString(
+        file_content(node_.root + "/jobs/job-1/proc/" + process.name + "/pid")));
+    pids.push_back(record.supervisor());
+    pids.push_back(record.pid());
+  }
+  for (const int pid : pids) ::kill(pid, SIGKILL);
+  std::filesystem::remove_all(node_.root + "/jobs/job-1");
+  tear_down();
+  EXPECT_EQ(folders(), 0);
+}
+
+TEST_F(StrayKeysTest, OfAJobWithItsFolderGoWithATeardown) {
+  tear_down();
+  EXPECT_EQ(folders(), 0);
 }
 
 TEST_F(WipedKeysTest, WhoStartsTheJobKeepsThemUntilItIsReleased) {

@@ -33,15 +33,30 @@ wire::agent::PidRecord life(std::uint32_t number) {
 
 using test::fill;
 
-// A disk that can only be read, or fails, also takes no file that is ready for it.
+// Records this program as the supervisor of the process in `place`.
+Status supervise_here(const Root& root, const SafePath& place) {
+  ProcStat own;
+  if (!read_stat(::getpid(), own)) return system_error(Errc::kFailed, "read /proc");
+  wire::agent::PidRecord record = life(1);
+  record.set_boot_id(boot_id());
+  record.set_supervisor(own.pid);
+  record.set_supervisor_start_ticks(own.start_ticks);
+  return write_record(root, place, "pid", record);
+}
+
+// A disk that can only be read, or fails, also takes no file that is ready for it. No record needs
+// the keys of the job, which may be on that disk.
 TEST(RecordTest, WhereTheDiskTakesNothingRecordsGoToMemoryUntilItDoes) {
-  const test::TemporaryFolder folder, memory;
+  const test::TemporaryFolder folder;
   const auto work = [&] {
     const auto root = open_root(folder.path());
     ASSERT_TRUE(root) << root.error().message;
     const SafePath place = *process_folder("job", "trainer-0");
     ASSERT_TRUE(place.make_directories(root->fd.get()));
-    ASSERT_TRUE(write_key_file(*root, "job", "trainer-0", as_bytes("secret"), memory.path()));
+    ASSERT_TRUE(write_key_file(*root, "job", "trainer-0", as_bytes("secret"), ""));
+    auto memory = make_record_memory();
+    ASSERT_TRUE(memory);
+    ASSERT_TRUE(supervise_here(*root, place));
     ASSERT_TRUE(write_record(*root, place, "life", life(1)));
     ASSERT_TRUE(write_record(*root, place, "notice", life(1)));
     reserve_records(*root, place);
@@ -60,16 +75,46 @@ TEST(RecordTest, WhereTheDiskTakesNothingRecordsGoToMemoryUntilItDoes) {
     EXPECT_FALSE(write_record(*root, place, "spec", life(2))) << "nothing can be started there";
     remove_record(*root, place, "stop");
     EXPECT_FALSE(has_record(*root, place, "stop"));
-    wipe_key_files(*root, "job", Wipe::kKeys);
-    EXPECT_FALSE(memory_folder_of(*root, "job").get() < 0) << "the records are there still";
+    EXPECT_FALSE(move_records_to_disk(*root, place, "job"));
+    EXPECT_TRUE(is_end_in_memory(*root, place));
     ASSERT_TRUE(mounted(0));
     EXPECT_EQ(lives_of(*root, place), 3U) << "what is in memory is newer";
     ASSERT_TRUE(write_record(*root, place, "life", life(4)));
     EXPECT_EQ(lives_of(*root, place), 4U);
-    EXPECT_TRUE(has_record(*root, place, "exit"));
-    wipe_key_files(*root, "job");
-    EXPECT_FALSE(has_record(*root, place, "exit"));
-    EXPECT_EQ(lives_of(*root, place), 4U) << "this one is on disk";
+    EXPECT_TRUE(move_records_to_disk(*root, place, "job"));
+    EXPECT_FALSE(is_end_in_memory(*root, place));
+    memory->reset();
+    EXPECT_TRUE(has_record(*root, place, "exit")) << "it is on disk";
+    EXPECT_EQ(lives_of(*root, place), 4U);
+  };
+  if (!test::on_small_disk(folder.path(), "256k", work))
+    GTEST_SKIP() << "nothing can be mounted here";
+}
+
+TEST(RecordTest, WhatIsInMemoryEndsWithTheProcessThatHoldsIt) {
+  const test::TemporaryFolder folder;
+  const auto work = [&] {
+    const auto root = open_root(folder.path());
+    ASSERT_TRUE(root) << root.error().message;
+    const SafePath place = *process_folder("job", "trainer-0");
+    ASSERT_TRUE(place.make_directories(root->fd.get()));
+    auto memory = make_record_memory();
+    ASSERT_TRUE(memory);
+    ASSERT_TRUE(supervise_here(*root, place));
+    ASSERT_TRUE(write_record(*root, place, "exit", life(1)));
+    ASSERT_EQ(::mount("none", folder.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr), 0);
+    wire::agent::Restarts many;
+    for (int i = 0; i < 32; ++i) many.add_restarts()->set_hang(std::string(100, 'x'));
+    EXPECT_TRUE(write_record(*root, place, "restarts", many));
+    EXPECT_TRUE(has_record(*root, place, "restarts"));
+    many.add_restarts()->set_hang(std::string(20'000, 'x'));
+    EXPECT_FALSE(write_record(*root, place, "restarts", many)) << "too long for the memory";
+    EXPECT_TRUE(has_record(*root, place, "restarts")) << "the one before stays";
+    memory->reset();
+    EXPECT_FALSE(has_record(*root, place, "restarts"));
+    EXPECT_FALSE(write_record(*root, place, "exit", life(2)));
+    EXPECT_TRUE(has_record(*root, place, "exit")) << "the one on disk";
+    EXPECT_TRUE(move_records_to_disk(*root, place, "job")) << "there are none";
   };
   if (!test::on_small_disk(folder.path(), "256k", work))
     GTEST_SKIP() << "nothing can be mounted here";
