@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -76,6 +77,19 @@ class LostNodes : public testing::Test {
     const Outcome started = cluster.run(
         {"train", "--trainers", "3", "--pservers", "0", "--name", "job", "--detach", "own"});
     ASSERT_EQ(started.code, 0) << started.output;
+  }
+
+  std::string records(int number) const { return node(number) + "/jobs/job/proc"; }
+  // Whether the supervisors on a node have written both files of each of these processes again.
+  bool records_return(int number, const std::vector<std::string>& names) const {
+    for (int tries = 0; tries < 6000; ++tries, ::poll(nullptr, 0, 10)) {
+      const bool are_there = std::ranges::all_of(names, [&](const std::string& name) {
+        return fs::exists(records(number) + "/" + name + "/spec") &&
+               fs::exists(records(number) + "/" + name + "/pid");
+      });
+      if (are_there) return true;
+    }
+    return false;
   }
 
   LocalCluster cluster{3};
@@ -159,6 +173,66 @@ TEST_F(LostNodes, RecordsThatSomebodyRemovedAreWrittenAnew) {
   EXPECT_EQ(stopped.code, 0) << stopped.output;
   EXPECT_TRUE(stopped.says("processes stopped")) << stopped.output;
   for (const int number : {0, 1, 2}) EXPECT_TRUE(processes_on(number).empty()) << number;
+}
+
+TEST_F(LostNodes, RecordsThatSomebodyRemovedEndNoJobThatIsFollowed) {
+  cluster.copy_template("word2vec");
+  ASSERT_EQ(cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(300)).code, 0);
+  Process job = cluster.start({"train", "--trainers", "3", "--pservers", "1", "--restarts", "5",
+                               "--set", "train.passes=1000000", "--name", "job", "word2vec"});
+  ASSERT_TRUE(job.prints("held-out cost ")) << job.output();
+  fs::remove_all(records(0));
+  ASSERT_TRUE(records_return(0, {"pserver-0", "trainer-0"})) << job.output();
+  const int before = newest_pass(0, "job");
+  for (int tries = 0; tries < 6000 && newest_pass(0, "job") < before + 2; ++tries)
+    ::poll(nullptr, 0, 10);
+  EXPECT_GE(newest_pass(0, "job"), before + 2) << job.output();
+  EXPECT_EQ(cluster.run({"stop", "--job", "job"}).code, 0);
+  EXPECT_EQ(job.wait(), 75) << job.output();
+  EXPECT_EQ(job.output().find("removed"), std::string::npos) << job.output();
+  EXPECT_EQ(job.output().find("lost"), std::string::npos) << job.output();
+}
+
+TEST_F(LostNodes, OneRecordOfAProcessThatIsRemovedIsWrittenAnew) {
+  start_waiting_job();
+  for (const char* const file : {"/spec", "/pid", "/life"}) {
+    fs::remove(records(1) + "/trainer-1" + file);
+    ASSERT_TRUE(records_return(1, {"trainer-1"})) << file;
+    const Outcome status = cluster.run({"status", "--job", "job"});
+    EXPECT_EQ(status.code, 0) << file << status.output;
+    EXPECT_TRUE(status.says("trainer-1  running")) << file << status.output;
+  }
+  const Outcome stopped = cluster.run({"stop", "--now", "--job", "job"});
+  EXPECT_EQ(stopped.code, 0) << stopped.output;
+  EXPECT_TRUE(processes_on(1).empty());
+}
+
+TEST_F(LostNodes, EveryCommandFindsAJobWhoseRecordsWereRemoved) {
+  start_waiting_job();
+  const auto after_a_removal = [this](const std::vector<std::string>& command) {
+    for (const int number : {0, 1, 2}) fs::remove_all(records(number));
+    for (const int number : {0, 1, 2})
+      EXPECT_TRUE(records_return(number, {fmt::format("trainer-{}", number)})) << number;
+    return cluster.run(command);
+  };
+  const Outcome status = after_a_removal({"status", "--job", "job"});
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_TRUE(status.says("trainer-1  running")) << status.output;
+  const Outcome up = after_a_removal({"up", "cluster.toml"});
+  EXPECT_EQ(up.code, 0) << up.output;
+  EXPECT_FALSE(up.says("taken")) << up.output;
+  const Outcome removed = after_a_removal({"rm", "job", "--yes", "--discard"});
+  EXPECT_EQ(removed.code, 2) << removed.output;
+  EXPECT_TRUE(removed.says("job job still runs")) << removed.output;
+  const Outcome stopped = after_a_removal({"stop", "--now", "--job", "job"});
+  EXPECT_EQ(stopped.code, 0) << stopped.output;
+  EXPECT_EQ(cluster.run({"rm", "job", "--yes", "--discard"}).code, 0);
+  start_waiting_job();
+  // A teardown needs no records.
+  for (const int number : {0, 1, 2}) fs::remove_all(records(number));
+  const Outcome torn_down = cluster.run({"teardown", "--yes", "--discard"});
+  EXPECT_EQ(torn_down.code, 0) << torn_down.output;
+  EXPECT_TRUE(cluster.nothing_left());
 }
 
 }  // namespace
