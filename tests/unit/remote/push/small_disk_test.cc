@@ -72,6 +72,32 @@ TEST_F(SmallDisk, AFileThatDoesNotFitIsRefusedBeforeItsFirstChunkIsSent) {
   });
 }
 
+// The agent itself says what is free there, whatever it could not write.
+TEST_F(SmallDisk, WhatAFullDiskRefusesIsSaidWithWhatIsFreeThere) {
+  on_node([&](AgentClient& agent) {
+    ASSERT_EQ(::mount("none", "/dev/shm", "tmpfs", 0, "size=64k"), 0) << "of this test alone";
+    ASSERT_TRUE(claim_to_start(agent, "job-1"));
+    push_script(agent, "sleeper", "exec sleep 1000");
+    for (const std::string& full : {std::string("/dev/shm/full"), folder_ + "/disk/full"})
+      test::fill(full);
+    const auto expect_figures = [&](const Status& refused, const std::string& file) {
+      ASSERT_FALSE(refused) << file;
+      const Error& error = refused.error();
+      EXPECT_EQ(error.code, Errc::kResource) << error.message;
+      const std::regex figures(".*" + file +
+                               ".*: No space left on device \\(0 B of [0-9.]+ MB and "
+                               "[0-9]+ files are free on the disk of " +
+                               node_.root + "\\)");
+      EXPECT_TRUE(std::regex_match(error.message, figures)) << error.message;
+      EXPECT_NE(error.hint.find("make room there"), std::string::npos) << error.hint;
+    };
+    expect_figures(claim_to_start(agent, "job-2"), "claims/job-2");
+    expect_figures(agent.write_keys("job-1", "trainer-0", as_bytes("secret")),
+                   "the key file of trainer-0 in jobs/job-1/keys");
+    expect_figures(agent.start(script("sleeper", "trainer-0")), "jobs/job-1/proc/trainer-0/spec");
+  });
+}
+
 TEST_F(SmallDisk, AChangedFileIsTakenWhereItReplacesTheOneBefore) {
   std::string content = test::noise(kLargeFileBytes, 1);
   const std::string large = write_file(folder_ + "/large", content);
