@@ -126,8 +126,8 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.number("queue", "requests that may wait for a thread; more are answered with 503", to.queue,
                1, kCountMax);
   flags.number("connections",
-               "largest number of connections; above it, an idle one of the address with the most "
-               "connections is closed",
+               "largest number of connections; above it, an idle or slow one of the address with "
+               "the most connections is closed",
                to.connections, 1, kCountMax);
   flags.number("body_bytes", "largest body of a request, in bytes", to.body_bytes, 1, 1U << 30U);
   flags.number("client_seconds",

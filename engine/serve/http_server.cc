@@ -17,6 +17,7 @@
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
 
+#include "base/caller_source.h"
 #include "engine/serve/request_head.h"
 
 namespace paddle::serve {
@@ -37,8 +38,10 @@ constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is left
 // After stop(), for a request on a connection that was made before it.
 constexpr std::chrono::milliseconds kLastRequestTime{100};
-constexpr std::size_t kSmallReply = 64U << 10U;     // a reply up to this size is always sent
-constexpr std::chrono::seconds kUsualReplyTime{2};  // for a client to take its reply
+constexpr std::size_t kSmallReply = 64U << 10U;  // a reply up to this size is always sent
+static_assert(kBufferBytesMax + 2 * kHeadBytesMax + kSmallReply <= 256U << 10U);  // docs/serve.md
+// A client that sends a request or takes a reply for longer than this is slow.
+constexpr std::chrono::seconds kUsualTime{2};
 
 // A body that grows with the bytes received, not to the length that the client announces.
 struct GrowingBody {
@@ -87,19 +90,21 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
   bool is_draining() const { return is_draining_; }
   void leave(Connection* connection);
   // Takes room for `bytes` more bytes of a connection from held_bytes_max. If there is too little,
-  // closes connections that wait for their client, of the address that holds the most bytes, unless
-  // that is the address of `connection`. False: there is no room.
+  // closes connections that wait for their client, of the source that holds the most bytes: the one
+  // that has waited longest first. If `connection` is of that source too, only slow ones. False:
+  // there is no room.
   bool take_bytes(Connection& connection, std::uint64_t bytes);
   void give_bytes(std::uint64_t bytes) { held_bytes_ -= bytes; }
 
  private:
   void accept();
   void take(tcp::socket socket);
-  // Closes a connection of the address that has the most, to make room for one from `newcomer`:
-  // first one that has never sent a request, then an idle one; and, if the newcomer's address has
-  // fewer connections, one that sends a request or takes a reply slowly. Of several, it closes the
-  // one that has been longest in its state. False: all are at work.
-  bool make_place(const std::string& newcomer);
+  // Closes a connection of the source that has the most, to make room for one from `newcomer`:
+  // first one that has never sent a request, then an idle one, then one that sends a request or
+  // takes a reply slowly; if the newcomer's source has fewer connections, also one that has just
+  // begun to send a request. Of several, it closes the one that has been longest in its state.
+  // False: all are at work, or have just begun.
+  bool make_place(const CallerSource& newcomer);
   void drain();
 
   const HttpOptions options_;
@@ -124,10 +129,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
         stream_(std::move(socket)),
         buffer_(kBufferBytesMax) {
     stream_.socket().set_option(tcp::no_delay(true), ignored_);
-    const auto peer = stream_.socket().remote_endpoint(ignored_);
-    address_ = address_of(peer);
+    source_ = source_of(stream_.socket().remote_endpoint(ignored_).data());
   }
-  static std::string address_of(const tcp::endpoint& peer) { return peer.address().to_string(); }
   ~Connection() { server_.leave(this); }
 
   void wait_for_request() {
@@ -160,15 +163,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state() const { return state_; }
   TimePoint since() const { return since_; }
   // How much the connection deserves to stay; the least worthy is closed first.
-  enum class Worth { kNeverAsked, kIdle, kSends, kWorks };
+  enum class Worth { kNeverAsked, kIdle, kSlow, kSends, kWorks };
   Worth worth() const {
     if (state_ == State::kIdle) return has_asked_ ? Worth::kIdle : Worth::kNeverAsked;
-    const bool reads_slowly =
-        state_ == State::kReply && SteadyClock().now() - since_ > kUsualReplyTime;
-    if (state_ == State::kHead || state_ == State::kBody || reads_slowly) return Worth::kSends;
-    return Worth::kWorks;
+    const bool sends = state_ == State::kHead || state_ == State::kBody;
+    if ((sends || state_ == State::kReply) && is_slow()) return Worth::kSlow;
+    return sends ? Worth::kSends : Worth::kWorks;
   }
-  const std::string& address() const { return address_; }
+  // REQUIRES: the connection waits for its client.
+  bool is_slow() const { return SteadyClock().now() - since_ > kUsualTime; }
+  const CallerSource& source() const { return source_; }
   std::uint64_t held_bytes() const { return held_bytes_; }
 
  private:
@@ -379,7 +383,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Parser> parser_;
   Request request_;
   http::response<http::string_body> response_;
-  std::string address_;  // of the client
+  CallerSource source_;  // of the client
   State state_ = State::kIdle;
   TimePoint since_ = SteadyClock().now();  // when it entered the state
   std::uint64_t held_bytes_ = 0;           // of the body, or of the reply
@@ -431,8 +435,8 @@ void BeastServer::accept() {
 
 void BeastServer::take(tcp::socket socket) {
   ErrorCode ignored;
-  const std::string peer = Connection::address_of(socket.remote_endpoint(ignored));
-  const bool is_full = connections_.size() >= options_.connections_max && !make_place(peer);
+  const CallerSource newcomer = source_of(socket.remote_endpoint(ignored).data());
+  const bool is_full = connections_.size() >= options_.connections_max && !make_place(newcomer);
   if (is_full && connections_.size() >= options_.connections_max + kRefusalsMax) return;
   const auto connection = std::make_shared<Connection>(shared_from_this(), std::move(socket));
   connections_.insert(connection.get());
@@ -446,17 +450,17 @@ void BeastServer::take(tcp::socket socket) {
 }
 
 // A closed connection is in connections_ until its last step ends.
-bool BeastServer::make_place(const std::string& newcomer) {
-  std::map<std::string, std::size_t> counts;
+bool BeastServer::make_place(const CallerSource& newcomer) {
+  std::map<CallerSource, std::size_t> counts;
   std::size_t open = 0;
   for (const Connection* const one : connections_) {
     if (one->state() == Connection::State::kClosed) continue;
-    ++counts[one->address()];
+    ++counts[one->source()];
     ++open;
   }
   if (open < options_.connections_max) return true;
   std::size_t most = 0;
-  for (const auto& [address, count] : counts) most = std::max(most, count);
+  for (const auto& [source, count] : counts) most = std::max(most, count);
   const auto found = counts.find(newcomer);
   const bool has_fewer = (found == counts.end() ? 0 : found->second) + 1 < most;
   Connection* longest = nullptr;
@@ -464,7 +468,7 @@ bool BeastServer::make_place(const std::string& newcomer) {
     const auto worth = one->worth();
     const bool may_go =
         worth < Connection::Worth::kSends || (has_fewer && worth == Connection::Worth::kSends);
-    if (counts[one->address()] != most || !may_go) continue;
+    if (counts[one->source()] != most || !may_go) continue;
     if (longest == nullptr ||
         std::pair(worth, one->since()) < std::pair(longest->worth(), longest->since()))
       longest = one;
@@ -477,19 +481,21 @@ bool BeastServer::make_place(const std::string& newcomer) {
 
 bool BeastServer::take_bytes(Connection& connection, std::uint64_t bytes) {
   while (bytes > options_.held_bytes_max - held_bytes_) {
-    std::map<std::string, std::uint64_t> held;
-    for (const Connection* const one : connections_) held[one->address()] += one->held_bytes();
+    std::map<CallerSource, std::uint64_t> held;
+    for (const Connection* const one : connections_) held[one->source()] += one->held_bytes();
     const auto most =
         std::ranges::max_element(held, {}, [](const auto& one) { return one.second; });
-    if (most == held.end() || most->first == connection.address()) return false;
+    if (most == held.end()) return false;
     Connection* longest = nullptr;
     for (Connection* const one : connections_) {
       const bool waits =
           one->state() == Connection::State::kBody || one->state() == Connection::State::kReply;
-      if (one->address() != most->first || !waits || one->held_bytes() == 0) continue;
+      if (one->source() != most->first || !waits || one->held_bytes() == 0) continue;
       if (longest == nullptr || one->since() < longest->since()) longest = one;
     }
-    if (longest == nullptr) return false;
+    // One that needs more room and has itself waited longest is refused, so that it learns why.
+    if (longest == nullptr || longest == &connection) return false;
+    if (most->first == connection.source() && !longest->is_slow()) return false;
     ++service_.counters().evicted_connections;
     longest->close();
   }

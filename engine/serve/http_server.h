@@ -13,8 +13,8 @@ namespace paddle::serve {
 struct HttpOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any that is free
-  // At this number, an idle connection of the address with the most connections is closed, or the
-  // new connection gets 503.
+  // At this number, an idle or slow connection of the source with the most connections is closed,
+  // or the new connection gets 503.
   std::uint32_t connections_max = 1000;
   std::uint64_t body_bytes_max = 8U << 20U;    // of one request
   std::uint64_t held_bytes_max = 256U << 20U;  // of all bodies and replies in progress

@@ -153,7 +153,7 @@ std::string Counters::text(const Model& model) const {
   single(text, "refused_connections_total", "counter", "Connections beyond the limit.",
          refused_connections);
   single(text, "evicted_connections_total", "counter",
-         "Connections closed for those of addresses with fewer.", evicted_connections);
+         "Connections closed to make room for others.", evicted_connections);
   single(text, "reloads_total", "counter", "Newer snapshots that were taken.", reloads);
   single(text, "failed_reloads_total", "counter", "Newer snapshots that could not be used.",
          reloads_failed);

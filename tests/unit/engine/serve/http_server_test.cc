@@ -2,13 +2,21 @@
 #include "engine/serve/http_server.h"
 
 #include <arpa/inet.h>
+#include <linux/ipv6.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
 #include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 
 #include "base/fd.h"
 #include "tests/unit/engine/serve/served_model.h"
@@ -16,23 +24,29 @@
 namespace paddle::serve {
 namespace {
 
-// A client of an address of this machine's loopback.
+// A client of an address of this machine's loopback: it calls 127.0.0.1, or its own IPv6 address.
 class Client {
  public:
-  Client(std::uint16_t port, const std::string& from)
-      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const auto address = [](const std::string& of, std::uint16_t at) {
-      sockaddr_in made{};
-      made.sin_family = AF_INET;
-      made.sin_port = htons(at);
-      EXPECT_EQ(::inet_pton(AF_INET, of.c_str(), &made.sin_addr), 1);
-      return made;
-    };
+  Client(std::uint16_t port, const std::string& from) {
+    const bool is_v6 = from.find(':') != std::string::npos;
     constexpr int kSmall = 4096;  // so that a client that does not read holds the server up
+    fd_ = UniqueFd(::socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &kSmall, sizeof kSmall);
-    const sockaddr_in own = address(from, 0), server = address("127.0.0.1", port);
-    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own), 0);
-    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&server), sizeof server), 0);
+    const auto at = [&](const std::string& address, std::uint16_t number, const auto& call) {
+      sockaddr_in6 v6{};
+      sockaddr_in v4{};
+      v6.sin6_family = AF_INET6;
+      v4.sin_family = AF_INET;
+      v6.sin6_port = v4.sin_port = htons(number);
+      void* const ip = is_v6 ? static_cast<void*>(&v6.sin6_addr) : &v4.sin_addr;
+      EXPECT_EQ(::inet_pton(is_v6 ? AF_INET6 : AF_INET, address.c_str(), ip), 1);
+      EXPECT_EQ(is_v6 ? call(fd_.get(), reinterpret_cast<const sockaddr*>(&v6), sizeof v6)
+                      : call(fd_.get(), reinterpret_cast<const sockaddr*>(&v4), sizeof v4),
+                0)
+          << address;
+    };
+    at(from, 0, ::bind);
+    at(is_v6 ? from : "127.0.0.1", port, ::connect);
   }
 
   bool send(std::string_view bytes) {
@@ -63,6 +77,11 @@ class Client {
     return std::stoi(reply.substr(9, 3));
   }
   bool is_closed() { return read_to("no such text").empty(); }
+  // Whether bytes of the server, or its end of the connection, have arrived.
+  bool has_news() const {
+    pollfd waiting{fd_.get(), POLLIN, 0};
+    return ::poll(&waiting, 1, 0) > 0;
+  }
 
  private:
   bool read_some() {
@@ -88,6 +107,31 @@ std::string post_head(const std::string& path, std::size_t bytes) {
       path, bytes);
 }
 
+// Runs `work` in a thread with a network of its own, of loopback alone, which has these IPv6
+// addresses too; false where none can be made.
+bool on_own_network(const std::vector<std::string>& addresses, const std::function<void()>& work) {
+  bool has_network = false;
+  std::thread([&] {
+    if (::unshare(CLONE_NEWNET) != 0) return;
+    const UniqueFd fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP | IFF_RUNNING;
+    has_network = fd && ::ioctl(fd.get(), SIOCSIFFLAGS, &loopback) == 0;
+    for (const std::string& address : addresses) {
+      in6_ifreq added{};
+      added.ifr6_prefixlen = 64;
+      added.ifr6_ifindex = 1;
+      has_network = has_network && ::inet_pton(AF_INET6, address.c_str(), &added.ifr6_addr) == 1 &&
+                    ::ioctl(fd.get(), SIOCSIFADDR, &added) == 0;
+    }
+    if (has_network) work();
+  }).join();
+  return has_network;
+}
+
+constexpr auto kLong = std::chrono::hours(1);
+
 class HttpServerTest : public testing::Test {
  protected:
   void start(HttpOptions options) {
@@ -111,6 +155,27 @@ class HttpServerTest : public testing::Test {
   Client client(const std::string& from = "127.0.0.1") { return {server_->port(), from}; }
   int predict(const std::string& from = "127.0.0.1") {
     return client(from).ask(post_head("/v1/predict", kRecord.size()) + kRecord);
+  }
+  // Sends the head of a prediction, which the server has read when this returns.
+  void stall_in_body(Client& one) const {
+    std::string head = post_head("/v1/predict", kRecord.size());
+    head.insert(head.size() - 2, "Expect: 100-continue\r\n");
+    ASSERT_TRUE(one.send(head));
+    ASSERT_TRUE(one.read_to("\r\n\r\n").starts_with("HTTP/1.1 100 "));
+  }
+  static bool comes_true(const std::function<bool()>& is_true) {
+    const TimePoint end = SteadyClock().now() + std::chrono::seconds(120);
+    while (!is_true()) {
+      if (SteadyClock().now() >= end) return false;
+      ::poll(nullptr, 0, 10);
+    }
+    return true;
+  }
+  static std::string rows_request() {
+    std::string ids = R"({"ids":[7)";
+    for (int i = 0; i < 30'000; ++i) ids += ",7";
+    ids += "]}";
+    return post_head("/v1/rows", ids.size()) + ids;
   }
 
   const std::string kRecord = R"({"town":1,"tags":[2],"body":[1,2,3]})";
@@ -202,23 +267,63 @@ TEST_F(HttpServerTest, AnAddressThatHoldsAllRoomGivesWay) {
 
 TEST_F(HttpServerTest, RepliesThatAreNotReadHaveOneBound) {
   start({.held_bytes_max = 8U << 20U});
-  std::string ids = R"({"ids":[7)";
-  for (int i = 0; i < 30'000; ++i) ids += ",7";
-  ids += "]}";
+  const std::string request = rows_request();
   std::vector<Client> slow;
   for (int i = 0; i < 12; ++i) {
     slow.push_back(client("127.0.0.9"));
-    ASSERT_TRUE(slow.back().send(post_head("/v1/rows", ids.size()) + ids));
+    ASSERT_TRUE(slow.back().send(request));
   }
   // Those that found no room are told so; a reply to another address has it.
   Client honest = client("127.0.0.2");
-  EXPECT_EQ(honest.ask(post_head("/v1/rows", ids.size()) + ids), 200);
+  EXPECT_EQ(honest.ask(request), 200);
   int refused = 0;
   for (Client& one : slow) {
     const std::string head = one.read_to("\r\n\r\n");
     refused += head.starts_with("HTTP/1.1 503 ") ? 1 : 0;
   }
   EXPECT_GT(refused, 0);
+}
+
+// As on loopback, where users of a machine have one address, and behind a proxy.
+TEST_F(HttpServerTest, BodiesOfTheSameAddressGiveWayOnceTheyAreSlow) {
+  start({.held_bytes_max = 4U << 20U, .body_time = kLong});
+  const std::string part(1U << 18U, ' ');
+  std::vector<Client> slow;
+  for (int i = 0; i < 20; ++i) {
+    slow.push_back(client());
+    slow.back().send(post_head("/v1/predict", 4'000'000) + part);
+  }
+  // Once one is refused, less room is left than the next request needs.
+  ASSERT_TRUE(comes_true([&] { return std::ranges::any_of(slow, &Client::has_news); }));
+  std::string large = kRecord;
+  large.append(900'000, ' ');
+  const auto ask = [&] { return client().ask(post_head("/v1/predict", large.size()) + large); };
+  EXPECT_TRUE(comes_true([&] { return ask() == 200; }));
+  EXPECT_GT(served_.counted("evicted_connections_total"), 0U);
+  EXPECT_EQ(predict(), 200);
+}
+
+TEST_F(HttpServerTest, RepliesToTheSameAddressGiveWayOnceTheyAreReadSlowly) {
+  start({.held_bytes_max = 8U << 20U, .reply_time = kLong});
+  const std::string request = rows_request();
+  std::vector<Client> slow;
+  for (int i = 0; i < 12; ++i) {
+    slow.push_back(client());
+    ASSERT_TRUE(slow.back().send(request));
+  }
+  for (Client& one : slow) one.read_to("\r\n\r\n");
+  EXPECT_TRUE(comes_true([&] { return client().ask(request) == 200; }));
+  EXPECT_GT(served_.counted("evicted_connections_total"), 0U);
+}
+
+// Also where it has itself waited longest, over two seconds.
+TEST_F(HttpServerTest, ASlowBodyThatFindsNoRoomIsRefused) {
+  start({.held_bytes_max = 1U << 20U, .body_time = kLong});
+  Client slow = client();
+  ASSERT_TRUE(slow.send(post_head("/v1/predict", 4'000'000)));
+  const std::string part(4000, ' ');
+  for (int i = 0; i < 1000 && !slow.has_news() && slow.send(part); ++i) ::poll(nullptr, 0, 10);
+  EXPECT_TRUE(slow.read_to("\r\n\r\n").starts_with("HTTP/1.1 503 "));
 }
 
 TEST_F(HttpServerTest, IdleConnectionsOfTheAddressWithMostGiveWay) {
@@ -243,6 +348,47 @@ TEST_F(HttpServerTest, SlowSendersOfTheAddressWithMostGiveWayToOthers) {
     ASSERT_TRUE(slow.back().send(i % 2 == 0 ? "GET /healthz HT" : post_head("/v1/predict", 9)));
   }
   EXPECT_EQ(client("127.0.0.2").ask(kHealth), 200);
+}
+
+TEST_F(HttpServerTest, SlowSendersOfTheSameAddressGiveWayOneByOne) {
+  start({.connections_max = 4, .head_time = kLong, .body_time = kLong});
+  std::vector<Client> slow;
+  for (int i = 0; i < 4; ++i) slow.push_back(client());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(slow[i].send("GET /healthz HT"));
+  for (int i = 2; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(stall_in_body(slow[i]));
+  EXPECT_TRUE(comes_true([&] { return client().ask(kHealth) == 200; }));
+  EXPECT_EQ(served_.counted("evicted_connections_total"), 1U);
+  std::vector<int> statuses;
+  for (int i = 0; i < 4; ++i)
+    statuses.push_back(slow[i].ask(i < 2 ? "TP/1.1\r\nHost: localhost\r\n\r\n" : kRecord));
+  EXPECT_EQ(std::ranges::count(statuses, 200), 3) << "the others are still served";
+}
+
+TEST_F(HttpServerTest, UnreadRepliesToTheSameAddressGiveTheirPlaces) {
+  start({.connections_max = 2, .reply_time = kLong});
+  const std::string request = rows_request();
+  std::vector<Client> slow;
+  for (int i = 0; i < 2; ++i) {
+    slow.push_back(client());
+    ASSERT_TRUE(slow.back().send(request));
+    EXPECT_TRUE(slow.back().read_to("\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  }
+  EXPECT_TRUE(comes_true([&] { return client().ask(kHealth) == 200; }));
+}
+
+TEST_F(HttpServerTest, AHostWithManyIPv6AddressesIsOneClient) {
+  const std::vector<std::string> addresses{"2001:db8::1", "2001:db8::2", "2001:db8::3",
+                                           "2001:db8::4", "2001:db8:0:1::1"};
+  const bool has_network = on_own_network(addresses, [&] {
+    start({.address = "::", .connections_max = 4, .head_time = kLong, .body_time = kLong});
+    std::vector<Client> slow;
+    for (int i = 0; i < 4; ++i) {
+      slow.push_back(client(addresses[i]));
+      ASSERT_NO_FATAL_FAILURE(stall_in_body(slow.back()));
+    }
+    EXPECT_EQ(client(addresses[4]).ask(kHealth), 200) << "another network has fewer";
+  });
+  if (!has_network) GTEST_SKIP() << "no network can be made here";
 }
 
 TEST_F(HttpServerTest, AHiddenRequestIsNotAnswered) {
