@@ -61,6 +61,7 @@ Result<std::string> address_of(const ServeFlags& flags) {
 
 Status run_serve(const ServeFlags& flags) {
   end_when_out_of_memory("serve", kMemoryAdvice);
+  return_large_buffers();
   if (!flags.token_file.empty()) turn_off_cores();
   // Before any thread starts, so that only sigwait() receives them.
   sigset_t signals;

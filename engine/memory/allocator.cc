@@ -113,4 +113,10 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, kKeptUnused);
 }
 
+void return_large_buffers() {
+  constexpr int kLargestKept = 4 << 20;  // bytes, of a buffer and at the end of a heap
+  ::mallopt(M_MMAP_THRESHOLD, kLargestKept);
+  ::mallopt(M_TRIM_THRESHOLD, kLargestKept);
+}
+
 }  // namespace paddle

@@ -32,4 +32,8 @@ void end_when_out_of_memory(const char* what, const char* advice);
 // request, and the kernel would clear the same pages again each time.
 void keep_freed_memory();
 
+// From this call on, returns a freed buffer of over 4 MiB to the system at once, and all but 4 MiB
+// at the end of a heap: for a server that may have one large request among many small ones.
+void return_large_buffers();
+
 }  // namespace paddle

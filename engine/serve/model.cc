@@ -23,8 +23,6 @@ Error too_much(std::string what) {
   return {Errc::kResource, std::move(what), "ask for less at a time"};
 }
 
-constexpr std::size_t kLargeBytes = 4U << 20U;  // of memory that is not kept for other requests
-
 Error at(Model::Scratch::Place place, Error error) {
   return std::move(error).with(
       fmt::format("{} {}", place.is_in_array ? "record" : "line", place.number));
@@ -124,7 +122,6 @@ std::vector<Result<Predictions>> Model::predict(std::span<const std::string_view
     if (!answer.is_refused) answer.outcome = all;
   }
   run(format, scratch, work);
-  scratch.is_large = scratch.is_large || scratch.lines.size() > kLargeBytes;
   std::vector<Result<Predictions>> replies;
   replies.reserve(requests.size());
   const char* lines = scratch.lines.data();
@@ -287,6 +284,7 @@ bool Model::read_row(std::size_t parameter, std::uint64_t id, std::vector<float>
 }
 
 Result<Work> Model::read_rows(std::string_view request, Scratch& scratch) const {
+  scratch.is_large = scratch.is_large || request.size() > kLargeBytes / 4;
   PADDLE_TRY(const RowRequest wanted, parse_row_request(request, description_.dictionary));
   if (wanted.ids.size() > kIdsMax) return too_much(fmt::format("more than {} rows", kIdsMax));
   PADDLE_TRY(const std::size_t parameter, find_parameter(wanted.parameter));

@@ -19,6 +19,7 @@ constexpr std::size_t kRecordsMax = 100'000;        // of a request
 constexpr std::size_t kIdsMax = 100'000;            // of a request for rows
 constexpr std::size_t kReplyBytesMax = 64U << 20U;  // of a request's predictions or rows
 constexpr std::size_t kRecordsAtOnce = 512;         // in one run of the network
+constexpr std::size_t kLargeBytes = 4U << 20U;      // more than this is not kept for later requests
 // Bounds for the rows that the ids of one record name, and for the rows of one run of the network.
 // They are checked before any row is read: ids are short, and rows may be long.
 constexpr std::uint64_t kRecordRowBytesMax = 64U << 20U;
@@ -60,7 +61,8 @@ class Model {
     inference::Predictor::Scratch network;
     fmt::memory_buffer lines;
     std::uint64_t row_bytes = 0;  // upper bound for the records in the batch
-    // A request took much more memory than usual: the caller should make a new Scratch.
+    // A request took much more memory than usual: the caller should make a new Scratch, also if
+    // `lines` has room for more than kLargeBytes.
     bool is_large = false;
     // The place of a record in its request: "line 3", or "record 3" of an array.
     struct Place {

@@ -60,8 +60,7 @@ constexpr std::string_view kBearer = "Bearer ";
 constexpr const char* kJson = "application/json";
 constexpr const char* kJsonLines = "application/x-ndjson";
 constexpr std::string_view kPredict = "/v1/predict";
-constexpr std::size_t kShownBytes = 40;         // of a field in a message
-constexpr std::size_t kLargeReply = 4U << 20U;  // memory of a larger one is not kept
+constexpr std::size_t kShownBytes = 40;  // of a field in a message
 // Larger requests gain nothing from being scored together, and delay other requests.
 constexpr std::size_t kJoinedBytesMax = 64U << 10U;
 
@@ -359,9 +358,9 @@ void Service::work() {
       taken[i].done(std::move(replies[i]));
     }
     taken.clear();
-    if (scratch->is_large) {
+    if (scratch->is_large || scratch->lines.capacity() > kLargeBytes) {
       scratch.emplace();
-      ::malloc_trim(0);  // main() keeps freed memory for the next request
+      ::malloc_trim(0);  // also what is free between buffers in use
     }
     lock.lock();
   }
@@ -418,7 +417,6 @@ Reply Service::read_rows(const Request& request, Model::Scratch& scratch) const 
   const auto done = model_.get()->read_rows(request.body, scratch);
   if (!done) return refused(done.error());
   counters_.count(*done);
-  scratch.is_large = scratch.lines.size() > kLargeReply;
   return {.body = std::string(scratch.lines.data(), scratch.lines.size())};
 }
 

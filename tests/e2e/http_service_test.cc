@@ -67,11 +67,13 @@ class Serving : public testing::Test {
                 const std::string& headers = "") const {
     return HttpClient(port_).ask(method, path, body, headers).value_or(HttpReply());
   }
-  // Its largest resident memory so far.
-  std::uint64_t peak_kilobytes() const {
+  // Its largest resident memory so far, and its resident memory now.
+  std::uint64_t peak_kilobytes() const { return kilobytes("VmHWM:"); }
+  std::uint64_t resident_kilobytes() const { return kilobytes("VmRSS:"); }
+  std::uint64_t kilobytes(std::string_view what) const {
     const std::string status =
         TemporaryFolder::read(fmt::format("/proc/{}/status", server_->pid()));
-    return std::stoul(status.substr(status.find("VmHWM:") + 6));
+    return std::stoul(status.substr(status.find(what) + what.size()));
   }
   void expect_a_clean_end() {
     server_->signal(SIGTERM);
@@ -392,6 +394,91 @@ TEST_F(Serving, BoundsMemoryBodiesAndTheQueue) {
   EXPECT_EQ(statuses.count(200) + statuses.count(503), 6U);
   EXPECT_EQ(retry_after, "1");
   EXPECT_EQ(ask("GET", "/healthz").status, 200);
+  expect_a_clean_end();
+}
+
+// A table of wide rows, so that short requests take much memory.
+constexpr const char* kWideJob = R"([data]
+train = "train.txt"
+format = "multislot"
+[[data.slot]]
+name = "tags"
+type = "ids"
+[[data.slot]]
+name = "label"
+type = "id"
+[[layer]]
+name = "all_tags"
+type = "embedding"
+input = ["tags"]
+pooling = "sum"
+size = 1024
+weight = { sparse = true }
+[[layer]]
+name = "score"
+type = "fc"
+input = ["all_tags"]
+size = 1
+[[layer]]
+name = "cost"
+type = "binary_cross_entropy"
+input = ["score"]
+label = "label"
+[train]
+passes = 1
+)";
+
+TEST_F(Serving, GivesTheMemoryOfLargeRequestsBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer keeps freed memory";
+#endif
+  folder_->write("wide/train.txt", "2 3 4 1 0\n2 3 5 1 1\n");
+  folder_->write("wide/job.toml", kWideJob);
+  ASSERT_EQ(shell("paddle train --local --config=wide/job.toml --save_dir=wide/save"), 0)
+      << read("out");
+  start("wide/save", {"--threads=2"});
+  const auto list = [](std::size_t count, std::size_t different) {
+    std::string ids;
+    for (std::size_t i = 0; i < count; ++i)
+      ids += fmt::format("{}{}", i > 0 ? "," : "", 3 + i % different);
+    return ids;
+  };
+  const auto record = [&](std::size_t ids) {
+    return fmt::format("{{\"tags\":[{}]}}\n", list(ids, ids));
+  };
+  ASSERT_EQ(ask("POST", "/v1/predict", record(10), kJson).status, 200);
+  const std::uint64_t before = resident_kilobytes();
+  std::string many;
+  for (int i = 0; i < 400; ++i) many += record(1000);
+  struct Large {
+    std::string path, body;
+    int status;
+  };
+  for (const Large& large : std::vector<Large>{
+           {"/v1/predict", record(15'000), 200},  // 60 MiB of rows
+           {"/v1/predict", record(400'000), 413},
+           {"/v1/predict", many, 200},
+           {"/v1/rows", fmt::format("{{\"ids\":[{}]}}", list(400'000, 400'000)), 413},
+           {"/v1/rows", fmt::format("{{\"ids\":[{}]}}", list(1000, 1)), 200},
+           {"/v1/rows", fmt::format("{{\"ids\":[{}]}}", list(50'000, 1)), 413}}) {
+    const auto three_times = [&] {
+      HttpClient client(port_);
+      for (int i = 0; i < 3; ++i) {
+        const auto reply = client.ask("POST", large.path, large.body, kJson);
+        ASSERT_TRUE(reply);
+        EXPECT_EQ(reply->status, large.status) << reply->body.substr(0, 200);
+      }
+    };
+    std::thread other(three_times);
+    three_times();
+    other.join();
+    // It does so once the reply is on its way.
+    const TimePoint end = SteadyClock().now() + std::chrono::seconds(60);
+    while (resident_kilobytes() >= before + 20'000 && SteadyClock().now() < end)
+      std::this_thread::yield();
+    EXPECT_LT(resident_kilobytes(), before + 20'000)
+        << large.path << ' ' << large.body.substr(0, 40) << ' ' << large.body.size();
+  }
   expect_a_clean_end();
 }
 
