@@ -78,18 +78,30 @@ std::string place_words(std::uint32_t pass, std::uint32_t passes, std::uint64_t 
   return fmt::format("{}, batch {}", pass_words(pass, passes), batch);
 }
 
-Error no_record(const LoopOptions& options, std::uint32_t pass) {
+std::string shown_files(std::vector<std::string> files) {
   constexpr std::size_t kShownMax = 3;
-  std::vector<std::string> files = options.train_data.share.files;
   const std::size_t count = files.size();
   if (count > kShownMax) files.resize(kShownMax);
   if (count > kShownMax) files.push_back(fmt::format("{} more", count - kShownMax));
   if (count == 0) files.emplace_back("no file");
+  return fmt::format("{}", fmt::join(files, ", "));
+}
+
+Error no_record(const LoopOptions& options, std::uint32_t pass) {
   return {
       Errc::kData,
       fmt::format("{} had no record for any trainer; trainer {} read {}", pass_words(pass),
-                  options.trainer_id, fmt::join(files, ", ")),
+                  options.trainer_id, shown_files(options.train_data.share.files)),
       "check whether the files of [data] train are empty, or all of their records were left out"};
+}
+
+Error no_test_record(const LoopOptions& options) {
+  return {
+      Errc::kData,
+      fmt::format("the held-out data has no record; trainer {} read {}", options.trainer_id,
+                  shown_files(options.test_data.share.files)),
+      "check whether the files of [data] test are empty, or all of their records were left out; "
+      "without [data] test nothing is held out"};
 }
 
 // Whether the folder or the disk of this node failed. All other errors concern the whole job.
@@ -152,6 +164,7 @@ Status NotFinite::leave_out(const std::string& where, std::span<const wire::Para
 }
 
 Status Loop::run() {
+  PADDLE_TRY_STATUS(check_test_data());
   PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   if (options_.train.has_decisions()) recall_tests();
   PADDLE_TRY_STATUS(come_back());
@@ -164,6 +177,16 @@ Status Loop::run() {
   if (!has_met_at_end_) PADDLE_TRY_STATUS(meet_others());
   if (options_.before_leave) options_.before_leave();
   return client_.leave();
+}
+
+// Reads the first held-out records, so that a job does not train a pass before a test that cannot
+// be made.
+Status Loop::check_test_data() {
+  if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
+  const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
+  PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
+  if (!batch) return no_test_record(options_);
+  return {};
 }
 
 // Return of a trainer to a running job: it finishes what its earlier process began.
@@ -484,6 +507,7 @@ Status Loop::test(std::uint32_t pass, std::uint64_t batch) {
                                       return client_.pull_averages({}, rows);
                                     },
                                     [&] { report(pass, wire::ACTIVITY_TESTING); }));
+  if (score.samples == 0) return no_test_record(options_);
   if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
   const Reading reading = model_.read(score);
   tested_ = figures_of(reading);

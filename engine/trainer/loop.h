@@ -107,6 +107,7 @@ class Loop {
   bool has_lost_push() const { return has_lost_push_; }
 
  private:
+  Status check_test_data();
   // Finishes what an earlier process of this trainer began: its last push, or the end of its last
   // pass.
   Status come_back();

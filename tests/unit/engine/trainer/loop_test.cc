@@ -36,6 +36,23 @@ TEST_F(LoopTest, APassWithoutARecordFails) {
   EXPECT_TRUE(run());
 }
 
+// A test of no records would have the cost 0, which is the best of all.
+TEST_F(LoopTest, HeldOutDataWithoutARecordFailsBeforeTheFirstPass) {
+  options_.test_data = options_.train_data;
+  options_.test_data.share.files = {folder_ / "test.csv"};
+  for (const char* const text : {"", "\n\n", "\r\n"}) {
+    folder_.write("test.csv", text);
+    const Status ended = run();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code, Errc::kData);
+    EXPECT_EQ(ended.error().message,
+              "the held-out data has no record; trainer 0 read " + folder_ / "test.csv");
+    EXPECT_TRUE(client_.pushed.empty());
+  }
+  options_.trainer_id = 1;  // trainer 0 tests
+  EXPECT_TRUE(run());
+}
+
 TEST_F(LoopTest, APassWithoutARecordFailsForEveryTrainer) {
   folder_.write("train.csv", "");
   client_.samples_of_pass = 0;
