@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -427,7 +428,14 @@ Result<std::vector<std::string>> matching_files(const std::string& workspace,
   for (std::size_t i = 0; i < result.found.gl_pathc; ++i) {
     struct stat status {};
     const char* const path = result.found.gl_pathv[i];
-    if (::stat(path, &status) != 0) continue;
+    if (::stat(path, &status) != 0) {
+      const int reason = errno;
+      if (::lstat(path, &status) != 0) continue;  // removed meanwhile
+      return Error{Errc::kData,
+                   fmt::format("{}, which matches '{}', is a link that cannot be followed: {}",
+                               path, pattern, std::generic_category().message(reason)),
+                   "bring back the file or the mount that it leads to, or remove the link"};
+    }
     if (S_ISREG(status.st_mode)) files.emplace_back(path);
     if (S_ISDIR(status.st_mode)) folder = path;
   }

@@ -66,6 +66,30 @@ TEST(DataShare, AFolderInPlaceOfFilesIsNamed) {
   EXPECT_TRUE(data_share(folder.path(), "none*", 0, 1)->files.empty());
 }
 
+// Without the records behind it, the job would learn from the rest of the data.
+TEST(DataShare, ALinkThatLeadsNowhereIsNamed) {
+  const test::TemporaryFolder folder;
+  folder.write("data/train-0", "x");
+  const std::string link = folder / "data/train-1";
+  for (const auto& [target, reason] :
+       {std::pair("not/mounted", ENOENT), std::pair("train-1", ELOOP),
+        std::pair("train-0/x", ENOTDIR)}) {
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(target, link);
+    for (const char* const pattern : {"data/*", "data/train-1", "data/train-[0-9]"}) {
+      const auto share = data_share(folder.path(), pattern, 0, 2);
+      ASSERT_FALSE(share) << target;
+      EXPECT_EQ(share.error().code, Errc::kData);
+      EXPECT_EQ(share.error().message,
+                fmt::format("{}, which matches '{}', is a link that cannot be followed: {}", link,
+                            pattern, std::strerror(reason)));
+    }
+  }
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink("train-0", link);
+  EXPECT_EQ(data_share(folder.path(), "data/*", 0, 1)->files.size(), 2U);
+}
+
 TEST(DataShare, APatternOfAnyDepthIsRefused) {
   const test::TemporaryFolder folder;
   folder.write("data/a.csv", "x");
