@@ -269,15 +269,16 @@ std::string default_job_name(std::string workspace, std::int64_t unix_seconds) {
 }
 
 // Checks that results can be written, before the hours of training.
-Status check_output(const std::string& folder) {
+Status check_output(const Context& context, const std::string& folder, const std::string& job) {
+  constexpr const char* kHint = "choose another --output";
+  PADDLE_TRY_STATUS(check_output_folder(context, folder, job, kHint));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
     error = std::error_code(errno, std::generic_category());
   if (!error) return {};
   return Error{Errc::kResource,
-               fmt::format("cannot write results to {}: {}", folder, error.message()),
-               "choose another --output"};
+               fmt::format("cannot write results to {}: {}", folder, error.message()), kHint};
 }
 
 // `unset`: if not null, receives the names of "--env KEY" that are not set here; they are then no
@@ -555,7 +556,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   if (options.job.empty())
     job.request.job = default_job_name(job.workspace.name, context.unix_seconds());
   PADDLE_TRY_STATUS(check_job_name(job.request.job));
-  PADDLE_TRY_STATUS(check_output(job.to.output));
+  PADDLE_TRY_STATUS(check_output(context, job.to.output, job.request.job));
   if (!options.from.empty()) {
     PADDLE_TRY(job.request.from,
                find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),

@@ -44,6 +44,23 @@ TEST_F(CommandsTest, ANetworkThatCannotBeBuiltIsNamedBeforeAnythingIsPushed) {
   EXPECT_EQ(train(), 0) << err_.str();
 }
 
+TEST_F(CommandsTest, AnOutputFolderThatAFetchRefusesIsNamedBeforeAnythingStarts) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const auto files = nodes_[0].files;
+  const test::TemporaryFolder elsewhere;
+  const std::string open = elsewhere.make("open");
+  fs::permissions(open, fs::perms::all);
+  fs::create_directory_symlink(elsewhere.make("target"), folder_ + "/link");
+  for (const auto& [output, code] :
+       {std::pair(open, 5), {open + "/below", 5}, {"link", 6}, {"link/below", 6}}) {
+    EXPECT_EQ(run({"train", "--name", "job1", "--output", output, "w"}), code) << err_.str();
+    EXPECT_EQ(nodes_[0].files, files) << "nothing is pushed";
+    EXPECT_TRUE(nodes_[0].processes.empty());
+  }
+  EXPECT_TRUE(fs::is_empty(open));
+  EXPECT_TRUE(fs::is_empty(elsewhere / "target"));
+}
+
 TEST_F(CommandsTest, DataThatCannotTrainIsNamedBeforeAnythingStarts) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   write("w/data/test.txt", "");
