@@ -362,6 +362,9 @@ TEST_F(ResumedJobOfNodes, BelievesNoNodeThatIsAloneWithItsSettings) {
   // A record of a later run hides no other node either.
   for (ProcessStatus& process : nodes_[1].processes) process.run = 2'000'000'000;
   refuses({}, 1, why, way);
+  nodes_[0].files.erase(kSettings);
+  refuses({}, 1, why, way);
+  nodes_[0].files[kSettings] = first_;
   ASSERT_EQ(resume({"--on", "n-0"}), 0) << err_.str();
   EXPECT_TRUE(has_argument("trainer-0", "--set=train.batch_size=3"));
   EXPECT_FALSE(nodes_[0].specs["trainer-0"].environment.contains("LD_PRELOAD"));
