@@ -60,6 +60,53 @@ class DescriptionTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
+// Requests to `paddle serve` may name the columns in place of the slots.
+TEST(SlotsJsonTest, NamesTheColumnsOfCsv) {
+  const test::TemporaryFolder folder;
+  const auto slots_of = [&](std::string job) {
+    folder.write("job.toml", job + R"([[layer]]
+name = "score"
+type = "fc"
+input = ["numbers"]
+size = 1
+[[layer]]
+name = "cost"
+type = "squared_error"
+input = ["score"]
+label = "label"
+[train]
+passes = 1
+)");
+    const auto read = config::read_job(folder / "job.toml");
+    EXPECT_TRUE(read) << read.error().message;
+    return read ? slots_json(read->data).text() : "";
+  };
+  const std::string slots = R"([[data.slot]]
+name = "label"
+type = "float"
+[[data.slot]]
+name = "numbers"
+type = "float"
+)";
+  const std::string columns = R"(columns = ["age", "size", "height", "f", "p", "t"]
+)";
+  const std::string town = R"([[data.slot]]
+name = "town"
+type = "hash"
+)";
+  EXPECT_EQ(slots_of("[data]\ntrain = \"x\"\nformat = \"csv\"\ncolumns = [\"label\", \"town\", "
+                     "\"age\", \"size\", \"height\", \"f\", \"p\", \"t\", \"unread\"]\n" +
+                     slots + columns + town),
+            R"({"format":"csv","slots":[{"name":"label","type":"float","width":1,)"
+            R"("columns":["label"]},{"name":"numbers","type":"float","width":6,)"
+            R"("columns":["age","size","height","f","p","t"]},)"
+            R"({"name":"town","type":"id","columns":["town"]}]})");
+  const std::string jsonl =
+      slots_of("[data]\ntrain = \"x\"\nformat = \"jsonl\"\n" + slots + "width = 6\n" + town);
+  EXPECT_NE(jsonl.find("\"town\""), std::string::npos) << jsonl;
+  EXPECT_EQ(jsonl.find("columns"), std::string::npos) << jsonl;
+}
+
 // As one that a GPU has trained.
 TEST_F(DescriptionTest, ABfloat16ModelIsComputedInFloat32WhereTheCpuHasNoOther) {
   const auto files = describe_model(folder_ / "w/job.toml", {"train.compute=\"bf16\""});
