@@ -1,5 +1,8 @@
 #include "remote/launcher/ssh/config.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <sstream>
 #include <vector>
@@ -71,6 +74,19 @@ Status apply_algorithms(ssh_session session, const OpensshConfig& config) {
 }
 
 }  // namespace
+
+void SshSessionFree::operator()(ssh_session session) const {
+  const int fd = ssh_get_fd(session);  // -1 once libssh has closed it
+  struct stat before {
+  }, after{};
+  const bool was_open = ::fstat(fd, &before) == 0;
+  ssh_silent_disconnect(session);
+  ssh_free(session);
+  // libssh before 0.11.4 closes a socket that was handed to it, and later ones leave it open.
+  // Another thread may have got the number since, for another file.
+  const bool is_open = was_open && ::fstat(fd, &after) == 0;
+  if (is_open && before.st_dev == after.st_dev && before.st_ino == after.st_ino) ::close(fd);
+}
 
 std::string base64(std::span<const unsigned char> bytes) {
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');

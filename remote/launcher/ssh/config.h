@@ -13,13 +13,9 @@
 
 namespace paddle::remote {
 
+// Ends the session and closes its socket.
 struct SshSessionFree {
-  void operator()(ssh_session session) const {
-    // Only the silent disconnect closes a socket that was handed to libssh exactly once:
-    // ssh_disconnect leaves it open, and a broken connection closes it.
-    ssh_silent_disconnect(session);
-    ssh_free(session);
-  }
+  void operator()(ssh_session session) const;
 };
 using SshHandle = std::unique_ptr<ssh_session_struct, SshSessionFree>;
 
