@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <thread>
+#include <tuple>
 
 #include "tests/e2e/ssh_fixture.h"
 
@@ -144,6 +145,45 @@ TEST_F(SshDoorTest, ManyNodesPassABastionThatTakesFewAtATime) {
     }
   }
   EXPECT_EQ(reached, 16);
+}
+
+// Retries alone would pass such a bastion too, after many logins that it drops.
+TEST_F(SshDoorTest, LoginsAtOneBastionTakeTurnsHoweverItIsNamed) {
+  constexpr int kNodes = 32;
+  // Of more logins than the turns allow, because sshd notices the end of a login late.
+  const auto bastion = Sshd::start("127.0.0.3", test::SshdLogin::kKey, {"MaxStartups=16:100:16"});
+  ASSERT_TRUE(bastion) << bastion.error().message;
+  write((*bastion)->folder() + "/authorized_keys", *read_file(sshd_->identity() + ".pub"));
+  write(node_.known_hosts, *read_file(node_.known_hosts) + *read_file((*bastion)->known_hosts()));
+  const std::string jump = fmt::format("{}:{}", (*bastion)->address(), (*bastion)->port());
+  const std::string config = node_.ssh_directory + "/config";
+  const std::string command = fmt::format(
+      "ssh -F /dev/null -p {} -i {} -o IdentitiesOnly=yes -o UserKnownHostsFile={} -W %h:%p {}",
+      (*bastion)->port(), node_.identity, node_.known_hosts, (*bastion)->address());
+  const std::tuple<const char*, std::string, std::string> ways[] = {
+      {"jump", jump, ""},
+      {"ProxyJump", "", fmt::format("Host 127.0.0.2\n  ProxyJump {}\n", jump)},
+      {"ProxyCommand", "", fmt::format("Host 127.0.0.2\n  ProxyCommand {}\n", command)},
+  };
+  for (const auto& [way, in_cluster_file, in_config] : ways) {
+    node_.jump = in_cluster_file;
+    write(config, in_config);
+    std::atomic<int> reached = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < kNodes; ++i) {
+        threads.emplace_back([&] {
+          const auto launcher = make_ssh_launcher(node_, within(seconds(100)));
+          EXPECT_TRUE(launcher) << launcher.error().message;
+          reached += launcher ? 1 : 0;
+        });
+      }
+    }
+    EXPECT_EQ(reached, kNodes) << way;
+    const std::string log = (*bastion)->log_with("Accepted publickey");
+    EXPECT_EQ(log.find("drop connection"), std::string::npos) << way;
+    EXPECT_EQ(log.find("MaxStartups"), std::string::npos) << way;
+  }
 }
 
 TEST_F(SshDoorTest, ANodeIsReachedOverIPv6) {
