@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/e2e/ssh_cluster_test_fixture.h"
+#include "tests/support/free_ports.h"
 
 namespace paddle::test {
 namespace {
@@ -149,6 +150,123 @@ TEST_F(SshClusterTest, NodesThatShareAWorkdirTrainEachInAFolderOfItsOwn) {
     const std::string logs = workdir(0) + "/lab/" + kNodes[i] + "/jobs/first/node_";
     EXPECT_TRUE(fs::exists(fmt::format("{}{}/train.log", logs, i))) << kNodes[i];
   }
+  const Outcome torn_down = run({"teardown", "--yes", "--discard"});
+  EXPECT_EQ(torn_down.code, 0) << torn_down.output;
+  expect_clean_nodes();
+}
+
+// One machine with two names has one sshd, one address and one workdir for both.
+TEST_F(SshClusterTest, AMachineThatIsNamedTwiceServesEachNameByItself) {
+  const std::uint16_t first_port = free_ports(2 * kBlock);
+  ASSERT_NE(first_port, 0);
+  std::string text = fmt::format(
+      "name = \"lab\"\nport = {}\nports_num = 1\nports_num_for_sparse = 1\nworkdir = \"{}\"\n",
+      first_port, workdir(0));
+  for (const char* const name : {"n1", "n2"}) {
+    text += fmt::format(
+        "[[node]]\nname = \"{}\"\nhost = \"{}\"\nssh_port = {}\nidentity = \"{}\"\n"
+        "known_hosts = \"{}\"\n",
+        name, kAddresses[0], sshd(0).port(), sshd(0).identity(), sshd(0).known_hosts());
+  }
+  write_user_file("cluster.toml", text);
+  const Outcome up = run({"up", "cluster.toml"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  const Outcome trained =
+      run({"train", "--trainers", "2", "--pservers", "2", "--name", "both", "job"});
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  const auto log = [&](const std::string& node, const std::string& job, int rank) {
+    return fmt::format("{}/lab/{}/jobs/{}/node_{}/train.log", workdir(0), node, job, rank);
+  };
+  EXPECT_TRUE(fs::exists(log("n1", "both", 0)));
+  EXPECT_TRUE(fs::exists(log("n2", "both", 1)));
+
+  write_long_data();
+  const Outcome started = run({"train", "--detach", "--on", "n2", "--trainers", "1", "--pservers",
+                               "1", "--name", "long", "--set", kManyPasses, "job"});
+  ASSERT_EQ(started.code, 0) << started.output;
+  const std::vector<int> before = pids(engines());
+  EXPECT_EQ(before.size(), 2U);
+  const Outcome of_one = run({"teardown", "--on", "n1", "--yes", "--discard"});
+  EXPECT_EQ(of_one.code, 0) << of_one.output;
+  EXPECT_FALSE(fs::exists(workdir(0) + "/lab/n1"));
+  EXPECT_TRUE(fs::exists(log("n2", "both", 1)));
+  EXPECT_EQ(pids(engines()), before) << "the job of the other name goes on";
+  const Outcome of_other = run({"teardown", "--on", "n2", "--yes", "--discard"});
+  EXPECT_EQ(of_other.code, 0) << of_other.output;
+  expect_clean_nodes();
+}
+
+// Nodes whose home is on a file server, with the workdir of a user that sets none.
+class SshSharedHomeTest : public SshClusterTest {
+ protected:
+  Result<std::unique_ptr<Sshd>> start_sshd(std::size_t node) override {
+    fs::create_directories(home());
+    return Sshd::start(kAddresses[node], SshdLogin::kKey, {"SetEnv=SHLVL=2 HOME=" + home()});
+  }
+  std::string home() const { return workdir(0); }
+};
+
+TEST_F(SshSharedHomeTest, NodesTrainInFoldersOfTheirOwnBelowTheUsualWorkdir) {
+  std::string text = TemporaryFolder::read(user_file("cluster.toml"));
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    const std::string line = fmt::format("workdir = \"{}\"\n", workdir(i));
+    const auto at = text.find(line);
+    ASSERT_NE(at, text.npos);
+    text.erase(at, line.size());
+  }
+  write_user_file("cluster.toml", text);
+  const Outcome up = run({"up", "cluster.toml"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  const Outcome trained = run(train("first"));
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  for (std::size_t i = 0; i < kNodes.size(); ++i) {
+    const std::string logs = home() + "/.paddlectl/lab/" + kNodes[i] + "/jobs/first/node_";
+    EXPECT_TRUE(fs::exists(fmt::format("{}{}/train.log", logs, i))) << kNodes[i];
+  }
+  const Outcome of_one = run({"teardown", "--on", "bravo", "--yes", "--discard"});
+  EXPECT_EQ(of_one.code, 0) << of_one.output;
+  EXPECT_FALSE(fs::exists(home() + "/.paddlectl/lab/bravo"));
+  EXPECT_TRUE(fs::exists(home() + "/.paddlectl/lab/alpha/jobs/first"));
+  const Outcome torn_down = run({"teardown", "--yes", "--discard"});
+  EXPECT_EQ(torn_down.code, 0) << torn_down.output;
+  EXPECT_TRUE(fs::remove(home())) << "nothing is left in it";
+  expect_clean_nodes();
+}
+
+// As on clusters whose administrators want one session of a user at a time.
+class OneSessionTest : public SshClusterLongJobTest {
+ protected:
+  Result<std::unique_ptr<Sshd>> start_sshd(std::size_t node) override {
+    return Sshd::start(kAddresses[node], SshdLogin::kKey, {"MaxSessions=1"});
+  }
+};
+
+TEST_F(OneSessionTest, CommandsWorkOneByOneAndBesideEachOther) {
+  const std::unique_ptr<Process> job = begin_long_job();
+  Process following = begin({"logs", "-f"});
+  EXPECT_TRUE(following.prints("Batch=")) << following.output();
+  write_user_file("file", "content");
+  const std::string there = workdir(0) + "/there/";
+  const std::vector<std::string> commands[] = {
+      {"exec", "--", "true"},
+      {"exec", "--stream", "--shell", "echo one; echo two"},
+      {"put", "file", there},
+      {"get", there + "file", "back"},
+      {"status"},
+      {"metrics"},
+      {"logs", "-n", "5"},
+      {"jobs"}};
+  for (const auto& command : commands) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 0) << command[0] << "\n" << outcome.output;
+  }
+  for (const char* const node : kNodes)
+    EXPECT_EQ(TemporaryFolder::read(user_file(fmt::format("back/{}/file", node))), "content");
+  fs::remove_all(there);
+  const Outcome stopped = run({"stop"});
+  EXPECT_EQ(stopped.code, 0) << stopped.output;
+  EXPECT_EQ(job->wait(kDeadline), 75) << job->output();
+  EXPECT_TRUE(following.wait(kDeadline)) << following.output();
   const Outcome torn_down = run({"teardown", "--yes", "--discard"});
   EXPECT_EQ(torn_down.code, 0) << torn_down.output;
   expect_clean_nodes();
