@@ -1,4 +1,8 @@
 // A node that hangs: its sshd is stopped, so connections stay open and nothing is answered.
+#include <signal.h>
+
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -75,6 +79,29 @@ TEST_F(FrozenNodeTest, EveryCommandEndsNamesItAndDoesTheOthers) {
   expect_clean_nodes();
 }
 
+TEST_F(FrozenNodeTest, CtrlCOfExecNamesTheNodeOnWhichTheCommandMayStillRun) {
+  const auto are_running = [&](std::size_t count) {
+    const auto all = processes();
+    return static_cast<std::size_t>(std::ranges::count_if(all, [](const NodeProcess& process) {
+             return process.command.starts_with("sleep 1000");
+           })) == count;
+  };
+  Process exec = begin({"exec", "--shell", "cd '" + workdir(0) + "'; exec sleep 1000"});
+  ASSERT_TRUE(wait_until([&] { return are_running(kNodes.size()); })) << exec.output();
+  sshd(kFrozen).freeze();
+  exec.signal(SIGINT);
+  const Outcome outcome = outcome_of(exec);
+  EXPECT_EQ(outcome.code, 130) << outcome.output;
+  EXPECT_NE(outcome.output.find("interrupted; the command may still run on bravo\n"),
+            std::string::npos)
+      << outcome.output;
+  EXPECT_NE(outcome.output.find("result unknown"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("check those nodes then"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(wait_until([&] { return are_running(1); })) << "those of the others ended";
+  sshd(kFrozen).thaw();
+  expect_no_process();
+}
+
 TEST_F(FrozenNodeTest, ATrainingJobGoesOnAndItsTerminalIsToldWhy) {
   write_long_data();
   Process job = begin({"train", "--trainers", "3", "--pservers", "2", "--name", "long", "--set",
@@ -94,6 +121,33 @@ TEST_F(FrozenNodeTest, ATrainingJobGoesOnAndItsTerminalIsToldWhy) {
                                                               << told.output;
   sshd(kFrozen).thaw();
   const Outcome stopped = run({"stop"});
+  EXPECT_EQ(stopped.code, 0) << stopped.output;
+  expect_no_engine();
+}
+
+// The processes of the job stand still on this node too, and the others wait for them.
+TEST_F(FrozenNodeTest, AJobThatWaitsForItEndsOnTheOthersWhateverItsRestarts) {
+  write_long_data();
+  Process job = begin({"train", "--trainers", "3", "--pservers", "2", "--restarts", "5", "--name",
+                       "long", "--set", "train.passes=100000", "job"});
+  ASSERT_TRUE(job.prints("pass 1", kPatience)) << job.output();
+  std::vector<int> frozen;
+  for (const NodeProcess& engine : engines()) {
+    if (engine.command.starts_with(workdir(kFrozen) + "/")) frozen.push_back(engine.pid);
+  }
+  EXPECT_EQ(frozen.size(), 2U) << "pserver-1 and trainer-1";
+  for (const int pid : frozen) ::kill(pid, SIGSTOP);
+  sshd(kFrozen).freeze();
+  const Outcome outcome = outcome_of(job);
+  expect_named(outcome, "train");
+  EXPECT_NE(outcome.output.find("makes no progress without it; the rest of the job was stopped"),
+            std::string::npos)
+      << outcome.output;
+  for (const NodeProcess& engine : engines())
+    EXPECT_TRUE(engine.command.starts_with(workdir(kFrozen) + "/")) << engine.command;
+  sshd(kFrozen).thaw();
+  for (const int pid : frozen) ::kill(pid, SIGCONT);
+  const Outcome stopped = run({"stop", "--now"});
   EXPECT_EQ(stopped.code, 0) << stopped.output;
   expect_no_engine();
 }
