@@ -178,21 +178,20 @@ void note_missing_copies(Context& context, const ClusterSpec& cluster, const Pla
       cluster.nodes[placement.trainers.front()].spec.name));
 }
 
-Status show_plan(Context& context, const PlanOptions& options,
-                 const std::map<std::string, std::string>& environment) {
-  PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.target));
-  const ClusterSpec& cluster = nodes.cluster;
-  PADDLE_TRY(const Placement placement, place(context, cluster, options, environment, true));
-  PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
+Status print_plan(Context& context, const JobSource& source, const ClusterSpec& cluster,
+                  const Placement& placement, const Workspace& workspace) {
   PADDLE_TRY(const std::string text,
-             describe_placement(context, options.source, cluster, placement, workspace));
+             describe_placement(context, source, cluster, placement, workspace));
   note_missing_copies(context, cluster, placement, workspace);
   context.console.raw(text);
   return {};
 }
 
 Status run_plan(Context& context, const PlanOptions& options) {
-  return show_plan(context, options, {});
+  PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.target));
+  PADDLE_TRY(const Placement placement, place(context, nodes.cluster, options, {}, true));
+  PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
+  return print_plan(context, options.source, nodes.cluster, placement, workspace);
 }
 
 constexpr std::size_t kWorkspaceNameBytesMax = 80;  // in a job's name, which also contains the time
@@ -220,7 +219,10 @@ OptionList train_options(TrainOptions& options) {
   list.insert(
       list.end(),
       {{"--name,--job", "the job's name; default: <workspace>-<UTC time>", &options.job, "JOB"},
-       {"--dry-run", "print the plan like `paddlectl plan`; starts nothing", &options.dry_run},
+       {"--dry-run",
+        "print the plan like `paddlectl plan`, with --resume that of the resumed job; starts "
+        "nothing",
+        &options.dry_run},
        {"--env", "KEY=VALUE for every process of the job, or KEY with its value here (repeatable)",
         &options.environment, "NAME=VALUE"},
        {"--env-file", "a file of such lines; --env takes precedence", &options.environment_file,
@@ -519,6 +521,61 @@ struct JobToStart {
   SnapshotToPush snapshot;  // the snapshot to continue from
 };
 
+// Completes the options, the environment and the nodes with those of the job's last run.
+Result<PreviousRun> take_last_run(Context& context, const std::string& output,
+                                  const std::vector<std::string>& unset, TrainOptions& options,
+                                  std::map<std::string, std::string>& environment,
+                                  JobNodes& nodes) {
+  PADDLE_TRY(PreviousRun previous, find_previous_run(context, nodes.cluster, nodes.chosen,
+                                                     options.job, output, options.dry_run));
+  const bool names_nodes = !options.plan.target.on.empty();
+  const std::vector<std::string> typed = options.plan.source.overrides;
+  take_settings(previous, options);
+  PADDLE_TRY_STATUS(check_programs(previous, typed, options.plan.source.overrides));
+  PADDLE_TRY_STATUS(check_last_workspace(context, previous, options));
+  PADDLE_TRY_STATUS(take_variables(previous, unset, environment));
+  auto chosen = nodes_of_job(context, options.plan.target);
+  if (!chosen && names_nodes) return std::move(chosen).error();
+  if (chosen) {
+    nodes = *std::move(chosen);
+  } else {
+    context.console.note(fmt::format(
+        "the cluster lacks nodes of the last run, --on {}: all nodes of the cluster are used",
+        std::exchange(options.plan.target.on, "")));
+  }
+  return previous;
+}
+
+// Prints the plan of the job that `train` would start with these options.
+Status run_dry(Context& context, TrainOptions options,
+               std::map<std::string, std::string> environment,
+               const std::vector<std::string>& unset) {
+  PADDLE_TRY(JobNodes nodes, nodes_of_job(context, options.plan.target));
+  PreviousRun previous;
+  if (options.resume) {
+    PADDLE_TRY(const Destination to, destination(context, options.results));
+    PADDLE_TRY(previous, take_last_run(context, to.output, unset, options, environment, nodes));
+    if (!previous.settings && previous.trainers == 0) {
+      return Error{Errc::kUsage,
+                   fmt::format("job {} is not on the nodes and not in {}", options.job,
+                               shown_path(context, to.output)),
+                   "list the jobs: paddlectl jobs; or start this one without --resume"};
+    }
+  }
+  PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
+  const JobSource& source = options.plan.source;
+  PADDLE_TRY(const Placement placement,
+             place(context, nodes.cluster, options.plan, environment, true));
+  PADDLE_TRY(const Workspace workspace, check_job(context, source, placement));
+  if (options.resume) {
+    JobSettings settings =
+        settings_of(context, options, previous, placement, workspace, environment);
+    PADDLE_TRY(settings.data, contents_of_data(context, workspace));
+    note_changes(context, previous, settings, environment);
+  }
+  return print_plan(context, source, nodes.cluster, placement, workspace);
+}
+
 // Chooses nodes, checks the workspace, and finds the snapshot to continue from or to begin with.
 Result<JobToStart> prepare(Context& context, TrainOptions options,
                            std::map<std::string, std::string> environment,
@@ -528,23 +585,8 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   PADDLE_TRY(job.nodes, nodes_of_job(context, options.plan.target));
   PreviousRun previous;
   if (options.resume) {
-    PADDLE_TRY(previous, find_previous_run(context, job.nodes.cluster, job.nodes.chosen,
-                                           options.job, job.to.output));
-    const bool names_nodes = !options.plan.target.on.empty();
-    const std::vector<std::string> typed = options.plan.source.overrides;
-    take_settings(previous, options);
-    PADDLE_TRY_STATUS(check_programs(previous, typed, options.plan.source.overrides));
-    PADDLE_TRY_STATUS(check_last_workspace(context, previous, options));
-    PADDLE_TRY_STATUS(take_variables(previous, unset, environment));
-    auto nodes = nodes_of_job(context, options.plan.target);
-    if (!nodes && names_nodes) return std::move(nodes).error();
-    if (nodes) {
-      job.nodes = *std::move(nodes);
-    } else {
-      context.console.note(fmt::format(
-          "the cluster lacks nodes of the last run, --on {}: all nodes of the cluster are used",
-          std::exchange(options.plan.target.on, "")));
-    }
+    PADDLE_TRY(previous,
+               take_last_run(context, job.to.output, unset, options, environment, job.nodes));
   }
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
   const ClusterSpec& cluster = job.nodes.cluster;
@@ -650,11 +692,7 @@ Status run_train(Context& context, const TrainOptions& options) {
   std::vector<std::string> unset;
   PADDLE_TRY(auto environment,
              read_environment(context, options, options.resume ? &unset : nullptr));
-  if (options.dry_run) {
-    PADDLE_TRY_STATUS(
-        check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
-    return show_plan(context, options.plan, environment);
-  }
+  if (options.dry_run) return run_dry(context, options, std::move(environment), unset);
   PADDLE_TRY(JobToStart job, prepare(context, options, std::move(environment), unset));
   return start(context, options, job);
 }

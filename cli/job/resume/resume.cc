@@ -526,7 +526,8 @@ Result<SnapshotToPush> find_snapshot_to_resume(Context& context, const ClusterSp
 
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes,
-                                      const std::string& asked, const std::string& output) {
+                                      const std::string& asked, const std::string& output,
+                                      bool is_dry_run) {
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();  // the job never ran there, or was torn down
   PADDLE_TRY_STATUS(session.all_well());
@@ -538,7 +539,8 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
   PADDLE_TRY_STATUS(check_output_folder(context, output, previous.job, "choose another --output"));
   PADDLE_TRY_STATUS(find_settings(context, session, cluster, output, previous));
   if (const auto broken = find_broken_start(context, session, previous.job)) {
-    PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));
+    if (is_dry_run) context.console.note(describe(*broken, previous.job));
+    if (!is_dry_run) PADDLE_TRY_STATUS(end_broken_start(context, session, previous.job, *broken));
     previous.trainers = broken->trainers;
     previous.pservers = broken->pservers;
     return previous;

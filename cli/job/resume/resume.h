@@ -51,12 +51,13 @@ struct PreviousRun {
 };
 
 // Finds the job `asked`, or the latest job. A job that was asked for may be gone from the nodes,
-// with its results here. If its start was broken off, ends its processes. kUsage: the job still
-// runs, or there is none. `output`: the folder of results. kAuth or kData:
+// with its results here. If its start was broken off, ends its processes, but not with is_dry_run.
+// kUsage: the job still runs, or there is none. `output`: the folder of results. kAuth or kData:
 // other users may write there. kFailed: the nodes disagree on the settings.
 Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& cluster,
                                       const std::vector<std::size_t>& nodes,
-                                      const std::string& asked, const std::string& output);
+                                      const std::string& asked, const std::string& output,
+                                      bool is_dry_run = false);
 // kUsage: a change would leave records out or train them twice, because the job continues within a
 // pass. `snapshot`: the name of the snapshot to continue from. `workspace`: as typed, or "".
 Status check_changes(const std::string& job, const std::string& snapshot,

@@ -167,5 +167,27 @@ TEST_F(BuiltInOnGpus, Trap30MissingNcclIsNamedForJobsThatNeedIt) {
   EXPECT_FALSE(err_has("libnccl")) << "a single GPU adds up with nobody\n" << err_.str();
 }
 
+TEST_F(BuiltInOnGpus, AResumedJobHasTheGpusOfItsLastRun) {
+  write_gpu_engine(kProgramVersion);
+  trainer_exit_ = 75;
+  ASSERT_EQ(run({"train", "--gpus", "1", "--name", "job1", "w"}), 75) << err_.str();
+  trainer_exit_ = 0;
+  for (FakeNode& node : nodes_) node.specs.clear();
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  for (const FakeNode& node : nodes_) {
+    const auto trainer = std::ranges::find_if(
+        node.specs, [](const auto& spec) { return spec.first.starts_with("trainer-"); });
+    ASSERT_NE(trainer, node.specs.end()) << "one on each node, as before";
+    EXPECT_EQ(trainer->second.environment.at("CUDA_VISIBLE_DEVICES"), "0");
+    EXPECT_EQ(trainer->second.environment.at("PADDLE_INIT_USE_GPU"), "1");
+  }
+  EXPECT_FALSE(err_has("changed since the last run")) << err_.str();
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "--gpus", "all", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("changed since the last run: --gpus 1 -> all\n")) << err_.str();
+  nodes_[1].gpus.clear();
+  EXPECT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 2);
+  EXPECT_TRUE(err_has("node n-1 shows no GPU")) << err_.str();
+}
+
 }  // namespace
 }  // namespace paddle::cli

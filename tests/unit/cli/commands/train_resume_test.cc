@@ -278,6 +278,92 @@ TEST_F(ResumedJob, KeepsTheConfigurationThatWasPushedWhateverANodeSends) {
   EXPECT_TRUE(fs::exists(folder_ + "/elsewhere/job1/job.toml.of-node"));
 }
 
+TEST_F(ResumedJob, ADryRunPlansWithTheSettingsOfTheLastRun) {
+  stopped_run({"--trainers", "1", "--pservers", "2", "--set", "train.batch_size=3"});
+  write("paddle", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  const auto files = nodes_[0].files;
+  const std::string settings = test::TemporaryFolder::read(folder_ + "/output/job1/settings.jsonl");
+  for (FakeNode& node : nodes_) node.claimed_job.clear();
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "--dry-run"}), 0)
+      << "from a folder that is no workspace\n"
+      << err_.str();
+  EXPECT_TRUE(out_has("plan\n--config=" + folder_ + "/w/job.toml\n")) << out_.str();
+  EXPECT_TRUE(out_has("--num_gradient_servers=1\n")) << out_.str();
+  EXPECT_TRUE(out_has("--pserver_names=n-0,n-1\n")) << out_.str();
+  EXPECT_TRUE(out_has("--set=train.batch_size=3\n")) << out_.str();
+  EXPECT_FALSE(err_has("changed since the last run")) << err_.str();
+  const std::string plan = out_.str();
+  ASSERT_EQ(run({"train", "--resume", "--dry-run", "w"}), 0) << "the latest job\n" << err_.str();
+  EXPECT_EQ(out_.str(), plan);
+  ASSERT_EQ(run({"train", "--dry-run", "w"}), 0) << err_.str();
+  EXPECT_FALSE(out_has("--set=")) << "a new job has no settings of another\n" << out_.str();
+  ASSERT_EQ(run({"train", "--resume", "--dry-run", "--trainers", "2", "--set", "train.batch_size=5",
+                 "w"}),
+            0)
+      << err_.str();
+  EXPECT_TRUE(out_has("--num_gradient_servers=2\n")) << out_.str();
+  EXPECT_TRUE(out_has("--set=train.batch_size=5\n")) << out_.str();
+  EXPECT_FALSE(out_has("--set=train.batch_size=3\n")) << out_.str();
+  EXPECT_TRUE(err_has("changed since the last run: train.batch_size 3 -> 5\n")) << err_.str();
+  EXPECT_TRUE(err_has("changed since the last run: --trainers 1 -> 2\n")) << err_.str();
+  EXPECT_EQ(nodes_[0].files, files);
+  EXPECT_TRUE(nodes_[0].claimed_job.empty());
+  EXPECT_TRUE(running().empty());
+  EXPECT_EQ(test::TemporaryFolder::read(folder_ + "/output/job1/settings.jsonl"), settings);
+}
+
+TEST_F(ResumedJob, ADryRunRefusesWhatCannotBeResumed) {
+  write("paddle", "#!/bin/sh\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(run({"train", "--resume", "--dry-run", "--name", "other", "w"}), 2);
+  EXPECT_TRUE(err_has("job other is not on the nodes and not in output")) << err_.str();
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(run({"train", "--resume", "--dry-run", "--name", "job1", "w"}), 2);
+  EXPECT_TRUE(err_has("job job1 still runs")) << err_.str();
+  // Pservers of a start that was broken off run on.
+  for (FakeNode& node : nodes_) {
+    std::erase_if(node.processes, [](const ProcessStatus& process) {
+      return process.name.starts_with("trainer-");
+    });
+  }
+  ASSERT_EQ(running(), (std::vector<std::string>{"pserver-0", "pserver-1"}));
+  EXPECT_EQ(run({"train", "--resume", "--dry-run", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(running(), (std::vector<std::string>{"pserver-0", "pserver-1"}));
+}
+
+TEST_F(ResumedJob, IsPlacedOnTheNodesOfItsLastRun) {
+  stopped_run({"--on", "n-1"});
+  nodes_[0].files.clear();
+  nodes_[1].files["jobs/job1/output/pass-00001/MANIFEST"] =
+      "snapshot format=1\nprogress pass=2 step=9 seed=1\n";
+  nodes_[1].specs.clear();
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[1].specs.contains("trainer-0"));
+  EXPECT_TRUE(nodes_[0].specs.empty());
+  EXPECT_FALSE(err_has("changed since the last run")) << err_.str();
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "--on", "all", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("changed since the last run: --on n-1 -> all\n")) << err_.str();
+  EXPECT_TRUE(nodes_[0].specs.contains("trainer-0")) << err_.str();
+}
+
+TEST_F(ResumedJob, UsesAllNodesIfTheClusterLacksThoseOfTheLastRun) {
+  stopped_run({"--on", "n-1"});
+  write("output/job1/pass-00000/MANIFEST", "snapshot format=1\nprogress pass=1 step=9 seed=1\n");
+  nodes_[0].files.clear();
+  write("c.toml", "name = \"t\"\n[[node]]\nname = \"n-0\"\nlauncher = \"local\"\n");
+  EXPECT_EQ(run({"train", "--resume", "--name", "job1", "--on", "n-1", "w"}), 2);
+  EXPECT_TRUE(nodes_[0].specs.empty()) << "a node that the command line names is used or refused";
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(
+      err_has("the cluster lacks nodes of the last run, --on n-1: all nodes of the cluster "
+              "are used\n"))
+      << err_.str();
+  EXPECT_TRUE(err_has("changed since the last run: --on n-1 -> none\n")) << err_.str();
+  EXPECT_TRUE(nodes_[0].specs.contains("trainer-0"));
+}
+
 // A job whose nodes have more than this machine: a node was taken over, or somebody resumed the job
 // on another machine.
 class ResumedJobOfNodes : public ResumedJob {
