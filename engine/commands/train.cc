@@ -602,8 +602,9 @@ Status train(trainer::TrainOptions options) {
                          memory,  model, metrics,    stepping,   std::move(description)};
   Status ended = run_sessions(process);
   if (ended && loop.is_brief) say_where_snapshots_are(options.save_dir);
-  const bool names_no_pserver = options.pservers == trainer::TrainOptions().pservers;
-  if (ended || ended.error().code != Errc::kUnreachable || options.local || !names_no_pserver)
+  const bool may_be_alone =
+      options.pservers == trainer::TrainOptions().pservers && options.num_gradient_servers == 1;
+  if (ended || ended.error().code != Errc::kUnreachable || options.local || !may_be_alone)
     return ended;
   Error lonely = std::move(ended).error();
   if (lonely.hint.empty())
@@ -636,8 +637,7 @@ Status run_train(const TrainFlags& flags) {
   Status done = train(std::move(options));
   if (done || done.error().code != Errc::kUnreachable || !is_by_hand) return done;
   Error error = std::move(done).error();
-  if (error.hint.empty())
-    error.hint = "start its pservers first; or, to train in one process, add --local";
+  if (error.hint.empty()) error.hint = "start its pservers first, and name them with --pservers";
   return error;
 }
 

@@ -122,6 +122,71 @@ TEST(Program, TrainWithoutAServerNamesTheFlagForNone) {
   EXPECT_TRUE(contains(verbose.error, "Pass=0 over all trainers: ")) << verbose.error;
 }
 
+TEST(Program, TrainOfAJobOfSeveralProcessesDoesNotNameTheFlagForOne) {
+  const test::TemporaryFolder folder;
+  folder.write("train.csv", "1,2\n");
+  const std::string config = folder.write("job.toml", kLineJob);
+  const auto train = [&](std::vector<std::string> more, std::vector<const char*> environment) {
+    more.insert(more.begin(), {"train", "--config=" + config, "--port=1", "--connect_timeout=1"});
+    const Outcome outcome = run(more, std::move(environment));
+    EXPECT_EQ(outcome.code, static_cast<int>(Errc::kUnreachable)) << outcome.error;
+    EXPECT_FALSE(contains(outcome.error, "--local")) << outcome.error;
+    EXPECT_TRUE(contains(outcome.error,
+                         "hint: start its pservers first, and name them with "
+                         "--pservers\n"))
+        << outcome.error;
+  };
+  train({"--trainer_id=0", "--num_gradient_servers=2"}, {});
+  train({}, {"PADDLE_INIT_NUM_GRADIENT_SERVERS=2"});
+  train({}, {"PADDLE_INIT_PSERVERS=127.0.0.1:1"});
+  train({"--pservers=127.0.0.1:1"}, {});
+}
+
+// Without --verbose there is a line for each pass or test, and the error.
+TEST(Program, LocalTrainingPrintsOneLineForEachPass) {
+  const test::TemporaryFolder folder;
+  folder.write("train.csv", "1,2\n2,4\n3,6\n4,8\n");
+  const std::string config =
+      folder.write("job.toml", std::string(kLineJob) + "[train]\nbatch_size = 1\n");
+  const auto train = [&](std::vector<std::string> more, int code) {
+    more.insert(more.begin(), {"train", "--config=" + config, "--local", "--num_passes=2"});
+    const Outcome outcome = run(more);
+    EXPECT_EQ(outcome.code, code) << outcome.error;
+    std::istringstream text(outcome.error);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  };
+  const std::string figures = R"(cost [\d.e+-]+, rmse [\d.e+-]+ \(4 samples\))";
+  const auto is_like = [](const std::string& line, const std::string& pattern) {
+    return std::regex_match(line, std::regex(pattern));
+  };
+
+  const auto untested = train({}, 0);
+  ASSERT_EQ(untested.size(), 2U) << testing::PrintToString(untested);
+  EXPECT_TRUE(is_like(untested[0], R"(pass 1 of 2 \(pass-00000\): )" + figures)) << untested[0];
+  EXPECT_TRUE(is_like(untested[1], R"(pass 2 of 2 \(pass-00001\): )" + figures)) << untested[1];
+
+  const auto tested = train({"--set=data.test=train.csv", "--set=train.test_period=3"}, 0);
+  ASSERT_EQ(tested.size(), 4U) << testing::PrintToString(tested);
+  for (const std::size_t pass : {0U, 1U}) {
+    const std::string name =
+        pass == 0 ? R"(pass 1 of 2 \(pass-00000\))" : R"(pass 2 of 2 \(pass-00001\))";
+    EXPECT_TRUE(is_like(tested[2 * pass], name + ", batch 3: held-out " + figures))
+        << tested[2 * pass];
+    EXPECT_TRUE(is_like(tested[2 * pass + 1], name + ": held-out " + figures))
+        << tested[2 * pass + 1];
+  }
+
+  folder.write("train.csv", "1,2\n2,4\nbad,6\n");
+  const auto refused = train({}, static_cast<int>(Errc::kData));
+  ASSERT_FALSE(refused.empty());
+  EXPECT_TRUE(refused[0].starts_with("paddle: ") && contains(refused[0], "train.csv:3"))
+      << refused[0];
+  EXPECT_LE(refused.size(), 2U) << testing::PrintToString(refused);
+  for (std::size_t i = 1; i < refused.size(); ++i) EXPECT_TRUE(refused[i].starts_with("hint: "));
+}
+
 // The lines, the errors and the warnings of one run count passes in the same way.
 TEST(Program, LinesOfATrainingCountPassesInOneWay) {
   const test::TemporaryFolder folder;
