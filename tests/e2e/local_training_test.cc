@@ -1,6 +1,9 @@
 // `paddle train` and `paddle pserver` as real processes on loopback.
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,6 +11,7 @@
 #include "base/result.h"
 #include "tests/e2e/local_training_job.h"
 #include "tests/support/free_ports.h"
+#include "tests/support/small_disk.h"
 
 namespace paddle::test {
 namespace {
@@ -450,6 +454,75 @@ TEST(LocalTraining, Trap12NothingIsTrainedAfterAServerDied) {
     EXPECT_EQ(output.find("Pass=", error), std::string::npos) << output;
     EXPECT_TRUE(values(job.metrics("job", 0), "save", "pass").empty());
   }
+}
+
+// Jobs of three trainers whose snapshots go to a small disk. All processes that wait for trainer 0,
+// which saves, end with its code.
+class FullDiskOfSnapshots : public testing::Test {
+ protected:
+  void SetUp() override {
+    job.write_ngram(3, 400);
+    ASSERT_TRUE(job.run("probe", {.trainers = 3}, {}));
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(job.save_dir("probe") + "/pass-00000")) {
+      if (entry.is_regular_file()) snapshot_bytes_ += (entry.file_size() / 4096 + 1) * 4096;
+    }
+  }
+  // Runs `work` with a disk for the snapshots of the job `name` that has room for half a snapshot
+  // more than `snapshots`.
+  void on_disk_for(const std::string& name, int snapshots, const std::function<void()>& work) {
+    std::filesystem::create_directory(job.save_dir(name));
+    const auto bytes = snapshot_bytes_ * (2 * static_cast<std::size_t>(snapshots) + 1) / 2;
+    if (!on_small_disk(job.save_dir(name), std::to_string(bytes), work))
+      GTEST_SKIP() << "nothing can be mounted here";
+  }
+  static void expect_all_end_with_7(Job::Running& running) {
+    for (Process& trainer : running.trainers) EXPECT_EQ(trainer.wait(), 7) << trainer.output();
+    for (Process& pserver : running.pservers) EXPECT_EQ(pserver.wait(), 7) << pserver.output();
+    EXPECT_NE(running.trainers[0].output().find("No space left on device"), std::string::npos)
+        << running.trainers[0].output();
+  }
+
+  Job job;
+
+ private:
+  std::size_t snapshot_bytes_ = 0;
+};
+
+TEST_F(FullDiskOfSnapshots, AtTheFirstOneEndsAllWithItsCode) {
+  for (const Shape& shape : {Shape{.trainers = 3}, Shape{.trainers = 3, .pservers = 2},
+                             Shape{.trainers = 3, .ports_num = 0}}) {
+    const std::string name = fmt::format("first-{}-{}", shape.pservers, shape.ports_num);
+    on_disk_for(name, 0, [&] {
+      Job::Running running = job.start(name, shape, {"--num_passes=1000"});
+      expect_all_end_with_7(running);
+    });
+  }
+}
+
+TEST_F(FullDiskOfSnapshots, AtTheLastOneEndsAllWithItsCode) {
+  on_disk_for("last", 1, [&] {
+    Job::Running running = job.start("last", {.trainers = 3}, {"--num_passes=3"});
+    expect_all_end_with_7(running);
+    EXPECT_TRUE(std::filesystem::exists(job.save_dir("last") + "/pass-00000/MANIFEST"));
+  });
+}
+
+// The other trainers have stopped as they were asked. Their code ends no job before that of trainer
+// 0 and of the pservers.
+TEST_F(FullDiskOfSnapshots, AtAStopEndsTrainer0AndThePserversWithItsCode) {
+  on_disk_for("stop", 1, [&] {
+    Job::Running running = job.start("stop", {.trainers = 3}, {"--num_passes=1000000"});
+    ASSERT_TRUE(running.trainers[0].prints("No space left on device"))
+        << running.trainers[0].output();
+    for (const Process& trainer : running.trainers) trainer.signal(SIGTERM);
+    EXPECT_EQ(running.trainers[0].wait(), 7) << running.trainers[0].output();
+    EXPECT_EQ(running.pservers[0].wait(), 7) << running.pservers[0].output();
+    for (const std::size_t other : {1, 2}) {
+      const auto code = running.trainers[other].wait();
+      EXPECT_TRUE(code == 75 || code == 7) << running.trainers[other].output();
+    }
+  });
 }
 
 }  // namespace
