@@ -117,6 +117,7 @@ struct Progress {
   std::uint32_t pass = 0, passes = 0;
   std::optional<double> pass_done;  // fraction of the pass that is trained, 0 to 1
   double cost = 0, examples_per_second = 0;
+  bool has_cost = true;  // false: a user's own program, which writes no cost
   // Typical speed without the time spent waiting for other processes; 0: not known.
   double examples_per_busy_second = 0;
   std::uint64_t batch = 0, batch_ms = 0;

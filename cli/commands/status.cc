@@ -47,7 +47,8 @@ Cell bytes(bool watch, const std::optional<std::uint64_t>& total,
 
 // False before the first batch.
 bool has_cost(const remote::Progress& progress) {
-  return std::isfinite(progress.cost) && (progress.batch > 0 || progress.cost != 0);
+  return progress.has_cost && std::isfinite(progress.cost) &&
+         (progress.batch > 0 || progress.cost != 0);
 }
 
 std::vector<Cell> row_of(const ProcessView& process, bool watch) {

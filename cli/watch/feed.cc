@@ -25,6 +25,19 @@ namespace {
 // A user's own program may write its metrics seldom; a rate older than this is not shown.
 constexpr std::int64_t kRateAgeMaxMs = 60'000;
 
+// Smaller times in milliseconds are before the year 1974; such a number counts seconds.
+constexpr std::int64_t kSecondsMax = 100'000'000'000;
+
+// Whether a line of a user's own program lacks the time in milliseconds.
+bool has_no_time(const MetricsLine& line, const remote::ProcessStatus& status) {
+  return line.unix_ms == 0 || (line.unix_ms < kSecondsMax && status.started_unix_ms > kSecondsMax);
+}
+
+// Whether the process has written the line since its start. Lines without a time count as such.
+bool is_of_this_run(const MetricsLine& line, const remote::ProcessStatus& status) {
+  return has_no_time(line, status) || line.unix_ms >= status.started_unix_ms;
+}
+
 // Joins the parts with two spaces; drops parts from the end until the line fits.
 std::string fitted(std::vector<std::string> parts, std::size_t columns) {
   std::erase(parts, "");
@@ -138,9 +151,10 @@ void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
 void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   auto progress = progress_of(line);
   // Lines from before the process's start belong to a run that may have had other passes.
-  if (progress && line.unix_ms >= process.status.started_unix_ms) {
+  if (progress && is_of_this_run(line, process.status)) {
     remote::Progress& newest = from_metrics_[process.status.name];
     if (progress->passes == 0) progress->passes = newest.passes;
+    if (has_no_time(line, process.status)) progress->unix_ms = process.status.asked_unix_ms;
     newest = *progress;
   }
   if (process.status.name != "trainer-0") return;
@@ -149,7 +163,7 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
   if (line.kind == "pass") {
     tell_pass();
     summary_.last_pass = of_whole_job(line);
-    summary_.is_pass_untold = line.unix_ms >= process.status.started_unix_ms;
+    summary_.is_pass_untold = is_of_this_run(line, process.status);
   }
   if (line.kind == "save") saved_pass_ = line.pass;
   if (line.kind == "test") {
@@ -161,7 +175,7 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
       ++summary_.tests_told;
     }
   }
-  if (line.kind == "stop" && line.unix_ms >= process.status.started_unix_ms) {
+  if (line.kind == "stop" && is_of_this_run(line, process.status)) {
     const auto why =
         std::ranges::find(line.texts, "why", &std::pair<std::string, std::string>::first);
     if (why != line.texts.end()) {
@@ -185,7 +199,7 @@ void JobFeed::tell_pass() {
 }
 
 void JobFeed::take_warning(const ProcessOnNode& process, const MetricsLine& line) {
-  if (line.unix_ms < process.status.started_unix_ms) return;  // from an earlier run
+  if (!is_of_this_run(line, process.status)) return;
   const auto message =
       std::ranges::find(line.texts, "message", &std::pair<std::string, std::string>::first);
   if (message != line.texts.end())

@@ -41,6 +41,7 @@ std::optional<remote::Progress> progress_of(const MetricsLine& line) {
   if (line.kind == "pass") progress.pass_done = 1;
   progress.batch = line.batch;
   progress.cost = line.cost.value_or(std::nan(""));
+  progress.has_cost = line.cost || line.cost_is_null;
   progress.examples_per_second = line.number("examples_per_second").value_or(0);
   return progress;
 }
@@ -61,7 +62,7 @@ std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& tra
   double cost = 0;
   int with_cost = 0;  // not those that have just begun the pass
   for (const remote::Progress& trainer : trainers) {
-    if (trainer.batch > 0) cost += trainer.cost, ++with_cost;
+    if (trainer.batch > 0 && trainer.has_cost) cost += trainer.cost, ++with_cost;
     if (trainer.examples_per_second > 0) job.examples_per_second += trainer.examples_per_second;
   }
   if (with_cost > 0) job.cost = cost / with_cost;

@@ -93,6 +93,41 @@ TEST_F(Feed, AProgramOfOnesOwnThatDivergesIsWarnedOf) {
   EXPECT_NE(look().find("warning: training diverges: the cost is nan"), std::string::npos);
 }
 
+TEST_F(Feed, AProgramOfOnesOwnThatWritesNoCostDoesNotDiverge) {
+  for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
+  std::string& metrics = fake_.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  std::int64_t unix_ms = 999'000;
+  for (const char* const cost : {R"("loss":0.5)", R"("cost":"0.5")", R"("cost":[0.5])"}) {
+    metrics += fmt::format(R"({{"kind":"train","pass":0,"passes":2,"batch":3,{},"unix_ms":{}}})",
+                           cost, ++unix_ms) +
+               "\n";
+    EXPECT_EQ(look(), "pass 1/2\n") << cost;
+  }
+  metrics += R"({"kind":"train","pass":0,"passes":2,"batch":4,"cost":null,"unix_ms":999500})"
+             "\n";
+  EXPECT_NE(look().find("warning: training diverges: the cost is nan"), std::string::npos);
+}
+
+TEST_F(Feed, AProgramOfOnesOwnIsShownWithoutTimesAndWithSeconds) {
+  fake_.node(0).usage.unix_ms = 1'700'000'100'000;
+  std::string& metrics = fake_.node(0).files["jobs/j/node_0/metrics.jsonl"];
+  for (remote::ProcessStatus& status : fake_.node(0).processes) {
+    status.reports = false;
+    status.started_unix_ms = 1'700'000'000'000;
+  }
+  int batch = 0;
+  for (const char* const time : {"", R"(,"unix_ms":null)", R"(,"unix_ms":1700000050.25)"}) {
+    ++batch;
+    metrics += fmt::format(R"({{"kind":"train","pass":0,"passes":2,"batch":{0},"cost":{0}{1}}})",
+                           batch, time) +
+               "\n";
+    metrics += fmt::format(R"({{"kind":"warning","message":"no {}"{}}})", batch, time) + "\n";
+    const std::string shown = look();
+    EXPECT_NE(shown.find(fmt::format("warning: no {}\n", batch)), std::string::npos) << shown;
+    EXPECT_NE(shown.find(fmt::format("  cost {}", batch)), std::string::npos) << shown;
+  }
+}
+
 TEST_F(Feed, AProgramOfOnesOwnIsShownByItsMetrics) {
   for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
   EXPECT_EQ(look(), "2 trainers running, without metrics so far\n");
