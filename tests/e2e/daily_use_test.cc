@@ -1,9 +1,19 @@
 // Local nodes in everyday use: commands from a subfolder, nodes prepared by the workspace.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
+#include <thread>
+#include <tuple>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/e2e/cli_local_test_cluster.h"
@@ -15,7 +25,76 @@ namespace fs = std::filesystem;
 
 struct DailyUse : testing::Test {
   LocalCluster cluster{2};
+
+  static bool wait_until(const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
 };
+
+constexpr off_t kHoleBytes = 4 << 20;
+
+// A tree of everything that a copy keeps, with times in the past.
+void make_tree(const fs::path& tree) {
+  fs::create_directories(tree / "empty/in empty");
+  fs::create_directories(tree / "open");
+  fs::create_directories(tree / "closed/below");
+  const auto write = [&](const std::string& name, const std::string& text, fs::perms mode) {
+    std::ofstream(tree / name, std::ios::binary) << text;
+    fs::permissions(tree / name, mode);
+  };
+  write("open/shared", "for the group", fs::perms(0664));
+  write("closed/read only", "for reading", fs::perms(0444));
+  write("closed/below/program", "#!/bin/sh\n", fs::perms(0755));
+  write("none", "", fs::perms(0600));
+  std::string name;
+  for (int i = 0; i < 127; ++i) name += "п";
+  write(name + "x", "a name of 255 bytes", fs::perms(0644));
+  write("sparse", "begin", fs::perms(0644));
+  fs::resize_file(tree / "sparse", kHoleBytes);
+  std::ofstream(tree / "sparse", std::ios::binary | std::ios::app) << "end";
+  fs::create_symlink("/usr/bin/python3", tree / "absolute");
+  fs::create_symlink("../closed/below/program", tree / "open/relative");
+  fs::create_symlink("nothing/is here", tree / "dangling");
+  fs::permissions(tree / "open", fs::perms(0751));
+  fs::permissions(tree / "closed/below", fs::perms(0775));
+  fs::permissions(tree / "closed", fs::perms(0555));
+  std::vector<fs::path> all{tree};
+  for (const auto& entry : fs::recursive_directory_iterator(tree)) all.push_back(entry.path());
+  time_t second = 1'000'000'000;
+  for (const fs::path& path : all) {
+    const timespec times[2] = {{second, 0}, {second, 123'456'789}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW), 0) << path;
+    second += 1'000'000;
+  }
+}
+
+// Everything about each entry that a copy keeps, by its path. Of the modes of files and
+// folders, it has the bits in `mode_kept`.
+std::map<std::string, std::string> described(const fs::path& tree, mode_t mode_kept = 07777) {
+  std::vector<fs::path> all{tree};
+  for (const auto& entry : fs::recursive_directory_iterator(tree)) all.push_back(entry.path());
+  std::map<std::string, std::string> found;
+  for (const fs::path& path : all) {
+    struct stat info {};
+    EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
+    const mode_t kept = S_ISLNK(info.st_mode) ? 07777 : mode_kept;
+    std::string text = fmt::format("{:o} at {}.{}", info.st_mode & (S_IFMT | kept),
+                                   info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    if (S_ISLNK(info.st_mode)) text += " -> " + fs::read_symlink(path).string();
+    if (S_ISREG(info.st_mode)) {
+      const std::string content = TemporaryFolder::read(path);
+      text += fmt::format(", {} bytes, hash {}", content.size(), std::hash<std::string>()(content));
+      if (info.st_size > kHoleBytes && info.st_blocks * 512 < kHoleBytes / 2) text += ", a hole";
+    }
+    found[path.lexically_relative(tree).string()] = text;
+  }
+  return found;
+}
 
 TEST_F(DailyUse, CommandsWorkInSubfoldersAndLeaveOutputThere) {
   cluster.copy_template("quick_start");
@@ -64,6 +143,102 @@ TEST_F(DailyUse, NobodyElseMayWriteWhatItMakesWhateverTheUmask) {
     }
   }
   EXPECT_GT(seen, 20);
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
+// As Windows programs save a text: with a byte order mark, and CRLF at the ends of lines.
+TEST_F(DailyUse, PrepareMakesTheSameDataOfATextFromWindows) {
+  std::string ratings, digits;
+  for (int i = 0; i < 60; ++i) {
+    ratings += fmt::format("{}\t{}\t{}\t{}\n", i % 9 + 1, i % 7 + 1, i % 5 + 1, i);
+    for (int j = 0; j < 64; ++j) digits += fmt::format("{},", (i + j) % 16 + 1);
+    digits += fmt::format("{}\n", 9 - i % 10);
+  }
+  const std::tuple<const char*, std::vector<std::string>, std::string> templates[] = {
+      {"quick_start", {}, labelled_texts(60)},
+      {"word2vec", {"--minimum", "1"}, chained_sentences(60)},
+      {"word2vec", {"--minimum", "1", "--keep-tokens"}, chained_sentences(60)},
+      {"recommender", {}, ratings},
+      {"digits", {}, digits}};
+  for (const auto& [name, options, text] : templates) {
+    cluster.copy_template(name);
+    const auto data_of = [&](const std::string& given) {
+      const fs::path data = cluster.folder() / (std::string(name) + "/data");
+      fs::remove_all(data);
+      const Outcome prepared = cluster.prepare(name, options, given);
+      EXPECT_EQ(prepared.code, 0) << name << "\n" << prepared.output;
+      std::map<std::string, std::string> files;
+      if (prepared.code != 0) return files;
+      for (const auto& file : fs::directory_iterator(data))
+        files[file.path().filename()] = TemporaryFolder::read(file.path());
+      return files;
+    };
+    std::string windows = "\xef\xbb\xbf";
+    for (const char c : text) windows += c == '\n' ? std::string("\r\n") : std::string(1, c);
+    const auto expected = data_of(text);
+    EXPECT_GT(expected.size(), 1U) << name;
+    EXPECT_EQ(data_of(windows), expected) << name;
+    fs::remove_all(cluster.folder() / name);
+  }
+}
+
+TEST_F(DailyUse, PutAndGetKeepATreeAsItIsBothWays) {
+  const fs::path folder = cluster.folder().path();
+  make_tree(folder / "tree");
+  if (HasFatalFailure()) return;
+  fs::create_directory(folder / "there");
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const auto tree = described(folder / "tree");
+  EXPECT_EQ(tree.size(), 15U);
+  // A file that is fetched is written here, where paddlectl lets nobody else write.
+  constexpr mode_t kKeptHere = 07755;
+  for (const char* const again : {"", " again"}) {
+    if (*again != 0 && ::geteuid() != 0) break;  // only root writes into a closed folder again
+    const Outcome put = cluster.run({"put", "--on", "n-0", "tree", folder / "there/"});
+    EXPECT_EQ(put.code, 0) << put.output;
+    EXPECT_EQ(described(folder / "there/tree"), tree) << "on the node" << again;
+    const Outcome get = cluster.run({"get", folder / "there/tree", "back"});
+    EXPECT_EQ(get.code, 0) << get.output;
+    for (const char* const node : {"n-0", "n-1"}) {
+      EXPECT_EQ(described(folder / "back" / node / "tree"), described(folder / "tree", kKeptHere))
+          << "from " << node << again;
+    }
+  }
+  for (const char* const copy : {"tree", "there/tree", "back/n-0/tree", "back/n-1/tree"})
+    fs::permissions(folder / copy / "closed", fs::perms::owner_all);  // so that it can be removed
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
+TEST_F(DailyUse, CtrlCEndsASilentCommandOfExecOnEveryNode) {
+  ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+  const std::string begun = cluster.folder().make("begun");
+  const std::string begin = fmt::format("cd '{}'; echo $$ > $$; ", begun);
+  const std::string endless = "while :; do sleep 1000; done";
+  const std::vector<std::string> commands[] = {
+      {"exec", "--", "sh", "-c", begin + "exec sleep 1000"},
+      {"exec", "--stream", "--shell", begin + "exec sleep 1000"},
+      {"exec", "--json", "--shell", begin + endless},
+      {"exec", "--timeout", "1000", "--shell", begin + "trap '' TERM; " + endless},
+      {"exec", "--shell", begin + "sleep 1000 & sleep 1000 & wait"},
+  };
+  for (const auto& command : commands) {
+    Process exec = cluster.start(command);
+    EXPECT_TRUE(wait_until([&] {
+      return std::distance(fs::directory_iterator(begun), fs::directory_iterator()) == 2;
+    })) << exec.output();
+    exec.signal(SIGINT);
+    EXPECT_EQ(exec.wait(), 130) << command.back();
+    const std::string output = exec.output();
+    EXPECT_NE(output.find("interrupted; the command no longer runs on any node"), std::string::npos)
+        << output;
+    EXPECT_EQ(output.find("not run"), std::string::npos) << output;
+    EXPECT_EQ(output.find("result unknown"), std::string::npos) << output;
+    EXPECT_TRUE(cluster.all_gone()) << command.back();
+    for (const auto& file : fs::directory_iterator(begun)) fs::remove(file);
+  }
+  const Outcome after = cluster.run({"exec", "--", "true"});
+  EXPECT_EQ(after.code, 0) << after.output;
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
