@@ -255,6 +255,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                 .body = {},
                 .content_encoding = text(http::field::content_encoding)};
     is_head_only_ = head.method() == http::verb::head;
+    is_old_ = head.version() < 11;
     is_last_ = !head.keep_alive();
     const auto length = parser_->content_length();
     const bool has_body = parser_->chunked() || (length && *length > 0);
@@ -340,6 +341,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (reply.retry_seconds > 0)
       response_.set(http::field::retry_after, std::to_string(reply.retry_seconds));
     response_.keep_alive(!is_last_);
+    // A client of HTTP/1.0 reads to the end of the connection unless the reply has this field.
+    if (is_old_ && !is_last_) response_.set(http::field::connection, "keep-alive");
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
     if (is_head_only_) response_.body().clear();  // the head keeps the length
@@ -390,6 +393,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t discarded_ = 0;
   bool has_asked_ = false;     // a request was answered
   bool is_head_only_ = false;  // HEAD: the reply is the one to GET, without its body
+  bool is_old_ = false;        // the request is of HTTP/1.0
   bool is_last_ = false;       // no request comes after this one
   ErrorCode ignored_;
 };

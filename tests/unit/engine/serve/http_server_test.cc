@@ -234,6 +234,48 @@ TEST_F(HttpServerTest, ARequestWithoutABodyHasNone) {
             200);
 }
 
+// ab -k asks with HTTP/1.0, and reads to the end of a connection whose reply does not keep it.
+TEST_F(HttpServerTest, AConnectionOfHttp10StaysOnlyWhereItsReplySaysSo) {
+  start({});
+  const auto head_of = [](Client& one, const std::string& request) {
+    EXPECT_TRUE(one.send(request));
+    const std::string all = one.read_to("}\n");
+    return all.substr(0, all.find("\r\n\r\n"));
+  };
+  for (const char* const version : {"1.0", "1.1"}) {
+    const bool is_old = version == std::string("1.0");
+    for (const char* const field : {"", "Connection: Keep-Alive\r\n", "Connection: keep-alive\r\n",
+                                    "Connection: close\r\n"}) {
+      const bool is_kept = std::string(field).empty()
+                               ? !is_old
+                               : std::string(field).find("close") == std::string::npos;
+      for (const auto& [target, body, status] :
+           {std::tuple("GET /healthz", "", "200"), std::tuple("GET /nowhere", "", "404"),
+            std::tuple("POST /v1/rows", "Content-Length: 1\r\n", "400")}) {
+        const std::string request =
+            fmt::format("{} HTTP/{}\r\nHost: localhost\r\n{}{}\r\n{}", target, version, field, body,
+                        *body == '\0' ? "" : "x");
+        Client one = client();
+        const std::string head = head_of(one, request);
+        EXPECT_TRUE(head.starts_with(fmt::format("HTTP/1.1 {}", status))) << request << head;
+        EXPECT_EQ(head.find("Connection: keep-alive") != std::string::npos, is_old && is_kept)
+            << request << head;
+        EXPECT_EQ(head.find("Connection: close") != std::string::npos, !is_kept) << request << head;
+        if (is_kept) {
+          EXPECT_EQ(head_of(one, request), head) << "the connection goes on";
+        } else {
+          EXPECT_TRUE(one.is_closed()) << request;
+        }
+      }
+    }
+  }
+  // One connection may carry both versions.
+  Client both = client();
+  const std::string old = "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+  EXPECT_NE(head_of(both, old).find("Connection: keep-alive"), std::string::npos);
+  EXPECT_EQ(head_of(both, kHealth).find("Connection: "), std::string::npos);
+}
+
 TEST_F(HttpServerTest, ACompressedBodyIsRefusedAsSuch) {
   start({});
   const auto status_of = [&](const std::string& coding) {
