@@ -267,6 +267,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
       is_last_ = true;
       return write(refusal(400, fmt::format("a {} request must not have a body", request_.method)));
     }
+    if (head.method() == http::verb::post && !length && !parser_->chunked()) {
+      is_last_ = true;  // bytes of a body may follow
+      return write(refusal(411, "a POST request needs the length of its body",
+                           "send Content-Length, or Transfer-Encoding: chunked"));
+    }
     if (length && *length > server_.options().body_bytes_max) {
       is_last_ = true;
       return write(too_large());

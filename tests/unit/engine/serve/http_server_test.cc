@@ -276,6 +276,27 @@ TEST_F(HttpServerTest, AConnectionOfHttp10StaysOnlyWhereItsReplySaysSo) {
   EXPECT_EQ(head_of(both, kHealth).find("Connection: "), std::string::npos);
 }
 
+TEST_F(HttpServerTest, APostWithoutALengthIsRefused) {
+  start({});
+  for (const char* const path : {"/v1/predict", "/v1/rows"}) {
+    for (const char* const version : {"1.0", "1.1"}) {
+      for (const char* const field : {"", "Connection: keep-alive\r\n"}) {
+        Client one = client();
+        ASSERT_TRUE(one.send(fmt::format("POST {} HTTP/{}\r\nHost: localhost\r\n{}\r\n{}", path,
+                                         version, field, kRecord)));
+        const std::string all = one.read_to("no such text");
+        EXPECT_TRUE(all.starts_with("HTTP/1.1 411 ")) << all;
+        EXPECT_NE(all.find("send Content-Length"), std::string::npos) << all;
+        EXPECT_EQ(all.find("HTTP/1.1", 1), std::string::npos) << "the body is no request" << all;
+      }
+    }
+  }
+  EXPECT_EQ(client().ask("POST /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"), 404);
+  EXPECT_EQ(client().ask("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Length: 0\r\n\r\n"),
+            200);
+}
+
 TEST_F(HttpServerTest, ACompressedBodyIsRefusedAsSuch) {
   start({});
   const auto status_of = [&](const std::string& coding) {
