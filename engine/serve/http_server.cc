@@ -40,6 +40,7 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is
 constexpr std::chrono::milliseconds kLastRequestTime{100};
 constexpr std::size_t kSmallReply = 64U << 10U;  // a reply up to this size is always sent
 static_assert(kBufferBytesMax + 2 * kHeadBytesMax + kSmallReply <= 256U << 10U);  // docs/serve.md
+constexpr char kTlsHandshake = 0x16;  // RFC 8446, 5.1: the first byte of a client's first record
 // A client that sends a request or takes a reply for longer than this is slow.
 constexpr std::chrono::seconds kUsualTime{2};
 
@@ -198,6 +199,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Gives the parser a whole head, once its text has been checked.
   void read_to_end_of_head() {
     const std::string_view text(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+    if (text.starts_with(kTlsHandshake)) {
+      is_last_ = true;
+      return write(refusal(400, "this is TLS, and the server speaks plain HTTP",
+                           "use http://, or a proxy that ends TLS"));
+    }
     const std::size_t end = text.find("\r\n\r\n");
     if (end != std::string_view::npos && end < kHeadBytesMax)
       return take_head(text.substr(0, end + 4));

@@ -297,6 +297,22 @@ TEST_F(HttpServerTest, APostWithoutALengthIsRefused) {
             200);
 }
 
+TEST_F(HttpServerTest, TlsIsRefusedAtOnce) {
+  start({.head_time = kLong, .idle_time = kLong});
+  const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
+  for (const std::string& bytes : {hello, hello.substr(0, 1)}) {
+    Client one = client();
+    ASSERT_TRUE(one.send(bytes));
+    const std::string all = one.read_to("no such text");
+    EXPECT_TRUE(all.starts_with("HTTP/1.1 400 ")) << all;
+    EXPECT_NE(all.find("this is TLS"), std::string::npos) << all;
+  }
+  Client later = client();
+  EXPECT_EQ(later.ask(kHealth), 200);
+  ASSERT_TRUE(later.send(hello));
+  EXPECT_NE(later.read_to("no such text").find("this is TLS"), std::string::npos);
+}
+
 TEST_F(HttpServerTest, ACompressedBodyIsRefusedAsSuch) {
   start({});
   const auto status_of = [&](const std::string& coding) {
