@@ -66,8 +66,8 @@ std::vector<std::string> keys_of(const config::DataConfig& data) {
   return names;
 }
 
-Error wrong(const std::string& slot, std::string_view expected) {
-  return {Errc::kData, fmt::format("'{}' must be {}", slot, expected)};
+Error wrong(const std::string& key, std::string_view expected, const char* hint = "") {
+  return {Errc::kData, fmt::format("'{}' must be {}", key, expected), hint};
 }
 
 // Without a value, appends zeros, as for an empty field of csv.
@@ -343,23 +343,22 @@ Result<RowRequest> parse_row_request(std::string_view text, const data::Dictiona
   if (reader.unknown()) return unexpected(*reader.unknown());
   RowRequest request;
   if (const JsonValue* const parameter = reader.find(kParameter)) {
-    if (!parameter->is_text()) return unexpected("parameter");
+    if (!parameter->is_text()) return wrong("parameter", "the name of a table", kHint);
     request.parameter = parameter->text();
   }
   for (const Key key : {kIds, kWords}) {
     const JsonValue* const list = reader.find(key);
     if (list == nullptr) continue;
     const std::string& name = reader.keys()[key];
-    if (!list->is_list() || (key == kWords && dictionary.size() == 0)) return unexpected(name);
+    if (key == kWords && dictionary.size() == 0) return unexpected(name);
+    const auto expected = key == kIds ? "a list of whole numbers from 0" : "a list of words";
+    if (!list->is_list()) return wrong(name, expected, kHint);
     const JsonValue* each = list->items();
     for (std::size_t i = 0; i < list->size(); ++i, each = each->next()) {
       const auto id = key == kIds       ? each->whole()
                       : each->is_text() ? std::optional(dictionary.id(each->text()))
                                         : std::nullopt;
-      if (!id) {
-        return Error{Errc::kData, fmt::format("'{}' must be a list of {}", name,
-                                              key == kIds ? "whole numbers from 0" : "words")};
-      }
+      if (!id) return wrong(name, expected, kHint);
       request.ids.push_back(*id);
     }
   }

@@ -6,6 +6,7 @@
 
 #include "engine/data/records/format.h"
 #include "engine/serve/json_requests.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::serve {
 namespace {
@@ -239,6 +240,35 @@ TEST(RowRequestTest, HasAParameterAndIds) {
   for (const char* wrong : {"", "[]", R"({"ids":[-1]})", R"({"ids":[1.5]})", R"({"ids":1})",
                             R"({"id":[1]})", R"({"words":["a"]})", R"({"parameter":3})"})
     EXPECT_FALSE(parse_row_request(wrong, none)) << wrong;
+}
+
+TEST(RowRequestTest, SaysWhatEachKeyMustBe) {
+  const test::TemporaryFolder folder;
+  folder.write("words", "in\n<unk>\n");
+  const auto words = data::Dictionary::read(folder / "words");
+  ASSERT_TRUE(words);
+  const data::Dictionary none;
+  const auto mistake = [](const std::string& text, const data::Dictionary& dictionary) {
+    const auto request = parse_row_request(text, dictionary);
+    if (request) return std::string("none");
+    EXPECT_EQ(request.error().code, Errc::kData);
+    EXPECT_NE(request.error().hint.find("for example {\"parameter\":"), std::string::npos) << text;
+    return request.error().message;
+  };
+  for (const char* const value : {"1", "\"3\"", "null", "true", "{}", "[\"a\"]", "[[1]]", "[-1]"}) {
+    EXPECT_EQ(mistake(fmt::format(R"({{"ids":{}}})", value), none),
+              "'ids' must be a list of whole numbers from 0")
+        << value;
+  }
+  for (const char* const value : {"\"in\"", "1", "null", "[1]", "{}"}) {
+    EXPECT_EQ(mistake(fmt::format(R"({{"words":{}}})", value), *words),
+              "'words' must be a list of words")
+        << value;
+  }
+  EXPECT_EQ(mistake(R"({"words":"in"})", none), "'words' is not expected") << "no dictionary";
+  EXPECT_EQ(mistake(R"({"parameter":3,"ids":[1]})", none),
+            "'parameter' must be the name of a table");
+  EXPECT_EQ(mistake(R"({"id":[3]})", none), "'id' is not expected");
 }
 
 }  // namespace
