@@ -70,11 +70,17 @@ bool is_json(std::string_view content_type) {
          type == "application/ndjson" || type.ends_with("+json");
 }
 
-// Whether a body that was not announced as JSON contains JSON, while the job's files do not.
-bool is_unsaid_json(std::string_view body, std::string_view format) {
+// The hint for an error in a body that was not announced as JSON. If it contains JSON, the hint
+// says how to announce it.
+std::string hint_at_json(const std::string& hint, std::string_view body, std::string_view format) {
   const std::size_t first = std::min(body.find_first_not_of(" \t\r\n"), body.size());
   const std::string_view rest = body.substr(first);
-  return rest.starts_with('[') || (rest.starts_with('{') && format != "jsonl");
+  if (!rest.starts_with('[') && !rest.starts_with('{')) return hint;
+  if (rest.starts_with('[') || format != "jsonl")
+    return "JSON needs the field Content-Type: application/json (curl --json)";
+  // The job's files have such lines, each with a label.
+  return (hint.empty() ? "" : hint + "; ") +
+         "with the field Content-Type: application/json (curl --json) a record needs no label";
 }
 
 // kData: the client must send another request. kResource: a smaller one. All other errors are the
@@ -402,8 +408,8 @@ std::vector<Reply> Service::predict(std::span<const Waiting> requests,
     Result<Predictions>& made = predictions[i];
     if (!made) {
       Error error = made.error();
-      if (!as_json && error.code == Errc::kData && is_unsaid_json(records[i], model->format()))
-        error.hint = "JSON needs the field Content-Type: application/json";
+      if (!as_json && error.code == Errc::kData)
+        error.hint = hint_at_json(error.hint, records[i], model->format());
       replies.push_back(refused(error));
       continue;
     }

@@ -198,6 +198,41 @@ TEST(ServiceTest, SaysHowJsonIsToBeSent) {
             std::string::npos);
 }
 
+// The files of such a job are lines of JSON with labels, so a body of text may be JSON too.
+TEST(ServiceTest, SaysHowJsonWithoutALabelIsSentToAJobOfJsonLines) {
+  Served served(0);
+  std::string job = kJob;
+  job.replace(job.find("multislot"), 9, "jsonl");
+  served.folder().write("w/job.toml", job);
+  served.put(1);
+  served.start(1);
+  if (testing::Test::HasFatalFailure()) return;
+  const auto ask = [&](const std::string& type, const std::string& body) {
+    return served.ask(post("/v1/predict", type, body)).get();
+  };
+  const auto says = [](const std::string& reply, const std::string& text) {
+    return reply.starts_with("400 ") && reply.find(text) != std::string::npos;
+  };
+  const std::string label_hint =
+      "with the field Content-Type: application/json (curl --json) a record needs no label";
+  const std::string with_label = R"({"label":1,)" + kOne.substr(1);
+  for (const char* const type :
+       {"application/x-www-form-urlencoded", "text/json", "text/plain", ""}) {
+    for (const std::string& body : {kOne, "\n " + kOne, with_label + "\n" + kOne}) {
+      const std::string reply = ask(type, body);
+      EXPECT_TRUE(says(reply, "'label' is missing")) << type << reply;
+      EXPECT_TRUE(says(reply, "any label will do; " + label_hint)) << type << reply;
+    }
+    const std::string array = ask(type, "[" + with_label + "]");
+    EXPECT_TRUE(says(array, "JSON needs the field Content-Type: application/json (curl --json)"))
+        << type << array;
+    EXPECT_TRUE(ask(type, with_label).starts_with("200 ")) << type;
+  }
+  EXPECT_TRUE(ask("application/json", kOne).starts_with("200 "));
+  EXPECT_FALSE(says(ask("application/json", "{}"), label_hint)) << "it was announced";
+  EXPECT_FALSE(says(ask("text/plain", "no record"), "Content-Type")) << "it is not JSON";
+}
+
 TEST(ServiceTest, PassesOverAByteOrderMark) {
   Served served(0);
   served.start(1);
