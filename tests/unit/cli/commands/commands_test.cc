@@ -8,6 +8,11 @@ namespace {
 TEST_F(CommandsTest, CheckTriesEveryPairAndExitsWithTheGravestFault) {
   EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 0) << err_.str();
   EXPECT_TRUE(out_has("1 of 1")) << out_.str();
+  EXPECT_TRUE(out_has("\non all nodes: os Debian GNU/Linux 12, arch x86_64, ")) << out_.str();
+  EXPECT_EQ(run({"check", "--cluster", "c.toml", "--json"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(R"("architecture": "x86_64")")) << out_.str();
+  for (FakeNode& node : nodes_) node.probed.clear();
+  EXPECT_EQ(run({"check", "--cluster", "c.toml"}), 0) << err_.str();
   EXPECT_EQ(nodes_[0].probed, std::vector<std::string>{"127.0.0.1:7166"});
   EXPECT_EQ(nodes_[1].probed, std::vector<std::string>{"127.0.0.1:7164"});
   EXPECT_TRUE(nodes_[0].taken_ports.empty()) << "nobody listens any more";
