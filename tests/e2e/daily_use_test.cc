@@ -288,8 +288,19 @@ TEST_F(DailyUse, TheLineThatResumesAJobIsTypedAsItIsPrinted) {
   Process again = type("exec " + line, "second.txt");
   EXPECT_TRUE(again.prints("continuing in pass ")) << again.output();
   EXPECT_TRUE(again.prints("held-out cost ")) << again.output();
-  EXPECT_EQ(cluster.run({"stop"}).code, 0);
+  const Outcome stop = cluster.run({"stop"});
+  EXPECT_TRUE(stop.says(lead + "paddlectl train --resume --name job ")) << stop.output;
   EXPECT_EQ(again.wait(), 75) << again.output();
+  // Without an option it goes on as it was.
+  Process bare = type("exec paddlectl train --resume --name job", "third.txt");
+  EXPECT_TRUE(bare.prints("continuing in pass ")) << bare.output();
+  EXPECT_TRUE(bare.prints("held-out cost ")) << bare.output();
+  EXPECT_EQ(cluster.run({"stop"}).code, 0);
+  EXPECT_EQ(bare.wait(), 75) << bare.output();
+  EXPECT_EQ(bare.output().find("changed since the last run"), std::string::npos) << bare.output();
+  const std::string log = TemporaryFolder::read(cluster.folder() / "output/job/node_0/train.log");
+  EXPECT_NE(log.find("batches of 1\n"), std::string::npos) << log;
+  EXPECT_FALSE(std::regex_search(log, std::regex("batches of (?!1\n)"))) << log;
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
 }
 
