@@ -198,7 +198,7 @@ std::vector<SlotConfig> libsvm_slots(const DataConfig& data) {
 std::vector<SlotConfig> criteo_slots(const DataConfig& data) {
   std::vector<SlotConfig> slots{label_slot(data), {.name = "dense", .width = kCriteoIntegers}};
   for (std::uint32_t i = 1; i <= kCriteoCategories; ++i) {
-    slots.push_back({.name = fmt::format("C{}", i)});
+    slots.push_back({.name = fmt::format("C{}", i), .hashed = true, .buckets = data.buckets});
   }
   return slots;
 }

@@ -142,13 +142,15 @@ Status check_program(const snapshot::SnapshotReader& snapshot, const config::Job
 
 // {"format":"criteo","slots":[{"name":"label","type":"id"},{"name":"dense","type":"float",
 //  "width":13},{"name":"words","type":"ids"}]}
-// Each id of the type "weighted_ids" has a weight; "labels" are the names of the ids 0, 1, ...
+// Each id of the type "weighted_ids" has a weight; "hash" and "hashes" hold texts, whose hashes are
+// the ids; "labels" are the names of the ids 0, 1, ...
 JsonObject slots_json(const config::DataConfig& data) {
   JsonArray slots;
   for (const config::SlotConfig& slot : config::data_slots(data)) {
     JsonObject fields;
     fields.add("name", slot.name);
     const std::string_view type = slot.width > 0  ? "float"
+                                  : slot.hashed   ? slot.many ? "hashes" : "hash"
                                   : slot.weighted ? "weighted_ids"
                                   : slot.many     ? "ids"
                                                   : "id";

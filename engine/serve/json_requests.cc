@@ -48,13 +48,6 @@ Result<std::optional<std::size_t>> end_of_brackets(std::string_view text) {
   return std::optional<std::size_t>();
 }
 
-// Whether the job's format hashes the texts of this slot.
-bool is_hashed(const config::DataConfig& data, const std::string& slot) {
-  if (data.format == "criteo") return slot.starts_with('C');
-  const auto found = std::ranges::find(data.slots, slot, &config::DataSlotConfig::name);
-  return found != data.slots.end() && found->is_hashed();
-}
-
 // The slots, followed by the csv columns with other names.
 std::vector<std::string> keys_of(const config::DataConfig& data) {
   std::vector<std::string> names;
@@ -164,7 +157,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
       return std::ranges::find(layer.inputs, config.name) != layer.inputs.end();
     });
     slot.classes = data::ClassNames(config.labels);
-    if (is_hashed(job.data, config.name)) slot.hash.emplace(config.name, job.data.buckets);
+    if (config.hashed) slot.hash.emplace(config.name, job.data.buckets);
     const auto in_file =
         std::ranges::find(job.data.slots, config.name, &config::DataSlotConfig::name);
     if (in_file != job.data.slots.end()) slot.separator = in_file->separator;

@@ -156,7 +156,7 @@ TEST_F(Serving, ShowsItsTablesItsModelAndItsFigures) {
   EXPECT_EQ(client.ask("GET", "/healthz")->body, "{\"status\":\"ok\"}\n");
   const std::string model = client.ask("GET", "/v1/model")->body;
   EXPECT_NE(model.find(R"({"snapshot":"pass-00000",)"), std::string::npos) << model;
-  EXPECT_NE(model.find(R"({"name":"C1","type":"id"})"), std::string::npos) << model;
+  EXPECT_NE(model.find(R"({"name":"C1","type":"hash"})"), std::string::npos) << model;
   std::smatch table;
   ASSERT_TRUE(
       std::regex_search(model, table, std::regex(R"re("name":"([^"]+)","kind":"table")re")));

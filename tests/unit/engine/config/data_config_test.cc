@@ -48,8 +48,8 @@ TEST_F(DataConfigTest, EachFormatHasItsSlots) {
   EXPECT_EQ(slots("format = 'libsvm'"), "label features*w ");
   EXPECT_EQ(slots("format = 'libsvm'\nlabel = 'float'"), "label:1 features*w ");
   const std::string criteo = slots("format = 'criteo'\nbuckets = 1000");
-  EXPECT_TRUE(criteo.starts_with("label dense:13 C1 C2 ")) << criteo;
-  EXPECT_TRUE(criteo.ends_with(" C26 "));
+  EXPECT_TRUE(criteo.starts_with("label dense:13 C1#1000 C2#1000 ")) << criteo;
+  EXPECT_TRUE(criteo.ends_with(" C26#1000 "));
   EXPECT_EQ(slots(R"(format = 'multislot'
 slot = [{name = 'click', type = 'id'}, {name = 'old', type = 'ids', used = false},
         {name = 'price', type = 'float', width = 3}, {name = 'ads', type = 'ids'}])"),

@@ -100,11 +100,45 @@ type = "hash"
             R"({"format":"csv","slots":[{"name":"label","type":"float","width":1,)"
             R"("columns":["label"]},{"name":"numbers","type":"float","width":6,)"
             R"("columns":["age","size","height","f","p","t"]},)"
-            R"({"name":"town","type":"id","columns":["town"]}]})");
+            R"({"name":"town","type":"hash","columns":["town"]}]})");
   const std::string jsonl =
       slots_of("[data]\ntrain = \"x\"\nformat = \"jsonl\"\n" + slots + "width = 6\n" + town);
-  EXPECT_NE(jsonl.find("\"town\""), std::string::npos) << jsonl;
+  EXPECT_NE(jsonl.find(R"({"name":"town","type":"hash"})"), std::string::npos) << jsonl;
   EXPECT_EQ(jsonl.find("columns"), std::string::npos) << jsonl;
+}
+
+// A client sends texts for hashes, and ids for all other types.
+TEST(SlotsJsonTest, NamesTheSlotsThatHoldTexts) {
+  config::DataConfig data;
+  data.format = "jsonl";
+  data.slots = {{.name = "town", .type = config::SlotType::kHash},
+                {.name = "tags", .type = config::SlotType::kHashes},
+                {.name = "user", .type = config::SlotType::kId},
+                {.name = "items", .type = config::SlotType::kIds},
+                {.name = "class", .type = config::SlotType::kId, .labels = {"no", "yes"}}};
+  EXPECT_EQ(slots_json(data).text(),
+            R"({"format":"jsonl","slots":[{"name":"town","type":"hash"},)"
+            R"({"name":"tags","type":"hashes"},{"name":"user","type":"id"},)"
+            R"({"name":"items","type":"ids"},)"
+            R"({"name":"class","type":"id","labels":["no","yes"]}]})");
+  data.format = "csv";
+  data.columns = {"site", "page", "tags"};
+  data.slots = {
+      {.name = "places", .type = config::SlotType::kHash, .columns = {0, 1}},
+      {.name = "tags", .type = config::SlotType::kHash, .columns = {2}, .separator = '|'}};
+  EXPECT_EQ(slots_json(data).text(),
+            R"({"format":"csv","slots":[{"name":"places","type":"hashes",)"
+            R"("columns":["site","page"]},{"name":"tags","type":"hashes","columns":["tags"]}]})");
+  data.format = "criteo";
+  const std::string criteo = slots_json(data).text();
+  EXPECT_NE(criteo.find(R"({"name":"label","type":"id"},{"name":"dense","type":"float")"),
+            std::string::npos)
+      << criteo;
+  EXPECT_NE(criteo.find(R"({"name":"C1","type":"hash"})"), std::string::npos) << criteo;
+  EXPECT_NE(criteo.find(R"({"name":"C26","type":"hash"})"), std::string::npos) << criteo;
+  data.format = "libsvm";
+  data.buckets = 10;
+  EXPECT_NE(slots_json(data).text().find("\"weighted_ids\""), std::string::npos);
 }
 
 // As one that a GPU has trained.
