@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/commands/command.h"
+#include "engine/commands/model_flags.h"
 
 namespace paddle::commands {
 namespace {
@@ -30,7 +31,7 @@ std::string as_text(const snapshot::Verdict& verdict) {
 }
 
 // {"snapshots":[{"path":"output/pass-00000","whole":true,"id":"0f..","passes":1,"step":744,
-//                "files":4,"bytes":469000},
+//                "files":4,"bytes":469000,"warning":"output/pass-00000/done is missing: .."},
 //                {"path":"output/pass-00001","whole":false,"error":".."}]}
 std::string as_json_text(const std::vector<snapshot::Verdict>& verdicts) {
   JsonArray snapshots;
@@ -42,6 +43,7 @@ std::string as_json_text(const std::vector<snapshot::Verdict>& verdicts) {
     } else {
       fields.add("id", verdict.id).add("passes", verdict.passes).add("step", verdict.step);
       fields.add("files", verdict.files).add("bytes", verdict.bytes);
+      if (!verdict.warning.empty()) fields.add("warning", verdict.warning);
     }
     snapshots.add(fields);
   }
@@ -62,6 +64,7 @@ Status run_verify(const VerifyOptions& options) {
   std::cout.flush();
   std::vector<std::string> damage;
   for (const snapshot::Verdict& verdict : verdicts) {
+    warn(escape_control(verdict.warning));
     if (verdict.error) damage.push_back(escape_control(verdict.error->message));
   }
   if (damage.empty()) return {};

@@ -36,8 +36,8 @@ Status read_all(const SnapshotReader& reader) {
   return {};
 }
 
-// Checks the file `done`: "paddle version: 0.11.0 real byte size: 4", with any version.
-Status check_done(const std::string& directory, FileSystem& files) {
+// What is wrong with the file `done`: "paddle version: 0.11.0 real byte size: 4", with any version.
+std::string fault_of_done(const std::string& directory, FileSystem& files) {
   constexpr std::string_view kBegin = "paddle version: ", kEnd = " real byte size: 4\n";
   constexpr std::string_view kVersion = "0123456789abcdefghijklmnopqrstuvwxyz.+-";
   constexpr std::size_t kBytesMax = 256;
@@ -45,11 +45,10 @@ Status check_done(const std::string& directory, FileSystem& files) {
   const auto text = files.read_file(path, kBytesMax);
   if (text && text->starts_with(kBegin) && text->ends_with(kEnd) &&
       text->find_first_not_of(kVersion, kBegin.size()) == text->size() - kEnd.size()) {
-    return {};
+    return "";
   }
-  return Error{Errc::kData,
-               fmt::format("{} is {}: the loaders of v0.10 need it; paddle and --resume do not",
-                           path, files.exists(path) ? "damaged" : "missing")};
+  return fmt::format("{} is {}: the loaders of v0.10 need it; paddle and --resume do not", path,
+                     files.exists(path) ? "damaged" : "missing");
 }
 
 }  // namespace
@@ -62,12 +61,11 @@ Verdict verify(const std::string& directory, FileSystem& files) {
     verdict.error = std::move(reader).error();
     return verdict;
   }
-  Status read = read_all(*reader);
-  if (read) read = check_done(directory, files);
-  if (!read) {
+  if (Status read = read_all(*reader); !read) {
     verdict.error = std::move(read).error();
     return verdict;
   }
+  verdict.warning = fault_of_done(directory, files);
   const Manifest& manifest = reader->manifest();
   if (manifest.id) verdict.id = to_hex(*manifest.id);
   verdict.passes = manifest.info.pass;

@@ -45,6 +45,20 @@ TEST_F(VerifyCommand, NamesTheDamagedFileAndGivesTheCodeForData) {
   EXPECT_NE(out_.find(R"("whole":false,"error":")"), std::string::npos) << out_;
 }
 
+TEST_F(VerifyCommand, WarnsOfADoneFileThatOnlyV010Needs) {
+  write();
+  std::filesystem::remove(directory_ + "/done");
+  EXPECT_EQ(run({"verify", root_}), 0) << error_;
+  EXPECT_TRUE(out_.starts_with(directory_ + ": whole, ")) << out_;
+  EXPECT_NE(error_.find(directory_ + "/done is missing: the loaders of v0.10 need it"),
+            std::string::npos)
+      << error_;
+  EXPECT_EQ(run({"verify", root_, "--json"}), 0) << error_;
+  EXPECT_NE(out_.find(R"("whole":true,)"), std::string::npos) << out_;
+  EXPECT_NE(out_.find(R"("warning":")" + directory_ + "/done is missing: "), std::string::npos)
+      << out_;
+}
+
 TEST_F(VerifyCommand, NeedsOneFolder) {
   EXPECT_EQ(run({"verify"}), static_cast<int>(Errc::kUsage));
   EXPECT_NE(error_.find("hint: paddle verify output/pass-00000"), std::string::npos) << error_;

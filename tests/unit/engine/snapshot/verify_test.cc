@@ -47,25 +47,36 @@ TEST_F(SnapshotTest, VerifyNamesEveryDamagedSnapshot) {
   EXPECT_EQ(verify_all(root_ + "/absent").error().code, Errc::kResource);
 }
 
-// Only v0.10's loaders read it. An earlier release wrote its own version.
-TEST_F(SnapshotTest, VerifyNamesADamagedDoneMarker) {
+// Only v0.10's loaders read it, so the snapshot is whole, as for train --resume and for fetch. An
+// earlier release wrote its own version.
+TEST_F(SnapshotTest, VerifyWarnsOfADamagedDoneMarker) {
   write();
   const std::string path = directory_ + "/done";
   const std::string whole = content(path);
   overwrite(path, "paddle version: 0.0.1 real byte size: 4\n");
   EXPECT_FALSE(verify(directory_).error);
+  EXPECT_EQ(verify(directory_).warning, "");
   for (const std::string& damaged :
        {std::string(), whole.substr(0, whole.size() - 1), whole + "x", "x" + whole,
         std::string("paddle version: 1 real byte size: 8\n"), std::string(9000, 'x')}) {
     overwrite(path, damaged);
     const Verdict verdict = verify(directory_);
-    ASSERT_TRUE(verdict.error) << damaged;
-    EXPECT_EQ(verdict.error->code, Errc::kData);
-    EXPECT_NE(verdict.error->message.find("done"), std::string::npos) << verdict.error->message;
+    EXPECT_FALSE(verdict.error) << damaged;
+    EXPECT_TRUE(verdict.warning.starts_with(path + " is damaged: ")) << verdict.warning;
+    EXPECT_EQ(verdict.files, 3U) << "the rest of the verdict is there";
     EXPECT_TRUE(SnapshotReader::open(directory_)) << "no loader of ours reads it";
   }
   std::filesystem::remove(path);
+  EXPECT_FALSE(verify(directory_).error);
+  EXPECT_TRUE(verify(directory_).warning.starts_with(path + " is missing: "));
+  std::filesystem::create_directory(path);
+  EXPECT_FALSE(verify(directory_).error);
+  EXPECT_TRUE(verify(directory_).warning.starts_with(path + " is damaged: "));
+  // Other damage is still an error.
+  const std::string values = directory_ + "/_fc.wbias";
+  overwrite(values, content(values) + "x");
   EXPECT_TRUE(verify(directory_).error);
+  EXPECT_EQ(verify(directory_).warning, "");
 }
 
 TEST_F(SnapshotTest, VerifyNamesARowThatIsThereTwice) {

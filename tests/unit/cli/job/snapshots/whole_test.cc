@@ -49,6 +49,8 @@ TEST_F(WholeTest, FilesAreWhatTheManifestSays) {
   EXPECT_EQ(damaged(good + line_of("gone", "")), "gone");
   EXPECT_EQ(damaged(line_of("w", "others!")), "w");
   EXPECT_EQ(damaged(line_of("w", "weights2")), "w");
+  folder_.write("pass-00000/done", "damaged");
+  EXPECT_EQ(damaged(good), "") << "only v0.10's loaders read it, and paddle verify agrees";
   folder_.write("pass-00000/MANIFEST", manifest_of(good) + "more\n");
   EXPECT_EQ(damaged_file_here(folder_ / "pass-00000"), "MANIFEST");
   EXPECT_EQ(damaged_file_here(folder_ / "none"), "MANIFEST");
