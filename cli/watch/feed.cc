@@ -140,12 +140,25 @@ void JobFeed::read_metrics(const std::vector<ProcessOnNode>& processes) {
         if (!lines) break;  // no file yet, or a lost node, which processes() reports
         const std::lock_guard lock(mutex);
         for (const LogLine& line : *lines) {
-          if (const auto parsed = parse_metrics(line.text)) take(process, *parsed);
+          if (const auto parsed = parse_metrics(line.text)) {
+            take(process, *parsed);
+          } else if (line.text.size() > kLogLineBytesMax) {
+            take_long_line(process);
+          }
         }
       } while (!reader->second.at_end());
     }
     return {};
   });
+}
+
+void JobFeed::take_long_line(const ProcessOnNode& process) {
+  const std::string& name = process.status.name;
+  if (!has_long_line_.insert(name).second) return;
+  warnings_.push_back(fmt::format(
+      "warning: {} on {} has written a line of metrics with more than {} KiB, which is left out; "
+      "write shorter lines",
+      name, session_.members()[process.member].spec.name, kLogLineBytesMax >> 10U));
 }
 
 void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {

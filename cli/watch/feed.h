@@ -45,6 +45,8 @@ class JobFeed {
   void read_metrics(const std::vector<ProcessOnNode>& processes);
   void take(const ProcessOnNode& process, const MetricsLine& line);
   void take_warning(const ProcessOnNode& process, const MetricsLine& line);
+  // A line that came in pieces cannot be read; warns once of each process that writes such lines.
+  void take_long_line(const ProcessOnNode& process);
   // Prints the training values of the last pass, for a job without tests.
   void tell_pass();
   void show_tests();
@@ -62,6 +64,7 @@ class JobFeed {
   JobSummary& summary_;
   std::map<std::string, LogReader> readers_;  // for metrics, by process
   std::map<std::string, remote::Progress> from_metrics_;
+  std::set<std::string> has_long_line_;                 // processes, as printed
   std::map<std::string, std::uint32_t> restarts_told_;  // the last `life`, by process
   std::map<std::string, std::string> save_failures_;    // by process, as printed
   std::optional<std::uint64_t> saved_pass_;             // the newest, from 0

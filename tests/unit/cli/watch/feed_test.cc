@@ -197,6 +197,43 @@ TEST_F(Feed, SaysOnceWhatTrainer0WarnsOf) {
   EXPECT_EQ(told.find("income"), std::string::npos) << told;
 }
 
+// The reader gives such a line in pieces, of which none is a line of metrics.
+TEST_F(Feed, WarnsOnceOfALineOfMetricsThatIsTooLong) {
+  for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
+  const std::string open = R"({"kind":"train","pass":0,"passes":2,"batch":1,"text":")";
+  const std::string good = R"({"kind":"train","pass":0,"passes":2,"batch":2,"cost":0.5})";
+  for (const char* const name : {"metrics.jsonl", "metrics-1.jsonl"}) {
+    std::string& metrics = fake_.node(0).files[std::string("jobs/j/node_0/") + name];
+    const std::string process = name[7] == '.' ? "trainer-0" : "trainer-1";
+    metrics = open + std::string(60'000, 'x');
+    EXPECT_EQ(look().find("warning"), std::string::npos) << "it may still end";
+    metrics += std::string(190'000, 'x');
+    const std::string told = look();
+    EXPECT_NE(told.find("warning: " + process +
+                        " on n-0 has written a line of metrics with more than 64 KiB, which is "
+                        "left out; write shorter lines\n"),
+              std::string::npos)
+        << told;
+    metrics += std::string(100'000, 'x');
+    EXPECT_EQ(look().find("warning"), std::string::npos) << "the rest of the same line";
+    metrics += "\"}\n" + good + "\n";
+    EXPECT_NE(look().find("  cost 0.5"), std::string::npos) << "later lines count";
+    metrics += open + std::string(400'000, 'x') + "\"}\n" + good + "\n";
+    EXPECT_EQ(look().find("warning"), std::string::npos) << "once";
+  }
+}
+
+// The log of a program may have text that is no JSON; only a long line is worth a warning.
+TEST_F(Feed, OtherTextAmongTheMetricsIsPassedOver) {
+  for (remote::ProcessStatus& status : fake_.node(0).processes) status.reports = false;
+  fake_.node(0).files["jobs/j/node_0/metrics.jsonl"] =
+      "no json\n{}\n" + std::string(60'000, 'x') + "\n" +
+      R"({"kind":"train","pass":0,"passes":2,"batch":2,"cost":0.5})" + "\n";
+  const std::string told = look();
+  EXPECT_EQ(told.find("warning"), std::string::npos) << told;
+  EXPECT_NE(told.find("  cost 0.5"), std::string::npos) << told;
+}
+
 TEST_F(Feed, TellsOfAProcessThatGivesNoSignOfLife) {
   report(1);
   trainer(0).unheard_ms = 0;
