@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/pool.h"
+#include "cli/cluster/selection.h"
 #include "cli/console/console.h"
 
 namespace paddle::cli {
@@ -267,6 +268,19 @@ ClusterLook ClusterSession::look(const Clock& clock, const std::string& job) {
   });
   leave_out_former_runs(look.processes);
   return look;
+}
+
+Status all_reached(const ClusterSpec& cluster, const ClusterSession& session) {
+  Status reached = session.all_well();
+  std::vector<std::size_t> well;
+  for (const Member& member : session.members()) {
+    if (!member.error) well.push_back(member.node);
+  }
+  if (reached || well.empty()) return reached;
+  Error error = std::move(reached).error();
+  error.hint += fmt::format("{}train on the others: --on {}", error.hint.empty() ? "" : "; or ",
+                            on_text(cluster, well));
+  return error;
 }
 
 Result<std::string> choose_job(ClusterSession& session, const std::string& asked) {

@@ -118,6 +118,9 @@ class ClusterSession {
   std::size_t at_once_ = kNodesAtOnce;
 };
 
+// ClusterSession::all_well(). If some nodes are not reached, the error's hint names the nodes that
+// remain for --on.
+Status all_reached(const ClusterSpec& cluster, const ClusterSession& session);
 // The job `asked`, or the latest job if `asked` is "". kUsage: there is no such job.
 Result<std::string> choose_job(ClusterSession& session, const std::string& asked);
 

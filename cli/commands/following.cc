@@ -172,14 +172,22 @@ std::vector<std::string> ways_on(const Context& context, ClusterSession& session
   return ways;
 }
 
+// How to resume a job if these nodes do not return.
+std::string way_without(const std::vector<std::string>& nodes) {
+  const std::string others = fmt::format("!{}", fmt::join(nodes, ",!"));
+  return fmt::format("if {} not return, add --on {}",
+                     nodes.size() == 1 ? "the node does" : "they do", shell_word(others));
+}
+
 // Ends a job that makes no progress because a node is silent, on the nodes that answer. `error`
 // names the silent node.
 Error end_without_silent(Context& context, ClusterSession& session, const std::string& job,
                          const Destination& to, Error error) {
   context.console.end_progress();
   context.console.note("stopping the rest of the job");
-  (void)session.leave_out_unreachable();
-  const std::vector<std::string> ways = ways_on(context, session, job, to.output);
+  const std::vector<std::string> silent = session.leave_out_unreachable();
+  std::vector<std::string> ways = ways_on(context, session, job, to.output);
+  if (has_checkpoint(session, job, to.output)) ways.push_back(way_without(silent));
   if (const Status stopped = stop_job(session, job); !stopped) {
     error.message += "\nsome processes could not be stopped: " + stopped.error().message;
     return error;

@@ -153,20 +153,6 @@ Result<Placement> place(Context& context, const ClusterSpec& cluster, const Plan
   return place_on_gpus(cluster, std::move(gpus), options.trainers, pservers);
 }
 
-// If some nodes are not reached, the error's hint names the nodes that remain for --on.
-Status all_reached(const ClusterSpec& cluster, ClusterSession& session) {
-  Status reached = session.all_well();
-  std::vector<std::size_t> well;
-  for (const Member& member : session.members()) {
-    if (!member.error) well.push_back(member.node);
-  }
-  if (reached || well.empty()) return reached;
-  Error error = std::move(reached).error();
-  error.hint += fmt::format("{}train on the others: --on {}", error.hint.empty() ? "" : "; or ",
-                            on_text(cluster, well));
-  return error;
-}
-
 void note_missing_copies(Context& context, const ClusterSpec& cluster, const Placement& placement,
                          const Workspace& workspace) {
   if (workspace.snapshot_copies < 2 || copying_trainer(placement)) return;

@@ -530,7 +530,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
                                       bool is_dry_run) {
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();  // the job never ran there, or was torn down
-  PADDLE_TRY_STATUS(session.all_well());
+  PADDLE_TRY_STATUS(all_reached(cluster, session));
   PreviousRun previous{asked, 0, {}};
   if (asked.empty()) {
     PADDLE_TRY(previous.job, choose_job(session, ""));

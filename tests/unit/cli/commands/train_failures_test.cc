@@ -81,6 +81,7 @@ class SilentNodeOfATraining : public CommandsTest {
       const std::scoped_lock lock(nodes_[0].mutex, nodes_[1].mutex);
       const auto found = std::ranges::find(nodes_[1].processes, "trainer-1", &ProcessStatus::name);
       if (found == nodes_[1].processes.end()) return;
+      nodes_[1].files["jobs/job1/output/pass-00000/MANIFEST"] = "";
       if (!nodes_[0].unreachable) silent_since_ = clock_.passed;
       nodes_[0].unreachable = true;
       if (found->restarts.empty()) found->restarts.push_back({4, 0, 990'000, 0});
@@ -102,6 +103,8 @@ TEST_F(SilentNodeOfATraining, EndsTheRestWhichMakesNoProgressWithoutIt) {
   train_with_a_silent_node(false);
   EXPECT_TRUE(err_has("job1 makes no progress without it; the rest of the job was stopped"))
       << err_.str();
+  EXPECT_TRUE(err_has("paddlectl train --resume --name job1 ")) << err_.str();
+  EXPECT_TRUE(err_has("; if the node does not return, add --on '!n-0'\n")) << err_.str();
   EXPECT_EQ(running_on_the_other(), 0U);
   EXPECT_LT(Duration(clock_.passed - silent_since_), std::chrono::minutes(1))
       << "its restarts would go on for ten minutes";

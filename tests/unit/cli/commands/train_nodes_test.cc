@@ -67,6 +67,8 @@ TEST_F(TrainNodes, NodesThatUpLeftOutAreLeftOutByTrainAndExecToo) {
   EXPECT_EQ(run({"train", "w"}), 4);
   EXPECT_FALSE(err_has("left out")) << err_.str();
   EXPECT_TRUE(err_has("train on the others: --on n-0")) << err_.str();
+  EXPECT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 4);
+  EXPECT_TRUE(err_has("train on the others: --on n-0")) << err_.str();
 }
 
 TEST_F(TrainNodes, NodesThatUpLeftOutAreLeftOutByPutAndPlanToo) {
