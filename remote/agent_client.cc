@@ -247,6 +247,9 @@ class FramedAgentClient final : public AgentClient {
   Result<std::vector<remote::FileEntry>> list_sizes(const std::string& folder) override {
     return files_.list(folder, NodeFiles::Listed::kSizesOfAll);
   }
+  Result<std::vector<remote::FileEntry>> list_all_kinds(const std::string& folder) override {
+    return files_.list(folder, NodeFiles::Listed::kAllKinds);
+  }
   Result<std::vector<remote::FileEntry>> list_own_files(const std::string& folder) override {
     return files_.list(folder, NodeFiles::Listed::kOwnFiles);
   }

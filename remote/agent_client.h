@@ -276,6 +276,8 @@ class AgentClient {
   virtual Result<std::vector<FileEntry>> list(const std::string& folder) = 0;
   // list() without hashes: reads no file.
   virtual Result<std::vector<FileEntry>> list_sizes(const std::string& folder) = 0;
+  // list_sizes() with the links, the empty folders and the names with control characters too.
+  virtual Result<std::vector<FileEntry>> list_all_kinds(const std::string& folder) = 0;
   // The files in `folder` itself, with hashes, without those in its subfolders.
   virtual Result<std::vector<FileEntry>> list_own_files(const std::string& folder) = 0;
   // Fetches the items in order and stops at the first error. A file appears once all its content is

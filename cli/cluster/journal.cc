@@ -154,6 +154,9 @@ class JournalledClient final : public AgentClient {
   Result<std::vector<FileEntry>> list_sizes(const std::string& folder) override {
     return client_->list_sizes(folder);
   }
+  Result<std::vector<FileEntry>> list_all_kinds(const std::string& folder) override {
+    return client_->list_all_kinds(folder);
+  }
   Result<std::vector<FileEntry>> list_own_files(const std::string& folder) override {
     return client_->list_own_files(folder);
   }

@@ -50,7 +50,9 @@ std::vector<std::size_t> members_by_trainer(std::size_t count,
 
 std::set<std::string> names_of(const std::vector<remote::FileEntry>& files) {
   std::set<std::string> names;
-  for (const remote::FileEntry& file : files) names.insert(file.path);
+  for (const remote::FileEntry& file : files) {
+    if (file.kind == remote::FileEntry::Kind::kFile) names.insert(file.path);
+  }
   return names;
 }
 
@@ -107,6 +109,27 @@ bool is_about_snapshots(const std::string& path) {
   return path == kBestFile || path == "TESTS";
 }
 
+// Chooses one member for each link, and then for each empty folder, whose name nothing else has.
+void add_without_content(const Listings& listings, const std::vector<std::size_t>& members,
+                         const std::set<std::string>& whole, TakenNames& taken,
+                         ResultFiles& found) {
+  using Kind = remote::FileEntry::Kind;
+  found.without_content.resize(listings.size());
+  for (const Kind kind : {Kind::kLink, Kind::kEmptyFolder}) {
+    for (const std::size_t member : members) {
+      for (const remote::FileEntry& entry : listings[member]) {
+        const bool is_given = member == found.giver || !whole.contains(snapshot_of(entry.path));
+        if (entry.kind != kind || !is_given) continue;
+        if (taken.take(entry.path, member)) {
+          found.without_content[member].push_back(entry);
+        } else if (kind == Kind::kLink) {
+          found.doubled.push_back(entry.path);
+        }
+      }
+    }
+  }
+}
+
 // Chooses one member for each file. `giver`, or else the first member that has whole snapshots,
 // gives all whole snapshots, so no other member can add or replace one.
 ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>& members,
@@ -126,6 +149,7 @@ ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>
   TakenNames taken;
   for (const std::size_t member : members) {
     for (const remote::FileEntry& file : listings[member]) {
+      if (file.kind != remote::FileEntry::Kind::kFile) continue;
       if (is_about_snapshots(file.path) && member != found.giver && of_giver.contains(file.path))
         continue;
       const std::string snapshot = snapshot_of(file.path);
@@ -140,6 +164,7 @@ ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>
       }
     }
   }
+  add_without_content(listings, members, all_whole, taken, found);
   return found;
 }
 
@@ -267,7 +292,8 @@ Status list_results(ClusterSession& session, const std::string& job,
   PADDLE_TRY_STATUS(check_claims(session, processes));
   Listings listings(session.members().size());
   Status listed = session.each([&](Member& member) -> Status {
-    PADDLE_TRY(listings[session.index_of(member)], member.client->list_sizes(output_folder(job)));
+    PADDLE_TRY(listings[session.index_of(member)],
+               member.client->list_all_kinds(output_folder(job)));
     return {};
   });
   std::vector<std::string> refused;
@@ -279,7 +305,9 @@ Status list_results(ClusterSession& session, const std::string& job,
         return true;
       }
       // An unsafe path stays; it is an error when the file is made here.
-      if (may_be_given(file.path) || !SafePath::parse(file.path)) return false;
+      const bool is_odd = file.kind == remote::FileEntry::Kind::kOddName;
+      if (!is_odd && (may_be_given(file.path) || !SafePath::parse(file.path))) return false;
+      if (file.kind == remote::FileEntry::Kind::kEmptyFolder) return true;
       refused.push_back(fmt::format("{} of node {}", file.path, session.members()[i].spec.name));
       return true;
     });
@@ -306,6 +334,12 @@ Status keep_passes(Context& context, ClusterSession& session, const std::string&
       if (snapshot.empty() || chosen.contains(snapshot)) return false;
       left.files.push_back(file);
       return true;
+    });
+  }
+  for (auto& entries : found.without_content) {
+    std::erase_if(entries, [&](const remote::FileEntry& entry) {
+      const std::string snapshot = snapshot_of(entry.path);
+      return !snapshot.empty() && !chosen.contains(snapshot);
     });
   }
   std::erase_if(found.doubled, [&](const std::string& path) {

@@ -18,6 +18,8 @@ struct ResultFiles {
   std::optional<std::size_t> giver;                       // the member that gives whole snapshots
   // By member, the files of whole snapshots that the giver has too.
   std::vector<std::vector<remote::FileEntry>> copies;
+  // By member, links and empty folders below output/.
+  std::vector<std::vector<remote::FileEntry>> without_content;
   std::vector<std::string> doubled;  // paths outside snapshots that several nodes have
   std::vector<std::string> refused;  // "NAME of node NODE": names that no node may give
   bool all_answered = true;

@@ -22,6 +22,7 @@
 #include "base/safe_path.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
@@ -386,6 +387,7 @@ Status settle_wanted(Member& member, std::vector<remote::FetchItem>& files, List
     }
     file.size = found->second.size;
     file.sha256 = found->second.sha256;
+    file.executable = found->second.executable;
   }
   std::erase_if(files, is_here);
   return {};
@@ -528,13 +530,76 @@ void note_left_files(Context& context, const ResultFiles& found) {
   if (found.refused.empty()) return;
   context.console.note(
       fmt::format("{} not fetched: {}; names that begin with '.', node_*, and the report's own "
-                  "names are reserved; rename these files",
+                  "names are reserved, and control characters are refused; rename these files",
                   counted(found.refused.size(), "file"), first_names(found.refused)));
+}
+
+// The path below output/ to which the link leads, or "": only a relative path is followed, and ".."
+// only at its beginning, where no folder on the way can be a link.
+std::string target_of(const remote::FileEntry& link) {
+  fs::path at = fs::path(link.path).parent_path();
+  std::string rest = link.link;
+  while (rest.starts_with("../") || rest.starts_with("./")) {
+    if (rest[1] == '.' && at.empty()) return "";
+    if (rest[1] == '.') at = at.parent_path();
+    rest.erase(0, rest.find('/') + 1);
+  }
+  if (rest.ends_with('/')) rest.pop_back();
+  const std::string path = (at / rest).string();
+  return !rest.empty() && SafePath::parse(path) ? path : "";
+}
+
+// Removes from `found` the links that do not lead to a fetched file of the same node or to a folder
+// with such files, and prints their names.
+void leave_out_links(Context& context, ClusterSession& session, ResultFiles& found) {
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < found.without_content.size(); ++i) {
+    std::set<std::string> files;
+    for (const remote::FileEntry& file : found.of_member[i]) files.insert(file.path);
+    std::erase_if(found.without_content[i], [&](const remote::FileEntry& entry) {
+      if (entry.kind != remote::FileEntry::Kind::kLink) return false;
+      const std::string target = target_of(entry);
+      const auto inside = files.lower_bound(target + "/");
+      const bool is_folder = inside != files.end() && inside->starts_with(target + "/");
+      if (!target.empty() && (files.contains(target) || is_folder)) return false;
+      left.push_back(fmt::format("{} of node {} to {}", entry.path, session.members()[i].spec.name,
+                                 escape_control(entry.link)));
+      return true;
+    });
+  }
+  if (left.empty()) return;
+  context.console.note(fmt::format(
+      "{} not fetched: {}; a link is fetched if it leads to a fetched file by a relative path; "
+      "save copies instead of links, or copy the files from the node: paddlectl get",
+      counted(left.size(), "link"), first_names(left)));
+}
+
+// Makes the links and empty folders of a member.
+Status make_without_content(const Context& context, const Member& member,
+                            const OutputFolder& folder,
+                            const std::vector<remote::FileEntry>& entries) {
+  const std::string node = "node " + member.spec.name;
+  for (const remote::FileEntry& entry : entries) {
+    const bool is_link = entry.kind == remote::FileEntry::Kind::kLink;
+    PADDLE_TRY_STATUS(
+        make_above(folder, is_link ? entry.path : entry.path + "/x", kStillThere).with(node));
+    if (!is_link) continue;
+    TreeEntry link{.path = entry.path, .kind = TreeEntry::Kind::kLink, .link = entry.link};
+    link.mtime_ns = context.unix_seconds() * 1'000'000'000;
+    PADDLE_TRY_STATUS(TreeWriter(folder.fd->get()).make_link(link).with(node));
+  }
+  return {};
 }
 
 // If a node does not answer, the names of its files are not known, so other nodes replace nothing.
 void keep_what_is_here(const fs::path& folder, ResultFiles& found) {
   if (found.all_answered) return;
+  for (auto& entries : found.without_content) {
+    std::erase_if(entries, [&](const remote::FileEntry& entry) {
+      std::error_code ignored;
+      return fs::exists(fs::symlink_status(folder / entry.path, ignored));
+    });
+  }
   for (auto& files : found.of_member) {
     std::erase_if(files, [&](const remote::FileEntry& file) {
       const std::string snapshot = snapshot_of(file.path);
@@ -630,10 +695,12 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
     PADDLE_TRY_STATUS(keep_passes(context, session, job, processes, *passes, found, left));
     add_left(left, folder, stats);
     note_left_files(context, found);
+    leave_out_links(context, session, found);
     note_giver(context, session, processes, found);
     keep_what_is_here(folder, found);
   }
   found.of_member.resize(session.members().size());
+  found.without_content.resize(session.members().size());
   std::vector<std::vector<remote::FetchItem>> wanted(session.members().size());
   std::vector<std::string> kept(session.members().size()), damaged(session.members().size());
   std::atomic<std::size_t> files = 0;
@@ -665,8 +732,11 @@ Result<FetchStats> fetch_results(Context& context, ClusterSession& session, cons
   }
   stats.files = files;
   PADDLE_TRY_STATUS(check_space(context, session, folder, wanted));
-  const Status fetched = session.each(
-      [&](Member& member) { return member.client->fetch(wanted[session.index_of(member)]); });
+  const Status fetched = session.each([&](Member& member) -> Status {
+    const std::size_t index = session.index_of(member);
+    PADDLE_TRY_STATUS(member.client->fetch(wanted[index]));
+    return make_without_content(context, member, here, found.without_content[index]);
+  });
   for (const Status& status : {listed, prepared, fetched}) {
     if (!status) return status.error();
   }

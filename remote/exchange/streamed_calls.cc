@@ -55,7 +55,10 @@ Status check_name(const std::string& path, std::set<std::string_view>& names) {
 // Checks every path, and that no file is the folder of another one.
 Status check_names(const std::vector<remote::FileEntry>& entries) {
   std::set<std::string_view> names;
-  for (const remote::FileEntry& entry : entries) PADDLE_TRY_STATUS(check_name(entry.path, names));
+  for (const remote::FileEntry& entry : entries) {
+    if (entry.kind != remote::FileEntry::Kind::kOddName)
+      PADDLE_TRY_STATUS(check_name(entry.path, names));
+  }
   for (const remote::FileEntry& entry : entries) {
     for (auto slash = entry.path.find('/'); slash != std::string::npos;
          slash = entry.path.find('/', slash + 1)) {
@@ -101,6 +104,15 @@ Result<Frame> receive(Exchange& exchange, const std::function<bool()>& interrupt
   return exchange.receive(kind, patience);
 }
 
+remote::FileEntry from_wire(const wire::agent::FileEntry& file) {
+  using Kind = remote::FileEntry::Kind;
+  if (file.odd_name())
+    return {escape_control(file.path().substr(0, kNameShownBytes)), 0, "", false, Kind::kOddName};
+  if (file.empty_folder()) return {file.path(), 0, "", false, Kind::kEmptyFolder};
+  if (!file.link().empty()) return {file.path(), 0, "", false, Kind::kLink, file.link()};
+  return {file.path(), file.size(), to_hex(as_bytes(file.sha256())), file.executable()};
+}
+
 constexpr Duration kRequestDeadline = std::chrono::seconds(30);
 // Added to the command's own timeout: for SIGTERM, its grace, and the reply.
 constexpr Duration kEndDeadline = std::chrono::seconds(15);
@@ -110,7 +122,8 @@ constexpr Duration kEndDeadline = std::chrono::seconds(15);
 Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder, Listed listed) {
   PathRequest request;
   request.set_path(folder);
-  request.set_without_hashes(listed == Listed::kSizesOfAll);
+  request.set_without_hashes(listed == Listed::kSizesOfAll || listed == Listed::kAllKinds);
+  request.set_all_kinds(listed == Listed::kAllKinds);
   request.set_own_files(listed == Listed::kOwnFiles);
   PADDLE_TRY_STATUS(exchange_.send(AGENT_LIST, request, {}, kAnswerDeadline));
   std::vector<remote::FileEntry> entries;
@@ -119,7 +132,10 @@ Result<std::vector<remote::FileEntry>> NodeFiles::list(const std::string& folder
     PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_LIST, kDiskDeadline));
     PADDLE_TRY(const auto reply, exchange_.parse<ListReply>(frame));
     for (const auto& file : reply.files()) {
-      entries.push_back({file.path(), file.size(), to_hex(as_bytes(file.sha256()))});
+      remote::FileEntry entry = from_wire(file);
+      const bool is_wanted =
+          listed == Listed::kAllKinds || entry.kind == remote::FileEntry::Kind::kFile;
+      if (is_wanted) entries.push_back(std::move(entry));
     }
     more = (frame.header.flags & kAgentFlagMore) != 0;
     bytes += frame.head.size();
@@ -199,8 +215,8 @@ bool is_part_of_fetch(std::string_view name) {
 
 Status NodeFiles::fetch_one(const FetchItem& item) {
   const auto folder = open_folder_of(item);
-  Result<DraftFile> draft =
-      folder ? DraftFile::create(folder->get(), 0644) : Result<DraftFile>(folder.error());
+  Result<DraftFile> draft = folder ? DraftFile::create(folder->get(), item.executable ? 0755 : 0644)
+                                   : Result<DraftFile>(folder.error());
   // The reply was requested and must be read even when the file cannot be created.
   Status written;
   if (!draft) written = draft.error();

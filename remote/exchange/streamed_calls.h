@@ -19,9 +19,15 @@ namespace paddle::remote {
 class Exchange;
 
 struct FileEntry {
+  // kOddName: a name with control characters; `path` has them escaped.
+  enum class Kind { kFile, kLink, kEmptyFolder, kOddName };
+
   std::string path;  // below the listed folder
   std::uint64_t size = 0;
   std::string sha256;  // hex
+  bool executable = false;
+  Kind kind = Kind::kFile;
+  std::string link = {};  // the target of a link
 };
 
 // The first `size` bytes of a file, with the size and hash that a list returned.
@@ -33,8 +39,9 @@ struct FetchItem {
   // The open folder for local_path, which is reached without following a link. Null: local_path is
   // any path.
   std::shared_ptr<const UniqueFd> folder = {};
-  std::optional<std::uint32_t> mode = {};     // nothing: 0644, reduced by the umask
+  std::optional<std::uint32_t> mode = {};     // nothing: 0644 or 0755, reduced by the umask
   std::optional<std::int64_t> mtime_ns = {};  // nothing: the time of the fetch
+  bool executable = false;
 };
 
 // An entry of a copy between our folder and the rest of a node. The content of a file is in our
@@ -63,7 +70,7 @@ class NodeFiles {
   explicit NodeFiles(Exchange& exchange) : exchange_(exchange) {}
   void set_interrupted(const std::function<bool()>& interrupted) { interrupted_ = interrupted; }
 
-  enum class Listed { kAll, kSizesOfAll, kOwnFiles };
+  enum class Listed { kAll, kSizesOfAll, kAllKinds, kOwnFiles };
   Result<std::vector<FileEntry>> list(const std::string& folder, Listed listed);
   Status fetch(const std::vector<FetchItem>& items);
   Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,

@@ -57,6 +57,27 @@ TEST_F(OwnProgram, AJobWithoutPserversRunsStopsAndGoesOn) {
   EXPECT_TRUE(cluster.nothing_left());
 }
 
+TEST_F(OwnProgram, ResultsThatAreNoPlainFilesComeHomeOrAreNamed) {
+  cluster.folder().write("own/train.sh",
+                         "[ $RANK = 0 ] || exit 0\n"
+                         "cd $PADDLE_INIT_SAVE_DIR || exit 9\n"
+                         "mkdir ckpt logs && echo w >ckpt/w.pt && ln -s ckpt/w.pt last.ckpt\n"
+                         "ln -s /etc/passwd away && echo '#!/bin/sh' >run && chmod 755 run\n"
+                         "echo x >\"$(printf 'a\\nb')\"\n");
+  const Outcome trained = train({"--name", "job"});
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  namespace fs = std::filesystem;
+  const fs::path output = cluster.folder() / "output/job";
+  EXPECT_EQ(fs::read_symlink(output / "last.ckpt"), "ckpt/w.pt");
+  EXPECT_TRUE(fs::is_regular_file(output / "last.ckpt"));
+  EXPECT_TRUE(fs::is_directory(output / "logs"));
+  EXPECT_NE(fs::status(output / "run").permissions() & fs::perms::owner_exec, fs::perms::none);
+  EXPECT_FALSE(fs::exists(fs::symlink_status(output / "away")));
+  EXPECT_TRUE(trained.says("1 link not fetched: away of node ")) << trained.output;
+  EXPECT_TRUE(trained.says("1 file not fetched: a\\x0ab of node ")) << trained.output;
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+}
+
 // Each trainer writes there at once, and again when it is started anew.
 TEST_F(OwnProgram, TheSaveFolderExistsOnEveryNodeBeforeAnyTrainerStarts) {
   cluster.folder().write("own/train.sh",

@@ -32,6 +32,8 @@ struct FakeClaim {
 struct FakeNode {
   std::mutex mutex;
   std::map<std::string, std::string> files;            // by path below root
+  std::set<std::string> executable;                    // paths in `files`
+  std::vector<FileEntry> other_kinds;                  // by path below root; no regular files
   std::map<std::string, std::uint64_t> told_sizes;     // in place of the files' own
   std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
@@ -149,7 +151,18 @@ class FakeAgentClient : public AgentClient {
       const auto told = fake_.told_sizes.find(path);
       entries.push_back({path.substr(folder.size() + 1),
                          told == fake_.told_sizes.end() ? content.size() : told->second,
-                         fake_.hashes ? to_hex(sha256_of(as_bytes(content))) : ""});
+                         fake_.hashes ? to_hex(sha256_of(as_bytes(content))) : "",
+                         fake_.executable.contains(path)});
+    }
+    return entries;
+  }
+
+  Result<std::vector<FileEntry>> list_all_kinds(const std::string& folder) override {
+    PADDLE_TRY(auto entries, list(folder));
+    for (FileEntry entry : fake_.other_kinds) {
+      if (!entry.path.starts_with(folder + "/")) continue;
+      entry.path.erase(0, folder.size() + 1);
+      entries.push_back(std::move(entry));
     }
     return entries;
   }

@@ -11,12 +11,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <tuple>
 
 #include "base/fd.h"
 #include "base/holes.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "proto/agent_channel.h"
 
 namespace paddle::agent {
@@ -26,6 +28,10 @@ constexpr int kDepthMax = 100;
 constexpr const char* kAskAgain = "the file is changing: try again";
 constexpr std::size_t kRemainingMax = 100;
 constexpr std::size_t kPathShownMax = 400;  // bytes
+
+bool has_control(const std::string& name) {
+  return std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
 
 UniqueFd open_below(int folder, const std::string& name) {
   return UniqueFd(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -188,19 +194,47 @@ Status copy_through(int from, std::uint64_t from_offset, int to, std::uint64_t t
   return {};
 }
 
+using VisitFile = std::function<Status(const wire::agent::FileEntry&)>;
+
+// Visits what has no content to fetch. Sockets, pipes and files that have vanished are skipped.
+Status visit_without_content(int folder, const std::string& name, const std::string& path,
+                             const VisitFile& visit) {
+  wire::agent::FileEntry entry;
+  entry.set_path(path);
+  if (has_control(name)) {
+    entry.set_path(escape_control(path));
+    entry.set_odd_name(true);
+    return visit(entry);
+  }
+  char target[PATH_MAX];
+  const ssize_t size = ::readlinkat(folder, name.c_str(), target, sizeof target);
+  if (size <= 0) return {};
+  entry.set_link(target, static_cast<std::size_t>(size));
+  return visit(entry);
+}
+
 // Visits every regular file below the folder, sorted by name.
 Status walk_files(int folder, const std::string& prefix, const wire::agent::PathRequest& wanted,
-                  const std::function<Status(const wire::agent::FileEntry&)>& visit,
-                  int depth = 0) {
+                  const VisitFile& visit, int depth = 0) {
   if (depth > kDepthMax) return Error{Errc::kData, prefix + ": nested too deeply", ""};
   PADDLE_TRY(const std::vector<std::string> names, names_of(folder));
+  if (names.empty() && depth > 0 && wanted.all_kinds()) {
+    wire::agent::FileEntry entry;
+    entry.set_path(prefix.substr(0, prefix.size() - 1));
+    entry.set_empty_folder(true);
+    return visit(entry);
+  }
   for (const std::string& name : names) {
     const std::string path = prefix + name;
-    const UniqueFd fd(
-        ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const bool is_odd = has_control(name);
+    const UniqueFd fd(is_odd ? -1
+                             : ::openat(folder, name.c_str(),
+                                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat info {};
-    // Skips links, sockets, and files that have vanished.
-    if (!fd || ::fstat(fd.get(), &info) != 0) continue;
+    if (!fd || ::fstat(fd.get(), &info) != 0) {
+      if (wanted.all_kinds()) PADDLE_TRY_STATUS(visit_without_content(folder, name, path, visit));
+      continue;
+    }
     if (S_ISDIR(info.st_mode)) {
       if (wanted.own_files()) continue;
       PADDLE_TRY_STATUS(walk_files(fd.get(), path + "/", wanted, visit, depth + 1));

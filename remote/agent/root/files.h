@@ -14,7 +14,8 @@
 namespace paddle::agent {
 
 // Visits the regular files below the folder, with the hashes that the request wants; paths are
-// relative to it. Visits none when the folder does not exist.
+// relative to it. Visits none when the folder does not exist. Files whose names or folders have
+// control characters are skipped; a request with all_kinds names them, links and empty folders.
 Status list_files(const Root& root, const wire::agent::PathRequest& folder,
                   const std::function<Status(const wire::agent::FileEntry&)>& visit);
 

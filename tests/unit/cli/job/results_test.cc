@@ -292,6 +292,63 @@ TEST_F(FetchPasses, ANodeWritesUnderItsOwnNamesOnly) {
       << fake_.err.str();
 }
 
+// As Lightning's last.ckpt and the `latest` of many scripts.
+TEST_F(FetchPasses, ALinkToAFetchedFileIsFetchedAndOthersAreNamed) {
+  using Kind = remote::FileEntry::Kind;
+  const auto add = [&](std::size_t node, const std::string& path, Kind kind,
+                       const std::string& link = "") {
+    fake_.node(node).other_kinds.push_back({"jobs/j/output/" + path, 0, "", false, kind, link});
+  };
+  save(1, "ckpt/deep/w.pt", "weights");
+  save(0, "ckpt/w-1.pt", "of the other node");
+  add(1, "last.ckpt", Kind::kLink, "ckpt/deep/w.pt");
+  add(1, "ckpt/latest", Kind::kLink, "./deep/");
+  add(1, "ckpt/deep/up", Kind::kLink, "../../ckpt/deep/w.pt");
+  add(0, "last.ckpt", Kind::kLink, "ckpt/w-1.pt");
+  add(1, "logs/empty", Kind::kEmptyFolder);
+  add(0, "logs/empty", Kind::kEmptyFolder);
+  add(1, "ckpt/deep", Kind::kEmptyFolder);
+  add(1, ".cache", Kind::kEmptyFolder);
+  for (const char* target :
+       {"/scratch/w.pt", "/etc/passwd", "../../outside", "ckpt/deep/../deep/w.pt", "ckpt/w-1.pt",
+        "nowhere", ".", "..", "", "pass-00000/w", "a\x1b[2J", "ckpt//deep/w.pt", "node_1"}) {
+    add(1, "away/" + std::to_string(fake_.node(1).other_kinds.size()), Kind::kLink, target);
+  }
+  add(1, "pass-00000/old", Kind::kLink, "w");
+  add(1, "pass-00002/own", Kind::kLink, "w");
+  add(1, "node_1/train.log", Kind::kLink, "../ckpt/deep/w.pt");
+  add(1, "a\\x0ab", Kind::kOddName);
+  for (const int time : {1, 2}) {
+    const auto stats = fetch("last");
+    ASSERT_TRUE(stats) << time << stats.error().message;
+    const fs::path job = folder_ / "j";
+    EXPECT_EQ(fs::read_symlink(job / "last.ckpt"), "ckpt/deep/w.pt");
+    EXPECT_EQ(here("last.ckpt"), "weights");
+    EXPECT_EQ(here("ckpt/latest/w.pt"), "weights");
+    EXPECT_EQ(here("ckpt/deep/up"), "weights");
+    EXPECT_EQ(here("pass-00002/own"), "pass-00002");
+    EXPECT_TRUE(fs::is_directory(job / "logs/empty"));
+    for (const char* name : {".cache", "away", "pass-00000", "node_1", "a\\x0ab"})
+      EXPECT_FALSE(fs::exists(fs::symlink_status(job / name))) << name;
+  }
+  EXPECT_TRUE(said("13 links not fetched: away/")) << fake_.err.str();
+  EXPECT_TRUE(said(" of node n-1 to /scratch/w.pt, ")) << fake_.err.str();
+  EXPECT_TRUE(said("2 files not fetched: node_1/train.log of node n-1, a\\x0ab of node n-1; "))
+      << fake_.err.str();
+  EXPECT_TRUE(said("1 file saved on several nodes under one name")) << fake_.err.str();
+}
+
+TEST_F(FetchPasses, AProgramThatWasSavedStaysExecutable) {
+  save(1, "run.sh", "#!/bin/sh\n");
+  fake_.node(1).executable = {"jobs/j/output/run.sh"};
+  ASSERT_TRUE(fetch("last"));
+  std::map<std::string, bool> executable;
+  for (const remote::FetchItem& item : fake_.node(1).fetched)
+    executable[item.local_path] = item.executable;
+  EXPECT_TRUE(executable.at("run.sh"));
+  EXPECT_FALSE(executable.at("pass-00002/w"));
+}
+
 // A workspace that was sent to us may bring an output folder of its own.
 TEST_F(FetchPasses, NothingIsWrittenThroughALinkOfTheWorkspace) {
   const test::TemporaryFolder outside;

@@ -10,7 +10,9 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/sha256.h"
@@ -145,6 +147,49 @@ TEST_F(AgentTest, HostilePathsAreRefusedAndTheAgentGoesOn) {
   ASSERT_TRUE(agent->remove("workspace"));
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/workspace"));
   EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
+}
+
+TEST_F(AgentTest, AListOfAllKindsNamesWhatHasNoContent) {
+  using Kind = FileEntry::Kind;
+  auto agent = connect_agent();
+  const std::string output = node_.root + "/jobs/a/output";
+  for (const char* name : {"ckpt", "empty/inner", "odd\nfolder", "half\ttab"})
+    std::filesystem::create_directories(output + "/" + name);
+  write_file(output + "/ckpt/w.pt", "weights");
+  write_file(output + "/odd\nfolder/w", "x");
+  write_file(output + "/ckpt/a\nb", "x");
+  std::filesystem::permissions(write_file(output + "/run", "x"), std::filesystem::perms(0755));
+  std::filesystem::create_symlink("ckpt/w.pt", output + "/last.ckpt");
+  std::filesystem::create_symlink("a\nb", output + "/odd\x7flink");
+  std::filesystem::create_symlink("/nowhere", output + "/ckpt/away");
+  ASSERT_EQ(::mkfifo((output + "/pipe").c_str(), 0600), 0);
+  const auto all = agent->list_all_kinds("jobs/a/output");
+  ASSERT_TRUE(all) << all.error().message;
+  std::map<std::string, std::pair<Kind, std::string>> kinds;
+  for (const FileEntry& entry : *all) kinds[entry.path] = {entry.kind, entry.link};
+  const std::map<std::string, std::pair<Kind, std::string>> expected = {
+      {"ckpt/a\\x0ab", {Kind::kOddName, ""}},
+      {"ckpt/away", {Kind::kLink, "/nowhere"}},
+      {"ckpt/w.pt", {Kind::kFile, ""}},
+      {"empty/inner", {Kind::kEmptyFolder, ""}},
+      {"half\ttab", {Kind::kOddName, ""}},
+      {"last.ckpt", {Kind::kLink, "ckpt/w.pt"}},
+      {"odd\\x0afolder", {Kind::kOddName, ""}},
+      {"odd\\x7flink", {Kind::kOddName, ""}},
+      {"run", {Kind::kFile, ""}}};
+  EXPECT_EQ(kinds, expected);
+  const auto files = agent->list("jobs/a/output");
+  ASSERT_TRUE(files) << files.error().message;
+  ASSERT_EQ(files->size(), 2U);
+  EXPECT_EQ(files->at(0).path, "ckpt/w.pt");
+  EXPECT_FALSE(files->at(0).executable);
+  EXPECT_TRUE(files->at(1).executable);
+  FetchItem item{"jobs/a/output/run", folder_ + "/run", 1, files->at(1).sha256};
+  for (const bool executable : {true, false}) {
+    item.executable = executable;
+    ASSERT_TRUE(agent->fetch({item}));
+    EXPECT_EQ((mode_of(folder_ + "/run") & 0100U) != 0, executable);
+  }
 }
 
 TEST_F(AgentTest, RootThatOthersMayWriteToIsRefused) {
