@@ -196,6 +196,12 @@ std::string next_step(const NodeRun& run, const std::string& program) {
   if (run.end.signal != 0)
     return fmt::format("signal {} ended the command on the node; paddlectl did not send it",
                        run.end.signal);
+  if (!run.end.next_step.empty()) return program + ": " + run.end.next_step;
+  const bool is_expanded_by_shells = program.starts_with('~') || program.find('$') != program.npos;
+  if (run.end.exit_code == kNotFound && is_expanded_by_shells)
+    return "no shell expands " + program + ": use --shell, or give the absolute path";
+  if (run.end.exit_code == kNotFound && program.find(' ') != program.npos)
+    return "give the program and each argument as a word of its own, or one text with --shell";
   if (run.end.exit_code == kNotFound && !program.empty()) {
     return fmt::format(
         "install {} on the node, or give its path; --shell runs commands that are built into the "

@@ -359,7 +359,8 @@ Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
     PADDLE_TRY(const Frame frame, exchange.receive(AGENT_RUN, kRequestDeadline));
     PADDLE_TRY(const auto reply, exchange.parse<RunReply>(frame));
     if ((frame.header.flags & kAgentFlagMore) == 0) {
-      return CommandEnd{reply.exit_code(), reply.signal(), reply.timed_out()};
+      return CommandEnd{reply.exit_code(), reply.signal(), reply.timed_out(),
+                        escape_control(reply.next_step())};
     }
     if (!asked) output(as_text(frame.tail), reply.is_stderr());
   }

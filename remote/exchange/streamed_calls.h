@@ -94,6 +94,7 @@ struct CommandEnd {
   int exit_code = 0;
   int signal = 0;  // 0: exited
   bool timed_out = false;
+  std::string next_step = {};  // for a file that exists and cannot be executed
 };
 // Receives output as it arrives: untrusted bytes.
 using CommandOutput = std::function<void(std::string_view text, bool is_stderr)>;

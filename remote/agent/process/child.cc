@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ constexpr int kOomScoreMax = 1000;
 // Bounds of the GPU variables in a status report: their number, and the size of each value.
 constexpr int kGpuVariablesMax = 64;
 constexpr std::size_t kGpuValueBytesMax = 1024;
+constexpr std::size_t kFirstLineBytesMax = 256;  // the kernel reads no more of a script
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> list;
@@ -113,6 +115,16 @@ std::string find_program(const std::string& name, const std::vector<std::string>
   return "/nonexistent/" + name;  // execve reports the error
 }
 
+// The next step for a program that was not found.
+std::string step_to_find(const std::string& name) {
+  if (name.starts_with('~') || name.find('$') != std::string::npos)
+    return "no shell expands the name of a program: give its absolute path, or name a shell: "
+           "[\"sh\", \"-c\", ...]";
+  if (name.find(' ') != std::string::npos)
+    return "give the program and each argument as a string of its own: [\"python3\", \"train.py\"]";
+  return "put it into the workspace, or install it on the node";
+}
+
 // Reads more than a pipe holds; bounds the time spent on a process that sends without end.
 constexpr int kReadsMax = 32;
 
@@ -174,9 +186,37 @@ Result<Child> start_child(const Program& program, int directory) {
   ::waitpid(child.pid, nullptr, 0);
   errno = got > 0 ? failure : EIO;
   Error failed = system_error(Errc::kFailed, "cannot execute " + program.name);
+  failed.hint = step_to_execute(directory, program.arguments[0], failure);
+  if (!failed.hint.empty()) return failed;
   if (failure == EACCES) failed.hint = "make it executable: chmod +x " + program.name;
-  if (failure == ENOENT) failed.hint = "put it into the workspace, or install it on the node";
+  if (failure == ENOENT) failed.hint = step_to_find(program.name);
   return failed;
+}
+
+std::string step_to_execute(int folder, const std::string& path, int error) {
+  const UniqueFd file(::openat(folder, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) != 0) return "";
+  if (S_ISDIR(info.st_mode)) return "it is a folder: name a program in it";
+  char head[kFirstLineBytesMax];
+  const ssize_t got = ::pread(file.get(), head, sizeof head, 0);
+  const std::string_view begin(head, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const std::string_view line = begin.substr(0, begin.find('\n'));
+  if (error != ENOENT && error != ENOEXEC) return "";
+  const bool is_machine_code = begin.starts_with(
+      "\x7f"
+      "ELF");
+  if (error == ENOEXEC && is_machine_code) return "it is a program for another processor";
+  if (error == ENOEXEC) return "add a first line such as #!/bin/sh";
+  if (!line.starts_with("#!")) return "";
+  if (line.ends_with('\r'))
+    return "its first line has a Windows line end: convert the file with sed -i 's/\\r$//'";
+  std::string_view interpreter =
+      line.substr(std::min(line.find_first_not_of(" \t", 2), line.size()));
+  interpreter = interpreter.substr(0, interpreter.find_first_of(" \t"));
+  if (::faccessat(folder, std::string(interpreter).c_str(), F_OK, 0) == 0) return "";
+  return "its first line names " + escape_control(interpreter) +
+         ": install that on the node, or correct the line";
 }
 
 Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,

@@ -40,6 +40,10 @@ struct Child {
 // executed.
 Result<Child> start_child(const Program& program, int directory);
 
+// The next step for a file that exists and still cannot be executed, with execve's error number. ""
+// where it does not exist or its mode is the reason. A relative path begins in `folder`.
+std::string step_to_execute(int folder, const std::string& path, int error);
+
 // The node's PATH, HOME, ..., as NAME=value, passed to every process.
 using Environment = std::vector<std::string>;
 

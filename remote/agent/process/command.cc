@@ -14,11 +14,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "base/secret.h"
 #include "proto/agent_channel.h"
 #include "remote/agent/machine/proc.h"
+#include "remote/agent/process/child.h"
 
 namespace paddle::agent {
 namespace {
@@ -70,8 +72,10 @@ class Command {
   Result<bool> follow(RequestStream& requests, TimePoint deadline);
   Status drain();
   void end();
+  std::string step_after(int exit_code) const;
 
   const Send& send_;
+  std::string program_;
   Bytes buffer_;
   UniqueFd out_, error_;
   UniqueFd end_;  // readable when the process has ended
@@ -88,6 +92,7 @@ Status Command::start(const wire::agent::RunRequest& request) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   if (arguments.empty()) return Error{Errc::kUsage, "the request names no command", ""};
+  program_ = arguments[0];
   arguments.push_back(nullptr);
   PADDLE_TRY(Pipe out, make_pipe());
   PADDLE_TRY(Pipe error, make_pipe());
@@ -138,6 +143,15 @@ void Command::end() {
   ::waitpid(pid_, &status_, gone ? 0 : WNOHANG);
 }
 
+// A command's own exit code may be the same, so this looks at the file.
+std::string Command::step_after(int exit_code) const {
+  if (exit_code != kNotFound && exit_code != kNotRun) return "";
+  if (program_.find('/') == std::string::npos) return "";
+  const char* const home = ::getenv("HOME");
+  const UniqueFd folder(::open(home == nullptr ? "." : home, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return step_to_execute(folder.get(), program_, exit_code == kNotFound ? ENOENT : EACCES);
+}
+
 // Returns when the command has ended or must end; true on timeout.
 Result<bool> Command::follow(RequestStream& requests, TimePoint deadline) {
   for (;;) {
@@ -169,6 +183,7 @@ Status Command::run(RequestStream& requests, TimePoint deadline) {
   if (WIFSIGNALED(status_)) last.set_signal(WTERMSIG(status_));
   if (WIFEXITED(status_)) last.set_exit_code(WEXITSTATUS(status_));
   last.set_timed_out(timed_out);
+  last.set_next_step(step_after(last.exit_code()));
   return send_(last, {}, false);
 }
 

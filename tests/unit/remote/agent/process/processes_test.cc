@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 
 #include "remote/agent/root/root.h"
@@ -100,6 +101,35 @@ TEST_F(AgentTest, DeathBySignalIsReported) {
   EXPECT_TRUE(agent->processes("job-1")->at(0).stopped);
   ASSERT_TRUE(agent->start(script("die", "trainer-0")));
   EXPECT_FALSE(wait_end(*agent, "job-1", "trainer-0").stopped);
+}
+
+TEST_F(AgentTest, AProgramThatCannotBeExecutedHasTheNextStepForItsReason) {
+  auto agent = connect_agent();
+  ProcessSpec spec = script("none", "p");
+  spec.program = "";
+  const auto hint_for = [&](const std::string& name) {
+    spec.arguments = {name};
+    const Status failed = agent->start(spec);
+    EXPECT_FALSE(failed) << name;
+    return failed ? "" : failed.error().hint;
+  };
+  const auto hint_for_text = [&](const std::string& text) {
+    const std::string file = write_file(folder_ + "/own.sh", text);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return hint_for(file);
+  };
+  EXPECT_NE(hint_for_text("#!/bin/sh\r\n").find("Windows line end"), std::string::npos);
+  EXPECT_NE(hint_for_text("#!/no/python3\n").find("names /no/python3"), std::string::npos);
+  EXPECT_EQ(hint_for_text("echo no first line\n"), "add a first line such as #!/bin/sh");
+  EXPECT_EQ(hint_for_text("\x7f"
+                          "ELF"),
+            "it is a program for another processor");
+  EXPECT_EQ(hint_for(folder_), "it is a folder: name a program in it");
+  EXPECT_NE(hint_for("python3 train.py").find("each argument as a string of its own"),
+            std::string::npos);
+  for (const char* name : {"~/venv/bin/python", "$HOME/python", "~/my python"})
+    EXPECT_NE(hint_for(name).find("no shell expands"), std::string::npos) << name;
+  EXPECT_EQ(hint_for("/no/program"), "put it into the workspace, or install it on the node");
 }
 
 TEST_F(AgentTest, FailureToExecuteIsNamedAtOnce) {
