@@ -465,6 +465,10 @@ Error named(const NodeSpec& node, Error error) {
 
 }  // namespace
 
+Status check_size(const ProcessSpec& process) {
+  return check_request("the arguments and variables", to_wire(process)).with(process.name);
+}
+
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options) {
   const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) +
                              (node.timeout > Duration() ? node.timeout : options.deadline);

@@ -90,6 +90,9 @@ struct ProcessSpec {
   std::vector<PortRange> ports;  // reserved while the process runs, open or not
 };
 
+// kUsage: the specification does not fit into one request.
+Status check_size(const ProcessSpec& process);
+
 // A command that is working on a job; it claims the job on the nodes of that job.
 struct JobClaim {
   JobCommand command = JobCommand::kTrain;

@@ -262,6 +262,7 @@ Status run(Context& context, const ExecOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
   const remote::CommandSpec command{arguments, context.limits.timeout};
+  PADDLE_TRY_STATUS(remote::check_size(command));
   // Nodes are connected only while they run the command, so --parallel bounds connections too.
   ClusterSession session = ClusterSession::unconnected(cluster, nodes);
   std::vector<NodeRun> runs(nodes.size());

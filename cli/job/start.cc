@@ -187,6 +187,10 @@ Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const Clu
       job = job_on_ports(ports.all(), ours);
     }
     PADDLE_TRY(JobPlan plan, plan_job(cluster, request, placement, network, workspace));
+    for (const auto* const processes : {&plan.pservers, &plan.trainers}) {
+      for (const PlannedProcess& process : *processes)
+        PADDLE_TRY_STATUS(remote::check_size(process.spec));
+    }
     auto other = claim_ports_of(session, cluster, plan, ours);
     // After a block with ports of another job, a port that a foreign program holds only means that
     // the next block is tried.

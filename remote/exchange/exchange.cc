@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/text.h"
 #include "proto/agent_channel.h"
 
@@ -24,6 +26,15 @@ Errc known_code(int code) {
 }
 
 }  // namespace
+
+Status check_request(const std::string& what, const google::protobuf::MessageLite& request) {
+  const std::size_t bytes = request.ByteSizeLong();
+  if (bytes <= kFrameHeadBytesMax) return {};
+  return Error{Errc::kUsage,
+               fmt::format("{} have {}, and the limit is {} KiB", what, human_bytes(bytes),
+                           (kFrameHeadBytesMax + 1) >> 10U),
+               "pass fewer or shorter ones, or put them into a file that the program reads"};
+}
 
 Exchange::Exchange(std::string node, Channel channel, Duration ping_every)
     : node_(std::move(node)),
@@ -59,9 +70,8 @@ Error Exchange::give_up(Error error) {
 Status Exchange::send(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head,
                       ByteSpan tail, Duration deadline) {
   if (broken_) return *broken_;
-  if (head.ByteSizeLong() > kFrameHeadBytesMax) {
-    return named(Error{Errc::kUsage, "the request is over 64 KiB", ""});
-  }
+  if (Status fits = check_request("the parts of the request", head); !fits)
+    return named(std::move(fits).error());
   FrameHeader header;
   header.type = static_cast<std::uint8_t>(kind);
   header.sender = {Role::kController, 0};

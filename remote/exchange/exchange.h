@@ -18,6 +18,9 @@ namespace paddle::remote {
 // For requests that hash or walk a large folder on a slow disk.
 constexpr Duration kDiskDeadline = std::chrono::minutes(10);
 
+// kUsage: the request is larger than an agent takes. `what` is the plural noun for its content.
+Status check_request(const std::string& what, const google::protobuf::MessageLite& request);
+
 class Exchange {
  public:
   // `ping_every`: the interval at which a thread sends AGENT_PING, which shows the agent that this

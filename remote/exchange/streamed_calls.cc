@@ -334,13 +334,30 @@ Result<CopyStats> NodeFiles::import_from(const std::string& outside, const std::
   }
 }
 
+namespace {
+
+long long timeout_ms(const CommandSpec& command) {
+  return std::chrono::ceil<std::chrono::milliseconds>(command.timeout).count();
+}
+
+RunRequest to_wire(const CommandSpec& command) {
+  RunRequest request;
+  for (const std::string& argument : command.arguments) request.add_arguments(argument);
+  request.set_timeout_ms(static_cast<std::uint64_t>(std::max<long long>(timeout_ms(command), 0)));
+  return request;
+}
+
+}  // namespace
+
+Status check_size(const CommandSpec& command) {
+  return check_request("the arguments", to_wire(command));
+}
+
 Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
                                const CommandOutput& output,
                                const std::function<bool()>& interrupted) {
-  RunRequest request;
-  for (const std::string& argument : command.arguments) request.add_arguments(argument);
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(command.timeout).count();
-  request.set_timeout_ms(static_cast<std::uint64_t>(std::max<long long>(ms, 0)));
+  const RunRequest request = to_wire(command);
+  const long long ms = timeout_ms(command);
   PADDLE_TRY_STATUS(exchange.send(AGENT_RUN, request, {}, kRequestDeadline));
   TimePoint end = TimePoint::max();
   if (ms > 0) end = SteadyClock().now() + command.timeout + kEndDeadline;

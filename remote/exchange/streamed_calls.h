@@ -101,6 +101,9 @@ using CommandOutput = std::function<void(std::string_view text, bool is_stderr)>
 
 constexpr Duration kInterruptedEvery = std::chrono::milliseconds(100);
 
+// kUsage: the command does not fit into one request.
+Status check_size(const CommandSpec& command);
+
 // Implements AgentClient::run().
 Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
                                const CommandOutput& output,

@@ -45,6 +45,24 @@ TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   EXPECT_TRUE(err_has("already exists"));
 }
 
+TEST_F(CommandsTest, VariablesThatAreTooLargeAreRefusedBeforeThePush) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  const std::string large(70'000, 'x');
+  write("vars", "LARGE=" + large + "\n");
+  for (const std::vector<std::string>& option :
+       {std::vector<std::string>{"--env", "LARGE=" + large}, {"--env-file", folder_ + "/vars"}}) {
+    EXPECT_EQ(run({"train", "--name", "job1", option[0], option[1], "w"}), 2) << err_.str();
+    EXPECT_TRUE(err_has("0: the arguments and variables have 7")) << err_.str();
+    EXPECT_TRUE(err_has("kB, and the limit is 64 KiB")) << err_.str();
+    EXPECT_FALSE(err_has("pushed")) << err_.str();
+    for (const FakeNode& node : nodes_) {
+      for (const auto& [path, content] : node.files)
+        EXPECT_FALSE(path.starts_with("jobs/")) << path;
+    }
+  }
+  EXPECT_EQ(train(), 0) << "the name and the ports are free: " << err_.str();
+}
+
 TEST_F(CommandsTest, TrainEndsWithItsFinalNumbersAsJson) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(run({"train", "--json", "--name", "job1", "w"}), 0) << err_.str();

@@ -48,6 +48,46 @@ TEST_F(AgentTest, CommandGetsItsArgumentsAsTheyAreAndTellsItsExitCode) {
   EXPECT_TRUE(agent->facts());  // the channel serves on
 }
 
+TEST_F(AgentTest, AFileThatExistsAndCannotBeExecutedHasItsOwnNextStep) {
+  auto agent = connect_agent();
+  const auto step_for = [&](const std::string& text) {
+    const std::string file = write_file(folder_ + "/x.sh", text);
+    fs::permissions(file, fs::perms::owner_all);
+    return run(*agent, {file}).end.next_step;
+  };
+  EXPECT_NE(step_for("#!/bin/sh\r\necho x\r\n").find("Windows line end"), std::string::npos);
+  EXPECT_NE(step_for("#!/usr/bin/env sh\r\n").find("Windows line end"), std::string::npos);
+  EXPECT_EQ(step_for("#! /no\x1b/python3 -u\n"),
+            "its first line names /no\\x1b/python3: install that on the node, or correct the line");
+  EXPECT_EQ(step_for("#!/bin/sh\nexit 127\n"), "") << "the script's own code";
+  EXPECT_EQ(step_for("#!/bin/sh\r"), step_for("#!/bin/sh\r\n"));
+  EXPECT_EQ(run(*agent, {folder_}).end.next_step, "it is a folder: name a program in it");
+  EXPECT_EQ(run(*agent, {write_file(folder_ + "/plain", "#!/bin/sh\n")}).end.next_step, "");
+  EXPECT_EQ(run(*agent, {"/bin/sh", "-c", "exit 127"}).end.next_step, "");
+  EXPECT_EQ(run(*agent, {"no-such-program-here"}).end.next_step, "");
+}
+
+TEST_F(AgentTest, ARequestOverItsLimitNamesBothSizes) {
+  auto agent = connect_agent();
+  const auto refused = agent->run(
+      {{"echo", std::string(101'000, 'x')}, {}}, [](std::string_view, bool) {}, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUsage);
+  EXPECT_NE(refused.error().message.find("have 101 kB, and the limit is 64 KiB"), std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().hint.find("a file"), std::string::npos);
+  EXPECT_TRUE(check_size(CommandSpec{{"echo", std::string(65'000, 'x')}, {}}));
+  EXPECT_FALSE(check_size(CommandSpec{std::vector<std::string>(40'000, ""), {}}));
+  ProcessSpec process;
+  process.name = "trainer-0";
+  EXPECT_TRUE(check_size(process));
+  process.environment["LARGE"] = std::string(70'000, 'x');
+  const Status large = check_size(process);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().message,
+            "trainer-0: the arguments and variables have 70 kB, and the limit is 64 KiB");
+}
+
 TEST_F(AgentTest, CommandMayWriteMuchMoreThanAPipeHolds) {
   auto agent = connect_agent();
   const Ran ran = run(*agent, {"/bin/sh", "-c", "head -c 5000000 /dev/zero; echo end >&2"});
