@@ -29,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kNamesShownMax = 5;
+constexpr std::size_t kNameBytesMax = 255;
 constexpr const char* kOtherFolder = "choose another folder";
 
 struct CopyCounts {
@@ -139,6 +140,13 @@ Status check_node_path(const ClusterSpec& cluster, const std::string& path, bool
                  fmt::format("{}: '~' can mean only the home folder of the login user", path),
                  "give the absolute path" + as_name};
   }
+  if (std::ranges::any_of(fs::path(path), [](const fs::path& name) {
+        return name.native().size() > kNameBytesMax;
+      })) {
+    return Error{Errc::kUsage,
+                 fmt::format("{}: a name in it has over {} bytes", path, kNameBytesMax),
+                 "give a shorter name: file systems take no longer one"};
+  }
   const std::string before = path.substr(0, path.find(':'));
   if (before.size() == path.size() || before.find('/') != before.npos) return {};
   const std::string node = split_host(before).host;
@@ -182,6 +190,15 @@ class PutTree {
     std::error_code error;
     fs::path path = fs::absolute(given, error).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_fifo(status) || fs::is_socket(status) || fs::is_character_file(status)) {
+      return Error{Errc::kUsage,
+                   fmt::format("{} is no file, but a {}", given.string(),
+                               fs::is_fifo(status)     ? "pipe"
+                               : fs::is_socket(status) ? "socket"
+                                                       : "device"),
+                   "write its content to a file first, and put that"};
+    }
     const fs::path real = fs::canonical(path, error);
     if (error) {
       return Error{Errc::kUsage,

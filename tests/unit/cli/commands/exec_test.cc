@@ -313,6 +313,54 @@ TEST_F(ExecTest, TheHintOfAFailedCommandIsThatOfItsExitCode) {
   }
 }
 
+TEST_F(ExecTest, TheHintOfAProgramThatWasNotExecutedNamesTheReason) {
+  const auto hint_for = [&](const std::string& program, const std::string& next_step) {
+    answer(0, "", {127, 0, false, next_step});
+    EXPECT_EQ(run({"exec", "--", program}), 127);
+    return err_.str();
+  };
+  EXPECT_NE(hint_for("/x.sh", "its line").find("hint: /x.sh: its line"), std::string::npos);
+  EXPECT_NE(hint_for("~/x", "").find("no shell expands ~/x: use --shell"), std::string::npos);
+  EXPECT_NE(hint_for("$HOME/x", "").find("no shell expands $HOME/x"), std::string::npos);
+  EXPECT_NE(hint_for("ls -l", "").find("each argument as a word of its own"), std::string::npos);
+}
+
+TEST_F(ExecTest, ACommandThatIsTooLargeIsNotRun) {
+  const std::vector<std::string> many(1000, std::string(100, 'x'));
+  std::vector<std::string> words = {"exec", "--", "echo"};
+  words.insert(words.end(), many.begin(), many.end());
+  for (const auto& line :
+       {words, std::vector<std::string>{"exec", "--shell", "echo " + std::string(120'000, 'x')}}) {
+    EXPECT_EQ(run(line), 2);
+    EXPECT_NE(err_.str().find("the arguments have 1"), std::string::npos) << err_.str();
+    EXPECT_NE(err_.str().find("kB, and the limit is 64 KiB"), std::string::npos) << err_.str();
+    EXPECT_NE(err_.str().find("hint: pass fewer"), std::string::npos) << err_.str();
+    EXPECT_EQ(out_.str(), "") << "no result is unknown";
+  }
+  EXPECT_TRUE(seen_.empty());
+}
+
+TEST_F(ExecTest, WhatCannotBePutIsNamed) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string open_pipe = "/dev/fd/" + std::to_string(ends[0]);
+  for (const std::string& path : {std::string(folder_ / "pipe"), open_pipe}) {
+    EXPECT_EQ(run({"put", path, "/srv/"}), 2);
+    EXPECT_NE(err_.str().find(path + " is no file, but a pipe"), std::string::npos) << err_.str();
+    EXPECT_NE(err_.str().find("hint: write its content to a file first"), std::string::npos);
+  }
+  EXPECT_EQ(run({"put", "/dev/null", "/srv/"}), 2);
+  EXPECT_NE(err_.str().find("/dev/null is no file, but a device"), std::string::npos) << err_.str();
+  ::close(ends[0]);
+  ::close(ends[1]);
+  const std::string file = folder_.write("f.txt", "x");
+  EXPECT_EQ(run({"put", file, "/srv/" + std::string(256, 'n')}), 2);
+  EXPECT_NE(err_.str().find("a name in it has over 255 bytes"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"get", std::string(256, 'n') + "/x", "back"}), 2);
+  EXPECT_EQ(run({"put", "--on", "n-0", file, "/srv/" + std::string(255, 'n')}), 0) << err_.str();
+}
+
 TEST_F(ExecTest, NodesCanBeNamedAndAShellAskedFor) {
   EXPECT_EQ(run({"exec", "--on", "n-[1-2]", "--shell", "a | b", "--stream"}), 0) << err_.str();
   ASSERT_EQ(seen_.size(), 2U);
