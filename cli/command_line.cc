@@ -263,6 +263,9 @@ class Parser {
       return Error{Errc::kUsage,
                    end == message.npos ? message : message.substr(0, end) + " needs a value",
                    see_help(word)};
+    } catch (const CLI::ExcludesError& error) {
+      // The value of an unknown option counts as an argument, which another option may exclude.
+      return unknown_option(given, without_marks(error.what()));
     } catch (const CLI::ParseError& error) {
       return Error{Errc::kUsage, without_marks(error.what()), see_help(word)};
     }

@@ -170,6 +170,24 @@ TEST(CommandLine, WordsAfterTwoDashesAreTheArgumentsThatAreNotGivenYet) {
             "JOB excludes --job | see paddlectl logs --help");
 }
 
+TEST(CommandLine, AnUnknownOptionIsNamedWhateverItsValueWouldMean) {
+  const auto message = [](std::vector<std::string> arguments) {
+    const auto line = parse_command_line(all_commands(), std::move(arguments));
+    return line ? "" : line.error().message + " | " + line.error().hint;
+  };
+  for (const std::string command : {"logs", "status", "fetch", "stop"}) {
+    for (const char* unknown : {"--frob", "--frob=5"}) {
+      const std::string said = message({command, "--job", "j", unknown, "5"});
+      EXPECT_TRUE(said.starts_with("unknown option '--frob'")) << said;
+      EXPECT_TRUE(said.ends_with(" | see paddlectl " + command + " --help")) << said;
+    }
+    EXPECT_EQ(message({command, "--job", "j", "5"}), message({command, "5", "--job", "j"}));
+    EXPECT_NE(message({command, "--job", "j", "5"}).find("excludes"), std::string::npos);
+    EXPECT_TRUE(
+        message({command, "--job", "j", "5"}).ends_with(" | see paddlectl " + command + " --help"));
+  }
+}
+
 TEST(CommandLine, RefusesValuesOutOfTheirRangeAndOptionsThatExcludeEachOther) {
   for (const std::string bad : {"0", "9", "-1", "1.5", "x", "", "4294967297"}) {
     const auto seen = parse({"show", "--count=" + bad});
