@@ -68,6 +68,13 @@ class Pattern {
       at_ = close + 1;
       return {};
     }
+    in_addr ignored{};
+    if (::inet_pton(AF_INET, std::string(inside).c_str(), &ignored) == 1) {
+      Error error = refuse("only an IPv6 address is in '[]'");
+      error.hint =
+          fmt::format("write {}{}{}", text_.substr(0, at_), inside, text_.substr(close + 1));
+      return error;
+    }
     if (inside.find(':') != inside.npos) return refuse("the text in '[]' is not an IPv6 address");
     if (inside.find('[') != inside.npos) return refuse("a '[' is inside another '['");
     std::vector<std::string> numbers;
@@ -399,11 +406,12 @@ std::string node_name_of(std::string_view host) {
   return name.front() == '-' ? "ip6" + name : name;
 }
 
-Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const std::string& file) {
-  if (is_utf16(text)) {
+Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view bytes, const std::string& file) {
+  if (is_utf16(bytes)) {
     return Error{Errc::kUsage, file + " is in UTF-16", "save it as UTF-8"};
   }
-  text = without_byte_order_mark(text);
+  const std::string lines = text_of_lines(std::string(bytes));
+  std::string_view text = lines;
   std::vector<HostfileEntry> entries;
   std::map<std::string, std::size_t, std::less<>> places;  // index in `entries` by host and port
   for (std::size_t number = 1; !text.empty(); ++number) {

@@ -73,7 +73,7 @@ struct HostfileEntry {
 // Hosts in the order of the file. A host named twice gets the sum of its slots, as in mpirun, but a
 // host with two ports of sshd is two nodes. kUsage, with file and line: a line that cannot be
 // parsed.
-Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view text, const std::string& file);
+Result<std::vector<HostfileEntry>> parse_hostfile(std::string_view bytes, const std::string& file);
 
 // Parses a list separated by commas, with ranges; `option` names it in errors, which are kUsage. A
 // host may appear only once with the same port of sshd.

@@ -98,5 +98,30 @@ TEST(NodeList, ANodeIsNamedAfterItsHost) {
   EXPECT_EQ(node_name_of("fe80::1%eth0"), "fe80--1-eth0");
 }
 
+TEST(NodeList, AnIPv4AddressNeedsNoBrackets) {
+  const std::pair<const char*, const char*> cases[] = {{"[10.0.0.1]", "write 10.0.0.1"},
+                                                       {"[10.0.0.1]:22", "write 10.0.0.1:22"},
+                                                       {"me@[10.0.0.1]", "write me@10.0.0.1"}};
+  for (const auto& [word, hint] : cases) {
+    const auto names = expand_range(word);
+    ASSERT_FALSE(names) << word;
+    EXPECT_NE(names.error().message.find("only an IPv6 address"), std::string::npos);
+    EXPECT_EQ(names.error().hint, hint);
+  }
+  EXPECT_EQ(expand_range("10.0.0.[1-2]")->size(), 2U);
+}
+
+TEST(NodeList, AHostfileMayEndItsLinesInAnyWay) {
+  for (const char* const text :
+       {"n1 slots=2\rn2\r", "n1 slots=2\rn2", "\xef\xbb\xbfn1 slots=2\rn2\r",
+        "n1 slots=2\r\nn2\r\n", "n1 slots=2\nn2"}) {
+    const auto entries = parse_hostfile(text, "hosts");
+    ASSERT_TRUE(entries) << entries.error().message;
+    ASSERT_EQ(entries->size(), 2U);
+    EXPECT_EQ((*entries)[0].slots, 2U);
+    EXPECT_EQ((*entries)[1].host, "n2");
+  }
+}
+
 }  // namespace
 }  // namespace paddle::cli
