@@ -143,6 +143,11 @@ std::string read_workdir(TomlTable& table, const std::string& otherwise) {
   } else if (const auto safe = remote::check_shell_path(workdir); !safe) {
     table.fail("workdir", safe.error().message, safe.error().hint);
   }
+  // "~/w/" and "/data//w" are the folders "~/w" and "/data/w"; "/" is "", before "/<cluster>".
+  const auto repeated =
+      std::ranges::unique(workdir, [](char a, char b) { return a == '/' && b == '/'; });
+  workdir.erase(repeated.begin(), repeated.end());
+  if (workdir.ends_with('/')) workdir.pop_back();
   return workdir;
 }
 

@@ -330,5 +330,33 @@ TEST(ClusterFile, TheFilesWeShipAreGood) {
             (std::vector<std::string>{"podman", "exec", "-i", "node-4"}));
 }
 
+TEST(ClusterFile, SlashesAtTheEndOfAWorkdirDoNotMatter) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"/tmp/w/", "/tmp/w/lab/a"},
+      {"/tmp//w//", "/tmp/w/lab/a"},
+      {"/", "/lab/a"},
+      {"//", "/lab/a"},
+      {"~/", "~/lab/a"},
+      {"~/w/", "~/w/lab/a"},
+      {"~//w", "~/w/lab/a"},
+  };
+  for (const auto& [workdir, root] : cases) {
+    for (const bool of_node : {false, true}) {
+      const std::string line = fmt::format("workdir = \"{}\"\n", workdir);
+      const auto cluster = parse_cluster("name = \"lab\"\n" + (of_node ? "" : line) +
+                                             "[[node]]\nhost = \"a\"\n" + (of_node ? line : ""),
+                                         "lab.toml");
+      ASSERT_TRUE(cluster) << workdir << ": " << cluster.error().message;
+      EXPECT_EQ(cluster->nodes[0].spec.root, root) << workdir;
+    }
+  }
+}
+
+TEST(ClusterFile, AnIPv4AddressInBracketsIsNamedWithHowToWriteIt) {
+  EXPECT_TRUE(
+      message_of("[[node]]\nhost = \"[10.0.0.1]\"\n").find("only an IPv6 address is in '[]'") !=
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace paddle::cli
