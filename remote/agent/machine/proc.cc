@@ -22,6 +22,9 @@ constexpr std::size_t kProcFileBytesMax = 8U << 20U;
 // interval.
 constexpr int kLookAgainMs = 100;
 constexpr std::size_t kPollMax = 256;
+// The longest wait for a process in execve(2), and the interval of looks at it.
+constexpr Duration kExecPatience = std::chrono::seconds(1);
+constexpr int kExecLookMs = 1;
 
 std::string proc_path(pid_t pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
@@ -46,6 +49,22 @@ void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
     fds.push_back(std::move(fd));
   }
   ::poll(polls.data(), polls.size(), std::min(milliseconds_until(until), kLookAgainMs));
+}
+
+// The environment of a process. While execve(2) sets up a new program, /proc shows an empty
+// environment and an empty command line for a moment; therefore waits until the command line is
+// there. A kernel thread and a zombie have neither of them, and no program.
+std::string whole_environment_of(pid_t pid) {
+  std::string text = text_of(proc_path(pid, "environ"));
+  if (!text.empty()) return text;
+  const TimePoint until = SteadyClock().now() + kExecPatience;
+  while (!link_of(pid, "exe").empty()) {
+    const bool is_set_up = !text_of(proc_path(pid, "cmdline")).empty();
+    text = text_of(proc_path(pid, "environ"));
+    if (is_set_up || !text.empty() || SteadyClock().now() >= until) break;
+    ::poll(nullptr, 0, kExecLookMs);
+  }
+  return text;
 }
 
 }  // namespace
@@ -145,13 +164,12 @@ std::vector<ProcStat> own_processes() {
 }
 
 std::string environment_of(pid_t pid, const std::string& name) {
-  const auto text = read_file(proc_path(pid, "environ"), kProcFileBytesMax);
-  if (!text) return "";
+  const std::string text = whole_environment_of(pid);
   const std::string wanted = name + "=";
-  for (std::size_t at = 0; at < text->size();) {
-    const std::size_t end = std::min(text->find('\0', at), text->size());
-    if (text->compare(at, wanted.size(), wanted) == 0) {
-      return text->substr(at + wanted.size(), end - at - wanted.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    if (text.compare(at, wanted.size(), wanted) == 0) {
+      return text.substr(at + wanted.size(), end - at - wanted.size());
     }
     at = end + 1;
   }
