@@ -53,6 +53,7 @@ constexpr std::string_view kMemoryHint =
     "see `ulimit -v`, `free -m` and the memory limit of the control group (cgroup)";
 constexpr std::string_view kProcessHint =
     "allow more processes: ulimit -u, and pids.max of the control group (cgroup)";
+constexpr std::string_view kFileSizeHint = "allow larger files: ulimit -f";
 constexpr std::string_view kDiskHint =
     "make room on that disk, see df -h and df -i; then run the "
     "same command again";
@@ -62,7 +63,8 @@ struct Lack {
   std::string_view hint;
 };
 constexpr Lack kLacks[] = {
-    {"File too large", "allow larger files: ulimit -f"},
+    {"File too large", kFileSizeHint},
+    {"File size limit exceeded", kFileSizeHint},  // a shell's message
     {"Too many open files in system", "allow more on that machine: sysctl fs.file-max"},
     {"Too many open files", "allow more open descriptors: ulimit -n 4096"},
     {"Cannot fork", kProcessHint},  // dash's message

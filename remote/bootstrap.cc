@@ -261,13 +261,28 @@ Error without_answer(Error error, const NodeSpec& node) {
   return error;
 }
 
+// The error of a node whose shell runs no command before the deadline, although the login and the
+// start of the command succeeded.
+Error without_reply(const Error& error, const NodeSpec& node) {
+  return {
+      Errc::kUnreachable, "logged in, but the login shell does not answer: " + error.message,
+      fmt::format("check the start-up files of the shell there, such as ~/.bashrc: one may wait "
+                  "for input or start another shell; run it by hand: {}",
+                  ssh_line(node))};
+}
+
 Result<Probe> probe(Launcher& launcher, const NodeSpec& node, TimePoint deadline) {
-  auto answer = answer_of(launcher, kProbe, "PADDLECTL-PROBE ", deadline);
+  auto answer = answer_of(launcher, kProbe, "PADDLECTL-PROBE", deadline);
   if (!answer) return without_answer(std::move(answer).error(), node);
-  const std::string& line = *answer;
-  const auto first = line.find(' ');
-  if (first == std::string::npos) {
-    return Error{Errc::kData, "unexpected answer '" + escape_control(line) + "' to uname", ""};
+  std::string line = *std::move(answer);
+  line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
+  const auto first = std::min(line.find(' '), line.size());
+  // Without uname, the answer is at most the home folder.
+  if (line.empty() || line.starts_with('/')) {
+    return Error{Errc::kFailed, "the login shell does not find the program uname",
+                 fmt::format("check PATH in the start-up files of the shell there, such as "
+                             "~/.bashrc; run it by hand: {}",
+                             ssh_line(node))};
   }
   const std::string system = line.substr(0, first);
   if (system != "Linux") {
@@ -275,8 +290,9 @@ Result<Probe> probe(Launcher& launcher, const NodeSpec& node, TimePoint deadline
                  "the node runs " + escape_control(system) + ", but paddlectl needs Linux", ""};
   }
   // A service account's shell may have no HOME, which only a workdir below ~/ needs.
-  const auto second = std::min(line.find(' ', first + 1), line.size());
-  return Probe{line.substr(first + 1, second - first - 1),
+  const auto begin = std::min(first + 1, line.size());
+  const auto second = std::min(line.find(' ', begin), line.size());
+  return Probe{line.substr(begin, second - begin),
                second == line.size() ? "" : line.substr(second + 1)};
 }
 
@@ -306,10 +322,13 @@ Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
   }
   PADDLE_TRY(const bool arrived, is_agent(launcher, *answer, agent, file, deadline));
   if (arrived) return {};
-  return with_stderr(Error{Errc::kResource, "the agent is incomplete at " + file,
-                           "check whether the disk is full; make room there, or set another "
-                           "`workdir` in the cluster file"},
-                     channel);
+  Error error = with_stderr(Error{Errc::kResource, "the agent is incomplete at " + file,
+                                  "check whether the disk is full; make room there, or set another "
+                                  "`workdir` in the cluster file"},
+                            channel);
+  const std::string_view lack = hint_for_lack(error.message);
+  if (lack.find("ulimit") != lack.npos) error.hint = fmt::format("{}, on the node", lack);
+  return error;
 }
 
 // Returns the path as the node's shell needs it inside double quotes.
@@ -320,7 +339,7 @@ std::string in_shell(const std::string& path) {
 }
 
 // Starts the agent if it is there already. Returns no channel if the agent must be prepared first
-// or on any failure, which bootstrap() then reports.
+// or on a failure, which bootstrap() then reports, except for a login shell that does not answer.
 Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
                            TimePoint deadline) {
   const std::string root = in_shell(node.root);
@@ -329,6 +348,8 @@ Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   const auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT", deadline);
   if (answer && *answer == std::string(" ") + kProgramVersion) return channel;
+  if (!answer && !node.host.empty() && TimePoint(std::chrono::steady_clock::now()) >= deadline)
+    return without_reply(answer.error(), node);
   return Channel{};
 }
 

@@ -176,5 +176,44 @@ TEST_F(SshNoiseTest, AConnectionThatEndsBeforeTheFirstAnswerIsNoFaultOfTheShell)
   EXPECT_EQ(error.message.find("login shell"), std::string::npos) << error.message;
 }
 
+TEST_F(SshNoiseTest, AStartUpFileThatWaitsIsNamed) {
+  options_.deadline = seconds(5);
+  for (const char* const waits : {"exec sh", "read x", "echo hello; cat"}) {
+    restart_with_start_up_file(waits);
+    const Error error = refused();
+    EXPECT_EQ(error.code, Errc::kUnreachable) << error.message;
+    EXPECT_NE(error.message.find("logged in, but the login shell does not answer: "),
+              std::string::npos)
+        << waits << ": " << error.message;
+    EXPECT_NE(error.hint.find("may wait for input or start another shell"), std::string::npos)
+        << error.hint;
+    const bool is_shown = error.message.find("its last output was 'hello'") != std::string::npos;
+    EXPECT_EQ(is_shown, std::string_view(waits).starts_with("echo")) << error.message;
+  }
+}
+
+TEST_F(SshNoiseTest, AStartUpFileThatEmptiesThePathIsNamed) {
+  for (const char* const text : {"PATH=; export PATH", "PATH=/nonexistent; export PATH; unset HOME",
+                                 "PATH=/nonexistent; HOME='/home/my user'; export PATH HOME"}) {
+    restart_with_start_up_file(text);
+    const Error error = refused();
+    EXPECT_EQ(error.code, Errc::kFailed) << error.message;
+    EXPECT_NE(error.message.find("does not find the program uname"), std::string::npos)
+        << text << ": " << error.message;
+    EXPECT_NE(error.hint.find("check PATH"), std::string::npos) << error.hint;
+  }
+}
+
+TEST_F(SshNoiseTest, AStartUpFileThatLimitsTheSizeOfFilesIsNamed) {
+  for (const char* const text : {"ulimit -f 100", "trap '' XFSZ; ulimit -f 100"}) {
+    restart_with_start_up_file(text);
+    const Error error = refused();
+    EXPECT_EQ(error.code, Errc::kResource) << error.message;
+    EXPECT_NE(error.hint.find("allow larger files: ulimit -f, on the node"), std::string::npos)
+        << text << ": " << error.message << error.hint;
+    EXPECT_EQ(error.hint.find("disk"), std::string::npos) << error.hint;
+  }
+}
+
 }  // namespace
 }  // namespace paddle::remote

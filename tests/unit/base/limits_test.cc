@@ -146,6 +146,7 @@ TEST(Lack, HasAHintThatNamesTheLimitWhoseverWordsTellIt) {
     EXPECT_NE(hint_for_lack(message).find(limit), std::string::npos) << message;
   };
   names("write: File too large", "ulimit -f");
+  names("the agent is incomplete (File size limit exceeded)", "ulimit -f");
   names("pipe: Too many open files", "ulimit -n");
   names("closed by peer (/bin/sh: 1: Cannot fork)", "ulimit -u");
   names("start /bin/sh: Resource temporarily unavailable", "pids.max");
