@@ -92,7 +92,10 @@ bool HttpClient::is_closed(std::chrono::seconds deadline) {
 
 std::string http_request(const std::string& method, const std::string& path,
                          const std::string& body, const std::string& headers) {
-  const std::string length = body.empty() ? "" : fmt::format("Content-Length: {}\r\n", body.size());
+  const bool has_length =
+      method == "POST" ? headers.find("Content-Length:") == std::string::npos : !body.empty();
+  const std::string length =
+      has_length ? fmt::format("Content-Length: {}\r\n", body.size()) : std::string();
   return fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\n{}{}\r\n{}", method, path, length,
                      headers, body);
 }
