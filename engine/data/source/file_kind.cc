@@ -18,8 +18,6 @@ struct Kind {
 constexpr std::size_t kSearchedBytes = 4096;  // for a zero byte
 constexpr std::string_view kRename =
     "a file whose name ends in .gz, .zst, .bz2 or .xz is decompressed";
-constexpr std::string_view kRecode =
-    "make it UTF-8: iconv -f UTF-16 -t UTF-8 OLD >NEW, or save it as \"CSV UTF-8\"";
 constexpr std::string_view kSheet = "save the sheet as \"CSV UTF-8\"";
 constexpr std::string_view kPandas =
     "write its table as csv: pandas' to_csv(\"new.csv\", index=False)";
@@ -33,8 +31,9 @@ constexpr std::array<Kind, 5> kCompressed{{{"\x1f\x8b", "gzip", kRename},
                                             "xz", kRename}}};
 constexpr std::string_view kPipe =
     "[data] pipe_command names a program that prints its text: [\"lz4\", \"-dc\"]";
-constexpr std::array<Kind, 8> kBinary{
+constexpr std::array<Kind, 9> kBinary{
     {{"\x04\x22\x4d\x18", "compressed by lz4", kPipe},
+     {std::string_view("]\0\0", 3), "compressed by lzma", "xz -dc <OLD | xz >NEW.xz"},
      {"\x1f\x9d", "compressed by compress", "gzip -dc OLD | gzip >NEW.gz"},
      {"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"},
      {"Rar!\x1a\x07", "a rar archive", "unpack it"},
@@ -67,6 +66,30 @@ bool is_utf16(std::string_view head) {
   return is_little || is_big;
 }
 
+// "UTF-32" as iconv names it, with the order of the bytes if no mark shows it; "" for other text.
+// Its mark begins with that of UTF-16.
+std::string_view utf32_of(std::string_view head) {
+  constexpr std::size_t kCharacter = 4;
+  if (head.size() < kCharacter) return "";
+  const std::string_view first = head.substr(0, kCharacter);
+  if (first == std::string_view("\xff\xfe\0\0", 4) || first == std::string_view("\0\0\xfe\xff", 4))
+    return "UTF-32";
+  const std::string_view second = head.substr(kCharacter, kCharacter);
+  if (second.size() < kCharacter) return "";
+  const auto is_little = [](std::string_view one) {
+    return one[0] != 0 && one.find_first_not_of('\0', 1) == one.npos;
+  };
+  const auto is_big = [](std::string_view one) { return one.find_first_not_of('\0') == 3; };
+  if (is_little(first) && is_little(second)) return "UTF-32LE";
+  return is_big(first) && is_big(second) ? "UTF-32BE" : "";
+}
+
+Error not_utf8(std::string_view kind, std::string_view encoding) {
+  return {Errc::kData, fmt::format("it is {} text", kind),
+          fmt::format("make it UTF-8: iconv -f {} -t UTF-8 OLD >NEW, or save it as \"CSV UTF-8\"",
+                      encoding)};
+}
+
 Error not_lines(std::string_view name, std::string_view hint) {
   return {Errc::kData, fmt::format("it is {}, not lines of text", name), std::string(hint)};
 }
@@ -85,7 +108,9 @@ Status check_is_text(std::string_view head) {
                  fmt::format("it is compressed by {}, but its name does not show it", name),
                  std::string(kRename)};
   }
-  if (is_utf16(head)) return Error{Errc::kData, "it is UTF-16 text", std::string(kRecode)};
+  if (const std::string_view encoding = utf32_of(head); !encoding.empty())
+    return not_utf8("UTF-32", encoding);
+  if (is_utf16(head)) return not_utf8("UTF-16", "UTF-16");
   const auto find = [&](std::span<const Kind> kinds) {
     const auto found =
         std::ranges::find_if(kinds, [&](const Kind& kind) { return has_magic(head, kind.magic); });
