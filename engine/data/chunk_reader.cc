@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/text_file.h"
 #include "engine/data/source/file_kind.h"
 
@@ -38,7 +40,13 @@ Status ChunkReader::read_head() {
   const std::string_view head = as_text(rest_);
   if (Status good = check_is_text(head); !good) {
     const bool is_file = options_.pipe_command.empty();
-    return std::move(good).error().with(is_file ? path_ : path_ + ": output of pipe_command");
+    Error error = std::move(good).error();
+    const std::string_view packed = compression_of(head);
+    if (is_file && path_ == kStandardInput && !packed.empty()) {
+      error.message = fmt::format("it is compressed by {}", packed);
+      error.hint = fmt::format("decompress it first: {} -dc FILE | paddle ... --data=-", packed);
+    }
+    return std::move(error).with(is_file ? path_ : path_ + ": output of pipe_command");
   }
   ends_in_cr_ = head.find('\n') == head.npos && head.find('\r') != head.npos;
   if (ends_in_cr_) std::ranges::replace(rest_, std::byte{'\r'}, kLineEnd);

@@ -97,6 +97,13 @@ class CompressedSource : public ByteSource {
   Error damaged(std::string_view why) const {
     return {Errc::kData, fmt::format("{}: the {} file is damaged: {}", path_, kind_, why)};
   }
+  Error needs_dictionary() const {
+    return {
+        Errc::kData,
+        fmt::format("{}: the {} file was compressed with a dictionary, which it needs", path_,
+                    kind_),
+        R"([data] pipe_command names a program that has it: ["zstd", "-dc", "-D", "DICTIONARY"])"};
+  }
   Error no_memory(std::string_view what = "") const {
     return {Errc::kResource, fmt::format("{}: no memory to decompress{}", path_, what)};
   }
@@ -339,6 +346,7 @@ class ZstdSource final : public CompressedSource {
       return no_memory(fmt::format(", with a window of {} (--long)", human_bytes(window_)));
     if (error == ZSTD_error_frameParameter_windowTooLarge)
       return too_large(window_, std::uint64_t{1} << 31U, "--long");
+    if (error == ZSTD_error_dictionary_wrong) return needs_dictionary();
     if (error != ZSTD_error_no_error) return damaged(::ZSTD_getErrorName(code));
     if (code == 0) end_member();
     return output.pos;

@@ -1,7 +1,12 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
 
+#include "base/fd.h"
 #include "base/rng.h"
 #include "engine/data/chunk_reader.h"
+#include "engine/data/source/byte_source.h"
 #include "tests/unit/engine/data/data_fixture.h"
 #include "tests/unit/engine/data/packing.h"
 
@@ -90,6 +95,20 @@ TEST_P(CompressedTest, ACompressedFileOfAnotherNameIsNamed) {
       fmt::format("damaged: it does not begin like {} data", GetParam().name)));
 }
 
+TEST_P(CompressedTest, CompressedStandardInputIsToBeDecompressedByAProgram) {
+  const UniqueFd file(::open(write(GetParam().pack(text_)).c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd before(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  ASSERT_GE(::dup2(file.get(), STDIN_FILENO), 0);
+  options_.share.files = {kStandardInput};
+  const Outcome outcome = read();
+  ASSERT_GE(::dup2(before.get(), STDIN_FILENO), 0);
+  ASSERT_FALSE(outcome.status);
+  EXPECT_EQ(outcome.status.error().message,
+            fmt::format("/dev/stdin: it is compressed by {}", GetParam().name));
+  EXPECT_EQ(outcome.status.error().hint,
+            fmt::format("decompress it first: {} -dc FILE | paddle ... --data=-", GetParam().name));
+}
+
 TEST_P(CompressedTest, AnEmptyFileHasNoRecords) {
   EXPECT_EQ(outcome_of(""), "none");
   EXPECT_EQ(outcome_of(GetParam().pack("")), "none");
@@ -166,6 +185,26 @@ TEST_F(WindowTest, AWindowLargerThanTheMemoryIsNamed) {
   EXPECT_NE(refused.error().hint.find("without --long"), std::string::npos);
   EXPECT_TRUE(open(27, 600 * kMiB)->read(some));
   EXPECT_FALSE(open(31, kMiB)->read(some));
+}
+
+TEST_F(WindowTest, AFileThatNeedsADictionaryIsNamed) {
+  const std::string text = "1\ta\n2\tb\n";
+  std::string frame("\x28\xb5\x2f\xfd\x21\x07", 6);  // one segment, dictionary 7
+  frame += static_cast<char>(text.size());
+  const auto block = static_cast<std::uint32_t>(1 + 8 * text.size());  // the last one, stored
+  for (const unsigned shift : {0U, 8U, 16U}) frame += static_cast<char>(block >> shift & 0xffU);
+  options_.share.files = {folder_.write("small.zst", frame + text)};
+  const Outcome outcome = read();
+  ASSERT_FALSE(outcome.status);
+  EXPECT_TRUE(outcome.status.error().message.ends_with(
+      "small.zst: the zstd file was compressed with a dictionary, which it needs"))
+      << outcome.status.error().message;
+  EXPECT_NE(outcome.status.error().hint.find(R"(["zstd", "-dc", "-D", "DICTIONARY"])"),
+            std::string::npos);
+  // Without the number of a dictionary, the same bytes are read.
+  frame[4] = '\x20';
+  options_.share.files = {folder_.write("small.zst", frame.erase(5, 1) + text)};
+  EXPECT_EQ(read_all().size(), 2U);
 }
 
 TEST_F(WindowTest, AFrameOfOneSegmentTakesItsOwnSize) {
