@@ -43,8 +43,38 @@ bool is_number(const std::string& text) {
   return read.ptr == end && !text.empty() && std::isfinite(number);
 }
 
+// The hint for a first line that other programs write above or around the names; "" for others.
+std::string foreign_header_hint(std::string_view line, const DataConfig& data) {
+  if (line.starts_with("sep=")) return "spreadsheets write this line: sed 1d OLD >NEW removes it";
+  if (line.starts_with('#') && !data.columns.empty() && !data.columns.front().starts_with('#')) {
+    if (names_columns(line.substr(std::min(line.find_first_not_of("# "), line.size())), data))
+      return "names are written without '#': sed -E '1s/^#+ *//' OLD >NEW";
+    return "a csv file has no comments: sed '/^#/d' OLD >NEW removes them";
+  }
+  std::vector<std::string> fields = fields_of(line, data.delimiter, data.trim);
+  if (fields.size() != data.columns.size() + 1) return "";
+  const auto others = [&](std::size_t from) {
+    return std::equal(data.columns.begin(), data.columns.end(),
+                      fields.begin() + static_cast<std::ptrdiff_t>(from));
+  };
+  if (fields.front().empty() && others(1)) {
+    return "the first column has no name, as the index that pandas writes: write the file by "
+           "to_csv(index=False), or name this column in the header and in [data] columns";
+  }
+  if (fields.back().empty() && others(0)) {
+    const bool is_plain =
+        std::string_view(",;|: \t").find(data.delimiter) != std::string_view::npos;
+    return "each line ends with a delimiter, which must be removed" +
+           (is_plain ? fmt::format(": sed 's/{}[[:blank:]\\r]*$//' OLD >NEW",
+                                   data.delimiter == '\t' ? "\\t" : std::string(1, data.delimiter))
+                     : std::string());
+  }
+  return "";
+}
+
 // The likeliest mistakes: another delimiter, no header, other names or another order.
 std::string header_hint(std::string_view line, const DataConfig& data) {
+  if (std::string hint = foreign_header_hint(line, data); !hint.empty()) return hint;
   for (const char other : {',', ';', '\t', '|'}) {
     if (other != data.delimiter && fields_of(line, other, data.trim) == data.columns)
       return fmt::format("set [data] delimiter = \"{}\"",

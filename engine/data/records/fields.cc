@@ -21,9 +21,28 @@ constexpr std::array<std::string_view, 16> kMissing{
     "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN", "nan",     "-nan",
     "null", "NULL", "None", "none", "nil",  "?",   "missing", "\\N"};
 
+// Characters that a text with a number may have without showing them.
+struct Unseen {
+  std::string_view bytes;
+  std::string_view reason;
+};
+constexpr std::array<Unseen, 5> kUnseen{{
+    {"\xc2\xa0", ": it has a no-break space (U+00A0); sed 's/\\xc2\\xa0//g' OLD >NEW removes it"},
+    {"\xe2\x80\xaf",
+     ": it has a narrow no-break space (U+202F); sed 's/\\xe2\\x80\\xaf//g' OLD >NEW removes it"},
+    {"\xe2\x80\x8b",
+     ": it has a zero-width space (U+200B); sed 's/\\xe2\\x80\\x8b//g' OLD >NEW removes it"},
+    {"\xe2\x88\x92",
+     ": its minus is U+2212, not '-'; sed 's/\\xe2\\x88\\x92/-/g' OLD >NEW replaces it"},
+    {"\x1a", ": it has ^Z, by which DOS ends a text; tr -d '\\032' <OLD >NEW removes it"},
+}};
+
 // The reason why a text is no number: ": it stands for a missing value", or "".
 std::string_view oddity_of(std::string_view text) {
   if (is_missing_value(text)) return ": it stands for a missing value";
+  for (const auto& [bytes, reason] : kUnseen) {
+    if (text.find(bytes) != text.npos) return reason;
+  }
   const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
   const std::string_view digits = text.substr(sign);
   if (digits.starts_with("0x") || digits.starts_with("0X")) return ": it is hexadecimal";

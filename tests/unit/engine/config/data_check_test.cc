@@ -62,6 +62,31 @@ TEST_F(DataCheckTest, AnotherHeaderIsToldHowToBeRead) {
                       "the first line 'x\\x0ay' does not name the columns age, tenure, churned"));
 }
 
+TEST_F(DataCheckTest, HeadersOfOtherProgramsAreNamed) {
+  EXPECT_TRUE(hint(",age,tenure,churned").starts_with("the first column has no name, as the index"))
+      << hint(",age,tenure,churned");
+  EXPECT_TRUE(hint("\"\", age,tenure,churned").starts_with("the first column has no name"));
+  EXPECT_EQ(hint("age,tenure,churned,"),
+            "each line ends with a delimiter, which must be removed: "
+            "sed 's/,[[:blank:]\\r]*$//' OLD >NEW");
+  EXPECT_EQ(hint("sep=,"), "spreadsheets write this line: sed 1d OLD >NEW removes it");
+  EXPECT_EQ(hint("# made by x"), "a csv file has no comments: sed '/^#/d' OLD >NEW removes them");
+  EXPECT_EQ(hint("# age,tenure,churned"),
+            "names are written without '#': sed -E '1s/^#+ *//' OLD >NEW");
+  EXPECT_EQ(hint("##"), "a csv file has no comments: sed '/^#/d' OLD >NEW removes them");
+  data_.delimiter = '\t';
+  EXPECT_NE(hint("age\ttenure\tchurned\t").find("sed 's/\\t[[:blank:]\\r]*$//'"),
+            std::string::npos);
+  data_.delimiter = '*';
+  EXPECT_EQ(hint("age*tenure*churned*"), "each line ends with a delimiter, which must be removed");
+  data_.delimiter = ',';
+  // Other mistakes have their own hints.
+  EXPECT_TRUE(hint(",age,churned,tenure").starts_with("[data] columns must name them all"));
+  data_.columns.front() = "#age";
+  EXPECT_EQ(hint("#age,tenure,churned"), "none");
+  EXPECT_TRUE(hint("#age,churned,tenure").starts_with("[data] columns must name them all"));
+}
+
 TEST_F(DataCheckTest, NamesOfColumnsMayBeARecordWhereNoNumberIsRead) {
   data_.slots = {{.name = "x", .type = SlotType::kId, .columns = {0}}};
   EXPECT_TRUE(names_are_no_record(data_));
