@@ -140,8 +140,7 @@ void Answerer::admit() {
   if (!nonce || !send_now(fd.get(), *nonce)) return;
   const CallerSource source = source_of(from.data());
   make_room(source);
-  unproven_.push_back(
-      {std::move(fd), source, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
+  unproven_.push_back({std::move(fd), source, SteadyClock().now() + kClaimDeadline, *nonce, {}, 0});
 }
 
 // An honest caller proves its key within a round trip, so the oldest caller without a proof is the
