@@ -252,7 +252,10 @@ TEST_F(SshConfigTest, AFileThatCannotKeepAKeyTakesNone) {
     configure("Host trainbox\n" + host_name() + way());
     write(config_file(),
           "UserKnownHostsFile " + std::string(file) + "\n" + *read_file(config_file()));
-    expect_refusal(Errc::kAuth, "is not in /dev/null");
+    const Error unknown = expect_refusal(Errc::kAuth, "is not in /dev/null");
+    EXPECT_NE(unknown.hint.find("/dev/null keeps no keys: set `known_hosts` in the cluster file"),
+              std::string::npos)
+        << unknown.hint;
     const auto shown = ask_host_key(alias_, within(seconds(20)));
     ASSERT_FALSE(shown);
     EXPECT_NE(shown.error().message.find("its key would be added to /dev/null"), std::string::npos);

@@ -1,5 +1,6 @@
 #include "remote/launcher/ssh/host_key_check.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,12 @@ std::string description(const SshTarget& target) {
     if (::access(file.c_str(), F_OK) == 0) files.push_back(file);
   }
   return files.empty() ? target.known_hosts.front() : fmt::format("{}", fmt::join(files, ", "));
+}
+
+// True for a file such as /dev/null, to which `paddlectl trust` adds no key.
+bool keeps_no_key(const std::string& file) {
+  struct stat info {};
+  return ::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
 }
 
 Result<KeyHandle> server_key(ssh_session session) {
@@ -145,6 +152,12 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
   std::string hint =
       "compare it with the key that the machine itself shows, then run: paddlectl trust --cluster "
       "<cluster file>";
+  if (const std::string& file = target.known_hosts.front(); keeps_no_key(file)) {
+    hint = fmt::format(
+        "{} keeps no keys: set `known_hosts` in the cluster file, such as "
+        "~/.ssh/known_hosts; then {}",
+        file, hint);
+  }
   if (!verdict.authority.empty()) {
     message += fmt::format(
         "; the @cert-authority of {} is for host certificates, which paddlectl "

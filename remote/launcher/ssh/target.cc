@@ -459,7 +459,13 @@ Status check_trust(const NodeSpec& node, const SshTarget& target) {
 }
 
 // libssh opens these files by name, and would wait without end for the content of a pipe.
-Status check_files(const SshTarget& target) {
+Status check_files(const NodeSpec& node, const SshTarget& target) {
+  // The key of the cluster file that names `file`; "" if ~/.ssh/config or ssh's defaults do.
+  const auto key_of = [&](const std::vector<std::string>& files, const std::string& file) {
+    if (&files == &target.known_hosts) return node.known_hosts.empty() ? "" : "known_hosts";
+    const bool is_identity = !node.identity.empty() && file == expand_home(node.identity);
+    return &files == &target.identities && is_identity ? "identity" : "";
+  };
   for (const auto* const files : {&target.known_hosts, &target.system_known_hosts,
                                   &target.identities, &target.default_identities}) {
     for (const std::string& file : *files) {
@@ -467,8 +473,14 @@ Status check_files(const SshTarget& target) {
         struct stat info {};
         if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) continue;
         if (is_null_device(path)) continue;
-        return Error{Errc::kUsage, escape_control(path) + ": not a regular file",
-                     "put a file in its place, or name another in " + target.config.file()};
+        const std::string key = key_of(*files, file);
+        const std::string place =
+            key.empty() ? target.config.file() : fmt::format("`{}` of the cluster file", key);
+        return Error{
+            Errc::kUsage,
+            fmt::format("{}: {}", escape_control(path),
+                        S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file"),
+            "put a file in its place, or name another in " + place};
       }
     }
   }
@@ -571,7 +583,7 @@ Result<SshTarget> resolve(const NodeSpec& node, TimePoint deadline) {
   if (!target.key_alias.empty()) PADDLE_TRY_STATUS(check_host_name(target.key_alias));
   read_known_hosts(node, directory, target);
   PADDLE_TRY_STATUS(read_identities(node, directory, target));
-  PADDLE_TRY_STATUS(check_files(target));
+  PADDLE_TRY_STATUS(check_files(node, target));
   PADDLE_TRY_STATUS(check_trust(node, target));
   target.identities_only = config.value("identitiesonly") == "yes";
   target.agent = agent_socket(config);

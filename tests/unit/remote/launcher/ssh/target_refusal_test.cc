@@ -138,11 +138,24 @@ TEST_F(SshTargetTest, APipeOrDeviceAmongItsFilesIsRefusedByName) {
   std::filesystem::create_symlink(pipe, folder_ / "k.pub");
   EXPECT_EQ(refusal_of("IdentityFile " + (folder_ / "k") + "\n").message,
             folder_ / "k.pub: not a regular file");
-  node_.identity = pipe;
-  EXPECT_EQ(refusal_of("").message, pipe + ": not a regular file");
-  node_.identity.clear();
-  node_.known_hosts = pipe;
-  EXPECT_EQ(refusal_of("").message, pipe + ": not a regular file");
+  const std::string folder = folder_ / "folder";
+  std::filesystem::create_directory(folder);
+  for (std::string* const key : {&node_.identity, &node_.known_hosts}) {
+    const std::string hint = key == &node_.identity
+                                 ? "name another in `identity` of the cluster file"
+                                 : "name another in `known_hosts` of the";
+    for (const std::string& path : {pipe, folder}) {
+      *key = path;
+      const Error error = refusal_of("");
+      EXPECT_EQ(error.message,
+                path + (path == pipe ? ": not a regular file" : ": a folder, not a file"));
+      EXPECT_NE(error.hint.find(hint), std::string::npos) << error.hint;
+    }
+    key->clear();
+  }
+  const Error named = refusal_of("IdentityFile " + folder + "\n");
+  EXPECT_EQ(named.message, folder + ": a folder, not a file");
+  EXPECT_NE(named.hint.find(config_file()), std::string::npos) << named.hint;
   node_.known_hosts.clear();
   folder_.write("config", "UserKnownHostsFile /dev/null\nGlobalKnownHostsFile none\n");
   EXPECT_TRUE(resolve(node_, soon()));
