@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include <fmt/format.h>
+
 namespace paddle::remote {
 namespace {
 
@@ -20,8 +22,11 @@ constexpr std::size_t kStderrTailBytes = 4096;
 // Time for the program to end after the channel was closed. After it SIGTERM is sent and, after the
 // same time again, SIGKILL.
 constexpr int kEndMs = 1000;
+// The output of a program ends shortly before its exit status is available.
+constexpr Duration kExitPatience = std::chrono::milliseconds(200);
 
-Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int errors) {
+Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int errors,
+                    ChildProgram::Session session) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
@@ -39,9 +44,9 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int 
   }
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  const int own = session == ChildProgram::Session::kOwn ? POSIX_SPAWN_SETSID : 0;
   ::posix_spawnattr_setflags(
-      &attributes,
-      static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+      &attributes, static_cast<short>(own | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -57,7 +62,7 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int 
 }  // namespace
 
 Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std::string>& arguments,
-                                                          UniqueFd& channel) {
+                                                          UniqueFd& channel, Session session) {
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return system_error(Errc::kResource, "socketpair");
@@ -66,21 +71,23 @@ Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std:
   const UniqueFd theirs(sockets[1]);
   PADDLE_TRY(Pipe errors, make_pipe());
   PADDLE_TRY_STATUS(set_nonblocking(errors.read.get()));
-  PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors.write.get()));
+  PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors.write.get(), session));
   channel = std::move(ours);
-  return std::shared_ptr<ChildProgram>(new ChildProgram(pid, std::move(errors.read)));
+  return std::shared_ptr<ChildProgram>(new ChildProgram(pid, std::move(errors.read), session));
 }
 
-ChildProgram::ChildProgram(pid_t pid, UniqueFd errors)
+ChildProgram::ChildProgram(pid_t pid, UniqueFd errors, Session session)
     : pid_(pid),
+      session_(session),
       pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
       errors_(std::move(errors)),
       pump_([this] { pump(); }) {}
 
 ChildProgram::~ChildProgram() {
-  for (const int signal : {0, SIGTERM, SIGKILL}) {
-    // The program is not reaped yet, so the process group is still its own.
-    if (signal != 0) ::kill(-pid_, signal);
+  const bool is_alone = session_ == Session::kOurs;
+  for (const int signal : {is_alone ? SIGTERM : 0, SIGTERM, SIGKILL}) {
+    // The program is not reaped yet, so its number and its process group are still its own.
+    if (signal != 0) ::kill(is_alone ? pid_ : -pid_, signal);
     pollfd ended{pidfd_.get(), POLLIN, 0};
     if (::poll(&ended, 1, kEndMs) > 0) break;
   }
@@ -102,6 +109,19 @@ std::optional<int> ChildProgram::wait_status(Duration patience) {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0) return std::nullopt;
   return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
+}
+
+std::string ChildProgram::last_words(const std::string& name) {
+  std::string words = name + " is still running";
+  if (const auto status = wait_status(kExitPatience)) {
+    words = WIFSIGNALED(*status)
+                ? fmt::format("{} was killed by signal {}", name, WTERMSIG(*status))
+                : fmt::format("{} exited with status {}", name, WEXITSTATUS(*status));
+  }
+  std::string errors = stderr_tail();
+  while (errors.ends_with('\n') || errors.ends_with('\r')) errors.pop_back();
+  if (errors.empty()) return words;
+  return words + ": " + errors.substr(errors.rfind('\n') + 1);
 }
 
 // Returns when the program ends; stderr_tail() reads what its descendants write later.

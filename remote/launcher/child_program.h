@@ -18,13 +18,17 @@ namespace paddle::remote {
 
 class ChildProgram {
  public:
-  // Starts arguments[0], looked up in PATH, in a session of its own, so that Ctrl-C in our terminal
-  // does not reach it. `channel` becomes our end of its stdin and stdout. kResource when it cannot
-  // start.
+  // In a session of its own, the program has no terminal, and Ctrl-C in ours does not reach it. In
+  // our session it may ask the user questions on the terminal.
+  enum class Session { kOwn, kOurs };
+
+  // Starts arguments[0], looked up in PATH. `channel` becomes our end of its stdin and stdout.
+  // kResource when it cannot start.
   static Result<std::shared_ptr<ChildProgram>> start(const std::vector<std::string>& arguments,
-                                                     UniqueFd& channel);
+                                                     UniqueFd& channel,
+                                                     Session session = Session::kOwn);
   // Close the channel first: a program that does not end with its input is terminated, with its
-  // process group.
+  // process group. A program in our session is terminated at once, and alone.
   ~ChildProgram();
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
@@ -34,13 +38,17 @@ class ChildProgram {
   std::string stderr_tail();
   // The status as waitpid(2) reports it; empty when the program still runs after `patience`.
   std::optional<int> wait_status(Duration patience);
+  // "podman exited with status 125: Error: no container named node-1", in one line: how the program
+  // `name` ended, and its last line on stderr.
+  std::string last_words(const std::string& name);
 
  private:
-  ChildProgram(pid_t pid, UniqueFd errors);
+  ChildProgram(pid_t pid, UniqueFd errors, Session session);
   void pump();
   bool take_errors();
 
   pid_t pid_;
+  Session session_;
   UniqueFd pidfd_;
   UniqueFd errors_;
   std::mutex mutex_;

@@ -1,7 +1,5 @@
 // The command launcher: runs a program of the user's that connects its stdin and stdout to a shell
 // on the node, such as `podman exec -i`, `kubectl exec -i`, `sudo -u`, `nsenter` or OpenSSH's ssh.
-#include <sys/wait.h>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,22 +12,6 @@ namespace {
 
 constexpr const char* kShell = "/bin/sh";  // appended to the user's arguments
 constexpr const char* kReady = "PADDLECTL-SHELL";
-// The output of a program ends shortly before its exit status is available.
-constexpr Duration kExitPatience = std::chrono::milliseconds(200);
-
-// "podman exited with status 125: Error: no container named node-1", in one line.
-std::string last_words(ChildProgram& program, const std::string& name) {
-  std::string words = name + " is still running";
-  if (const auto status = program.wait_status(kExitPatience)) {
-    words = WIFSIGNALED(*status)
-                ? fmt::format("{} was killed by signal {}", name, WTERMSIG(*status))
-                : fmt::format("{} exited with status {}", name, WEXITSTATUS(*status));
-  }
-  std::string errors = program.stderr_tail();
-  while (errors.ends_with('\n') || errors.ends_with('\r')) errors.pop_back();
-  if (errors.empty()) return words;
-  return words + ": " + errors.substr(errors.rfind('\n') + 1);
-}
 
 class CommandLauncher final : public Launcher {
  public:
@@ -45,7 +27,7 @@ class CommandLauncher final : public Launcher {
     UniqueFd fd;
     auto program = ChildProgram::start(arguments_, fd);
     if (!program) return failed(Errc::kUnreachable, program.error().message);
-    Channel channel{*program, [child = *program, name] { return last_words(*child, name); },
+    Channel channel{*program, [child = *program, name] { return child->last_words(name); },
                     std::move(fd)};
     PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
     const std::string line = fmt::format("echo; echo {}; {}\n", kReady, constant_command);

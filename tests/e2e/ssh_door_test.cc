@@ -13,7 +13,7 @@ namespace paddle::remote {
 namespace {
 
 // How a server ends a connection that it does not want.
-enum class Drop { kClose, kReset, kSay };
+enum class Drop { kClose, kReset, kSay, kSayPenalty };
 
 // A port that drops its first callers, and then passes bytes on to a server.
 class Door {
@@ -64,8 +64,10 @@ class Door {
         const linger now{1, 0};
         if (way_ == Drop::kReset)
           ::setsockopt(caller.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
-        constexpr std::string_view kWords = "Exceeded MaxStartups\r\n";
-        if (way_ == Drop::kSay) ::send(caller.get(), kWords.data(), kWords.size(), MSG_NOSIGNAL);
+        const std::string_view words = way_ == Drop::kSay          ? "Exceeded MaxStartups\r\n"
+                                       : way_ == Drop::kSayPenalty ? "Not allowed at this time\r\n"
+                                                                   : "";
+        if (!words.empty()) ::send(caller.get(), words.data(), words.size(), MSG_NOSIGNAL);
         continue;
       }
       relays_.emplace_back([this, caller = std::move(caller)] {
@@ -124,6 +126,39 @@ TEST_F(SshDoorTest, AServerThatDropsAllIsNamedWithWhatMayBeTheMatter) {
   EXPECT_NE(refused.error().message.find("(tried "), std::string::npos);
   EXPECT_NE(refused.error().hint.find("MaxStartups"), std::string::npos) << refused.error().hint;
   EXPECT_GE(door.dropped(), 2);
+}
+
+void expect_penalty(const Error& error) {
+  EXPECT_EQ(error.code, Errc::kUnreachable);
+  EXPECT_NE(error.message.find("after failed logins (PerSourcePenalties)"), std::string::npos)
+      << error.message;
+  EXPECT_EQ(error.message.find("tried"), std::string::npos) << error.message;
+  EXPECT_EQ(error.hint.find("MaxStartups"), std::string::npos) << error.hint;
+  EXPECT_NE(error.hint.find("PerSourcePenaltyExemptList"), std::string::npos) << error.hint;
+}
+
+// Each try may prolong the penalty.
+TEST_F(SshDoorTest, AnAddressThatIsRefusedForATimeIsNotTriedAgain) {
+  const Door door(*sshd_, 1'000'000, Drop::kSayPenalty);
+  node_.host = "127.0.0.4";
+  node_.ssh_port = door.port();
+  expect_penalty(refusal());
+  EXPECT_EQ(door.dropped(), 1);
+}
+
+TEST_F(SshDoorTest, APenaltyOfSshdIsNamed) {
+  const std::vector<std::string> options = {"PerSourcePenalties=authfail:3600s min:1s"};
+  if (!Sshd::start("127.0.0.3", test::SshdLogin::kKey, options))
+    GTEST_SKIP() << "sshd is older than 9.8";
+  restart(options);
+  if (HasFatalFailure()) return;
+  node_.identity = sshd_->folder() + "/other";
+  ASSERT_TRUE(test::make_key(node_.identity));
+  // sshd notes the failed login shortly after it has ended it.
+  const TimePoint deadline = within(seconds(60));
+  Error error = refusal();
+  while (error.code == Errc::kAuth && SteadyClock().now() < deadline) error = refusal();
+  expect_penalty(error);
 }
 
 TEST_F(SshDoorTest, ManyNodesPassABastionThatTakesFewAtATime) {

@@ -274,12 +274,54 @@ TEST_F(SshTrustTest, ReachesAnIpv6Address) {
 }
 
 TEST_F(SshTrustTest, NamesTheProxyOfTheConfigWhenItFails) {
-  write(node_.ssh_directory + "/config", "Host *\n  ProxyCommand /nonexistent/proxy %h\n");
-  const Error error = refusal();
-  EXPECT_EQ(error.code, Errc::kUnreachable);
-  EXPECT_NE(error.message.find("ProxyCommand of " + node_.ssh_directory + "/config"),
-            std::string::npos)
-      << error.message;
+  const std::string runs = sshd_->folder() + "/runs";
+  const std::pair<const char*, const char*> cases[] = {
+      {"exit 3", "the command exited with status 3)"},
+      {"echo first >&2; echo boom >&2; exit 3", "the command exited with status 3: boom)"},
+      {"cat /nonexistent/file", "the command exited with status 1: cat: /nonexistent/file"},
+      {"echo boom >&2; kill -9 $$", "the command was killed by signal 9: boom)"},
+      {"exec /nonexistent/proxy %h", "the command exited with status 127: "},
+  };
+  for (const auto& [command, words] : cases) {
+    write(runs, "");
+    write(node_.ssh_directory + "/config",
+          fmt::format("Host *\n  ProxyCommand sh -c 'echo run >>{}; {}'\n", runs, command));
+    const Error error = refusal();
+    EXPECT_EQ(error.code, Errc::kUnreachable) << command;
+    EXPECT_NE(error.message.find("ProxyCommand of " + node_.ssh_directory + "/config"),
+              std::string::npos)
+        << error.message;
+    EXPECT_NE(error.message.find(words), std::string::npos) << error.message;
+    EXPECT_NE(error.hint.find("run the command by hand"), std::string::npos) << error.hint;
+    EXPECT_EQ(*read_file(runs), "run\n") << "a command that failed is not tried again";
+  }
+  // One that connected, and whose server ended the connection.
+  write(runs, "");
+  write(node_.ssh_directory + "/config",
+        fmt::format("Host *\n  ProxyCommand sh -c 'echo run >>{}'\n", runs));
+  const auto dropped = make_ssh_launcher(node_, within(seconds(3)));
+  ASSERT_FALSE(dropped);
+  EXPECT_TRUE(read_file(runs)->starts_with("run\nrun\n")) << dropped.error().message;
+}
+
+TEST_F(SshTrustTest, AServerWithoutACommonAlgorithmIsNamedWithTheWayOut) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"KexAlgorithms", "diffie-hellman-group14-sha1"},
+      {"KexAlgorithms", "sntrup761x25519-sha512@openssh.com"},
+      {"Ciphers", "aes128-cbc"},
+  };
+  for (const auto& [option, value] : cases) {
+    restart({fmt::format("{}={}", option, value)});
+    if (HasFatalFailure()) return;
+    const Error error = refusal();
+    EXPECT_EQ(error.code, Errc::kUnreachable);
+    EXPECT_NE(error.message.find("no algorithm in common"), std::string::npos) << error.message;
+    EXPECT_NE(error.message.find(fmt::format("; the server offers {}", value)), std::string::npos)
+        << error.message;
+    EXPECT_NE(error.hint.find("launcher = [\"ssh\", \"-o\", \"BatchMode=yes\", \"127.0.0.2\"]"),
+              std::string::npos)
+        << error.hint;
+  }
 }
 
 TEST_F(SshTrustTest, GoesThroughAProxyCommandOfTheConfig) {

@@ -10,8 +10,6 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
-#include "remote/launcher/ssh/tokens.h"
-
 namespace paddle::remote {
 namespace {
 
@@ -102,8 +100,8 @@ Status apply_options(ssh_session session, const SshTarget& target) {
   // Otherwise ssh_connect would read the configuration files by its own rules.
   const bool process_config = false;
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_PROCESS_CONFIG, &process_config));
-  // libssh only requires some name: this program, or the ProxyCommand, makes the connection, and
-  // this program reads known_hosts.
+  // libssh only requires some name: this program, or the ProxyCommand that it starts, makes the
+  // connection, and this program reads known_hosts.
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_HOST, "localhost"));
   // Every login names its user (login.cc): some releases of libssh refuse "CORP\alice" as an
   // option.
@@ -111,10 +109,6 @@ Status apply_options(ssh_session session, const SshTarget& target) {
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_NODELAY, &on));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_GSSAPI_AUTH, &off));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_STRICTHOSTKEYCHECK, &on));
-  if (!target.proxy_command.empty()) {
-    const std::string command = escape_tokens(target.proxy_command);
-    PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_PROXYCOMMAND, command.c_str()));
-  }
   return apply_algorithms(session, target.config);
 }
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -21,6 +22,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "remote/launcher/child_program.h"
 #include "remote/launcher/ssh/config.h"
 #include "remote/launcher/ssh/host_key_check.h"
 #include "remote/launcher/ssh/login.h"
@@ -162,6 +164,29 @@ Result<UniqueFd> connect_tcp(const SshTarget& target, const addrinfo* addresses,
   return std::move(last).with(target.label());
 }
 
+// The part between `begin` and `end`; "" where there is none.
+std::string between(const std::string& text, std::string_view begin, std::string_view end) {
+  const std::size_t first = text.find(begin);
+  if (first == text.npos) return "";
+  const std::size_t from = first + begin.size();
+  return text.substr(from, std::min(text.find(end, from), text.size()) - from);
+}
+
+// The error for a server that shares no algorithm with libssh, from libssh's message: "kex error :
+// no match for method server host key algo: server [ssh-rsa], client [ssh-ed25519,...]".
+Error no_common_algorithm(const SshTarget& target, const std::string& why) {
+  return {
+      Errc::kUnreachable,
+      fmt::format("{}: the server and paddlectl have no algorithm in common for the {}; the "
+                  "server offers {}",
+                  target.label(), between(why, "no match for method ", ":"),
+                  between(why, "server [", "]")),
+      fmt::format("let ssh make the connection, which has more algorithms: launcher = [\"ssh\", "
+                  "\"-o\", \"BatchMode=yes\", \"{}\"]; or allow newer ones in the sshd_config "
+                  "there",
+                  target.host)};
+}
+
 // One try to connect and to agree on keys. Takes the turn at the server only when the connections
 // to its bastions are open, so that no thread holds one turn while it waits for another.
 class HandshakeTry {
@@ -178,20 +203,14 @@ class HandshakeTry {
     if (session == nullptr) return Error{Errc::kResource, "libssh: out of memory", ""};
     PADDLE_TRY_STATUS(apply_options(session, target_));
     PADDLE_TRY_STATUS(prefer_known_keys(session, target_));
-    if (target_.proxy_command.empty()) {
-      PADDLE_TRY(Channel transport, connect(made.turn));
-      if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
-        return system_error(Errc::kResource, "fcntl");
-      }
-      PADDLE_TRY_STATUS(wait_for_greeting(transport.fd.get()));
-      made.connection.transport = std::move(transport.keep_alive);
-      const socket_t fd = transport.fd.release();  // ssh_connect, called next, takes ownership
-      ssh_options_set(session, SSH_OPTIONS_FD, &fd);
-    } else {
-      // The command with its tokens unexpanded: it is the same for all nodes that it reaches
-      // through one bastion.
-      PADDLE_TRY(made.turn, turn_at("command " + target_.config.value("proxycommand")));
+    PADDLE_TRY(Channel transport, connect(made.turn));
+    if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
+      return system_error(Errc::kResource, "fcntl");
     }
+    PADDLE_TRY_STATUS(wait_for_greeting(transport.fd.get()));
+    made.connection.transport = std::move(transport.keep_alive);
+    const socket_t fd = transport.fd.release();  // ssh_connect, called next, takes ownership
+    ssh_options_set(session, SSH_OPTIONS_FD, &fd);
     PADDLE_TRY_STATUS(set_deadline(session, deadline_));
     PADDLE_TRY_STATUS(handshake(session));
     return made;
@@ -209,6 +228,7 @@ class HandshakeTry {
   }
 
   Result<Channel> connect(LoginTurn& turn) {
+    if (!target_.proxy_command.empty()) return connect_by_command(turn);
     if (!target_.jump.empty()) {
       return connect_through(turn).with("jump host " + target_.jump);
     }
@@ -228,18 +248,58 @@ class HandshakeTry {
     return pump->open({"", target_.host, target_.port}, deadline_);
   }
 
+  Result<Channel> connect_by_command(LoginTurn& turn) {
+    // The command with its tokens unexpanded: it is the same for all nodes that it reaches through
+    // one bastion.
+    PADDLE_TRY(turn, turn_at("command " + target_.config.value("proxycommand")));
+    const char* const shell = std::getenv("SHELL");  // as ssh does
+    UniqueFd fd;
+    PADDLE_TRY(proxy_, ChildProgram::start({shell != nullptr && *shell == '/' ? shell : "/bin/sh",
+                                            "-c", "exec " + target_.proxy_command},
+                                           fd, ChildProgram::Session::kOurs)
+                           .with("ProxyCommand of " + target_.config.file()));
+    return Channel{proxy_, {}, std::move(fd)};
+  }
+
+  // The error of a connection that ended. A command that failed is not tried again, unless it is an
+  // ssh that a bastion did not let log in.
+  Error of_proxy(Error error) {
+    const std::string words = escape_control(proxy_->last_words("the command"));
+    error.message += fmt::format(" ({})", words);
+    const bool has_failed = !words.starts_with("the command exited with status 0");
+    const bool is_ssh = proxy_->stderr_tail().find("kex_exchange_identification: ") != words.npos;
+    if (has_failed && !is_ssh) {
+      was_dropped_ = false;
+      error.hint = "run the command by hand, and check its program, host and port";
+    }
+    return std::move(error).with("ProxyCommand of " + target_.config.file());
+  }
+
   Error dropped(const std::string& how) {
     was_dropped_ = true;
-    return {Errc::kUnreachable, fmt::format("{} {}", target_.label(), how),
-            "its sshd may have too many logins at a time (MaxStartups): try --parallel 4; or check "
-            "whether a firewall or a list of denied hosts there ends connections"};
+    Error error{Errc::kUnreachable, fmt::format("{} {}", target_.label(), how),
+                "its sshd may have too many logins at a time (MaxStartups): try --parallel 4; or "
+                "check whether a firewall or a list of denied hosts there ends connections"};
+    return proxy_ ? of_proxy(std::move(error)) : error;
+  }
+
+  // sshd from OpenSSH 9.8 on refuses an address for some time after failed logins
+  // (PerSourcePenalties), and each further try may prolong that time.
+  Error penalized(std::string_view words) const {
+    return {Errc::kUnreachable,
+            fmt::format("{} answers \"{}\": its sshd refuses this address for some time after "
+                        "failed logins (PerSourcePenalties)",
+                        target_.label(), words),
+            "wait some minutes, and check user and key before the next try; or let its "
+            "administrator exempt this address: PerSourcePenaltyExemptList in sshd_config"};
   }
 
   // An SSH server sends first; a server that drops the connection sends nothing, or its reason.
   Status wait_for_greeting(int fd) {
     if (const Status ready = wait_ready(fd, POLLIN, deadline_); !ready) {
-      return Error{Errc::kUnreachable, target_.label() + ": no answer before the deadline",
-                   "check that it is an SSH server"};
+      Error error{Errc::kUnreachable, target_.label() + ": no answer before the deadline",
+                  "check that it is an SSH server"};
+      return proxy_ ? of_proxy(std::move(error)) : error;
     }
     std::array<char, 64> head{};
     const ssize_t got = ::recv(fd, head.data(), head.size(), MSG_PEEK);
@@ -248,9 +308,10 @@ class HandshakeTry {
       return dropped(fmt::format("ended the connection at once: {}", std::strerror(errno)));
     }
     const std::string_view text(head.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    for (const char* const refusal : {"Exceeded MaxStartups", "Not allowed at this time"}) {
-      if (text.starts_with(refusal)) return dropped(fmt::format("answers \"{}\"", refusal));
-    }
+    constexpr std::string_view kFull = "Exceeded MaxStartups";
+    constexpr std::string_view kPenalty = "Not allowed at this time";
+    if (text.starts_with(kFull)) return dropped(fmt::format("answers \"{}\"", kFull));
+    if (text.starts_with(kPenalty)) return penalized(kPenalty);
     return {};
   }
 
@@ -258,6 +319,8 @@ class HandshakeTry {
     const int code = ssh_connect(session);
     if (code == SSH_OK) return {};
     const std::string why = escape_control(ssh_get_error(session));
+    if (code != SSH_AGAIN && why.find("no match for method") != why.npos)
+      return no_common_algorithm(target_, why);
     Error error{Errc::kUnreachable,
                 fmt::format("{}: {}", target_.label(),
                             code == SSH_AGAIN ? "no answer before the deadline" : why),
@@ -267,14 +330,14 @@ class HandshakeTry {
       was_dropped_ = true;
       error.hint += ", and that its sshd allows more logins at a time (MaxStartups)";
     }
-    if (target_.proxy_command.empty()) return error;
-    return std::move(error).with("ProxyCommand of " + target_.config.file());
+    return proxy_ ? of_proxy(std::move(error)) : error;
   }
 
   const NodeSpec& node_;
   const SshTarget& target_;
   TimePoint deadline_;
   Login* const login_;
+  std::shared_ptr<ChildProgram> proxy_;  // of a ProxyCommand
   bool was_dropped_ = false;
 };
 

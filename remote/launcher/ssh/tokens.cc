@@ -84,10 +84,4 @@ Result<std::string> expand_variables(std::string_view text) {
   }
 }
 
-std::string escape_tokens(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) escaped.append(c == '%' ? 2 : 1, c);
-  return escaped;
-}
-
 }  // namespace paddle::remote

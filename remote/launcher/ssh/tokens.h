@@ -20,7 +20,5 @@ using Tokens = std::map<char, std::string>;  // 'h': the value of %h; %% needs n
 Result<std::string> expand_tokens(std::string_view text, const Tokens& tokens);
 // Expands "${NAME}" from the environment; kUsage for a variable that is not set, as in ssh.
 Result<std::string> expand_variables(std::string_view text);
-// Doubles every '%', for libssh, which expands tokens of its own.
-std::string escape_tokens(std::string_view text);
 
 }  // namespace paddle::remote

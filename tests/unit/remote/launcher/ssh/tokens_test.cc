@@ -14,7 +14,6 @@ TEST(Tokens, StandForTheirValues) {
   EXPECT_EQ(unknown.error().code, Errc::kUsage);
   EXPECT_EQ(unknown.error().message, "the token %C is not supported");
   EXPECT_FALSE(expand_tokens("ends with %", {}));
-  EXPECT_EQ(escape_tokens("100%h"), "100%%h");
 }
 
 TEST(Tokens, VariablesComeFromTheEnvironment) {
