@@ -81,5 +81,65 @@ TEST_F(SshAgentTest, AnAgentThatListsKeysButNeverSignsIsNamedAndPassedOver) {
   lazy.join();
 }
 
+TEST_F(SshAgentTest, ALoginThatEndsAfterManyKeysIsNamedWithTheOptionThatEndsIt) {
+  restart({"MaxAuthTries=6"});
+  if (HasFatalFailure()) return;
+  const test::TemporaryFolder keys;
+  const std::string socket = keys / "agent";
+  const test::Process agent({"/usr/bin/ssh-agent", "-D", "-a", socket}, keys / "said");
+  ASSERT_TRUE(agent.prints("SSH_AUTH_SOCK")) << agent.output();
+  std::vector<std::string> files;
+  for (int i = 0; i < 7; ++i) {
+    files.push_back(keys / fmt::format("other-{}", i));
+    ASSERT_TRUE(test::make_key(files.back()));
+  }
+  files.push_back(sshd_->identity());
+  for (const std::string& file : files) {
+    ASSERT_EQ(*test::run_program(
+                  {"/usr/bin/env", "SSH_AUTH_SOCK=" + socket, "/usr/bin/ssh-add", "-q", file}),
+              0);
+  }
+  ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
+  const auto expect_named = [&](const std::string& tried) {
+    const Error error = refusal();
+    EXPECT_EQ(error.code, Errc::kAuth) << error.message;
+    // libssh may have sent one key more when the server ended the login.
+    const auto is_named = [&](int offered) {
+      return error.message.find(
+                 fmt::format("the server accepted none of {} keys, then ended the login "
+                             "(MaxAuthTries); tried {}",
+                             offered, tried)) != std::string::npos;
+    };
+    EXPECT_TRUE(is_named(6) || is_named(7)) << error.message;
+    EXPECT_NE(error.hint.find("`identity`"), std::string::npos) << error.hint;
+    EXPECT_NE(error.hint.find("IdentitiesOnly yes"), std::string::npos) << error.hint;
+  };
+  node_.identity.clear();
+  expect_named("the keys of ssh-agent");
+  node_.identity = files[0];
+  expect_named(files[0] + ", the keys of ssh-agent");
+  node_.identity = sshd_->identity();
+  auto launcher = make_ssh_launcher(node_, within(seconds(20)));
+  EXPECT_TRUE(launcher) << "the named key is the first one: " << launcher.error().message;
+  ::unsetenv("SSH_AUTH_SOCK");
+
+  // Without an agent, the keys of files.
+  node_.identity.clear();
+  std::string config = "Host *\n";
+  for (const std::string& file : files) config += "  IdentityFile " + file + "\n";
+  write(node_.ssh_directory + "/config", config);
+  expect_named(files[0]);
+
+  // A connection that ends at the first key has another reason.
+  restart({"Banner=" + keys.write("banner", std::string(300'000, 'x'))});
+  if (HasFatalFailure()) return;
+  node_.identity.clear();
+  ::setenv("SSH_AUTH_SOCK", socket.c_str(), 1);
+  const Error error = refusal();
+  EXPECT_EQ(error.code, Errc::kUnreachable) << error.message;
+  EXPECT_NE(error.hint.find("Banner"), std::string::npos) << error.hint;
+  ::unsetenv("SSH_AUTH_SOCK");
+}
+
 }  // namespace
 }  // namespace paddle::remote

@@ -421,10 +421,49 @@ std::string describe_methods(int methods) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-struct Attempts {
-  std::vector<std::string> keys;  // the keys that were tried, for an error message
-  bool key_accepted = false;      // but the server wants something else as well
+// Counts the packets that a session sends while this object lives. It is made before the first
+// request for a login: the first packet asks for the service, and each key that is offered is one
+// more.
+class SentPackets {
+ public:
+  explicit SentPackets(ssh_session session) : session_(session) {
+    ssh_set_counters(session, nullptr, &packets_);
+  }
+  ~SentPackets() { ssh_set_counters(session_, nullptr, nullptr); }
+  SentPackets(const SentPackets&) = delete;
+  SentPackets& operator=(const SentPackets&) = delete;
+
+  std::uint64_t requests() const { return std::max<std::uint64_t>(packets_.out_packets, 1) - 1; }
+
+ private:
+  ssh_session session_;
+  ssh_counter_struct packets_{};
 };
+
+struct Attempts {
+  const SentPackets& sent;
+  std::vector<std::string> keys = {};  // the keys that were tried, for an error message
+  bool key_accepted = false;           // but the server wants something else as well
+};
+
+// The error of a session that ended after `offered` keys. sshd ends a login after MaxAuthTries
+// refusals, and often resets the connection before its reason is read. An end at the first key may
+// have other reasons, such as a Banner that is too large, and libssh may then have sent a second
+// one.
+Error ended_by_keys(ssh_session session, Error error, std::uint64_t offered,
+                    const std::vector<std::string>& tried) {
+  constexpr std::uint64_t kKeysMin = 3;
+  constexpr std::string_view kReason = "Too many authentication failures";
+  const bool is_lost = error.code == Errc::kUnreachable && ssh_is_connected(session) == 0;
+  if (!is_lost || (offered < kKeysMin && error.message.find(kReason) == std::string::npos))
+    return error;
+  return Error{Errc::kAuth,
+               fmt::format("the server accepted none of {} keys, then ended the login "
+                           "(MaxAuthTries); tried {}",
+                           offered, fmt::join(tried, ", ")),
+               "name the right key with `identity` in the cluster file, or set `IdentitiesOnly "
+               "yes` and `IdentityFile` for that host in ~/.ssh/config"};
+}
 
 // Tries one method, unless the server is known not to accept it. Without a person only keys are
 // tried.
@@ -449,8 +488,13 @@ Result<Attempt> try_method(ssh_session session, const SshTarget& target, const s
                                 : try_prompts(session, *person, deadline);
   }
   attempts.keys.clear();  // from an earlier round
-  PADDLE_TRY(const Attempt attempt, try_keys(session, target, deadline, attempts.keys));
-  attempts.key_accepted = attempts.key_accepted || attempt == Attempt::kPartly;
+  const std::uint64_t before = attempts.sent.requests();
+  auto attempt = try_keys(session, target, deadline, attempts.keys);
+  if (!attempt) {
+    return ended_by_keys(session, std::move(attempt).error(), attempts.sent.requests() - before,
+                         attempts.keys);
+  }
+  attempts.key_accepted = attempts.key_accepted || *attempt == Attempt::kPartly;
   return attempt;
 }
 
@@ -488,7 +532,8 @@ std::string known_name(const NodeSpec& node, const SshTarget& target) {
 
 Status authenticate(ssh_session session, const SshTarget& target, const NodeSpec& node,
                     Login* login, TimePoint deadline) {
-  Attempts attempts;
+  const SentPackets sent(session);
+  Attempts attempts{sent};
   std::optional<Person> person;
   if (login != nullptr) {
     person.emplace(Person{*login, LoginQuestion{target.user, target.label(), node.bastion > 0, "",
