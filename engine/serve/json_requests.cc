@@ -321,9 +321,8 @@ Status JsonRecords::add_id(const Slot& slot, const std::string& name, const Json
     block.ids.push_back(dictionary_.id(value.text()));
     return {};
   }
-  return wrong(name, slot.hash      ? "a string"
-                     : is_of_words_ ? "a word, or an id"
-                                    : "a whole number from 0");
+  if (slot.hash) return wrong(name, "a string");
+  return is_of_words_ ? wrong(name, "a word, or an id") : data::not_whole(name, value);
 }
 
 // A request for rows.

@@ -1,5 +1,6 @@
 #include "engine/data/records/json_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 #include <rapidjson/reader.h>
 
+#include "base/text.h"
 #include "base/text_file.h"
 
 namespace paddle::data {
@@ -140,6 +142,76 @@ std::string_view oddity_at(std::string_view text, std::size_t place,
   return "";
 }
 
+// The reason for an error of the parser at this place; "" if it is not known.
+std::string_view reason_at(std::string_view text, std::size_t place,
+                           rapidjson::ParseErrorCode code) {
+  const std::string_view rest = text.substr(std::min(place, text.size()));
+  const std::size_t before = text.substr(0, place).find_last_not_of(" \t\r\n");
+  const char last = before == text.npos ? '\0' : text[before];
+  const char next = rest.empty() ? '\0' : rest.front();
+  const bool is_digit = next >= '0' && next <= '9';
+  if (rest.starts_with("//") || rest.starts_with("/*") || next == '#')
+    return "a comment, which JSON does not have";
+  if (last == ',' && (next == '}' || next == ']')) return "a comma is before the bracket";
+  switch (code) {
+    case rapidjson::kParseErrorObjectMissName:
+      return "a name must be in double quotes";
+    case rapidjson::kParseErrorObjectMissColon:
+      return "a colon is missing";
+    case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
+    case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
+      return is_digit && last == '0' ? "a number has a zero at its front"
+                                     : "a comma or a bracket is missing";
+    case rapidjson::kParseErrorValueInvalid:
+      if (next == '+') return "a number has a plus sign";
+      return next == '.' ? "a number has no digit before its point" : "this is not a value";
+    case rapidjson::kParseErrorNumberMissFraction:
+      return "a number has no digit after its point";
+    case rapidjson::kParseErrorNumberMissExponent:
+      return "a number has no digit in its exponent";
+    case rapidjson::kParseErrorStringEscapeInvalid:
+    case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
+      return "a backslash begins no escape of JSON; write two of them for one";
+    default:
+      return "";
+  }
+}
+
+// Whether the parser gave up at a byte below 0x20 in a text; releases of RapidJSON differ in the
+// error and in the place, which may be that of the byte before.
+std::optional<std::size_t> control_at(std::string_view text, std::size_t place,
+                                      rapidjson::ParseErrorCode code) {
+  if (code != rapidjson::kParseErrorStringInvalidEncoding &&
+      code != rapidjson::kParseErrorStringEscapeInvalid)
+    return {};
+  for (std::size_t at = place; at < std::min(place + 2, text.size()); ++at) {
+    if (static_cast<unsigned char>(text[at]) < 0x20 && text[at] != '\0') return at;
+  }
+  return {};
+}
+
+// ": it has a zero byte", ": column 5: a colon is missing", or "".
+std::string reason_of(std::string_view text, std::size_t place, rapidjson::ParseErrorCode code) {
+  const auto at_column = [&](std::size_t at, std::string_view reason) {
+    const auto characters = std::ranges::count_if(
+        text.substr(0, at), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; });
+    return fmt::format(": column {}: {}", characters + 1, reason);
+  };
+  if (const auto control = control_at(text, place, code)) {
+    const char c = text[*control];
+    return at_column(*control, c == '\t' ? "a tab in a text must be written as \\t"
+                                         : "a control character in a text must be written as "
+                                           "an escape, such as \\n or \\u0001");
+  }
+  if (const std::string_view oddity = oddity_at(text, place, code); !oddity.empty())
+    return std::string(oddity);
+  const std::string_view reason = reason_at(text, place, code);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_object = first != text.npos && text[first] == '{';
+  if (reason.empty() || (!is_object && !reason.starts_with("a comment"))) return "";
+  return at_column(std::min(place, text.size()), reason);
+}
+
 bool append_number(const JsonValue& value, RecordBlock& block) {
   if (!value.is_number() && !value.is_bool()) return false;
   block.values.push_back(value.is_bool() ? static_cast<float>(value.truth()) : value.number());
@@ -260,7 +332,7 @@ Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_
     return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
   const std::size_t place = parsed.IsError() ? parsed.Offset() : 0;
   return Error{Errc::kData,
-               fmt::format("it is not a JSON object{}", oddity_at(text, place, parsed.Code()))};
+               fmt::format("it is not a JSON object{}", reason_of(text, place, parsed.Code()))};
 }
 
 void JsonReader::trim() {
@@ -286,6 +358,28 @@ std::size_t JsonReader::number_of(std::string_view key, std::size_t guess) const
   if (guess < keys_.size() && keys_[guess] == key) return guess;
   const auto found = numbers_.find(key);
   return found == numbers_.end() ? keys_.size() : found->second;
+}
+
+Error not_whole(std::string_view slot, const JsonValue& value) {
+  std::string shown = value.is_list()     ? "a list"
+                      : value.is_object() ? "an object"
+                      : value.is_null()   ? "null"
+                                          : value.shown();
+  std::uint64_t whole = 0;
+  std::string_view advice;
+  if (value.is_text()) {
+    const std::string_view text = value.text();
+    shown = fmt::format("\"{}{}\"", escape_control(text.substr(0, kNumberShownMax)),
+                        text.size() > kNumberShownMax ? "..." : "");
+    if (read_whole(text, whole)) advice = ": write it without quotes";
+  } else if (value.is_number()) {
+    shown = value.text().substr(0, kNumberShownMax);
+    const bool has_exponent = shown.find_first_of("eE") != shown.npos;
+    if (has_exponent && shown.find_first_of("-.") == shown.npos)
+      advice = ": write it without an exponent";
+  }
+  return {Errc::kData, fmt::format("'{}' must be a whole number from 0 to 2^64-1, not {}{}", slot,
+                                   shown, advice)};
 }
 
 Status append_json_floats(std::string_view slot, const JsonValue& value, std::uint32_t width,

@@ -124,6 +124,9 @@ class JsonReader {
   std::optional<std::string_view> unknown_;
 };
 
+// The error "'y' must be a whole number from 0 to 2^64-1, not 1.5".
+Error not_whole(std::string_view slot, const JsonValue& value);
+
 // Appends the floats of a slot: `width` numbers in a list, or a single number; true is 1 and false
 // 0. kData: the value is something else, or not finite.
 Status append_json_floats(std::string_view slot, const JsonValue& value, std::uint32_t width,

@@ -88,18 +88,18 @@ class JsonLines final : public Format {
     }
     const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : value.whole();
     if (!id) {
-      return wrong(
-          slot, "a whole number from 0",
+      Error error = not_whole(slot.name, value);
+      error.hint =
           "classes with names need labels = [\"no\", \"yes\"] in their slot; other texts need "
-          "type = \"hash\" or \"hashes\"");
+          "type = \"hash\" or \"hashes\"";
+      return error;
     }
     block.ids.push_back(*id);
     return {};
   }
 
-  static Error wrong(const config::DataSlotConfig& slot, std::string_view expected,
-                     std::string hint = "") {
-    return {Errc::kData, fmt::format("'{}' must be {}", slot.name, expected), std::move(hint)};
+  static Error wrong(const config::DataSlotConfig& slot, std::string_view expected) {
+    return {Errc::kData, fmt::format("'{}' must be {}", slot.name, expected)};
   }
 
   const config::DataConfig& data_;

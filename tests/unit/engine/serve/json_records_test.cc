@@ -159,9 +159,9 @@ TEST_F(JsonRecordsTest, SayWhatTheyMiss) {
                   .starts_with("it is not a JSON object: the line ends within the object"));
   EXPECT_EQ(mistake(std::string(100'000, '[')), "it is nested more than 64 deep");
   EXPECT_EQ(mistake(R"({"label":1})"), "'age' is missing");
-  EXPECT_EQ(mistake(R"({"age":-1})"), "'age' must be a whole number from 0");
-  EXPECT_EQ(mistake(R"({"age":1.5})"), "'age' must be a whole number from 0");
-  EXPECT_EQ(mistake(R"({"age":"x"})"), "'age' must be a whole number from 0");
+  EXPECT_EQ(mistake(R"({"age":-1})"), "'age' must be a whole number from 0 to 2^64-1, not -1");
+  EXPECT_EQ(mistake(R"({"age":1.5})"), "'age' must be a whole number from 0 to 2^64-1, not 1.5");
+  EXPECT_EQ(mistake(R"({"age":"x"})"), "'age' must be a whole number from 0 to 2^64-1, not \"x\"");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1]})"), "'body' must be a list of 2 numbers");
   EXPECT_EQ(mistake(R"({"age":1,"body":[1,1e39]})"),
             "'body' has 1e39, but a float32 has at most 3.4e38");
@@ -191,9 +191,16 @@ TEST_F(JsonRecordsTest, AreTakenWhateverTheirOrderAndSpelling) {
     const std::string line = R"({"age":5,"body":[1,2],"town":"x","tags":)";
     EXPECT_EQ(mistake(line + empty + "}"), "none") << empty;
   }
-  for (const char* wrong : {"1e2", "-1.0", "1.5", "null", "\"5\"", "18446744073709551616"}) {
+  for (const auto& [wrong, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"1e2", "1e2: write it without an exponent"},
+           {"-1.0", "-1.0"},
+           {"1.5", "1.5"},
+           {"null", "null"},
+           {"[1]", "a list"},
+           {"\"5\"", "\"5\": write it without quotes"},
+           {"18446744073709551616", "18446744073709551616"}}) {
     EXPECT_EQ(mistake(fmt::format(R"({{"age":{},{}}})", wrong, rest)),
-              "'age' must be a whole number from 0");
+              "'age' must be a whole number from 0 to 2^64-1, not " + shown);
   }
   for (const char* wrong : {R"("a")", "1", R"("")", "true", R"({"a":1})"}) {
     EXPECT_EQ(mistake(fmt::format(R"({{"age":5,"body":[1,2],"town":"x","tags":{}}})", wrong)),
@@ -202,7 +209,8 @@ TEST_F(JsonRecordsTest, AreTakenWhateverTheirOrderAndSpelling) {
   // The first of the names that are none of slots.
   EXPECT_EQ(mistake(R"({"b":1,"a":{"age":1},"c":1,"age":5,)" + rest + "}"), "unknown slot 'b'");
   EXPECT_EQ(mistake(R"({"a\n":1,"b":1,"age":5,)" + rest + "}"), "unknown slot 'a\\x0a'");
-  EXPECT_EQ(mistake(R"({"b":1,"age":-5,)" + rest + "}"), "'age' must be a whole number from 0");
+  EXPECT_EQ(mistake(R"({"b":1,"age":-5,)" + rest + "}"),
+            "'age' must be a whole number from 0 to 2^64-1, not -5");
   EXPECT_EQ(mistake(""), "it is not a JSON object");
   EXPECT_EQ(
       mistake(R"({"age":5,)" + rest + "}x"),
@@ -226,7 +234,8 @@ TEST_F(JsonRecordsTest, OfWeightedIdsAreFoldedLikeThoseOfFiles) {
     EXPECT_EQ(mistake(fmt::format(R"({{"features":{}}})", wrong)),
               "'features' must be a list of [id, value]");
   }
-  EXPECT_EQ(mistake(R"({"features":[[[3],1]]})"), "'features' must be a whole number from 0");
+  EXPECT_EQ(mistake(R"({"features":[[[3],1]]})"),
+            "'features' must be a whole number from 0 to 2^64-1, not a list");
   EXPECT_EQ(mistake(R"({"features":[[3,1e39]]})"), "'features' must be of finite values");
 }
 

@@ -69,11 +69,19 @@ TEST_F(JsonLinesTest, IdsAreExact) {
   EXPECT_EQ(id("-0"), 0U);
   EXPECT_EQ(id("12.0e0"), 12U);
   EXPECT_EQ(parse(R"({"id":null})"), "'id' is missing");
-  for (const char* wrong : {"-1", "-1.0", "1e2", "1E2", "1.5", "18446744073709551616",
-                            "99999999999999999999", "-9223372036854775809", "\"1\"", "[1]", "{}"}) {
-    EXPECT_EQ(parse(fmt::format(R"({{"id":{}}})", wrong)), "'id' must be a whole number from 0")
-        << wrong;
+  const std::string expected = "'id' must be a whole number from 0 to 2^64-1, not ";
+  for (const char* wrong : {"-1", "-1.0", "1.5", "-1e2", "18446744073709551616",
+                            "99999999999999999999", "-9223372036854775809", "\"a\""}) {
+    EXPECT_EQ(parse(fmt::format(R"({{"id":{}}})", wrong)), expected + wrong);
   }
+  EXPECT_EQ(parse(R"({"id":1E2})"), expected + "1E2: write it without an exponent");
+  EXPECT_EQ(parse(R"({"id":1e3})"), expected + "1e3: write it without an exponent");
+  EXPECT_EQ(parse(R"({"id":"1"})"), expected + "\"1\": write it without quotes");
+  EXPECT_EQ(parse(R"({"id":[1]})"), expected + "a list");
+  EXPECT_EQ(parse(R"({"id":{}})"), expected + "an object");
+  EXPECT_EQ(parse(R"({"id":"a\u0001b"})"), expected + "\"a\\x01b\"");
+  EXPECT_EQ(parse(R"({"id":")" + std::string(50, 'a') + "\"}"),
+            expected + "\"" + std::string(40, 'a') + "...\"");
 }
 
 TEST_F(JsonLinesTest, FloatsAreThoseOfTheNearestDouble) {
@@ -160,6 +168,40 @@ TEST_F(JsonLinesTest, WrongNumbersAreNoJson) {
     EXPECT_FALSE(is_json(fmt::format(R"({{"id":1,"float":{}}})", wrong))) << wrong;
     EXPECT_FALSE(is_json(fmt::format(R"({{"id":1,"pair":[1,{}]}})", wrong))) << wrong;
     EXPECT_FALSE(is_json(fmt::format(R"({{"id":1,"unknown":{}}})", wrong))) << wrong;
+  }
+}
+
+TEST_F(JsonLinesTest, TheColumnAndTheReasonOfAMistakeAreNamed) {
+  for (const auto& [line, reason] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"id":1,})", "9: a comma is before the bracket"},
+           {R"({"id":1 , } )", "11: a comma is before the bracket"},
+           {R"({"list":[1,2,],"id":1})", "14: a comma is before the bracket"},
+           {"{\"id\":1,\"text\":\"a\tb\"}", "18: a tab in a text must be written as \\t"},
+           {"{\"id\":1,\"text\":\"\tb\"}", "17: a tab in a text must be written as \\t"},
+           {"{\"id\":1,\"text\":\"\x01\"}",
+            "17: a control character in a text must be written as an escape, such as \\n or "
+            "\\u0001"},
+           {"{\"text\":\"\xc3\xa9\",\"id\":01}", "19: a number has a zero at its front"},
+           {R"({"id":01})", "8: a number has a zero at its front"},
+           {R"({"list":[1,007],"id":1})", "13: a number has a zero at its front"},
+           {R"({"id":+1})", "7: a number has a plus sign"},
+           {R"({"id":.5})", "7: a number has no digit before its point"},
+           {R"({"id":1} // one)", ""},
+           {R"({"id":1 /* one */})", "9: a comment, which JSON does not have"},
+           {R"({"id": // one)", "8: a comment, which JSON does not have"},
+           {R"(// one)", "1: a comment, which JSON does not have"},
+           {R"(# one)", "1: a comment, which JSON does not have"},
+           {R"({id:1})", "2: a name must be in double quotes"},
+           {R"({"id" 1})", "7: a colon is missing"},
+           {R"({"id":1 "text":"a"})", "9: a comma or a bracket is missing"},
+           {R"({"id":tru})", ""},
+           {R"(x)", ""}}) {
+    const std::string found = parse(line);
+    if (reason.empty()) {
+      EXPECT_TRUE(found.starts_with("it is not a JSON object")) << line;
+    } else {
+      EXPECT_EQ(found, "it is not a JSON object: column " + reason) << line;
+    }
   }
 }
 
