@@ -145,14 +145,22 @@ Status ChunkParser::bad_record(const Chunk& chunk, std::uint64_t number, std::st
   return {};
 }
 
+void note_zero(ZeroLabel label, std::uint64_t line, ZeroLines& lines) {
+  if (label == ZeroLabel::kZero && lines.zero == 0) lines.zero = line;
+  if (label == ZeroLabel::kMinusOne && lines.minus_one == 0) lines.minus_one = line;
+}
+
 Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
   Lines lines(as_text(chunk.text), chunk.begin.line);
+  bool is_before_header = chunk.begin.line == 0 && format_->has_header();
   while (const auto line = lines.next()) {
     const std::uint64_t number = lines.number();
-    if (number == 0 && format_->has_header()) {
+    if (is_before_header) {
+      if (format_->is_blank_line(*line)) continue;
       // A wrong header is not a bad record to leave out: every line after it would be misread.
       auto good = format_->check_header(*line);
       if (!good) return at(chunk, number, std::move(good).error());
+      is_before_header = false;
       continue;
     }
     if (!takes(chunk.begin.file, number)) continue;
@@ -162,9 +170,18 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
         chunk.is_too_long
             ? Status(Error{Errc::kData, fmt::format("a line has over {} bytes", kLineBytesMax), ""})
             : format_->parse(*line, block);
+    const ZeroLabel zero = std::exchange(block.zero_label, ZeroLabel::kNone);
     if (parsed) parsed = check_records(first, block);
-    if (parsed) continue;
+    if (parsed) {
+      note_zero(zero, number + 1, block.zero_lines);
+      continue;
+    }
     PADDLE_TRY_STATUS(bad_record(chunk, number, *line, begin, std::move(parsed).error(), block));
+  }
+  // So many blank lines that the header is not in the first chunk.
+  if (is_before_header) {
+    auto good = format_->check_header("");
+    if (!good) return at(chunk, lines.number(), std::move(good).error());
   }
   return {};
 }
@@ -585,9 +602,30 @@ void PassReader::begin_anew() {
   log_warning("the data files have changed since {} began; it is parsed again from the beginning",
               pass_words(pass_));
   index_.clear();
+  zero_lines_.clear();
   dropped_ = skip_;
   chunk_ = record_ = records_read_ = bad_records_ = file_bytes_ = 0;
   blocks_ = new_blocks();
+}
+
+// kData: a file has the labels -1 and 0, which are one class for a reader of two classes. Another
+// file may have the labels 0 and 1, because each file may write two classes in its own way.
+Status PassReader::check_zero_labels(const RecordBlock& block) {
+  const auto [zero, minus_one] = block.zero_lines;
+  if (zero == 0 && minus_one == 0) return {};
+  ZeroLines& lines = zero_lines_[block.chunk_begin.file];
+  if (lines.zero == 0) lines.zero = zero;
+  if (lines.minus_one == 0) lines.minus_one = minus_one;
+  if (lines.zero == 0 || lines.minus_one == 0) return {};
+  const bool is_zero_first = lines.zero < lines.minus_one;
+  return Error{
+      Errc::kData,
+      fmt::format("{}:{}: the label is {} here and {} in line {}, but both would be class 0",
+                  options_.share.files[block.chunk_begin.file],
+                  std::max(lines.zero, lines.minus_one), is_zero_first ? "-1" : "0",
+                  is_zero_first ? "0" : "-1", std::min(lines.zero, lines.minus_one)),
+      "of two classes write one as -1 or as 0 everywhere: sed 's/^-1/0/' OLD >NEW; three classes "
+      "need [data] labels = [\"-1\", \"0\", \"1\"]"};
 }
 
 void PassReader::tell_notes() {

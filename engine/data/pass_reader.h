@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/data/number_notes.h"
@@ -58,6 +59,7 @@ class PassReader {
     RecordBlock memory;
     std::size_t seen = 0;
     while (const RecordBlock* const block = next(memory, seen)) {
+      PADDLE_TRY_STATUS(check_zero_labels(*block));
       for (const RecordBlock::Extent& extent : std::span(block->records).subspan(seen)) {
         PADDLE_TRY_STATUS(shuffler_.put(block->view(extent), leave));
       }
@@ -90,6 +92,7 @@ class PassReader {
   void begin_anew();
   bool reads_cache() const { return cache_ && !fills_cache_ && cache_->is_whole(); }
   void count(const RecordBlock& block);
+  Status check_zero_labels(const RecordBlock& block);
   void tell_notes();
 
   const DatasetOptions& options_;
@@ -105,7 +108,8 @@ class PassReader {
   std::uint64_t chunk_ = 0;         // number of the next chunk
   std::uint64_t record_ = 0;        // number of the next record for the shuffler
   std::uint64_t bad_blocks_ = 0;
-  std::optional<NumberNotes> notes_;  // empty once the warnings are given
+  std::unordered_map<std::uint64_t, ZeroLines> zero_lines_;  // by file
+  std::optional<NumberNotes> notes_;                         // empty once the warnings are given
 
   std::atomic<std::uint64_t> bad_records_ = 0;
   std::atomic<std::uint64_t> records_parsed_ = 0;

@@ -37,12 +37,16 @@ class Csv final : public Format {
     if (line_.fields().size() != data_.columns.size()) return wrong_count(line);
     const RecordBlock::Extent begin = block.end();
     for (std::size_t i = 0; i < data_.slots.size(); ++i) {
-      PADDLE_TRY_STATUS(parse_slot(i, block));
+      if (Status good = parse_slot(i, block); !good)
+        return of_header(line, std::move(good).error());
     }
     block.add_record(begin);
     return {};
   }
 
+  bool is_blank_line(std::string_view line) const override {
+    return line.empty() || (data_.trim && line.find_first_not_of(line_.blanks()) == line.npos);
+  }
   bool has_header() const override { return data_.has_header; }
   Status check_header(std::string_view line) override { return config::check_header(line, data_); }
 
@@ -53,10 +57,6 @@ class Csv final : public Format {
       "need type = \"hash\"";
   static constexpr std::string_view kNumberHint =
       "an empty field is read as 0; a text needs type = \"hash\"";
-
-  bool is_blank_line(std::string_view line) const {
-    return line.empty() || (data_.trim && line.find_first_not_of(line_.blanks()) == line.npos);
-  }
 
   static bool is_ascii(std::string_view text) {
     std::uint64_t bits = 0;
@@ -74,12 +74,41 @@ class Csv final : public Format {
     return wrong;
   }
 
+  // Number of fields if any number of blanks separates two of them.
+  static std::size_t fields_between_blanks(std::string_view line) {
+    std::size_t count = 0;
+    while (!line.empty()) count += take_field(line, ' ').empty() ? 0 : 1;
+    return count;
+  }
+
+  // Adds to the error that the line is a header, for example the second one of two joined files.
+  Error of_header(std::string_view line, Error error) const {
+    if (!config::names_columns(line, data_)) return error;
+    error.message += ": the line is a header";
+    if (data_.has_header) {
+      error.hint =
+          "only line 1 is read as a header; without later ones: awk 'NR == 1 {head = $0} "
+          "NR == 1 || $0 != head' OLD >NEW";
+    }
+    return error;
+  }
+
   // Error for a line with a wrong number of fields. It names the likeliest mistakes: another
   // delimiter, a table without its label, a delimiter at the end.
   Error wrong_count(std::string_view line) const {
     const std::vector<std::string_view>& fields = line_.fields();
     const std::size_t expected = data_.columns.size();
     Error wrong{Errc::kData, fmt::format("{} fields, not {}", fields.size(), expected)};
+    if (line == "\x1a") {
+      wrong.message += ": the line is ^Z, by which DOS ends a text";
+      wrong.hint = "remove it: tr -d '\\032' <OLD >NEW";
+      return wrong;
+    }
+    if (data_.delimiter == ' ' && fields_between_blanks(line) == expected) {
+      wrong.message += ": blanks are next to each other, or at an end of the line";
+      wrong.hint = "write one blank between two fields: sed -E 's/ +/ /g; s/^ | $//g' OLD >NEW";
+      return wrong;
+    }
     for (const char other : {',', ';', '\t', '|', ' '}) {
       const auto count = static_cast<std::size_t>(std::ranges::count(line, other)) + 1;
       if (other == data_.delimiter || expected == 1 || count != expected) continue;

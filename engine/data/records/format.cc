@@ -38,13 +38,14 @@ Status LabelReader::append(std::string_view text, RecordBlock& block) const {
 
 Status LabelReader::append_signed(std::string_view text, RecordBlock& block) const {
   std::uint64_t size = 0;
-  const bool is_minus_one = !as_float_ && names_.empty() && classes_ <= 2 && classes_ > 0 &&
-                            text.starts_with('-') && read_whole(text.substr(1), size) && size == 1;
-  if (is_minus_one) {
+  const bool is_of_two = !as_float_ && names_.empty() && classes_ <= 2 && classes_ > 0;
+  if (is_of_two && text.starts_with('-') && read_whole(text.substr(1), size) && size == 1) {
+    block.zero_label = ZeroLabel::kMinusOne;
     block.ids.push_back(0);
     return {};
   }
   Status appended = append(text, block);
+  if (appended && is_of_two && block.ids.back() == 0) block.zero_label = ZeroLabel::kZero;
   if (appended || classes_ > 0 || as_float_) return appended;
   Error error = std::move(appended).error();
   error.hint = "for regression set [data] label = \"float\"";

@@ -21,8 +21,9 @@ class Format {
   // Appends the records of a line. kData: the line is wrong; the caller drops the values left at
   // the end of the block and adds file and line to the message.
   virtual Status parse(std::string_view line, RecordBlock& block) = 0;
-  // True if the first line of each file is a header; check_header() validates it.
+  // True if the first line of each file that is not blank is a header; check_header() validates it.
   virtual bool has_header() const { return false; }
+  virtual bool is_blank_line(std::string_view line) const { return line.empty(); }
   virtual Status check_header(std::string_view /*line*/) { return {}; }
   // Sets the number of classes of the slot "label"; 0: the network reads the label as a number.
   virtual void set_classes(std::uint64_t /*count*/) {}
@@ -49,7 +50,8 @@ class LabelReader {
       : as_float_(data.float_label), names_(data.labels) {}
   Status append(std::string_view text, RecordBlock& block) const;
   // The same, but with two classes "-1" stands for class 0, as in libsvm. With more classes "-1" is
-  // the name of a class, which must be in `data.labels`. A label that is a float stays -1.
+  // the name of a class, which must be in `data.labels`. A label that is a float stays -1. Sets
+  // block.zero_label, because a file with both "-1" and "0" has more than two classes.
   Status append_signed(std::string_view text, RecordBlock& block) const;
   void set_classes(std::uint64_t count) { classes_ = count; }
 

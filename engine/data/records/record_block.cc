@@ -29,6 +29,8 @@ void RecordBlock::clear() {
   bad_records = 0;
   first_bad_record.clear();
   empty_fields.clear();
+  zero_label = ZeroLabel::kNone;
+  zero_lines = {};
   outcome = Status();
 }
 

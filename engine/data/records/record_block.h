@@ -21,6 +21,14 @@ struct RecordView {
   std::span<const std::uint32_t> counts;
 };
 
+// How the label of a record of class 0 is written, if "-1" may stand for that class.
+enum class ZeroLabel : std::uint8_t { kNone, kZero, kMinusOne };
+
+// The first lines whose labels are "0" and "-1", counted from 1; 0: there is none.
+struct ZeroLines {
+  std::uint64_t zero = 0, minus_one = 0;
+};
+
 struct RecordBlock {
   // The parts of a record in the arrays; two records may overlap.
   struct Extent {
@@ -37,6 +45,8 @@ struct RecordBlock {
   std::string first_bad_record;   // its error message
   // By column for csv, by slot for jsonl: how many fields of floats were empty and read as 0.
   std::vector<std::uint32_t> empty_fields;
+  ZeroLabel zero_label = ZeroLabel::kNone;  // of the last line that was parsed
+  ZeroLines zero_lines;                     // of the records
   Status outcome;  // the error after the last record, if one ended the block
 
   void clear();

@@ -132,6 +132,53 @@ TEST_F(FormatTest, LibSvmFeaturesHaveWeights) {
             "bad.txt:1: the value '1\\x00' is not a finite number");
 }
 
+TEST_F(FormatTest, LabelsMinusOneAndZeroOfOneFileAreThreeClasses) {
+  use("libsvm");
+  EXPECT_EQ(mistake("-1 1:1\n+1 1:1\n\n0 1:1\n-1 1:1\n"),
+            "bad.txt:4: the label is 0 here and -1 in line 1, but both would be class 0");
+  EXPECT_EQ(mistake("1 1:1\n-0.0 1:1\n1 1:1\n-1.0 1:1\n"),
+            "bad.txt:4: the label is -1 here and 0 in line 2, but both would be class 0");
+  EXPECT_NE(hint_of("-1 1:1\n0 1:1\n").find("labels = [\"-1\", \"0\", \"1\"]"), std::string::npos);
+  EXPECT_EQ(parse("-1 1:1\n1 1:1\n"), (Records{"0|1:1", "1|1:1"}));
+  EXPECT_EQ(parse("0 1:1\n1 1:1\n"), (Records{"0|1:1", "1|1:1"}));
+  // A line that is left out has no label.
+  options_.data.skip_bad_records = true;
+  EXPECT_EQ(parse("-1 1:1\n0 x\n1 1:1\n"), (Records{"0|1:1", "1|1:1"}));
+  EXPECT_NE(mistake("-1 1:1\n0 1:1\n1 1:1\n"), "none");
+  options_.data.skip_bad_records = false;
+  options_.data.labels = {"-1", "0", "1"};
+  EXPECT_EQ(parse("-1 1:1\n0 1:1\n1 1:1\n"), (Records{"0|1:1", "1|1:1", "2|1:1"}));
+  options_.data.labels.clear();
+  options_.data.float_label = true;
+  EXPECT_EQ(parse("-1 1:1\n0 1:1\n"), (Records{"(-1)|1:1", "(0)|1:1"}));
+  use("criteo");
+  const std::string rest(39, '\t');
+  EXPECT_EQ(mistake("-1" + rest + "\n0" + rest + "\n"),
+            "bad.txt:2: the label is 0 here and -1 in line 1, but both would be class 0");
+}
+
+TEST_F(FormatTest, LabelsMinusOneAndZeroAreFoundInChunksFarApartByAnyNumberOfThreads) {
+  use("libsvm");
+  std::string text = "-1 1:1\n";
+  while (text.size() < 5 * kChunkBytes) text += "1 1:1\n";
+  const auto line = std::ranges::count(text, '\n') + 1;
+  // The other file may write its two classes in its own way.
+  const std::string other = folder_.write("other.txt", "0 1:1\n1 1:1\n-1 1:1 0\n");
+  for (const std::uint32_t threads : {1U, 4U}) {
+    options_.data.threads = threads;
+    EXPECT_EQ(mistake(text + "0 1:1\n"),
+              fmt::format("bad.txt:{}: the label is 0 here and -1 in line 1, but both would be "
+                          "class 0",
+                          line));
+    options_.data.files_at_once = 2;
+    options_.data.skip_bad_records = true;
+    options_.share.files = {folder_.write("good.txt", text), other};
+    EXPECT_EQ(read_all().size(), static_cast<std::size_t>(line - 1) + 2);
+    options_.data.files_at_once = 1;
+    options_.data.skip_bad_records = false;
+  }
+}
+
 TEST_F(FormatTest, CsvColumnsFillTheirSlots) {
   use_csv();
   const SlotHash site("site", 0);
@@ -177,7 +224,7 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
   options_.data.buckets = 10;
   EXPECT_EQ(parse(R"({"click": 77, "site": "a"})"),
             Records{fmt::format("77|(0 0)|(0)|{}||", SlotHash("site", 10)("a"))});
-  const std::string id = "' must be a whole number from 0";
+  const std::string id = "' must be a whole number from 0 to 2^64-1, not ";
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"1", "it is not a JSON object"},
       {"[1]", "it is not a JSON object: write one object per line, without [ ] around them"},
@@ -201,10 +248,10 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
        "it is not a JSON object: this is Python syntax; json.dumps() writes JSON"},
       {"{}", "'click' is missing"},
       {R"({"click": null})", "'click' is missing"},
-      {R"({"click": -1})", "'click" + id},
-      {R"({"click": 1.5})", "'click" + id},
-      {R"({"click": "1"})", "'click" + id},
-      {R"({"click": 18446744073709551616})", "'click" + id},
+      {R"({"click": -1})", "'click" + id + "-1"},
+      {R"({"click": 1.5})", "'click" + id + "1.5"},
+      {R"({"click": "1"})", "'click" + id + "\"1\": write it without quotes"},
+      {R"({"click": 18446744073709551616})", "'click" + id + "18446744073709551616"},
       {R"({"click": 1, "numbers": [1]})", "'numbers' must be a list of 2 numbers"},
       {R"({"click": 1, "numbers": [1, "2"]})", "'numbers' must be a list of 2 numbers"},
       {R"({"click": 1, "numbers": 1})", "'numbers' must be a list of 2 numbers"},
@@ -218,7 +265,7 @@ TEST_F(FormatTest, JsonLinesAreObjectsWhoseKeysAreSlots) {
        "'numbers' has -1e39, but a float32 has at most 3.4e38"},
       {R"({"click": 1, "site": ["a"]})", "'site' must be a string"},
       {R"({"click": 1, "seen": 5})", "'seen' must be a list"},
-      {R"({"click": 1, "seen": ["a"]})", "'seen" + id},
+      {R"({"click": 1, "seen": ["a"]})", "'seen" + id + "\"a\""},
       {R"({"click": 1, "tags": {"a": 1}})", "'tags' must be a list"},
       {R"({"click": 1, "tags": [["a"]]})", "'tags' must be a string"}};
   for (const auto& [line, what] : wrong)
@@ -319,8 +366,9 @@ TEST_F(FormatTest, NumbersThatAreTooSmallAreZeroInEveryFormat) {
 
 TEST_F(FormatTest, WholeNumbersMayBeWrittenAsFloats) {
   use("libsvm");
-  EXPECT_EQ(parse("1.0 1:26\n0.0 1.0:5\n-1.0 1:1\n+1.0 3:2\n-1 2:2\n+1 2:2\n"),
-            (Records{"1|1:26", "0|1:5", "0|1:1", "1|3:2", "0|2:2", "1|2:2"}));
+  EXPECT_EQ(parse("1.0 1:26\n0.0 1.0:5\n+1.0 3:2\n+1 2:2\n"),
+            (Records{"1|1:26", "0|1:5", "1|3:2", "1|2:2"}));
+  EXPECT_EQ(parse("-1.0 1:1\n-1 2:2\n+1 2:2\n"), (Records{"0|1:1", "0|2:2", "1|2:2"}));
   EXPECT_EQ(parse("1.000000000000000000e+00 1:1\n2. 1:1\n-0.0 1:1\n1.2e1 1:1\n"),
             (Records{"1|1:1", "2|1:1", "0|1:1", "12|1:1"}));
   EXPECT_EQ(mistake("1.5 1:1\n"),
@@ -402,6 +450,81 @@ TEST_F(FormatTest, MissingValuesAndForeignNumbersAreNamed) {
   EXPECT_EQ(mistake("1,0x10,x,4,5\n"),
             "bad.txt:1: column 'age': '0x10' is not a finite number: it is hexadecimal");
   EXPECT_EQ(mistake("1,inf,x,4,5\n"), "bad.txt:1: column 'age': 'inf' is not a finite number");
+}
+
+TEST_F(FormatTest, UnseenCharactersInNumbersAreNamed) {
+  use_csv();
+  for (const auto& [text, reason] : std::vector<std::pair<std::string, std::string>>{
+           {"\xc2\xa0"
+            "5",
+            ": it has a no-break space (U+00A0); sed 's/\\xc2\\xa0//g' OLD >NEW removes it"},
+           {"5\xc2\xa0", ": it has a no-break space (U+00A0)"},
+           {"1\xe2\x80\xaf"
+            "234",
+            ": it has a narrow no-break space (U+202F)"},
+           {"\xe2\x80\x8b"
+            "5",
+            ": it has a zero-width space (U+200B)"},
+           {"\xe2\x88\x92"
+            "5",
+            ": its minus is U+2212, not '-'"},
+           {"5\x1a", ": it has ^Z, by which DOS ends a text"}}) {
+    EXPECT_NE(mistake("1," + text + ",x,4,5\n").find("is not a finite number" + reason),
+              std::string::npos)
+        << mistake("1," + text + ",x,4,5\n");
+    EXPECT_NE(mistake(text + ",1,x,4,5\n").find("2^64-1" + reason), std::string::npos) << text;
+  }
+  use("libsvm");
+  EXPECT_NE(mistake("1 3:1\n\x1a").find("it has ^Z"), std::string::npos);
+}
+
+TEST_F(FormatTest, ALaterHeaderAndTheEndOfADosTextAreNamed) {
+  use_csv();
+  options_.data.has_header = true;
+  const std::string head = "click,age,site,tags,fee\n";
+  EXPECT_EQ(mistake(head + "1,2,x,4,5\n" + head),
+            "bad.txt:3: column 'click': 'click' is not a whole number from 0 to 2^64-1: the line "
+            "is a header");
+  EXPECT_NE(hint_of(head + "1,2,x,4,5\n" + head).find("awk 'NR == 1 {head = $0} "),
+            std::string::npos);
+  EXPECT_EQ(mistake(head + "1,2,x,4,5\n\x1a"),
+            "bad.txt:3: 1 fields, not 5: the line is ^Z, by which DOS ends a text");
+  options_.data.has_header = false;
+  EXPECT_TRUE(mistake("1,2,x,4,5\n" + head).ends_with(": the line is a header"));
+}
+
+TEST_F(FormatTest, BlankLinesBeforeAHeaderAreSkipped) {
+  use_csv();
+  options_.data.has_header = true;
+  const std::string head = "click,age,site,tags,fee\n";
+  const auto plain = parse(head + "1,2,x,4,5\n");
+  EXPECT_EQ(plain.size(), 1U);
+  EXPECT_EQ(parse("\n \t\r\n\n" + head + "\n1,2,x,4,5\n"), plain);
+  const auto wrong = [this](const std::string& text) {
+    options_.share.files = {folder_.write("bad.txt", text)};
+    const Outcome outcome = read();
+    return outcome.status ? "none" : outcome.status.error().message;
+  };
+  EXPECT_NE(wrong("\n\n1,2,x,4,5\n").find("bad.txt:3: the first line '1,2,x,4,5' does not name"),
+            std::string::npos);
+  EXPECT_NE(wrong("\n\n").find("the first line '' does not name"), std::string::npos);
+  EXPECT_NE(wrong(std::string(2 * kChunkBytes, '\n') + head).find("does not name"),
+            std::string::npos);
+  EXPECT_TRUE(parse("").empty());
+  options_.data.trim = false;
+  EXPECT_NE(wrong("  \n" + head).find("bad.txt:1: the first line '  '"), std::string::npos);
+}
+
+TEST_F(FormatTest, SeveralBlanksBetweenFieldsAreNamed) {
+  use_csv();
+  options_.data.delimiter = ' ';
+  for (const char* const line :
+       {"1  2 x 4 5\n", " 1 2 x 4 5\n", "1 2 x 4 5 \n", "1   2 x  4 5\n"}) {
+    EXPECT_NE(mistake(line).find("blanks are next to each other"), std::string::npos) << line;
+    EXPECT_NE(hint_of(line).find("sed -E 's/ +/ /g; s/^ | $//g' OLD >NEW"), std::string::npos);
+  }
+  EXPECT_EQ(mistake("1 2 x 4\n"), "bad.txt:1: 4 fields, not 5");
+  EXPECT_NE(mistake("1\t2\tx\t4\t5\n").find("separated by '\\t' there are 5"), std::string::npos);
 }
 
 TEST_F(FormatTest, FilesOfOtherProgramsAreNamedByTheirLines) {
