@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -428,6 +431,52 @@ void merge(toml::table& to, toml::table&& from) {
   }
 }
 
+// The value of --set in TOML's notation: "0.1" for ".1"; "" if it is no number, or no integer where
+// one is wanted.
+std::string number_in_toml(std::string_view text, bool is_integer) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  const bool is_one = at == end && error == std::errc() && std::isfinite(number);
+  if (!is_one || (is_integer && std::floor(number) != number)) return "";
+  return std::abs(number) < 1e15 ? fmt::format("{}", number) : "";
+}
+
+bool is_beyond_range(std::string_view text, bool is_integer) {
+  const bool is_of_digits = text.find_first_not_of("+-0123456789") == text.npos;
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (at != end || text.empty()) return false;
+  return error == std::errc::result_out_of_range ||
+         (is_integer && is_of_digits && error == std::errc() && std::abs(number) > 1e15);
+}
+
+// The hint for "--set <key>=<text>" whose value must be of another type: `key` ends with '='. ""
+// if nothing is known.
+std::string hint_for_set(std::string_view key, std::string_view text, std::string_view wanted) {
+  if (wanted.starts_with("an array of strings"))
+    return fmt::format(R"(quote it for the shell: --set '{}["one", "two"]')", key);
+  if (wanted == "true or false") {
+    constexpr auto kTrue = std::to_array<std::string_view>({"true", "yes", "on"});
+    constexpr auto kFalse = std::to_array<std::string_view>({"false", "no", "off"});
+    std::string lower(text);
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (std::ranges::find(kTrue, lower) != kTrue.end()) return fmt::format("--set {}true", key);
+    if (std::ranges::find(kFalse, lower) != kFalse.end()) return fmt::format("--set {}false", key);
+    return "";
+  }
+  const bool is_integer = wanted == "an integer";
+  if (!is_integer && wanted != "a number") return "";
+  if (text.starts_with('+')) text.remove_prefix(1);  // from_chars() refuses it
+  if (is_beyond_range(text, is_integer)) {
+    return is_integer ? "an integer is from -2^63 to 2^63-1"
+                      : "a number is from -1.8e308 to 1.8e308";
+  }
+  const std::string number = number_in_toml(text, is_integer);
+  return number.empty() ? "" : fmt::format("--set {}{}", key, number);
+}
+
 }  // namespace
 
 void TomlDocument::keep(Mistake mistake) {
@@ -451,13 +500,12 @@ void TomlDocument::know(OpenTable& in, std::string_view key) {
 void TomlDocument::add_wrong_type(const toml::node& found, std::string_view key,
                                   std::string_view wanted) {
   const Location location = locate(found.source());
-  const bool is_bare_list = found.is_string() && wanted.starts_with("an array of strings") &&
-                            location.name.starts_with("--set ");
+  std::string hint;
+  const auto* const word = found.as_string();
+  if (word != nullptr && location.name.starts_with("--set "))
+    hint = hint_for_set(location.name.substr(6, location.name.find('=') - 5), word->get(), wanted);
   keep({location, fmt::format("'{}' must be {}, not {}", key, wanted, type_name(found)),
-        is_bare_list ? fmt::format(R"(quote it for the shell: --set '{}["one", "two"]')",
-                                   location.name.substr(6, location.name.find('=') - 5))
-                     : "",
-        false, true});
+        std::move(hint), false, true});
 }
 
 std::string TomlDocument::place_of(const toml::source_region& region) const {

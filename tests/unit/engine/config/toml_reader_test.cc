@@ -1,6 +1,7 @@
 #include "engine/config/toml_reader.h"
 
 #include <array>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -90,6 +91,36 @@ TEST(TomlReader, AnOverrideOfTheWrongTypeComesBeforeMistakesThatFollowFromIt) {
   EXPECT_EQ(status.error().message,
             "--set data.columns=age: 'columns' must be an array of strings, not a string");
   EXPECT_EQ(status.error().hint, R"(quote it for the shell: --set 'data.columns=["one", "two"]')");
+}
+
+TEST(TomlReader, AnOverrideThatTomlWritesInAnotherWayIsShownInTomlsWay) {
+  const auto hint = [](const std::string& value, auto look_up) {
+    TomlTable root = parse("", {"a=" + value});
+    look_up(root);
+    const Status status = root.finish();
+    return status ? "none" : status.error().hint;
+  };
+  const auto number = [](TomlTable& root) { root.number("a", 0); };
+  const auto integer = [](TomlTable& root) { root.integer("a", 0); };
+  const auto boolean = [](TomlTable& root) { root.boolean("a", false); };
+  for (const auto& [value, shown] : std::vector<std::pair<std::string, std::string>>{
+           {".1", "0.1"}, {"-.5", "-0.5"}, {"+.5", "0.5"}, {"1.", "1"}, {"007.5", "7.5"}})
+    EXPECT_EQ(hint(value, number), "--set a=" + shown) << value;
+  EXPECT_EQ(hint("\"0.1\"", number), "--set a=0.1");
+  for (const char* const value : {"1e400", "-1e400", "+1e400"})
+    EXPECT_EQ(hint(value, number), "a number is from -1.8e308 to 1.8e308") << value;
+  EXPECT_EQ(hint("007", integer), "--set a=7");
+  for (const char* const value : {"18446744073709551616", "+9223372036854775808",
+                                  "-9223372036854775809", "100000000000000000000000"})
+    EXPECT_EQ(hint(value, integer), "an integer is from -2^63 to 2^63-1") << value;
+  for (const char* const value : {"True", "TRUE", "yes", "on"})
+    EXPECT_EQ(hint(value, boolean), "--set a=true") << value;
+  for (const char* const value : {"False", "no", "OFF"})
+    EXPECT_EQ(hint(value, boolean), "--set a=false") << value;
+  for (const auto& look_up : std::vector<std::function<void(TomlTable&)>>{number, integer, boolean})
+    EXPECT_TRUE(hint("maybe", look_up).starts_with("see ")) << "of any type";
+  EXPECT_TRUE(hint(".5", integer).starts_with("see "));
+  EXPECT_EQ(hint("0.1", number), "none");
 }
 
 TEST(TomlReader, AnUnknownTableIsAnUnknownKey) {
