@@ -166,6 +166,34 @@ void note_missing_nccl(Context& context, const Placement& placement) {
   }
 }
 
+bool ends_like_backup(std::string_view text) {
+  constexpr auto kEndings = std::to_array<std::string_view>({"~", ".bak", ".orig", ".swp"});
+  return std::ranges::any_of(kEndings, [&](std::string_view end) { return text.ends_with(end); });
+}
+
+// Names the files of data that look like the copies of an editor: a pattern such as train* may
+// match them unseen.
+void note_backups(Context& context, const config::DataConfig& data, const Workspace& workspace) {
+  std::set<std::string> found;
+  const auto add = [&](const std::string& pattern, const std::vector<std::string>& files) {
+    if (ends_like_backup(pattern)) return;
+    for (const std::string& file : files) {
+      const std::string name = std::filesystem::path(file).filename().string();
+      const bool is_autosave = name.size() > 1 && name.front() == '#' && name.back() == '#';
+      if (ends_like_backup(name) || is_autosave) found.insert(file);
+    }
+  };
+  add(data.test, workspace.test);
+  for (const auto& share : workspace.trainer_data) add(data.train, share);
+  if (found.empty()) return;
+  const bool is_one = found.size() == 1;
+  context.console.note(fmt::format(
+      "{}{} {} like {} of an editor, and {} read as data: remove {}, or write a narrower pattern",
+      *found.begin(), is_one ? "" : fmt::format(" and {}", counted(found.size() - 1, "other file")),
+      is_one ? "looks" : "look", is_one ? "the copy" : "copies", is_one ? "is" : "are",
+      is_one ? "it" : "them"));
+}
+
 // Changes the hint for missing data to the workspace's own `prepare` script, if there is one.
 Error name_prepare_script(Error error, const std::string& workspace, const std::string& folder) {
   std::error_code ignored;
@@ -229,8 +257,9 @@ std::optional<std::string> first_line(const std::string& path) {
   }
   head.resize(std::min(head.size(), head.find_first_of("\r\n")));
   std::string line(without_byte_order_mark(head));
-  // The reader reports a file that is not text.
-  if (line.empty() || line.find('\0') != line.npos || !is_utf8(line)) return {};
+  // The reader skips blank lines, and reports a file that is not text.
+  if (line.find_first_not_of(" \t") == line.npos || line.find('\0') != line.npos || !is_utf8(line))
+    return {};
   return line;
 }
 
@@ -296,6 +325,7 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
   }
   note_size_of_update(context, *config, trainers);
   note_unlike_shares(context, *config, *workspace);
+  note_backups(context, config->data, *workspace);
   return workspace;
 }
 

@@ -171,6 +171,33 @@ TEST_F(CommandsTest, UnlikeSharesAndTheSizeOfAnUpdateAreSaidBeforeTheStart) {
       << err_.str();
 }
 
+TEST_F(CommandsTest, CopiesOfAnEditorThatAreReadAsDataAreNamed) {
+  write("paddle", "#!/bin/sh\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--dry-run", "w"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("of an editor")) << err_.str();
+  write("w/data/train-00001.bak", "1\ta\n");
+  EXPECT_EQ(run({"train", "--dry-run", "w"}), 0) << err_.str();
+  EXPECT_TRUE(
+      err_has("data/train-00001.bak looks like the copy of an editor, and is read as data: "
+              "remove it, or write a narrower pattern"))
+      << err_.str();
+  write("w/data/train-00001~", "1\ta\n");
+  run({"plan", "w"});
+  EXPECT_TRUE(err_has("data/train-00001.bak and 1 other file look like copies of an editor"))
+      << err_.str();
+  // A pattern that names such files means them.
+  EXPECT_EQ(run({"train", "--dry-run", "--set", "data.train=data/*.bak", "w"}), 0) << err_.str();
+  EXPECT_FALSE(err_has("of an editor")) << err_.str();
+  write("w/data/#test.txt#", "1\ta\n");
+  EXPECT_EQ(run({"train", "--dry-run", "--set", "data.train=data/*.bak", "--set",
+                 "data.test=data/*test*", "w"}),
+            0)
+      << err_.str();
+  EXPECT_TRUE(err_has("data/#test.txt# looks like")) << err_.str();
+}
+
 TEST_F(CommandsTest, ABatchOfAllTrainersIsDividedAmongThem) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   EXPECT_EQ(run({"train", "--set", "train.batch_size_total=64", "w"}), 0) << err_.str();
