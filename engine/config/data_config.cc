@@ -46,7 +46,7 @@ char read_character(TomlTable& table, std::string_view key, char fallback) {
   const std::string text = table.string(key);
   const bool good = text.size() == 1 && text[0] != '"' && text[0] != '\n' && text[0] != '\r';
   if (good && text[0] != 0) return text[0];
-  table.fail(key, fmt::format("'{}' must be one character, not a quote or a line end", key));
+  table.fail(key, fmt::format("'{}' must be one ASCII character, not a quote or a line end", key));
   return fallback;
 }
 

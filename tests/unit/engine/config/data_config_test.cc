@@ -194,7 +194,7 @@ TEST_F(DataConfigTest, ASeparatorIsForIdsOfOneColumn) {
   EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'id', columns = []}]"),
             "job.toml:5:45: 'columns' is empty");
   EXPECT_EQ(mistake(csv + "slot = [{name = 'a', type = 'id', separator = \"\"}]"),
-            "job.toml:5:47: 'separator' must be one character, not a quote or a line end");
+            "job.toml:5:47: 'separator' must be one ASCII character, not a quote or a line end");
 }
 
 // The keys of a format mean nothing to another, and the layers' inputs are its slots.
@@ -232,7 +232,7 @@ TEST_F(DataConfigTest, NamesMistakes) {
             "job.toml:5:17: 'b' is not in [data] columns");
   EXPECT_EQ(mistake("format = 'csv'\ncolumns = ['a']\ndelimiter = '||'\n"
                     "slot = [{name = 'a', type = 'id'}]"),
-            "job.toml:5:13: 'delimiter' must be one character, not a quote or a line end");
+            "job.toml:5:13: 'delimiter' must be one ASCII character, not a quote or a line end");
   EXPECT_EQ(mistake("format = 'multislot'\nslot = [{name = 'a', type = 'id'},"
                     "{name = 'a', type = 'hash'}]"),
             "job.toml:4:43: the name 'a' is already taken");
