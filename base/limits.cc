@@ -75,8 +75,16 @@ constexpr Lack kLacks[] = {
     {"Disk quota exceeded", kDiskHint},
 };
 
-// Names the limit if the system refused memory or a thread. Any other exception is a bug:
-// std::abort() leaves a core file.
+// Ends the program if the message of an exception names a lack, such as Asio's for descriptors.
+void end_if_lack(const char* message) {
+  const std::string_view hint = hint_for_lack(message);
+  if (!hint.empty()) end_for_lack(message, hint);
+  put(message);
+  put("\n");
+}
+
+// Names the limit if the system refused memory, a thread or a descriptor. Any other exception is a
+// bug: std::abort() leaves a core file.
 [[noreturn]] void on_terminate() {
   if (const std::exception_ptr thrown = std::current_exception()) {
     try {
@@ -86,11 +94,9 @@ constexpr Lack kLacks[] = {
     } catch (const std::system_error& error) {
       if (error.code().value() == EAGAIN) end_for_lack(kNoThread, kThreadHint);
       if (error.code().value() == ENOMEM) end_for_lack(kNoMemory, kMemoryHint);
-      put(error.what());
-      put("\n");
+      end_if_lack(error.what());
     } catch (const std::exception& error) {
-      put(error.what());
-      put("\n");
+      end_if_lack(error.what());
     } catch (...) {
     }
   } else if (std::uncaught_exceptions() > 0) {

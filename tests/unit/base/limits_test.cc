@@ -46,6 +46,10 @@ TEST_F(LimitsDeathTest, AThreadOrMemoryThatIsRefusedEndsTheProgramByName) {
   EXPECT_EXIT((prepare(), in_thread(std::bad_alloc())), refused, "paddlectl: out of memory");
   EXPECT_EXIT((prepare(), in_thread(std::system_error(ENOMEM, std::generic_category()))), refused,
               "hint: see `ulimit -v`");
+  EXPECT_EXIT((prepare(), in_thread(std::system_error(EMFILE, std::generic_category(), "epoll"))),
+              refused, "paddlectl: epoll: Too many open files\nhint: allow more open descriptors");
+  EXPECT_EXIT((prepare(), in_thread(std::runtime_error("epoll: Too many open files in system"))),
+              refused, "hint: allow more on that machine");
   EXPECT_EXIT((prepare(), in_thread(std::system_error(EINVAL, std::generic_category()))),
               testing::KilledBySignal(SIGABRT), "Invalid argument")
       << "a bug";
