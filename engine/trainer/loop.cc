@@ -180,9 +180,11 @@ Status Loop::run() {
 }
 
 // Reads the first held-out records, so that a job does not train a pass before a test that cannot
-// be made.
+// be made. A pipe_command may be slow, so it runs for tests only.
 Status Loop::check_test_data() {
-  if (options_.trainer_id != 0 || options_.test_data.share.files.empty()) return {};
+  const data::DatasetOptions& test = options_.test_data;
+  if (options_.trainer_id != 0 || test.share.files.empty()) return {};
+  if (!test.data.pipe_command.empty()) return {};
   const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
   PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
   if (!batch) return no_test_record(options_);
