@@ -144,9 +144,9 @@ std::string read_workdir(TomlTable& table, const std::string& otherwise) {
     table.fail("workdir", safe.error().message, safe.error().hint);
   }
   // "~/w/" and "/data//w" are the folders "~/w" and "/data/w"; "/" is "", before "/<cluster>".
-  const auto repeated =
-      std::ranges::unique(workdir, [](char a, char b) { return a == '/' && b == '/'; });
-  workdir.erase(repeated.begin(), repeated.end());
+  const auto repeated = std::unique(workdir.begin(), workdir.end(),
+                                    [](char a, char b) { return a == '/' && b == '/'; });
+  workdir.erase(repeated, workdir.end());
   if (workdir.ends_with('/')) workdir.pop_back();
   return workdir;
 }

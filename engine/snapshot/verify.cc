@@ -36,7 +36,7 @@ Status read_all(const SnapshotReader& reader) {
   return {};
 }
 
-// What is wrong with the file `done`: "paddle version: 0.11.0 real byte size: 4", with any version.
+// The fault of the file `done`: "paddle version: 0.11.0 real byte size: 4", with any version.
 std::string fault_of_done(const std::string& directory, FileSystem& files) {
   constexpr std::string_view kBegin = "paddle version: ", kEnd = " real byte size: 4\n";
   constexpr std::string_view kVersion = "0123456789abcdefghijklmnopqrstuvwxyz.+-";

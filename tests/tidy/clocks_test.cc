@@ -31,6 +31,7 @@ const std::map<std::string, std::string> kCallers = {
     {"cli/commands/copy.cc", "the name of a folder"},
     {"cli/commands/status.cc", "the head of a page"},
     {"cli/commands/train.cc", "the name of a job"},
+    {"cli/job/results.cc", "the time of a fetched link"},
     {"cli/report/record.cc", "when a job was started"},
     {"engine/commands/counted_shard.cc", "since when a trainer waits, for status"},
     {"engine/commands/supervision.cc", "when a notice was sent, for status"},
