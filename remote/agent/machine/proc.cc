@@ -25,6 +25,7 @@ constexpr std::size_t kPollMax = 256;
 // The longest wait for a process in execve(2), and the interval of looks at it.
 constexpr Duration kExecPatience = std::chrono::seconds(1);
 constexpr int kExecLookMs = 1;
+constexpr int kLooksWithout = 3;  // in a row, before a process counts as one without environment
 
 std::string proc_path(pid_t pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
@@ -51,18 +52,30 @@ void wait_for_any(const std::vector<ProcStat>& processes, TimePoint until) {
   ::poll(polls.data(), polls.size(), std::min(milliseconds_until(until), kLookAgainMs));
 }
 
+// Whether the program of a process is set up and has no environment: the fields env_start and
+// env_end of /proc/PID/stat, numbers 50 and 51 in proc(5), are equal and not 0.
+bool has_no_environment(pid_t pid) {
+  constexpr int kFieldsBefore = 47;  // from the state, which is number 3
+  const std::string text = text_of(proc_path(pid, "stat"));
+  std::istringstream fields(text.substr(std::min(text.rfind(')'), text.size() - 1) + 1));
+  std::string passed;
+  for (int i = 0; i < kFieldsBefore; ++i) fields >> passed;
+  std::uint64_t begin = 0, end = 0;
+  return fields >> begin >> end && begin != 0 && begin == end;
+}
+
 // The environment of a process. While execve(2) sets up a new program, /proc shows an empty
-// environment and an empty command line for a moment; therefore waits until the command line is
-// there. A kernel thread and a zombie have neither of them, and no program.
+// environment for a moment; therefore waits until the program is set up. The kernel sets env_end
+// first to env_start, so one look that finds them equal proves nothing. A kernel thread and a
+// zombie have no program.
 std::string whole_environment_of(pid_t pid) {
   std::string text = text_of(proc_path(pid, "environ"));
-  if (!text.empty()) return text;
   const TimePoint until = SteadyClock().now() + kExecPatience;
-  while (!link_of(pid, "exe").empty()) {
-    const bool is_set_up = !text_of(proc_path(pid, "cmdline")).empty();
-    text = text_of(proc_path(pid, "environ"));
-    if (is_set_up || !text.empty() || SteadyClock().now() >= until) break;
+  for (int looks = 0; text.empty() && !link_of(pid, "exe").empty();) {
+    looks = has_no_environment(pid) ? looks + 1 : 0;
+    if (looks == kLooksWithout || SteadyClock().now() >= until) break;
     ::poll(nullptr, 0, kExecLookMs);
+    text = text_of(proc_path(pid, "environ"));
   }
   return text;
 }
