@@ -123,11 +123,9 @@ void forget_in_memory(const Root& root, const SafePath& folder, std::string_view
   if (lock_memory(memory, LOCK_EX) && head_in(memory, file).part != 0) set_head(memory, file, {});
 }
 
-std::optional<std::string> read_in_memory(const Root& root, const SafePath& folder,
-                                          std::string_view file) {
-  if (!may_be_in_memory(file)) return std::nullopt;
-  const UniqueFd memory = open_memory(root, folder);
-  if (!lock_memory(memory, LOCK_SH)) return std::nullopt;
+// memory: of open_memory(); it stays locked until it is closed.
+std::optional<std::string> read_in_memory(const UniqueFd& memory, std::string_view file) {
+  if (!may_be_in_memory(file) || !lock_memory(memory, LOCK_SH)) return std::nullopt;
   const PartHead head = head_in(memory, file);
   std::string text(head.size, '\0');
   if (head.part == 0 || !read_at(memory.get(), std::as_writable_bytes(std::span(text)),
@@ -175,16 +173,23 @@ std::uint64_t age_of(const wire::agent::Restart& restart) {
 }
 
 template <class Message>
-std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
+std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file,
+                                    const UniqueFd& memory) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
   if (!path) return std::nullopt;
   Message message;
   // A record in memory, if there is one, is newer than the record on disk.
-  if (const auto text = read_in_memory(root, folder, file); text && message.ParseFromString(*text))
+  if (const auto text = read_in_memory(memory, file); text && message.ParseFromString(*text))
     return message;
   const auto text = read_below(root, *path, kRecordBytesMax);
   if (!text || !message.ParseFromString(*text)) return std::nullopt;
   return message;
+}
+
+template <class Message>
+std::optional<Message> read_message(const Root& root, const SafePath& folder, const char* file) {
+  const UniqueFd memory = may_be_in_memory(file) ? open_memory(root, folder) : UniqueFd();
+  return read_message<Message>(root, folder, file, memory);
 }
 
 }  // namespace
@@ -223,7 +228,7 @@ bool move_records_to_disk(const Root& root, const SafePath& folder, const std::s
   const UniqueFd lock = lock_stop_wishes(root, job);
   bool moved = true;
   for (const char* const file : kKeptInMemory) {
-    const auto text = read_in_memory(root, folder, file);
+    const auto text = read_in_memory(open_memory(root, folder), file);
     const auto path = SafePath::parse(folder.str() + "/" + file);
     if (!text || !path) continue;
     const bool is_written = static_cast<bool>(replace_below(root, *path, as_bytes(*text)));
@@ -234,7 +239,7 @@ bool move_records_to_disk(const Root& root, const SafePath& folder, const std::s
 }
 
 bool is_end_in_memory(const Root& root, const SafePath& folder) {
-  return read_in_memory(root, folder, "exit").has_value();
+  return read_in_memory(open_memory(root, folder), "exit").has_value();
 }
 
 void reserve_records(const Root& root, const SafePath& folder) {
@@ -265,7 +270,7 @@ void forget_notice(const Root& root, const SafePath& folder) {
 bool has_record(const Root& root, const SafePath& folder, const char* file) {
   const auto path = SafePath::parse(folder.str() + "/" + file);
   if (path && path->open_read(root.fd.get())) return true;
-  return read_in_memory(root, folder, file).has_value();
+  return may_be_in_memory(file) && read_in_memory(open_memory(root, folder), file).has_value();
 }
 
 StopWish stop_wish(const Root& root, const SafePath& folder) {
@@ -383,13 +388,14 @@ std::optional<Record> read_record(const Root& root, const std::string& job,
                                   const std::string& name) {
   const auto folder = process_folder(job, name);
   if (!folder) return std::nullopt;
-  auto spec = read_message<wire::agent::ProcessSpec>(root, *folder, "spec");
-  auto pid = read_message<wire::agent::PidRecord>(root, *folder, "pid");
+  const UniqueFd memory = open_memory(root, *folder);  // once for all, for it costs a look at /proc
+  auto spec = read_message<wire::agent::ProcessSpec>(root, *folder, "spec", memory);
+  auto pid = read_message<wire::agent::PidRecord>(root, *folder, "pid", memory);
   if (!spec || !pid) return std::nullopt;
   return Record{std::move(*spec), std::move(*pid),
-                read_message<wire::agent::ExitRecord>(root, *folder, "exit"),
-                read_message<wire::Notice>(root, *folder, "notice"),
-                read_message<wire::agent::Restarts>(root, *folder, "restarts")};
+                read_message<wire::agent::ExitRecord>(root, *folder, "exit", memory),
+                read_message<wire::Notice>(root, *folder, "notice", memory),
+                read_message<wire::agent::Restarts>(root, *folder, "restarts", memory)};
 }
 
 Result<std::vector<Record>> read_records(const Root& root, const std::string& job) {
