@@ -8,6 +8,16 @@
 namespace paddle::cli {
 namespace {
 
+// Trainer 0 of job j.
+remote::ProcessStatus trainer_0(remote::ProcessState state) {
+  remote::ProcessStatus status;
+  status.job = "j";
+  status.name = "trainer-0";
+  status.log = "jobs/j/node_0/train.log";
+  status.state = state;
+  return status;
+}
+
 ProcessView trainer(const std::string& name, std::optional<double> rate,
                     std::optional<double> busy_rate = {}) {
   ProcessView view;
@@ -144,11 +154,7 @@ TEST(JobView, ASlowTrainerIsNamedBeforeItsFirstLogPoint) {
 
 TEST(JobView, TheNewestCostTellsWhetherTrainingDiverges) {
   FakeCluster fake(1);
-  remote::ProcessStatus status;
-  status.job = "j";
-  status.name = "trainer-0";
-  status.log = "jobs/j/node_0/train.log";
-  status.state = remote::ProcessState::kRunning;
+  remote::ProcessStatus status = trainer_0(remote::ProcessState::kRunning);
   status.reports = true;
   fake.node(0).processes = {status};
   ClusterSession session = fake.session();
@@ -168,11 +174,7 @@ TEST(JobView, TheNewestCostTellsWhetherTrainingDiverges) {
 
 TEST(JobView, TheCostOfAProgramOfOnesOwnDivergesOnlyWhereItWritesOne) {
   FakeCluster fake(1);
-  remote::ProcessStatus status;
-  status.job = "j";
-  status.name = "trainer-0";
-  status.log = "jobs/j/node_0/train.log";
-  status.state = remote::ProcessState::kRunning;
+  remote::ProcessStatus status = trainer_0(remote::ProcessState::kRunning);
   fake.node(0).processes = {status};
   ClusterSession session = fake.session();
   std::string& metrics = fake.node(0).files["jobs/j/node_0/metrics.jsonl"];
@@ -210,11 +212,7 @@ TEST(ProcessView, AProgramOfOnesOwnThatWritesNoMoreMetricsIsSilent) {
 
 TEST(JobView, ATrainerThatIsDoneHasDoneItsPassWhateverItReportedLast) {
   FakeCluster fake(1);
-  remote::ProcessStatus status;
-  status.job = "j";
-  status.name = "trainer-0";
-  status.log = "jobs/j/node_0/train.log";
-  status.state = remote::ProcessState::kExited;
+  remote::ProcessStatus status = trainer_0(remote::ProcessState::kExited);
   status.usage.emplace();
   status.progress.emplace();
   status.progress->pass_done = 0.84;
@@ -228,11 +226,7 @@ TEST(JobView, ATrainerThatIsDoneHasDoneItsPassWhateverItReportedLast) {
 
 TEST(JobView, AStoppedTrainerStillTellsHowManyPassesThereWere) {
   FakeCluster fake(1);
-  remote::ProcessStatus status;
-  status.job = "j";
-  status.name = "trainer-0";
-  status.log = "jobs/j/node_0/train.log";
-  status.state = remote::ProcessState::kExited;
+  remote::ProcessStatus status = trainer_0(remote::ProcessState::kExited);
   fake.node(0).processes = {status};
   fake.node(0).files["jobs/j/node_0/metrics.jsonl"] =
       R"({"kind":"train","pass":16,"passes":3000,"pass_done":0.5,"cost":4,"batch":5})"
@@ -248,11 +242,7 @@ TEST(JobView, AStoppedTrainerStillTellsHowManyPassesThereWere) {
 
 TEST(JobView, TellsHowFarTheJobIsAndHowLongItTakes) {
   FakeCluster fake(1);
-  remote::ProcessStatus status;
-  status.job = "j";
-  status.name = "trainer-0";
-  status.log = "jobs/j/node_0/train.log";
-  status.state = remote::ProcessState::kRunning;
+  remote::ProcessStatus status = trainer_0(remote::ProcessState::kRunning);
   status.reports = true;
   status.usage.emplace();
   status.progress.emplace();
@@ -286,11 +276,7 @@ TEST(JobView, TellsHowFarTheJobIsAndHowLongItTakes) {
 // A trainer reports once a second, and not when it ends.
 TEST(JobView, AnEndedTrainerIsAtTheLastBatchOfItsMetrics) {
   FakeCluster fake(1);
-  remote::ProcessStatus status;
-  status.job = "j";
-  status.name = "trainer-0";
-  status.log = "jobs/j/node_0/train.log";
-  status.state = remote::ProcessState::kExited;
+  remote::ProcessStatus status = trainer_0(remote::ProcessState::kExited);
   status.reports = true;
   status.progress.emplace();
   status.progress->pass = 2;
