@@ -190,7 +190,7 @@ TEST_F(DailyUse, PutAndGetKeepATreeAsItIsBothWays) {
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   const auto tree = described(folder / "tree");
   EXPECT_EQ(tree.size(), 15U);
-  // A file that is fetched is written here, where paddlectl lets nobody else write.
+  // The mode of a fetched file: paddlectl takes away the right of other users to write.
   constexpr mode_t kKeptHere = 07755;
   for (const char* const again : {"", " again"}) {
     if (*again != 0 && ::geteuid() != 0) break;  // only root writes into a closed folder again

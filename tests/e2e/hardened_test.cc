@@ -170,7 +170,7 @@ TEST_P(Hardened, NamesTheLibrariesThatItIsLinkedWith) {
   EXPECT_EQ(named.contains("libboost-dev"), path.ends_with("paddle"));
 }
 
-// Those have the updates of the machine, whatever was installed where the program was built.
+// Shared libraries are updated with the machine, so the versions at the build are not theirs.
 TEST_P(Hardened, NamesTheLibrariesOfTheMachineAsTheyAreThere) {
   const TemporaryFolder folder;
   Process asked({GetParam(), "version", "--libraries"}, folder / "libraries");

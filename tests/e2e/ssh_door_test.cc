@@ -185,7 +185,7 @@ TEST_F(SshDoorTest, ManyNodesPassABastionThatTakesFewAtATime) {
 // Retries alone would pass such a bastion too, after many logins that it drops.
 TEST_F(SshDoorTest, LoginsAtOneBastionTakeTurnsHoweverItIsNamed) {
   constexpr int kNodes = 32;
-  // Of more logins than the turns allow, because sshd notices the end of a login late.
+  // sshd notices the end of a login late, so it must take more logins than there are turns.
   const auto bastion = Sshd::start("127.0.0.3", test::SshdLogin::kKey, {"MaxStartups=16:100:16"});
   ASSERT_TRUE(bastion) << bastion.error().message;
   write((*bastion)->folder() + "/authorized_keys", *read_file(sshd_->identity() + ".pub"));

@@ -270,7 +270,7 @@ TEST_F(ExecTest, GetWritesNothingWhereAFetchIsRefused) {
       ASSERT_EQ(::chown(theirs.c_str(), 0, 0), 0);
     }
   }
-  // In a sticky folder such as /tmp nobody may rename what belongs to another. Outside the current
+  // In a sticky folder such as /tmp a user cannot rename files of another one. Outside the current
   // directory, a link that the user names is the user's own.
   ASSERT_EQ(::chmod(open.c_str(), 01777), 0);
   EXPECT_EQ(get(open), 0) << err_.str();

@@ -89,7 +89,7 @@ TEST(FirstFailure, TheLastLinesAreWithoutTheTotalsOfPasses) {
   log = log_of_passes(reason);
   EXPECT_NE(failure_error(session, failed).message.find("Pass=1 table 'a': lost"), log.npos);
   EXPECT_NE(failure_error(session, failed).message.find("Pass=1 table 'b'"), log.npos);
-  // Of a log without totals there are the last 15 lines, of a killed process the last three.
+  // A log without totals gives its last 15 lines, that of a killed process its last three.
   log.clear();
   for (int i = 0; i < 20; ++i) log += fmt::format("line {}\n", i);
   const auto lines = [&] {
