@@ -21,6 +21,10 @@ class SteadyClock final : public Clock {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
 };
 
+inline TimePoint clock_now() {
+  return SteadyClock().now();
+}
+
 // A timeout for poll(2): rounded up, 0 when `end` has passed.
 inline int milliseconds_until(TimePoint end) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - SteadyClock().now());

@@ -48,6 +48,11 @@ Result<std::string> read_to_end(int fd, const std::string& path, std::size_t max
 
 }  // namespace
 
+bool is_readable(int fd) {
+  pollfd polled{fd, POLLIN, 0};
+  return fd >= 0 && ::poll(&polled, 1, 0) > 0;
+}
+
 Status wait_ready(int fd, short events, TimePoint deadline) {
   for (;;) {
     const int timeout = milliseconds_until(deadline);

@@ -55,6 +55,9 @@ Result<Pipe> make_pipe();
 
 Status set_nonblocking(int fd);
 
+// Whether a read would return at once. False for -1.
+bool is_readable(int fd);
+
 // Waits until fd is ready for `events` of poll(2). An error or hang-up counts as ready: the next
 // call on the descriptor reports it. kUnreachable when the deadline passes.
 Status wait_ready(int fd, short events, TimePoint deadline);

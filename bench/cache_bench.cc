@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/memory/huge_pages.h"
+#include "engine/math/huge_pages.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

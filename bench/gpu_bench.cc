@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "bench/networks.h"
-#include "engine/device/cuda/cuda_driver.h"
-#include "engine/device/handles.h"
-#include "engine/nn/device/device_executor.h"
-#include "engine/strategy/card/card_client.h"
+#include "engine/gpu/cuda_driver.h"
+#include "engine/gpu/device_executor.h"
+#include "engine/gpu/handles.h"
+#include "engine/group/card_client.h"
 
 namespace paddle {
 namespace {

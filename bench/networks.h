@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "engine/config/job_config.h"
-#include "engine/nn/network/network.h"
+#include "engine/nn/network.h"
 
 namespace paddle::bench {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/networks.h"
-#include "engine/kernels/gemm.h"
-#include "engine/nn/network/network.h"
+#include "engine/math/gemm.h"
+#include "engine/nn/network.h"
 
 namespace paddle {
 namespace {

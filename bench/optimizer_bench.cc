@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "tests/unit/engine/optim/optimizer_reference.h"
+#include "tests/unit/engine/math/optimizer_reference.h"
 
 namespace paddle {
 namespace {

@@ -18,8 +18,8 @@
 
 #include "base/rng.h"
 #include "engine/client/shard_client.h"
-#include "engine/heartbeat/heartbeat.h"
-#include "engine/memory/allocator.h"
+#include "engine/math/allocator.h"
+#include "engine/net/heartbeat.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/strategy/strategy_table.h"

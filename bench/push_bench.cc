@@ -17,8 +17,8 @@
 
 #include "base/sha256.h"
 #include "bench/warm_memory.h"
-#include "remote/agent_client.h"
-#include "remote/push/source.h"
+#include "remote/client/agent_client.h"
+#include "remote/client/push_source.h"
 #include "tests/support/noise.h"
 #include "tests/support/sshd.h"
 

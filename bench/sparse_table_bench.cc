@@ -13,8 +13,8 @@
 
 #include "base/rng.h"
 #include "bench/warm_memory.h"
-#include "engine/memory/region.h"
-#include "engine/memory/row_access.h"
+#include "engine/math/region.h"
+#include "engine/math/row_access.h"
 #include "engine/table/sparse_table.h"
 
 namespace paddle {

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "cli/cluster/context.h"
-#include "cli/options/command.h"
+#include "cli/commands/command.h"
 
 namespace paddle::cli {
 

@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "cli/cluster/journal.h"
 #include "cli/command_line.h"
-#include "cli/workspace/share_folder.h"
+#include "cli/job/share_folder.h"
 #include "remote/launcher/login_answers.h"
 
 namespace {

@@ -15,8 +15,9 @@ function(paddle_compile_folders_whole name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# paddle_library(name LINK ...): the library of a folder: every .cc file in and below it, except
-# main.cc and the folder EXCEPT, which has its own library.
+# paddle_library(name [SOURCES ...] [EXCEPT regex] LINK ...): the library of a folder: SOURCES, or else
+# every .cc file in and below it, except main.cc and those whose names begin with EXCEPT, which belong
+# to another target.
 add_library(paddle_options INTERFACE)
 target_link_libraries(paddle_options INTERFACE standard_library)
 if(PADDLE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -33,11 +34,14 @@ target_compile_options(paddle_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${war
 target_include_directories(paddle_options INTERFACE ${PROJECT_SOURCE_DIR})
 
 function(paddle_library name)
-  cmake_parse_arguments(ARG "" "EXCEPT" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCEPT" "SOURCES;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
   list(FILTER sources EXCLUDE REGEX "^main\\.cc$")
   if(ARG_EXCEPT)
-    list(FILTER sources EXCLUDE REGEX "^${ARG_EXCEPT}/")
+    list(FILTER sources EXCLUDE REGEX "^${ARG_EXCEPT}")
+  endif()
+  if(ARG_SOURCES)
+    set(sources ${ARG_SOURCES})
   endif()
   add_library(${name} STATIC ${sources})
   paddle_compile_folders_whole(${name})

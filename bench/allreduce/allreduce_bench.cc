@@ -10,8 +10,8 @@
 #include "bench/allreduce/bare.h"
 #include "bench/allreduce/must.h"
 #include "bench/allreduce/timing.h"
-#include "engine/collective/group.h"
-#include "engine/net/peer/mesh.h"
+#include "engine/group/group.h"
+#include "engine/net/mesh.h"
 
 namespace {
 

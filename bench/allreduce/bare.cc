@@ -6,9 +6,9 @@
 
 #include "bench/allreduce/must.h"
 #include "bench/allreduce/timing.h"
-#include "engine/collective/schedule.h"
-#include "engine/kernels/rank_sums.h"
-#include "engine/net/peer/sockets.h"
+#include "engine/group/schedule.h"
+#include "engine/math/rank_sums.h"
+#include "engine/net/mesh_sockets.h"
 #include "engine/net/ring_stream.h"
 
 namespace paddle::bench {

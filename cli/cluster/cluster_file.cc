@@ -15,10 +15,10 @@
 #include "base/text.h"
 #include "cli/cluster/node_list.h"
 #include "engine/config/toml_reader.h"
-#include "remote/bootstrap.h"
+#include "remote/client/bootstrap.h"
 #include "remote/launcher/launcher.h"
-#include "remote/launcher/ssh/target.h"
-#include "remote/launcher/ssh/tokens.h"
+#include "remote/launcher/ssh_target.h"
+#include "remote/launcher/ssh_tokens.h"
 #include "remote/launcher/trusted_file.h"
 
 namespace paddle::cli {
@@ -38,7 +38,7 @@ constexpr std::int64_t kLocalNodesMax = 1024;  // in one [[node]]
 // thousands of nodes.
 constexpr std::size_t kNodesBytesMax = 64U << 20U;
 constexpr std::size_t kGroupsMax = 256;
-constexpr std::size_t kGpusMax = 256;
+constexpr std::size_t kGpuEntriesMax = 256;
 constexpr std::size_t kVariablesMax = 4096;
 constexpr std::size_t kArgumentsMax = 256;
 constexpr std::size_t kTextBytesMax = 1024;  // length of a user, a path or a jump
@@ -197,7 +197,7 @@ void read_environment(TomlTable& table, std::map<std::string, std::string>& envi
 
 // Reads the names of GPUs for CUDA_VISIBLE_DEVICES: numbers, or UUIDs as nvidia-smi -L prints them.
 void read_gpus(TomlTable& table, ClusterNode& node) {
-  node.gpus = table.strings("gpus", kGpusMax);
+  node.gpus = table.strings("gpus", kGpuEntriesMax);
   std::set<std::string_view> seen;
   for (const std::string& gpu : node.gpus) {
     if (!is_plain_name(gpu))

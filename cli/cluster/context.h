@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "cli/console/console.h"
-#include "remote/agent_client.h"
+#include "remote/client/agent_client.h"
+#include "remote/launcher/host_key_learning.h"
 #include "remote/launcher/login_answers.h"
-#include "remote/launcher/ssh/host_key_learning.h"
 
 namespace paddle::cli {
 

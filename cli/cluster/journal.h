@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "remote/agent_client.h"
+#include "remote/client/agent_client.h"
 
 namespace paddle::cli {
 

@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "base/text_file.h"
-#include "remote/launcher/ssh/target.h"
+#include "remote/launcher/ssh_target.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/nodes/check.h"
+#include "cli/cluster/check.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/commands/shared_options.h"
 #include "cli/job/engines.h"
-#include "cli/options/shared_options.h"
 #include "cli/watch/feed.h"
 #include "cli/watch/pace.h"
 

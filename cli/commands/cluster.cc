@@ -6,9 +6,9 @@
 #include <fmt/ranges.h>
 
 #include "cli/cluster/selection.h"
+#include "cli/commands/command.h"
 #include "cli/commands/commands.h"
 #include "cli/job/results.h"
-#include "cli/options/command.h"
 
 namespace paddle::cli {
 namespace {

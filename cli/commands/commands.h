@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/cluster/selection.h"
-#include "cli/options/command.h"
+#include "cli/commands/command.h"
 
 namespace paddle::cli {
 

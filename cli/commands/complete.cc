@@ -10,7 +10,7 @@
 #include "cli/cluster/selection.h"
 #include "cli/commands/commands.h"
 #include "cli/job/folders.h"
-#include "cli/workspace/share_folder.h"
+#include "cli/job/share_folder.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::cli {

@@ -19,9 +19,9 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/node_list.h"
 #include "cli/cluster/selection.h"
+#include "cli/commands/shared_options.h"
 #include "cli/job/results.h"
-#include "cli/options/shared_options.h"
-#include "remote/push/source.h"
+#include "remote/client/push_source.h"
 
 namespace paddle::cli {
 namespace {

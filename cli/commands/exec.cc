@@ -5,9 +5,9 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
+#include "cli/commands/shared_options.h"
 #include "cli/console/console.h"
 #include "cli/console/result_groups.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/commands/shared_options.h"
 #include "cli/job/results.h"
-#include "cli/options/shared_options.h"
 #include "cli/report/report.h"
 
 namespace paddle::cli {

@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/commands/shared_options.h"
 #include "cli/job/end_of_job.h"
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/passes.h"
 #include "cli/job/result_files.h"
 #include "cli/job/results.h"
-#include "cli/options/shared_options.h"
 #include "cli/report/record.h"
 #include "cli/report/report.h"
 #include "cli/watch/feed.h"

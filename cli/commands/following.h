@@ -6,8 +6,8 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/commands/shared_options.h"
 #include "cli/job/results.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 

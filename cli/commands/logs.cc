@@ -7,13 +7,13 @@
 
 #include "base/text.h"
 #include "base/text_file.h"
+#include "cli/commands/shared_options.h"
 #include "cli/console/json.h"
 #include "cli/console/time_text.h"
-#include "cli/logs/follow.h"
-#include "cli/logs/log_line.h"
-#include "cli/logs/metrics_line.h"
-#include "cli/options/shared_options.h"
 #include "cli/report/prometheus.h"
+#include "cli/watch/log_follow.h"
+#include "cli/watch/log_line.h"
+#include "cli/watch/metrics_line.h"
 
 namespace paddle::cli {
 namespace {

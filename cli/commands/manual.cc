@@ -1,12 +1,11 @@
 // completion, man, help and version: prints descriptions of paddlectl itself.
-#include "cli/manual/manual.h"
-
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "base/version.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/manual_page.h"
 
 namespace paddle::cli {
 namespace {

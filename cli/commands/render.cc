@@ -5,11 +5,11 @@
 #include "base/fd.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/cluster/selection.h"
-#include "cli/options/command.h"
-#include "cli/options/shared_options.h"
-#include "cli/workspace/share_folder.h"
-#include "cli/workspace/text_template.h"
-#include "cli/workspace/workspace.h"
+#include "cli/commands/command.h"
+#include "cli/commands/shared_options.h"
+#include "cli/job/share_folder.h"
+#include "cli/job/text_template.h"
+#include "cli/job/workspace.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::cli {

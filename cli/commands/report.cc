@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "cli/commands/shared_options.h"
 #include "cli/job/folders.h"
 #include "cli/job/results.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include "cli/commands/following.h"
+#include "cli/commands/shared_options.h"
 #include "cli/job/end_of_job.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/start.h"
-#include "cli/options/shared_options.h"
 #include "cli/watch/missing_processes.h"
 #include "cli/watch/process_state.h"
 

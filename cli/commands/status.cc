@@ -6,12 +6,12 @@
 
 #include "base/text.h"
 #include "cli/cluster/unknown_nodes.h"
+#include "cli/commands/shared_options.h"
 #include "cli/console/console.h"
 #include "cli/console/result_groups.h"
 #include "cli/console/time_text.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/results.h"
-#include "cli/options/shared_options.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/view.h"

@@ -7,10 +7,10 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
 #include "cli/cluster/unknown_nodes.h"
+#include "cli/commands/shared_options.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/removal.h"
 #include "cli/job/results.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {

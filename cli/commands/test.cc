@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/commands/shared_options.h"
+#include "cli/job/engine_program.h"
 #include "cli/job/folders.h"
 #include "cli/job/result_files.h"
-#include "cli/options/shared_options.h"
-#include "cli/workspace/engine_program.h"
-#include "remote/push/source.h"
+#include "remote/client/push_source.h"
 
 namespace paddle::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "cli/cluster/node_list.h"
 #include "cli/cluster/selection.h"
-#include "cli/options/shared_options.h"
+#include "cli/commands/shared_options.h"
 
 namespace paddle::cli {
 namespace {

@@ -1,18 +1,18 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/cluster/check.h"
 #include "cli/cluster/cluster_session.h"
+#include "cli/cluster/gpus.h"
+#include "cli/cluster/ports.h"
 #include "cli/cluster/selection.h"
 #include "cli/cluster/unknown_nodes.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/shared_options.h"
+#include "cli/job/engine_program.h"
 #include "cli/job/engines.h"
 #include "cli/job/results.h"
-#include "cli/nodes/check.h"
-#include "cli/nodes/gpus.h"
-#include "cli/nodes/ports.h"
-#include "cli/options/shared_options.h"
-#include "cli/workspace/engine_program.h"
-#include "remote/push/source.h"
+#include "remote/client/push_source.h"
 
 namespace paddle::cli {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/commands/shared_options.h"
 #include "cli/job/end_of_job.h"
-#include "cli/options/shared_options.h"
 
 namespace paddle::cli {
 namespace {

@@ -15,8 +15,8 @@
 #include "base/text_file.h"
 #include "cli/console/console.h"
 #include "cli/console/json.h"
+#include "cli/job/engine_program.h"
 #include "cli/job/engines.h"
-#include "cli/workspace/engine_program.h"
 #include "engine/config/data_check.h"
 
 namespace paddle::cli {

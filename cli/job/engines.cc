@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/workspace/engine_program.h"
+#include "cli/job/engine_program.h"
 
 namespace paddle::cli {
 namespace {

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "cli/cluster/context.h"
+#include "cli/cluster/placement.h"
 #include "cli/job/plan.h"
-#include "cli/nodes/placement.h"
-#include "cli/workspace/workspace.h"
-#include "remote/agent_client.h"
+#include "cli/job/workspace.h"
+#include "remote/client/agent_client.h"
 
 namespace paddle::cli {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/logs/metrics_line.h"
+#include "cli/watch/metrics_line.h"
 
 namespace paddle::cli {
 

@@ -10,8 +10,8 @@
 
 #include "base/rng.h"
 #include "cli/job/folders.h"
-#include "cli/logs/metrics_line.h"
-#include "cli/workspace/trainer_environment.h"
+#include "cli/job/trainer_environment.h"
+#include "cli/watch/metrics_line.h"
 
 namespace paddle::cli {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "base/result.h"
 #include "cli/cluster/cluster_file.h"
-#include "cli/nodes/placement.h"
-#include "cli/nodes/ports.h"
-#include "cli/workspace/workspace.h"
-#include "remote/agent_client.h"
+#include "cli/cluster/placement.h"
+#include "cli/cluster/ports.h"
+#include "cli/job/workspace.h"
+#include "remote/client/agent_client.h"
 
 namespace paddle::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/cluster/context.h"
-#include "remote/push/fan_out.h"
+#include "remote/client/fan_out.h"
 
 namespace paddle::cli {
 

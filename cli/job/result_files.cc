@@ -13,8 +13,8 @@
 #include "base/safe_path.h"
 #include "base/text.h"
 #include "cli/job/folders.h"
-#include "cli/logs/metrics_line.h"
-#include "cli/logs/reader.h"
+#include "cli/watch/log_reader.h"
+#include "cli/watch/metrics_line.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

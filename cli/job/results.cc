@@ -27,10 +27,10 @@
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/result_files.h"
-#include "cli/job/snapshots/whole.h"
+#include "cli/job/whole_snapshot.h"
 #include "cli/watch/process_state.h"
+#include "remote/client/push_source.h"
 #include "remote/launcher/trusted_file.h"
-#include "remote/push/source.h"
 
 namespace paddle::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/job/passes.h"
-#include "remote/agent_client.h"
+#include "remote/client/agent_client.h"
 
 namespace paddle::cli {
 

@@ -19,8 +19,8 @@
 #include "cli/watch/process_state.h"
 #include "engine/config/toml_reader.h"
 #include "proto/agent.pb.h"
+#include "remote/client/push_source.h"
 #include "remote/launcher/trusted_file.h"
-#include "remote/push/source.h"
 
 namespace paddle::cli {
 namespace {

@@ -16,8 +16,8 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kHashLength = 16;              // hexadecimal digits of a folder's name
-constexpr std::size_t kOutputBytesMax = 16U << 10U;  // kept of the last lines
+constexpr std::size_t kFolderHashLength = 16;           // hexadecimal digits of a folder's name
+constexpr std::size_t kLastLinesBytesMax = 16U << 10U;  // kept of the last lines
 
 // Runs [trainer] setup. $1 the cluster's folder, $2 the hash, $3 the workspace, $4 the log, then
 // the program. The lock is for jobs that start at the same time.
@@ -89,7 +89,7 @@ Status run_step(Context& context, Member& member, const Step& step) {
   command.arguments = step.arguments;
   std::string said;
   const auto listen = [&](std::string_view text, bool) {
-    said.append(text.substr(0, kOutputBytesMax - std::min(kOutputBytesMax, said.size())));
+    said.append(text.substr(0, kLastLinesBytesMax - std::min(kLastLinesBytesMax, said.size())));
   };
   PADDLE_TRY(const remote::CommandEnd end,
              member.client->run(command, listen, context.interrupted));
@@ -144,7 +144,7 @@ Result<std::string> setup_hash(const Workspace& workspace) {
   }
   Sha256 sum;
   sum.update(as_bytes(all));
-  return to_hex(sum.finish()).substr(0, kHashLength);
+  return to_hex(sum.finish()).substr(0, kFolderHashLength);
 }
 
 Status run_setup(Context& context, ClusterSession& session, const JobPlan& plan,

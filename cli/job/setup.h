@@ -5,7 +5,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/job/plan.h"
-#include "cli/workspace/workspace.h"
+#include "cli/job/workspace.h"
 
 namespace paddle::cli {
 

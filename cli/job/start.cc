@@ -18,7 +18,7 @@
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
 #include "proto/keys.h"
-#include "remote/push/source.h"
+#include "remote/client/push_source.h"
 
 namespace paddle::cli {
 namespace {

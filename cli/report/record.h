@@ -14,7 +14,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/console/json.h"
-#include "cli/logs/metrics_line.h"
+#include "cli/watch/metrics_line.h"
 #include "cli/watch/view.h"
 
 namespace paddle::cli {

@@ -9,10 +9,10 @@
 #include "cli/job/folders.h"
 #include "cli/job/results.h"
 #include "cli/job/settings.h"
+#include "cli/job/text_template.h"
 #include "cli/report/job_json.h"
 #include "cli/report/record.h"
 #include "cli/report/tensorboard.h"
-#include "cli/workspace/text_template.h"
 
 namespace paddle::cli {
 

@@ -15,8 +15,8 @@
 #include "base/text.h"
 #include "cli/console/console.h"
 #include "cli/console/time_text.h"
-#include "cli/logs/log_line.h"
-#include "cli/logs/reader.h"
+#include "cli/watch/log_line.h"
+#include "cli/watch/log_reader.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

@@ -10,7 +10,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
-#include "cli/logs/reader.h"
+#include "cli/watch/log_reader.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"
 

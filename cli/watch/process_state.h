@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
-#include "remote/agent_client.h"
+#include "remote/client/agent_client.h"
 
 namespace paddle::cli {
 

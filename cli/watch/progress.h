@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/logs/metrics_line.h"
-#include "remote/agent_client.h"
+#include "cli/watch/metrics_line.h"
+#include "remote/client/agent_client.h"
 
 namespace paddle::cli {
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "cli/console/time_text.h"
-#include "cli/logs/reader.h"
+#include "cli/watch/log_reader.h"
 #include "cli/watch/process_state.h"
 
 namespace paddle::cli {

@@ -10,7 +10,7 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
-#include "cli/logs/metrics_line.h"
+#include "cli/watch/metrics_line.h"
 #include "cli/watch/missing_processes.h"
 #include "cli/watch/pace.h"
 #include "cli/watch/progress.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "engine/memory/card_place.h"
-#include "engine/memory/huge_pages.h"
+#include "engine/math/card_place.h"
+#include "engine/math/huge_pages.h"
 
 namespace paddle::client {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/parameter/parameter_set.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::client {
 namespace {

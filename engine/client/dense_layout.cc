@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/parameter/partition.h"
+#include "engine/table/partition.h"
 
 namespace paddle::client {
 namespace {

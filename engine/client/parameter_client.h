@@ -10,7 +10,7 @@
 #include "base/tally.h"
 #include "engine/client/batch_parameters.h"
 #include "engine/client/catch_up.h"
-#include "engine/client/snapshots/snapshot_client.h"
+#include "engine/client/snapshot_client.h"
 
 namespace paddle::client {
 

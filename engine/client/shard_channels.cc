@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
-#include "engine/optim/optimizer.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/math/optimizer.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::client {
 namespace {

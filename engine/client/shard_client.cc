@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "engine/optim/optimizer.h"
-#include "engine/parameter/parameter_set.h"
-#include "engine/parameter/partition.h"
-#include "engine/parameter/row_notes.h"
+#include "engine/math/optimizer.h"
 #include "engine/snapshot/reader.h"
-#include "engine/snapshot/source/snapshot_source.h"
+#include "engine/snapshot/snapshot_source.h"
 #include "engine/snapshot/writer.h"
+#include "engine/table/parameter_set.h"
+#include "engine/table/partition.h"
+#include "engine/table/row_notes.h"
 
 namespace paddle::client {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "engine/client/paths.h"
-#include "engine/client/snapshots/snapshot_parts.h"
+#include "engine/client/snapshot_parts.h"
 
 namespace paddle::client {
 

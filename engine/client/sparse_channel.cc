@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "engine/optim/optimizer.h"
-#include "engine/parameter/parameter_set.h"
-#include "engine/parameter/partition.h"
-#include "engine/parameter/row_notes.h"
+#include "engine/math/optimizer.h"
+#include "engine/table/parameter_set.h"
+#include "engine/table/partition.h"
+#include "engine/table/row_notes.h"
 
 namespace paddle::client {
 namespace {

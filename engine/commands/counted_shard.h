@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "engine/heartbeat/heartbeat.h"
+#include "engine/net/heartbeat.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/metrics.h"
 

@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
-#include "engine/export/formats.h"
-#include "engine/export/source.h"
-#include "engine/memory/allocator.h"
-#include "engine/onnx/model.h"
+#include "engine/math/allocator.h"
+#include "engine/model/onnx_model.h"
+#include "engine/snapshot/export_formats.h"
+#include "engine/snapshot/export_source.h"
 
 namespace paddle::commands {
 namespace {

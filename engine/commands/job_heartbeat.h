@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "engine/client/parameter_client.h"
-#include "engine/heartbeat/heartbeat.h"
+#include "engine/net/heartbeat.h"
 #include "engine/trainer/connection.h"
 #include "proto/supervision.pb.h"
 

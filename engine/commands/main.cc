@@ -2,7 +2,7 @@
 #include <csignal>
 
 #include "engine/commands/command.h"
-#include "engine/memory/allocator.h"
+#include "engine/math/allocator.h"
 
 extern char** environ;  // NOLINT: POSIX's name
 

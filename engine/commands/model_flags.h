@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/commands/flags.h"
-#include "engine/inference/description.h"
-#include "engine/memory/allocator.h"
+#include "engine/math/allocator.h"
+#include "engine/model/description.h"
 
 namespace paddle::commands {
 

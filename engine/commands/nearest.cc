@@ -1,5 +1,5 @@
 // `paddle nearest`: the rows of an embedding table that are most similar to given rows.
-#include "engine/inference/nearest.h"
+#include "engine/model/nearest.h"
 
 #include <algorithm>
 #include <charconv>
@@ -13,8 +13,8 @@
 #include "base/text.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
-#include "engine/export/source.h"
-#include "engine/memory/allocator.h"
+#include "engine/math/allocator.h"
+#include "engine/snapshot/export_source.h"
 
 namespace paddle::commands {
 namespace {

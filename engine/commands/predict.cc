@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
-#include "engine/inference/records.h"
+#include "engine/model/records.h"
 
 namespace paddle::commands {
 namespace {

@@ -13,9 +13,9 @@
 #include "base/text_file.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
-#include "engine/memory/allocator.h"
+#include "engine/math/allocator.h"
+#include "engine/model/http_server.h"
 #include "engine/net/identity.h"
-#include "engine/serve/http_server.h"
 
 namespace paddle::commands {
 namespace {

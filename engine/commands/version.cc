@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/commands/command.h"
-#include "engine/device/device.h"
+#include "engine/gpu/device.h"
 
 namespace paddle::commands {
 namespace {

@@ -16,7 +16,7 @@
 namespace paddle::config {
 namespace {
 
-constexpr std::int64_t kEntryCountMax = 60'000;  // engine/parameter/parameter_set.h
+constexpr std::int64_t kEntryCountMax = 60'000;  // engine/table/parameter_set.h
 constexpr std::int64_t kExpirePassesMax = 30'000;
 constexpr std::array<std::string_view, 2> kFullChoices{"error", "evict"};
 constexpr std::array<std::string_view, 2> kUnseenChoices{"mean", "draw"};

@@ -28,7 +28,7 @@ std::span<const TypeKeys> evaluator_types();
 // Describes the first key of `layer` that its type does not read, if there is one.
 std::optional<std::string> misplaced_key(const LayerConfig& layer);
 
-// Names of the activations in engine/kernels/activation.h, in its order.
+// Names of the activations in engine/math/activation.h, in its order.
 inline constexpr auto kActivations =
     std::to_array<std::string_view>({"identity", "sigmoid", "relu", "tanh", "softmax", "gelu"});
 

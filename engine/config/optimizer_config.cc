@@ -4,8 +4,8 @@
 
 #include "base/named_rows.h"
 #include "engine/config/sections.h"
-#include "engine/optim/optimizer.h"
-#include "engine/optim/schedule.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/schedule.h"
 
 namespace paddle::config {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text_file.h"
-#include "engine/data/source/file_kind.h"
+#include "engine/data/file_kind.h"
 
 namespace paddle::data {
 namespace {
@@ -19,11 +19,6 @@ std::uint64_t count_line_ends(std::string_view text) {
   std::uint64_t count = 0;
   for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos; ++at) ++count;
   return count;
-}
-
-bool is_readable(int fd) {
-  pollfd polled{fd, POLLIN, 0};
-  return fd >= 0 && ::poll(&polled, 1, 0) > 0;
 }
 
 }  // namespace

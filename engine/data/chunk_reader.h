@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "engine/data/records/chunk.h"
-#include "engine/data/source/byte_source.h"
+#include "engine/data/byte_source.h"
+#include "engine/data/chunk.h"
 
 namespace paddle::data {
 

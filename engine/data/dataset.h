@@ -11,8 +11,8 @@
 #include <string>
 
 #include "engine/config/data_config.h"
+#include "engine/data/dictionary.h"
 #include "engine/data/record_cache.h"
-#include "engine/data/records/dictionary.h"
 #include "engine/nn/batch.h"
 
 namespace paddle::data {

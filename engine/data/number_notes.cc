@@ -14,7 +14,7 @@ namespace {
 constexpr double kLarge = 100;
 constexpr double kLargeAlone = 1000;
 constexpr double kTimesOthers = 100;
-constexpr std::size_t kNamesShown = 5;
+constexpr std::size_t kColumnsShown = 5;
 
 // The median of sorted sizes without one that equals `size`; 0 if there is no other.
 double median_of_others(const std::vector<double>& sorted, double size) {
@@ -31,7 +31,7 @@ std::string rounded(double size) {
 }
 
 std::string list_of(std::vector<std::string> names) {
-  const std::size_t more = names.size() > kNamesShown ? names.size() - kNamesShown : 0;
+  const std::size_t more = names.size() > kColumnsShown ? names.size() - kColumnsShown : 0;
   names.resize(names.size() - more);
   return fmt::format("{}{}", fmt::join(names, ", "),
                      more > 0 ? fmt::format(" and {} more", more) : "");

@@ -10,14 +10,14 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "engine/data/records/fields.h"
-#include "engine/data/source/byte_source.h"
+#include "engine/data/byte_source.h"
+#include "engine/data/fields.h"
 
 namespace paddle::data {
 namespace {
 
 constexpr std::size_t kListBytesMax = 64U << 20U;
-constexpr std::size_t kNameBytesMax = 1024;
+constexpr std::size_t kObjectNameBytesMax = 1024;
 constexpr std::size_t kReadBytes = 64U << 10U;
 
 Error wrong_list(const std::string& pattern, Error error) {
@@ -44,8 +44,8 @@ Result<std::string> read_list(const std::string& pattern, const SourceOptions& o
 
 // Checks the name of an object, which becomes an argument of the command and part of messages.
 Status check_name(std::string_view name) {
-  if (name.size() > kNameBytesMax)
-    return Error{Errc::kData, fmt::format("a name has over {} bytes", kNameBytesMax)};
+  if (name.size() > kObjectNameBytesMax)
+    return Error{Errc::kData, fmt::format("a name has over {} bytes", kObjectNameBytesMax)};
   const std::string shown = escape_control(name);
   if (shown != name || name.find('\t') != std::string_view::npos)
     return Error{Errc::kData, fmt::format("'{}' is not printable UTF-8", shown)};

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/data/chunk.h"
 #include "engine/data/dataset.h"
-#include "engine/data/records/chunk.h"
 
 namespace paddle::data {
 

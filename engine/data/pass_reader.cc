@@ -18,11 +18,11 @@
 #include "base/text.h"
 #include "engine/data/chunk_reader.h"
 #include "engine/data/dataset.h"
-#include "engine/data/npz/npz_reader.h"
+#include "engine/data/fields.h"
+#include "engine/data/format.h"
+#include "engine/data/npz_reader.h"
+#include "engine/data/record_block.h"
 #include "engine/data/record_rules.h"
-#include "engine/data/records/fields.h"
-#include "engine/data/records/format.h"
-#include "engine/data/records/record_block.h"
 
 namespace paddle::data {
 namespace {

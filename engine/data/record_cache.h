@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/data/records/record_block.h"
+#include "engine/data/record_block.h"
 
 namespace paddle::data {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/config/data_config.h"
-#include "engine/data/records/record_block.h"
+#include "engine/data/record_block.h"
 #include "engine/nn/batch.h"
 
 namespace paddle::data {

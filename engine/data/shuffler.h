@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "engine/data/records/record_block.h"
+#include "engine/data/record_block.h"
 
 namespace paddle::data {
 

@@ -17,7 +17,7 @@ constexpr Duration kPauseWithoutDescriptors = std::chrono::seconds(1);
 constexpr Duration kPauseWhileManyWait = std::chrono::milliseconds(10);
 constexpr std::size_t kSourcesMax = 4096;  // addresses counted in one tick
 
-int milliseconds_until(TimePoint until, TimePoint now) {
+int poll_timeout(TimePoint until, TimePoint now) {
   return static_cast<int>(
       std::chrono::ceil<std::chrono::milliseconds>(std::max(until - now, Duration())).count());
 }
@@ -69,7 +69,7 @@ void Acceptor::run(int listener, int stop_fd, const OnAccept& on_accept) {
     }
     const bool pauses = now < pause_until;
     pollfd items[] = {{stop_fd, POLLIN, 0}, {pauses ? -1 : listener, POLLIN, 0}};
-    const int ready = ::poll(items, 2, pauses ? milliseconds_until(pause_until, now) : -1);
+    const int ready = ::poll(items, 2, pauses ? poll_timeout(pause_until, now) : -1);
     if (ready < 0 && errno != EINTR) return;
     if (items[0].revents != 0) return;
     if (pauses || ready <= 0) continue;

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "engine/config/job_config.h"
-#include "engine/kernels/activation.h"
+#include "engine/math/activation.h"
 #include "engine/nn/batch.h"
 #include "engine/nn/layer.h"
 #include "proto/parameters.pb.h"

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/kernels/gemm.h"
-#include "engine/memory/card_place.h"
+#include "engine/math/card_place.h"
+#include "engine/math/gemm.h"
 #include "engine/nn/batch.h"
 #include "engine/nn/ids.h"
 

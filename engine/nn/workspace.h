@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/tally.h"
-#include "engine/memory/huge_pages.h"
+#include "engine/math/huge_pages.h"
 
 namespace paddle::nn {
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::pserver {
 namespace {

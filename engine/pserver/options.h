@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/pool.h"
-#include "engine/memory/region.h"
-#include "engine/parameter/dense_loan.h"
+#include "engine/math/region.h"
 #include "engine/pserver/update_policy.h"
 #include "engine/snapshot/cut_store.h"
+#include "engine/table/dense_loan.h"
 
 namespace paddle::pserver {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/optim/update_kernels.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/math/update_kernels.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::pserver {
 
@@ -72,7 +72,7 @@ Refused PushAssembly::check_node(const Request& request, const wire::PushDense& 
                         request.trainer.id, message.node_samples(), set.node_groups() ? most : 0);
 }
 
-// Pushes that wait may take a quarter of the parameters' limit, since engine/memory gives
+// Pushes that wait may take a quarter of the parameters' limit, since engine/math gives
 // parameters 80 percent of the memory. A push of one part is not limited here: it is no larger than
 // the frame that it arrived in.
 Refused PushAssembly::check_memory(const Request& request) const {

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::pserver {
 namespace {

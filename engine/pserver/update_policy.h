@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/optim/schedule.h"
+#include "engine/math/schedule.h"
 #include "engine/pserver/membership.h"
 
 namespace paddle::pserver {

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "engine/optim/optimizer.h"
-#include "engine/optim/update_kernels.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/update_kernels.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::pserver {
 namespace {

@@ -15,8 +15,8 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "engine/optim/optimizer.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/math/optimizer.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::snapshot {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "engine/parameter/row_notes.h"
+#include "engine/table/row_notes.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::snapshot {

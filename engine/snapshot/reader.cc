@@ -16,10 +16,10 @@
 #include "base/pool.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "engine/optim/update_kernels.h"
-#include "engine/parameter/parameter_set.h"
-#include "engine/parameter/row_notes.h"
+#include "engine/math/update_kernels.h"
 #include "engine/snapshot/format.h"
+#include "engine/table/parameter_set.h"
+#include "engine/table/row_notes.h"
 
 namespace paddle::snapshot {
 namespace {

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "base/version.h"
-#include "engine/optim/optimizer.h"
-#include "engine/optim/update_kernels.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/update_kernels.h"
 #include "engine/snapshot/format.h"
 #include "engine/snapshot/replacement.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::snapshot {
 namespace {

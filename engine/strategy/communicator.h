@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/client/batch_parameters.h"
-#include "engine/parameter/row_notes.h"
+#include "engine/table/row_notes.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::strategy {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::strategy {
 namespace {

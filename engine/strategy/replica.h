@@ -15,9 +15,9 @@
 
 #include "engine/client/batch_parameters.h"
 #include "engine/client/paths.h"
-#include "engine/optim/optimizer.h"
-#include "engine/optim/schedule.h"
-#include "engine/parameter/row_notes.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/schedule.h"
+#include "engine/table/row_notes.h"
 
 namespace paddle::strategy {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/optim/initial.h"
-#include "engine/optim/update_kernels.h"
+#include "engine/math/initial.h"
+#include "engine/math/update_kernels.h"
 
 namespace paddle::table {
 namespace {

@@ -9,9 +9,9 @@
 #include "base/bytes.h"
 #include "base/pool.h"
 #include "base/result.h"
-#include "engine/memory/huge_pages.h"
-#include "engine/optim/optimizer.h"
-#include "engine/parameter/partition.h"
+#include "engine/math/huge_pages.h"
+#include "engine/math/optimizer.h"
+#include "engine/table/partition.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::table {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/memory/region.h"
+#include "engine/math/region.h"
 #include "engine/table/row_index.h"
 #include "proto/parameters.pb.h"
 

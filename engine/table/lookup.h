@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/memory/row_access.h"
+#include "engine/math/row_access.h"
 #include "engine/table/row_index.h"
 
 namespace paddle::table {

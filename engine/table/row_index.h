@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "engine/memory/region.h"
-#include "engine/memory/row_access.h"
+#include "engine/math/region.h"
+#include "engine/math/row_access.h"
 
 namespace paddle::table {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/optim/optimizer.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/math/optimizer.h"
+#include "engine/table/parameter_set.h"
 
 namespace paddle::table {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "base/check.h"
 #include "base/result.h"
-#include "engine/memory/region.h"
-#include "engine/memory/row_access.h"
-#include "engine/parameter/row_notes.h"
+#include "engine/math/region.h"
+#include "engine/math/row_access.h"
 #include "engine/table/row_index.h"
+#include "engine/table/row_notes.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::table {

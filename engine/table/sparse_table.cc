@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/memory/row_access.h"
-#include "engine/optim/initial.h"
+#include "engine/math/initial.h"
+#include "engine/math/row_access.h"
 #include "engine/table/row_store.h"
 
 namespace paddle::table {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/rng.h"
-#include "engine/trainer/batches/pass_batches.h"
 #include "engine/trainer/model.h"
+#include "engine/trainer/pass_batches.h"
 
 namespace paddle::trainer {
 

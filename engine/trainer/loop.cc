@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "engine/optim/update_kernels.h"
+#include "engine/math/update_kernels.h"
 #include "engine/snapshot/file_system.h"
 #include "engine/snapshot/retention.h"
 #include "engine/trainer/batch_feed.h"

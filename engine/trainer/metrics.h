@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/nn/evaluator.h"
-#include "engine/trainer/compute/score.h"
+#include "engine/trainer/score.h"
 
 namespace paddle::trainer {
 

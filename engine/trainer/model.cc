@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/gemm.h"
-#include "engine/parameter/parameter_set.h"
-#include "engine/trainer/compute/executor.h"
+#include "engine/math/gemm.h"
+#include "engine/table/parameter_set.h"
+#include "engine/trainer/executor.h"
 
 namespace paddle::trainer {
 namespace {

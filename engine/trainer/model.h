@@ -9,10 +9,10 @@
 #include "base/pool.h"
 #include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
-#include "engine/nn/network/network.h"
-#include "engine/trainer/batches/batch_notes.h"
-#include "engine/trainer/compute/card.h"
-#include "engine/trainer/compute/executor.h"
+#include "engine/nn/network.h"
+#include "engine/trainer/batch_notes.h"
+#include "engine/trainer/card.h"
+#include "engine/trainer/executor.h"
 #include "engine/trainer/metrics.h"
 
 namespace paddle::trainer {

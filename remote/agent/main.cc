@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "proto/agent_channel.h"
-#include "remote/agent/machine/proc.h"
+#include "remote/agent/node/proc.h"
 #include "remote/agent/process/supervisor.h"
 #include "remote/agent/session.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 
 namespace paddle::agent {
 

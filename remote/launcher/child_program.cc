@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kErrorReadsMax = 64;
 
-constexpr std::size_t kStderrTailBytes = 4096;
+constexpr std::size_t kOutputTailBytes = 4096;
 // Time for the program to end after the channel was closed. After it SIGTERM is sent and, after the
 // same time again, SIGKILL.
 constexpr int kEndMs = 1000;
@@ -141,11 +141,11 @@ void ChildProgram::pump() {
 // the end of the pipe.
 bool ChildProgram::take_errors() {
   for (int reads = 0; reads < kErrorReadsMax; ++reads) {
-    char buffer[kStderrTailBytes];
+    char buffer[kOutputTailBytes];
     const ssize_t got = ::read(errors_.get(), buffer, sizeof buffer);
     if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
     tail_.append(buffer, static_cast<std::size_t>(got));
-    if (tail_.size() > kStderrTailBytes) tail_.erase(0, tail_.size() - kStderrTailBytes);
+    if (tail_.size() > kOutputTailBytes) tail_.erase(0, tail_.size() - kOutputTailBytes);
   }
   return true;
 }

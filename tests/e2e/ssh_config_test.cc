@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "remote/launcher/ssh/host_key_learning.h"
-#include "remote/launcher/ssh/tokens.h"
+#include "remote/launcher/host_key_learning.h"
+#include "remote/launcher/ssh_tokens.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/process.h"
 

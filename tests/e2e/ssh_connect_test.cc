@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "remote/agent_client.h"
-#include "remote/push/source.h"
+#include "remote/client/agent_client.h"
+#include "remote/client/push_source.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/planted_agent.h"
 

@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/rng.h"
-#include "remote/launcher/ssh/pump.h"
+#include "remote/launcher/ssh_pump.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/temporary_folder.h"
 

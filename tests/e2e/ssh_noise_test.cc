@@ -7,7 +7,7 @@
 #include "base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/frame.h"
-#include "remote/agent_client.h"
+#include "remote/client/agent_client.h"
 #include "tests/e2e/ssh_fixture.h"
 
 namespace paddle::remote {

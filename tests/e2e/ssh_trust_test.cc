@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/bytes.h"
-#include "remote/launcher/ssh/config.h"
-#include "remote/launcher/ssh/host_key_learning.h"
+#include "remote/launcher/host_key_learning.h"
+#include "remote/launcher/ssh_config.h"
 #include "tests/e2e/ssh_fixture.h"
 #include "tests/support/process.h"
 

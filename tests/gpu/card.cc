@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/device/cuda/cuda_driver.h"
-#include "engine/device/handles.h"
+#include "engine/gpu/cuda_driver.h"
+#include "engine/gpu/handles.h"
 #include "tests/gpu/shared_memory.h"
 
 namespace paddle::test {

@@ -1,8 +1,8 @@
 // The card that tests run on.
 #pragma once
 
-#include "engine/device/device.h"
-#include "engine/kernels/device/kernel.h"
+#include "engine/gpu/device.h"
+#include "engine/math/card_kernel.h"
 
 namespace paddle::test {
 

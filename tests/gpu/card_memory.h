@@ -2,4 +2,4 @@
 #pragma once
 
 #include "tests/gpu/card.h"
-#include "tests/unit/engine/device/device_fixture.h"
+#include "tests/unit/engine/gpu/device_fixture.h"

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/gpu/card.h"
-#include "tests/unit/engine/nn/device/device_run.h"
-#include "tests/unit/engine/nn/plan/random_network.h"
-#include "tests/unit/engine/nn/plan/template_networks.h"
+#include "tests/unit/engine/gpu/device_run.h"
+#include "tests/unit/engine/nn/random_network.h"
+#include "tests/unit/engine/nn/template_networks.h"
 
 namespace paddle::nn {
 namespace {

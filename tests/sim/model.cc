@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "engine/parameter/partition.h"
 #include "engine/strategy/strategy_table.h"
+#include "engine/table/partition.h"
 
 namespace paddle::sim {
 namespace {

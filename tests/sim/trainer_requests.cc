@@ -1,7 +1,7 @@
 // The requests of a simulated trainer, and the answers to them.
 #include "base/check.h"
-#include "engine/optim/optimizer.h"
-#include "engine/parameter/partition.h"
+#include "engine/math/optimizer.h"
+#include "engine/table/partition.h"
 #include "tests/sim/trainer.h"
 
 namespace paddle::sim {

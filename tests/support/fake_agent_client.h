@@ -17,7 +17,7 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
-#include "remote/agent_client.h"
+#include "remote/client/agent_client.h"
 
 namespace paddle::remote {
 

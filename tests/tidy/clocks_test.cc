@@ -20,9 +20,9 @@ const std::map<std::string, std::string> kReaders = {
     {"base/log.cc", "the time before a line"},
     {"cli/cluster/journal.cc", "the time of an entry"},
     {"cli/main.cc", "Context's clocks, for names and reports"},
-    {"remote/agent/machine/host.cc", "the local zone's offset"},
-    {"remote/agent/machine/proc.cc", "unix_ms(), for records"},
-    {"remote/push/source.cc", "compared with the times of files, which are the wall's too"},
+    {"remote/agent/node/host.cc", "the local zone's offset"},
+    {"remote/agent/node/proc.cc", "unix_ms(), for records"},
+    {"remote/client/push_source.cc", "compared with the times of files, which are the wall's too"},
 };
 
 // Files that call functions of these, and for which purpose.
@@ -82,7 +82,7 @@ TEST(Clocks, ItsFunctionsAreCalledForRecordsAndReportsAlone) {
       std::regex(
           R"((^|[^.>\w])unix_ms\(\)|\bunix_milliseconds\(\)|\bcontext_?\.unix_(ms|seconds)\b)"));
   for (const char* own :
-       {"base/clock.h", "remote/agent/machine/proc.h", "remote/agent/machine/proc.cc"}) {
+       {"base/clock.h", "remote/agent/node/proc.h", "remote/agent/node/proc.cc"}) {
     found.erase(own);
   }
   expect_only(found, kCallers);

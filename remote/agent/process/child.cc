@@ -19,7 +19,7 @@
 #include "base/secret.h"
 #include "base/text.h"
 #include "proto/supervision.pb.h"
-#include "remote/agent/machine/proc.h"
+#include "remote/agent/node/proc.h"
 #include "remote/agent/process/record.h"
 
 namespace paddle::agent {

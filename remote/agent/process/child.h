@@ -12,8 +12,8 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "proto/agent.pb.h"
+#include "remote/agent/node/root.h"
 #include "remote/agent/process/pulse_watch.h"
-#include "remote/agent/root/root.h"
 
 namespace paddle::agent {
 

@@ -18,7 +18,7 @@
 #include <sstream>
 #include <utility>
 
-#include "remote/agent/machine/proc.h"
+#include "remote/agent/node/proc.h"
 #include "remote/agent/process/key_files.h"
 #include "remote/agent/process/record.h"
 

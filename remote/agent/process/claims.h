@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "proto/agent.pb.h"
 #include "proto/command_order.h"
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 
 namespace paddle::agent {
 

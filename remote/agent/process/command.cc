@@ -19,7 +19,7 @@
 
 #include "base/secret.h"
 #include "proto/agent_channel.h"
-#include "remote/agent/machine/proc.h"
+#include "remote/agent/node/proc.h"
 #include "remote/agent/process/child.h"
 
 namespace paddle::agent {

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 
 namespace paddle::agent {
 

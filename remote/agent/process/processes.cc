@@ -13,13 +13,13 @@
 #include <set>
 
 #include "base/secret.h"
-#include "remote/agent/log/log_file.h"
+#include "remote/agent/node/files.h"
+#include "remote/agent/node/log_file.h"
 #include "remote/agent/process/claims.h"
 #include "remote/agent/process/key_files.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/supervisor.h"
 #include "remote/agent/process/usage.h"
-#include "remote/agent/root/files.h"
 
 namespace paddle::agent {
 namespace {

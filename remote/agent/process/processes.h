@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "proto/agent.pb.h"
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 
 namespace paddle::agent {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "proto/agent.pb.h"
-#include "remote/agent/machine/proc.h"
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/proc.h"
+#include "remote/agent/node/root.h"
 
 namespace paddle::agent {
 

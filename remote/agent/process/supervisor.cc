@@ -23,15 +23,15 @@
 #include "base/fd.h"
 #include "base/safe_path.h"
 #include "proto/agent.pb.h"
-#include "remote/agent/log/log_file.h"
-#include "remote/agent/machine/oom_watch.h"
-#include "remote/agent/machine/proc.h"
+#include "remote/agent/node/log_file.h"
+#include "remote/agent/node/oom_watch.h"
+#include "remote/agent/node/proc.h"
+#include "remote/agent/node/root.h"
 #include "remote/agent/process/child.h"
 #include "remote/agent/process/claims.h"
 #include "remote/agent/process/pulse_watch.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/restart_policy.h"
-#include "remote/agent/root/root.h"
 
 namespace paddle::agent {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/holes.h"
-#include "remote/agent/root/files.h"
+#include "remote/agent/node/files.h"
 
 namespace paddle::agent {
 namespace {

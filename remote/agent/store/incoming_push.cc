@@ -17,7 +17,7 @@ constexpr std::uint64_t kBlockBytes = 4096;
 constexpr std::uint64_t kReservePart = 5;
 constexpr std::uint64_t kReserveBytesMax = 1'000'000'000;
 
-constexpr std::size_t kRecordBytesMax = 256U << 20U;  // enough for a million paths
+constexpr std::size_t kPushRecordBytesMax = 256U << 20U;  // enough for a million paths
 constexpr mode_t kWriteAccess = 0222;
 
 // Pushed files are read-only, because jobs share them; a file that replaced one usually is not.
@@ -48,7 +48,7 @@ Result<bool> keep_only(const Root& root, const std::string& folder,
   const std::string prefix = folder + "/";
   wire::agent::Manifest before;
   // Without a valid record it is not known which files earlier pushes placed.
-  if (const auto text = read_below(root, record, kRecordBytesMax))
+  if (const auto text = read_below(root, record, kPushRecordBytesMax))
     (void)before.ParseFromString(*text);
   bool removed = false;
   for (const auto& file : before.files()) {

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "proto/agent.pb.h"
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 #include "remote/agent/store/incoming_file.h"
 #include "remote/agent/store/store.h"
 #include "remote/agent/store/store_peer.h"

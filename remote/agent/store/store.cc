@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <tuple>
 
-#include "remote/agent/root/files.h"
+#include "remote/agent/node/files.h"
 
 namespace paddle::agent {
 namespace {

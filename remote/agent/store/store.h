@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 #include "remote/agent/store/index.h"
 
 namespace paddle::agent {

@@ -7,8 +7,8 @@
 #include <array>
 #include <string_view>
 
-#include "remote/agent/machine/host.h"
-#include "remote/agent/peer/connection.h"
+#include "remote/agent/node/host.h"
+#include "remote/agent/store/peer_connection.h"
 
 namespace paddle::agent {
 
@@ -16,8 +16,8 @@ using namespace wire::agent;  // NOLINT: this file is about the messages
 
 namespace {
 
-constexpr std::string_view kService = "store";
-constexpr Duration kListenTimeMax = std::chrono::hours(24);  // the longest shared push
+constexpr std::string_view kStoreService = "store";
+constexpr Duration kShareTimeMax = std::chrono::hours(24);  // the longest shared push
 constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 constexpr Duration kPieceDeadline = std::chrono::seconds(15);  // for the longest piece, at 35 KB/s
 constexpr Duration kPullDeadline = std::chrono::seconds(60);   // for all pieces of a request
@@ -140,8 +140,9 @@ Result<ServeReply> serve_store(PeerListener& listener, const Root& root,
   const auto serve = [sealed](const PeerConnection& caller, int folder) {
     (void)give(caller, folder, sealed);  // the caller notices a connection that breaks
   };
-  PADDLE_TRY_STATUS(listener.start(
-      *std::move(socket), token, {kService, kListenTimeMax, kConnectionMax, root.fd.get(), serve}));
+  PADDLE_TRY_STATUS(
+      listener.start(*std::move(socket), token,
+                     {kStoreService, kShareTimeMax, kConnectionMax, root.fd.get(), serve}));
   return reply;
 }
 
@@ -159,7 +160,7 @@ Result<PullReply> pull_pieces(const PullRequest& request, ByteSpan caller_key,
   target.set_address(request.from().address());
   target.set_port(request.from().port());
   target.set_caller(request.caller());
-  PADDLE_TRY(const PeerCall call, call_peer(target, caller_key, kService));
+  PADDLE_TRY(const PeerCall call, call_peer(target, caller_key, kStoreService));
   PullReply reply;
   reply.set_outcome(call.outcome);
   reply.set_detail(call.detail);

@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "remote/agent/peer/peer.h"
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 #include "remote/agent/store/index.h"
+#include "remote/agent/store/peer.h"
 
 namespace paddle::agent {
 

@@ -1,8 +1,8 @@
 // Lines of a data file in each format: a byte for the format, two for its options, the text.
 #include "engine/config/sections.h"
+#include "engine/data/format.h"
 #include "engine/data/number_notes.h"
 #include "engine/data/record_rules.h"
-#include "engine/data/records/format.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/temporary_folder.h"
 

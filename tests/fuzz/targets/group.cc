@@ -2,7 +2,7 @@
 // schedule, changed here and there. Without a change, all sums are right.
 #include <deque>
 
-#include "engine/collective/group_core.h"
+#include "engine/group/group_core.h"
 #include "tests/fuzz/input.h"
 
 using namespace paddle;

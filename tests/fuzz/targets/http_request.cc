@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "engine/data/records/json_reader.h"
-#include "engine/serve/json_requests.h"
-#include "engine/serve/request_head.h"
+#include "engine/data/json_reader.h"
+#include "engine/model/json_requests.h"
+#include "engine/model/request_head.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);

@@ -1,5 +1,5 @@
 // A path on the first line, then an ignore file.
-#include "cli/workspace/ignore_rules.h"
+#include "cli/job/ignore_rules.h"
 
 #include "tests/fuzz/input.h"
 

@@ -1,5 +1,5 @@
 // A known_hosts file, for a host with a port, and the first line as a list of names.
-#include "remote/launcher/ssh/known_hosts.h"
+#include "remote/launcher/known_hosts.h"
 
 #include "tests/fuzz/input.h"
 

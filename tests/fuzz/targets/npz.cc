@@ -2,8 +2,8 @@
 // archive, or arrays of which an archive without mistakes is made.
 #include <minizip/zip.h>
 
-#include "engine/data/npz/npz_reader.h"
-#include "engine/data/records/format.h"
+#include "engine/data/format.h"
+#include "engine/data/npz_reader.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/temporary_folder.h"
 

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "base/bytes.h"
-#include "engine/data/source/byte_source.h"
-#include "engine/data/source/file_kind.h"
+#include "engine/data/byte_source.h"
+#include "engine/data/file_kind.h"
 #include "tests/fuzz/input.h"
 
 using namespace paddle;

@@ -3,8 +3,8 @@
 // left out.
 #include <algorithm>
 
-#include "remote/launcher/ssh/target.h"
-#include "remote/launcher/ssh/tokens.h"
+#include "remote/launcher/ssh_target.h"
+#include "remote/launcher/ssh_tokens.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/temporary_folder.h"
 

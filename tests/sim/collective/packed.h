@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/kernels/rank_sums.h"
+#include "engine/math/rank_sums.h"
 
 namespace paddle::sim {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/kernels/rank_sums.h"
+#include "engine/math/rank_sums.h"
 #include "tests/sim/collective/packed.h"
 
 namespace paddle::sim {

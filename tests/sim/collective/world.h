@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "base/rng.h"
-#include "engine/collective/group_core.h"
+#include "engine/group/group_core.h"
 
 namespace paddle::sim {
 

@@ -1,8 +1,8 @@
 #include "tests/sim/scale/model.h"
 
 #include "base/rng.h"
-#include "engine/parameter/partition.h"
 #include "engine/strategy/strategy_table.h"
+#include "engine/table/partition.h"
 
 namespace paddle::sim {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "engine/device/device.h"
+#include "engine/gpu/device.h"
 #include "tests/support/device/fake_hub.h"
 #include "tests/support/device/fake_orders.h"
 

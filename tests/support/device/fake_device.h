@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/device.h"
+#include "engine/gpu/device.h"
 #include "tests/support/device/fake_communicator.h"
 #include "tests/support/device/fake_memory.h"
 #include "tests/support/device/fake_streams.h"

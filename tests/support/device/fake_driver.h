@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/device/device.h"
+#include "engine/gpu/device.h"
 #include "tests/support/device/fake_device.h"
 
 namespace paddle::test {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/fd.h"
-#include "engine/device/device.h"
+#include "engine/gpu/device.h"
 
 namespace paddle::test {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "engine/kernels/gemm.h"
+#include "engine/math/gemm.h"
 #include "tests/support/device/fake_memory.h"
 
 namespace paddle::test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "engine/device/device.h"
+#include "engine/gpu/device.h"
 
 namespace paddle::test {
 

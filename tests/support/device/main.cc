@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "engine/commands/command.h"
-#include "engine/memory/allocator.h"
+#include "engine/math/allocator.h"
 #include "tests/support/device/fake_driver.h"
 
 extern char** environ;  // NOLINT: POSIX's name

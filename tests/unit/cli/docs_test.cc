@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
-#include "cli/logs/metrics_line.h"
+#include "cli/watch/metrics_line.h"
 #include "engine/config/layer_keys.h"
-#include "engine/optim/optimizer.h"
-#include "engine/optim/schedule.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/schedule.h"
 #include "proto/command_order.h"
 
 namespace paddle::cli {

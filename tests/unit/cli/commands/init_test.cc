@@ -8,8 +8,8 @@
 #include "cli/cluster/cluster_file.h"
 #include "cli/cluster/node_list.h"
 #include "cli/command_line.h"
-#include "cli/workspace/share_folder.h"
-#include "cli/workspace/workspace.h"
+#include "cli/job/share_folder.h"
+#include "cli/job/workspace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/cluster/ports.h"
 #include "cli/job/folders.h"
-#include "cli/nodes/ports.h"
 
 namespace paddle::cli {
 namespace {

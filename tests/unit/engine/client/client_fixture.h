@@ -9,13 +9,13 @@
 #include <gtest/gtest.h>
 
 #include "engine/client/shard_client.h"
+#include "engine/math/initial.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/schedule.h"
 #include "engine/net/local_link.h"
-#include "engine/optim/initial.h"
-#include "engine/optim/optimizer.h"
-#include "engine/optim/schedule.h"
-#include "engine/parameter/parameter_set.h"
 #include "engine/pserver/shard.h"
 #include "engine/strategy/strategy_table.h"
+#include "engine/table/parameter_set.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::client {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/client/sparse_channel.h"
-#include "engine/parameter/partition.h"
+#include "engine/table/partition.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::client {

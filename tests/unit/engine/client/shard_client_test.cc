@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/optim/initial.h"
-#include "engine/optim/optimizer.h"
-#include "engine/optim/schedule.h"
-#include "engine/parameter/parameter_set.h"
+#include "engine/math/initial.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/schedule.h"
 #include "engine/snapshot/reader.h"
 #include "engine/snapshot/writer.h"
+#include "engine/table/parameter_set.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::client {

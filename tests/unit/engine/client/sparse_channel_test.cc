@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/optim/initial.h"
+#include "engine/math/initial.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::client {

@@ -1,7 +1,7 @@
 #include "engine/data/number_notes.h"
 
 #include "base/rng.h"
-#include "engine/data/records/format.h"
+#include "engine/data/format.h"
 #include "tests/unit/engine/data/data_fixture.h"
 
 namespace paddle::data {

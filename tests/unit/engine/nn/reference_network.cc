@@ -5,10 +5,10 @@
 #include <numeric>
 
 #include "base/rng.h"
-#include "engine/kernels/elementwise.h"
-#include "engine/nn/costs/sampler.h"
+#include "engine/math/elementwise.h"
 #include "engine/nn/run.h"
-#include "tests/unit/engine/kernels/reference.h"
+#include "engine/nn/sampler.h"
+#include "tests/unit/engine/math/reference.h"
 
 namespace paddle::nn {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/nn/network/network.h"
+#include "engine/nn/network.h"
 
 namespace paddle::nn {
 

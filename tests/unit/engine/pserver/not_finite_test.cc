@@ -1,7 +1,7 @@
 // Pushes of finite gradients, each below the limit, that would make parameters not finite.
 #include <cmath>
 
-#include "engine/optim/optimizer.h"
+#include "engine/math/optimizer.h"
 #include "tests/unit/engine/pserver/one_shard.h"
 
 namespace paddle::pserver {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/parameter/parameter_set.h"
 #include "engine/pserver/shard.h"
+#include "engine/table/parameter_set.h"
 #include "tests/unit/engine/pserver/one_shard.h"
 
 namespace paddle::pserver {

@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "engine/memory/region.h"
-#include "engine/optim/initial.h"
-#include "engine/optim/optimizer.h"
+#include "engine/math/initial.h"
+#include "engine/math/optimizer.h"
+#include "engine/math/region.h"
 #include "tests/unit/engine/pserver/parameters.h"
 
 namespace paddle::table {

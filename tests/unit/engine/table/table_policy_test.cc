@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/parameter/parameter_set.h"
+#include "engine/table/parameter_set.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/client/client_fixture.h"
 #include "tests/unit/engine/pserver/parameters.h"

@@ -1,7 +1,7 @@
 // The loop with a card, which computes a batch while the next one is made ready.
 #include "engine/trainer/batch_feed.h"
 
-#include "tests/unit/engine/trainer/compute/fake_cards.h"
+#include "tests/unit/engine/trainer/fake_cards.h"
 #include "tests/unit/engine/trainer/loop_fixture.h"
 
 namespace paddle::trainer {

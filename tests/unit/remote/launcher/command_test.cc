@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "remote/launcher/launcher.h"
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

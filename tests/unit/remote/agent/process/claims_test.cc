@@ -20,7 +20,7 @@
 #include "tests/support/free_ports.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

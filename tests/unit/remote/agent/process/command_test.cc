@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

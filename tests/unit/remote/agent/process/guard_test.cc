@@ -10,10 +10,10 @@
 
 #include "base/fd.h"
 #include "proto/agent.pb.h"
-#include "remote/agent/machine/proc.h"
+#include "remote/agent/node/proc.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

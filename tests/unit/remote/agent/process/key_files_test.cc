@@ -11,7 +11,7 @@
 #include "proto/agent.pb.h"
 #include "tests/support/small_disk.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::agent {
 namespace {

@@ -1,7 +1,7 @@
 // Logs of processes, read from a real agent while they are written.
 #include <sys/stat.h>
 
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "remote/agent/root/root.h"
+#include "remote/agent/node/root.h"
 #include "tests/support/core_limit.h"
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

@@ -1,5 +1,5 @@
 // Processes that a real agent starts again, and leftovers of the life before.
-#include "tests/unit/remote/agent_fixture.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/fd.h"
 #include "proto/agent.pb.h"
-#include "remote/agent/machine/proc.h"
-#include "tests/unit/remote/agent_fixture.h"
+#include "remote/agent/node/proc.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

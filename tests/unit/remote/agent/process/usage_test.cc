@@ -1,6 +1,6 @@
 // Memory and CPU time of processes, as a real agent's status tells them.
-#include "remote/agent/machine/proc.h"
-#include "tests/unit/remote/agent_fixture.h"
+#include "remote/agent/node/proc.h"
+#include "tests/unit/remote/client/agent_fixture.h"
 
 namespace paddle::remote {
 namespace {

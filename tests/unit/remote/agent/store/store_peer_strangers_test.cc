@@ -1,11 +1,11 @@
 // Callers of a store that have no key, play an old exchange again, or stall.
 #include "proto/keys.h"
-#include "remote/agent/peer/connection.h"
+#include "remote/agent/store/peer_connection.h"
 #include "remote/agent/store/store.h"
 #include "remote/agent/store/store_peer.h"
 #include "tests/support/noise.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/remote/agent/peer/wire.h"
+#include "tests/unit/remote/agent/store/peer_wire.h"
 
 namespace paddle::agent {
 namespace {

@@ -1,0 +1,52 @@
+// The description of a model in its snapshots, so that a snapshot can be used without its job:
+//   path.txt, job.toml                 as in v0.10: the configuration as it was written
+//   model/job.toml                     with --set values applied; files by their names in model/
+//   model/dictionary.txt, counts.txt   or, for a larger file, "<name>.sha256" as sha256sum writes
+//   it model/slots.json                   the contents of a record
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "engine/config/job_config.h"
+#include "engine/data/dictionary.h"
+#include "engine/math/gemm.h"
+#include "engine/snapshot/reader.h"
+
+namespace paddle::inference {
+
+// The files for the snapshots of a job that read_job() accepts. `bytes_max` bounds each file.
+// kUsage: there are more files than a snapshot may have.
+Result<std::vector<snapshot::ModelFile>> describe_model(
+    const std::string& config, const std::vector<std::string>& overrides,
+    std::size_t bytes_max = snapshot::kModelFileBytesMax);
+
+// Replacements for the description, or for parts of it.
+struct DescriptionSource {
+  std::string config = {};                  // job.toml; "": the snapshot's
+  std::vector<std::string> overrides = {};  // --set
+  // "dictionary.txt=<path>", for files that are too large for a snapshot.
+  std::vector<std::string> files = {};
+  bool allows_pipe_command = false;  // allows the program in the snapshot's job.toml
+  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // of this CPU
+};
+
+// The contents of a record, in the form of model/slots.json.
+JsonObject slots_json(const config::DataConfig& data);
+
+struct ModelDescription {
+  config::JobConfig job;
+  data::Dictionary dictionary;
+};
+
+// kUsage: the snapshot and the source give no description, or only a part of it, or the snapshot
+// names a program that the source does not allow. kData: a file of the source is not the job's, or
+// the snapshot's own job.toml names a file that is not the snapshot's. On a CPU without bfloat16, a
+// job of bfloat16 becomes one of float32, with a warning: its parameters are float32 in both cases.
+Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapshot,
+                                          const DescriptionSource& source);
+
+}  // namespace paddle::inference

@@ -1,0 +1,228 @@
+#include "engine/net/heartbeat.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include "base/fd.h"
+
+namespace paddle::heartbeat {
+namespace {
+
+constexpr int kReadsMax = 256;  // before the clock is read again
+constexpr int kLastPulses = 3;  // some may be lost
+constexpr int kBufferBytes = 1 << 20;
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(sockaddr_storage);
+
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* data() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+Result<Address> address_of(const net::Endpoint& endpoint) {
+  Address address;
+  auto* const v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  if (::inet_pton(AF_INET, endpoint.address.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(endpoint.port);
+    address.size = sizeof *v4;
+    return address;
+  }
+  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (::inet_pton(AF_INET6, endpoint.address.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(endpoint.port);
+    address.size = sizeof *v6;
+    return address;
+  }
+  return Error{Errc::kUsage, "'" + endpoint.address + "' is not an IP address"};
+}
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+class UdpHeartbeat final : public Heartbeat {
+ public:
+  explicit UdpHeartbeat(Options options) : options_(std::move(options)) {}
+  ~UdpHeartbeat() override {
+    if (!thread_.joinable()) return;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t put = ::write(stop_.get(), &one, sizeof one);
+    thread_.join();
+  }
+
+  Status open();
+  std::vector<Silence> silences() const override {
+    const std::scoped_lock lock(mutex_);
+    return pulses_.silences(now());
+  }
+
+ private:
+  struct Peer {
+    NodeId id;
+    Address address;
+    Secret to, from;         // keys of the two directions
+    std::uint64_t life = 0;  // of a trainer: its incarnation, which pulses to it repeat
+  };
+  bool is_server() const { return options_.servers.empty(); }
+  // A replayed answer to an earlier process of this trainer may be from an old generation of the
+  // pserver.
+  bool is_for_us(const Pulse& pulse) const { return is_server() || pulse.answers == options_.life; }
+  Result<Peer> peer_of(NodeId id) const;
+  Peer* find(NodeId id);
+  void run();
+  Heard note(const Pulse& pulse) {
+    const std::scoped_lock lock(mutex_);
+    return pulses_.on_pulse(now(), pulse);
+  }
+  void receive();
+  void send(Peer& peer, bool is_last);
+  void send_all(bool is_last);
+  void look();
+
+  Options options_;
+  UniqueFd v4_, v6_;
+  UniqueFd stop_;
+  std::map<std::uint32_t, Peer> peers_;  // by packed id; used by the thread only
+  std::uint64_t sequence_ = 0;
+  mutable std::mutex mutex_;
+  Pulses pulses_;
+  std::thread thread_;  // last, because it uses all of the above
+};
+
+Result<UdpHeartbeat::Peer> UdpHeartbeat::peer_of(NodeId id) const {
+  const NodeId client = is_server() ? id : options_.self;
+  const NodeId server = is_server() ? options_.self : id;
+  PADDLE_TRY(const Secret pair, options_.keys.pair(client, server));
+  return Peer{id, {}, direction_key(pair, options_.self), direction_key(pair, id), 0};
+}
+
+Status UdpHeartbeat::open() {
+  stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
+  const auto open_socket = [this](int family) {
+    UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket) return socket;
+    drop_foreign_datagrams(socket.get(), options_.job_tag);
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
+    return socket;
+  };
+  if (is_server()) {
+    PADDLE_TRY(const Address address, address_of(options_.bind));
+    UniqueFd& socket = address.storage.ss_family == AF_INET ? v4_ : v6_;
+    socket = open_socket(address.storage.ss_family);
+    if (!socket || ::bind(socket.get(), address.data(), address.size) != 0) {
+      return system_error(Errc::kResource, "UDP port " + std::to_string(options_.bind.port));
+    }
+  } else {
+    for (std::uint32_t i = 0; i < options_.servers.size(); ++i) {
+      PADDLE_TRY(Peer peer, peer_of({Role::kPserver, i}));
+      PADDLE_TRY(peer.address, address_of(options_.servers[i]));
+      UniqueFd& socket = peer.address.storage.ss_family == AF_INET ? v4_ : v6_;
+      if (!socket) socket = open_socket(peer.address.storage.ss_family);
+      if (!socket) return system_error(Errc::kResource, "socket");
+      peers_.emplace(pack(peer.id), std::move(peer));
+    }
+  }
+  // The thread takes no signals: they are for the threads that expect them.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+UdpHeartbeat::Peer* UdpHeartbeat::find(NodeId id) {
+  const auto found = peers_.find(pack(id));
+  if (found != peers_.end()) return &found->second;
+  if (!is_server() || id.role != Role::kTrainer || id.index >= options_.trainers) return nullptr;
+  auto made = peer_of(id);
+  return made ? &peers_.emplace(pack(id), *std::move(made)).first->second : nullptr;
+}
+
+void UdpHeartbeat::send(Peer& peer, bool is_last) {
+  const Datagram datagram = encode({options_.self, options_.life, ++sequence_, is_last, peer.life},
+                                   options_.job_tag, peer.to);
+  const int socket = peer.address.storage.ss_family == AF_INET ? v4_.get() : v6_.get();
+  // A pulse that cannot be sent counts as lost.
+  [[maybe_unused]] const ssize_t sent =
+      ::sendto(socket, datagram.data(), datagram.size(), MSG_NOSIGNAL, peer.address.data(),
+               peer.address.size);
+}
+
+void UdpHeartbeat::send_all(bool is_last) {
+  for (auto& [id, peer] : peers_) {
+    if (peer.address.storage.ss_family != 0) send(peer, is_last);
+  }
+}
+
+void UdpHeartbeat::receive() {
+  std::array<std::byte, sizeof(Datagram) + 1> bytes;
+  for (const int socket : {v4_.get(), v6_.get()}) {
+    for (int reads = 0; socket >= 0 && reads < kReadsMax; ++reads) {
+      Address from;
+      const ssize_t got =
+          ::recvfrom(socket, bytes.data(), bytes.size(), 0, from.data(), &from.size);
+      if (got < 0) break;
+      const ByteSpan datagram(bytes.data(), static_cast<std::size_t>(got));
+      const auto pulse = read_claim(datagram, options_.job_tag);
+      Peer* const peer = pulse ? find(pulse->from) : nullptr;
+      if (peer == nullptr || !is_for_us(*pulse) || !is_proven(datagram, peer->from)) continue;
+      const Heard heard = note(*pulse);
+      if (heard == Heard::kNothing) continue;
+      if (heard == Heard::kAgain && options_.on_again) options_.on_again(pulse->from);
+      if (heard == Heard::kNewLife && options_.on_new_life) options_.on_new_life(pulse->from);
+      if (!is_server()) continue;
+      peer->address = from;
+      peer->life = pulse->life;
+      if (!pulse->is_last) send(*peer, false);
+    }
+  }
+}
+
+void UdpHeartbeat::look() {
+  std::vector<Silence> dead;
+  {
+    const std::scoped_lock lock(mutex_);
+    dead = pulses_.on_tick(now());
+  }
+  for (const Silence& silence : dead) {
+    if (options_.on_dead) options_.on_dead(silence);
+  }
+}
+
+void UdpHeartbeat::run() {
+  TimePoint next = now();
+  for (;;) {
+    if (now() >= next) {
+      next = now() + kPeriod;
+      if (!is_server()) send_all(false);
+      look();
+    }
+    pollfd polls[] = {{stop_.get(), POLLIN, 0}, {v4_.get(), POLLIN, 0}, {v6_.get(), POLLIN, 0}};
+    ::poll(polls, 3, milliseconds_until(next));
+    if (polls[0].revents != 0) break;
+    receive();
+  }
+  for (int i = 0; i < kLastPulses; ++i) send_all(true);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Heartbeat>> Heartbeat::start(Options options) {
+  auto heartbeat = std::make_unique<UdpHeartbeat>(std::move(options));
+  PADDLE_TRY_STATUS(heartbeat->open());
+  return std::unique_ptr<Heartbeat>(std::move(heartbeat));
+}
+
+}  // namespace paddle::heartbeat

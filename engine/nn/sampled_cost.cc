@@ -1,0 +1,322 @@
+// nce and negative_sampling: the cost of distinguishing the label from `negatives` randomly drawn
+// classes, instead of a softmax over all classes. Both read rows of a sparse table by class, so
+// only the rows of a batch's classes are transferred.
+//   score s(c) = input . weight[c] + bias[c]
+//   negative_sampling (Mikolov et al. 2013, eq. 4):
+//     softplus(-s(label)) + sum softplus(s(negative)), without negatives that are the label
+//   nce (Gutmann and Hyvarinen 2012; Mnih and Teh 2012):
+//     the same formula with s(c) - ln(negatives * q(c)) in place of s(c) and with all negatives,
+//     where q is the distribution of the draws, so that s learns ln p(label | input)
+// Draws are a function of the seed and the example's index in the batch. A test draws negatives
+// too, so its cost can be compared with the cost of training, but not with that of a softmax.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/rng.h"
+#include "engine/math/formulas.h"
+#include "engine/math/portable_math.h"
+#include "engine/math/row_wise.h"
+#include "engine/math/rows.h"
+#include "engine/nn/labels.h"
+#include "engine/nn/lowering.h"
+#include "engine/nn/makers.h"
+#include "engine/nn/run.h"
+#include "engine/nn/sampler.h"
+
+namespace paddle::nn {
+namespace {
+
+constexpr std::uint32_t kNegativesDefault = 10;
+
+// Candidate classes of a sampled cost: the label of an example, and classes drawn at random.
+class Candidates {
+ public:
+  // `corrected`: for nce, which corrects scores by the probability of a draw.
+  Candidates(Sampler sampler, std::size_t negatives, bool corrected)
+      : sampler_(std::move(sampler)), negatives_(negatives), corrected_(corrected) {}
+
+  // The label is the first candidate, the negatives follow.
+  std::size_t size() const { return 1 + negatives_; }
+  bool corrected() const { return corrected_; }
+  // Random numbers for the negatives of one example of layer `layer`: one for each, in their order.
+  static Rng draws(std::uint64_t seed, std::string_view layer, std::size_t example) {
+    return Rng(example_stream(seed, layer, example));
+  }
+  std::uint64_t draw(Rng& rng) const { return sampler_.draw(rng.next()); }
+  // Whether candidate number k takes no part: a negative that is the label, except in nce.
+  bool is_left_out(std::size_t k, std::uint64_t id, std::uint64_t label) const {
+    return k > 0 && id == label && !corrected_;
+  }
+  // Number to subtract from the score of a candidate.
+  float correction(std::uint64_t id) const {
+    if (!corrected_) return 0;
+    return static_cast<float>(
+        kernels::logarithm(static_cast<double>(negatives_) * sampler_.probability(id)));
+  }
+
+ private:
+  Sampler sampler_;
+  std::size_t negatives_;
+  bool corrected_;
+};
+
+// Turns the candidates of a sampled cost into arrays for op::SampledCost. Fills `indices`: for each
+// candidate of each example the row of its weight and, if there is a bias, the row of its bias;
+// both are kNoRow for a candidate that takes no part. For nce, also fills `scales` with the
+// corrections of all candidates.
+class CandidateRows final : public BatchInput {
+ public:
+  struct Options {
+    std::string layer;  // its random stream gives the draws
+    std::size_t weight = 0;
+    std::optional<std::size_t> bias;
+  };
+
+  CandidateRows(Options options, Labels labels, Candidates candidates)
+      : options_(std::move(options)),
+        labels_(std::move(labels)),
+        candidates_(std::move(candidates)) {}
+
+  Status fill(const Run& run, InputArrays& arrays) const override;
+
+ private:
+  Options options_;
+  Labels labels_;
+  Candidates candidates_;
+};
+
+Status CandidateRows::fill(const Run& run, InputArrays& arrays) const {
+  arrays.indices.clear();
+  arrays.scales.clear();
+  const auto put_row = [&](std::size_t parameter, std::uint64_t id) {
+    const std::size_t row = run.parameters.sparse[parameter].row_of(id);
+    arrays.indices.push_back(static_cast<std::uint32_t>(row));
+  };
+  for (std::size_t example = run.begin; example < run.end; ++example) {
+    PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, example));
+    Rng rng = Candidates::draws(run.seed, options_.layer, example);
+    for (std::size_t k = 0; k < candidates_.size(); ++k) {
+      const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
+      if (candidates_.corrected()) arrays.scales.push_back(candidates_.correction(id));
+      if (candidates_.is_left_out(k, id, label)) {
+        arrays.indices.insert(arrays.indices.end(), options_.bias ? 2 : 1, kernels::kNoRow);
+        continue;
+      }
+      put_row(options_.weight, id);
+      if (options_.bias) put_row(*options_.bias, id);
+    }
+  }
+  return {};
+}
+
+class SampledCost final : public Layer {
+ public:
+  struct Options {
+    LayerInput input;
+    std::size_t weight = 0;
+    std::optional<std::size_t> bias;
+    std::size_t classes = 0;
+    std::size_t label_slot = 0;
+  };
+
+  SampledCost(const Builder& builder, Options options, Labels labels, Candidates candidates)
+      : Layer(builder.config().name, builder.index(), 0),
+        options_(options),
+        labels_(std::move(labels)),
+        candidates_(std::move(candidates)) {}
+
+  // Keeps for backward() the rows of each candidate's weight and bias, and the derivatives of the
+  // cost with respect to the scores.
+  Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
+    auto& positions = access.positions(index());
+    positions.clear();
+    float* slopes = access.scratch(index(), run.rows() * candidates());
+    const float* x = access.output(options_.input.layer);
+    const auto& weights = run.parameters.sparse[options_.weight];
+    for (std::size_t row = 0; row < run.rows(); ++row, x += options_.input.width) {
+      PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, run.begin + row));
+      Rng rng = Candidates::draws(run.seed, name(), run.begin + row);
+      double cost = 0;
+      for (std::size_t k = 0; k < candidates(); ++k, ++slopes) {
+        const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
+        *slopes = 0;
+        if (candidates_.is_left_out(k, id, label)) {
+          positions.insert(positions.end(), options_.bias ? 2 : 1, kernels::kNoRow);
+          continue;
+        }
+        const std::size_t at = weights.row_of(id);
+        positions.push_back(static_cast<std::uint32_t>(at));
+        float score = kernels::dot(options_.input.width, x,
+                                   weights.values.data() + at * options_.input.width);
+        if (options_.bias) {
+          const auto& biases = run.parameters.sparse[*options_.bias];
+          positions.push_back(static_cast<std::uint32_t>(biases.row_of(id)));
+          score += biases.values[positions.back()];
+        }
+        const float logit = score - candidates_.correction(id);
+        const auto of = kernels::candidate_cost_of(logit, k == 0, run.cost_scale);
+        cost += of.cost;
+        *slopes = of.slope;
+      }
+      cost_sum += cost;
+    }
+    return {};
+  }
+
+  void backward(const Run& run, LayerAccess access) const override {
+    const std::size_t width = options_.input.width;
+    const std::uint32_t* position = access.positions(index()).data();
+    const float* slope = access.scratch(index(), run.rows() * candidates());
+    const float* x = access.output(options_.input.layer);
+    const float* weights = run.parameters.sparse[options_.weight].values.data();
+    float* weight_gradient = access.zeroed_parameter_gradient(options_.weight);
+    float* bias_gradient =
+        options_.bias ? access.zeroed_parameter_gradient(*options_.bias) : nullptr;
+    float* x_gradient = access.output_gradient(options_.input.layer);
+    if (!access.claim_output_gradient(options_.input.layer)) {
+      std::fill_n(x_gradient, run.rows() * width, 0.0F);
+    }
+    for (std::size_t row = 0; row < run.rows(); ++row, x += width, x_gradient += width) {
+      for (std::size_t k = 0; k < candidates(); ++k, ++slope) {
+        const std::uint32_t at = *position++;
+        const std::uint32_t bias_at = options_.bias ? *position++ : kernels::kNoRow;
+        if (at == kernels::kNoRow) continue;
+        kernels::add_scaled(width, *slope, weights + at * width, x_gradient);
+        kernels::add_scaled(width, *slope, x, weight_gradient + at * width);
+        if (bias_gradient != nullptr) bias_gradient[bias_at] += *slope;
+      }
+    }
+  }
+
+  void collect_ids(const Batch& batch, std::uint64_t seed,
+                   std::span<std::vector<std::uint64_t>> ids_by_parameter) const override {
+    auto& into = ids_by_parameter[options_.weight];
+    const std::size_t before = into.size();
+    for (const std::uint64_t label : batch.slots[options_.label_slot].ids) {
+      if (label < options_.classes) into.push_back(label);  // forward() reports other labels
+    }
+    for (std::size_t example = 0; example < batch.size; ++example) {
+      Rng rng = Candidates::draws(seed, name(), example);
+      for (std::size_t k = 1; k < candidates(); ++k) into.push_back(candidates_.draw(rng));
+    }
+    if (!options_.bias) return;
+    const auto own =
+        std::vector<std::uint64_t>(into.begin() + static_cast<std::ptrdiff_t>(before), into.end());
+    auto& biases = ids_by_parameter[*options_.bias];
+    biases.insert(biases.end(), own.begin(), own.end());
+  }
+
+  void lower(Lowering& lowering) const override {
+    const std::size_t input = lowering.add_input(std::make_unique<CandidateRows>(
+        CandidateRows::Options{name(), options_.weight, options_.bias}, labels_, candidates_));
+    op::SampledCost cost{.width = options_.input.width,
+                         .candidates = candidates(),
+                         .rows = input,
+                         .x = lowering.output(options_.input.layer),
+                         .weight = lowering.parameter(options_.weight),
+                         .slopes = lowering.scratch(index(), candidates()),
+                         .cost = lowering.add_cost(index())};
+    if (options_.bias) cost.bias = lowering.parameter(*options_.bias);
+    lowering.emit(cost);
+    lowering.at_backward([this, &lowering, cost] { lower_backward(lowering, cost); });
+  }
+
+ private:
+  std::size_t candidates() const { return candidates_.size(); }
+
+  void lower_backward(Lowering& lowering, const op::SampledCost& cost) const {
+    op::SampledCostBackward backward{
+        .width = cost.width,
+        .candidates = cost.candidates,
+        .rows = cost.rows,
+        .x = cost.x,
+        .weight = cost.weight,
+        .slopes = cost.slopes,
+        .x_gradient = lowering.output_gradient(options_.input.layer),
+        .accumulate = lowering.claim_output_gradient(options_.input.layer),
+        .weight_gradient = lowering.zeroed_parameter_gradient(options_.weight)};
+    if (options_.bias) {
+      backward.bias_gradient = lowering.zeroed_parameter_gradient(*options_.bias);
+    }
+    lowering.emit(backward);
+  }
+
+  Options options_;
+  Labels labels_;
+  Candidates candidates_;
+};
+
+Result<Sampler> make_sampler(const Builder& builder) {
+  const config::LayerConfig& config = builder.config();
+  if (config.distribution.empty() || config.distribution == "uniform") {
+    if (!config.counts.empty()) {
+      return builder.error("key 'counts' needs distribution = \"unigram\"");
+    }
+    return Sampler::uniform(config.vocabulary);
+  }
+  if (config.distribution != "unigram") {
+    return builder.error(fmt::format("unknown distribution '{}'", config.distribution),
+                         "distributions are uniform, unigram");
+  }
+  if (config.counts.size() != config.vocabulary) {
+    return builder.error(fmt::format("'counts' has {} lines, but there are {} classes",
+                                     config.counts.size(), config.vocabulary),
+                         "write one line for each class, with the count as its last word");
+  }
+  return Sampler::unigram(config.counts);
+}
+
+LayerResult make_sampled(Builder& builder, bool corrected) {
+  const config::LayerConfig& config = builder.config();
+  PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
+  PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
+  if (config.vocabulary == 0) return builder.error("key 'vocabulary' is missing: the classes");
+  PADDLE_TRY(Labels labels, Labels::make(builder, config.vocabulary, true));
+  PADDLE_TRY(SlotRule rule, labels.class_rule(builder));
+  builder.add_rule(std::move(rule));
+  PADDLE_TRY(Sampler sampler, make_sampler(builder));
+  SampledCost::Options options;
+  options.input = input;
+  options.classes = config.vocabulary;
+  const std::size_t negatives = config.negatives > 0 ? config.negatives : kNegativesDefault;
+  PADDLE_TRY(options.label_slot, builder.slot(config.label, "label"));
+  config::ParameterAttributes weight = config.weight;
+  weight.sparse = true;
+  PADDLE_TRY(options.weight, builder.parameter({weight,
+                                                fmt::format("_{}.w0", config.name),
+                                                {0, input.width},
+                                                1.0 / std::sqrt(static_cast<double>(input.width)),
+                                                config.vocabulary}));
+  if (config.has_bias) {
+    config::ParameterAttributes bias = config.bias;
+    bias.sparse = true;
+    PADDLE_TRY(options.bias,
+               builder.parameter(
+                   {bias, fmt::format("_{}.wbias", config.name), {0, 1}, 0.0, config.vocabulary}));
+    if (*options.bias == options.weight) {
+      return builder.error("weight and bias must have different names");
+    }
+  }
+  return LayerResult(std::make_unique<SampledCost>(
+      builder, options, std::move(labels), Candidates(std::move(sampler), negatives, corrected)));
+}
+
+}  // namespace
+
+LayerResult make_nce(Builder& builder) {
+  return make_sampled(builder, true);
+}
+
+LayerResult make_negative_sampling(Builder& builder) {
+  return make_sampled(builder, false);
+}
+
+}  // namespace paddle::nn

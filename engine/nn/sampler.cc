@@ -1,0 +1,63 @@
+#include "engine/nn/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace paddle::nn {
+namespace {
+
+// x^0.75, computed with square roots: every machine rounds those correctly, unlike std::pow.
+double power_three_quarters(double x) {
+  return std::sqrt(x) * std::sqrt(std::sqrt(x));
+}
+
+}  // namespace
+
+Sampler Sampler::uniform(std::size_t classes) {
+  PADDLE_CHECK(classes > 0 && classes <= 0xffffffffU);
+  Sampler sampler;
+  sampler.classes_ = classes;
+  return sampler;
+}
+
+// Vose's construction fills each column that is too low from one that is too high.
+Sampler Sampler::unigram(std::span<const std::uint64_t> counts) {
+  Sampler sampler = uniform(counts.size());
+  double sum = 0;
+  for (const std::uint64_t count : counts) {
+    const auto times = static_cast<double>(std::max<std::uint64_t>(count, 1));
+    sum += sampler.probabilities_.emplace_back(power_three_quarters(times));
+  }
+  for (double& probability : sampler.probabilities_) probability /= sum;
+  std::vector<double> heights;
+  std::vector<std::uint32_t> low;
+  std::vector<std::uint32_t> high;
+  for (std::uint32_t c = 0; c < counts.size(); ++c) {
+    heights.push_back(sampler.probabilities_[c] * static_cast<double>(counts.size()));
+    (heights[c] < 1.0 ? low : high).push_back(c);
+  }
+  sampler.thresholds_.assign(counts.size(), 1ULL << 32U);
+  sampler.aliases_.resize(counts.size());
+  while (!low.empty() && !high.empty()) {
+    const std::uint32_t small = low.back();
+    const std::uint32_t large = high.back();
+    low.pop_back();
+    sampler.thresholds_[small] = static_cast<std::uint64_t>(heights[small] * 0x1.0p+32);
+    sampler.aliases_[small] = large;
+    heights[large] -= 1.0 - heights[small];
+    if (heights[large] >= 1.0) continue;
+    high.pop_back();
+    low.push_back(large);
+  }
+  return sampler;
+}
+
+std::size_t Sampler::draw(std::uint64_t random) const {
+  const std::uint64_t column = ((random >> 32U) * classes_) >> 32U;
+  if (thresholds_.empty()) return column;
+  return (random & 0xffffffffU) < thresholds_[column] ? column : aliases_[column];
+}
+
+}  // namespace paddle::nn

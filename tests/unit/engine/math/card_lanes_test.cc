@@ -1,0 +1,42 @@
+#include "tests/unit/engine/math/card_lanes.h"
+
+#include "tests/unit/engine/math/run_kernel.h"
+
+namespace paddle::kernels::device {
+namespace {
+
+// Reads what another lane wrote: only lanes that take turns give it.
+struct Neighbours {
+  static constexpr Shape kShape = Shape::kWarps;
+  float* own = nullptr;
+  float* other = nullptr;
+  std::size_t count() const { return 1; }
+  template <class Warp>
+  void operator()(const Warp& warp, std::size_t /*index*/) const {
+    warp.each(kWarpLanes, [&](std::size_t i) { own[i] = static_cast<float>(i); });
+    warp.each(kWarpLanes, [&](std::size_t i) { other[i] = own[(i + 1) % kWarpLanes]; });
+  }
+};
+
+TEST(WarpLanes, ShowAKernelThatReadsWhatAnotherLaneWrote) {
+  if (!kHasLanes) GTEST_SKIP() << "under ThreadSanitizer";
+  std::vector<float> own = nans(kWarpLanes);
+  std::vector<float> of_host = nans(kWarpLanes);
+  Neighbours{own.data(), of_host.data()}(HostWarp{}, 0);
+  std::vector<float> other = nans(kWarpLanes);
+  own = nans(kWarpLanes);
+  run_in_lanes(Neighbours{own.data(), other.data()}, 1);
+  EXPECT_TRUE(std::any_of(other.begin(), other.end(), [](float x) { return std::isnan(x); }));
+  EXPECT_FALSE(std::isnan(of_host[0]));
+}
+
+TEST(WarpLanes, AddUpAsTheHostsDo) {
+  for (const std::size_t width : kWidths) {
+    const std::vector<float> x = normals(1, width);
+    const auto term = [&](std::size_t i) { return x[i]; };
+    EXPECT_EQ(HostWarp{}.sum(width, term), lane_sum(width, term));
+  }
+}
+
+}  // namespace
+}  // namespace paddle::kernels::device

@@ -1,0 +1,53 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "engine/math/costs.h"
+#include "tests/unit/engine/math/reference.h"
+
+namespace paddle::kernels {
+namespace {
+
+TEST(Softmax, CostAndGradientMatchReferenceAtEveryWidth) {
+  for (const std::size_t width : {1UL, 2UL, 3UL, 4UL, 5UL, 31UL, 32UL, 33UL, 100UL, 2073UL}) {
+    Rng rng(width);
+    std::vector<float> logits(width);
+    for (float& logit : logits) logit = static_cast<float>(5 * rng.normal());
+    const std::size_t label = rng.below(width);
+    std::vector<float> gradient(width);
+    const SoftmaxCost result =
+        softmax_cross_entropy(width, logits.data(), label, 1, gradient.data());
+    std::vector<double> exact_gradient;
+    const double exact =
+        reference::softmax_cross_entropy({logits.begin(), logits.end()}, label, &exact_gradient);
+    EXPECT_NEAR(result.cost, exact, 1e-5) << width;
+    for (std::size_t i = 0; i < width; ++i) ASSERT_NEAR(gradient[i], exact_gradient[i], 1e-6);
+    for (const float logit : logits) EXPECT_LE(logit, logits[result.prediction]);
+  }
+}
+
+TEST(Softmax, LargeLogitsDoNotOverflow) {
+  const std::vector<float> logits{3e38F, -3e38F, 1e30F};
+  std::vector<float> gradient(3);
+  const SoftmaxCost result = softmax_cross_entropy(3, logits.data(), 0, 1, gradient.data());
+  EXPECT_NEAR(result.cost, 0, 1e-6);
+  EXPECT_NEAR(gradient[0], 0, 1e-6);
+}
+
+TEST(Softmax, ANanLogitShowsInTheCost) {
+  const std::vector<float> logits{1, std::numeric_limits<float>::quiet_NaN(), 2};
+  std::vector<float> gradient(3);
+  EXPECT_TRUE(std::isnan(softmax_cross_entropy(3, logits.data(), 0, 1, gradient.data()).cost));
+}
+
+TEST(Softmax, TheFirstOfEqualLogitsIsPredicted) {
+  const std::vector<float> logits{1, 4, 4};
+  std::vector<float> gradient(3);
+  EXPECT_EQ(softmax_cross_entropy(3, logits.data(), 0, 0, gradient.data()).prediction, 1U);
+}
+
+}  // namespace
+}  // namespace paddle::kernels

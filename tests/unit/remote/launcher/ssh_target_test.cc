@@ -1,0 +1,115 @@
+// Targets that a node and a configuration give, and one without a configuration or an ssh.
+#include "remote/launcher/ssh_target.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "remote/launcher/ssh_login.h"
+#include "remote/launcher/ssh_tokens.h"
+#include "tests/unit/remote/launcher/ssh_target_fixture.h"
+
+namespace paddle::remote {
+namespace {
+
+TEST_F(SshTargetTest, WithoutAConfigurationSshNeedNotBeInstalled) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", "/nonexistent", 1);
+  const auto target = resolve(node_, soon());
+  const Error error = refusal_of("Host *\n  User u\n");
+  ::setenv("PATH", path.c_str(), 1);
+  ASSERT_TRUE(target) << target.error().message;
+  EXPECT_EQ(target->host, "n2");
+  EXPECT_EQ(target->port, 22);
+  EXPECT_EQ(target->user, local_user());
+  EXPECT_EQ(joined(target->methods), "publickey keyboard-interactive password");
+  EXPECT_EQ(target->default_identities.front(), folder_ / "id_ed25519");
+  EXPECT_EQ(error.code, Errc::kUsage);
+  EXPECT_TRUE(error.message.starts_with(config_file() + ": OpenSSH's `ssh -G` must read it"))
+      << error.message;
+  EXPECT_NE(error.hint.find("install OpenSSH's client"), std::string::npos);
+}
+
+TEST_F(SshTargetTest, LoginMethodsComeInTheirOrderWithoutThoseThatAreOff) {
+  for (const auto& [config, methods] : std::vector<std::pair<std::string, std::string>>{
+           {"PreferredAuthentications gssapi-with-mic,password,publickey", "password publickey"},
+           {"PasswordAuthentication no", "publickey keyboard-interactive"},
+           {"KbdInteractiveAuthentication no", "publickey password"},
+           {"PubkeyAuthentication no", "keyboard-interactive password"},
+           {"BatchMode yes", "publickey"},
+           {"PreferredAuthentications hostbased", ""}}) {
+    folder_.write("config", config + "\n");
+    const auto target = resolve(node_, soon());
+    ASSERT_TRUE(target) << target.error().message;
+    EXPECT_EQ(joined(target->methods), methods) << config;
+  }
+}
+
+TEST_F(SshTargetTest, AQuestionNamesAServerAsItsUserDoes) {
+  SshTarget target;
+  target.host = "10.0.0.1";
+  node_.name = "pw1";
+  EXPECT_EQ(known_name(node_, target), "pw1");
+  node_.name = "10.0.0.1";
+  EXPECT_EQ(known_name(node_, target), "");
+  target.host = "2001:db8::1";
+  node_.name = "2001-db8--1";
+  EXPECT_EQ(known_name(node_, target), "2001-db8--1");
+  node_.bastion = 1;
+  target.asked_host = "door";
+  EXPECT_EQ(known_name(node_, target), "door");
+}
+
+TEST_F(SshTargetTest, NamesInKnownHostsAreInLowerCaseWithOrWithoutThePort) {
+  SshTarget target;
+  target.host = "PC-Node01";
+  EXPECT_EQ(target.known_name(), "pc-node01");
+  EXPECT_EQ(target.known_name_without_port(), "");
+  target.port = 2222;
+  EXPECT_EQ(target.known_name(), "[pc-node01]:2222");
+  EXPECT_EQ(target.known_name_without_port(), "pc-node01");
+  target.key_alias = "Box";
+  EXPECT_EQ(target.known_name(), "box");
+  EXPECT_EQ(target.known_name_without_port(), "");
+}
+
+TEST_F(SshTargetTest, UsersOfADirectoryAreTaken) {
+  for (const char* user : {"CORP\\alice", "alice@corp.example", "CORP+alice"}) {
+    node_.user = user;
+    const auto target = resolve(node_, soon());
+    ASSERT_TRUE(target) << target.error().message;
+    EXPECT_EQ(target->user, user);
+    const auto jump = parse_jump(std::string(user) + "@[2001:db8::1]:2222");
+    ASSERT_TRUE(jump) << jump.error().message;
+    EXPECT_EQ(jump->user, user);
+    EXPECT_EQ(jump->host, "2001:db8::1");
+    EXPECT_EQ(jump->port, 2222);
+  }
+  for (const char* bad : {"-x", "a b", "a\\", "\\a", "a;b", "a$b", "a`b", "a\"b", "a%b"}) {
+    EXPECT_FALSE(check_user_name(bad)) << bad;
+  }
+}
+
+TEST_F(SshTargetTest, TheClusterFileComesBeforeTheConfiguration) {
+  folder_.write("config",
+                "User u1\nPort 1\nIdentityFile /k1\nUserKnownHostsFile /h1\nProxyJump gate\n"
+                "ConnectTimeout 3\nMatch user typed\n  HostName typed.lab\n");
+  node_.user = "typed";
+  node_.ssh_port = 2;
+  node_.identity = "/k2";
+  node_.known_hosts = "/h2";
+  node_.jump = "other";
+  node_.timeout = std::chrono::seconds(60);
+  const auto target = resolve(node_, soon());
+  ASSERT_TRUE(target) << target.error().message;
+  EXPECT_EQ(target->host, "typed.lab") << "as with ssh -l typed";
+  EXPECT_EQ(target->user, "typed");
+  EXPECT_EQ(target->port, 2);
+  EXPECT_EQ(joined(target->identities), "/k2 /k1");
+  EXPECT_EQ(joined(target->known_hosts), "/h2");
+  EXPECT_EQ(target->jump, "other");
+  EXPECT_EQ(target->connect_timeout, Duration());
+}
+
+}  // namespace
+}  // namespace paddle::remote
