@@ -23,11 +23,12 @@ struct VerifyOptions {
 
 std::string as_text(const snapshot::Verdict& verdict) {
   const std::string name = escape_control(verdict.directory);
-  if (verdict.error) return fmt::format("{}: DAMAGED\n", name);
-  return fmt::format("{}: whole, {} passes, step {}, {} files, {} bytes{}\n", name, verdict.passes,
-                     verdict.step, verdict.files, verdict.bytes,
-                     verdict.id.empty() ? ", format 1: files of another snapshot are not detected"
-                                        : ", id " + verdict.id);
+  if (verdict.error) {
+    const bool is_other = verdict.error->code == Errc::kVersion;
+    return fmt::format("{}: {}\n", name, is_other ? "OF ANOTHER FORMAT" : "DAMAGED");
+  }
+  return fmt::format("{}: whole, {} passes, step {}, {} files, {} bytes, id {}\n", name,
+                     verdict.passes, verdict.step, verdict.files, verdict.bytes, verdict.id);
 }
 
 // {"snapshots":[{"path":"output/pass-00000","whole":true,"id":"0f..","passes":1,"step":744,
@@ -63,15 +64,19 @@ Status run_verify(const VerifyOptions& options) {
   }
   std::cout.flush();
   std::vector<std::string> damage;
+  std::string hint;
   for (const snapshot::Verdict& verdict : verdicts) {
     warn(escape_control(verdict.warning));
-    if (verdict.error) damage.push_back(escape_control(verdict.error->message));
+    if (!verdict.error) continue;
+    damage.push_back(escape_control(verdict.error->message));
+    if (verdict.error->code == Errc::kVersion) hint = verdict.error->hint;
   }
   if (damage.empty()) return {};
   return Error{Errc::kData,
                fmt::format("{} of {} snapshots cannot be used:\n  {}", damage.size(),
                            verdicts.size(), fmt::join(damage, "\n  ")),
-               "fetch it again; --resume skips it and uses the newest whole one"};
+               hint.empty() ? "fetch it again; --resume skips it and uses the newest whole one"
+                            : std::move(hint)};
 }
 
 std::function<Status()> declare(FlagSet& flags) {

@@ -60,7 +60,7 @@ Result<NeededFiles> needed_files(const snapshot::SnapshotReader& snapshot) {
       continue;
     std::string name = file.name.substr(kFolder.size());
     if (!name.ends_with(kHashEnding)) {
-      needed.hashes.emplace(name, to_hex(*file.sha256));
+      needed.hashes.emplace(name, to_hex(file.sha256));
       continue;
     }
     name.resize(name.size() - kHashEnding.size());

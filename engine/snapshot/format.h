@@ -1,21 +1,18 @@
-// Format of a snapshot on disk: files that are read and written as streams, and the MANIFEST that
-// lists the size and SHA-256 of each. Files of state and rows also identify themselves: a header
-// names the snapshot and the file, and the CRC32C after every 1 MiB block covers that header and
-// the block's number, too.
+// Files of a snapshot on disk, which are read and written as streams. MANIFEST lists the size and
+// SHA-256 of each. Files of state and rows also identify themselves: a header names the snapshot
+// and the file, and the CRC32C after every 1 MiB block covers that header and the block's number,
+// too.
 #pragma once
 
 #include <array>
-#include <optional>
 
 #include "base/sha256.h"
 #include "engine/snapshot/file_system.h"
-#include "engine/snapshot/info.h"
+#include "engine/snapshot/manifest.h"
 
 namespace paddle::snapshot {
 
 constexpr std::size_t kBlockBytes = 1U << 20U;
-
-using SnapshotId = std::array<std::byte, 16>;
 
 enum class BlockKind : std::uint32_t { kState = 1, kRows = 2, kIds = 3 };
 
@@ -23,10 +20,8 @@ enum class BlockKind : std::uint32_t { kState = 1, kRows = 2, kIds = 3 };
 // has_scores, the snapshot's id, u32 bytes of the file's name, the name, u32 CRC32C of all before.
 // The CRC32C after a block continues the header's CRC32C over the block's number (u64) and the
 // block.
-//
-// Format 1 has "PDB1", neither id nor name, and a CRC32C of the block alone after each block.
 struct BlockHeader {
-  std::optional<SnapshotId> snapshot;  // absent in format 1
+  SnapshotId snapshot{};
   BlockKind kind = BlockKind::kState;
   std::uint64_t width = 0;  // elements of the parameter, or floats of a row's value
   std::uint32_t state_width = 0;
@@ -34,21 +29,14 @@ struct BlockHeader {
   bool has_scores = false;         // a parameter::RowScore behind each row
 };
 
-struct FileEntry {
-  std::string name;
-  std::uint64_t size = 0;
-  std::optional<Sha256Digest> sha256;  // absent in format 1
-  std::uint32_t crc = 0;               // CRC32C; from format 2 on, verify_file() sets it
-};
-
 // CRC32C of the blocks of a file, one after another.
 class BlockCrc {
  public:
-  BlockCrc(ByteSpan header, const std::optional<SnapshotId>& snapshot);
+  explicit BlockCrc(ByteSpan header);
   std::uint32_t next(ByteSpan block);
 
  private:
-  std::optional<std::uint32_t> header_;  // absent in format 1
+  std::uint32_t header_;
   std::uint64_t number_ = 0;
 };
 
@@ -145,59 +133,13 @@ class BlockReader {
   std::uint64_t update_count_ = 0;
 };
 
-// Reads the whole file to check its size and SHA-256 (in format 1 its CRC32C), and stores its
-// CRC32C in `expected`.
+// Reads the whole file to check its size and SHA-256, and stores its CRC32C in `expected`.
 Status verify_file(const Directory& directory, FileEntry& expected);
 
-// MANIFEST of a snapshot: plain text, one fact a line; the last line is the SHA-256 of all before
-// it. It binds the snapshot together: every block file contains its id, and it contains every
-// file's SHA-256.
-//
-// Format 3 is format 2 with the files that describe the model; a snapshot without such files is
-// written in format 2. Format 4 is for snapshots in the middle of a pass: it adds the order of the
-// data, and each trainer's position in records. Format 1, of releases up to 0.1, can be read, too:
-// it has CRC32C where the others have SHA-256, and no id.
-
 constexpr std::uint64_t kRowsFileBytesMax = 64U << 20U;  // the rows after that are in another file
-constexpr std::size_t kManifestBytesMax = 64U << 20U;
-constexpr std::uint32_t kSnapshotFormat = 4;
-constexpr std::uint32_t kStateWidthMax = 16;  // floats of optimizer state for each value
-
-struct ManifestParameter {
-  wire::ParameterSpec spec;
-  std::uint32_t state_width = 0;
-  std::uint64_t rows = 0;     // in a sparse table, without the rows of a base
-  std::uint64_t removed = 0;  // from a sparse table, in a delta
-  // Dense: "<name>" and "<name>.state". Sparse: "<name>.sparse-00000" and so on, at least one; the
-  // last file of a delta is "<name>.sparse-removed".
-  std::vector<FileEntry> files;
-};
-
-struct Manifest {
-  std::optional<SnapshotId> id;  // absent in format 1
-  SnapshotInfo info;
-  std::vector<FileEntry> model;  // ModelFiles
-  std::vector<ManifestParameter> parameters;
-};
-
-// Whether a file that describes the model may have this name.
-bool is_model_file_name(const std::string& name);
-
-std::string state_file_name(const std::string& parameter);
-std::string rows_file_name(const std::string& parameter, std::size_t number);
-std::string removed_file_name(const std::string& parameter);
-
-// A hash of the facts in `info`, so that equal runs write equal snapshots. Runs of one job that
-// differ nevertheless have files with another SHA-256.
-SnapshotId snapshot_id(const SnapshotInfo& info);
 
 // The header of a file of a parameter, except for a file of dense values. Its update count is 0.
-BlockHeader block_header(const std::optional<SnapshotId>& snapshot,
-                         const ManifestParameter& parameter, const std::string& file);
-
-std::string encode_manifest(const Manifest& manifest);
-// kData "MANIFEST: ...", kVersion for another format. Names, dims, counts, the optimizer's numbers
-// and file names are checked.
-Result<Manifest> decode_manifest(std::string_view text);
+BlockHeader block_header(const SnapshotId& snapshot, const ManifestParameter& parameter,
+                         const std::string& file);
 
 }  // namespace paddle::snapshot

@@ -15,8 +15,9 @@ namespace paddle::snapshot {
 // The full snapshot that a delta continues: a directory beside it.
 struct BaseSnapshot {
   std::string name;
-  std::optional<Sha256Digest> sha256;  // SHA-256 of its MANIFEST; absent in format 1
-  std::uint32_t crc = 0;               // CRC32C of its MANIFEST, in format 1
+  Sha256Digest sha256{};  // of its MANIFEST
+
+  bool operator==(const BaseSnapshot&) const = default;
 };
 
 // The order in which trainers get records, and how records become batches. A position in the middle
@@ -48,7 +49,7 @@ struct SnapshotInfo {
   std::vector<std::uint64_t> trainer_cursors;  // next batch of each trainer's data, by trainer id
   // Batches of the current pass that each trainer has done; empty between two passes.
   std::vector<std::uint64_t> pass_batches;
-  std::optional<PassPlace> place;    // none between two passes, or in a format before 4
+  std::optional<PassPlace> place;    // none between two passes
   std::optional<BaseSnapshot> base;  // only in a delta
 };
 

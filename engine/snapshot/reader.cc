@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "base/crc32c.h"
 #include "base/pool.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -75,7 +74,7 @@ std::uint64_t body_bytes_max(const ManifestParameter& parameter, const BlockHead
 }
 
 // The header is checked first: it may show that the file belongs to another snapshot.
-Status verify_one(const Directory& root, const std::optional<SnapshotId>& snapshot,
+Status verify_one(const Directory& root, const SnapshotId& snapshot,
                   const ManifestParameter& parameter, FileEntry& file) {
   std::uint64_t body = file.size - std::min<std::uint64_t>(file.size, kParameterFileHeaderBytes);
   const BlockHeader header = block_header(snapshot, parameter, file.name);
@@ -93,7 +92,7 @@ Status verify_one(const Directory& root, const std::optional<SnapshotId>& snapsh
 
 // Verifies the files of the parameters, several at a time, and stores their CRC32C, which later
 // reads check. Returns the error of the first damaged file in the order of MANIFEST.
-Status verify_files(const Directory& root, const std::optional<SnapshotId>& snapshot,
+Status verify_files(const Directory& root, const SnapshotId& snapshot,
                     std::span<ManifestParameter* const> parameters) {
   struct Part {
     const ManifestParameter* parameter = nullptr;
@@ -218,7 +217,7 @@ Result<std::string> read_manifest_text(FileSystem& files, const std::string& dir
 
 BaseSnapshot identity_of(const std::string& directory, const std::string& manifest) {
   return {std::filesystem::path(directory + "/").parent_path().filename(),
-          sha256_of(as_bytes(manifest)), crc32c(as_bytes(manifest))};
+          sha256_of(as_bytes(manifest))};
 }
 
 }  // namespace
@@ -254,10 +253,6 @@ Result<SnapshotReader> SnapshotReader::read_manifest(const std::string& director
   return reader;
 }
 
-bool SnapshotReader::is_base(const BaseSnapshot& expected) const {
-  return expected.sha256 ? identity_.sha256 == expected.sha256 : identity_.crc == expected.crc;
-}
-
 Status SnapshotReader::open_base() {
   const SnapshotInfo& info = manifest_.info;
   const BaseSnapshot& expected = *info.base;
@@ -266,12 +261,13 @@ Status SnapshotReader::open_base() {
   auto opened = read_manifest(beside, *files_);
   if (!opened) {
     Error error = std::move(opened).error().with(fmt::format("the base of {}", directory_));
-    error.hint = "a delta snapshot needs its full snapshot in the same folder";
+    if (error.code != Errc::kVersion)
+      error.hint = "a delta snapshot needs its full snapshot in the same folder";
     return error;
   }
   base_ = std::make_unique<SnapshotReader>(*std::move(opened));
   const SnapshotInfo& before = base_->manifest_.info;
-  if (!base_->is_base(expected) || before.base || before.pass > info.pass ||
+  if (base_->identity_ != expected || before.base || before.pass > info.pass ||
       info.pass - before.pass > kDeltaPassesMax) {
     return base_->error(fmt::format("MANIFEST: it is not that of the base of {}", directory_),
                         "another snapshot has replaced the one that the delta is based on");

@@ -26,8 +26,6 @@ class SnapshotReader {
   const std::string& directory() const { return directory_; }
   const SnapshotInfo& info() const { return manifest_.info; }
   const Manifest& manifest() const { return manifest_; }
-  // False for format 1, whose checks do not find files of another snapshot, or exchanged blocks.
-  bool is_bound() const { return manifest_.id.has_value() && (!base_ || base_->is_bound()); }
   std::vector<wire::ParameterSpec> parameters() const;
   // Reads a file that describes the model; std::nullopt if the snapshot has no file of that name.
   Result<std::optional<std::string>> read_model_file(const std::string& name) const;
@@ -49,7 +47,6 @@ class SnapshotReader {
   static Result<SnapshotReader> read_manifest(const std::string& directory, FileSystem& files);
   static Result<SnapshotReader> open_own(const std::string& directory, FileSystem& files);
   Status open_base();
-  bool is_base(const BaseSnapshot& expected) const;
   // Checks the files of the wanted parameters and stores their CRC32C, which later reads check.
   Status verify(const std::function<bool(const ManifestParameter&)>& wanted);
   Result<const ManifestParameter*> find(const std::string& name, bool sparse) const;

@@ -23,12 +23,6 @@ Status SnapshotSource::check() const {
         "starts from its initial values",
         reader_.directory(), reader_.info().optimizer.method(), set_.optimizer().method());
   }
-  if (!reader_.is_bound()) {
-    log_warning(
-        "snapshot {} has format 1, which does not detect files of another snapshot; new snapshots "
-        "have format {}",
-        reader_.directory(), kSnapshotFormat);
-  }
   const auto saved = reader_.parameters();
   for (const wire::ParameterSpec& spec : set_.parameters()) {
     const auto found = std::ranges::find(saved, spec.name(), &wire::ParameterSpec::name);

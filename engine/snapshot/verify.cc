@@ -67,14 +67,12 @@ Verdict verify(const std::string& directory, FileSystem& files) {
   }
   verdict.warning = fault_of_done(directory, files);
   const Manifest& manifest = reader->manifest();
-  if (manifest.id) verdict.id = to_hex(*manifest.id);
+  verdict.id = to_hex(manifest.id);
   verdict.passes = manifest.info.pass;
   verdict.step = manifest.info.step;
-  verdict.files = manifest.model.size();
-  for (const FileEntry& file : manifest.model) verdict.bytes += file.size;
-  for (const ManifestParameter& parameter : manifest.parameters) {
-    verdict.files += parameter.files.size();
-    for (const FileEntry& file : parameter.files) verdict.bytes += file.size;
+  for (const FileEntry& file : manifest.files()) {
+    ++verdict.files;
+    verdict.bytes += file.size;
   }
   return verdict;
 }

@@ -13,7 +13,7 @@ struct Verdict {
   std::string directory;
   std::optional<Error> error;  // the first one found; all fields below are empty then
   std::string warning;         // about `done`, which only the loaders of v0.10 need; "": none
-  std::string id;              // hexadecimal; "" in format 1
+  std::string id;              // hexadecimal
   std::uint64_t passes = 0;
   std::uint64_t step = 0;
   std::uint64_t files = 0;

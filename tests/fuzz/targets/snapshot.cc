@@ -173,7 +173,7 @@ class Forger {
     FileEntry* const entry = file();
     if (entry == nullptr) return;
     BlockHeader header = block_header(manifest_.id, parameter(), entry->name);
-    if (input_.rarely(32)) header.snapshot.reset();
+    if (input_.rarely(32)) header.snapshot = {};
     if (input_.flag()) header.kind = static_cast<BlockKind>(1 + input_.below(4));
     if (input_.flag()) header.width = input_.number();
     if (input_.flag()) header.state_width = input_.below(4);

@@ -45,6 +45,17 @@ TEST_F(VerifyCommand, NamesTheDamagedFileAndGivesTheCodeForData) {
   EXPECT_NE(out_.find(R"("whole":false,"error":")"), std::string::npos) << out_;
 }
 
+TEST_F(VerifyCommand, NamesAnotherFormatAndTheWayOut) {
+  write();
+  overwrite(directory_ + "/MANIFEST", "snapshot format=1 engine=0.1.0\ncrc32c 0149fd9f\n");
+  EXPECT_EQ(run({"verify", root_}), static_cast<int>(Errc::kData));
+  EXPECT_EQ(out_, directory_ + ": OF ANOTHER FORMAT\n");
+  EXPECT_NE(error_.find(directory_ + ": MANIFEST: it has snapshot format 1, but this program"),
+            std::string::npos)
+      << error_;
+  EXPECT_NE(error_.find("hint: use the release that wrote it"), std::string::npos) << error_;
+}
+
 TEST_F(VerifyCommand, WarnsOfADoneFileThatOnlyV010Needs) {
   write();
   std::filesystem::remove(directory_ + "/done");

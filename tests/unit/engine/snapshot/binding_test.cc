@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/rng.h"
-#include "tests/unit/engine/snapshot/format_one.h"
+#include "base/version.h"
 #include "tests/unit/engine/snapshot/snapshot_fixture.h"
 
 namespace paddle::snapshot {
@@ -69,7 +69,6 @@ class BindingTest : public SnapshotTest {
   std::string at(const std::string& file) const { return directory_ + "/" + file; }
   // Puts a number into a file of one block, and makes all checksums those of the new content.
   void replace_float(const std::string& file, float from, float to) {
-    const auto id = SnapshotReader::open(directory_)->manifest().id;
     std::string text = content(at(file));
     const auto bytes = [](const float& number) {
       return std::string(reinterpret_cast<const char*>(&number), sizeof number);
@@ -80,7 +79,7 @@ class BindingTest : public SnapshotTest {
     if (file != "_fc.wbias") {
       const std::size_t header = 56 + file.size() + 4;  // as BlockHeader says
       const std::size_t body = text.size() - header - 4;
-      BlockCrc crc(as_bytes(text).first(header), id);
+      BlockCrc crc(as_bytes(text).first(header));
       store_le(reinterpret_cast<std::byte*>(text.data()) + header + body,
                crc.next(as_bytes(text).subspan(header, body)));
     }
@@ -306,38 +305,40 @@ TEST_F(BindingTest, EqualStatesAreEqualSnapshots) {
   for (const std::string& file : files_) EXPECT_EQ(content(at(file)), content(other_ + "/" + file));
 }
 
-std::string from_hex(std::string_view hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
-  }
-  return bytes;
+TEST_F(BindingTest, AnotherFormatIsRefusedWithBothNumbers) {
+  const auto refuses = [this](const std::string& format) {
+    const auto opened = SnapshotReader::open(directory_);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Errc::kVersion);
+    EXPECT_EQ(opened.error().message,
+              fmt::format("{}: MANIFEST: it has snapshot format {}, but this program, of release "
+                          "{}, reads format {}",
+                          directory_, format, kProgramVersion, kSnapshotFormat));
+    EXPECT_TRUE(opened.error().hint.starts_with("use the release that wrote it"));
+  };
+  write_pass(directory_, 4);
+  const std::string ours = fmt::format("format={}", kSnapshotFormat);
+  forge(directory_, ours, "format=5");
+  refuses("5");
+  forge(directory_, "format=5", "format=0");
+  refuses("0");
+  // Its other lines, and its checksum, may have another form.
+  overwrite(at("MANIFEST"), "snapshot format=1 engine=0.1.0\nprogress pass=1\ncrc32c 0149fd9f\n");
+  refuses("1");
+  overwrite(at("MANIFEST"), "snapshot format=7\n");
+  refuses("7");
+  std::filesystem::remove(at("MANIFEST"));
+  // The writer replaces no snapshot that it cannot read.
+  overwrite(at("MANIFEST"), "snapshot format=7\n");
+  EXPECT_EQ(SnapshotWriter::create(directory_, info()).error().code, Errc::kVersion);
 }
 
-TEST_F(BindingTest, ASnapshotAndADeltaOfFormatOneAreStillRead) {
-  std::filesystem::create_directory(other_);
-  std::filesystem::create_directory(directory_);
-  for (const FormatOneFile& file : kFormatOneFiles) {
-    overwrite(root_ + "/" + std::string(file.path), std::string(file.text) + from_hex(file.hex));
-  }
-  const auto full = SnapshotReader::open(other_);
-  ASSERT_TRUE(full) << full.error().message;
-  const auto delta = SnapshotReader::open(directory_);
-  ASSERT_TRUE(delta) << delta.error().message;
-  EXPECT_FALSE(full->is_bound());
-  EXPECT_FALSE(delta->is_bound());
-  std::vector<std::uint64_t> ids;
-  ASSERT_TRUE(delta->read_rows("my table", [&](const SparseRow& row) -> Status {
-    ids.push_back(row.id);
-    return {};
-  }));
-  EXPECT_EQ(ids, (std::vector<std::uint64_t>{5, 0, ~0ULL}));
-  // Damage is refused as ever, and so is a format that is still to come.
-  overwrite(at("_fc.wbias"), content(at("_fc.wbias")) + "x");
-  expect_refused("_fc.wbias", "expected 24 bytes");
-  write_pass(other_, 5);  // over what was read as ours
-  forge(other_, "format=2", "format=5");
-  EXPECT_EQ(SnapshotReader::open(other_).error().code, Errc::kVersion);
+TEST_F(BindingTest, ADamagedFormatIsDamageAndNoOtherFormat) {
+  write_pass(directory_, 4);
+  std::string text = content(at("MANIFEST"));
+  text.replace(text.find("format="), 8, "format=6");
+  overwrite(at("MANIFEST"), text);
+  expect_refused("MANIFEST", "expected last line");
 }
 
 }  // namespace
