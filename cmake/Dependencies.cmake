@@ -1,4 +1,5 @@
 include(${CMAKE_CURRENT_LIST_DIR}/LinkedLibraries.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/OpenblasKernels.cmake)
 
 # Everything here is a package of Debian's main archive; scripts/deps installs them.
 find_package(Threads REQUIRED)
@@ -68,9 +69,7 @@ target_link_libraries(bzip2_library INTERFACE
                       $<IF:$<OR:$<BOOL:${PADDLE_STATIC}>,$<BOOL:$<TARGET_PROPERTY:PADDLE_ARCHIVES>>>,-l:libbz2.a,-lbz2>)
 add_library(decompression INTERFACE)
 target_link_libraries(decompression INTERFACE minizip_library zlib_library zstd_library bzip2_library lzma_library)
-add_library(openblas INTERFACE)
-target_link_libraries(openblas INTERFACE ${OPENBLAS_ARCHIVE} -lm Threads::Threads)
-target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_HEADERS})
+openblas_library(openblas ${OPENBLAS_ARCHIVE} ${OPENBLAS_HEADERS})
 
 add_library(ssh_library INTERFACE)
 target_link_libraries(ssh_library INTERFACE ssh)

@@ -12,20 +12,12 @@
 
 #include <gtest/gtest.h>
 
-#include "base/rng.h"
 #include "engine/math/activation.h"
 #include "engine/math/avx512_gemm.h"
 #include "tests/unit/engine/math/reference.h"
 
 namespace paddle::kernels {
 namespace {
-
-std::vector<float> random_floats(std::size_t count, std::uint64_t stream) {
-  Rng rng(stream);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(rng.normal());
-  return values;
-}
 
 TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
   const std::size_t shapes[][3] = {{1, 1, 1},
@@ -43,9 +35,9 @@ TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
       for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
         for (const bool accumulate : {false, true}) {
-          const auto a = random_floats(m * k + 1, 1);
-          const auto b = random_floats(k * n + 1, 2);
-          auto c = random_floats(m * n, 3);
+          const auto a = reference::random_floats(m * k + 1, 1);
+          const auto b = reference::random_floats(k * n + 1, 2);
+          auto c = reference::random_floats(m * n, 3);
           const std::vector<double> da(a.begin(), a.end());
           const std::vector<double> db(b.begin(), b.end());
           std::vector<double> dc(c.begin(), c.end());
@@ -63,9 +55,9 @@ TEST(Gemm, LeavesWhatIsBetweenTheRowsOfCAlone) {
   const std::size_t shapes[][3] = {{3, 5, 7}, {4, 3, 0}, {17, 50, 900}, {600, 60, 20}};
   for (const auto& [m, n, k] : shapes) {
     for (const bool accumulate : {false, true}) {
-      const auto a = random_floats(m * k, 1);
-      const auto b = random_floats(k * n, 2);
-      auto c = random_floats(m * stride, 3);
+      const auto a = reference::random_floats(m * k, 1);
+      const auto b = reference::random_floats(k * n, 2);
+      auto c = reference::random_floats(m * stride, 3);
       auto expected = c;
       std::vector<float> packed(m * n);
       for (std::size_t i = 0; i < packed.size(); ++i) packed[i] = c[i / n * stride + i % n];
@@ -92,12 +84,12 @@ TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
   for (const auto& [m, n, k] : shapes) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
       for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
-        const auto a = random_floats(m * k, 1);
-        const auto b = random_floats(k * n, 2);
+        const auto a = reference::random_floats(m * k, 1);
+        const auto b = reference::random_floats(k * n, 2);
         std::vector<double> da, db;
         for (const float value : a) da.push_back(round_to_bfloat16(value));
         for (const float value : b) db.push_back(round_to_bfloat16(value));
-        auto c = random_floats(m * n, 3);
+        auto c = reference::random_floats(m * n, 3);
         std::vector<double> dc(c.begin(), c.end());
         gemm(Compute::kBfloat16, ta, tb, m, n, k, a.data(), b.data(), true, c.data());
         reference::gemm(ta, tb, m, n, k, da.data(), db.data(), true, dc.data());
@@ -110,12 +102,12 @@ TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
 TEST(Gemm, EndsWithItsEpilogue) {
   const std::size_t shapes[][3] = {{3, 5, 7}, {17, 33, 0}, {17, 50, 900}, {600, 2081, 20}};
   for (const auto& [m, n, k] : shapes) {
-    const auto a = random_floats(m * k, 1);
-    const auto b = random_floats(k * n, 2);
-    const auto bias = random_floats(n, 3);
+    const auto a = reference::random_floats(m * k, 1);
+    const auto b = reference::random_floats(k * n, 2);
+    const auto bias = reference::random_floats(n, 3);
     for (const bool has_bias : {false, true}) {
       for (const bool relu : {false, true}) {
-        auto expected = random_floats(m * n, 4);
+        auto expected = reference::random_floats(m * n, 4);
         auto c = expected;
         gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, m, n, k, a.data(), b.data(), true,
              expected.data());
@@ -140,11 +132,11 @@ TEST(Gemm, GivesARowTheSameBitsAmongFewAndMany) {
     if (!has_avx512_gemm(compute)) continue;
     for (const auto& [n, k] : shapes) {
       constexpr std::size_t kMany = 41;
-      const auto a = random_floats(kMany * k, 1);
-      const auto b = random_floats(k * n, 2);
-      const auto bias = random_floats(n, 3);
+      const auto a = reference::random_floats(kMany * k, 1);
+      const auto b = reference::random_floats(k * n, 2);
+      const auto bias = reference::random_floats(n, 3);
       for (const bool accumulate : {false, true}) {
-        const auto begin = random_floats(kMany * n, 4);
+        const auto begin = reference::random_floats(kMany * n, 4);
         auto all = begin;
         gemm(compute, Transpose::kNo, Transpose::kNo, kMany, n, k, a.data(), b.data(), accumulate,
              all.data(), {bias.data(), true});
@@ -176,8 +168,8 @@ TEST(Gemm, GivesTheSameBitsOnManyThreads) {
   const std::size_t shapes[][3] = {{64, 200, 128}, {64, 11, 80}, {64, 2, 300}, {1, 3, 500}};
   for (const auto& [m, n, k] : shapes) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
-      const auto a = random_floats(m * k, 1);
-      const auto b = random_floats(k * n, 2);
+      const auto a = reference::random_floats(m * k, 1);
+      const auto b = reference::random_floats(k * n, 2);
       const auto multiply = [&, m = m, n = n, k = k](std::vector<float>& c) {
         gemm(Compute::kFloat32, ta, Transpose::kNo, m, n, k, a.data(), b.data(), false, c.data());
       };
@@ -202,7 +194,7 @@ TEST(Gemm, GivesTheSameBitsOnManyThreads) {
 
 // A trainer has the threads it was told to have, and no more.
 TEST(Gemm, RunsOnTheCallingThreadAlone) {
-  const auto a = random_floats(700 * 700, 1);
+  const auto a = reference::random_floats(700 * 700, 1);
   std::vector<float> c(700 * 11);
   gemm(Compute::kFloat32, Transpose::kNo, Transpose::kNo, 700, 11, 700, a.data(), a.data(), false,
        c.data());

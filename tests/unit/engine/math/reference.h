@@ -4,14 +4,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/rng.h"
 #include "engine/math/gemm.h"
 
 namespace paddle::kernels::reference {
+
+// Normally distributed values, the same ones for the same stream.
+inline std::vector<float> random_floats(std::size_t count, std::uint64_t stream) {
+  Rng rng(stream);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  return values;
+}
 
 // Every activation but softmax, which takes a row.
 inline double activate(std::string_view activation, double x) {
