@@ -27,13 +27,30 @@ bool has_room(std::size_t bytes) {
   return true;
 }
 
-// OpenBLAS is built with threads, because its build without threads gives two callers the same
-// buffer. The variable keeps it from starting threads, and must be set before the constructor of
-// OpenBLAS runs. This constructor of OpenBLAS 0.3.29 also allocates its first buffer, and retries
-// forever if there is no room for it (OpenBLAS issue 5289).
+// OpenBLAS's name of the kernels for this CPU; null: it chooses.
+const char* openblas_kernels() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return "SkylakeX";
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+  return nullptr;
+}
+
+// Two variables are read by OpenBLAS's constructor, so they must be set before it runs.
+//   - OPENBLAS_NUM_THREADS: OpenBLAS is built with threads, because its build without threads gives
+//     two callers the same buffer. It must not start any.
+//   - OPENBLAS_CORETYPE: OpenBLAS knows CPUs by their model, and uses its oldest kernels on a CPU
+//     that is newer than itself (0.3.21 does on Intel's Emerald Rapids). A user's value stays.
+// The constructor of OpenBLAS 0.3.29 also allocates its first buffer, and retries forever if there
+// is no room for it (OpenBLAS issue 5289).
 constexpr int kBeforeOpenBlas = 101;
 [[gnu::constructor(kBeforeOpenBlas)]] void prepare_openblas() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  if (const char* const kernels = openblas_kernels()) ::setenv("OPENBLAS_CORETYPE", kernels, 0);
   if (has_room(kBlasBufferBytes + (1U << 20U))) return;
   constexpr std::string_view kNoRoom =
       "paddle: not enough address space for matrix products: 129 MiB\nhint: raise the limit of "
