@@ -11,7 +11,7 @@
 namespace paddle::trainer {
 namespace {
 
-constexpr std::uint64_t kIds = 40;
+constexpr std::uint64_t kWordIds = 40;
 
 config::DataSlotConfig slot(const std::string& name,
                             config::SlotType type = config::SlotType::kId) {
@@ -67,7 +67,7 @@ nn::Batch batch(std::size_t size, std::uint64_t seed) {
   nn::Batch batch{size, std::vector<nn::Slot>(4)};
   Rng rng(seed);
   for (std::size_t i = 0; i < size; ++i) {
-    batch.slots[0].ids.push_back(rng.below(kIds));
+    batch.slots[0].ids.push_back(rng.below(kWordIds));
     batch.slots[1].ids.push_back(rng.below(7));
     batch.slots[2].ids.push_back(rng.below(2));
     batch.slots[3].values.push_back(static_cast<float>(rng.normal()));
@@ -89,7 +89,7 @@ Score step(Model& model, const nn::Batch& examples, nn::Mode mode, std::uint64_t
   return *score;
 }
 
-void expect_near(std::span<const float> found, std::span<const float> right) {
+void expect_same_values(std::span<const float> found, std::span<const float> right) {
   ASSERT_EQ(found.size(), right.size());
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], right[i], 1e-6) << i;
 }
@@ -115,9 +115,9 @@ TEST(GpuExecutor, ScoresAndGradientsAreThoseOfCpus) {
     }
     if (mode == nn::Mode::kTest) continue;
     for (std::size_t i = 0; i < cpu.dense().size(); ++i) {
-      expect_near(gpu.dense()[i].gradient, cpu.dense()[i].gradient);
+      expect_same_values(gpu.dense()[i].gradient, cpu.dense()[i].gradient);
     }
-    expect_near(gpu.rows()[0].gradients, cpu.rows()[0].gradients);
+    expect_same_values(gpu.rows()[0].gradients, cpu.rows()[0].gradients);
   }
 }
 
