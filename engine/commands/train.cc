@@ -39,6 +39,8 @@
 #include "engine/trainer/held_out.h"
 #include "engine/trainer/kept_push.h"
 #include "engine/trainer/loop.h"
+#include "engine/trainer/loop_options.h"
+#include "engine/trainer/pass_snapshots.h"
 #include "engine/trainer/stepping.h"
 
 namespace paddle::commands {
@@ -255,11 +257,11 @@ wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer
 }
 
 // Trainer 0 loads the snapshot that the user asked for, if any, and then lets all trainers start; a
-// job that is running continues without it. Sets `went_back`, as in wire::Progress, when it takes a
-// snapshot for --resume. Sets `loop.begins_within_pass`. kUsage: the snapshot is from the middle of
-// a pass that began with another order of records.
+// job that is running continues without it. Sets `restored_from`, as LoopOptions has it, when it
+// takes a snapshot for --resume. Sets `loop.begins_within_pass`. kUsage: the snapshot is from the
+// middle of a pass that began with another order of records.
 Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
-                      std::string& went_back, trainer::LoopOptions& loop) {
+                      std::string& restored_from, trainer::LoopOptions& loop) {
   if (options.trainer_id != 0 || client.progress().is_running) return client.ready();
   std::string snapshot = options.init_model_path;
   if (snapshot.empty() && options.start_pass > 0) {
@@ -268,7 +270,7 @@ Status start_training(const trainer::TrainOptions& options, client::ParameterCli
   std::optional<snapshot::SnapshotReader> newest;
   if (options.resume) {
     PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir, snapshot::kernel_file_system(),
-                                                   &went_back));
+                                                   &restored_from));
     if (!newest) log_info("no snapshot to resume from in {}", options.save_dir);
   }
   if (!newest && options.start_pass > 0) {
@@ -310,7 +312,7 @@ void continue_from_servers(const client::ParameterClient& client, trainer::LoopO
   const client::JobProgress progress = client.progress();
   loop.start_pass = static_cast<std::uint32_t>(progress.passes);
   loop.batches_done = progress.batches;
-  loop.meetings_done = progress.pauses;
+  loop.barriers_done = progress.pauses;
   loop.furthest = progress.furthest;
   loop.begins_within_pass = loop.begins_within_pass || progress.is_within_pass;
   if (const auto& origin = progress.origin) {
@@ -445,9 +447,9 @@ struct TrainerProcess {
   trainer::MetricsFile& metrics;
   trainer::Stepping& stepping;
   Description description;
-  bool has_joined = false;     // in this session
-  bool joins_again = false;    // after the loss of a pserver, or of a rank of its group
-  std::string went_back = {};  // as in wire::Progress
+  bool has_joined = false;         // in this session
+  bool joins_again = false;        // after the loss of a pserver, or of a rank of its group
+  std::string restored_from = {};  // as in LoopOptions
 };
 
 UniqueFd memory_of(const TrainerProcess& process) {
@@ -503,12 +505,12 @@ Status run_session(TrainerProcess& process) {
   process.has_joined = true;
   process.joins_again = comes_back;
   trainer::LoopOptions loop = process.loop;
-  if (Status started = start_training(options, client, process.went_back, loop); !started) {
+  if (Status started = start_training(options, client, process.restored_from, loop); !started) {
     // Otherwise the other ranks of a group would learn that this one has ended, but not why.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());
     return started;
   }
-  loop.went_back = process.went_back;
+  loop.restored_from = process.restored_from;
   loop.gradient_limit = parameter::gradient_limit(process.parameters);
   continue_from_servers(client, loop);
   if (Status same = check_data(client, loop); !same) {
@@ -524,7 +526,7 @@ Status run_session(TrainerProcess& process) {
   loop.before_leave = [&memory = process.memory, push = loop.kept] {
     push == nullptr ? trainer::KeptPush::note_leaving(memory, true) : push->begin_leave();
   };
-  loop.report = [&](wire::Progress progress) {
+  loop.publish = [&](wire::Progress progress) {
     process.stepping.set_activity(progress.activity());
     note_silences(heartbeat.get(), progress);
     notify_progress(std::move(progress));

@@ -1,9 +1,13 @@
 #include "engine/trainer/held_out.h"
 
+#include <utility>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/rng.h"
 #include "engine/data/objects.h"
+#include "engine/trainer/early_stop.h"
 
 namespace paddle::trainer {
 namespace {
@@ -11,6 +15,15 @@ namespace {
 constexpr std::uint32_t kBatchSize = 512;
 
 }  // namespace
+
+std::string files_text(std::vector<std::string> files) {
+  constexpr std::size_t kShownMax = 3;
+  const std::size_t count = files.size();
+  if (count > kShownMax) files.resize(kShownMax);
+  if (count > kShownMax) files.push_back(fmt::format("{} more", count - kShownMax));
+  if (count == 0) files.emplace_back("no file");
+  return fmt::format("{}", fmt::join(files, ", "));
+}
 
 data::DatasetOptions held_out_options(const config::JobConfig& job, const std::string& folder) {
   return {
@@ -40,6 +53,51 @@ Result<Score> score_held_out(data::BatchStream& stream, Model& model,
     PADDLE_TRY(const Score one, model.test(*batch, seed));
     score.add(one);
   }
+}
+
+bool HeldOutTest::is_made_here() const {
+  return options_.trainer_id == 0 && !options_.test_data.share.files.empty();
+}
+
+Status HeldOutTest::check_data() {
+  if (!is_made_here() || !options_.test_data.data.pipe_command.empty()) return {};
+  const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
+  PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
+  if (!batch) return no_record();
+  return {};
+}
+
+Status HeldOutTest::run(const PassProgress& at, bool is_within_pass) {
+  if (!is_made_here()) return {};
+  const TimePoint begun = std::chrono::steady_clock::now();
+  PADDLE_TRY_STATUS(report_.begin_long_work(at, wire::ACTIVITY_TESTING));
+  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_averages(model_.dense(), {}));
+  const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
+  PADDLE_TRY(const Score score, score_held_out(
+                                    *stream, model_,
+                                    [this](std::span<client::SparseRows> rows) {
+                                      return client_.pull_averages({}, rows);
+                                    },
+                                    [&] { report_.publish(at, wire::ACTIVITY_TESTING); }));
+  if (score.samples == 0) return no_record();
+  if (options_.tests_shards) PADDLE_TRY_STATUS(client_.pull_dense(model_.dense()));
+  const Reading reading = model_.read(score);
+  figures_ = figures_of(reading);
+  report_.write_test(at, is_within_pass, reading, std::chrono::steady_clock::now() - begun);
+  return {};
+}
+
+std::optional<std::vector<nn::Value>> HeldOutTest::take_figures() {
+  return std::exchange(figures_, std::nullopt);
+}
+
+Error HeldOutTest::no_record() const {
+  return {Errc::kData,
+          fmt::format("the held-out data has no record; trainer {} read {}", options_.trainer_id,
+                      files_text(options_.test_data.share.files)),
+          "check whether the files of [data] test are empty, or all of their "
+          "records were left out; "
+          "without [data] test nothing is held out"};
 }
 
 }  // namespace paddle::trainer

@@ -173,15 +173,15 @@ void KeptPush::forget_push() {
   if (const Status written = write_header(); !written) give_up(written.error());
 }
 
-void KeptPush::mark_told(std::uint64_t pass) {
-  header_.passes_told = pass + 1;
+void KeptPush::mark_pass_written(std::uint64_t pass) {
+  header_.passes_written = pass + 1;
   note_header();
 }
 
-bool KeptPush::is_new(KeptPush* kept, Line line, BatchNumber at) {
+bool KeptPush::claim_line(KeptPush* kept, Line line, BatchNumber at) {
   if (kept == nullptr) return true;
-  if (kept->is_told(line, at)) return false;
-  kept->header_.told[slot_of(line)] = at;
+  if (kept->is_written(line, at)) return false;
+  kept->header_.written[slot_of(line)] = at;
   kept->note_header();
   return true;
 }

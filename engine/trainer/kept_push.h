@@ -74,11 +74,11 @@ class KeptPush {
   enum class Line : std::uint32_t { kBatch, kTest };
   // Before a line is written to the log and the metrics: whether no process of the trainer has
   // written it, or a later one. Marks it as written. Without `kept`: always true.
-  static bool is_new(KeptPush* kept, Line line, BatchNumber at);
-  bool is_told(Line line, BatchNumber at) const { return at <= header_.told[slot_of(line)]; }
+  static bool claim_line(KeptPush* kept, Line line, BatchNumber at);
+  bool is_written(Line line, BatchNumber at) const { return at <= header_.written[slot_of(line)]; }
   // After the log and the metrics have the totals of a pass.
-  void mark_told(std::uint64_t pass);
-  bool is_told(std::uint64_t pass) const { return pass < header_.passes_told; }
+  void mark_pass_written(std::uint64_t pass);
+  bool is_pass_written(std::uint64_t pass) const { return pass < header_.passes_written; }
   // Before the trainer leaves a job that is over.
   void begin_leave();
   // Records whether the trainer is leaving; used when pushes are not kept.
@@ -110,8 +110,8 @@ class KeptPush {
     std::uint64_t job = 0;
     std::uint64_t generations = 0;
     std::uint64_t is_leaving = 0;
-    std::uint64_t passes_told = 0;
-    BatchNumber told[2];  // by Line: the last batch with such a line
+    std::uint64_t passes_written = 0;
+    BatchNumber written[2];  // by Line: the last batch with such a line
     std::uint64_t is_whole = 0;
     BatchNumber push;
     std::uint64_t samples = 0;

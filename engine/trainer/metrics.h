@@ -1,8 +1,6 @@
-// Training progress: log lines in v0.10's format for people, metrics.jsonl for programs, and rates
-// for both.
+// Forms of training progress: log lines in v0.10's format for people, metrics.jsonl for programs.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -80,45 +78,5 @@ double examples_per_second(std::uint64_t samples, Duration elapsed);  // 0 if no
 
 // The fields "total_..." of a pass.
 JsonObject totals_fields(const Reading& totals);
-
-// Shortest training time that gives a rate: a report right after a test would divide one batch or
-// none by the time of the test.
-constexpr auto kRateWindow = std::chrono::seconds(1);
-
-// The rate of training for reports, which are made once a second and at each change of activity.
-class RateMeter {
- public:
-  // examples: trained on in all. trained: whether the time since the last call was spent on
-  // training, and not on a test or a save. Returns the examples per second of the last kRateWindow
-  // of training or more; 0 before the first window has ended.
-  double add(TimePoint now, std::uint64_t examples, bool trained);
-
- private:
-  std::optional<TimePoint> last_;
-  Duration window_{};
-  std::uint64_t examples_ = 0;  // at the start of the window
-  double rate_ = 0;
-};
-
-// The rate while a trainer computes and does not wait: the median over the last reports, which a
-// single disturbed report does not change.
-class UsualRate {
- public:
-  void add(std::uint64_t examples, Duration busy) {
-    examples_ += examples;
-    busy_ += busy;
-  }
-  // Ends the period of a report, unless nothing was added. Returns examples per second; 0 before
-  // the third report.
-  double take();
-
- private:
-  static constexpr std::size_t kReportsMin = 3;
-
-  std::uint64_t examples_ = 0;
-  Duration busy_{};
-  std::array<double, 5> last_{};  // a ring
-  std::size_t reports_ = 0;
-};
 
 }  // namespace paddle::trainer

@@ -159,12 +159,12 @@ TEST_F(KeptPushTest, ALifeThatWasLeavingIsKnownByItsMemory) {
 }
 
 TEST_F(KeptPushTest, TheNextLifeKnowsWhichPassesWereTold) {
-  EXPECT_FALSE(life()->is_told(0));
-  life()->mark_told(3);
+  EXPECT_FALSE(life()->is_pass_written(0));
+  life()->mark_pass_written(3);
   const auto kept = life();
-  EXPECT_TRUE(kept->is_told(3));
-  EXPECT_FALSE(kept->is_told(4));
-  EXPECT_TRUE(life(2)->is_told(3)) << "a job that goes back tells no pass twice";
+  EXPECT_TRUE(kept->is_pass_written(3));
+  EXPECT_FALSE(kept->is_pass_written(4));
+  EXPECT_TRUE(life(2)->is_pass_written(3)) << "a job that goes back tells no pass twice";
 }
 
 TEST_F(KeptPushTest, RowsThatCannotBeReadAreAnError) {

@@ -233,7 +233,7 @@ TEST_F(LoopDecide, ATrainerThatIsBackDoesWhatTheOthersHaveHeard) {
       options_.trainer_id = trainer;
       options_.start_pass = 2;
       options_.repeats_pass_end = true;
-      options_.meetings_done = 1;
+      options_.barriers_done = 1;
       options_.train.passes = 3;
       client_.calls.clear();
       tell(ends ? EndReason::kWorse : EndReason::kNone, 0.5);
@@ -257,14 +257,14 @@ TEST_F(LoopDecide, ATrainerThatIsBackBeforeTheMeetingComesToIt) {
 TEST_F(LoopDecide, ATrainerThatIsBackAfterTheLastMeetingLeaves) {
   options_.start_pass = 2;
   options_.repeats_pass_end = true;
-  options_.meetings_done = 2;
+  options_.barriers_done = 2;
   log_of_run();
   EXPECT_EQ(client_.calls, "");
 }
 
 TEST_F(LoopDecide, ATrainerThatIsBackAfterTheFirstMeetingOfARunHearsItAgain) {
   options_.start_pass = 2;
-  options_.meetings_done = 1;
+  options_.barriers_done = 1;
   tell(EndReason::kWorse, 0.5);
   log_of_run();
   EXPECT_EQ(client_.calls, "repeat-meet meet meet ");

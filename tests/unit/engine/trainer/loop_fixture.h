@@ -15,6 +15,7 @@
 
 #include "engine/snapshot/writer.h"
 #include "engine/trainer/loop.h"
+#include "engine/trainer/pass_snapshots.h"
 #include "tests/support/price_network.h"
 #include "tests/support/temporary_folder.h"
 

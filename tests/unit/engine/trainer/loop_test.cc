@@ -127,7 +127,7 @@ TEST_F(LoopTest, RecordsAreCountedOnFromThoseOfBatchesOfAnotherSize) {
 // A life that is soon killed has told that it trained.
 TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
-  options_.report = [&](const wire::Progress& progress) { batches.push_back(progress.batch()); };
+  options_.publish = [&](const wire::Progress& progress) { batches.push_back(progress.batch()); };
   const Status done = run();
   ASSERT_TRUE(done) << done.error().message;
   ASSERT_GE(batches.size(), 2U);
@@ -328,7 +328,7 @@ TEST_F(LoopSaves, AFullDiskCostsASnapshotAndNoTraining) {
   fail("pass-00001");
   fail("pass-00002");
   std::vector<std::string> told;
-  options_.report = [&](const wire::Progress& progress) {
+  options_.publish = [&](const wire::Progress& progress) {
     if (told.empty() || told.back() != progress.save_failure())
       told.push_back(progress.save_failure());
   };
@@ -348,7 +348,7 @@ TEST_F(LoopSaves, AFullDiskCostsASnapshotAndNoTraining) {
 // A look at a job that is done would else show the cost of no sample.
 TEST_F(LoopSaves, TheLastCostIsReportedUntilThereIsANewerOne) {
   std::vector<double> costs;
-  options_.report = [&](const wire::Progress& progress) { costs.push_back(progress.cost()); };
+  options_.publish = [&](const wire::Progress& progress) { costs.push_back(progress.cost()); };
   const Status done = run();
   ASSERT_TRUE(done) << done.error().message;
   ASSERT_GE(costs.size(), 3U);
@@ -359,17 +359,17 @@ TEST_F(LoopSaves, TheLastCostIsReportedUntilThereIsANewerOne) {
 TEST_F(LoopSaves, ASaveThatSucceedsEndsTheFailure) {
   fail("pass-00001");
   std::string told;
-  options_.report = [&](const wire::Progress& progress) { told = progress.save_failure(); };
+  options_.publish = [&](const wire::Progress& progress) { told = progress.save_failure(); };
   ASSERT_TRUE(run());
   EXPECT_EQ(told, "");
 }
 
 TEST_F(LoopSaves, TheSnapshotThatWasGoneBackToIsReported) {
-  options_.went_back = "pass-00001, since pass-00002 is damaged: w";
+  options_.restored_from = "pass-00001, since pass-00002 is damaged: w";
   std::string told;
-  options_.report = [&](const wire::Progress& progress) { told = progress.went_back(); };
+  options_.publish = [&](const wire::Progress& progress) { told = progress.went_back(); };
   ASSERT_TRUE(run());
-  EXPECT_EQ(told, options_.went_back);
+  EXPECT_EQ(told, options_.restored_from);
 }
 
 // The shards have forgotten what changed since the last full one.

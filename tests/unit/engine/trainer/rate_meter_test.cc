@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/trainer/metrics.h"
+#include "engine/trainer/report.h"
 
 namespace paddle::trainer {
 namespace {

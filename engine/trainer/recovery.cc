@@ -1,0 +1,122 @@
+#include "engine/trainer/recovery.h"
+
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace paddle::trainer {
+
+Status Recovery::run() {
+  if (options_.repeats_pass_end) return repeat_pass_end(options_.start_pass - 1);
+  if (options_.train.has_decisions()) PADDLE_TRY_STATUS(decide_at_start());
+  return repeat_push();
+}
+
+// The last push.
+
+Status Recovery::repeat_push() {
+  const KeptPush* const kept = options_.kept;
+  const auto last = kept != nullptr ? kept->push() : std::nullopt;
+  // Ports that receive pushes without rounds may be several batches behind the last push. These
+  // batches are computed again.
+  const std::uint64_t next = batches_done_ + 1;
+  const bool is_behind = last && last->batch > next && client_.progress().is_split;
+  if (last && last->pass == options_.start_pass && (last->batch == next || is_behind)) {
+    log_info("pushing batch {} of {} again, to the ports that lack it", last->batch,
+             pass_words(last->pass));
+    PADDLE_TRY(std::vector<client::SparseRows> rows, kept->rows());
+    PADDLE_TRY_STATUS(
+        client_.repeat_push(last->batch, kept->samples(), kept->cost(), model_.dense(), rows));
+  }
+  const client::JobProgress progress = client_.progress();
+  batches_done_ = progress.batches;
+  has_lost_push_ = progress.is_split;
+  if (!has_lost_push_) return {};
+  return Error{Errc::kUnreachable,
+               fmt::format("the last push of trainer {} reached only some ports, and is lost",
+                           options_.trainer_id),
+               "the whole job resumes from its last snapshot"};
+}
+
+// The end of the last pass.
+
+// The pservers send the totals of the last pass again. The other trainers wait at the same barrier,
+// or have passed it already.
+Status Recovery::repeat_pass_end(std::uint32_t pass) {
+  pass_.go_to_end(pass, kept_counts(pass, 0));
+  if (options_.train.has_decisions() && options_.barriers_done > 0) {
+    PADDLE_TRY_STATUS(repeat_decision());
+    return has_passed_last_barrier_ ? Status() : end_.complete_last_snapshot();
+  }
+  const std::uint64_t after_saving = end_.is_saved() ? 1 : 0;
+  has_passed_last_barrier_ =
+      options_.start_pass == pass_.progress().passes && options_.barriers_done > after_saving;
+  if (has_passed_last_barrier_) return {};
+  if (options_.barriers_done > 0) return end_.prepare_next_pass();
+  client_.repeat_end(client::PassEnd::kFinish);
+  return end_.run();
+}
+
+// REQUIRES: this trainer has passed the barrier with the decision. A second barrier is the last one
+// of the job.
+Status Recovery::repeat_decision() {
+  has_passed_last_barrier_ = options_.barriers_done > 1;
+  if (has_passed_last_barrier_) {
+    pass_.make_last();
+    return {};
+  }
+  client_.repeat_end(client::PassEnd::kPause);
+  return end_.obey_decision({});
+}
+
+// A job that resumes from the snapshot of a whole pass decides again: that pass may be its last
+// one.
+Status Recovery::decide_at_start() {
+  if (options_.start_pass == 0 || options_.start_pass >= options_.train.passes) return {};
+  const std::uint32_t pass = options_.start_pass - 1;
+  pass_.go_to_end(pass, {});
+  const bool is_within = options_.batches_done > 0 || options_.begins_within_pass;
+  if (options_.barriers_done > 0) return is_within ? Status() : repeat_decision();
+  if (!is_within && !end_.has_test(pass)) {
+    PADDLE_TRY_STATUS(test_.run_at_end(pass_.progress()));
+  }
+  return end_.decide();
+}
+
+// The counts of the pass.
+
+Pass::Start Recovery::start_of(std::uint32_t pass) const {
+  const std::uint64_t batch = pass == options_.start_pass ? batches_done_ : 0;
+  Pass::Start start = kept_counts(pass, batch);
+  start.lacks_test = lacks_test({pass, batch});
+  return start;
+}
+
+// The counts of earlier processes may be ahead of `batch`, at which this process begins.
+Pass::Start Recovery::kept_counts(std::uint32_t pass, std::uint64_t batch) const {
+  Pass::Start start{.batch = batch};
+  if (options_.kept == nullptr) return start;
+  auto last = options_.kept->last_counts(pass);
+  if (last && last->first >= batch) {
+    start.counts = Pass::KeptCounts{last->first, last->second.score};
+  } else if (pass > 0) {
+    last = options_.kept->last_counts(pass - 1);
+  }
+  if (last) start.first_cost = last->second.first_cost;
+  return start;
+}
+
+// Whether an earlier process of this trainer ended during the test that follows the batch.
+bool Recovery::lacks_test(BatchNumber at) const {
+  const std::uint32_t period = options_.train.test_period;
+  if (options_.kept == nullptr || at.batch == 0 || period == 0 || at.batch % period != 0)
+    return false;
+  const bool is_first_process = !options_.kept->last_counts(at.pass);
+  return !is_first_process && !options_.kept->is_written(KeptPush::Line::kTest, at);
+}
+
+}  // namespace paddle::trainer
