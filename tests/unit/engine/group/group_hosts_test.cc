@@ -44,23 +44,29 @@ class OnHosts final : public OnShard {
     sum_.assign(flat.begin(), flat.end());
     double total = 0;
     for (const auto* const push : pushes) total += static_cast<double>(push->samples);
+    std::vector<float> shares;
+    for (const auto* const push : pushes) {
+      shares.push_back(set().merge() == wire::MERGE_SUM
+                           ? 1.0F
+                           : static_cast<float>(static_cast<double>(push->samples) / total));
+    }
+    std::vector<std::vector<std::size_t>> pushed;  // places in the round, by host
+    for (const auto& host : hosts_) {
+      std::vector<std::size_t>& places = pushed.emplace_back();
+      for (std::size_t i = 0; i < trainers.size(); ++i) {
+        if (std::ranges::count(host, trainers[i]) > 0) places.push_back(i);
+      }
+    }
     std::uint64_t offset = 0;
     for (const std::uint32_t parameter : layout_.dense()) {
       const ElementRange all = layout_.parameter(parameter);
       for (std::uint64_t at = all.begin; at < all.end; ++at, ++offset) {
         if (layout_.is_everyones(at / kBucketElements) || pushes.size() == 1) continue;
         float sum = 0;
-        for (const auto& host : hosts_) {
-          std::optional<float> of_host;
-          for (std::size_t i = 0; i < trainers.size(); ++i) {
-            if (std::ranges::count(host, trainers[i]) == 0) continue;
-            const auto share =
-                set().merge() == wire::MERGE_SUM
-                    ? 1.0F
-                    : static_cast<float>(static_cast<double>(pushes[i]->samples) / total);
-            of_host = of_host.value_or(0.0F) + share * gradients[i][offset];
-          }
-          if (of_host) sum += *of_host;
+        for (const auto& places : pushed) {
+          float of_host = 0;
+          for (const std::size_t i : places) of_host += shares[i] * gradients[i][offset];
+          if (!places.empty()) sum += of_host;
         }
         sum_[offset] = sum;
       }

@@ -65,22 +65,27 @@ TEST_P(GroupLevels, SumsHaveTheBitsOfTheOrderOfHostsAndRanks) {
       all_shares[1][rank] = machines[rank] == 0 ? 0.0F : 0.3F;  // a host without data
     }
     all_shares[2][size - 1] = 1;
+    const std::vector<std::size_t> counts{100, whole / 4, whole / 4 + 1, 150'001};
+    std::vector<std::vector<float>> sums;  // of each count with each of the shares
+    for (const auto& shares : all_shares) {
+      for (const std::size_t count : counts) {
+        const bool is_small = count * 4 <= whole;
+        sums.push_back(is_small ? sum_by_ranks(count, shares)
+                                : sum_by_hosts(machines, count, shares));
+      }
+    }
     as_groups(on_hosts(machines, GetParam()), [&](Group& group) {
       EXPECT_TRUE(group.has_levels());
-      for (const auto& shares : all_shares) {
-        for (const std::size_t count :
-             {std::size_t{100}, whole / 4, whole / 4 + 1, std::size_t{150'001}}) {
-          const bool is_small = count * 4 <= whole;
-          const auto sum =
-              is_small ? sum_by_ranks(count, shares) : sum_by_hosts(machines, count, shares);
-          auto bucket = gradient_of(group.rank(), count);
-          ASSERT_TRUE(group.reduce_scatter(bucket, shares).wait());
-          const Range own = group.own_slice(count * 4);
-          EXPECT_TRUE(same_bits(std::span(bucket).subspan(own.begin / 4, own.size() / 4),
-                                std::span(sum).subspan(own.begin / 4, own.size() / 4)));
-          ASSERT_TRUE(group.all_gather(bucket).wait());
-          EXPECT_TRUE(same_bits(bucket, sum)) << count << " floats on rank " << group.rank();
-        }
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const auto& shares = all_shares[i / counts.size()];
+        const std::size_t count = sums[i].size();
+        auto bucket = gradient_of(group.rank(), count);
+        ASSERT_TRUE(group.reduce_scatter(bucket, shares).wait());
+        const Range own = group.own_slice(count * 4);
+        EXPECT_TRUE(same_bits(std::span(bucket).subspan(own.begin / 4, own.size() / 4),
+                              std::span(sums[i]).subspan(own.begin / 4, own.size() / 4)));
+        ASSERT_TRUE(group.all_gather(bucket).wait());
+        EXPECT_TRUE(same_bits(bucket, sums[i])) << count << " floats on rank " << group.rank();
       }
     });
   }
@@ -89,20 +94,19 @@ TEST_P(GroupLevels, SumsHaveTheBitsOfTheOrderOfHostsAndRanks) {
 TEST_P(GroupLevels, ManyBucketsMayBeUnderWay) {
   const Machines machines{0, 0, 1, 1, 1};
   const std::vector<float> shares(machines.size(), 0.25F);
+  std::vector<std::vector<float>> sums;
+  for (std::size_t i = 0; i < 12; ++i) {
+    const std::size_t count = 4000 + 9000 * i;
+    const bool is_small = count * 4 <= whole_bytes_max(static_cast<std::uint32_t>(machines.size()));
+    sums.push_back(is_small ? sum_by_ranks(count, shares) : sum_by_hosts(machines, count, shares));
+  }
   as_groups(on_hosts(machines, GetParam()), [&](Group& group) {
     std::vector<std::vector<float>> buckets;
     std::vector<Pending> pending;
-    for (std::size_t i = 0; i < 12; ++i) {
-      buckets.push_back(gradient_of(group.rank(), 4000 + 9000 * i));
-    }
+    for (const auto& sum : sums) buckets.push_back(gradient_of(group.rank(), sum.size()));
     for (auto& bucket : buckets) pending.push_back(group.reduce_scatter(bucket, shares));
     gather_all(group, std::vector<std::span<float>>(buckets.begin(), buckets.end()), pending);
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      const std::size_t count = buckets[i].size();
-      const bool is_small = count * 4 <= whole_bytes_max(group.size());
-      EXPECT_TRUE(same_bits(buckets[i], is_small ? sum_by_ranks(count, shares)
-                                                 : sum_by_hosts(machines, count, shares)));
-    }
+    for (std::size_t i = 0; i < buckets.size(); ++i) EXPECT_TRUE(same_bits(buckets[i], sums[i]));
   });
 }
 

@@ -33,18 +33,24 @@ TEST_P(GroupOverWay, Trap11And13AllReduceHasThePserversBitsForAnySize) {
     for (std::uint32_t rank = 0; rank < size; ++rank) {
       shares.push_back(size == 1 ? 1.0F : static_cast<float>(rank + 1) / 28);
     }
+    const std::vector<std::size_t> counts{
+        0,      1, size - 1, size + 1, whole_bytes_max(size) / 4, whole_bytes_max(size) / 4 + 1,
+        300'001};
+    std::vector<std::vector<float>> sums;
+    for (const std::size_t count : counts) {
+      sums.push_back(size == 1 ? gradient_of(0, count) : merged(size, count, shares));
+    }
     as_groups(options_of(size, GetParam()), [&](Group& group) {
-      for (const std::size_t count :
-           {std::size_t{0}, std::size_t{1}, std::size_t{size - 1}, std::size_t{size + 1},
-            whole_bytes_max(size) / 4, whole_bytes_max(size) / 4 + 1, std::size_t{300'001}}) {
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        const std::size_t count = counts[i];
         auto bucket = gradient_of(group.rank(), count);
         ASSERT_TRUE(group.reduce_scatter(bucket, shares).wait());
-        const auto sum = size == 1 ? gradient_of(0, count) : merged(size, count, shares);
         const Range own = group.own_slice(count * 4);
         EXPECT_TRUE(same_bits(std::span(bucket).subspan(own.begin / 4, own.size() / 4),
-                              std::span(sum).subspan(own.begin / 4, own.size() / 4)));
+                              std::span(sums[i]).subspan(own.begin / 4, own.size() / 4)));
         ASSERT_TRUE(group.all_gather(bucket).wait());
-        EXPECT_TRUE(same_bits(bucket, sum)) << count << " on " << group.rank() << " of " << size;
+        EXPECT_TRUE(same_bits(bucket, sums[i]))
+            << count << " on " << group.rank() << " of " << size;
       }
     });
   }
@@ -53,16 +59,18 @@ TEST_P(GroupOverWay, Trap11And13AllReduceHasThePserversBitsForAnySize) {
 TEST_P(GroupOverWay, ManyBucketsMayBeUnderWay) {
   constexpr std::uint32_t kSize = 3;
   const std::vector<float> shares(kSize, 0.5F);
+  std::vector<std::vector<float>> sums;
+  for (std::size_t i = 0; i < 20; ++i) sums.push_back(merged(kSize, 1000 * i + i, shares, i));
   as_groups(options_of(kSize, GetParam()), [&](Group& group) {
     std::vector<std::vector<float>> buckets;
     std::vector<Pending> pending;
-    for (std::size_t i = 0; i < 20; ++i) {
-      buckets.push_back(gradient_of(group.rank(), 1000 * i + i, i));
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      buckets.push_back(gradient_of(group.rank(), sums[i].size(), i));
     }
     for (auto& bucket : buckets) pending.push_back(group.reduce_scatter(bucket, shares));
     gather_all(group, std::vector<std::span<float>>(buckets.begin(), buckets.end()), pending);
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-      EXPECT_TRUE(same_bits(buckets[i], merged(kSize, buckets[i].size(), shares, i)));
+      EXPECT_TRUE(same_bits(buckets[i], sums[i]));
     }
   });
 }
@@ -71,6 +79,12 @@ TEST_P(GroupOverWay, ManyBucketsMayBeUnderWay) {
 TEST_P(GroupOverWay, PulsesAmongSegmentsChangeNoSum) {
   constexpr std::uint32_t kSize = 3;
   const std::vector<float> shares(kSize, 0.5F);
+  std::vector<std::vector<float>> sums;  // two of each step
+  for (std::uint64_t step = 0; step < 40; ++step) {
+    for (const std::size_t count : {std::size_t{9'000}, std::size_t{40'000}}) {
+      sums.push_back(merged(kSize, count, shares, step));
+    }
+  }
   as_groups(options_of(kSize, GetParam()), [&](Group& group) {
     std::atomic<bool> has_ended = false;
     std::thread pulses([&] {
@@ -79,14 +93,12 @@ TEST_P(GroupOverWay, PulsesAmongSegmentsChangeNoSum) {
         std::this_thread::sleep_for(std::chrono::microseconds(rng.below(200)));
       }
     });
-    for (std::uint64_t step = 0; step < 40; ++step) {
-      for (const std::size_t count : {std::size_t{9'000}, std::size_t{40'000}}) {
-        auto bucket = gradient_of(group.rank(), count, step);
-        const bool is_there =
-            group.reduce_scatter(bucket, shares).wait() &&
-            (count * 4 <= whole_bytes_max(kSize) || group.all_gather(bucket).wait());
-        EXPECT_TRUE(is_there && same_bits(bucket, merged(kSize, count, shares, step))) << step;
-      }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      auto bucket = gradient_of(group.rank(), sums[i].size(), i / 2);
+      const bool is_there =
+          group.reduce_scatter(bucket, shares).wait() &&
+          (bucket.size() * 4 <= whole_bytes_max(kSize) || group.all_gather(bucket).wait());
+      EXPECT_TRUE(is_there && same_bits(bucket, sums[i])) << i / 2;
     }
     has_ended = true;
     pulses.join();
@@ -95,11 +107,12 @@ TEST_P(GroupOverWay, PulsesAmongSegmentsChangeNoSum) {
 
 TEST_P(GroupOverWay, Trap12BothSidesSendAtOnceWithoutADeadlock) {
   const std::vector<float> shares{0.5F, 0.5F};
+  const std::vector<float> sum = merged(2, 4'000'000, shares);
   as_groups(options_of(2, GetParam()), [&](Group& group) {
-    auto bucket = gradient_of(group.rank(), 4'000'000);
+    auto bucket = gradient_of(group.rank(), sum.size());
     ASSERT_TRUE(group.reduce_scatter(bucket, shares).wait());
     ASSERT_TRUE(group.all_gather(bucket).wait());
-    EXPECT_TRUE(same_bits(bucket, merged(2, bucket.size(), shares)));
+    EXPECT_TRUE(same_bits(bucket, sum));
   });
 }
 

@@ -215,7 +215,8 @@ class OnShard {
 };
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 // A pass in which trainer i has batches[i] batches.
