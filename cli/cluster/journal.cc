@@ -215,9 +215,9 @@ class JournalledClient final : public AgentClient {
   Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) override {
     return note(job, "ask to stop " + names_of(names), client_->ask_to_stop(job, names));
   }
-  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
-                            std::int64_t since_unix_ms) override {
-    return client_->read_log(path, offset, max_bytes, since_unix_ms);
+  Result<FilePart> read_file(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
+                             std::int64_t since_unix_ms) override {
+    return client_->read_file(path, offset, max_bytes, since_unix_ms);
   }
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
                          const std::function<bool()>& interrupted) override {

@@ -74,7 +74,7 @@ struct TrainKeys {
 };
 TrainKeys keys_of(remote::AgentClient& client, const remote::ProcessStatus& trainer) {
   const auto text =
-      client.read_log(workspace_folder(trainer.job) + "/job.toml", 0, kJobFileBytesMax);
+      client.read_file(workspace_folder(trainer.job) + "/job.toml", 0, kJobFileBytesMax);
   if (!text) return {};
   std::vector<std::string> overrides;
   for (const std::string& one : trainer.arguments) {

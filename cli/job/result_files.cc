@@ -170,7 +170,8 @@ ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>
 
 // The best pass according to the job itself, by train.best.
 std::optional<std::uint64_t> best_of_job(Member& member, const std::string& job) {
-  const auto name = member.client->read_log(output_folder(job) + "/" + kBestFile, 0, kNameBytesMax);
+  const auto name =
+      member.client->read_file(output_folder(job) + "/" + kBestFile, 0, kNameBytesMax);
   if (!name) return std::nullopt;
   const auto best = parse_snapshot_name(name->data.substr(0, name->data.find('\n')));
   return best && best->is_whole ? std::optional(best->pass) : std::nullopt;
@@ -256,7 +257,7 @@ void add_bases(ClusterSession& session, const std::string& job, const ResultFile
       if (!deltas.contains(snapshot) || file.path != snapshot + "/MANIFEST" || !member.client)
         continue;
       const auto head =
-          member.client->read_log(output_folder(job) + "/" + file.path, 0, kManifestHeadBytes);
+          member.client->read_file(output_folder(job) + "/" + file.path, 0, kManifestHeadBytes);
       if (!head) continue;
       const std::string base = manifest_field(head->data, "base", "name");
       if (!base.empty()) chosen.insert(base);

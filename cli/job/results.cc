@@ -234,7 +234,6 @@ Status DiskRoom::reserve(const std::string& node, const std::vector<remote::Fetc
 
 namespace {
 
-constexpr std::uint32_t kPartBytes = 1U << 20U;
 constexpr std::size_t kRecordBytesMax = 64U << 20U;
 
 std::string record_path(const std::string& job) {
@@ -256,14 +255,7 @@ std::int64_t latest_start(const std::vector<ProcessOnNode>& processes, std::size
 FetchRecord read_fetch_record(remote::AgentClient& client, const std::string& job,
                               std::int64_t started_unix_ms) {
   FetchRecord record{started_unix_ms, {}};
-  std::string text;
-  for (bool more = true; more;) {
-    const auto part = client.read_log(record_path(job), text.size(), kPartBytes);
-    if (!part || part->size > kRecordBytesMax) return record;
-    text += part->data;
-    more = !part->data.empty() && text.size() < part->size;
-  }
-  std::istringstream lines(text);
+  std::istringstream lines(client.read_whole_file(record_path(job), kRecordBytesMax).value_or(""));
   std::int64_t started = 0;
   std::string line;
   std::getline(lines, line);

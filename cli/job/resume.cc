@@ -351,7 +351,7 @@ class Chooser {
   void add_tests(SnapshotToPush& snapshot) const {
     const std::string to = output_folder(resumed_.job) + "/TESTS";
     std::error_code error;
-    if (resumed_.is_own_program || leader_.client->read_log(to, 0, 1)) return;
+    if (resumed_.is_own_program || leader_.client->read_file(to, 0, 1)) return;
     if (!fs::is_regular_file(folder_ / "TESTS", error)) return;
     snapshot.items.push_back({(folder_ / "TESTS").string(), to});
   }

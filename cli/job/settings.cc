@@ -26,7 +26,6 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kSettingsBytesMax = 16U << 20U;
-constexpr std::uint32_t kSettingsPartBytes = 1U << 20U;
 constexpr std::size_t kSpecBytesMax = 4U << 20U;
 constexpr std::size_t kFilesNamedMax = 10000;  // more files become one entry
 
@@ -100,18 +99,6 @@ std::string count_text(std::uint32_t count) {
   return fmt::format("{}", count);
 }
 
-// The text of a file on a node; nothing if it is missing or too long.
-std::optional<std::string> text_on_node(remote::AgentClient& client, const std::string& path,
-                                        std::size_t bytes_max) {
-  std::string text;
-  for (;;) {
-    const auto part = client.read_log(path, text.size(), kSettingsPartBytes);
-    if (!part || part->size > bytes_max) return std::nullopt;
-    text += part->data;
-    if (part->data.empty() || text.size() >= part->size) return text;
-  }
-}
-
 // The nodes' records of the job's processes, without those of runs before `since`. All others
 // count: leave_out_former_runs() would let a node that claims the latest run hide the other nodes.
 std::vector<ProcessOnNode> records_since(ClusterSession& session, const std::string& job,
@@ -157,8 +144,8 @@ bool has_same_options(const JobSettings& a, const JobSettings& b) {
 std::optional<std::map<std::string, std::string>> typed_variables(remote::AgentClient& client,
                                                                   const std::string& job,
                                                                   const std::string& process) {
-  const auto text =
-      text_on_node(client, fmt::format("{}/proc/{}/spec", job_folder(job), process), kSpecBytesMax);
+  const auto text = client.read_whole_file(fmt::format("{}/proc/{}/spec", job_folder(job), process),
+                                           kSpecBytesMax);
   wire::agent::ProcessSpec spec;
   if (!text || !spec.ParseFromString(*text)) return std::nullopt;
   std::map<std::string, std::string> variables;
@@ -327,7 +314,7 @@ Result<std::optional<JobSettings>> later_settings(ClusterSession& session,
   (void)session.each([&](Member& member) -> Status {
     const std::string path = job_folder(job) + "/" + kSettingsFile;
     texts[session.index_of(member)] =
-        text_on_node(*member.client, path, kSettingsBytesMax).value_or("");
+        member.client->read_whole_file(path, kSettingsBytesMax).value_or("");
     return {};
   });
   const auto records = records_since(session, job, since);
@@ -402,7 +389,8 @@ Result<std::optional<JobSettings>> settings_of_processes(ClusterSession& session
     remote::AgentClient* const client = session.members()[member].client.get();
     if (client == nullptr || !settings.configuration.empty()) continue;
     settings.configuration =
-        text_on_node(*client, workspace_folder(job) + "/job.toml", kSettingsBytesMax).value_or("");
+        client->read_whole_file(workspace_folder(job) + "/job.toml", kSettingsBytesMax)
+            .value_or("");
   }
   if (!claims.empty()) PADDLE_TRY_STATUS(check_agreed(cluster, job, claims.back().text, claims));
   return std::optional(std::move(settings));

@@ -74,15 +74,7 @@ bool is_first_format(const std::string& manifest) {
 }
 
 std::string manifest_on_node(remote::AgentClient& client, const std::string& folder) {
-  constexpr std::uint32_t kPartBytes = 1U << 20U;
-  std::string text;
-  for (bool more = true; more;) {
-    const auto part = client.read_log(folder + "/MANIFEST", text.size(), kPartBytes);
-    if (!part || part->size > kReadBytesMax) return "";
-    text += part->data;
-    more = !part->data.empty() && text.size() < part->size;
-  }
-  return text;
+  return client.read_whole_file(folder + "/MANIFEST", kReadBytesMax).value_or("");
 }
 
 std::string damaged_file_here(const std::string& folder) {

@@ -76,7 +76,7 @@ void fetch_configuration(ClusterSession& session, const std::string& job, const 
   for (Member& member : session.members()) {
     if (!member.client) continue;
     const auto file =
-        member.client->read_log(workspace_folder(job) + "/job.toml", 0, kJobFileBytesMax);
+        member.client->read_file(workspace_folder(job) + "/job.toml", 0, kJobFileBytesMax);
     if (file && file->data.size() == file->size &&
         replace_file((folder / kConfigurationOfNode).string(), as_bytes(file->data), 0644)) {
       return;

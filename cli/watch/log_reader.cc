@@ -29,7 +29,7 @@ void LogReader::take_partial(std::vector<LogLine>& lines) {
   if (auto line = rest()) lines.push_back(std::move(*line));
 }
 
-std::vector<LogLine> LogReader::take_lines(const remote::LogChunk& chunk) {
+std::vector<LogLine> LogReader::take_lines(const remote::FilePart& chunk) {
   std::vector<LogLine> lines;
   const std::uint64_t start = chunk.next_offset - chunk.data.size();
   TimeOfOffset time(chunk.times);
@@ -75,7 +75,7 @@ const LogLine* LogReader::unfinished() const {
 }
 
 Result<std::vector<LogLine>> LogReader::poll(remote::AgentClient& client) {
-  PADDLE_TRY(const remote::LogChunk chunk, client.read_log(path_, offset_, kLogChunkBytes));
+  PADDLE_TRY(const remote::FilePart chunk, client.read_file(path_, offset_, kLogChunkBytes));
   if (chunk.next_offset < chunk.data.size()) {
     return Error{Errc::kData, "the agent sent invalid log offsets", ""};
   }
@@ -96,7 +96,7 @@ std::optional<LogLine> LogReader::rest() {
 
 Result<std::vector<LogLine>> LogReader::tail(remote::AgentClient& client, std::size_t lines,
                                              std::uint64_t bytes) {
-  PADDLE_TRY(const remote::LogChunk probe, client.read_log(path_, 0, 1));
+  PADDLE_TRY(const remote::FilePart probe, client.read_file(path_, 0, 1));
   offset_ = probe.size > bytes ? probe.size - bytes : 0;
   // Rotation may have removed more than that; then starts at the first byte that is left.
   if (!probe.data.empty()) offset_ = std::max(offset_, probe.next_offset - 1);
@@ -108,10 +108,10 @@ Result<std::vector<LogLine>> LogReader::tail(remote::AgentClient& client, std::s
 }
 
 Result<std::vector<LogLine>> LogReader::since(remote::AgentClient& client, std::int64_t unix_ms) {
-  PADDLE_TRY(const remote::LogChunk probe, client.read_log(path_, 0, 1, unix_ms));
+  PADDLE_TRY(const remote::FilePart probe, client.read_file(path_, 0, 1, unix_ms));
   offset_ = probe.next_offset - std::min<std::uint64_t>(probe.next_offset, probe.data.size());
   if (offset_ > 0) {
-    PADDLE_TRY(const remote::LogChunk before, client.read_log(path_, offset_ - 1, 1));
+    PADDLE_TRY(const remote::FilePart before, client.read_file(path_, offset_ - 1, 1));
     skip_line_ = before.next_offset == offset_ && before.data != "\n";
   }
   return poll(client);

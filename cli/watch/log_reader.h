@@ -47,7 +47,7 @@ class LogReader {
   bool at_end() const { return at_end_; }
 
  private:
-  std::vector<LogLine> take_lines(const remote::LogChunk& chunk);
+  std::vector<LogLine> take_lines(const remote::FilePart& chunk);
   void take_partial(std::vector<LogLine>& lines);
   void add_text(std::string_view text, std::int64_t unix_ms);
 

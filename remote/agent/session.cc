@@ -87,7 +87,7 @@ class Session {
   // job.
   void end(const std::string& job, const std::vector<std::string>& names) const;
   Status processes(const Frame& request);
-  Status log(const Frame& request);
+  Status read_file(const Frame& request);
   Status run(const Frame& request);
   Status send_head(wire::agent::AgentKind kind, const google::protobuf::MessageLite& head);
   // Calls send_ and records its failure as one of the channel, not of the request.
@@ -217,7 +217,7 @@ const Session::Request Session::kRequests[] = {
                     s.end(restart.job(), {restart.names().begin(), restart.names().end()});
                   });
             }>},
-    {AGENT_READ_LOG, pass<&Session::log>},
+    {AGENT_READ_FILE, pass<&Session::read_file>},
     {AGENT_RUN, pass<&Session::run>},
     {AGENT_LEFTOVERS, answer<PathRequest, [](Session& s, const PathRequest&,
                                              ByteSpan) { return find_leftovers(s.root_); }>},
@@ -380,19 +380,19 @@ Status Session::processes(const Frame& request) {
   return send_head(AGENT_PROCESSES, reply);
 }
 
-Status Session::log(const Frame& request) {
-  PADDLE_TRY(const auto wanted, parse<ReadLogRequest>(request));
-  PADDLE_TRY(const LogPart part, read_log(root_, wanted.path(), wanted.offset(), wanted.max_bytes(),
-                                          wanted.since_unix_ms()));
-  ReadLogReply reply;
+Status Session::read_file(const Frame& request) {
+  PADDLE_TRY(const auto wanted, parse<ReadFileRequest>(request));
+  PADDLE_TRY(const FilePart part, read_part(root_, wanted.path(), wanted.offset(),
+                                            wanted.max_bytes(), wanted.since_unix_ms()));
+  ReadFileReply reply;
   reply.set_next_offset(part.next_offset);
   reply.set_size(part.size);
   for (const LogTime& time : part.times) {
-    wire::agent::LogTime& told = *reply.add_times();
-    told.set_offset(time.offset);
-    told.set_unix_ms(time.unix_ms);
+    wire::agent::LogTime& sent = *reply.add_times();
+    sent.set_offset(time.offset);
+    sent.set_unix_ms(time.unix_ms);
   }
-  return send(AGENT_READ_LOG, 0, reply, part.data);
+  return send(AGENT_READ_FILE, 0, reply, part.data);
 }
 
 Status Session::run(const Frame& request) {

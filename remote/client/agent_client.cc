@@ -32,6 +32,7 @@ constexpr auto kClaimWait = std::chrono::seconds(2);
 constexpr Duration kTeardownDeadline = std::chrono::minutes(5);
 // These bound the memory for a node's answers.
 constexpr std::size_t kProcessesListedMax = 10'000;
+constexpr std::uint32_t kFilePartBytes = 1U << 20U;
 constexpr std::uint64_t kProbeBytesMax = 1U << 30U;  // more than a probe sends
 
 // Conversions between the agent's messages about processes and the types of AgentClient.
@@ -367,22 +368,22 @@ class FramedAgentClient final : public AgentClient {
     for (const auto& name : names) request.add_names(name);
     return exchange_.order(AGENT_RESTART, request, {}, patience_);
   }
-  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
-                            std::int64_t since_unix_ms) override {
-    ReadLogRequest request;
+  Result<FilePart> read_file(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
+                             std::int64_t since_unix_ms) override {
+    ReadFileRequest request;
     request.set_path(path);
     request.set_offset(offset);
     request.set_max_bytes(max_bytes);
     request.set_since_unix_ms(since_unix_ms);
-    PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_LOG, request, {}, patience_));
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_LOG, patience_));
-    PADDLE_TRY(const auto reply, exchange_.parse<ReadLogReply>(frame));
+    PADDLE_TRY_STATUS(exchange_.send(AGENT_READ_FILE, request, {}, patience_));
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_READ_FILE, patience_));
+    PADDLE_TRY(const auto reply, exchange_.parse<ReadFileReply>(frame));
     if (frame.tail.size() > max_bytes) {
-      return exchange_.lose(Error{Errc::kData, "it sent more log bytes than requested", ""});
+      return exchange_.lose(Error{Errc::kData, "it sent more bytes than requested", ""});
     }
-    LogChunk chunk{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
-    for (const auto& time : reply.times()) chunk.times.push_back({time.offset(), time.unix_ms()});
-    return chunk;
+    FilePart part{std::string(as_text(frame.tail)), reply.next_offset(), reply.size(), {}};
+    for (const auto& time : reply.times()) part.times.push_back({time.offset(), time.unix_ms()});
+    return part;
   }
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
                          const std::function<bool()>& interrupted) override {
@@ -467,6 +468,17 @@ Error named(const NodeSpec& node, Error error) {
 
 Status check_size(const ProcessSpec& process) {
   return check_request("the arguments and variables", to_wire(process)).with(process.name);
+}
+
+std::optional<std::string> AgentClient::read_whole_file(const std::string& path,
+                                                        std::size_t bytes_max) {
+  std::string text;
+  for (;;) {
+    const auto part = read_file(path, text.size(), kFilePartBytes);
+    if (!part || part->size > bytes_max) return std::nullopt;
+    text += part->data;
+    if (part->data.empty() || text.size() >= part->size) return text;
+  }
 }
 
 Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const ConnectOptions& options) {

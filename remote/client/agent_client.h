@@ -201,11 +201,11 @@ struct LogTime {
   std::uint64_t offset = 0;
   std::int64_t unix_ms = 0;  // time of writing of the bytes from offset on, by the node's clock
 };
-struct LogChunk {
+struct FilePart {
   std::string data;
   std::uint64_t next_offset = 0;
-  std::uint64_t size = 0;      // offset of the log's end
-  std::vector<LogTime> times;  // ascending; empty when unknown
+  std::uint64_t size = 0;      // offset of the file's end
+  std::vector<LogTime> times;  // ascending; empty for a file that is no log, or when unknown
 };
 
 struct PortStatus {
@@ -331,9 +331,13 @@ class AgentClient {
   // Sends SIGTERM to each of these processes, but not to its children, unless its stop was
   // requested before; returns at once.
   virtual Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) = 0;
-  // since_unix_ms: skips bytes that are known to be written earlier; 0: skips nothing.
-  virtual Result<LogChunk> read_log(const std::string& path, std::uint64_t offset,
-                                    std::uint32_t max_bytes, std::int64_t since_unix_ms = 0) = 0;
+  // Reads a part of a file below root. A log that was rotated is one file, whose offsets never
+  // decrease. since_unix_ms: skips bytes that are known to be written earlier; 0: skips nothing.
+  virtual Result<FilePart> read_file(const std::string& path, std::uint64_t offset,
+                                     std::uint32_t max_bytes, std::int64_t since_unix_ms = 0) = 0;
+  // Reads a file with as many requests as it needs. Empty if it cannot be read, or is longer than
+  // `bytes_max`.
+  std::optional<std::string> read_whole_file(const std::string& path, std::size_t bytes_max);
 
   // Runs a command in a session of its own, in $HOME, with an empty stdin. The session is ended
   // when `interrupted` (polled every kInterruptedEvery) returns true, and with this client.

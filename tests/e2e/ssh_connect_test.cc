@@ -156,7 +156,7 @@ TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
   }
   EXPECT_EQ(status.state, ProcessState::kExited);
   EXPECT_EQ(status.exit_code, 7);
-  const auto log = client->read_log(process.log, 0, 4096);
+  const auto log = client->read_file(process.log, 0, 4096);
   ASSERT_TRUE(log) << log.error().message;
   EXPECT_NE(log->data.find("hello there; touch /tmp/never"), std::string::npos) << log->data;
 

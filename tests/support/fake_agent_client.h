@@ -81,8 +81,8 @@ struct FakeNode {
   std::function<Result<CommandEnd>(const CommandSpec&, const CommandOutput&)> on_run;
   bool run_is_interrupted = false;  // after its output
   bool copies_end_with_interrupts = false;
-  std::function<void(FakeNode&)> on_claim;     // with the lock held
-  std::function<void(FakeNode&)> on_read_log;  // with the lock held
+  std::function<void(FakeNode&)> on_claim;      // with the lock held
+  std::function<void(FakeNode&)> on_read_file;  // with the lock held
   // Called with the lock held when a process starts: may append to its log or end it.
   std::function<void(FakeNode&, ProcessStatus&)> on_start;
 };
@@ -436,26 +436,26 @@ class FakeAgentClient : public AgentClient {
     return {};
   }
 
-  Result<LogChunk> read_log(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
-                            std::int64_t since_unix_ms) override {
+  Result<FilePart> read_file(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
+                             std::int64_t since_unix_ms) override {
     const std::lock_guard lock(fake_.mutex);
-    if (fake_.on_read_log) fake_.on_read_log(fake_);
+    if (fake_.on_read_file) fake_.on_read_file(fake_);
     const auto found = fake_.files.find(path);
-    if (found == fake_.files.end()) return Error{Errc::kData, "no log " + path, ""};
-    LogChunk chunk;
-    chunk.size = found->second.size();
-    chunk.times = fake_.times[path];
+    if (found == fake_.files.end()) return Error{Errc::kData, "no file " + path, ""};
+    FilePart part;
+    part.size = found->second.size();
+    part.times = fake_.times[path];
     offset = std::max(offset, fake_.first_offsets[path]);
-    for (const LogTime& time : chunk.times) {
-      if (time.unix_ms < since_unix_ms) offset = chunk.size;
+    for (const LogTime& time : part.times) {
+      if (time.unix_ms < since_unix_ms) offset = part.size;
       if (time.unix_ms >= since_unix_ms && since_unix_ms > 0) {
-        offset = std::max(offset == chunk.size ? 0 : offset, time.offset);
+        offset = std::max(offset == part.size ? 0 : offset, time.offset);
         break;
       }
     }
-    if (offset < chunk.size) chunk.data = found->second.substr(offset, max_bytes);
-    chunk.next_offset = offset + chunk.data.size();
-    return chunk;
+    if (offset < part.size) part.data = found->second.substr(offset, max_bytes);
+    part.next_offset = offset + part.data.size();
+    return part;
   }
 
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,

@@ -193,8 +193,8 @@ void LogWriter::rotate() {
   size_ = 0;
 }
 
-Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
-                         std::uint32_t max_bytes, std::int64_t since_unix_ms) {
+Result<FilePart> read_part(const Root& root, const std::string& path, std::uint64_t offset,
+                           std::uint32_t max_bytes, std::int64_t since_unix_ms) {
   PADDLE_TRY(const FolderEntry entry, open_log(root, path));
   const int folder = entry.folder.get();
   const std::string& name = entry.name;
@@ -203,11 +203,11 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   std::optional<FolderLock> lock;
   if (path.find("/proc/") == std::string::npos) lock.emplace(folder, LOCK_SH);
   const UniqueFd current = open_log_file(folder, name, O_RDONLY | O_NONBLOCK);
-  if (!current) return system_error(Errc::kData, "open log " + path);
+  if (!current) return system_error(Errc::kData, "open " + path);
   const UniqueFd before = open_log_file(folder, name + ".1", O_RDONLY | O_NONBLOCK);
   const std::uint64_t base = base_of(folder, name);
   const std::uint64_t before_size = std::min(size_of(before), base);
-  LogPart part;
+  FilePart part;
   part.size = base + size_of(current);
   if (offset > part.size) offset = 0;
   offset = std::max(offset, base - before_size);
@@ -216,11 +216,11 @@ Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_
   }
   const bool old = offset < base;
   const std::uint64_t left = old ? base - offset : part.size - offset;
-  part.data.resize(std::min<std::uint64_t>({left, max_bytes, kLogReadBytesMax}));
+  part.data.resize(std::min<std::uint64_t>({left, max_bytes, kFilePartBytesMax}));
   const std::uint64_t at = old ? size_of(before) - (base - offset) : offset - base;
   const ssize_t got = ::pread((old ? before : current).get(), part.data.data(), part.data.size(),
                               static_cast<off_t>(at));
-  if (got < 0) return system_error(Errc::kData, "read log " + path);
+  if (got < 0) return system_error(Errc::kData, "read " + path);
   part.data.resize(static_cast<std::size_t>(got));
   part.times = log_times(folder, name, offset, offset + part.data.size(), kLogTimesMax);
   // The part ends where the first record that is left out begins.

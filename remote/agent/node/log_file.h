@@ -37,7 +37,7 @@ class LogTimesWriter {
 };
 
 constexpr std::uint64_t kLogBytesMax = 64U << 20U;
-constexpr std::uint32_t kLogReadBytesMax = 1U << 20U;
+constexpr std::uint32_t kFilePartBytesMax = 1U << 20U;
 
 class LogWriter {
  public:
@@ -60,19 +60,20 @@ class LogWriter {
   std::uint64_t bytes_max_;
 };
 
-struct LogPart {
+struct FilePart {
   Bytes data;
   std::uint64_t next_offset = 0;
-  std::uint64_t size = 0;  // offset of the log's end
+  std::uint64_t size = 0;  // offset of the file's end
   std::vector<LogTime> times;
 };
 constexpr std::size_t kLogTimesMax = 2000;  // per part; a part with more is cut short
 
+// Reads a part of a file below root; a log and the file that it was rotated to are read as one.
 // Reads from `offset`; from the oldest byte that is kept if that is later; from the start if the
-// log was replaced by a shorter one. since_unix_ms: skips bytes that are known to be written
+// file was replaced by a shorter one. since_unix_ms: skips bytes that are known to be written
 // earlier.
-Result<LogPart> read_log(const Root& root, const std::string& path, std::uint64_t offset,
-                         std::uint32_t max_bytes, std::int64_t since_unix_ms = 0);
+Result<FilePart> read_part(const Root& root, const std::string& path, std::uint64_t offset,
+                           std::uint32_t max_bytes, std::int64_t since_unix_ms = 0);
 
 // Time of the last write that `<log>.times` records; 0: none.
 std::int64_t last_written(const Root& root, const std::string& path);

@@ -363,10 +363,10 @@ class SimClient final : public remote::FakeAgentClient {
     for (const std::string& name : names) world_.ask(fake(), name, stopper(job));
     return {};
   }
-  Result<remote::LogChunk> read_log(const std::string& path, std::uint64_t offset,
-                                    std::uint32_t max_bytes, std::int64_t since) override {
+  Result<remote::FilePart> read_file(const std::string& path, std::uint64_t offset,
+                                     std::uint32_t max_bytes, std::int64_t since) override {
     PADDLE_TRY_STATUS(step());
-    return FakeAgentClient::read_log(path, offset, max_bytes, since);
+    return FakeAgentClient::read_file(path, offset, max_bytes, since);
   }
   Result<remote::TeardownReport> teardown(bool keep_data) override {
     PADDLE_TRY_STATUS(step());

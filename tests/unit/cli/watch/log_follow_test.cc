@@ -52,7 +52,7 @@ TEST_F(LogFollowTest, LinesComeInTheOrderOfTheirTimesWithTheUnfinishedLastLine) 
 
 TEST_F(LogFollowTest, ALogThatGrowsFasterThanItIsReadEndsWhereItWasToldToEnd) {
   log_of(0, "a\n", {});
-  fake.node(0).on_read_log = [](remote::FakeNode& node) {
+  fake.node(0).on_read_file = [](remote::FakeNode& node) {
     node.files["log"] += std::string(2 * kLogChunkBytes, 'x') + "\n";
   };
   EXPECT_EQ(all_lines({}).substr(0, 4), "0:a ");

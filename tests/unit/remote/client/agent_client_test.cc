@@ -225,8 +225,8 @@ TEST_F(HostileAgentTest, AFileEndsWhereItWasListedToEnd) {
 }
 
 TEST_F(HostileAgentTest, AnAnswerOfALogIsNoLongerThanAsked) {
-  answer(AGENT_READ_LOG, ReadLogReply(), 0, std::string(11, 'x'));
-  const auto read = connect_hostile()->read_log("log", 0, 10);
+  answer(AGENT_READ_FILE, ReadFileReply(), 0, std::string(11, 'x'));
+  const auto read = connect_hostile()->read_file("log", 0, 10);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Errc::kData) << read.error().message;
 }
@@ -280,7 +280,7 @@ void ask_everything(AgentClient& agent, const std::string& folder) {
                                 *Secret::from_bytes(as_bytes(std::string(kSecretBytes, 'k'))), 0));
   static_cast<void>(agent.processes(""));
   static_cast<void>(agent.status("j"));
-  static_cast<void>(agent.read_log("log", 0, 4096));
+  static_cast<void>(agent.read_file("log", 0, 4096));
   static_cast<void>(agent.run(
       {.arguments = {"/bin/true"}}, [](std::string_view, bool) {}, [] { return false; }));
   CopyTree tree;

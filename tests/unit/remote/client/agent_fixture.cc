@@ -143,7 +143,7 @@ std::string AgentTest::wait_log(AgentClient& agent, const std::string& path,
   std::string log;
   std::uint64_t offset = 0;
   for (const TimePoint end = patience(); log.find(text) == std::string::npos;) {
-    if (const auto chunk = agent.read_log(path, offset, 1U << 20U)) {
+    if (const auto chunk = agent.read_file(path, offset, 1U << 20U)) {
       log += chunk->data;
       offset = chunk->next_offset;
     }

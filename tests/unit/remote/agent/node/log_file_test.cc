@@ -22,7 +22,7 @@ TEST(LogFile, ReaderSeesOneSequenceAcrossRotations) {
   std::uint64_t offset = 0;
   const auto follow = [&] {
     for (;;) {
-      const auto part = read_log(*root, "jobs/log", offset, 3);
+      const auto part = read_part(*root, "jobs/log", offset, 3);
       ASSERT_TRUE(part) << part.error().message;
       if (part->data.empty()) return;
       seen += as_text(part->data);
@@ -37,7 +37,7 @@ TEST(LogFile, ReaderSeesOneSequenceAcrossRotations) {
   }
   EXPECT_EQ(seen, written);
   EXPECT_EQ(offset, written.size());
-  const auto oldest = read_log(*root, "jobs/log", 0, 100);
+  const auto oldest = read_part(*root, "jobs/log", 0, 100);
   EXPECT_EQ(as_text(oldest->data), "cccc\ndddd\n") << "only one older file is kept";
   EXPECT_EQ(oldest->size, written.size());
   EXPECT_LE(std::filesystem::file_size(folder / "jobs/log"), 10U);
@@ -53,7 +53,7 @@ TEST(LogFile, ARecordOfAProcessThatRunsIsReadAtOnce) {
   const UniqueFd record(
       ::open((folder / "jobs/job/proc/pserver-0").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   ASSERT_EQ(::flock(record.get(), LOCK_EX | LOCK_NB), 0);
-  const auto part = read_log(*root, "jobs/job/proc/pserver-0/spec", 0, 100);
+  const auto part = read_part(*root, "jobs/job/proc/pserver-0/spec", 0, 100);
   ASSERT_TRUE(part) << part.error().message;
   EXPECT_EQ(as_text(part->data), "text");
 }
@@ -63,12 +63,12 @@ struct TimedLog {
   Root root = *open_root(folder.path());
 
   LogWriter open(std::uint64_t bytes_max) { return *LogWriter::open(root, "log", bytes_max); }
-  LogPart read(std::uint64_t offset, std::int64_t since_unix_ms = 0) {
-    return *read_log(root, "log", offset, 1000, since_unix_ms);
+  FilePart read(std::uint64_t offset, std::int64_t since_unix_ms = 0) {
+    return *read_part(root, "log", offset, 1000, since_unix_ms);
   }
 };
 
-std::vector<std::pair<std::uint64_t, std::int64_t>> pairs(const LogPart& part) {
+std::vector<std::pair<std::uint64_t, std::int64_t>> pairs(const FilePart& part) {
   std::vector<std::pair<std::uint64_t, std::int64_t>> all;
   for (const LogTime& time : part.times) all.emplace_back(time.offset, time.unix_ms);
   return all;
@@ -116,7 +116,7 @@ TEST(LogTimes, ManyRecordsMakeAPartShorterAndNoneIsLost) {
   }
   std::uint64_t offset = 0;
   while (offset < lines) {
-    const auto part = *read_log(log.root, "log", offset, kLogReadBytesMax);
+    const auto part = *read_part(log.root, "log", offset, kFilePartBytesMax);
     ASSERT_GT(part.next_offset, offset);
     ASSERT_EQ(part.times.front().offset, offset);
     ASSERT_EQ(part.times.front().unix_ms, static_cast<std::int64_t>(1000 + 10 * offset));

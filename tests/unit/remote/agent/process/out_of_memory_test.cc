@@ -88,7 +88,7 @@ TEST_F(AgentTest, WithoutMemoryAProcessIsEndedBeforeItsSupervisor) {
   ASSERT_TRUE(agent->start(script("score", "p")));
   EXPECT_EQ(wait_end(*agent, "job-1", "p").exit_code, 0);
   const int own = std::atoi(file_content("/proc/self/oom_score_adj").c_str());
-  const std::string log = agent->read_log(script("score", "p").log, 0, 100)->data;
+  const std::string log = agent->read_file(script("score", "p").log, 0, 100)->data;
   EXPECT_EQ(log, fmt::format("{}\n{}\n", std::min(own + 200, 1000), own));
 }
 

@@ -16,7 +16,7 @@ TEST_F(AgentTest, ALogTellsWhenItsLinesWereWritten) {
   ASSERT_EQ(::mkfifo((node_.root + "/" + spec.directory + "/gate").c_str(), 0600), 0);
   ASSERT_TRUE(agent->start(spec));
   wait_log(*agent, spec.log, "one\n");
-  const auto first = agent->read_log(spec.log, 0, 1000);
+  const auto first = agent->read_file(spec.log, 0, 1000);
   ASSERT_EQ(first->times.size(), 1U);
   const std::int64_t between = agent->status("job-1")->node.unix_ms;
   EXPECT_LE(first->times[0].unix_ms, between);
@@ -25,8 +25,8 @@ TEST_F(AgentTest, ALogTellsWhenItsLinesWereWritten) {
   }
   write_file(node_.root + "/" + spec.directory + "/gate", "go\n");
   wait_end(*agent, "job-1", "trainer-0");
-  EXPECT_EQ(agent->read_log(spec.log, 0, 1000, between + 1)->data, "two\n");
-  EXPECT_EQ(agent->read_log(spec.log, 0, 1000)->times.size(), 2U);
+  EXPECT_EQ(agent->read_file(spec.log, 0, 1000, between + 1)->data, "two\n");
+  EXPECT_EQ(agent->read_file(spec.log, 0, 1000)->times.size(), 2U);
 }
 
 TEST_F(AgentTest, LogIsFollowedByOffset) {
@@ -35,12 +35,12 @@ TEST_F(AgentTest, LogIsFollowedByOffset) {
   ASSERT_TRUE(agent->start(script("count", "t")));
   const std::string log = "jobs/job-1/output/t.log";
   EXPECT_EQ(wait_log(*agent, log, "one"), "one\n");
-  EXPECT_EQ(agent->read_log(log, 4, 100)->data, "");
+  EXPECT_EQ(agent->read_file(log, 4, 100)->data, "");
   write_file(node_.root + "/jobs/job-1/work/go", "");
   wait_end(*agent, "job-1", "t");
-  EXPECT_EQ(agent->read_log(log, 4, 100)->data, "two\n");
-  EXPECT_EQ(agent->read_log(log, 0, 3)->data, "one");
-  EXPECT_EQ(agent->read_log(log, 0, 3)->next_offset, 3U);
+  EXPECT_EQ(agent->read_file(log, 4, 100)->data, "two\n");
+  EXPECT_EQ(agent->read_file(log, 0, 3)->data, "one");
+  EXPECT_EQ(agent->read_file(log, 0, 3)->next_offset, 3U);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST_F(AgentTest, ProcessRunsWithItsArgumentsEnvironmentAndFolderAndReportsItsEx
   EXPECT_EQ(status.ports[1].count, 1);
   EXPECT_GT(status.started_unix_ms, 0);
   EXPECT_GE(status.ended_unix_ms, status.started_unix_ms);
-  const auto log = agent->read_log(spec.log, 0, 1000);
+  const auto log = agent->read_file(spec.log, 0, 1000);
   ASSERT_TRUE(log) << log.error().message;
   EXPECT_EQ(log->data, node_.root + "/data bl\xfc " + node_.root + "/jobs/job-1/work\nwrong\n");
   EXPECT_EQ(log->next_offset, log->data.size());
@@ -56,7 +56,7 @@ TEST_F(AgentTest, ADefaultGivesWayToTheJobsVariablesAndToThoseOfTheNode) {
   spec.defaults = {{"COLOUR", "red"}, {"PLACE", "{root}"}, {"PATH", "/nowhere"}};
   ASSERT_TRUE(agent->start(spec));
   wait_end(*agent, "job-1", "trainer-0");
-  const std::string log = agent->read_log(spec.log, 0, 1000)->data;
+  const std::string log = agent->read_file(spec.log, 0, 1000)->data;
   EXPECT_TRUE(log.starts_with("blue " + node_.root + " /")) << log;
   EXPECT_EQ(log.find("/nowhere"), std::string::npos) << log;
   EXPECT_TRUE(log.ends_with("\n1\n")) << log;
@@ -166,7 +166,7 @@ TEST_F(AgentTest, ProcessOutlivesTheAgentAndANewClientSeesItsEnd) {
   write_file(node_.root + "/jobs/job-1/work/go", "");
   auto third = connect_agent();
   EXPECT_EQ(wait_end(*third, "job-1", "trainer-0").exit_code, 7);
-  EXPECT_EQ(third->read_log("jobs/job-1/output/trainer-0.log", 0, 100)->data, "went\n");
+  EXPECT_EQ(third->read_file("jobs/job-1/output/trainer-0.log", 0, 100)->data, "went\n");
 }
 
 TEST_F(AgentTest, ProcessDiesWithItsSupervisorAndIsLost) {
