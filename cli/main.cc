@@ -229,14 +229,15 @@ int main(int argc, char** argv) {
   const paddle::cli::Journal journal(paddle::cli::journal_folder(), [&](const auto& unwritten) {
     console.note("the journal cannot be written: " + unwritten.message);
   });
+  const auto keep_action = [&](const auto& node, const auto& action) { journal.add(node, action); };
   paddle::cli::Context context{
       console,
       clock,
       [&](const paddle::remote::NodeSpec& node, bool create) {
         return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
-          auto client = paddle::remote::connect(node, {agent, kConnectDeadline, create, &login});
+          auto client =
+              paddle::remote::connect(node, {agent, kConnectDeadline, create, &login, keep_action});
           g_reached_nodes = true;
-          if (client && *client) client = paddle::cli::with_journal(*std::move(client), journal);
           return client;
         });
       },

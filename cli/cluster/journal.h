@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
 #include <string>
-#include <string_view>
 
 #include "remote/client/agent_client.h"
 
@@ -18,10 +16,9 @@ class Journal {
   // that cannot be written does not stop a command.
   Journal(std::string folder, std::function<void(const Error&)> complain);
 
-  // Adds one line, in one write: when, user@machine, pid, node, the cluster's folder there, action
-  // and exit code. job: "" for an action that belongs to no job. Thread-safe.
-  void add(const std::string& job, const remote::NodeSpec& node, std::string_view action,
-           int exit_code) const;
+  // Adds one line, in one write: time, user@machine, pid, node, the cluster's folder there, action
+  // and exit code. Thread-safe.
+  void add(const remote::NodeSpec& node, const remote::NodeAction& action) const;
 
  private:
   std::string path_of(const std::string& job) const;
@@ -38,12 +35,5 @@ std::string user_at_machine();
 
 // $XDG_STATE_HOME/paddlectl or ~/.local/state/paddlectl; "" without a home directory.
 std::string journal_folder();
-
-// Wraps `client`: each call that changes something on the node, runs a program there or takes files
-// from it adds a line to the journal. A push belongs to the job of its folder, or of its first
-// file. A line contains at most the name of a program and paths; never an argument, a value or a
-// key.
-std::unique_ptr<remote::AgentClient> with_journal(std::unique_ptr<remote::AgentClient> client,
-                                                  const Journal& journal);
 
 }  // namespace paddle::cli

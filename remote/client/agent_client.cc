@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
 #include "proto/agent.pb.h"
@@ -188,6 +189,31 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   return status;
 }
 
+// The actions that a client reports.
+
+constexpr std::string_view kJobs = "jobs/";
+constexpr int kSignalBase = 128;  // a shell's exit code after a signal
+
+template <class Outcome>
+int exit_of(const Outcome& done) {
+  return done ? 0 : static_cast<int>(done.error().code);
+}
+int exit_of(const Result<CommandEnd>& end) {
+  if (!end) return static_cast<int>(end.error().code);
+  return end->signal != 0 ? kSignalBase + end->signal : end->exit_code;
+}
+
+// "jobs/first/output" -> "first"; "" for a path that is not below jobs/.
+std::string job_of(std::string_view path) {
+  if (!path.starts_with(kJobs)) return "";
+  path.remove_prefix(kJobs.size());
+  return std::string(path.substr(0, path.find('/')));
+}
+
+std::string names_of(const std::vector<std::string>& names) {
+  return names.empty() ? "all" : fmt::format("{}", fmt::join(names, " "));
+}
+
 // The calls.
 
 ProbeTarget target_at(const std::string& address, std::uint16_t port) {
@@ -199,9 +225,11 @@ ProbeTarget target_at(const std::string& address, std::uint16_t port) {
 
 class FramedAgentClient final : public AgentClient {
  public:
-  FramedAgentClient(NodeSpec node, std::unique_ptr<Launcher> launcher, Channel channel)
+  FramedAgentClient(NodeSpec node, std::unique_ptr<Launcher> launcher, Channel channel,
+                    OnAction on_action)
       : node_(std::move(node)),
         launcher_(std::move(launcher)),
+        on_action_(std::move(on_action)),
         patience_(node_.timeout > Duration() ? node_.timeout : kCallDeadline),
         exchange_(node_.name, std::move(channel)) {}
 
@@ -240,7 +268,10 @@ class FramedAgentClient final : public AgentClient {
   using AgentClient::push;
   Result<PushStats> push(const std::vector<PushItem>& items, PushSource& source,
                          const PushProgress& progress, const std::string& keep_only) override {
-    return FilePush(node_, exchange_, source, progress).run(items, keep_only);
+    const std::string place =
+        !keep_only.empty() || items.empty() ? keep_only : items.front().remote_path;
+    return report(job_of(place), fmt::format("push {} files", items.size()),
+                  FilePush(node_, exchange_, source, progress).run(items, keep_only));
   }
   Result<std::vector<remote::FileEntry>> list(const std::string& folder) override {
     return files_.list(folder, NodeFiles::Listed::kAll);
@@ -254,17 +285,22 @@ class FramedAgentClient final : public AgentClient {
   Result<std::vector<remote::FileEntry>> list_own_files(const std::string& folder) override {
     return files_.list(folder, NodeFiles::Listed::kOwnFiles);
   }
-  Status fetch(const std::vector<FetchItem>& items) override { return files_.fetch(items); }
+  Status fetch(const std::vector<FetchItem>& items) override {
+    return report(items.empty() ? "" : job_of(items.front().remote_path),
+                  fmt::format("fetch {} files", items.size()), files_.fetch(items));
+  }
   Status remove(const std::string& path) override {
     PathRequest request;
     request.set_path(path);
-    return exchange_.order(AGENT_REMOVE, request, {}, kDiskDeadline);
+    return report(job_of(path), "remove " + path,
+                  exchange_.order(AGENT_REMOVE, request, {}, kDiskDeadline));
   }
   Status move(const std::string& from, const std::string& to) override {
     MoveRequest request;
     request.set_from(from);
     request.set_to(to);
-    return exchange_.order(AGENT_MOVE, request, {}, kDiskDeadline);
+    return report(job_of(from), fmt::format("move {} to {}", from, to),
+                  exchange_.order(AGENT_MOVE, request, {}, kDiskDeadline));
   }
   Result<std::vector<remote::JobClaim>> claim_job(const WantedClaim& wanted) override {
     ClaimRequest request;
@@ -292,7 +328,8 @@ class FramedAgentClient final : public AgentClient {
     KeysRequest request;
     request.set_job(job);
     request.set_process(process);
-    return exchange_.order(AGENT_KEYS, request, keys, patience_);
+    return report(job, "write the keys of " + process,
+                  exchange_.order(AGENT_KEYS, request, keys, patience_));
   }
   Result<std::vector<PortStatus>> check_ports(const std::string& address, std::uint16_t first,
                                               std::uint16_t count) override {
@@ -313,33 +350,21 @@ class FramedAgentClient final : public AgentClient {
   }
   Status listen_for_probes(const std::string& address, std::uint16_t port,
                            const Secret& token) override {
-    return exchange_.order(AGENT_LISTEN, target_at(address, port), token.reveal(), patience_);
+    return report(
+        "", fmt::format("listen for probes on port {}", port),
+        exchange_.order(AGENT_LISTEN, target_at(address, port), token.reveal(), patience_));
   }
   Status stop_listening() override {
     return exchange_.order(AGENT_LISTEN_END, PathRequest(), {}, patience_);
   }
   Result<ProbeResult> probe(const std::string& address, std::uint16_t port, const Secret& token,
                             std::uint32_t caller) override {
-    ProbeTarget target = target_at(address, port);
-    target.set_caller(caller);
-    const Secret key = peer_caller_key(token, caller);
-    PADDLE_TRY_STATUS(exchange_.send(AGENT_PROBE, target, key.reveal(), patience_));
-    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
-    PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
-    ProbeResult result;
-    result.outcome = ProbeOutcome_IsValid(reply.outcome())
-                         ? static_cast<remote::ProbeOutcome>(reply.outcome())
-                         : remote::ProbeOutcome::kNoRoute;
-    result.detail = escape_control(reply.detail());
-    result.round_trip = std::chrono::nanoseconds(std::min(
-        reply.round_trip_ns(), static_cast<std::uint64_t>(Duration(kCallDeadline).count())));
-    result.bytes_per_second = static_cast<std::uint64_t>(
-        static_cast<double>(std::min(reply.bytes(), kProbeBytesMax)) * 1e9 /
-        static_cast<double>(std::max<std::uint64_t>(reply.transfer_ns(), 1)));
-    return result;
+    return report("", fmt::format("probe {}, port {}", address, port),
+                  probe_from_node(address, port, token, caller));
   }
   Status start(const remote::ProcessSpec& process) override {
-    return exchange_.order(AGENT_START, to_wire(process), {}, patience_);
+    return report(process.job, "start " + process.name,
+                  exchange_.order(AGENT_START, to_wire(process), {}, patience_));
   }
   Result<std::vector<remote::ProcessStatus>> processes(const std::string& job) override {
     PADDLE_TRY(NodeStatus status, ask(job, false));
@@ -353,20 +378,23 @@ class FramedAgentClient final : public AgentClient {
     for (const auto& name : names) request.add_names(name);
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(grace).count();
     request.set_grace_ms(static_cast<std::uint64_t>(std::max<long long>(ms, 0)));
-    return exchange_.order(AGENT_STOP, request, {}, grace + kStopDeadline);
+    return report(job, "end " + names_of(names),
+                  exchange_.order(AGENT_STOP, request, {}, grace + kStopDeadline));
   }
   Status ask_to_stop(const std::string& job, const std::vector<std::string>& names) override {
     StopRequest request;
     request.set_job(job);
     for (const auto& name : names) request.add_names(name);
     request.set_ask(true);
-    return exchange_.order(AGENT_STOP, request, {}, patience_);
+    return report(job, "ask to stop " + names_of(names),
+                  exchange_.order(AGENT_STOP, request, {}, patience_));
   }
   Status restart(const std::string& job, const std::vector<std::string>& names) override {
     RestartRequest request;
     request.set_job(job);
     for (const auto& name : names) request.add_names(name);
-    return exchange_.order(AGENT_RESTART, request, {}, patience_);
+    return report(job, "restart " + names_of(names),
+                  exchange_.order(AGENT_RESTART, request, {}, patience_));
   }
   Result<FilePart> read_file(const std::string& path, std::uint64_t offset, std::uint32_t max_bytes,
                              std::int64_t since_unix_ms) override {
@@ -387,29 +415,58 @@ class FramedAgentClient final : public AgentClient {
   }
   Result<CommandEnd> run(const CommandSpec& command, const CommandOutput& output,
                          const std::function<bool()>& interrupted) override {
-    return run_command(exchange_, command, output, interrupted);
+    // Arguments may contain a password.
+    return report("", "run " + (command.arguments.empty() ? "" : command.arguments.front()),
+                  run_command(exchange_, command, output, interrupted));
   }
   Result<CopyStats> export_to(const remote::CopyTree& tree, const std::string& inside,
                               const std::string& outside) override {
-    return files_.export_to(tree, inside, outside);
+    return report("", "put " + outside, files_.export_to(tree, inside, outside));
   }
   Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
                                 remote::CopyTree& tree) override {
-    return files_.import_from(outside, inside, tree);
+    return report("", "get " + outside, files_.import_from(outside, inside, tree));
   }
   Result<TeardownReport> teardown(bool keep_data) override {
+    return report("", keep_data ? "teardown, keeping data" : "teardown", ask_teardown(keep_data));
+  }
+
+ private:
+  // Calls on_action, and returns the outcome of the request.
+  template <class Outcome>
+  Outcome report(const std::string& job, const std::string& text, Outcome outcome) {
+    if (on_action_) on_action_(node_, {job, text, exit_of(outcome)});
+    return outcome;
+  }
+  Result<ProbeResult> probe_from_node(const std::string& address, std::uint16_t port,
+                                      const Secret& token, std::uint32_t caller) {
+    ProbeTarget target = target_at(address, port);
+    target.set_caller(caller);
+    const Secret key = peer_caller_key(token, caller);
+    PADDLE_TRY_STATUS(exchange_.send(AGENT_PROBE, target, key.reveal(), patience_));
+    PADDLE_TRY(const Frame frame, exchange_.receive(AGENT_PROBE, kCallDeadline));
+    PADDLE_TRY(const auto reply, exchange_.parse<ProbeReply>(frame));
+    ProbeResult result;
+    result.outcome = ProbeOutcome_IsValid(reply.outcome())
+                         ? static_cast<remote::ProbeOutcome>(reply.outcome())
+                         : remote::ProbeOutcome::kNoRoute;
+    result.detail = escape_control(reply.detail());
+    result.round_trip = std::chrono::nanoseconds(std::min(
+        reply.round_trip_ns(), static_cast<std::uint64_t>(Duration(kCallDeadline).count())));
+    result.bytes_per_second = static_cast<std::uint64_t>(
+        static_cast<double>(std::min(reply.bytes(), kProbeBytesMax)) * 1e9 /
+        static_cast<double>(std::max<std::uint64_t>(reply.transfer_ns(), 1)));
+    return result;
+  }
+  Result<TeardownReport> ask_teardown(bool keep_data) {
     TeardownRequest request;
     request.set_keep_data(keep_data);
     PADDLE_TRY(const auto reply,
                exchange_.call<TeardownReply>(AGENT_TEARDOWN, request, kTeardownDeadline));
-    TeardownReport report;
-    report.processes_ended = reply.processes_ended();
-    report.files_removed = reply.files_removed();
-    for (const auto& what : reply.remaining()) report.remaining.push_back(escape_control(what));
-    return report;
+    TeardownReport done{reply.processes_ended(), reply.files_removed(), {}};
+    for (const auto& what : reply.remaining()) done.remaining.push_back(escape_control(what));
+    return done;
   }
-
- private:
   Result<NodeStatus> ask(const std::string& job, bool usage) {
     ProcessesRequest request;
     request.set_job(job);
@@ -452,7 +509,8 @@ class FramedAgentClient final : public AgentClient {
 
   NodeSpec node_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
-  Duration patience_;                   // maximum wait for an answer
+  OnAction on_action_;
+  Duration patience_;  // maximum wait for an answer
   Exchange exchange_;
   NodeFiles files_{exchange_};
 };
@@ -489,8 +547,8 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
   auto channel = bootstrap(**launcher, node, options, deadline);
   if (!channel) return named(node, std::move(channel).error());
   if (!channel->fd) return std::unique_ptr<AgentClient>();
-  return std::unique_ptr<AgentClient>(
-      std::make_unique<FramedAgentClient>(node, std::move(*launcher), *std::move(channel)));
+  return std::unique_ptr<AgentClient>(std::make_unique<FramedAgentClient>(
+      node, std::move(*launcher), *std::move(channel), options.on_action));
 }
 
 Result<std::vector<std::string>> folders_beside(const NodeSpec& node,

@@ -357,11 +357,22 @@ class AgentClient {
   virtual Result<TeardownReport> teardown(bool keep_data) = 0;
 };
 
+// A finished request to change a node, to run a program there or to fetch files from it.
+struct NodeAction {
+  std::string job;  // "": no job. A push belongs to the job of its folder, or of its first file
+  // "start trainer-0": at most the name of a program and paths, never an argument, a value or a
+  // key.
+  std::string text;
+  int exit_code = 0;  // the program's own; else that of paddlectl, 0 if the request succeeded
+};
+using OnAction = std::function<void(const NodeSpec&, const NodeAction&)>;
+
 struct ConnectOptions {
   std::string agent_binary;  // paddlectl-agent beside paddlectl
   Duration deadline = std::chrono::seconds(20);
-  bool create = true;      // false: leaves a node without our folder as it is
-  Login* login = nullptr;  // null: keys only
+  bool create = true;       // false: leaves a node without our folder as it is
+  Login* login = nullptr;   // null: keys only
+  OnAction on_action = {};  // called for each action, on the thread of the request
 };
 // Opens a shell on the node, pushes the agent unless it is there already (by hash), starts it and
 // waits for its sentinel. Null when our folder is absent and `create` is false. kVersion when the
