@@ -99,7 +99,7 @@ Status run_render(Context& context, const RenderOptions& options) {
                        .command = job.command,
                        .own_program = own_program,
                        .endpoints = endpoints,
-                       .has_group = job.has_group(pservers) && job.command.empty(),
+                       .has_group = job.has_group() && job.command.empty(),
                        .has_node_groups = has_node_groups};
   if (!options.cluster.empty()) {
     PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));

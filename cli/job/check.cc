@@ -297,8 +297,7 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
   const auto config = config::read_job(path + "/job.toml", source.overrides);
   if (!config) return name_prepare_script(config.error(), source.workspace, path);
   auto workspace =
-      scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()),
-                     placement.pservers.size());
+      scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
   if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
   const bool is_alone = placement.trainers.size() == 1 && trains_on_gpus(placement, *workspace);
   PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size(), is_alone));

@@ -275,13 +275,7 @@ std::string workspace_near(const fs::path& path) {
 
 Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool is_alone_on_gpu) {
   if (!job.command.empty()) return {};
-  if (!job.has_group(pservers)) {
-    if (pservers > 0 && job.lanes > 1) {
-      return Error{Errc::kUsage,
-                   "[strategy] lanes are connections between trainers, and with pservers dense "
-                   "parameters do not use them",
-                   "use --pservers 0, or remove lanes"};
-    }
+  if (!job.has_group()) {
     if (pservers > 0) return {};
     return Error{
         Errc::kUsage, "the built-in trainer keeps its parameters on pservers: 0 is too few",
@@ -289,20 +283,18 @@ Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool i
         "programs of your own, [trainer] command in job.toml"};
   }
   const std::string layer = job.sparse_layer();
-  if (layer.empty() == (pservers == 0)) return {};
+  if (layer.empty() == (pservers == 0) || (pservers == 0 && is_alone_on_gpu)) return {};
   if (pservers == 0) {
-    if (is_alone_on_gpu && job.is_collective()) return {};
     return Error{Errc::kUsage,
                  fmt::format("the sparse table of layer '{}' is on pservers: 0 is too few", layer),
-                 job.is_collective()
-                     ? "--pservers 1, which has the tables only; or --trainers 1 --gpus 1, which "
-                       "has them on a GPU; or leave out sparse = true"
-                     : "--pservers 1; or leave out sparse = true"};
+                 "--pservers 1, which has the tables only; or --trainers 1 --gpus 1, which has "
+                 "them on a GPU; or leave out sparse = true"};
   }
-  return Error{Errc::kUsage,
-               fmt::format("[strategy] dense = \"collective\" leaves {} without work",
-                           counted(pservers, "pserver")),
-               "--pservers 0"};
+  return Error{
+      Errc::kUsage,
+      fmt::format("[strategy] dense = \"{}\" leaves {} without work",
+                  job.is_collective() ? "collective" : "local_sgd", counted(pservers, "pserver")),
+      "--pservers 0"};
 }
 
 Status check_workspace(const std::string& path) {
@@ -319,7 +311,7 @@ Status check_workspace(const std::string& path) {
 }
 
 Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,
-                                 std::uint32_t trainers, std::size_t pservers) {
+                                 std::uint32_t trainers) {
   PADDLE_TRY_STATUS(check_workspace(path));
   std::error_code error;
   const fs::path absolute = fs::canonical(path, error);
@@ -331,7 +323,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.setup = job.setup;
   workspace.trainer_count = job.train.trainer_count;
   workspace.snapshot_copies = job.train.snapshot_copies;
-  workspace.has_group = job.has_group(pservers) && job.command.empty();
+  workspace.has_group = job.has_group() && job.command.empty();
   workspace.has_node_groups = job.has_node_groups() && job.command.empty();
   workspace.has_network = job.has_network();
   std::set<std::string> data;

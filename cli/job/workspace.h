@@ -53,6 +53,6 @@ Status check_workspace(const std::string& path);
 // kData: no file matches [data] train or test, all matching files are empty, or a symbolic link
 // leads out of the workspace.
 Result<Workspace> scan_workspace(const std::string& path, const config::JobConfig& job,
-                                 std::uint32_t trainers, std::size_t pservers);
+                                 std::uint32_t trainers);
 
 }  // namespace paddle::cli

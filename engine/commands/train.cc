@@ -152,10 +152,6 @@ Status check_order(const snapshot::SnapshotReader& snapshot, const trainer::Loop
   return {};
 }
 
-bool has_group(const wire::ParameterSet& parameters) {
-  return parameters.dense_strategy() == wire::STRATEGY_COLLECTIVE;
-}
-
 // Makes the folder, and finishes what a crash has interrupted in it. kUsage: it contains snapshots,
 // and the user asked neither to continue from them nor to set them aside.
 Status prepare_save_folder(const trainer::TrainOptions& options) {
@@ -294,7 +290,7 @@ trainer::TrainOptions options_to_join(trainer::TrainOptions options,
                                       const wire::ParameterSet& parameters,
                                       const UniqueFd& memory) {
   // The other trainers of a group may be restarting, which takes longer.
-  if (parameters.trainers_return() && !has_group(parameters) &&
+  if (parameters.trainers_return() && !parameter::has_group(parameters) &&
       trainer::KeptPush::was_leaving(memory))
     options.connect_timeout = std::min(options.connect_timeout, kOverWithinSeconds);
   return options;
@@ -304,7 +300,8 @@ trainer::TrainOptions options_to_join(trainer::TrainOptions options,
 // too, so a failed join is tried again.
 bool returns_to_group(const trainer::TrainOptions& options, const wire::ParameterSet& parameters,
                       const UniqueFd& memory) {
-  return memory && options.incarnation > 1 && parameters.trainers_return() && has_group(parameters);
+  return memory && options.incarnation > 1 && parameters.trainers_return() &&
+         parameter::has_group(parameters);
 }
 
 // Every trainer continues at the position of the pservers.
@@ -662,8 +659,8 @@ void TrainFlags::declare(FlagSet& flags) {
   flags.list("pservers", "HOST[:PORT],... of the pservers, in the same order for all trainers",
              options.pservers);
   flags.list("trainers",
-             "with dense = 'collective' or node_groups: HOST:PORT,... of all trainers, in the "
-             "order of trainer_id; each trainer listens at its own entry",
+             "with dense = 'collective' or 'local_sgd', or node_groups: HOST:PORT,... of all "
+             "trainers, in the order of trainer_id; each trainer listens at its own entry",
              options.trainers);
   flags.number("port", "first port of a pserver that --pservers names without one", options.port, 1,
                kPortMax);

@@ -168,9 +168,7 @@ struct JobConfig {
   std::uint32_t max_merge = 1;        // half_async: batches of one push
   std::uint32_t send_queue_size = 1;  // half_async: pushes that may be unanswered
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes
-  float elastic_rate = 0;                // local_sgd: beta of elastic averaging; 0: the mean
   std::optional<std::uint32_t> staleness_max;
-  float delay_compensation = 0;
   TrainConfig train;
   std::vector<std::string> command;  // the user's own trainer program; empty: paddle train
   std::vector<std::string> setup;    // a program that prepares a node for trainers; empty: none
@@ -182,14 +180,11 @@ struct JobConfig {
   bool uses(wire::Strategy strategy) const {
     return dense_strategy == strategy || sparse_strategy == strategy;
   }
-  // Whether the trainers, and not pservers, store the dense parameters.
   bool is_collective() const { return dense_strategy == wire::STRATEGY_COLLECTIVE; }
   // Whether the trainers of a node add gradients up before they push them to pservers.
   bool has_node_groups() const { return node_groups && !is_collective(); }
-  // Whether trainers keep dense parameters among themselves.
-  bool has_group(std::size_t pservers) const {
-    return is_collective() || (dense_strategy == wire::STRATEGY_LOCAL_SGD && pservers == 0);
-  }
+  // Whether the trainers, and not pservers, store the dense parameters.
+  bool has_group() const { return is_collective() || dense_strategy == wire::STRATEGY_LOCAL_SGD; }
   // Name of the first layer with a sparse table, or "".
   std::string sparse_layer() const;
   // True when trainers update any parameters themselves.

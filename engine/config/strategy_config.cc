@@ -9,14 +9,12 @@
 namespace paddle::config {
 namespace {
 
-constexpr std::array<std::string_view, 5> kStrategies{"sync", "async", "half_async", "geo",
-                                                      "local_sgd"};
-// The names of this strategy: here, in Fluid and in other systems.
-constexpr std::array<std::string_view, 3> kCollectiveNames{"collective", "nccl2", "allreduce"};
+constexpr std::array<std::string_view, 4> kSparse{"sync", "async", "half_async", "geo"};
+// The last three are one strategy: its names here, in Fluid and in other systems.
+constexpr std::array<std::string_view, 8> kDense{
+    "sync", "async", "half_async", "geo", "local_sgd", "collective", "nccl2", "allreduce"};
 constexpr std::int64_t kMaxMergeMax = 1 << 20;       // batches
 constexpr std::int64_t kSendQueueSizeMax = 1 << 10;  // windows, each as large as the model
-constexpr std::array<std::string_view, 2> kCenterUpdates{"average", "elastic_average"};
-constexpr float kDeltaAddRateDefault = 0.9F;  // of elastic averaging, as in its paper
 constexpr std::array<std::string_view, 2> kMerges{"mean", "sum"};
 constexpr std::array<std::string_view, 3> kUnevens{"join", "drop", "pad"};
 constexpr std::array<std::string_view, 2> kWires{"float32", "bf16"};
@@ -33,11 +31,34 @@ Enum read_enum(TomlTable& table, std::string_view key,
   return static_cast<Enum>(i);
 }
 
-wire::Strategy read_dense_strategy(TomlTable& table) {
-  std::array<std::string_view, kStrategies.size() + kCollectiveNames.size()> names;
-  std::ranges::copy(kCollectiveNames, std::ranges::copy(kStrategies, names.begin()).out);
-  const auto chosen = read_enum<wire::Strategy>(table, "dense", names);
-  return std::min(chosen, wire::STRATEGY_COLLECTIVE);
+wire::Strategy read_sparse_strategy(TomlTable& table) {
+  if (!table.is_string("sparse") || table.string("sparse") != "local_sgd")
+    return read_enum<wire::Strategy>(table, "sparse", kSparse);
+  table.fail("sparse", "'local_sgd' is for dense parameters only",
+             "write dense = \"geo\" and sparse = \"geo\", which train copies of tables too; or "
+             "leave 'sparse' out if no table exists");
+  return wire::STRATEGY_SYNC;
+}
+
+// Refuses keys of modes that do not exist, with what to write instead.
+void refuse_absent_modes(TomlTable& table) {
+  struct Absent {
+    std::string_view key;
+    std::string_view mode;
+    std::string_view hint;
+  };
+  constexpr std::string_view kMean =
+      "remove it: dense = \"local_sgd\" sets every copy to the mean of all";
+  constexpr std::array<Absent, 3> kAbsent{
+      {{"center_parameter_update_method", "elastic averaging", kMean},
+       {"delta_add_rate", "elastic averaging", kMean},
+       {"delay_compensation", "delay compensation",
+        "remove it; staleness_max limits how old an asynchronous gradient can be"}}};
+  for (const Absent& absent : kAbsent) {
+    if (!table.has(absent.key)) continue;
+    table.fail(absent.key, fmt::format("unknown key '{}': there is no {}", absent.key, absent.mode),
+               absent.hint);
+  }
 }
 
 // Returns the key itself, or Fluid's name for it if the file uses that.
@@ -88,44 +109,22 @@ void read_asynchronous(TomlTable& table, JobConfig& job) {
         "staleness_max",
         "'staleness_max' and 'async_lagged_grad_discard_ratio' cannot be combined: remove one");
   }
-  job.delay_compensation = read_float(table, "delay_compensation", 0);
-  check_used(table, "delay_compensation", job.dense_strategy == wire::STRATEGY_ASYNC,
-             "dense = 'async'");
 }
 
-// Reads the averaging of a local_sgd round, under v0.10's names.
-void read_center(TomlTable& table, JobConfig& job) {
-  const bool has_center = job.dense_strategy == wire::STRATEGY_LOCAL_SGD;
-  const bool is_elastic = table.choice("center_parameter_update_method", "average",
-                                       kCenterUpdates) == "elastic_average";
-  check_used(table, "center_parameter_update_method", has_center, "dense = 'local_sgd'");
-  const float rate = read_float(table, "delta_add_rate", kDeltaAddRateDefault, 0, 1);
-  if (rate == 0) table.fail("delta_add_rate", "'delta_add_rate' is 0, but must be above 0");
-  check_used(table, "delta_add_rate", is_elastic,
-             "center_parameter_update_method = 'elastic_average'");
-  if (is_elastic) job.elastic_rate = rate;
-}
-
-// With geo and local_sgd trainers hold the optimizer, so keys for the shards' half are refused.
+// With geo and local_sgd trainers hold the optimizer.
 void read_local(TomlTable& table, JobConfig& job) {
   const std::string_view update_frequency = read_spelling(table, "update_frequency");
   job.update_frequency = read_count(table, update_frequency, job.update_frequency, 1, kMaxMergeMax);
   check_used(table, update_frequency, job.is_local(), "geo and local_sgd");
-  read_center(table, job);
-  if (!job.is_local()) return;
-  const auto refuse = [&](bool is_given, const char* why) {
-    if (is_given) table.fail(table.has("dense") ? "dense" : "sparse", why);
-  };
-  refuse(job.uses(wire::STRATEGY_HALF_ASYNC),
-         "half_async cannot be combined with geo or local_sgd");
-  if (!job.uses(wire::STRATEGY_LOCAL_SGD)) return;
-  // A trainer at the end of its data would wait for a round of one strategy, and the others would
-  // wait for it in a round of the other strategy.
-  refuse(job.uses(wire::STRATEGY_SYNC),
-         "sync cannot be combined with local_sgd: their rounds would wait for each other");
-  if (job.is_collective())
-    table.fail("dense", "collective cannot be combined with local_sgd for tables");
-  refuse(job.staleness_max.has_value(), "staleness_max cannot be combined with local_sgd");
+  if (job.uses(wire::STRATEGY_GEO) && job.uses(wire::STRATEGY_HALF_ASYNC)) {
+    table.fail(table.has("dense") ? "dense" : "sparse", "half_async cannot be combined with geo");
+  }
+  const std::string layer = job.sparse_layer();
+  if (job.dense_strategy != wire::STRATEGY_LOCAL_SGD || layer.empty()) return;
+  table.fail("dense",
+             fmt::format("'local_sgd' has no place for the sparse table of layer '{}'", layer),
+             "write dense = \"geo\" and sparse = \"geo\", which train copies of tables too; or "
+             "dense = \"collective\"");
 }
 
 void read_partitioning(TomlTable& table, JobConfig& job) {
@@ -155,12 +154,10 @@ void read_partitioning(TomlTable& table, JobConfig& job) {
 }  // namespace
 
 void read_strategy(TomlTable table, JobConfig& job) {
-  job.dense_strategy = read_dense_strategy(table);
-  job.sparse_strategy = read_enum<wire::Strategy>(table, "sparse", kStrategies);
-  // local_sgd goes with no other strategy in rounds, and a network may have no table to choose one
-  // for.
-  if (job.dense_strategy == wire::STRATEGY_LOCAL_SGD && !table.has("sparse"))
-    job.sparse_strategy = wire::STRATEGY_LOCAL_SGD;
+  job.dense_strategy =
+      std::min(read_enum<wire::Strategy>(table, "dense", kDense), wire::STRATEGY_COLLECTIVE);
+  job.sparse_strategy = read_sparse_strategy(table);
+  refuse_absent_modes(table);
   job.async_lagged_grad_discard_ratio = static_cast<float>(
       table.number("async_lagged_grad_discard_ratio", job.async_lagged_grad_discard_ratio, 1));
   read_asynchronous(table, job);
@@ -177,8 +174,7 @@ void read_strategy(TomlTable table, JobConfig& job) {
   if (job.bf16_wire && job.node_groups)
     table.fail("wire", "wire = 'bf16' cannot be combined with 'node_groups'");
   job.lanes = read_count(table, "lanes", 1, 1, kLanesMax);
-  check_used(table, "lanes", job.is_collective() || job.dense_strategy == wire::STRATEGY_LOCAL_SGD,
-             "dense = 'collective' and 'local_sgd'");
+  check_used(table, "lanes", job.has_group(), "dense = 'collective' and 'local_sgd'");
   read_partitioning(table, job);
 }
 

@@ -230,22 +230,10 @@ bool GroupPlace::is_within_pass() const {
 
 // A rank's own copy of the parameters between two rounds.
 
-LocalRounds::LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks)
-    : ranks_(ranks),
-      is_elastic_(set.elastic_rate() > 0),
-      replica_(set, averaging_scale(set), elastic_alpha(set)),
-      window_(set) {}
-
-bool LocalRounds::are_of(const wire::ParameterSet& set) {
-  return std::ranges::any_of(set.parameters(), [](const wire::ParameterSpec& spec) {
-    return !spec.sparse() && spec.is_delta();
-  });
-}
-
 Status GroupClient::make_ranks(HostRanks::Options options, const Flags& flags,
                                std::optional<CardRanks::Options> card) {
   options.packs = flags.packs;
-  const bool is_local = LocalRounds::are_of(set_);
+  const bool is_local = set_.dense_strategy() == wire::STRATEGY_LOCAL_SGD;
   if (flags.packs && (is_local || group_->has_levels())) {
     return Error{Errc::kUsage, "bf16 transfer does not support local_sgd or node_groups"};
   }
@@ -277,15 +265,6 @@ void LocalRounds::add(const client::PushTotals& totals, const optim::Progress& b
                       std::span<client::DenseParameter> parameters) {
   const float rate = window_.add(totals, begun);
   if (totals.samples > 0) replica_.update(rate, parameters);  // else the batch was left out
-}
-
-void LocalRounds::on_round() {
-  const std::vector<client::DenseParameter> values = group_values();
-  if (is_elastic_) {
-    replica_.on_center(values);
-  } else {
-    replica_.reset(values);
-  }
 }
 
 std::vector<client::DenseParameter> LocalRounds::group_values() const {

@@ -5,8 +5,8 @@
 // Ranks that want the parameters' state, for a test or a snapshot, are served first, the lowest
 // rank before the others; the other ranks then send their wishes again.
 //
-// If dense parameters of the set are pushed as deltas, ranks train copies of their own, and a round
-// sums the moves of these copies (LocalRounds).
+// With local_sgd, ranks train copies of their own, and a round averages the moves of these copies
+// (LocalRounds).
 //
 // If the set's trainers_return(), a rank that was lost is restarted, and the others join a new
 // group with it: all go back to the newest cut that each of them has kept (group_cuts.h).
@@ -62,14 +62,12 @@ struct GroupPlace {
 };
 
 // A rank's own copy of the dense parameters, which it updates alone between two rounds of the
-// group: local_sgd without pservers. A round pushes the copy's move, as ReplicaDensePath does to a
-// shard (replica.h).
+// group: local_sgd. A round pushes the copy's move (replica.h).
 class LocalRounds {
  public:
   // `set` and `ranks` outlive it.
-  LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks);
-  // Whether the set's dense parameters are trained in this way.
-  static bool are_of(const wire::ParameterSet& set);
+  LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks)
+      : ranks_(ranks), replica_(set, 1), window_(set) {}
   // The most floats for an element: the copy and what it knows of the group, its optimizer's state,
   // a move and the one that is pushed, and the values of a round.
   static std::uint64_t floats_of_element(const wire::ParameterSet& set);
@@ -83,9 +81,8 @@ class LocalRounds {
   bool is_empty() const { return window_.is_empty(); }
   client::PushTotals take_totals() { return window_.take(); }
   std::vector<client::DenseParameter> take_moves() { return replica_.take_moves(); }
-  // Called after a round of the group: the copy becomes the mean, or with elastic averaging stays
-  // separate.
-  void on_round();
+  // Called after a round of the group: the copy becomes the mean.
+  void on_round() { replica_.reset(group_values()); }
   void copy_to(std::span<client::DenseParameter> parameters) const { replica_.copy_to(parameters); }
   void end_pass(client::PassEnd end) { window_.end_pass(end); }
 
@@ -93,7 +90,6 @@ class LocalRounds {
   std::vector<client::DenseParameter> group_values() const;
 
   const HostRanks& ranks_;
-  bool is_elastic_;
   DenseReplica replica_;
   ReplicaWindow window_;
 };

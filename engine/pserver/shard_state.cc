@@ -1,7 +1,5 @@
 #include "engine/pserver/shard_state.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -14,29 +12,6 @@ namespace {
 constexpr std::size_t kRefusalBytesMax = 4096;  // in its text, before escapes
 
 }  // namespace
-
-void DelayCompensation::on_values(std::uint32_t trainer, std::uint64_t offset,
-                                  std::span<const float> given) {
-  std::vector<float>& seen = seen_[trainer];
-  if (given.empty()) return;
-  if (seen.empty()) seen.resize(size_);
-  PADDLE_CHECK(offset <= size_ && given.size() <= size_ - offset);
-  std::copy(given.begin(), given.end(), seen.begin() + static_cast<std::ptrdiff_t>(offset));
-}
-
-std::span<const float> DelayCompensation::compensate(std::uint32_t trainer,
-                                                     std::span<const float> gradient,
-                                                     std::span<const float> values,
-                                                     std::vector<float>& into) const {
-  const std::vector<float>& seen = seen_[trainer];
-  if (seen.empty()) return gradient;
-  PADDLE_CHECK(gradient.size() == size_ && values.size() == size_);
-  into.resize(size_);
-  for (std::size_t i = 0; i < size_; ++i) {
-    into[i] = gradient[i] + lambda_ * gradient[i] * gradient[i] * (values[i] - seen[i]);
-  }
-  return into;
-}
 
 Refused ShardParameters::create(const wire::ParameterSet& set) {
   const std::uint32_t shards = options_.is_sparse ? set.sparse_shards() : set.dense_shards();
@@ -68,16 +43,6 @@ Refused ShardParameters::create_dense(const wire::ParameterSet& set) {
   if (!table) return Refusal{wire::REFUSAL_LIMIT, table.error().message, table.error().hint};
   dense_ = *std::move(table);
   if (options_.loan) options_.loan->values = dense_->values();
-  if (set.delay_compensation() <= 0 || policy_->has_rounds()) return {};
-  const std::uint64_t bytes = dense_->values().size_bytes();
-  const std::uint64_t copies = 1 + dense_->state_width() + set.num_trainers();
-  if (bytes > 0 && copies > options_.bytes_max / bytes) {
-    return Refusal{wire::REFUSAL_LIMIT,
-                   fmt::format("delay_compensation keeps {} copies of {} bytes, the limit is {}",
-                               copies, bytes, options_.bytes_max),
-                   "use more pservers or ports_num"};
-  }
-  compensation_.emplace(set.delay_compensation(), set.num_trainers(), dense_->size());
   return {};
 }
 
@@ -102,7 +67,6 @@ void ShardParameters::begin_anew() {
   clear_tables();
   if (!dense_) return;
   dense_.reset();
-  compensation_.reset();
   PADDLE_CHECK(!create_dense(set()));  // it had room before
 }
 

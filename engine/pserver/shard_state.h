@@ -12,27 +12,6 @@
 
 namespace paddle::pserver {
 
-// Delay-compensated asynchronous SGD (Zheng et al. 2017, DC-ASGD-c): g + lambda g g (w - w_seen),
-// with w_seen the values that the gradient was computed on. Fluid's enable_dc_asgd uses lambda 1.
-class DelayCompensation {
- public:
-  // Holds a copy of `size` values for each trainer.
-  DelayCompensation(float lambda, std::uint32_t trainers, std::uint64_t size)
-      : lambda_(lambda), seen_(trainers), size_(size) {}
-
-  // Records that the trainer receives values [offset, offset + given.size()).
-  void on_values(std::uint32_t trainer, std::uint64_t offset, std::span<const float> given);
-  // The compensated gradient, in `into`; or `gradient` itself if the trainer has received no
-  // values.
-  std::span<const float> compensate(std::uint32_t trainer, std::span<const float> gradient,
-                                    std::span<const float> values, std::vector<float>& into) const;
-
- private:
-  float lambda_;
-  std::vector<std::vector<float>> seen_;  // by trainer; empty until it has received values
-  std::uint64_t size_;
-};
-
 // Contents of a port, and its work since the process began.
 struct ShardStatistics {
   std::uint64_t rows = 0;   // in sparse tables
@@ -63,8 +42,6 @@ class ShardParameters {
   // Null on a sparse shard, and before create().
   table::DenseTable* dense() { return dense_ ? &*dense_ : nullptr; }
   const table::DenseTable* dense() const { return dense_ ? &*dense_ : nullptr; }
-  // Null unless the job compensates delay on a dense shard.
-  DelayCompensation* compensation() { return compensation_ ? &*compensation_ : nullptr; }
   // Null if the parameter is no table of this shard.
   table::SparseTable* table(std::uint32_t parameter) const {
     return parameter < tables_.size() ? tables_[parameter].get() : nullptr;
@@ -101,7 +78,6 @@ class ShardParameters {
   std::unique_ptr<UpdatePolicy> policy_;
   float gradient_limit_ = 0;
   std::optional<table::DenseTable> dense_;
-  std::optional<DelayCompensation> compensation_;
   SparseTables tables_;
   std::vector<std::uint64_t> widths_;
   std::vector<std::uint64_t> push_widths_;

@@ -54,7 +54,7 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
     const float learning_rate =
         policy.learning_rate(state_.parameters.set().optimizer(),
                              {state_.progress.samples, state_.progress.passes_finished});
-    const std::string broken = apply(learning_rate, pushes, trainers.front()->id);
+    const std::string broken = apply(learning_rate, pushes);
     if (!broken.empty()) {
       failure_ = not_finite(broken, trainers);
       return false;
@@ -76,24 +76,19 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
   return true;
 }
 
-std::string Updates::apply(float learning_rate, std::span<const Push* const> pushes,
-                           std::uint32_t trainer) {
+std::string Updates::apply(float learning_rate, std::span<const Push* const> pushes) {
   const wire::Merge merge = state_.parameters.set().merge();
   table::DenseTable* const dense = state_.parameters.dense();
   if (dense == nullptr) {
     const auto broken = apply_rows(learning_rate, merge, pushes, state_.parameters.tables());
     return broken ? state_.parameters.name(*broken) : "";
   }
-  DelayCompensation* const compensation = state_.parameters.compensation();
   const Push& first = *pushes.front();
-  if (pushes.size() == 1 && first.samples > 0 && !first.lent().empty() && compensation == nullptr) {
+  if (pushes.size() == 1 && first.samples > 0 && !first.lent().empty()) {
     return dense->apply(learning_rate, first.lent());
   }
-  auto gradient = merge_dense(pushes, merge, scratch_, part_scratch_);
+  const auto gradient = merge_dense(pushes, merge, scratch_, part_scratch_);
   if (gradient.size() != dense->size()) return "";
-  if (compensation != nullptr) {
-    gradient = compensation->compensate(trainer, gradient, dense->values(), part_scratch_);
-  }
   return dense->apply(learning_rate, gradient);
 }
 
@@ -134,9 +129,6 @@ void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_disc
                           dense->values().size_bytes() <= kTransferBytesMax;
   message.set_has_values(has_values);
   trainer.seen_updates = state_.progress.updates;
-  if (state_.parameters.compensation() != nullptr && (has_values || lends)) {
-    state_.parameters.compensation()->on_values(trainer.id, 0, dense->values());
-  }
   state_.replies.send(trainer, FrameType::kPushed, message, {}, out);
   if (has_values) out.back().view = bytes_of(dense->values());
 }

@@ -21,8 +21,7 @@ class Updates {
 
  private:
   // Returns the name of the first parameter that is not finite after the update, or "".
-  std::string apply(float learning_rate, std::span<const Push* const> pushes,
-                    std::uint32_t trainer);
+  std::string apply(float learning_rate, std::span<const Push* const> pushes);
   void count(Trainer& trainer, std::uint64_t lag, bool is_discarded);
 
   ShardState& state_;

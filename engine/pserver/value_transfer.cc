@@ -155,9 +155,6 @@ Refused ValueTransfer::on_pull_dense(const Request& request, const wire::PullDen
   answer.set_step(state_.progress.step);
   answer.set_update_count(dense->update_count(message.offset()));
   request.trainer.seen_updates = state_.progress.updates;
-  if (state_.parameters.compensation() != nullptr && message.plane() == 0) {
-    state_.parameters.compensation()->on_values(request.trainer.id, message.offset(), *values);
-  }
   state_.replies.send(request.trainer, FrameType::kDenseValues, answer, {}, request.out);
   request.out.back().view = bytes_of(*values);
   return {};

@@ -31,24 +31,9 @@ LargeArray<float> take_move(std::span<const float> x, std::span<float> y, float 
   return move;
 }
 
-optim::Progress begun_of(const client::ShardChannels& shards) {
-  const client::JobProgress begun = shards.progress();
-  return {begun.samples, begun.passes};
-}
-
 }  // namespace
 
-float elastic_alpha(const wire::ParameterSet& set) {
-  return set.elastic_rate() / static_cast<float>(set.num_trainers());
-}
-
-float averaging_scale(const wire::ParameterSet& set) {
-  if (set.elastic_rate() == 0) return 1;
-  return set.merge() == wire::MERGE_MEAN ? set.elastic_rate() : elastic_alpha(set);
-}
-
-DenseReplica::DenseReplica(const wire::ParameterSet& set, float scale, float elastic)
-    : scale_(scale), elastic_(elastic) {
+DenseReplica::DenseReplica(const wire::ParameterSet& set, float scale) : scale_(scale) {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
     if (!set.parameters(static_cast<int>(i)).sparse()) {
       all_.push_back({i, replica_rule(set, i), {}, {}, {}, {}});
@@ -82,24 +67,10 @@ void DenseReplica::update(float learning_rate, std::span<client::DenseParameter>
 std::vector<client::DenseParameter> DenseReplica::take_moves() {
   std::vector<client::DenseParameter> moves;
   for (One& one : all_) {
-    if (elastic_ > 0) {
-      moves.push_back({one.parameter, {}, LargeArray<float>(one.x.size())});
-      for (std::size_t i = 0; i < one.x.size(); ++i) {
-        const float away = one.y[i] - one.x[i];
-        moves.back().gradient[i] = away * scale_;
-        one.x[i] += away * elastic_;
-      }
-      continue;
-    }
     one.moves.push_back(take_move(one.x, one.y, scale_));
     moves.push_back({one.parameter, {}, one.moves.back()});
   }
   return moves;
-}
-
-void DenseReplica::on_center(std::span<const client::DenseParameter> values) {
-  PADDLE_CHECK(values.size() == all_.size());
-  for (std::size_t i = 0; i < all_.size(); ++i) all_[i].y = values[i].value;
 }
 
 void DenseReplica::on_values(std::span<const client::DenseParameter> values, std::size_t unseen) {
@@ -213,78 +184,6 @@ client::PushTotals ReplicaWindow::take() {
 
 void ReplicaWindow::end_pass(client::PassEnd end) {
   if (end == client::PassEnd::kFinish) pass_samples_ = 0;
-}
-
-Status ReplicaDensePath::pull(std::span<client::DenseParameter> parameters) {
-  if (!replica_.is_empty()) {
-    replica_.copy_to(parameters);
-    return {};
-  }
-  PADDLE_TRY_STATUS(shards_.pull(parameters));
-  replica_.reset(parameters);
-  return {};
-}
-
-Status ReplicaDensePath::push(const client::PushTotals& totals,
-                              std::span<client::DenseParameter> parameters) {
-  const float rate = window_.add(totals, begun_of(shards_));
-  if (totals.samples > 0) replica_.update(rate, parameters);  // else the batch was left out
-  if (!window_.is_full()) return {};
-  PADDLE_TRY_STATUS(exchange(window_.take(), replica_.take_moves()));
-  replica_.copy_to(parameters);
-  return {};
-}
-
-Status ReplicaDensePath::end_pass(client::PassEnd end) {
-  if (!window_.is_empty()) {
-    PADDLE_TRY_STATUS(exchange(window_.take(), replica_.take_moves()));
-  }
-  window_.end_pass(end);
-  return settle();
-}
-
-ReplicaRowsPath::ReplicaRowsPath(client::ShardChannels& shards, float scale)
-    : Path(shards), window_(shards.parameters()) {
-  const wire::ParameterSet& set = shards.parameters();
-  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
-    if (set.parameters(static_cast<int>(i)).sparse()) tables_.emplace_back(set, i, scale);
-  }
-}
-
-Status ReplicaRowsPath::pull(std::span<client::SparseRows> rows) {
-  PADDLE_CHECK(rows.size() == tables_.size());
-  std::vector<client::SparseRows> missing(rows.size());
-  bool is_any = false;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    missing[i].parameter = rows[i].parameter;
-    missing[i].ids = tables_[i].missing(rows[i].ids);
-    is_any = is_any || !missing[i].ids.empty();
-  }
-  if (is_any) PADDLE_TRY_STATUS(fetch(missing));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (is_any) tables_[i].put(missing[i]);
-    tables_[i].read(rows[i]);
-  }
-  return {};
-}
-
-Status ReplicaRowsPath::push(const client::PushTotals& totals, std::span<client::SparseRows> rows) {
-  const float rate = window_.add(totals, begun_of(shards_));
-  for (std::size_t i = 0; i < rows.size() && totals.samples > 0; ++i)
-    tables_[i].update(rate, rows[i]);
-  return window_.is_full() ? push_window() : Status();
-}
-
-Status ReplicaRowsPath::push_window() {
-  std::vector<client::SparseRows> moves;
-  for (RowReplica& table : tables_) moves.push_back(table.take_moves());
-  return exchange(window_.take(), moves);
-}
-
-Status ReplicaRowsPath::end_pass(client::PassEnd end) {
-  if (!window_.is_empty()) PADDLE_TRY_STATUS(push_window());
-  window_.end_pass(end);
-  return settle();
 }
 
 }  // namespace paddle::strategy

@@ -1,38 +1,26 @@
 // A trainer's own copy of the parameters, which it updates alone between two pushes (geo,
 // local_sgd). Passive: does no I/O.
 //
-// For one parameter, x is the copy, and y is what the trainer knows of the shards' values,
-// including its own pushes. A push carries the move -(x - y) * scale, which shards subtract
-// (ParameterSpec.is_delta); the answer moves x by what the other trainers did.
-//
-// Elastic averaging (EASGD: Zhang, Choromanska, LeCun 2015): y is the center at the last round. A
-// round moves x by -alpha (x - y), and the center by the sum of alpha (x - y) over the trainers; x
-// stays the trainer's own.
+// For one parameter, x is the copy, and y is what the trainer knows of the common values, on shards
+// or in its group, including its own pushes. A push carries the move -(x - y) * scale, which is
+// subtracted there (ParameterSpec.is_delta); the answer moves x by what the other trainers did.
 #pragma once
 
 #include <deque>
 #include <unordered_map>
 
 #include "engine/client/batch_parameters.h"
-#include "engine/client/paths.h"
+#include "engine/client/parameter_client.h"
 #include "engine/math/optimizer.h"
 #include "engine/math/schedule.h"
 #include "engine/table/row_notes.h"
 
 namespace paddle::strategy {
 
-// The scale of a pushed move in rounds that average copies (local_sgd). With elastic averaging a
-// round adds beta times the mean of the trainers' distances to the center, or alpha = beta /
-// trainers times their sum.
-float averaging_scale(const wire::ParameterSet& set);
-// The alpha of elastic averaging, or 0 without it.
-float elastic_alpha(const wire::ParameterSet& set);
-
 class DenseReplica {
  public:
-  // `scale` is that of a pushed move: 1 / trainers if shards add moves up. `elastic` is alpha, or 0
-  // if x follows the shards.
-  DenseReplica(const wire::ParameterSet& set, float scale, float elastic = 0);
+  // `scale` is that of a pushed move: 1 / trainers if shards add moves up.
+  DenseReplica(const wire::ParameterSet& set, float scale);
 
   bool is_empty() const { return all_.empty() || all_.front().x.empty(); }
 
@@ -41,10 +29,8 @@ class DenseReplica {
   // Makes one step of the optimizer on x, then copies x to the values. `parameters` are all dense
   // parameters, in the order of the set.
   void update(float learning_rate, std::span<client::DenseParameter> parameters);
-  // Returns the move since the last push; with elastic averaging, x also moves towards the center.
+  // Returns the move since the last push.
   std::vector<client::DenseParameter> take_moves();
-  // Elastic averaging: sets the center to the values on the shards after a round.
-  void on_center(std::span<const client::DenseParameter> values);
   // Updates x and y from the shards' values, to which all but the newest `unseen` pushes were
   // applied.
   void on_values(std::span<const client::DenseParameter> values, std::size_t unseen);
@@ -60,7 +46,6 @@ class DenseReplica {
     std::deque<LargeArray<float>> moves;  // pushed, perhaps not in any answer yet
   };
   float scale_;
-  float elastic_;
   std::uint64_t count_ = 0;
   std::vector<One> all_;
 };
@@ -99,9 +84,6 @@ class RowReplica {
   std::vector<std::uint64_t> ids_;  // fetched in this window
 };
 
-// Paths of parameters that a trainer updates in its own copy: every update_frequency batches it
-// pushes the copy's move. geo and local_sgd differ in how a push is exchanged with the shards.
-
 // A trainer's position in its pass, and in the window of batches until the next push.
 class ReplicaWindow {
  public:
@@ -121,49 +103,6 @@ class ReplicaWindow {
   const wire::ParameterSet& set_;
   std::uint64_t pass_samples_ = 0;  // by this trainer
   client::PushTotals totals_{0, 0, 0};
-};
-
-class ReplicaDensePath : public client::DensePath {
- public:
-  ReplicaDensePath(client::ShardChannels& shards, float scale, float elastic = 0)
-      : Path(shards), replica_(shards.parameters(), scale, elastic), window_(shards.parameters()) {}
-
-  Status pull(std::span<client::DenseParameter> parameters) override;
-  Status push(const client::PushTotals& totals,
-              std::span<client::DenseParameter> parameters) override;
-  Status end_pass(client::PassEnd end) override;
-
- protected:
-  // Pushes moves, and updates the replica with the values in the answer.
-  virtual Status exchange(const client::PushTotals& totals,
-                          std::vector<client::DenseParameter> moves) = 0;
-
-  DenseReplica replica_;
-
- private:
-  ReplicaWindow window_;
-};
-
-// Rows are fetched when a batch needs them for the first time after a push, and only such rows are
-// pushed.
-class ReplicaRowsPath : public client::RowsPath {
- public:
-  ReplicaRowsPath(client::ShardChannels& shards, float scale);
-
-  Status pull(std::span<client::SparseRows> rows) override;
-  Status push(const client::PushTotals& totals, std::span<client::SparseRows> rows) override;
-  Status end_pass(client::PassEnd end) override;
-
- protected:
-  virtual Status fetch(std::span<client::SparseRows> rows) = 0;
-  virtual Status exchange(const client::PushTotals& totals,
-                          std::span<const client::SparseRows> moves) = 0;
-
- private:
-  Status push_window();
-
-  std::vector<RowReplica> tables_;
-  ReplicaWindow window_;
 };
 
 }  // namespace paddle::strategy

@@ -37,22 +37,13 @@ bool has_rounds(const wire::ParameterSet& set, bool is_sparse) {
   return has_ports && make_update_policy(set, is_sparse)->has_rounds();
 }
 
-// If rounds push moves of copies, all copies must be the same, so a lost copy cannot be replaced.
 // The trainers of a node push together, so a lost one cannot return alone. The ranks of a group go
 // back to a cut, which contains neither tables nor a rank's own copy.
 bool trainers_return(const wire::ParameterSet& set) {
-  if (set.node_groups()) return false;
-  if (set.dense_strategy() == wire::STRATEGY_COLLECTIVE) {
-    return set.num_trainers() > 1 &&
-           std::ranges::none_of(set.parameters(), [](const wire::ParameterSpec& spec) {
-             return spec.sparse() || spec.is_delta();
-           });
-  }
-  const auto may = [&](bool is_sparse) {
-    return !has_rounds(set, is_sparse) ||
-           !pushes_moves(is_sparse ? set.sparse_strategy() : set.dense_strategy());
-  };
-  return may(false) && may(true);
+  if (set.node_groups() || set.dense_strategy() == wire::STRATEGY_LOCAL_SGD) return false;
+  return set.dense_strategy() != wire::STRATEGY_COLLECTIVE ||
+         (set.num_trainers() > 1 &&
+          std::ranges::none_of(set.parameters(), &wire::ParameterSpec::sparse));
 }
 
 bool pushes_dense_straight(const wire::ParameterSet& set) {

@@ -6,7 +6,7 @@
 
 namespace paddle::strategy {
 
-class SyncUpdates : public pserver::UpdatePolicy {
+class SyncUpdates final : public pserver::UpdatePolicy {
  public:
   explicit SyncUpdates(const wire::ParameterSet& /*set*/) {}
 

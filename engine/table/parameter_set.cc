@@ -51,18 +51,16 @@ Status validate_dims(const wire::ParameterSpec& spec) {
   return {};
 }
 
+bool is_of_group(wire::Strategy strategy) {
+  return strategy == wire::STRATEGY_COLLECTIVE || strategy == wire::STRATEGY_LOCAL_SGD;
+}
+
 Status validate_placement(const wire::ParameterSet& set) {
   const wire::Partitioning& partitioning = set.partitioning();
   if (!wire::Placement_IsValid(partitioning.placement()) || !wire::Merge_IsValid(set.merge()) ||
       !wire::Strategy_IsValid(set.dense_strategy()) ||
       !wire::Strategy_IsValid(set.sparse_strategy())) {
     return Error{Errc::kUsage, "a strategy, placement or merge that this version does not know"};
-  }
-  if (!std::isfinite(set.delay_compensation()) || set.delay_compensation() < 0) {
-    return Error{Errc::kUsage, "delay_compensation must be finite and not negative"};
-  }
-  if (!(set.elastic_rate() >= 0 && set.elastic_rate() <= 1)) {
-    return Error{Errc::kUsage, "delta_add_rate must be at most 1 and not negative"};
   }
   std::unordered_set<std::string> dense;
   for (const auto& spec : set.parameters()) {
@@ -269,6 +267,10 @@ Status validate_table(const wire::ParameterSpec& spec) {
   return {};
 }
 
+bool has_group(const wire::ParameterSet& set) {
+  return is_of_group(set.dense_strategy());
+}
+
 Status validate(const wire::ParameterSet& set) {
   PADDLE_TRY_STATUS(optim::validate(set.optimizer()));
   if (set.parameters_size() > kParametersMax) {
@@ -277,11 +279,10 @@ Status validate(const wire::ParameterSet& set) {
                              kParametersMax),
                  "let layers share a table: give their weights one name"};
   }
-  const bool is_collective = set.dense_strategy() == wire::STRATEGY_COLLECTIVE;
-  if (set.sparse_strategy() == wire::STRATEGY_COLLECTIVE ||
-      (is_collective && set.dense_shards() > 0)) {
+  if (is_of_group(set.sparse_strategy()) || (has_group(set) && set.dense_shards() > 0)) {
     return Error{Errc::kUsage,
-                 "'collective' applies only to dense parameters, and needs no dense ports"};
+                 "'collective' and 'local_sgd' apply only to dense parameters, and need no dense "
+                 "ports"};
   }
   if (set.node_groups() && set.dense_strategy() != wire::STRATEGY_SYNC) {
     return Error{Errc::kUsage, "'node_groups' needs dense = 'sync'"};
@@ -293,7 +294,7 @@ Status validate(const wire::ParameterSet& set) {
     PADDLE_TRY_STATUS(validate_table(spec));
     if (!names.insert(spec.name()).second) return refuse(spec.name(), "the name is used twice");
     const std::uint32_t shards = spec.sparse() ? set.sparse_shards() : set.dense_shards();
-    if (!spec.sparse() && is_collective) continue;
+    if (!spec.sparse() && has_group(set)) continue;
     if (shards == 0 || shards > kShardsMax) {
       return refuse(spec.name(), fmt::format("{} {} shards, must be 1 to {}", shards,
                                              spec.sparse() ? "sparse" : "dense", kShardsMax));
@@ -347,12 +348,10 @@ std::string parameter_difference(const wire::ParameterSet& here, const wire::Par
   compare(found, "merge", wire::Merge_Name(here.merge()), wire::Merge_Name(there.merge()));
   compare(found, "node_groups", here.node_groups(), there.node_groups());
   compare(found, "update_frequency", here.update_frequency(), there.update_frequency());
-  compare(found, "delta_add_rate", here.elastic_rate(), there.elastic_rate());
   compare(found, "snapshot_seconds", here.snapshot_seconds(), there.snapshot_seconds());
   compare(found, "delta snapshots", here.delta_snapshots(), there.delta_snapshots());
   compare(found, "the return of lost trainers", here.trainers_return(), there.trainers_return());
   compare(found, "staleness_max", here.staleness_max(), there.staleness_max());
-  compare(found, "delay_compensation", here.delay_compensation(), there.delay_compensation());
   compare(found, "the list of data.command", here.data_names(), there.data_names());
   // One side gives a value explicitly, and the other leaves it out, which means the same value.
   if (found.empty() && here.SerializeAsString() != there.SerializeAsString()) {

@@ -38,6 +38,9 @@ Status validate(const wire::ParameterSpec& spec);
 // exists, or an explicit placement of an unknown dense parameter or on an unknown port.
 Status validate(const wire::ParameterSet& set);
 
+// Whether the trainers keep the dense parameters among themselves, on no shard.
+bool has_group(const wire::ParameterSet& set);
+
 // Gradients below this limit leave the values, and the squares that optimizers keep, finite.
 float gradient_limit(const wire::ParameterSet& set);
 

@@ -244,32 +244,25 @@ Result<std::unique_ptr<client::ParameterClient>> join_group(
 }  // namespace
 
 bool uses_pservers(const config::JobConfig& job) {
-  return !job.is_collective() || !job.sparse_layer().empty();
+  return !job.has_group() || !job.sparse_layer().empty();
 }
 
 void leave_out_unused(const config::JobConfig& job, TrainOptions& options) {
   if (!uses_pservers(job)) options.pservers.clear();
   // A single trainer adds gradients up with no other, and needs pservers for tables only.
-  options.is_alone = !options.local && job.has_group(options.pservers.size()) &&
-                     options.num_gradient_servers == 1 && options.pservers.empty();
+  options.is_alone = !options.local && job.has_group() && options.num_gradient_servers == 1 &&
+                     options.pservers.empty();
   options.local = options.local || options.is_alone;
 }
 
 bool joins_group(const config::JobConfig& job, const TrainOptions& options) {
   const bool is_alone = options.num_gradient_servers == 1 && options.pservers.empty();
-  return job.has_group(options.pservers.size()) && !options.local && (!is_alone || options.on_card);
+  return job.has_group() && !options.local && (!is_alone || options.on_card);
 }
 
 Status check_pservers(const config::JobConfig& job, const TrainOptions& options) {
-  if (options.local || joins_group(job, options)) return {};
-  if (options.pservers.empty()) return Error{Errc::kUsage, "--pservers is empty"};
-  if (job.lanes > 1 && !job.has_group(options.pservers.size())) {
-    return Error{Errc::kUsage,
-                 "[strategy] lanes are connections between trainers, and with --pservers there are "
-                 "none for dense parameters",
-                 "leave lanes out, or leave out --pservers"};
-  }
-  return {};
+  if (options.local || joins_group(job, options) || !options.pservers.empty()) return {};
+  return Error{Errc::kUsage, "--pservers is empty"};
 }
 
 bool joins_node(const config::JobConfig& job, const TrainOptions& options) {
@@ -284,8 +277,8 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   wire::ParameterSet set;
   for (const wire::ParameterSpec& spec : parameters) *set.add_parameters() = spec;
   *set.mutable_optimizer() = job.optimizer;
-  const auto alone = job.is_collective() ? wire::STRATEGY_SYNC : job.dense_strategy;
-  set.set_dense_strategy(has_group ? wire::STRATEGY_COLLECTIVE : alone);
+  // A trainer alone has no group: it makes each update itself.
+  set.set_dense_strategy(job.has_group() && !has_group ? wire::STRATEGY_SYNC : job.dense_strategy);
   set.set_sparse_strategy(job.sparse_strategy);
   set.set_async_lagged_grad_discard_ratio(job.async_lagged_grad_discard_ratio);
   set.set_seed(job.seed);
@@ -297,13 +290,11 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
   set.set_merge(job.merge);
   if (job.staleness_max) set.set_staleness_max(*job.staleness_max);
   set.set_update_frequency(job.update_frequency);
-  set.set_elastic_rate(job.elastic_rate);
   set.set_delta_snapshots(job.train.full_snapshot_period > 1);
   for (wire::ParameterSpec& spec : *set.mutable_parameters()) {
     spec.set_is_delta(
-        strategy::pushes_moves(spec.sparse() ? job.sparse_strategy : job.dense_strategy));
+        strategy::pushes_moves(spec.sparse() ? set.sparse_strategy() : set.dense_strategy()));
   }
-  set.set_delay_compensation(job.delay_compensation);
   set.set_node_groups(joins_node(job, options));
   set.set_data_names(names_hash);
   set.set_trainers_return(strategy::trainers_return(set));

@@ -50,8 +50,7 @@ void leave_out_unused(const config::JobConfig& job, TrainOptions& options);
 // Whether the job's trainers keep dense parameters among themselves. A single trainer without
 // pservers keeps them in its process, as under --local, unless its GPU keeps them (on_card).
 bool joins_group(const config::JobConfig& job, const TrainOptions& options);
-// kUsage: no pservers although they are needed, or lanes between trainers although pservers keep
-// the dense parameters.
+// kUsage: no pservers although they are needed.
 Status check_pservers(const config::JobConfig& job, const TrainOptions& options);
 
 // Whether the trainers of a node add dense gradients up before one of them pushes the sum.

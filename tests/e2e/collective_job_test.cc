@@ -148,24 +148,21 @@ TEST_F(CollectiveJob, WithATableEndsWithTheBitsOfPservers) {
 }
 
 TEST_F(CollectiveJob, LocalSgdNeedsNoPservers) {
-  for (const char* const pservers : {"0", "1"}) {
-    const Outcome job = train({"--trainers", "3", "--pservers", pservers, "--name",
-                               fmt::format("local-{}", pservers), "--set",
-                               "strategy.dense=local_sgd", "--set", "strategy.update_frequency=7"});
-    ASSERT_EQ(job.code, 0) << job.output;
-  }
-  EXPECT_FALSE(values("local-0", 2).empty());
-  EXPECT_EQ(values("local-0", 0), values("local-1", 0));
-  const Outcome without =
-      train({"--trainers", "3", "--pservers", "0", "--set", "strategy.dense=sync"});
-  EXPECT_EQ(without.code, 2);
-  EXPECT_NE(without.output.find("\"local_sgd\""), std::string::npos) << without.output;
+  const auto run = [&](const char* pservers, const char* dense) {
+    return train({"--trainers", "3", "--pservers", pservers, "--name", "local", "--set",
+                  fmt::format("strategy.dense={}", dense)});
+  };
+  const auto fails = [&](const Outcome& job, const char* why) {
+    EXPECT_EQ(job.code, 2);
+    EXPECT_NE(job.output.find(why), std::string::npos) << job.output;
+  };
+  fails(run("1", "local_sgd"), "dense = \"local_sgd\" leaves 1 pserver without work");
+  fails(run("0", "sync"), "\"local_sgd\"");
+  const Outcome job = run("0", "local_sgd");
+  ASSERT_EQ(job.code, 0) << job.output;
+  EXPECT_FALSE(values("local", 2).empty());
   make_sparse();
-  const Outcome table =
-      train({"--trainers", "3", "--pservers", "0", "--set", "strategy.dense=local_sgd"});
-  EXPECT_EQ(table.code, 2);
-  EXPECT_NE(table.output.find("the sparse table of layer 'word' is on pservers"), std::string::npos)
-      << table.output;
+  fails(run("0", "local_sgd"), "'local_sgd' has no place for the sparse table of layer 'word'");
   expect_nothing_left();
 }
 

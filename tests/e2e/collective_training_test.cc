@@ -206,7 +206,6 @@ TEST(Collective, TheOthersHearWhyTheFirstTrainerCannotStart) {
   }
 }
 
-// local_sgd without pservers.
 const std::vector<std::string> kLocalSgd{"--num_passes=3",
                                          "--set=strategy.dense=\"local_sgd\"",
                                          "--set=strategy.update_frequency=3",
@@ -217,26 +216,6 @@ const std::vector<std::string> kLocalSgd{"--num_passes=3",
                                          "--set=train.log_period=1",
                                          "--set=train.test_period=4",
                                          "--set=train.snapshots_kept=9"};
-
-TEST(Collective, LocalSgdHasTheBitsOfPservers) {
-  for (const char* const update : {"average", "elastic_average"}) {
-    Job job;
-    job.write_dense_ngram({70, 70, 70});
-    const auto flags = with(
-        kLocalSgd, {fmt::format("--set=strategy.center_parameter_update_method=\"{}\"", update)});
-    ASSERT_TRUE(job.run("servers", kServers, flags));
-    ASSERT_TRUE(job.run("group", kGroup, flags));
-    for (const int pass : {0, 1, 2}) {
-      EXPECT_TRUE(job.values("group", pass) == job.values("servers", pass)) << update << pass;
-    }
-    // Those of pservers count the pushes of tables too, of which there are none.
-    const auto totals = lines_with(job.output("group", 0), "over all trainers");
-    const auto of_servers = lines_with(job.output("servers", 0), "over all trainers");
-    ASSERT_EQ(totals.size(), 3U);
-    for (std::size_t pass = 0; pass < 3; ++pass)
-      EXPECT_TRUE(of_servers.at(pass).starts_with(totals[pass])) << totals[pass];
-  }
-}
 
 // Whoever has no batch left takes part in the rounds of the others, and begins the next pass with
 // their mean.
@@ -250,19 +229,22 @@ TEST(Collective, LocalSgdCountsUnevenDataAndIsRepeatable) {
     EXPECT_NE(line.find("samples=570 "), std::string::npos) << line;
 }
 
-TEST(Collective, AStoppedLocalSgdGoesOnInEitherModeAndCountsEveryRecordOnce) {
+TEST(Collective, LocalSgdThatIsStoppedOrKilledCountsEveryRecordOnce) {
   Job job;
   job.write_dense_ngram({400, 400, 380});
-  for (const Shape& shape : {kGroup, kServers}) {
-    const std::string name = shape.pservers == 0 ? "group" : "servers";
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    const std::string name = fmt::format("signal-{}", signal);
     auto trainers = job.start(name, kGroup, kLocalSgd).trainers;
     ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=2 ", std::chrono::seconds(240)))
         << trainers[0].output();
-    trainers[2].signal(SIGTERM);
+    trainers[2].signal(signal);
     for (Process& trainer : trainers) {
-      EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kResumable)) << trainer.output();
+      const auto code = trainer.wait();
+      if (signal == SIGTERM) {
+        EXPECT_EQ(code, static_cast<int>(Errc::kResumable)) << trainer.output();
+      }
     }
-    ASSERT_TRUE(job.run(name, shape, with(kLocalSgd, {"--resume"})));
+    ASSERT_TRUE(job.run(name, kGroup, with(kLocalSgd, {"--resume"})));
     // Six samples of each record, in three passes.
     const std::string manifest = job.snapshot(name, 2).at("MANIFEST");
     EXPECT_NE(manifest.find(" samples=21240\n"), std::string::npos) << manifest;
@@ -275,6 +257,8 @@ TEST(Collective, OneTrainerIsALocalJob) {
   ASSERT_TRUE(job.run("group", {.trainers = 1, .pservers = 0}, kFlags));
   ASSERT_TRUE(job.run_local("local", kFlags));
   EXPECT_TRUE(job.values("group", 2) == job.values("local", 2));
+  ASSERT_TRUE(job.run_local("local_sgd", with(kFlags, {"--set=strategy.dense=\"local_sgd\""})));
+  EXPECT_TRUE(job.values("local_sgd", 2) == job.values("local", 2));
 }
 
 TEST(Collective, RefusesWhatItCannotTrainByName) {

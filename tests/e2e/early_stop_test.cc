@@ -181,7 +181,7 @@ TEST_F(EarlyStop, TrainersThatComeBackAloneAgreeOnTheEnd) {
 }
 
 TEST(EarlyStops, AFigureThatIsReachedEndsAJobOfAnyStrategy) {
-  for (const char* const strategy : {"async", "half_async", "geo", "local_sgd"}) {
+  for (const char* const strategy : {"async", "half_async", "geo"}) {
     Job job;
     job.write_ngram(2, 100);
     std::vector<std::string> flags{"--num_passes=5", "--set=train.stop_when=perplexity < 1000",

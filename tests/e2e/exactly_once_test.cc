@@ -81,7 +81,7 @@ TEST_P(ExactlyOnce, AJobThatWasStoppedInAPassGoesOnWithLargerBatches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, ExactlyOnce,
-                         testing::Values("sync", "async", "half_async", "geo", "local_sgd"),
+                         testing::Values("sync", "async", "half_async", "geo"),
                          [](const auto& strategy) { return std::string(strategy.param); });
 
 }  // namespace

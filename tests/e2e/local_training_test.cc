@@ -90,8 +90,7 @@ TEST_P(PushesFromAThread, OfOneTrainerGiveTheSameBitsWhereverItsShardsAre) {
   ASSERT_TRUE(job.run_local("sync", {}));
   EXPECT_NE(job.snapshot("sync", 0).at("_output.w0"), local.at("_output.w0"));
 }
-INSTANTIATE_TEST_SUITE_P(Strategies, PushesFromAThread,
-                         testing::Values("half_async", "geo", "local_sgd"));
+INSTANTIATE_TEST_SUITE_P(Strategies, PushesFromAThread, testing::Values("half_async", "geo"));
 
 TEST(LocalTraining, LearnsAndReports) {
   Job job;
@@ -194,19 +193,8 @@ TEST(LocalTraining, UnevenShardsFinishAndEveryRecordCountsOnce) {
   Job job;
   job.write_bags({1000, 1000, 1000, 1});
   const Shape shape{.trainers = 5, .pservers = 2};
-  for (const std::string strategy :
-       {"sync", "async", "half_async", "geo", "local_sgd", "elastic_average"}) {
-    const bool is_elastic = strategy == "elastic_average";
-    std::vector<std::string> flags{"--set=strategy.sparse=" +
-                                   (is_elastic ? "local_sgd" : strategy)};
-    if (is_elastic || strategy == "local_sgd") {
-      flags.emplace_back("--set=strategy.dense=local_sgd");
-      flags.emplace_back("--set=strategy.update_frequency=10");
-    }
-    if (is_elastic) {
-      flags.emplace_back("--set=strategy.center_parameter_update_method=elastic_average");
-    }
-    ASSERT_TRUE(job.run(strategy, shape, flags));
+  for (const std::string strategy : {"sync", "async", "half_async", "geo"}) {
+    ASSERT_TRUE(job.run(strategy, shape, {"--set=strategy.sparse=" + strategy}));
     const std::string metrics = job.metrics(strategy, 0);
     EXPECT_EQ(values(metrics, "pass", "total_samples"), (std::vector<double>{3001, 3001}))
         << metrics;

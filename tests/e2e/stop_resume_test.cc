@@ -112,11 +112,11 @@ TEST(StopResume, ATrainerThatHasNotJoinedEndsAtOnceAndSaysSo) {
 }
 
 TEST(StopResume, AnyStrategyStopsAndGoesOn) {
-  for (const char* const strategy : {"async", "half_async", "geo", "local_sgd"}) {
+  for (const char* const strategy : {"async", "half_async", "geo"}) {
     Job job;
     job.write_ngram(2, 8000);  // passes long enough for the signal to come within the second
     std::vector<std::string> flags{"--num_passes=2", "--set=train.log_period=1"};
-    if (std::string_view(strategy).find("async") == std::string_view::npos)
+    if (std::string_view(strategy) == "geo")
       flags.emplace_back("--set=strategy.update_frequency=5");
     for (const char* kind : {"dense", "sparse"}) {
       flags.push_back(fmt::format("--set=strategy.{}={}", kind, strategy));

@@ -67,16 +67,6 @@ TEST(ClusterSim, HalfAsyncAndGeoApplyEveryBatchOnceInMergedPushes) {
   }
 }
 
-TEST(ClusterSim, LocalSgdTakesEveryMoveOnceWithTheSameWeightsForEverySeed) {
-  std::vector<float> first;
-  for_seeds(kKillSeeds, [&](std::uint64_t seed) {
-    const Outcome outcome = Cluster(uneven(seed, wire::STRATEGY_LOCAL_SGD)).run();
-    expect_all_ones(outcome, 20);
-    if (first.empty()) first = outcome.shared;
-    EXPECT_EQ(outcome.shared, first);
-  });
-}
-
 TEST(ClusterSim, StalenessMaxBlocksTheFastAndDropsNothing) {
   std::uint64_t unbounded = 0;
   const std::uint64_t seeds = for_seeds(kKillSeeds, [&](std::uint64_t seed) {

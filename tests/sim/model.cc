@@ -15,23 +15,16 @@ namespace {
 
 constexpr std::uint64_t kSharedSize = 12;
 
-bool is_one_of(wire::Strategy strategy, std::initializer_list<wire::Strategy> all) {
-  return std::ranges::find(all, strategy) != all.end();
-}
-
-bool is_in_rounds(wire::Strategy strategy) {
-  return is_one_of(strategy, {wire::STRATEGY_SYNC, wire::STRATEGY_LOCAL_SGD});
-}
-
 }  // namespace
 
 Model::Model(const ClusterOptions& options)
     : batches_(options.batches),
       pservers_(options.pservers),
       passes_(options.passes),
-      dense_in_rounds_(is_in_rounds(options.strategy)),
-      rows_in_rounds_(is_in_rounds(options.sparse_strategy.value_or(options.strategy))),
-      has_windows_(is_one_of(options.strategy, {wire::STRATEGY_HALF_ASYNC, wire::STRATEGY_GEO})) {
+      dense_in_rounds_(options.strategy == wire::STRATEGY_SYNC),
+      rows_in_rounds_(options.sparse_strategy.value_or(options.strategy) == wire::STRATEGY_SYNC),
+      has_windows_(options.strategy == wire::STRATEGY_HALF_ASYNC ||
+                   options.strategy == wire::STRATEGY_GEO) {
   for (const std::uint32_t count : batches_) {
     first_cells_.push_back(passes_of_.size());
     batches_of_pass_ += count;
@@ -88,7 +81,7 @@ void Model::create_set(const ClusterOptions& options) {
   add("rows", 0);
   set_.mutable_optimizer()->set_method("sgd");
   set_.mutable_optimizer()->set_learning_rate(1);
-  if (is_one_of(options.strategy, {wire::STRATEGY_GEO, wire::STRATEGY_LOCAL_SGD})) {
+  if (options.strategy == wire::STRATEGY_GEO) {
     set_.mutable_optimizer()->set_method("adagrad");  // the shards must not use it
     for (auto& spec : *set_.mutable_parameters()) spec.set_is_delta(true);
   }
@@ -101,6 +94,7 @@ void Model::create_set(const ClusterOptions& options) {
   set_.set_dense_shards(pservers_);
   set_.set_sparse_shards(pservers_);
   set_.set_min_block_size(1);
+  set_.set_node_groups(options.node_groups);
   set_.set_trainers_return(strategy::trainers_return(set_));
   set_.set_snapshot_seconds(options.snapshot_seconds);
 }

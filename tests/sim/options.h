@@ -49,6 +49,7 @@ struct ClusterOptions {
   // Supervisors start processes again, and a pserver keeps a lost trainer's place for so long.
   bool restarts = false;
   Duration grace = Duration::zero();
+  bool node_groups = false;  // no trainer returns alone
   std::vector<Fault> faults = {};
   double forgets = 0;  // probability that what a supervisor keeps for a killed trainer is lost too
   double ghosts = 0;   // probability that a push comes again from a life that is over

@@ -62,7 +62,7 @@ struct Sums {
 
 Sums survives_all_faults(wire::Strategy strategy, std::uint64_t seeds) {
   const std::vector<float> calm = calm_values(strategy);
-  const bool has_one_end = strategy == wire::STRATEGY_SYNC || strategy == wire::STRATEGY_LOCAL_SGD;
+  const bool has_one_end = strategy == wire::STRATEGY_SYNC;
   Sums sums;
   const std::uint64_t run = for_seeds(seeds, [&](std::uint64_t seed) {
     const Outcome outcome = Cluster(with_faults(seed, strategy, kAllKinds)).run();
@@ -97,8 +97,20 @@ TEST(RecoverySim, GeoAppliesEveryBatchOnce) {
   survives_all_faults(wire::STRATEGY_GEO, kFewSeeds);
 }
 
-TEST(RecoverySim, LocalSgdEndsWithTheBitsOfACalmRun) {
-  survives_all_faults(wire::STRATEGY_LOCAL_SGD, kFewSeeds);
+TEST(RecoverySim, WithNodeGroupsAllGoBackToTheSnapshotAfterAnyFault) {
+  const std::vector<float> calm = calm_values(wire::STRATEGY_SYNC);
+  std::uint64_t loads = 0;
+  const std::uint64_t run = for_seeds(kFewSeeds, [&](std::uint64_t seed) {
+    ClusterOptions options = with_faults(seed, wire::STRATEGY_SYNC, kAllKinds);
+    options.node_groups = true;
+    const Outcome outcome = Cluster(options).run();
+    ASSERT_EQ(outcome.error, "");
+    ASSERT_EQ(outcome.shared, calm);
+    loads += outcome.loads;
+  });
+  if (run >= kFewSeeds) {
+    EXPECT_GT(loads, 0U);
+  }
 }
 
 TEST(RecoverySim, AfterAPserversDeathAllGoBackToTheSnapshot) {

@@ -37,7 +37,6 @@ wire::ParameterSet make_set(fuzz::Input& input, std::uint32_t trainers) {
   set.set_sparse_strategy(strategy);
   const std::uint8_t options = input.byte();
   if ((options & 1U) != 0) set.set_staleness_max(options >> 6U);
-  if ((options & 2U) != 0) set.set_delay_compensation(0.1F);
   set.set_delta_snapshots((options & 4U) != 0);
   set.set_merge(static_cast<wire::Merge>(options >> 4U & 1U));
   if ((options & 8U) != 0) set.mutable_optimizer()->mutable_average()->set_window(0.5F);

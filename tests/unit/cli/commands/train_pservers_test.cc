@@ -68,6 +68,8 @@ TEST_F(CommandsTest, ACollectiveJobRunsWithoutPservers) {
   EXPECT_EQ(run({"train", "--pservers", "1", "w"}), 2);
   EXPECT_TRUE(err_has("dense = \"collective\" leaves 1 pserver without work")) << err_.str();
   EXPECT_TRUE(err_has("hint: --pservers 0")) << err_.str();
+  EXPECT_EQ(run({"train", "--pservers", "1", "--set", "strategy.dense=local_sgd", "w"}), 2);
+  EXPECT_TRUE(err_has("dense = \"local_sgd\" leaves 1 pserver without work")) << err_.str();
   ASSERT_EQ(run({"train", "--pservers", "0", "--name", "job1", "w"}), 0) << err_.str();
   const auto keys_of = [&](std::size_t node, const std::string& process) {
     const std::string& file = nodes_[node].files["jobs/job1/keys/" + process];

@@ -59,7 +59,7 @@ class WorkspaceTest : public ::testing::Test {
     job_.data.train = "data/train";
   }
   fs::path path(const std::string& name) const { return fs::path(folder_.path()) / "w" / name; }
-  Result<Workspace> scan() const { return scan_workspace(path("").string(), job_, 1, 1); }
+  Result<Workspace> scan() const { return scan_workspace(path("").string(), job_, 1); }
 
   test::TemporaryFolder folder_;
   config::JobConfig job_;

@@ -33,16 +33,39 @@ class StrategyConfigTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(StrategyConfigTest, TablesFollowLocalSgdUnlessTheyAreNamed) {
-  const auto follows = read("dense = 'local_sgd'\n");
-  ASSERT_TRUE(follows) << follows.error().message;
-  EXPECT_EQ(follows->sparse_strategy, wire::STRATEGY_LOCAL_SGD);
-  const auto named = read("dense = 'local_sgd'\nsparse = 'async'\n");
-  ASSERT_TRUE(named) << named.error().message;
-  EXPECT_EQ(named->sparse_strategy, wire::STRATEGY_ASYNC);
-  EXPECT_NE(mistake("dense = 'local_sgd'\nsparse = 'sync'\n")
-                .find("sync cannot be combined with local_sgd"),
-            std::string::npos);
+TEST_F(StrategyConfigTest, LocalSgdIsForDenseParameters) {
+  const auto job = read("dense = 'local_sgd'\n");
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->dense_strategy, wire::STRATEGY_LOCAL_SGD);
+  EXPECT_TRUE(job->has_group());
+  const auto sparse = read("dense = 'local_sgd'\nsparse = 'local_sgd'\n");
+  ASSERT_FALSE(sparse);
+  EXPECT_NE(sparse.error().message.find("job.toml:23:10: 'local_sgd' is for dense parameters only"),
+            std::string::npos)
+      << sparse.error().message;
+  EXPECT_NE(sparse.error().hint.find("write dense = \"geo\" and sparse = \"geo\""),
+            std::string::npos)
+      << sparse.error().hint;
+}
+
+TEST_F(StrategyConfigTest, KeysOfModesThatDoNotExistAreRefusedWithWhatToWrite) {
+  for (const auto& [line, hint] :
+       {std::pair{"center_parameter_update_method = 'elastic_average'\n",
+                  "remove it: dense = \"local_sgd\" sets every copy to the mean of all"},
+        std::pair{"delta_add_rate = 0.5\n",
+                  "remove it: dense = \"local_sgd\" sets every copy to the mean of all"},
+        std::pair{"delay_compensation = 1\n",
+                  "remove it; staleness_max limits how old an asynchronous gradient can be"}}) {
+    const std::string text = line;
+    const std::string key = text.substr(0, text.find(' '));
+    const auto job = read("dense = 'async'\n" + text);
+    ASSERT_FALSE(job) << key;
+    EXPECT_NE(job.error().message.find(fmt::format("job.toml:23:{}: unknown key '{}': there is no ",
+                                                   key.size() + 4, key)),
+              std::string::npos)
+        << job.error().message;
+    EXPECT_EQ(job.error().hint, hint) << key;
+  }
 }
 
 TEST_F(StrategyConfigTest, UnevenDataIsJoinedUnlessTheJobSaysMore) {

@@ -45,23 +45,18 @@ TEST_F(JobConfigTest, ReadsAsynchronousStrategies) {
   EXPECT_EQ(job->max_merge, 4U);  // is Fluid's name of
   EXPECT_EQ(job->send_queue_size, 2U);
   EXPECT_EQ(job->staleness_max, 0U);
-  job = read_job(edited(head, head + "delay_compensation = 0.5\n"));
-  ASSERT_TRUE(job) << job.error().message;
-  EXPECT_EQ(job->delay_compensation, 0.5F);
-  EXPECT_FALSE(job->staleness_max);
   const auto has = [&](const std::string& to, const char* expected) {
     EXPECT_NE(mistake(head, to).find(expected), std::string::npos) << to << mistake(head, to);
   };
   has(head + "max_merge = 2\n", "'max_merge' is for half_async");
   has("dense = 'half_async'\nmax_merge = 2\nmax_merge_var_num = 2\n", "is Fluid's name of");
-  has("dense = 'half_async'\ndelay_compensation = 1\n", "is for dense = 'async'");
   has("dense = 'sync'\nstaleness_max = 1\n", "is for async and half_async");
   has(head + "staleness_max = 1\nasync_lagged_grad_discard_ratio = 2\n", "cannot be combined");
 }
 
 TEST_F(JobConfigTest, ReadsLocalStrategies) {
   const std::string head = "dense = \"async\"\n";
-  auto job = read_job(edited(head, "dense = 'geo'\nsparse = 'local_sgd'\ngeo_step = 7\n"));
+  auto job = read_job(edited(head, "dense = 'geo'\nsparse = 'async'\ngeo_step = 7\n"));
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_TRUE(job->is_local());
   EXPECT_EQ(job->update_frequency, 7U);
@@ -69,27 +64,17 @@ TEST_F(JobConfigTest, ReadsLocalStrategies) {
     EXPECT_NE(mistake(head, to).find(expected), std::string::npos) << to << mistake(head, to);
   };
   has(head + "update_frequency = 7\n", "is for geo and local_sgd");
-  has("dense = 'geo'\nsparse = 'half_async'\n",
-      "half_async cannot be combined with geo or local_sgd");
-  has("dense = 'local_sgd'\nsparse = 'sync'\n",
-      "sync cannot be combined with local_sgd: their rounds");
-  has("dense = 'collective'\nsparse = 'local_sgd'\n",
-      "collective cannot be combined with local_sgd");
-  has("dense = 'local_sgd'\nsparse = 'async'\nstaleness_max = 1\n",
-      "staleness_max cannot be combined with local_sgd");
-  EXPECT_EQ(job->elastic_rate, 0.0F);
-  const std::string elastic =
-      "dense = 'local_sgd'\nsparse = 'async'\n"
-      "center_parameter_update_method = 'elastic_average'\n";
-  job = read_job(edited(head, elastic));
-  ASSERT_TRUE(job) << job.error().message;
-  EXPECT_EQ(job->elastic_rate, 0.9F);
-  job = read_job(edited(head, elastic + "delta_add_rate = 0.5\n"));
-  ASSERT_TRUE(job) << job.error().message;
-  EXPECT_EQ(job->elastic_rate, 0.5F);
-  has(elastic + "delta_add_rate = 0\n", "must be above 0");
-  has("dense = 'local_sgd'\nsparse = 'async'\ndelta_add_rate = 1\n", "is for center_parameter");
-  has("dense = 'geo'\ncenter_parameter_update_method = 'average'\n", "is for dense = 'local_sgd'");
+  has("dense = 'geo'\nsparse = 'half_async'\n", "half_async cannot be combined with geo");
+  has("dense = 'local_sgd'\n",
+      "job.toml:30:9: 'local_sgd' has no place for the sparse table of layer 'e0'");
+  const auto by_override = read_job(edited(head, head), {"strategy.dense=local_sgd"});
+  ASSERT_FALSE(by_override);
+  const Error& error = by_override.error();
+  EXPECT_NE(error.message.find("--set strategy.dense=local_sgd: 'local_sgd' has no place"),
+            std::string::npos)
+      << error.message;
+  EXPECT_NE(error.hint.find("write dense = \"geo\" and sparse = \"geo\""), std::string::npos)
+      << error.hint;
 }
 
 TEST_F(JobConfigTest, ReadsCollectiveByAllOfItsNames) {

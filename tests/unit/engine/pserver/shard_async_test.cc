@@ -91,29 +91,6 @@ TEST(ShardAsync, StalenessMaxHoldsTheAnswerUntilTheSlowestHasCaughtUp) {
   EXPECT_TRUE(is(out, FrameType::kPushed));
 }
 
-// g + lambda g g (w - w the trainer saw), Zheng et al. 2017.
-TEST(ShardAsync, DelayCompensationFollowsItsFormula) {
-  auto set = test::small_set("sgd", 2);
-  set.set_dense_strategy(wire::STRATEGY_ASYNC);
-  set.set_delay_compensation(0.5F);
-  for (auto& spec : *set.mutable_parameters()) spec.set_l2(0);
-  OneShard one(set);
-  one.start();
-  wire::PullDense pull;
-  pull.set_count(one.shard.dense()->size());
-  one.send(1, FrameType::kPullDense, pull);
-  const auto seen = one.values();
-  one.push(0, 1, 2);
-  const auto before = one.values();
-  one.push(1, 1, 3);
-  const auto after = one.values();
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    ASSERT_NE(before[i], seen[i]);
-    const float gradient = 3 + 0.5F * 3 * 3 * (before[i] - seen[i]);
-    EXPECT_FLOAT_EQ(after[i], before[i] - 0.1F * gradient);
-  }
-}
-
 TEST(ShardAsync, LostTrainerDoesNotHoldThePass) {
   auto set = test::small_set("sgd", 2);
   set.set_dense_strategy(wire::STRATEGY_ASYNC);

@@ -91,33 +91,6 @@ TEST(DenseReplica, AnAnswerThatHasNotSeenTheNewestMoveDoesNotUndoIt) {
   EXPECT_EQ(x, (LargeArray<float>{7, 2}));
 }
 
-// EASGD by hand: trainers at 12 and 4, center 8, beta 0.5, so alpha 0.25.
-TEST(DenseReplica, ElasticAveragingMovesTrainersAndCenterTowardsEachOther) {
-  const auto set = set_of("sgd");
-  Server server{{8, 8}};
-  DenseReplica a(set, 0.5F, 0.25F);
-  DenseReplica b(set, 0.5F, 0.25F);
-  EXPECT_TRUE(a.is_empty());
-  for (DenseReplica* trainer : {&a, &b}) trainer->reset(server.pull());
-  EXPECT_FALSE(a.is_empty());
-  LargeArray<float> x;
-  step(a, {-4, 0}, x);
-  step(b, {8, 0}, x);  // at 0
-  auto moves = a.take_moves();
-  const auto others = b.take_moves();
-  for (std::size_t i = 0; i < 2; ++i) {  // the mean of a round
-    moves[0].gradient[i] = (moves[0].gradient[i] + others[0].gradient[i]) / 2;
-  }
-  server.push(moves);
-  EXPECT_EQ(server.values, (LargeArray<float>{7, 8}));  // 8 + 0.25 * (4 - 8)
-  for (DenseReplica* trainer : {&a, &b}) trainer->on_center(server.pull());
-  step(a, {0, 0}, x);
-  EXPECT_EQ(x, (LargeArray<float>{11, 8}));  // 12 - 0.25 * 4: its own, not the center
-  step(b, {0, 0}, x);
-  EXPECT_EQ(x, (LargeArray<float>{2, 8}));
-  EXPECT_EQ(a.take_moves()[0].gradient, (LargeArray<float>{-2, 0}));  // from the new center
-}
-
 client::SparseRows rows_of(std::vector<std::uint64_t> ids, std::vector<float> values,
                            std::vector<float> gradients) {
   return {1, std::move(ids), std::move(values), std::move(gradients)};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/table/parameter_set.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
 namespace paddle::strategy {
@@ -104,21 +105,31 @@ TEST(StrategyTable, MovesAreAppliedWhole) {
   for (const Strategy* const strategy : strategies()) {
     auto set = set_of(strategy->id, strategy->id);
     set.mutable_optimizer()->set_learning_rate(0.25F);
-    const bool is_move =
-        strategy->id == wire::STRATEGY_GEO || strategy->id == wire::STRATEGY_LOCAL_SGD;
     EXPECT_EQ(make_update_policy(set, false)->learning_rate(set.optimizer(), {}),
-              is_move ? 1.0F : 0.25F)
+              strategy->id == wire::STRATEGY_GEO ? 1.0F : 0.25F)
         << strategy->name;
   }
 }
 
 TEST(StrategyTable, TrainersHalfIsThereWhereAPushIsNotAnsweredBeforeTheNextBatch) {
   for (const Strategy* const strategy : strategies()) {
-    const bool is_straight =
-        strategy->name == "sync" || strategy->name == "async" || strategy->name == "collective";
+    const bool is_straight = strategy->name != "half_async" && strategy->name != "geo";
     EXPECT_EQ(strategy->make_dense == nullptr, is_straight) << strategy->name;
     EXPECT_EQ(strategy->make_rows == nullptr, is_straight) << strategy->name;
     EXPECT_EQ(pushes_dense_straight(set_of(strategy->id, wire::STRATEGY_SYNC)), is_straight);
+  }
+}
+
+// A node's sum, a trainer's copy, and tables beside a group are lost with a trainer.
+TEST(StrategyTable, ATrainerReturnsUnlessSomethingIsLostWithIt) {
+  for (const Strategy* const strategy : strategies()) {
+    auto set = set_of(strategy->id, wire::STRATEGY_SYNC);
+    const bool has_group = parameter::has_group(set);
+    EXPECT_EQ(trainers_return(set), !has_group) << strategy->name;
+    set.mutable_parameters()->RemoveLast();  // the only table
+    EXPECT_EQ(trainers_return(set), strategy->id != wire::STRATEGY_LOCAL_SGD) << strategy->name;
+    set.set_node_groups(true);
+    EXPECT_FALSE(trainers_return(set)) << strategy->name;
   }
 }
 

@@ -39,8 +39,8 @@ TEST(JoinShards, LendsWherePushesAreAnsweredBeforeTheNextBatch) {
   EXPECT_TRUE(lends(wire::STRATEGY_ASYNC, 1));
   EXPECT_FALSE(lends(wire::STRATEGY_HALF_ASYNC, 1));
   EXPECT_FALSE(lends(wire::STRATEGY_GEO, 1));
-  EXPECT_FALSE(lends(wire::STRATEGY_LOCAL_SGD, 1));
-  EXPECT_FALSE(lends(wire::STRATEGY_SYNC, 2));  // the matrix is divided
+  EXPECT_TRUE(lends(wire::STRATEGY_LOCAL_SGD, 1));  // trains by sync, since it is alone
+  EXPECT_FALSE(lends(wire::STRATEGY_SYNC, 2));      // the matrix is divided
 }
 
 }  // namespace
