@@ -9,6 +9,8 @@ std::string json_text(std::string_view text) {
   for (const char c : text) {
     if (c == '"' || c == '\\') {
       quoted += {'\\', c};
+    } else if (c == '\n' || c == '\t') {
+      quoted += c == '\n' ? "\\n" : "\\t";
     } else if (static_cast<unsigned char>(c) < 0x20) {
       quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     } else {

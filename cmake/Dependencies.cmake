@@ -7,7 +7,6 @@ find_package(fmt 9 CONFIG REQUIRED)
 find_package(CLI11 2.1 CONFIG REQUIRED)
 find_package(tomlplusplus 3 CONFIG REQUIRED)
 find_package(libssh 0.10 CONFIG REQUIRED)
-find_package(nlohmann_json 3.11 CONFIG REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
@@ -96,7 +95,7 @@ target_compile_definitions(boost_headers INTERFACE BOOST_ALL_NO_LIB
                            $<$<BOOL:${PADDLE_TSAN}>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
 target_link_libraries(boost_headers INTERFACE Threads::Threads)
 
-# RapidJSON parses the engine's records. Debian has simdjson as a shared library only.
+# RapidJSON parses JSON for base/json_reader.cc. Debian has simdjson as a shared library only.
 add_library(rapidjson_headers INTERFACE)
 target_include_directories(rapidjson_headers SYSTEM INTERFACE ${RAPIDJSON_INCLUDE_DIR})
 
@@ -136,4 +135,3 @@ from_package(boost_headers libboost-dev)
 from_package(rapidjson_headers rapidjson-dev)
 from_package(asio libasio-dev)
 from_package(CLI11::CLI11 libcli11-dev)
-from_package(nlohmann_json::nlohmann_json nlohmann-json3-dev)

@@ -9,68 +9,40 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
+#include "base/json_reader.h"
 #include "base/text.h"
 
 namespace paddle::cli {
 namespace {
 
-// Receives events from nlohmann's parser; returning false ends the parse.
-class FlatObjectReader final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  std::vector<JsonField> take_fields() { return std::move(fields_); }
+// NaN if the value is no number, or beyond the range of a double.
+double finite_number(const JsonValue& value) {
+  const double number = value.is_number() ? value.number() : std::nan("");
+  return std::isfinite(number) ? number : std::nan("");
+}
 
-  bool null() override { return in_list_ ? number(std::nan("")) : constant(); }
-  bool boolean(bool) override { return constant(); }
-  bool number_integer(number_integer_t value) override {
-    return number(static_cast<double>(value));
+// Nothing if the list has another value than numbers and nulls.
+std::optional<std::vector<double>> numbers_of(const JsonValue& list) {
+  std::vector<double> numbers;
+  const JsonValue* item = list.items();
+  for (std::size_t i = 0; i < list.size(); ++i, item = item->next()) {
+    if (!item->is_number() && !item->is_null()) return std::nullopt;
+    numbers.push_back(finite_number(*item));
   }
-  bool number_unsigned(number_unsigned_t value) override {
-    return number(static_cast<double>(value));
-  }
-  bool number_float(number_float_t value, const string_t&) override { return number(value); }
-  bool string(string_t& value) override {
-    if (!in_object_ || in_list_) return false;
-    fields_.back().value = std::move(value);
-    return true;
-  }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return !std::exchange(in_object_, true); }
-  bool key(string_t& name) override {
-    if (fields_.size() == kJsonFieldsMax || !keys_.insert(name).second) return false;
-    fields_.push_back({std::move(name), {}});
-    return true;
-  }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t) override {
-    if (!in_object_ || std::exchange(in_list_, true)) return false;
-    fields_.back().value.emplace<std::vector<double>>();
-    return true;
-  }
-  bool end_array() override { return std::exchange(in_list_, false); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
-    return false;
-  }
+  return numbers;
+}
 
- private:
-  bool constant() const { return in_object_ && !in_list_; }
-  bool number(double value) {
-    if (!in_object_) return false;
-    if (!in_list_) {
-      fields_.back().value = value;
-      return true;
-    }
-    auto& list = std::get<std::vector<double>>(fields_.back().value);
-    if (list.size() == kJsonFieldsMax) return false;
-    list.push_back(value);
-    return true;
-  }
-
-  std::vector<JsonField> fields_;
-  std::set<std::string> keys_;
-  bool in_object_ = false, in_list_ = false;
-};
+// Nothing if the value is an object or a list of other values than numbers.
+std::optional<JsonField::Value> flat_value(const JsonValue& value) {
+  if (value.is_text()) return std::string(value.text());
+  if (value.is_list()) return numbers_of(value);
+  if (value.is_object()) return std::nullopt;
+  const double number = finite_number(value);
+  if (std::isnan(number)) return JsonField::Value();
+  return number;
+}
 
 bool is_word(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
@@ -98,17 +70,7 @@ std::string joined(char open, const std::vector<std::string>& parts, char close)
 
 }  // namespace
 
-Json::Json(std::string_view text) {
-  std::string escaped;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find_first_of("\n\t", begin), text.size());
-    escaped += escape_control(text.substr(begin, end - begin));
-    if (end < text.size()) escaped += text[end];
-    begin = end + 1;
-  }
-  text_ = nlohmann::json(std::move(escaped))
-              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+Json::Json(std::string_view text) : text_(json_text(escape_lines(text))) {}
 
 Json Json::number(double value) {
   Json json;
@@ -159,12 +121,19 @@ std::string strict_json(std::string_view text) {
 }
 
 std::optional<std::vector<JsonField>> read_flat_object(std::string_view text) {
-  FlatObjectReader reader;
-  const bool is_strict = nlohmann::json::sax_parse(text, &reader);
-  if (is_strict) return reader.take_fields();
-  FlatObjectReader again;
-  if (!nlohmann::json::sax_parse(strict_json(text), &again)) return std::nullopt;
-  return again.take_fields();
+  JsonReader reader({}, {.depth = 2, .items = kJsonFieldsMax});
+  if (!reader.read(text) && !reader.read(strict_json(text))) return std::nullopt;
+  std::vector<JsonField> fields;
+  std::set<std::string_view> keys;
+  const JsonValue* member = reader.object().items();
+  for (std::size_t i = 0; i < reader.object().size(); ++i) {
+    const JsonValue* const value = member->next();
+    auto flat = flat_value(*value);
+    if (!flat || !keys.insert(member->text()).second) return std::nullopt;
+    fields.push_back({std::string(member->text()), *std::move(flat)});
+    member = value->next();
+  }
+  return fields;
 }
 
 }  // namespace paddle::cli

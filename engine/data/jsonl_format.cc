@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
+#include "base/json_reader.h"
 #include "engine/data/fields.h"
 #include "engine/data/format.h"
-#include "engine/data/json_reader.h"
+#include "engine/data/json_fields.h"
 
 namespace paddle::data {
 namespace {
@@ -86,7 +87,7 @@ class JsonLines final : public Format {
       return class_names_[index].parse(value.is_text() ? value.text() : other,
                                        fmt::format("'{}':", slot.name), block.ids.emplace_back());
     }
-    const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : value.whole();
+    const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : whole_of(value);
     if (!id) {
       Error error = not_whole(slot.name, value);
       error.hint =

@@ -8,12 +8,10 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "engine/data/json_reader.h"
+#include "engine/data/json_fields.h"
 
 namespace paddle::serve {
 namespace {
-
-using data::JsonValue;
 
 constexpr std::string_view kBodyMark = "\xef\xbb\xbf";
 constexpr std::string_view kJsonBlanks = " \t\r\n";
@@ -33,9 +31,8 @@ Result<std::optional<std::size_t>> end_of_brackets(std::string_view text) {
         break;
       case '{':
       case '[':
-        if (++depth > data::kJsonDepthMax)
-          return Error{Errc::kData,
-                       fmt::format("it is nested more than {} deep", data::kJsonDepthMax)};
+        if (++depth > kJsonDepthMax)
+          return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
         break;
       case '}':
       case ']':
@@ -281,7 +278,7 @@ Status JsonRecords::add_list(const Slot& slot, const std::string& name, const Js
     if (!each->is_list() || each->size() != 2 || !each->items()->next()->is_number())
       return wrong(name, "a list of [id, value]");
     PADDLE_TRY_STATUS(add_id(slot, name, *each->items(), block));
-    block.values.push_back(each->items()->next()->number());
+    block.values.push_back(data::float_of(*each->items()->next()));
     if (!std::isfinite(block.values.back())) return wrong(name, "of finite values");
   }
   count += static_cast<std::uint32_t>(size);
@@ -312,7 +309,7 @@ Status JsonRecords::add_id(const Slot& slot, const std::string& name, const Json
     block.ids.push_back((*slot.hash)(is_itself ? value.text() : other));
     return {};
   }
-  const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : value.whole();
+  const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : data::whole_of(value);
   if (id && !slot.hash) {
     block.ids.push_back(index_buckets_ > 0 && slot.config.weighted ? *id % index_buckets_ : *id);
     return {};
@@ -329,7 +326,7 @@ Status JsonRecords::add_id(const Slot& slot, const std::string& name, const Json
 
 Result<RowRequest> parse_row_request(std::string_view text, const data::Dictionary& dictionary) {
   enum Key : std::size_t { kIds, kParameter, kWords };
-  data::JsonReader reader({"ids", "parameter", "words"});
+  JsonReader reader({"ids", "parameter", "words"});
   if (const Status read = reader.read(text); !read)
     return Error{Errc::kData, read.error().message, kHint};
   if (reader.unknown()) return unexpected(*reader.unknown());
@@ -347,7 +344,7 @@ Result<RowRequest> parse_row_request(std::string_view text, const data::Dictiona
     if (!list->is_list()) return wrong(name, expected, kHint);
     const JsonValue* each = list->items();
     for (std::size_t i = 0; i < list->size(); ++i, each = each->next()) {
-      const auto id = key == kIds       ? each->whole()
+      const auto id = key == kIds       ? data::whole_of(*each)
                       : each->is_text() ? std::optional(dictionary.id(each->text()))
                                         : std::nullopt;
       if (!id) return wrong(name, expected, kHint);

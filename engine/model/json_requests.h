@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_reader.h"
 #include "base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dictionary.h"
 #include "engine/data/fields.h"
-#include "engine/data/json_reader.h"
 #include "engine/data/record_block.h"
 
 namespace paddle::serve {
@@ -75,17 +75,17 @@ class JsonRecords {
   };
 
   Status add_record(data::RecordBlock& block) const;
-  Status add_slot(const Slot& slot, const data::JsonValue* value, data::RecordBlock& block) const;
+  Status add_slot(const Slot& slot, const JsonValue* value, data::RecordBlock& block) const;
   Status add_columns(const Slot& slot, data::RecordBlock& block) const;
   // The key of a column of the slot that the record contains; empty if it contains none.
   std::optional<std::size_t> given_column(const Slot& slot) const;
   Error missing(const Slot& slot) const;
   bool may_be_missing(const Slot& slot) const;
   // `name` is the name of the slot or of its column. Adds the number of ids to `count`.
-  Status add_list(const Slot& slot, const std::string& name, const data::JsonValue* value,
+  Status add_list(const Slot& slot, const std::string& name, const JsonValue* value,
                   std::uint32_t& count, data::RecordBlock& block) const;
-  static bool is_one(const Slot& slot, const data::JsonValue& value);
-  Status add_id(const Slot& slot, const std::string& name, const data::JsonValue& value,
+  static bool is_one(const Slot& slot, const JsonValue& value);
+  Status add_id(const Slot& slot, const std::string& name, const JsonValue& value,
                 data::RecordBlock& block) const;
 
   bool is_of_words_;             // texts are words of the dictionary
@@ -95,7 +95,7 @@ class JsonRecords {
   std::vector<Slot> slots_;
   // Its keys are the slots, followed by the csv columns with other names. Columns of no slot are
   // ignored.
-  data::JsonReader reader_;
+  JsonReader reader_;
 };
 
 // A request for rows of a table, as JSON.

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "engine/data/json_reader.h"
+#include "base/json_reader.h"
 #include "engine/model/json_requests.h"
 #include "engine/model/request_head.h"
 
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   // Values follow each other, and each is somewhere in the body.
   paddle::serve::JsonValues values(body);
-  paddle::data::JsonReader reader({"a", "b"});
+  paddle::JsonReader reader({"a", "b"});
   const char* after = body.data();
   while (true) {
     const auto value = values.next();

@@ -17,7 +17,7 @@ TEST(Json, WritesFieldsInOrderWithoutSpaces) {
 }
 
 TEST(Json, EscapesTextInKeysAndValues) {
-  EXPECT_EQ(json_text("a\"\\\n\x1f"), R"("a\"\\\u000a\u001f")");
+  EXPECT_EQ(json_text("a\"\\\n\t\r\x1f"), R"("a\"\\\n\t\u000d\u001f")");
   EXPECT_EQ(JsonObject().add("a\"b", "café").text(), R"({"a\"b":"café"})");
 }
 

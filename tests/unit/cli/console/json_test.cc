@@ -8,7 +8,7 @@
 namespace paddle::cli {
 namespace {
 
-TEST(JsonReader, ReadsOneFlatObjectOfAnything) {
+TEST(FlatObject, ReadsOneFlatObjectOfAnything) {
   const auto fields = read_flat_object(
       R"( {"kind":"train", "cost" : -6.25e1,"name\"":"a\u00e9\ud83d\ude00\n","none":null,"lags":[1, 2],"no":[]} )");
   ASSERT_TRUE(fields);
@@ -28,7 +28,7 @@ TEST(JsonReader, ReadsOneFlatObjectOfAnything) {
   }
 }
 
-TEST(JsonReader, TakesWhatIsNotFiniteForNull) {
+TEST(FlatObject, TakesWhatIsNotFiniteForNull) {
   // As Python, NumPy, C and JavaScript have it.
   for (const char* const text : {"NaN", "Infinity", "-Infinity", "nan", "-nan", "inf", "-inf",
                                  "+inf", "INF", "null", "1e999", "-1e400"}) {
@@ -53,16 +53,84 @@ TEST(JsonReader, TakesWhatIsNotFiniteForNull) {
     EXPECT_FALSE(read_flat_object(bad)) << bad;
 }
 
-TEST(JsonReader, RefusesHostileLines) {
+TEST(FlatObject, HasTheNearestDoubleOfEachNumber) {
+  const std::vector<std::pair<std::string, double>> numbers{
+      {"9007199254740993", 9007199254740992},
+      {"18446744073709551615", 18446744073709551616.0},
+      {"18446744073709551616", 18446744073709551616.0},
+      {"-9223372036854775809", -9223372036854775808.0},
+      {"1" + std::string(300, '0'), 1e300},
+      {"1.7976931348623157e308", 1.7976931348623157e308},
+      {"5e-324", 5e-324},
+      {"1e-999", 0},
+      {"0e999", 0},
+      {"-0", 0},
+      {"0." + std::string(400, '0') + "1e401", 1},
+  };
+  for (const auto& [text, value] : numbers) {
+    const auto fields = read_flat_object("{\"a\":" + text + "}");
+    ASSERT_TRUE(fields) << text;
+    const double number = std::get<double>(fields->at(0).value);
+    EXPECT_EQ(number, value) << text;
+    EXPECT_EQ(std::signbit(number), std::signbit(value)) << text;
+  }
+  EXPECT_TRUE(std::signbit(std::get<double>(read_flat_object(R"({"a":-0.0})")->at(0).value)));
+  // Beyond the range of a double, without an exponent.
+  const std::string large(400, '9');
+  EXPECT_EQ(read_flat_object("{\"a\":" + large + "}")->at(0).value.index(), 0U);
+  const auto list = read_flat_object("{\"a\":[" + large + "]}");
+  ASSERT_TRUE(list);
+  EXPECT_TRUE(std::isnan(std::get<std::vector<double>>(list->at(0).value).at(0)));
+  for (const char* const bad : {"01", "1.", ".5", "+1", "1e", "1e+", "0x1", "1_000", "--1"})
+    EXPECT_FALSE(read_flat_object(fmt::format(R"({{"a":{}}})", bad))) << bad;
+}
+
+TEST(FlatObject, TakesTheTextsOfJsonOnly) {
+  const auto fields =
+      read_flat_object("\xef\xbb\xbf{\"\\u0000\":\"\\/\\b\\f\\r\\uD834\\udd1e\x7f\"}\r\n");
+  ASSERT_TRUE(fields);
+  EXPECT_EQ(fields->at(0).key, std::string(1, '\0'));
+  EXPECT_EQ(std::get<std::string>(fields->at(0).value), "/\b\f\r\xf0\x9d\x84\x9e\x7f");
+  for (const std::string& bad : {
+           std::string(R"("\ud800")"),
+           std::string(R"("\udc00")"),
+           std::string(R"("\ud800\ud800")"),
+           std::string(R"("\U0041")"),
+           std::string("\"\xc0\x80\""),          // more bytes than the character needs
+           std::string("\"\xed\xa0\x80\""),      // a surrogate
+           std::string("\"\xf4\x90\x80\x80\""),  // beyond the last character
+           std::string("\"\xe2\x82\""),          // cut off
+           std::string("\"\x80\""),
+           std::string("\"a\tb\""),
+           std::string("\"a\nb\""),
+           std::string("'a'"),
+           std::string("\"a\" \"b\""),
+       }) {
+    EXPECT_FALSE(read_flat_object("{\"a\":" + bad + "}")) << bad;
+    EXPECT_FALSE(read_flat_object("{" + bad + ":1}")) << bad;
+  }
+}
+
+TEST(FlatObject, RefusesHostileLines) {
   for (const std::string& bad : {
            std::string(R"({"a":"\ud83dx"})"),  // half a surrogate pair
            std::string("{\"a\":\"\xff\"}"),    // no UTF-8
            std::string(R"({"a":1,"b":2,"a":3})"),
+           std::string(R"({"a":1,"\u0061":2})"),
+           std::string(R"({"a":NaN,"a":1})"),
            std::string(R"({"a":[[1]]})"),
            std::string(R"({"a":[true]})"),
            std::string("1"),
            std::string("\"a\""),
            std::string("null"),
+           std::string("{\"a\":1}\0", 8),
+           std::string("{\"a\":\0001}", 8),
+           std::string("{\"a\":1} {\"b\":2}"),
+           std::string("{\"a\":1/**/}"),
+           std::string("{\"a\":1}//"),
+           std::string("{\"a\":1,\"b\":{\"c\":2}}"),
+           std::string("{\"a\":1,\"b\":[{}]}"),
+           std::string("\xff\xfe{\"a\":1}"),
            std::string(1000000, '['),
            "{\"a\":" + std::string(1000000, '['),
        }) {
@@ -70,7 +138,7 @@ TEST(JsonReader, RefusesHostileLines) {
   }
 }
 
-TEST(JsonReader, BoundsFieldsAndLists) {
+TEST(FlatObject, BoundsFieldsAndLists) {
   const auto object_of = [](std::size_t count) {
     std::string text;
     for (std::size_t i = 0; i < count; ++i)

@@ -1,29 +1,29 @@
-// Reader of JSON objects whose keys are known: records, one per line, and requests.
+// Reader of JSON objects: records and lines of programs, one per line, and requests.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "engine/data/fields.h"
-#include "engine/data/record_block.h"
+#include "base/result.h"
 
-namespace paddle::data {
+namespace paddle {
 
 // A value in a JSON text. Values are stored in an array, in which the items of a list follow the
-// list.
+// list, and the members of an object follow the object: each is its key, a text, and its value.
 class JsonValue {
  public:
   JsonValue() : bits_{.inner = 0} {}  // null
   static JsonValue of_bool(bool value) { return {Kind::kBool, value ? 1U : 0U, {.inner = 0}}; }
   static JsonValue of_number(std::string_view text) { return {Kind::kNumber, text}; }
   static JsonValue of_text(std::string_view text) { return {Kind::kText, text}; }
-  // The next `inner` values are inside it: its items, and the values inside of these.
+  // The next `inner` values are inside it: its items or members, and the values inside of these.
   static JsonValue of_list(std::uint32_t size, std::size_t inner) {
     return {Kind::kList, size, {.inner = inner}};
   }
@@ -40,23 +40,15 @@ class JsonValue {
 
   bool truth() const { return size_ != 0; }                      // value of a bool
   std::string_view text() const { return {bits_.text, size_}; }  // a text, or a number as written
-  // The value, if this is a whole number from 0 to 2^64-1; otherwise nothing.
-  std::optional<std::uint64_t> whole() const {
-    std::uint64_t value = 0;
-    if (is_number() && read_short_id(text(), value)) return value;
-    return long_whole();
-  }
-  // The value of a number as float32; may be infinite.
-  float number() const {
-    float value = 0;
-    return read_short_float(text(), value) ? value : long_number();
-  }
+  // The double that is nearest to a number; infinite if that is beyond 1.8e308.
+  double number() const;
   // A bool or a number in its shortest spelling: "1.5" for 1.50, "100.0" for 1e2.
   std::string shown() const;
 
   std::size_t size() const { return size_; }  // items of a list, members of an object
+  // The first item of a list, or the key of an object's first member.
   const JsonValue* items() const { return this + 1; }
-  // The item that follows this one.
+  // The item that follows this one; after a key, its value; after a value, the next key.
   const JsonValue* next() const { return this + 1 + (is_list() || is_object() ? bits_.inner : 0); }
 
  private:
@@ -69,29 +61,34 @@ class JsonValue {
   JsonValue(Kind kind, std::string_view text)
       : JsonValue(kind, static_cast<std::uint32_t>(text.size()), {.text = text.data()}) {}
 
-  std::optional<std::uint64_t> long_whole() const;
-  float long_number() const;
-
   Bits bits_;
   std::uint32_t size_ = 0;
   Kind kind_ = Kind::kNull;
 };
 static_assert(sizeof(JsonValue) == 16);
 
-constexpr std::size_t kJsonDepthMax = 64;  // the parser recurses for each level
+constexpr std::size_t kJsonDepthMax = 64;        // the parser recurses for each level
+constexpr std::size_t kJsonNumberShownMax = 40;  // characters of a number in a message
+
+struct JsonLimits {
+  std::size_t depth = kJsonDepthMax;  // at most kJsonDepthMax
+  // Items of a list, or members of an object.
+  std::size_t items = std::numeric_limits<std::size_t>::max();
+};
 
 // Reads one text after another into the same memory.
 class JsonReader {
  public:
-  // REQUIRES: no key repeats.
-  explicit JsonReader(std::vector<std::string> keys);
+  // `keys`: those that find() looks for. REQUIRES: no key repeats.
+  explicit JsonReader(std::vector<std::string> keys, const JsonLimits& limits = {});
 
-  // kData: the text is no JSON object, or is nested deeper than kJsonDepthMax. The values are valid
-  // until trim() or the next read().
+  // kData: the text is no JSON object, or is beyond the limits. The values are valid until trim()
+  // or the next read().
   Status read(std::string_view text);
   // Frees the memory of a text that was much larger than most.
   void trim();
 
+  const JsonValue& object() const { return values_.front(); }
   const std::vector<std::string>& keys() const { return keys_; }
   // The value of keys()[key], the last one if the text repeats the key; null if it has none.
   const JsonValue* find(std::size_t key) const {
@@ -114,6 +111,7 @@ class JsonReader {
   std::size_t number_of(std::string_view key, std::size_t guess) const;
 
   std::vector<std::string> keys_;
+  JsonLimits limits_;
   std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;  // indexes of keys_
   std::string text_;  // copy of the text; the parser replaces escapes in it
   std::vector<JsonValue> values_;
@@ -124,12 +122,4 @@ class JsonReader {
   std::optional<std::string_view> unknown_;
 };
 
-// The error "'y' must be a whole number from 0 to 2^64-1, not 1.5".
-Error not_whole(std::string_view slot, const JsonValue& value);
-
-// Appends the floats of a slot: `width` numbers in a list, or a single number; true is 1 and false
-// 0. kData: the value is something else, or not finite.
-Status append_json_floats(std::string_view slot, const JsonValue& value, std::uint32_t width,
-                          RecordBlock& block);
-
-}  // namespace paddle::data
+}  // namespace paddle

@@ -1,4 +1,4 @@
-#include "engine/data/json_reader.h"
+#include "base/json_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 
-namespace paddle::data {
+namespace paddle {
 namespace {
 
 template <class Number>
@@ -20,13 +20,6 @@ bool convert(std::string_view text, Number& number) {
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, number);
   return error == std::errc() && at == end;
-}
-
-double nearest_double(std::string_view text) {
-  if (text == "-0") return 0;  // a whole number has no signed zero
-  double number = 0;
-  if (convert(text, number)) return number;
-  return std::strtod(std::string(text).c_str(), nullptr);  // out of range: zero or infinite
 }
 
 // The shortest text that is read as this number again.
@@ -44,14 +37,11 @@ std::string shortest(double number) {
 
 }  // namespace
 
-std::optional<std::uint64_t> JsonValue::long_whole() const {
-  std::uint64_t value = 0;
-  if (!is_number() || !read_whole(text(), value)) return {};
-  return value;
-}
-
-float JsonValue::long_number() const {
-  return static_cast<float>(nearest_double(text()));
+double JsonValue::number() const {
+  if (text() == "-0") return 0;  // a whole number has no signed zero
+  double number = 0;
+  if (convert(text(), number)) return number;
+  return std::strtod(std::string(text()).c_str(), nullptr);  // out of range: zero or infinite
 }
 
 std::string JsonValue::shown() const {
@@ -62,8 +52,8 @@ std::string JsonValue::shown() const {
   if (convert(text(), whole) || (convert(text(), negative) && negative < 0))
     return std::string(text());
   if (text() == "-0") return "0";
-  const double number = nearest_double(text());
-  return std::isfinite(number) ? shortest(number) : std::string(text());
+  const double value = number();
+  return std::isfinite(value) ? shortest(value) : std::string(text());
 }
 
 namespace {
@@ -82,7 +72,6 @@ bool has_surrogate(std::string_view text) {
   return false;
 }
 
-constexpr std::size_t kNumberShownMax = 40;  // characters of a number in a message
 constexpr std::string_view kNumberCharacters = "0123456789+-.eE";
 
 bool is_zero_with_exponent(std::string_view number) {
@@ -212,29 +201,6 @@ std::string reason_of(std::string_view text, std::size_t place, rapidjson::Parse
   return at_column(std::min(place, text.size()), reason);
 }
 
-bool append_number(const JsonValue& value, RecordBlock& block) {
-  if (!value.is_number() && !value.is_bool()) return false;
-  block.values.push_back(value.is_bool() ? static_cast<float>(value.truth()) : value.number());
-  return std::isfinite(block.values.back());
-}
-
-bool append_numbers(const JsonValue& list, RecordBlock& block) {
-  const JsonValue* item = list.items();
-  for (std::size_t i = 0; i < list.size(); ++i, item = item->next()) {
-    if (!append_number(*item, block)) return false;
-  }
-  return true;
-}
-
-// The number, or the first number of a list, that is too large for a float32.
-std::optional<std::string_view> too_large_number(const JsonValue& value) {
-  const JsonValue* item = value.is_list() ? value.items() : &value;
-  for (std::size_t i = 0; i < (value.is_list() ? value.size() : 1); ++i, item = item->next()) {
-    if (item->is_number() && !std::isfinite(item->number())) return item->text();
-  }
-  return {};
-}
-
 }  // namespace
 
 // Handler of the parser's events; a function that returns false ends the parse. Numbers are passed
@@ -243,7 +209,13 @@ class JsonReader::Events {
  public:
   Events(JsonReader& reader, bool has_escapes) : reader_(reader), has_escapes_(has_escapes) {}
 
-  bool is_too_deep() const { return is_too_deep_; }
+  // The limit at which the parse ended: "it is nested more than 64 deep", or "".
+  std::string limit() const {
+    const JsonLimits& limits = reader_.limits_;
+    if (is_too_deep_) return fmt::format("it is nested more than {} deep", limits.depth);
+    if (!is_too_long_) return "";
+    return fmt::format("it has a list or an object of more than {} items", limits.items);
+  }
 
   bool Null() { return add(JsonValue()); }
   bool Bool(bool value) { return add(JsonValue::of_bool(value)); }
@@ -254,6 +226,7 @@ class JsonReader::Events {
     return is_utf8({text, size}) && add(JsonValue::of_text({text, size}));
   }
   bool Key(const char* text, unsigned size, bool) {
+    reader_.values_.push_back(JsonValue::of_text({text, size}));
     if (depth_ == 1) reader_.add_member({text, size});
     return is_utf8({text, size});
   }
@@ -270,30 +243,39 @@ class JsonReader::Events {
 
  private:
   bool add(const JsonValue& value) {
+    is_too_long_ = left_-- == 0;
+    if (is_too_long_) return false;
     reader_.values_.push_back(value);
     return true;
   }
   bool is_utf8(std::string_view text) const { return !has_escapes_ || !has_surrogate(text); }
   bool open() {
-    is_too_deep_ = depth_ == kJsonDepthMax;
+    is_too_deep_ = depth_ == reader_.limits_.depth;
     if (is_too_deep_) return false;
-    opened_[depth_++] = reader_.values_.size();
-    return add(JsonValue());
+    const std::size_t place = reader_.values_.size();
+    if (!add(JsonValue())) return false;
+    opened_[depth_++] = {place, left_};
+    left_ = reader_.limits_.items;
+    return true;
   }
   bool close(JsonValue (*make)(std::uint32_t, std::size_t), unsigned size) {
-    const std::size_t place = opened_[--depth_];
+    const auto [place, left] = opened_[--depth_];
+    left_ = left;
     reader_.values_[place] = make(size, reader_.values_.size() - place - 1);
     return true;
   }
 
   JsonReader& reader_;
   const bool has_escapes_;
-  bool is_too_deep_ = false;
+  bool is_too_deep_ = false, is_too_long_ = false;
   std::size_t depth_ = 0;
-  std::array<std::size_t, kJsonDepthMax> opened_{};  // places of open lists and objects
+  std::size_t left_ = 1;  // items that the open list or object may still get
+  // Of open lists and objects: the place, and left_ of the one around it.
+  std::array<std::pair<std::size_t, std::size_t>, kJsonDepthMax> opened_{};
 };
 
-JsonReader::JsonReader(std::vector<std::string> keys) : keys_(std::move(keys)) {
+JsonReader::JsonReader(std::vector<std::string> keys, const JsonLimits& limits)
+    : keys_(std::move(keys)), limits_(limits) {
   for (std::size_t i = 0; i < keys_.size(); ++i) numbers_.emplace(keys_[i], i);
 }
 
@@ -305,7 +287,7 @@ Status JsonReader::read(std::string_view text) {
   std::string shorter(text);
   if (shorten_exponents_of_zero(shorter)) read = parse(shorter, too_large);
   if (!too_large) return read;
-  const std::string_view number = text.substr(*too_large, kNumberShownMax);
+  const std::string_view number = text.substr(*too_large, kJsonNumberShownMax);
   return Error{Errc::kData,
                fmt::format("the number {} is beyond 1.8e308",
                            number.substr(0, number.find_first_not_of(kNumberCharacters)))};
@@ -328,8 +310,7 @@ Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_
   // The parser takes a zero byte for the end.
   const bool is_json = !parsed.IsError() && text.find('\0') == std::string_view::npos;
   if (is_json && values_.front().is_object()) return {};
-  if (events.is_too_deep())
-    return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
+  if (const std::string limit = events.limit(); !limit.empty()) return Error{Errc::kData, limit};
   const std::size_t place = parsed.IsError() ? parsed.Offset() : 0;
   return Error{Errc::kData,
                fmt::format("it is not a JSON object{}", reason_of(text, place, parsed.Code()))};
@@ -360,41 +341,4 @@ std::size_t JsonReader::number_of(std::string_view key, std::size_t guess) const
   return found == numbers_.end() ? keys_.size() : found->second;
 }
 
-Error not_whole(std::string_view slot, const JsonValue& value) {
-  std::string shown = value.is_list()     ? "a list"
-                      : value.is_object() ? "an object"
-                      : value.is_null()   ? "null"
-                                          : value.shown();
-  std::uint64_t whole = 0;
-  std::string_view advice;
-  if (value.is_text()) {
-    const std::string_view text = value.text();
-    shown = fmt::format("\"{}{}\"", escape_control(text.substr(0, kNumberShownMax)),
-                        text.size() > kNumberShownMax ? "..." : "");
-    if (read_whole(text, whole)) advice = ": write it without quotes";
-  } else if (value.is_number()) {
-    shown = value.text().substr(0, kNumberShownMax);
-    const bool has_exponent = shown.find_first_of("eE") != shown.npos;
-    if (has_exponent && shown.find_first_of("-.") == shown.npos)
-      advice = ": write it without an exponent";
-  }
-  return {Errc::kData, fmt::format("'{}' must be a whole number from 0 to 2^64-1, not {}{}", slot,
-                                   shown, advice)};
-}
-
-Status append_json_floats(std::string_view slot, const JsonValue& value, std::uint32_t width,
-                          RecordBlock& block) {
-  const bool is_right = value.is_list() ? value.size() == width && append_numbers(value, block)
-                                        : width == 1 && append_number(value, block);
-  if (is_right) return {};
-  if (const auto large = too_large_number(value)) {
-    return Error{Errc::kData, fmt::format("'{}' has {}, but a float32 has at most 3.4e38", slot,
-                                          large->substr(0, kNumberShownMax))};
-  }
-  return Error{Errc::kData,
-               fmt::format("'{}' must be {}", slot,
-                           width == 1 ? "a number" : fmt::format("a list of {} numbers", width)),
-               value.is_text() ? "write numbers without quotes, and null for a missing one" : ""};
-}
-
-}  // namespace paddle::data
+}  // namespace paddle
