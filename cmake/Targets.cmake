@@ -79,9 +79,15 @@ function(paddle_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   paddle_compile_folders_whole(${name})
-  # The code of a test itself runs once, except in the simulator and the fuzzers, so it is not
-  # optimized. The libraries under test are compiled as users run them.
-  if(ARG_LABEL MATCHES "unit|e2e")
+  # The code of a test itself runs once, except in the simulator and the fuzzers, so it is optimized
+  # a little: loops over bytes are ten times as fast with -Og, which takes no longer to compile. The
+  # libraries under test are compiled as users run them. Tests of whole programs have no such loops.
+  if(ARG_LABEL STREQUAL unit)
+    # GCC is wrong about some of what it finds by following values with -Og.
+    set(guesses -Wno-maybe-uninitialized -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-Og> -U_FORTIFY_SOURCE
+                           "$<$<CXX_COMPILER_ID:GNU>:${guesses}>")
+  elseif(ARG_LABEL STREQUAL e2e)
     target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0> -U_FORTIFY_SOURCE)
   endif()
   target_link_libraries(${name} PRIVATE paddle_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
