@@ -103,7 +103,7 @@ TEST_F(FrozenNodeTest, CtrlCOfExecNamesTheNodeOnWhichTheCommandMayStillRun) {
 }
 
 TEST_F(FrozenNodeTest, ATrainingJobGoesOnAndItsTerminalIsToldWhy) {
-  write_long_data();
+  slow_job_down();
   Process job = begin({"train", "--trainers", "3", "--pservers", "2", "--name", "long", "--set",
                        "train.passes=100000", "job"});
   ASSERT_TRUE(job.prints("pass 1", kPatience)) << job.output();
@@ -127,7 +127,7 @@ TEST_F(FrozenNodeTest, ATrainingJobGoesOnAndItsTerminalIsToldWhy) {
 
 // The processes of the job stand still on this node too, and the others wait for them.
 TEST_F(FrozenNodeTest, AJobThatWaitsForItEndsOnTheOthersWhateverItsRestarts) {
-  write_long_data();
+  slow_job_down();
   Process job = begin({"train", "--trainers", "3", "--pservers", "2", "--restarts", "5", "--name",
                        "long", "--set", "train.passes=100000", "job"});
   ASSERT_TRUE(job.prints("pass 1", kPatience)) << job.output();

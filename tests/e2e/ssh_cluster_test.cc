@@ -56,11 +56,10 @@ class SshClusterLongJobTest : public SshClusterTest {
  protected:
   // A job that would train for hours, once every trainer has reported a batch of a pass.
   std::unique_ptr<Process> begin_long_job() {
-    write_long_data();
+    slow_job_down();
     const Outcome up = run({"up", "cluster.toml"});
     EXPECT_EQ(up.code, 0) << up.output;
-    auto job = std::make_unique<Process>(
-        begin(train("long", {"--set", kManyPasses, "--set", "train.batch_size=1"})));
+    auto job = std::make_unique<Process>(begin(train("long", {"--set", kManyPasses})));
     EXPECT_TRUE(wait_until([&] { return is_training(); })) << job->output();
     return job;
   }
@@ -180,7 +179,7 @@ TEST_F(SshClusterTest, AMachineThatIsNamedTwiceServesEachNameByItself) {
   EXPECT_TRUE(fs::exists(log("n1", "both", 0)));
   EXPECT_TRUE(fs::exists(log("n2", "both", 1)));
 
-  write_long_data();
+  slow_job_down();
   const Outcome started = run({"train", "--detach", "--on", "n2", "--trainers", "1", "--pservers",
                                "1", "--name", "long", "--set", kManyPasses, "job"});
   ASSERT_EQ(started.code, 0) << started.output;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -21,7 +22,6 @@ using std::chrono::steady_clock;
 
 constexpr auto kPollPeriod = milliseconds(20);
 constexpr int kShardLines = 300;
-constexpr int kLongShardLines = 40000;
 constexpr int kTestLines = 60;
 
 // "1<TAB>good3 word1 good7": the words tell the label, so training must lower the cost.
@@ -56,6 +56,12 @@ std::string describe_if_below(const fs::path& process, const std::string& folder
                      link_of(process / "cwd").starts_with(folder) ||
                      TemporaryFolder::read(process / "environ").find(folder) != std::string::npos;
   return below ? command : "";
+}
+
+int parent_of(int pid) {
+  const std::string stat = TemporaryFolder::read(fmt::format("/proc/{}/stat", pid));
+  const auto end_of_name = stat.rfind(") ");
+  return end_of_name == stat.npos ? 0 : std::atoi(stat.c_str() + end_of_name + 4);
 }
 
 std::string list(const std::vector<NodeProcess>& processes) {
@@ -162,10 +168,10 @@ log_period = 5
   user_.write("job/data/dictionary.txt", dictionary());
 }
 
-void SshClusterTest::write_long_data() const {
-  for (int i = 0; i < 3; ++i) {
-    user_.write(fmt::format("job/data/train.txt-0000{}", i), examples(kLongShardLines, i));
-  }
+void SshClusterTest::slow_job_down() const {
+  std::string job = TemporaryFolder::read(user_file("job/job.toml"));
+  job.insert(job.find("format = "), "pipe_command = [\"sh\", \"-c\", \"sleep 1; cat\"]\n");
+  write_user_file("job/job.toml", job);
 }
 
 Process SshClusterTest::begin(const std::vector<std::string>& arguments) {
@@ -202,6 +208,11 @@ std::vector<NodeProcess> SshClusterTest::engines() const {
   std::vector<NodeProcess> found = processes();
   std::erase_if(found, [](const NodeProcess& process) {
     return process.command.find("/bin/paddle-") == std::string::npos;
+  });
+  // A child of a trainer looks like it until it executes the pipe_command.
+  const std::vector<NodeProcess> all = found;
+  std::erase_if(found, [&](const NodeProcess& process) {
+    return std::ranges::count(all, parent_of(process.pid), &NodeProcess::pid) > 0;
   });
   return found;
 }

@@ -61,8 +61,8 @@ class SshClusterTest : public ::testing::Test {
   // `reach` says.
   void write_cluster(const std::string& head,
                      const std::function<std::string(std::size_t)>& reach) const;
-  // Many more examples than training reads while a test looks at it.
-  void write_long_data() const;
+  // A pass of the job then takes at least a second, and hardly any work of this machine.
+  void slow_job_down() const;
 
   std::vector<NodeProcess> processes() const;
   // Those of the engine: pservers and trainers.

@@ -126,10 +126,10 @@ TEST_F(SshWaysTest, WithAliasesOfTheConfigFileAlone) {
 
 // The laptop that started the job is gone; another one has the cluster file and the keys.
 TEST_F(SshWaysTest, FromAnotherMachineWithTheClusterFileAndTheKeysAlone) {
-  write_long_data();
+  slow_job_down();
   ASSERT_EQ(run({"up", "cluster.toml"}).code, 0);
   const Outcome started = run({"train", "--detach", "--trainers", "2", "--pservers", "1", "--name",
-                               "far", "--set", "train.batch_size=5", "job"});
+                               "far", "--set", "train.passes=6", "job"});
   ASSERT_EQ(started.code, 0) << started.output;
 
   const TemporaryFolder other;
@@ -155,7 +155,7 @@ TEST_F(SshWaysTest, FromAnotherMachineWithTheClusterFileAndTheKeysAlone) {
   constexpr std::chrono::seconds kEndOfJob{200};  // beside other tests
   EXPECT_EQ(attach.wait(kEndOfJob), 0) << attach.output();
   EXPECT_PRED2(contains, attach.output(), "held-out cost");
-  EXPECT_TRUE(std::filesystem::exists(other / "output/far/pass-00001/MANIFEST"));
+  EXPECT_TRUE(std::filesystem::exists(other / "output/far/pass-00005/MANIFEST"));
   EXPECT_TRUE(std::filesystem::exists(other / "output/far/report.html"));
   EXPECT_EQ(logs.wait(kDeadline), 0) << logs.output();
   EXPECT_PRED2(contains, logs.output(), "pserver-0 | ");
