@@ -26,7 +26,7 @@ namespace {
 
 struct GpuNode {
   const ClusterNode* node = nullptr;
-  const remote::HostFacts* facts = nullptr;               // null: not known
+  const wire::agent::Facts* facts = nullptr;              // null: not known
   std::string address;                                    // on the data plane
   std::span<const remote::ProcessStatus> processes = {};  // processes of all jobs
 };
@@ -36,7 +36,7 @@ struct GpuFault {
   std::string reason, next;
 };
 
-using remote::HostFacts;
+using wire::agent::Facts;
 
 constexpr int kDriverMajorMin = 580;  // needed by CUDA 13's libraries
 
@@ -81,12 +81,12 @@ class GpuFaultFinder {
   std::vector<GpuFault> find() {
     look_at_names();
     look_for_other_owners();
-    if (!facts_.gpus.empty()) {
+    if (!facts_.gpus().empty()) {
       look_for_two_jobs();
       look_at_library();
       if (has_gpu_engine_ && own_.node->runs_trainer) look_at_needs();
-      compare("gpu_driver", "GPU driver", &HostFacts::gpu_driver);
-      compare("nccl_library", "NCCL", &HostFacts::nccl_library);
+      compare("gpu_driver", "GPU driver", &Facts::gpu_driver);
+      compare("nccl_library", "NCCL", &Facts::nccl_library);
     }
     return std::move(faults_);
   }
@@ -96,15 +96,15 @@ class GpuFaultFinder {
     const std::vector<std::string>& names = own_.node->gpus;
     const std::string next = fmt::format(
         "is the driver loaded? paddlectl exec --on {} -- nvidia-smi -L", own_.node->spec.name);
-    if (facts_.gpus.size() < names.size()) {
+    if (gpu_count(facts_) < names.size()) {
       faults_.push_back({"gpus",
                          fmt::format("the cluster file names {}, the node shows {}",
-                                     counted(names.size(), "GPU"), facts_.gpus.size()),
+                                     counted(names.size(), "GPU"), gpu_count(facts_)),
                          next});
       return;
     }
     for (const std::string& name : names) {
-      if (gpu_number(facts_.gpus, name) < facts_.gpus.size()) continue;
+      if (gpu_number(facts_, name) < gpu_count(facts_)) continue;
       faults_.push_back(
           {"gpus", fmt::format("it shows no GPU {}, which the cluster file names", name), next});
     }
@@ -151,7 +151,7 @@ class GpuFaultFinder {
       const std::string name = "node " + own_.node->spec.name + ": ";
       faults_.push_back({"glibc", libc.error().message.substr(name.size()), libc.error().hint});
     }
-    const std::string& driver = facts_.gpu_driver;
+    const std::string& driver = facts_.gpu_driver();
     if (!driver.empty() && major_of(driver) < kDriverMajorMin) {
       faults_.push_back({"gpu_driver",
                          fmt::format("its driver is {}, but paddle-gpu needs {} or later", driver,
@@ -159,7 +159,7 @@ class GpuFaultFinder {
                          "install a newer driver, or train there without --gpus"});
     }
     const bool has_own_folder = own_.node->environment.contains("PADDLE_CUDA_LIBRARY_PATH");
-    if (facts_.cublas_library.empty() && !has_own_folder) {
+    if (facts_.cublas_library().empty() && !has_own_folder) {
       faults_.push_back({"gpu_driver", "it shows no libcublasLt.so.13, which paddle-gpu needs",
                          "install CUDA 13's cuBLAS there (libcublas-13-0, or pip install "
                          "nvidia-cublas), or name its folder: env.PADDLE_CUDA_LIBRARY_PATH of the "
@@ -168,8 +168,8 @@ class GpuFaultFinder {
   }
 
   void look_at_library() {
-    const std::string& driver = facts_.gpu_driver;
-    const std::string& library = facts_.cuda_library;
+    const std::string& driver = facts_.gpu_driver();
+    const std::string& library = facts_.cuda_library();
     if (driver.empty() || library.empty() || driver == library) return;
     faults_.push_back({"gpu_driver",
                        fmt::format("its driver is {}, but its libcuda is {}, which cannot use it",
@@ -179,22 +179,22 @@ class GpuFaultFinder {
 
   // Compares a version with the one that most nodes with GPUs have; on a tie, with the first
   // node's.
-  void compare(const char* column, const char* what, std::string HostFacts::*version) {
+  void compare(const char* column, const char* what, const std::string& (Facts::*version)() const) {
     std::map<std::string, std::size_t> counts;
     std::string usual;
     const GpuNode* example = nullptr;
     for (const GpuNode& node : nodes_) {
       const bool counts_here = node.facts != nullptr && node.node->runs_trainer &&
-                               !node.facts->gpus.empty() && !(node.facts->*version).empty();
-      if (counts_here) ++counts[node.facts->*version];
+                               !node.facts->gpus().empty() && !(node.facts->*version)().empty();
+      if (counts_here) ++counts[(node.facts->*version)()];
     }
     for (const GpuNode& node : nodes_) {
-      if (node.facts == nullptr || !counts.contains(node.facts->*version)) continue;
-      if (example != nullptr && counts[node.facts->*version] <= counts[usual]) continue;
-      usual = node.facts->*version;
+      if (node.facts == nullptr || !counts.contains((node.facts->*version)())) continue;
+      if (example != nullptr && counts[(node.facts->*version)()] <= counts[usual]) continue;
+      usual = (node.facts->*version)();
       example = &node;
     }
-    const std::string& own = facts_.*version;
+    const std::string& own = (facts_.*version)();
     if (example == nullptr || own.empty() || own == usual || !own_.node->runs_trainer) return;
     faults_.push_back({column,
                        fmt::format("its {} is {}, but node {} has {}", what, own,
@@ -205,7 +205,7 @@ class GpuFaultFinder {
 
   const std::vector<GpuNode>& nodes_;
   const GpuNode& own_;
-  const HostFacts& facts_;
+  const Facts& facts_;
   const bool has_gpu_engine_;
   std::vector<GpuFault> faults_;
 };
@@ -312,24 +312,24 @@ class FaultFinder {
   }
 
   void look_at_machine(const NodeFindings& found) {
-    const remote::HostFacts& facts = found.facts;
-    if (facts.architecture != "x86_64") {
-      add("architecture", Errc::kVersion, facts.architecture + ", but the engine needs x86_64",
+    const wire::agent::Facts& facts = found.facts;
+    if (facts.architecture() != "x86_64") {
+      add("architecture", Errc::kVersion, facts.architecture() + ", but the engine needs x86_64",
           "leave this node out of the cluster file");
     }
     if (found.memory_available_bytes < kMemoryAvailableBytesMin) {
       add("memory_available_bytes", Errc::kResource,
           fmt::format("{} of {} memory are available; a job needs at least {}",
-                      human_bytes(found.memory_available_bytes), human_bytes(facts.memory_bytes),
+                      human_bytes(found.memory_available_bytes), human_bytes(facts.memory_bytes()),
                       human_bytes(kMemoryAvailableBytesMin)),
           fmt::format(
               "find the processes that use it: paddlectl exec --on {} -- ps aux --sort=-rss",
               node().spec.name));
     }
-    if (facts.disk_free_bytes < kDiskFreeBytesMin) {
+    if (facts.disk_free_bytes() < kDiskFreeBytesMin) {
       add("disk_free_bytes", Errc::kResource,
           fmt::format("{} free on the disk of {}; a job needs at least {}",
-                      human_bytes(facts.disk_free_bytes), facts.root,
+                      human_bytes(facts.disk_free_bytes()), facts.root(),
                       human_bytes(kDiskFreeBytesMin)),
           "free some space, or set another `workdir` in the cluster file");
     }
@@ -351,12 +351,14 @@ class FaultFinder {
   }
 
   void look_at_leftovers(const NodeFindings& found) {
-    const remote::Leftovers& left = found.leftovers;
-    if (left.process_count == 0) return;
-    std::vector<std::string> names = left.processes;
-    names.resize(std::max(names.size(), std::min(left.process_count, kNamesShownMax + 1)), "...");
+    const wire::agent::LeftoversReply& left = found.leftovers;
+    if (left.process_count() == 0) return;
+    std::vector<std::string> names(left.processes().begin(), left.processes().end());
+    names.resize(
+        std::max(names.size(), std::min<std::size_t>(left.process_count(), kNamesShownMax + 1)),
+        "...");
     add("leftovers", Errc::kResource,
-        fmt::format("{} of no running job: {}", counted(left.process_count, "process"),
+        fmt::format("{} of no running job: {}", counted(left.process_count(), "process"),
                     first_names(names)),
         fmt::format("end them: paddlectl exec --on {} -- kill PID; or end everything of this "
                     "cluster: paddlectl teardown",
@@ -420,13 +422,13 @@ Cell clock_cell(const NodeFindings& found) {
   return {text, offset};
 }
 
-Cell leftovers_cell(const remote::Leftovers& left) {
+Cell leftovers_cell(const wire::agent::LeftoversReply& left) {
   std::string text =
-      left.process_count > 0 ? counted(left.process_count, "process") : std::string();
-  if (left.ended_jobs > 0)
-    text += (text.empty() ? "" : ", ") + counted(left.ended_jobs, "ended job");
+      left.process_count() > 0 ? counted(left.process_count(), "process") : std::string();
+  if (left.ended_jobs() > 0)
+    text += (text.empty() ? "" : ", ") + counted(left.ended_jobs(), "ended job");
   return {text.empty() ? "none" : text,
-          Json::object({{"processes", left.process_count}, {"ended_jobs", left.ended_jobs}})};
+          Json::object({{"processes", left.process_count()}, {"ended_jobs", left.ended_jobs()}})};
 }
 
 Json microseconds(Duration time) {
@@ -467,7 +469,7 @@ std::vector<Column> check_columns() {
 std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::size_t faults) {
   const NodeFindings& found = checked.findings[at];
   const ClusterNode& node = checked.cluster.nodes[checked.nodes[at]];
-  const remote::HostFacts& facts = found.facts;
+  const wire::agent::Facts& facts = found.facts;
   std::vector<Cell> row{text_cell(node.spec.name),
                         text_cell(found.address.empty() ? node.spec.host : found.address)};
   if (found.error) {
@@ -478,12 +480,13 @@ std::vector<Cell> row_of(const CheckedCluster& checked, std::size_t at, std::siz
   const LinkSummary links = summarise(checked.links.links, at);
   row.insert(
       row.end(),
-      {text_cell(facts.os), text_cell(facts.architecture),
-       facts.glibc.empty() ? empty_cell() : text_cell(facts.glibc),
-       number_cell(std::uint64_t{facts.cores}), bytes_cell(facts.memory_bytes),
-       bytes_cell(found.memory_available_bytes), bytes_cell(facts.disk_free_bytes),
-       gpus_cell(facts), facts.gpu_driver.empty() ? empty_cell() : text_cell(facts.gpu_driver),
-       facts.nccl_library.empty() ? empty_cell() : text_cell(facts.nccl_library), clock_cell(found),
+      {text_cell(facts.os()), text_cell(facts.architecture()),
+       facts.glibc().empty() ? empty_cell() : text_cell(facts.glibc()),
+       number_cell(std::uint64_t{facts.cores()}), bytes_cell(facts.memory_bytes()),
+       bytes_cell(found.memory_available_bytes), bytes_cell(facts.disk_free_bytes()),
+       gpus_cell(facts), facts.gpu_driver().empty() ? empty_cell() : text_cell(facts.gpu_driver()),
+       facts.nccl_library().empty() ? empty_cell() : text_cell(facts.nccl_library()),
+       clock_cell(found),
        found.ports         ? text_cell(found.ports->text())
        : found.ports_error ? text_cell("unknown")
                            : empty_cell(),

@@ -10,6 +10,7 @@
 #include "cli/cluster/link_check.h"
 #include "cli/cluster/ports.h"
 #include "cli/console/console.h"
+#include "proto/agent.pb.h"
 
 namespace paddle::cli {
 
@@ -21,13 +22,13 @@ constexpr std::int64_t kClockOffsetMsMax = 2'000;
 struct NodeFindings {
   std::string address;         // on the data plane
   std::optional<Error> error;  // the node failed; nothing below is known
-  remote::HostFacts facts;
+  wire::agent::Facts facts;
   std::uint64_t memory_available_bytes = 0;
   // Bounds of the node's clock minus this machine's; nothing if they were not compared.
   std::optional<std::pair<std::int64_t, std::int64_t>> clock_offset_ms;
   std::optional<NodePorts> ports;  // nothing if no pserver may run there
   std::optional<Error> ports_error;
-  remote::Leftovers leftovers;
+  wire::agent::LeftoversReply leftovers;
   std::vector<remote::ProcessStatus> processes;  // processes of all jobs
 };
 

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/cluster/cluster_session.h"
+#include "proto/agent.pb.h"
 
 namespace paddle::cli {
 namespace {
@@ -44,17 +45,18 @@ std::optional<std::string> visible_by_user(const ClusterNode& node,
 }
 
 Error no_such_gpu(const ClusterNode& node, const std::string& name,
-                  const std::vector<remote::Gpu>& gpus) {
+                  const wire::agent::Facts& facts) {
   return {Errc::kUsage,
           fmt::format("node {} has no GPU {}: it shows {}", node.spec.name, name,
-                      gpus.size() == 1 ? "GPU 0 only" : fmt::format("0 to {}", gpus.size() - 1)),
+                      facts.gpus_size() == 1 ? "GPU 0 only"
+                                             : fmt::format("0 to {}", facts.gpus_size() - 1)),
           fmt::format("paddlectl exec --on {} -- nvidia-smi -L", node.spec.name)};
 }
 
 // Positions in `names` of the chosen GPUs.
 Result<std::vector<std::size_t>> chosen_among(const std::vector<std::string>& names,
                                               const ClusterNode& node,
-                                              const std::vector<remote::Gpu>& gpus,
+                                              const wire::agent::Facts& facts,
                                               const GpuChoice& choice) {
   std::vector<std::size_t> places;
   if (choice.names.empty()) {
@@ -69,10 +71,10 @@ Result<std::vector<std::size_t>> chosen_among(const std::vector<std::string>& na
     return places;
   }
   for (const std::string& name : choice.names) {
-    const std::size_t number = gpu_number(gpus, name);
-    if (number == gpus.size()) return no_such_gpu(node, name, gpus);
+    const std::size_t number = gpu_number(facts, name);
+    if (number == gpu_count(facts)) return no_such_gpu(node, name, facts);
     const auto found = std::ranges::find_if(
-        names, [&](const std::string& other) { return gpu_number(gpus, other) == number; });
+        names, [&](const std::string& other) { return gpu_number(facts, other) == number; });
     if (found == names.end()) {
       return Error{Errc::kUsage,
                    fmt::format("GPU {} of node {} is not available to this job, which can use {}",
@@ -118,29 +120,40 @@ std::vector<std::string> gpu_names(const std::string& list) {
   return names;
 }
 
-std::size_t gpu_number(const std::vector<remote::Gpu>& gpus, const std::string& name) {
-  if (is_number(name)) return std::min<std::size_t>(number_of(name), gpus.size());
-  const auto found = std::ranges::find_if(
-      gpus, [&](const remote::Gpu& gpu) { return !name.empty() && gpu.uuid.starts_with(name); });
-  return static_cast<std::size_t>(found - gpus.begin());
+std::size_t gpu_count(const wire::agent::Facts& facts) {
+  return static_cast<std::size_t>(facts.gpus_size());
 }
 
-std::string gpu_key(const remote::HostFacts& facts, const std::string& address,
+std::vector<std::string> gpu_models(const wire::agent::Facts& facts) {
+  std::vector<std::string> models;
+  for (const wire::agent::Gpu& gpu : facts.gpus()) models.push_back(gpu.model());
+  return models;
+}
+
+std::size_t gpu_number(const wire::agent::Facts& facts, const std::string& name) {
+  if (is_number(name)) return std::min<std::size_t>(number_of(name), gpu_count(facts));
+  const auto found = std::ranges::find_if(facts.gpus(), [&](const wire::agent::Gpu& gpu) {
+    return !name.empty() && gpu.uuid().starts_with(name);
+  });
+  return static_cast<std::size_t>(found - facts.gpus().begin());
+}
+
+std::string gpu_key(const wire::agent::Facts& facts, const std::string& address,
                     const std::string& name) {
-  const std::size_t number = gpu_number(facts.gpus, name);
-  if (number == facts.gpus.size()) return "";
-  const std::string& uuid = facts.gpus[number].uuid;
+  const std::size_t number = gpu_number(facts, name);
+  if (number == gpu_count(facts)) return "";
+  const std::string& uuid = facts.gpus(static_cast<int>(number)).uuid();
   return uuid.empty() ? fmt::format("number {} at {}", number, address) : uuid;
 }
 
-Status check_libc(const ClusterNode& node, const remote::HostFacts& facts) {
+Status check_libc(const ClusterNode& node, const wire::agent::Facts& facts) {
+  const std::string& glibc = facts.glibc();
   int minor = 0;
-  if (facts.glibc.starts_with("2.")) {
-    (void)std::from_chars(facts.glibc.data() + 2, facts.glibc.data() + facts.glibc.size(), minor);
+  if (glibc.starts_with("2.")) {
+    (void)std::from_chars(glibc.data() + 2, glibc.data() + glibc.size(), minor);
   }
   if (minor >= kGlibcMinorMin) return {};
-  const std::string found =
-      facts.glibc.empty() ? "it shows no glibc" : "its glibc is " + facts.glibc;
+  const std::string found = glibc.empty() ? "it shows no glibc" : "its glibc is " + glibc;
   return Error{Errc::kResource,
                fmt::format("node {}: {}, but paddle-gpu needs 2.{} or later", node.spec.name, found,
                            kGlibcMinorMin),
@@ -149,10 +162,10 @@ Status check_libc(const ClusterNode& node, const remote::HostFacts& facts) {
                            node.spec.name)};
 }
 
-std::string nccl_missing(const ClusterNode& node, const remote::HostFacts& facts,
+std::string nccl_missing(const ClusterNode& node, const wire::agent::Facts& facts,
                          const std::map<std::string, std::string>& environment) {
   constexpr const char* kFolders = "PADDLE_CUDA_LIBRARY_PATH";
-  if (!facts.nccl_library.empty() || environment.contains(kFolders) ||
+  if (!facts.nccl_library().empty() || environment.contains(kFolders) ||
       node.environment.contains(kFolders)) {
     return "";
   }
@@ -163,11 +176,10 @@ std::string nccl_missing(const ClusterNode& node, const remote::HostFacts& facts
       node.spec.name, kFolders);
 }
 
-Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& facts,
+Result<NodeGpus> choose_gpus(const ClusterNode& node, const wire::agent::Facts& facts,
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice) {
-  const std::vector<remote::Gpu>& gpus = facts.gpus;
-  if (gpus.empty()) {
+  if (facts.gpus().empty()) {
     return Error{Errc::kUsage, fmt::format("node {} shows no GPU", node.spec.name),
                  fmt::format("is its driver loaded? paddlectl exec --on {0} -- nvidia-smi; or "
                              "leave it out: --on '!{0}'",
@@ -180,13 +192,14 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
                  fmt::format("{} selects no GPU of node {}", kVisible, node.spec.name),
                  "name some GPUs in it, or remove it"};
   }
-  if (names.empty()) names = gpu_names(facts.visible_gpus);
-  for (std::size_t i = names.empty() ? 0 : gpus.size(); i < gpus.size(); ++i)
-    names.push_back(std::to_string(i));
+  if (names.empty()) names = gpu_names(facts.visible_gpus());
+  if (names.empty()) {
+    for (int i = 0; i < facts.gpus_size(); ++i) names.push_back(std::to_string(i));
+  }
   std::set<std::size_t> numbers;
   for (const std::string& name : names) {
-    const std::size_t number = gpu_number(gpus, name);
-    if (number == gpus.size()) return no_such_gpu(node, name, gpus);
+    const std::size_t number = gpu_number(facts, name);
+    if (number == gpu_count(facts)) return no_such_gpu(node, name, facts);
     if (numbers.insert(number).second) continue;
     return Error{Errc::kUsage,
                  fmt::format("node {}: GPU {} is named twice, but it can have only one trainer",
@@ -194,9 +207,9 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& f
                  "see `gpus` and CUDA_VISIBLE_DEVICES in the cluster file"};
   }
   NodeGpus found;
-  PADDLE_TRY(found.places, chosen_among(names, node, gpus, choice));
+  PADDLE_TRY(found.places, chosen_among(names, node, facts, choice));
   for (std::size_t& place : found.places) {
-    const std::string& address = node.address.empty() ? facts.address : node.address;
+    const std::string& address = node.address.empty() ? facts.address() : node.address;
     found.keys.push_back(gpu_key(facts, address, names[place]));
     if (by_user) continue;  // its places are positions in the user's own list
     found.visible += (found.visible.empty() ? "" : ",") + names[place];
@@ -219,7 +232,7 @@ Result<std::vector<NodeGpus>> find_gpus(Context& context, const ClusterSpec& clu
   ClusterSession session = ClusterSession::open(context, cluster, nodes);
   PADDLE_TRY_STATUS(session.all_well());
   PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
-    PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+    PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
     PADDLE_TRY(found[member.node],
                choose_gpus(cluster.nodes[member.node], facts, environment, choice));
     return {};
@@ -239,8 +252,8 @@ Result<std::vector<NodeGpus>> find_gpus(Context& context, const ClusterSpec& clu
   return found;
 }
 
-Cell gpus_cell(const remote::HostFacts& facts) {
-  const std::vector<std::string> models = facts.gpu_models();
+Cell gpus_cell(const wire::agent::Facts& facts) {
+  const std::vector<std::string> models = gpu_models(facts);
   std::map<std::string, int> counts;
   for (const std::string& model : models) ++counts[model];
   std::string text;

@@ -32,18 +32,18 @@ struct NodeGpus {
 
 // kResource: paddle-gpu cannot start on the node, because the C library there is older than it
 // needs or is not glibc.
-Status check_libc(const ClusterNode& node, const remote::HostFacts& facts);
+Status check_libc(const ClusterNode& node, const wire::agent::Facts& facts);
 
 // Chooses GPUs of a node. CUDA_VISIBLE_DEVICES in `environment` (the job's) takes precedence over
 // the variable of the node in the cluster file, then its `gpus` there, then its login environment.
 // kUsage: a GPU that the node does not show.
-Result<NodeGpus> choose_gpus(const ClusterNode& node, const remote::HostFacts& facts,
+Result<NodeGpus> choose_gpus(const ClusterNode& node, const wire::agent::Facts& facts,
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice);
 
 // A text that the node shows no NCCL; "" if it shows one, or if a variable names the folder of the
 // libraries.
-std::string nccl_missing(const ClusterNode& node, const remote::HostFacts& facts,
+std::string nccl_missing(const ClusterNode& node, const wire::agent::Facts& facts,
                          const std::map<std::string, std::string>& environment);
 
 // Chooses GPUs on every node with the trainer role; returns them by node of the cluster. kUsage
@@ -54,14 +54,16 @@ Result<std::vector<NodeGpus>> find_gpus(Context& context, const ClusterSpec& clu
 
 // Identifies a GPU under all its names and on all nodes: its UUID, or else its number and the
 // node's address. "" if the node shows no GPU with this name.
-std::string gpu_key(const remote::HostFacts& facts, const std::string& address,
+std::string gpu_key(const wire::agent::Facts& facts, const std::string& address,
                     const std::string& name);
 // The names in a list such as the value of CUDA_VISIBLE_DEVICES.
 std::vector<std::string> gpu_names(const std::string& list);
 // The number that nvidia-smi gives the GPU; the number of GPUs if none has this name.
-std::size_t gpu_number(const std::vector<remote::Gpu>& gpus, const std::string& name);
+std::size_t gpu_number(const wire::agent::Facts& facts, const std::string& name);
+std::size_t gpu_count(const wire::agent::Facts& facts);
+std::vector<std::string> gpu_models(const wire::agent::Facts& facts);  // ordered by their numbers
 
 // "2x NVIDIA H100, 1x NVIDIA T4", or "none"; in JSON a list of their models.
-Cell gpus_cell(const remote::HostFacts& facts);
+Cell gpus_cell(const wire::agent::Facts& facts);
 
 }  // namespace paddle::cli

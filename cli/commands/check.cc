@@ -6,18 +6,20 @@
 #include <fmt/format.h>
 
 #include "cli/cluster/cluster_session.h"
+#include "cli/cluster/gpus.h"
 #include "cli/cluster/selection.h"
 #include "cli/commands/shared_options.h"
 #include "cli/job/engines.h"
 #include "cli/watch/feed.h"
 #include "cli/watch/pace.h"
+#include "proto/agent.pb.h"
 
 namespace paddle::cli {
 namespace {
 
 Status look_at_node(Context& context, Member& member, NodeFindings& found) {
   PADDLE_TRY(found.facts, member.client->facts());
-  if (found.address.empty()) found.address = found.facts.address;
+  if (found.address.empty()) found.address = found.facts.address();
   const std::int64_t asked = context.unix_ms ? context.unix_ms() : 0;
   PADDLE_TRY(remote::NodeStatus status, member.client->status(""));
   found.processes = std::move(status.processes);
@@ -75,8 +77,8 @@ void note_missing_nccl(Context& context, const CheckedCluster& checked) {
   for (std::size_t at = 0; at < checked.nodes.size(); ++at) {
     const ClusterNode& node = checked.cluster.nodes[checked.nodes[at]];
     const NodeFindings& found = checked.findings[at];
-    if (found.error || found.facts.gpus.empty() || !node.runs_trainer) continue;
-    gpus += node.gpus.empty() ? found.facts.gpus.size() : node.gpus.size();
+    if (found.error || found.facts.gpus().empty() || !node.runs_trainer) continue;
+    gpus += node.gpus.empty() ? gpu_count(found.facts) : node.gpus.size();
     missing.push_back(nccl_missing(node, found.facts, {}));
   }
   if (!checked.has_gpu_engine || gpus < 2) return;

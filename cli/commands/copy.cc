@@ -21,6 +21,7 @@
 #include "cli/cluster/selection.h"
 #include "cli/commands/shared_options.h"
 #include "cli/job/results.h"
+#include "proto/agent.pb.h"
 #include "remote/client/push_source.h"
 
 namespace paddle::cli {
@@ -79,14 +80,14 @@ std::string state_of(const Member& member, const CopyCounts& counts) {
 }
 
 // The error for files that could not be read; all others are copied.
-Error unreadable(const std::string& node, const remote::CopyStats& taken) {
-  const auto shown = std::min<std::size_t>(kNamesShownMax, taken.unreadable_names.size());
-  const auto first = taken.unreadable_names.begin();
+Error unreadable(const std::string& node, const wire::agent::CopyReply& taken) {
+  const auto shown = std::min(static_cast<int>(kNamesShownMax), taken.unreadable_names_size());
+  const auto first = taken.unreadable_names().begin();
   return {
       Errc::kFailed,
-      fmt::format("node {}: {} cannot be read: {}{}; the rest is copied", node, taken.unreadable,
-                  fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "),
-                  taken.unreadable > shown ? ", ..." : ""),
+      fmt::format("node {}: {} cannot be read: {}{}; the rest is copied", node, taken.unreadable(),
+                  fmt::join(first, first + shown, ", "),
+                  taken.unreadable() > static_cast<std::uint64_t>(shown) ? ", ..." : ""),
       "log in as a user with read access, or make a copy on the node first: paddlectl exec -- sudo "
       "cp ..."};
 }
@@ -300,8 +301,8 @@ Status run_put(Context& context, const CopyOptions& options) {
     auto copied = member.client->export_to(put.tree(), staging, options.paths.back());
     Status removed = member.client->remove(staging);
     if (!copied) return std::move(copied).error();
-    report.files = copied->files;
-    report.bytes = copied->bytes;
+    report.files = copied->files();
+    report.bytes = copied->bytes();
     return removed;
   });
   if (const Status kept = source.save(); !kept) context.console.note(kept.error().message);
@@ -418,16 +419,17 @@ Status run_get(Context& context, const CopyOptions& options) {
     const Status removed = member.client->remove(staging);
     if (!taken) return with_pattern_hint(taken.error(), options.paths[0]);
     if (fetched) {
-      report.files = taken->files;
-      report.bytes = report.bytes_moved = taken->bytes;
+      report.files = taken->files();
+      report.bytes = report.bytes_moved = taken->bytes();
     }
-    report.gone = taken->gone;
-    report.left_out = taken->left_out;
+    report.gone = taken->gone();
+    report.left_out = taken->left_out();
     const std::lock_guard lock(noting);
-    note_left_out(context, taken->left_out, taken->left_out_names,
+    note_left_out(context, taken->left_out(),
+                  {taken->left_out_names().begin(), taken->left_out_names().end()},
                   "node " + member.spec.name + ": ");
-    if (fetched && removed && taken->unreadable > 0) {
-      report.unreadable = taken->unreadable;
+    if (fetched && removed && taken->unreadable() > 0) {
+      report.unreadable = taken->unreadable();
       return unreadable(member.spec.name, *taken);
     }
     return fetched ? removed : fetched;

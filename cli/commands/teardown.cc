@@ -11,6 +11,7 @@
 #include "cli/job/job_claim.h"
 #include "cli/job/removal.h"
 #include "cli/job/results.h"
+#include "proto/agent.pb.h"
 
 namespace paddle::cli {
 namespace {
@@ -47,25 +48,25 @@ Status wait_for_commands(Context& context, ClusterSession& session,
   return {};
 }
 
-Status teardown_node(Member& member, bool keep_data, remote::TeardownReport& report) {
-  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+Status teardown_node(Member& member, bool keep_data, wire::agent::TeardownReply& report) {
+  PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
   PADDLE_TRY(report, member.client->teardown(keep_data));
   member.client.reset();
   std::error_code ignored;
   if (member.spec.is_local() && !keep_data) {
-    if (report.remaining.empty() && std::filesystem::exists(facts.root, ignored)) {
-      report.remaining.push_back(facts.root);
+    if (report.remaining().empty() && std::filesystem::exists(facts.root(), ignored)) {
+      report.add_remaining(facts.root());
     }
   }
-  if (report.remaining.empty()) return {};
+  if (report.remaining().empty()) return {};
   std::string what;
-  for (const std::string& item : report.remaining) what += "\n  " + item;
+  for (const std::string& item : report.remaining()) what += "\n  " + item;
   return Error{Errc::kFailed, fmt::format("node {}: these remain:{}", member.spec.name, what),
                "remove them by hand, or run paddlectl teardown again"};
 }
 
 Status teardown_all(Context& context, ClusterSession& session, bool keep_data,
-                    std::vector<remote::TeardownReport>& reports) {
+                    std::vector<wire::agent::TeardownReply>& reports) {
   const auto teardown_one = [&](Member& member) {
     Status done = teardown_node(member, keep_data, reports[member.node]);
     if (!done && done.error().code == Errc::kUnreachable) member.client.reset();
@@ -105,7 +106,7 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
                                    counted(session.members().size(), "node")));
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, options.keep_data));
   PADDLE_TRY_STATUS(wait_for_commands(context, session, jobs));
-  std::vector<remote::TeardownReport> reports(cluster.nodes.size());
+  std::vector<wire::agent::TeardownReply> reports(cluster.nodes.size());
   const Status done = teardown_all(context, session, options.keep_data, reports);
   Table table{{{"node", "node"},
                {"processes ended", "processes_ended"},
@@ -113,9 +114,9 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
                {"state", "state"}},
               {}};
   for (const Member& member : session.members()) {
-    const remote::TeardownReport& report = reports[member.node];
-    table.rows.push_back({text_cell(member.spec.name), number_cell(report.processes_ended),
-                          number_cell(report.files_removed),
+    const wire::agent::TeardownReply& report = reports[member.node];
+    table.rows.push_back({text_cell(member.spec.name), number_cell(report.processes_ended()),
+                          number_cell(report.files_removed()),
                           text_cell(member.error ? "FAILED" : "clean")});
   }
   context.console.table(table);

@@ -9,6 +9,7 @@
 #include "cli/job/engine_program.h"
 #include "cli/job/folders.h"
 #include "cli/job/result_files.h"
+#include "proto/agent.pb.h"
 #include "remote/client/push_source.h"
 
 namespace paddle::cli {
@@ -134,13 +135,13 @@ Status run_there(Context& context, Member& member, std::vector<std::string> argu
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   remote::PushSource source(context.hash_cache);
   PADDLE_TRY_STATUS(member.client->push({engine}, source, nullptr));
-  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+  PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
   for (std::string& argument : arguments) {
     constexpr std::string_view kRoot = "{root}";
     if (const auto at = argument.find(kRoot); at != argument.npos)
-      argument.replace(at, kRoot.size(), facts.root);
+      argument.replace(at, kRoot.size(), facts.root());
   }
-  arguments.insert(arguments.begin(), facts.root + "/" + engine.remote_path);
+  arguments.insert(arguments.begin(), facts.root() + "/" + engine.remote_path);
   EngineOutput output;
   const auto keep = [&](std::string_view text, bool is_stderr) {
     std::string& into = is_stderr ? output.error : output.out;

@@ -12,6 +12,7 @@
 #include "cli/job/engine_program.h"
 #include "cli/job/engines.h"
 #include "cli/job/results.h"
+#include "proto/agent.pb.h"
 #include "remote/client/push_source.h"
 
 namespace paddle::cli {
@@ -68,7 +69,7 @@ std::optional<CurrentCluster> hides_default(const Context& context, const UpOpti
 }
 
 struct NodeReport {
-  remote::HostFacts facts;
+  wire::agent::Facts facts;
   std::string address;
   std::string ports = "-";
   bool changed = false;
@@ -78,7 +79,7 @@ Status prepare_node(const ClusterSpec& cluster, Member& member, const remote::Pu
                     remote::PushSource& source, NodeReport& report) {
   PADDLE_TRY(report.facts, member.client->facts());
   const ClusterNode& node = cluster.nodes[member.node];
-  report.address = node.address.empty() ? report.facts.address : node.address;
+  report.address = node.address.empty() ? report.facts.address() : node.address;
   PADDLE_TRY(const remote::PushStats stats, member.client->push({engine}, source, nullptr));
   report.changed = stats.files_sent > 0;
   return {};
@@ -108,18 +109,19 @@ Table report_table() {
 }
 
 std::vector<Cell> row_of(const Member& member, const NodeReport& report) {
-  const remote::HostFacts& facts = report.facts;
+  const wire::agent::Facts& facts = report.facts;
   std::vector<Cell> row = {text_cell(member.spec.name),
                            text_cell(report.address.empty() ? member.spec.host : report.address),
-                           text_cell(facts.os)};
+                           text_cell(facts.os())};
   if (member.error) {
     row.resize(report_table().columns.size() - 1, empty_cell());
     row.push_back(text_cell("FAILED"));
     return row;
   }
-  row.insert(row.end(), {number_cell(facts.cores), bytes_cell(facts.memory_bytes), gpus_cell(facts),
-                         bytes_cell(facts.disk_free_bytes), text_cell(report.ports),
-                         text_cell(report.changed ? "prepared" : "ready")});
+  row.insert(row.end(),
+             {number_cell(facts.cores()), bytes_cell(facts.memory_bytes()), gpus_cell(facts),
+              bytes_cell(facts.disk_free_bytes()), text_cell(report.ports),
+              text_cell(report.changed ? "prepared" : "ready")});
   return row;
 }
 
@@ -162,9 +164,9 @@ Status check_ready(Context& context, const ClusterSpec& cluster, ClusterSession&
 void note_old_nodes(Context& context, const ClusterSpec& cluster, ClusterSession& session,
                     const std::vector<NodeReport>& reports) {
   for (const Member& member : session.members()) {
-    const remote::HostFacts& facts = reports[member.node].facts;
+    const wire::agent::Facts& facts = reports[member.node].facts;
     const ClusterNode& node = cluster.nodes[member.node];
-    if (member.error || facts.gpus.empty() || !node.runs_trainer) continue;
+    if (member.error || facts.gpus().empty() || !node.runs_trainer) continue;
     if (const Status libc = check_libc(node, facts); !libc) {
       context.console.note(fmt::format("{}: {}", libc.error().message, libc.error().hint));
     }
@@ -176,11 +178,11 @@ void note_old_nodes(Context& context, const ClusterSpec& cluster, ClusterSession
 void note_lacks(Context& context, const ClusterSpec& cluster, ClusterSession& session,
                 const std::vector<NodeReport>& reports) {
   for (const Member& member : session.members()) {
-    const remote::HostFacts& facts = reports[member.node].facts;
-    if (member.error || facts.disk_free_bytes >= kDiskFreeBytesMin) continue;
+    const wire::agent::Facts& facts = reports[member.node].facts;
+    if (member.error || facts.disk_free_bytes() >= kDiskFreeBytesMin) continue;
     context.console.note(fmt::format(
         "warning: node {}: {} free on the disk of {}; a job needs at least {}", member.spec.name,
-        human_bytes(facts.disk_free_bytes), facts.root, human_bytes(kDiskFreeBytesMin)));
+        human_bytes(facts.disk_free_bytes()), facts.root(), human_bytes(kDiskFreeBytesMin)));
   }
   const std::string unknown =
       describe_unknown_nodes(context, session, cluster, AskedMachines::kFew);

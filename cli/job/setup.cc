@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "cli/job/folders.h"
+#include "proto/agent.pb.h"
 
 namespace paddle::cli {
 namespace {
@@ -107,9 +108,9 @@ Status run_step(Context& context, Member& member, const Step& step) {
 
 Status set_up_node(Context& context, Member& member, const JobPlan& plan,
                    const Workspace& workspace, const std::string& hash) {
-  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+  PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
   Step step{fmt::format("the setup ({})", fmt::join(workspace.setup, " ")),
-            {"/bin/sh", "-c", kScript, "setup", facts.root, hash, workspace_folder(plan.job),
+            {"/bin/sh", "-c", kScript, "setup", facts.root(), hash, workspace_folder(plan.job),
              node_folder(plan.job, member.node) + "/setup.log"},
             "fix it and train again; see docs/job.md#trainer"};
   step.arguments.insert(step.arguments.end(), workspace.setup.begin(), workspace.setup.end());
@@ -118,9 +119,9 @@ Status set_up_node(Context& context, Member& member, const JobPlan& plan,
 
 Status install_requirements(Context& context, Member& member, const JobPlan& plan,
                             const Workspace& workspace) {
-  PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+  PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
   Step step{fmt::format("pip install -r {}", workspace.requirements),
-            {"/bin/sh", "-c", kVenvScript, "requirements", facts.root, workspace.venv,
+            {"/bin/sh", "-c", kVenvScript, "requirements", facts.root(), workspace.venv,
              workspace_folder(plan.job), node_folder(plan.job, member.node) + "/requirements.log",
              workspace.requirements},
             "correct the list, or put the wheels that the node cannot download into the workspace; "

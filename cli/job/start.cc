@@ -17,6 +17,7 @@
 #include "cli/job/push_meter.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
+#include "proto/agent.pb.h"
 #include "proto/keys.h"
 #include "remote/client/push_source.h"
 
@@ -45,10 +46,11 @@ Result<NodeNetwork> network_of(ClusterSession& session, const ClusterSpec& clust
   PADDLE_TRY_STATUS(session.each([&](Member& member) -> Status {
     std::string& address = network.addresses[member.node];
     if (!address.empty() && !with_interfaces) return {};
-    PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
-    if (address.empty()) address = facts.address;
-    const auto interface = facts.interfaces.find(address);
-    if (interface != facts.interfaces.end()) network.interfaces[member.node] = interface->second;
+    PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
+    if (address.empty()) address = facts.address();
+    for (const wire::agent::Interface& one : facts.interfaces()) {
+      if (one.address() == address) network.interfaces[member.node] = one.name();
+    }
     return {};
   }));
   return network;

@@ -19,11 +19,13 @@
 #include "base/safe_path.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "cli/cluster/gpus.h"
 #include "cli/console/json.h"
 #include "cli/job/results.h"
 #include "cli/report/events.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
+#include "proto/agent.pb.h"
 
 namespace paddle::cli {
 namespace {
@@ -268,17 +270,17 @@ Status write_machines(const std::string& folder, ClusterSession& session) {
   std::vector<std::string> lines(session.members().size());
   // A node that does not answer is left out.
   (void)session.each([&](Member& member) -> Status {
-    PADDLE_TRY(const remote::HostFacts facts, member.client->facts());
+    PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
     const Json machine =
         Json::object({{"node", member.spec.name},
-                      {"processor", facts.processor},
-                      {"os", facts.os},
-                      {"kernel", facts.kernel},
-                      {"gpus", fmt::format("{}", fmt::join(facts.gpu_models(), ", "))},
-                      {"agent_version", facts.agent_version},
-                      {"cores", facts.cores},
-                      {"memory_bytes", facts.memory_bytes},
-                      {"utc_offset_s", facts.utc_offset_s}});
+                      {"processor", facts.processor()},
+                      {"os", facts.os()},
+                      {"kernel", facts.kernel()},
+                      {"gpus", fmt::format("{}", fmt::join(gpu_models(facts), ", "))},
+                      {"agent_version", facts.agent_version()},
+                      {"cores", facts.cores()},
+                      {"memory_bytes", facts.memory_bytes()},
+                      {"utc_offset_s", facts.utc_offset_s()}});
     lines[session.index_of(member)] = machine.text() + "\n";
     return {};
   });

@@ -234,32 +234,19 @@ class FramedAgentClient final : public AgentClient {
         exchange_(node_.name, std::move(channel)) {}
 
   const NodeSpec& node() const override { return node_; }
-  Result<HostFacts> facts() override {
-    PADDLE_TRY(const auto facts, exchange_.call<Facts>(AGENT_FACTS, PathRequest(), patience_));
-    HostFacts out;
-    out.os = escape_control(facts.os());
-    out.kernel = escape_control(facts.kernel());
-    out.architecture = escape_control(facts.architecture());
-    out.hostname = escape_control(facts.hostname());
-    out.cores = facts.cores();
-    out.memory_bytes = facts.memory_bytes();
-    out.disk_free_bytes = facts.disk_free_bytes();
-    for (const auto& gpu : facts.gpus())
-      out.gpus.push_back({escape_control(gpu.model()), escape_control(gpu.uuid())});
-    out.address = escape_control(facts.address());
-    out.agent_version = escape_control(facts.agent_version());
-    out.root = escape_control(facts.root());
-    out.glibc = escape_control(facts.glibc());
-    out.gpu_driver = escape_control(facts.gpu_driver());
-    out.processor = escape_control(facts.processor());
-    out.utc_offset_s = facts.utc_offset_s();
-    out.cuda_library = escape_control(facts.cuda_library());
-    out.nccl_library = escape_control(facts.nccl_library());
-    out.cublas_library = escape_control(facts.cublas_library());
-    out.visible_gpus = escape_control(facts.visible_gpus());
-    for (const auto& one : facts.interfaces())
-      out.interfaces.emplace(escape_control(one.address()), escape_control(one.name()));
-    return out;
+  Result<Facts> facts() override {
+    PADDLE_TRY(auto facts, exchange_.call<Facts>(AGENT_FACTS, PathRequest(), patience_));
+    make_printable({facts.mutable_os(), facts.mutable_kernel(), facts.mutable_architecture(),
+                    facts.mutable_hostname(), facts.mutable_address(),
+                    facts.mutable_agent_version(), facts.mutable_root(), facts.mutable_glibc(),
+                    facts.mutable_gpu_driver(), facts.mutable_processor(),
+                    facts.mutable_cuda_library(), facts.mutable_nccl_library(),
+                    facts.mutable_cublas_library(), facts.mutable_visible_gpus()});
+    for (auto& gpu : *facts.mutable_gpus())
+      make_printable({gpu.mutable_model(), gpu.mutable_uuid()});
+    for (auto& one : *facts.mutable_interfaces())
+      make_printable({one.mutable_name(), one.mutable_address()});
+    return facts;
   }
   void set_patience(Duration patience) override { patience_ = patience; }
   void set_interrupted(const std::function<bool()>& interrupted) override {
@@ -340,13 +327,11 @@ class FramedAgentClient final : public AgentClient {
     return ask_ports(address, first, count, true);
   }
   Status started() override { return exchange_.order(AGENT_STARTED, PathRequest(), {}, patience_); }
-  Result<Leftovers> leftovers() override {
-    PADDLE_TRY(const auto reply,
+  Result<LeftoversReply> leftovers() override {
+    PADDLE_TRY(auto reply,
                exchange_.call<LeftoversReply>(AGENT_LEFTOVERS, PathRequest(), patience_));
-    Leftovers found{{}, reply.process_count(), reply.ended_jobs()};
-    for (const auto& process : reply.processes())
-      found.processes.push_back(escape_control(process));
-    return found;
+    make_printable(*reply.mutable_processes());
+    return reply;
   }
   Status listen_for_probes(const std::string& address, std::uint16_t port,
                            const Secret& token) override {
@@ -419,15 +404,15 @@ class FramedAgentClient final : public AgentClient {
     return report("", "run " + (command.arguments.empty() ? "" : command.arguments.front()),
                   run_command(exchange_, command, output, interrupted));
   }
-  Result<CopyStats> export_to(const remote::CopyTree& tree, const std::string& inside,
+  Result<CopyReply> export_to(const remote::CopyTree& tree, const std::string& inside,
                               const std::string& outside) override {
     return report("", "put " + outside, files_.export_to(tree, inside, outside));
   }
-  Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
+  Result<CopyReply> import_from(const std::string& outside, const std::string& inside,
                                 remote::CopyTree& tree) override {
     return report("", "get " + outside, files_.import_from(outside, inside, tree));
   }
-  Result<TeardownReport> teardown(bool keep_data) override {
+  Result<TeardownReply> teardown(bool keep_data) override {
     return report("", keep_data ? "teardown, keeping data" : "teardown", ask_teardown(keep_data));
   }
 
@@ -458,14 +443,13 @@ class FramedAgentClient final : public AgentClient {
         static_cast<double>(std::max<std::uint64_t>(reply.transfer_ns(), 1)));
     return result;
   }
-  Result<TeardownReport> ask_teardown(bool keep_data) {
+  Result<TeardownReply> ask_teardown(bool keep_data) {
     TeardownRequest request;
     request.set_keep_data(keep_data);
-    PADDLE_TRY(const auto reply,
+    PADDLE_TRY(auto reply,
                exchange_.call<TeardownReply>(AGENT_TEARDOWN, request, kTeardownDeadline));
-    TeardownReport done{reply.processes_ended(), reply.files_removed(), {}};
-    for (const auto& what : reply.remaining()) done.remaining.push_back(escape_control(what));
-    return done;
+    make_printable(*reply.mutable_remaining());
+    return reply;
   }
   Result<NodeStatus> ask(const std::string& job, bool usage) {
     ProcessesRequest request;

@@ -1,6 +1,6 @@
 // Typed calls to the agent on one node. Paths are relative to NodeSpec::root and checked by
 // SafePath on the node. Calls block; a client is for one thread at a time. Every error names the
-// node.
+// node. Answers that are messages of agent.proto have printable texts, whatever the node sent.
 #pragma once
 
 #include <cstdint>
@@ -18,40 +18,14 @@
 #include "remote/client/streamed_calls.h"
 #include "remote/launcher/launcher.h"
 
+namespace paddle::wire::agent {
+class CopyReply;
+class Facts;
+class LeftoversReply;
+class TeardownReply;
+}  // namespace paddle::wire::agent
+
 namespace paddle::remote {
-
-struct Gpu {
-  std::string model;
-  std::string uuid;  // "": not known
-};
-
-struct HostFacts {
-  std::string os;  // "Debian GNU/Linux 12"
-  std::string kernel;
-  std::string architecture;  // "x86_64"
-  std::string hostname;
-  std::uint32_t cores = 0;
-  std::uint64_t memory_bytes = 0;
-  std::uint64_t disk_free_bytes = 0;  // on the file system of root
-  std::vector<Gpu> gpus;  // ordered as nvidia-smi numbers them; from /proc/driver/nvidia
-  std::string address;    // first non-loopback IPv4, else IPv6, else 127.0.0.1
-  std::string agent_version;
-  std::string root;               // absolute
-  std::string glibc = {};         // "2.36"; "": another C library
-  std::string gpu_driver = {};    // "535.104.05"; "": none
-  std::string processor = {};     // model name; "": not known
-  std::int32_t utc_offset_s = 0;  // local time minus UTC; logs are written in local time
-  std::map<std::string, std::string> interfaces = {};  // address -> name, if it is up
-  std::string cuda_library = {}, nccl_library = {};    // versions; "": not found
-  std::string cublas_library = {};                     // version of libcublasLt; "": not found
-  std::string visible_gpus = {};  // CUDA_VISIBLE_DEVICES of the login environment
-
-  std::vector<std::string> gpu_models() const {
-    std::vector<std::string> models;
-    for (const Gpu& gpu : gpus) models.push_back(gpu.model);
-    return models;
-  }
-};
 
 // Successive TCP ports of an address.
 struct PortRange {
@@ -222,13 +196,6 @@ struct WantedClaim {
   bool idle = false;   // fails with kUsage if a process of the job runs
 };
 
-// Processes and job folders on a node that belong to no running job.
-struct Leftovers {
-  std::vector<std::string> processes;  // "pid 123 (name)", only the first few
-  std::size_t process_count = 0;
-  std::size_t ended_jobs = 0;  // jobs whose folders are still there
-};
-
 // Numbered as in agent.proto.
 enum class ProbeOutcome {
   kReached,
@@ -245,12 +212,6 @@ struct ProbeResult {
   std::uint64_t bytes_per_second = 0;
 };
 
-struct TeardownReport {
-  std::size_t processes_ended = 0;
-  std::size_t files_removed = 0;
-  std::vector<std::string> remaining;  // "path: why it could not be removed"
-};
-
 class AgentClient {
  public:
   virtual ~AgentClient() = default;
@@ -261,7 +222,7 @@ class AgentClient {
   // import_from() wait. Once it returns true they fail with kInterrupted, and so does every later
   // call.
   virtual void set_interrupted(const std::function<bool()>& /*interrupted*/) {}
-  virtual Result<HostFacts> facts() = 0;
+  virtual Result<wire::agent::Facts> facts() = 0;
 
   // Sends only what the node's store lacks: whole small files, chunks of larger ones. Files appear
   // under their names once all content is there, each atomically, and read-only, because the jobs
@@ -306,7 +267,7 @@ class AgentClient {
   virtual Result<std::vector<PortStatus>> claim_ports(const std::string& address,
                                                       std::uint16_t first, std::uint16_t count) = 0;
   virtual Status started() = 0;  // releases this session's claims: the job runs
-  virtual Result<Leftovers> leftovers() = 0;
+  virtual Result<wire::agent::LeftoversReply> leftovers() = 0;
   // Answers probes of callers that have a key derived from the token, until stop_listening() or the
   // end of this client. kResource when the port is taken.
   virtual Status listen_for_probes(const std::string& address, std::uint16_t port,
@@ -348,13 +309,13 @@ class AgentClient {
   // `outside`; a tree of one file is written to that name itself if it is no folder and has no '/'
   // at its end. import_from creates the folder `inside` with the contents of `outside` and appends
   // the entries to the tree: names are safe and printable, and each folder precedes its entries.
-  virtual Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,
-                                      const std::string& outside) = 0;
-  virtual Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
-                                        CopyTree& tree) = 0;
+  virtual Result<wire::agent::CopyReply> export_to(const CopyTree& tree, const std::string& inside,
+                                                   const std::string& outside) = 0;
+  virtual Result<wire::agent::CopyReply> import_from(const std::string& outside,
+                                                     const std::string& inside, CopyTree& tree) = 0;
 
   // Ends all our processes below root and removes root itself. The agent exits afterwards.
-  virtual Result<TeardownReport> teardown(bool keep_data) = 0;
+  virtual Result<wire::agent::TeardownReply> teardown(bool keep_data) = 0;
 };
 
 // A finished request to change a node, to run a program there or to fetch files from it.

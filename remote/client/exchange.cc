@@ -36,6 +36,14 @@ Status check_request(const std::string& what, const google::protobuf::MessageLit
                "pass fewer or shorter ones, or put them into a file that the program reads"};
 }
 
+void make_printable(std::initializer_list<std::string*> texts) {
+  for (std::string* const text : texts) *text = escape_control(*text);
+}
+
+void make_printable(google::protobuf::RepeatedPtrField<std::string>& texts) {
+  for (std::string& text : texts) text = escape_control(text);
+}
+
 Exchange::Exchange(std::string node, Channel channel, Duration ping_every)
     : node_(std::move(node)),
       channel_(std::move(channel)),

@@ -21,6 +21,10 @@ constexpr Duration kDiskDeadline = std::chrono::minutes(10);
 // kUsage: the request is larger than an agent takes. `what` is the plural noun for its content.
 Status check_request(const std::string& what, const google::protobuf::MessageLite& request);
 
+// Make texts of a node's answer printable, in place.
+void make_printable(std::initializer_list<std::string*> texts);
+void make_printable(google::protobuf::RepeatedPtrField<std::string>& texts);
+
 class Exchange {
  public:
   // `ping_every`: the interval at which a thread sends AGENT_PING, which shows the agent that this

@@ -256,14 +256,10 @@ Status NodeFiles::fetch(const std::vector<FetchItem>& items) {
 
 namespace {
 
-CopyStats stats_of(const CopyReply& reply) {
-  CopyStats stats{reply.files(), reply.bytes(), reply.gone(), reply.left_out()};
-  for (const auto& name : reply.left_out_names())
-    stats.left_out_names.push_back(escape_control(name));
-  stats.unreadable = reply.unreadable();
-  for (const auto& name : reply.unreadable_names())
-    stats.unreadable_names.push_back(escape_control(name));
-  return stats;
+CopyReply printable(CopyReply reply) {
+  make_printable(*reply.mutable_left_out_names());
+  make_printable(*reply.mutable_unreadable_names());
+  return reply;
 }
 
 CopyEntry to_wire(const CopiedEntry& copied) {
@@ -289,7 +285,7 @@ CopiedEntry from_wire(const CopyEntry& entry) {
 
 }  // namespace
 
-Result<CopyStats> NodeFiles::export_to(const CopyTree& tree, const std::string& inside,
+Result<CopyReply> NodeFiles::export_to(const CopyTree& tree, const std::string& inside,
                                        const std::string& outside) {
   for (std::size_t at = 0;;) {
     wire::agent::CopyTree part;
@@ -304,12 +300,12 @@ Result<CopyStats> NodeFiles::export_to(const CopyTree& tree, const std::string& 
     PADDLE_TRY_STATUS(
         exchange_.send(AGENT_COPY, request, as_bytes(part.SerializeAsString()), kAnswerDeadline));
     PADDLE_TRY(const Frame frame, receive(exchange_, interrupted_, AGENT_COPY, kDiskDeadline));
-    PADDLE_TRY(const auto reply, exchange_.parse<CopyReply>(frame));
-    if (!request.more()) return stats_of(reply);
+    PADDLE_TRY(auto reply, exchange_.parse<CopyReply>(frame));
+    if (!request.more()) return printable(std::move(reply));
   }
 }
 
-Result<CopyStats> NodeFiles::import_from(const std::string& outside, const std::string& inside,
+Result<CopyReply> NodeFiles::import_from(const std::string& outside, const std::string& inside,
                                          CopyTree& tree) {
   CopyRequest request;
   request.set_inside(inside);
@@ -319,7 +315,7 @@ Result<CopyStats> NodeFiles::import_from(const std::string& outside, const std::
   std::size_t bytes = 0;
   for (;;) {
     PADDLE_TRY(const Frame frame, receive(exchange_, interrupted_, AGENT_COPY, kDiskDeadline));
-    PADDLE_TRY(const auto reply, exchange_.parse<CopyReply>(frame));
+    PADDLE_TRY(auto reply, exchange_.parse<CopyReply>(frame));
     wire::agent::CopyTree part;
     if (!part.ParseFromArray(frame.tail.data(), static_cast<int>(frame.tail.size())))
       return exchange_.lose(Error{Errc::kData, "malformed reply from the agent", ""});
@@ -330,7 +326,7 @@ Result<CopyStats> NodeFiles::import_from(const std::string& outside, const std::
     PADDLE_TRY_STATUS(exchange_.check_list(tree.size(), kFilesListedMax, is_endless));
     if (more) continue;
     if (Status good = check_tree(tree); !good) return exchange_.named(std::move(good).error());
-    return stats_of(reply);
+    return printable(std::move(reply));
   }
 }
 

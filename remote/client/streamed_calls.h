@@ -14,6 +14,10 @@
 #include "base/result.h"
 #include "base/tree.h"
 
+namespace paddle::wire::agent {
+class CopyReply;
+}  // namespace paddle::wire::agent
+
 namespace paddle::remote {
 
 class Exchange;
@@ -52,15 +56,6 @@ struct CopiedEntry {
   std::string sha256 = {};  // hex, of a file from import_from()
 };
 using CopyTree = std::vector<CopiedEntry>;  // each folder precedes its entries
-struct CopyStats {
-  std::uint64_t files = 0, bytes = 0;  // files: links included
-  std::uint64_t gone = 0;              // removed by others during the copy, and so left out
-  std::uint64_t left_out = 0;          // neither files, folders nor links
-  std::vector<std::string> left_out_names = {};  // the first few
-  std::uint64_t unreadable = 0;  // files and folders that the user there may not read
-  std::vector<std::string> unreadable_names = {};  // the first few
-};
-
 // Whether the name is that of a temporary file of a fetch, which is incomplete.
 bool is_part_of_fetch(std::string_view name);
 
@@ -73,10 +68,10 @@ class NodeFiles {
   enum class Listed { kAll, kSizesOfAll, kAllKinds, kOwnFiles };
   Result<std::vector<FileEntry>> list(const std::string& folder, Listed listed);
   Status fetch(const std::vector<FetchItem>& items);
-  Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,
-                              const std::string& outside);
-  Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
-                                CopyTree& tree);
+  Result<wire::agent::CopyReply> export_to(const CopyTree& tree, const std::string& inside,
+                                           const std::string& outside);
+  Result<wire::agent::CopyReply> import_from(const std::string& outside, const std::string& inside,
+                                             CopyTree& tree);
 
  private:
   Status fetch_one(const FetchItem& item);

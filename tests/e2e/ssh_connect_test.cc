@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "proto/agent.pb.h"
 #include "remote/client/agent_client.h"
 #include "remote/client/push_source.h"
 #include "tests/e2e/ssh_fixture.h"
@@ -122,8 +123,8 @@ TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
   ASSERT_TRUE(client);
   const auto facts = client->facts();
   ASSERT_TRUE(facts) << facts.error().message;
-  EXPECT_EQ(facts->root, node_.root);
-  EXPECT_GT(facts->cores, 0U);
+  EXPECT_EQ(facts->root(), node_.root);
+  EXPECT_GT(facts->cores(), 0U);
 
   const std::string script = folder_.path() + "/script";
   ASSERT_TRUE(replace_file(script, as_bytes("#!/bin/sh\necho \"hello $1\"\nexit 7\n")));
@@ -162,7 +163,7 @@ TEST_F(SshConnectTest, TellsFactsPushesFilesRunsAProcessAndLeavesNothing) {
 
   const auto report = client->teardown(false);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_TRUE(report->remaining.empty());
+  EXPECT_TRUE(report->remaining().empty());
   EXPECT_FALSE(fs::exists(node_.root));
 }
 
@@ -213,7 +214,7 @@ TEST_F(SshConnectTest, AProcessOutlivesTheConnection) {
   const int pid = all->front().pid;
   const auto report = client->teardown(false);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_GE(report->processes_ended, 1U);
+  EXPECT_GE(report->processes_ended(), 1U);
   EXPECT_NE(::kill(pid, 0), 0) << "ended by teardown";
   EXPECT_FALSE(fs::exists(node_.root));
 }

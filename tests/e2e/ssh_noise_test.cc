@@ -60,19 +60,19 @@ class SshNoiseTest : public SshLauncherTest {
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
     const auto client = connect(node_, options_);
-    const auto facts = client ? (*client)->facts() : Result<HostFacts>(client.error());
+    const auto facts = client ? (*client)->facts() : Result<wire::agent::Facts>(client.error());
     const std::string printed =
         ::testing::internal::GetCapturedStdout() + ::testing::internal::GetCapturedStderr();
     ASSERT_TRUE(facts) << facts.error().message;
-    EXPECT_EQ(facts->root, node_.root);
-    EXPECT_NE(facts->hostname, "a lie");
+    EXPECT_EQ(facts->root(), node_.root);
+    EXPECT_NE(facts->hostname(), "a lie");
     EXPECT_EQ(printed, "") << "no host paints the terminal";
   }
 
   // The reason, without a control character in it.
   Error refused() {
     const auto client = connect(node_, options_);
-    const auto facts = client ? (*client)->facts() : Result<HostFacts>(client.error());
+    const auto facts = client ? (*client)->facts() : Result<wire::agent::Facts>(client.error());
     EXPECT_FALSE(facts);
     if (facts) return {};
     EXPECT_EQ(facts.error().message.find_first_of("\x1b\x07\r\x08"), std::string::npos);

@@ -17,6 +17,7 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
+#include "proto/agent.pb.h"
 #include "remote/client/agent_client.h"
 
 namespace paddle::remote {
@@ -29,6 +30,18 @@ struct FakeClaim {
   JobClaim revoked_by = {};
 };
 
+struct GpuNames {
+  std::string model, uuid;
+};
+inline void set_gpus(wire::agent::Facts& facts, const std::vector<GpuNames>& gpus) {
+  facts.clear_gpus();
+  for (const GpuNames& one : gpus) {
+    wire::agent::Gpu& gpu = *facts.add_gpus();
+    gpu.set_model(one.model);
+    gpu.set_uuid(one.uuid);
+  }
+}
+
 struct FakeNode {
   std::mutex mutex;
   std::map<std::string, std::string> files;            // by path below root
@@ -38,13 +51,13 @@ struct FakeNode {
   std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
-  std::vector<Gpu> gpus;
+  std::vector<GpuNames> gpus;
   std::uint64_t disk_free_bytes = 50'000'000'000;
   std::string glibc = "2.36", nccl_library = "2.28.3";
   // Its unix_ms is the time by which processes report and end; someone may set the wall's clock.
   NodeUsage usage{.unix_ms = 1'000'000, .memory_available_bytes = 4'000'000'000};
   std::int64_t clock_set_ms = 0;  // by so much
-  Leftovers left;
+  wire::agent::LeftoversReply left;
   std::map<std::string, ProbeResult> probes;  // by address:port; others are reached
   std::vector<std::string> probed;            // address:port, as asked
   std::vector<ProcessStatus> processes;
@@ -96,22 +109,28 @@ class FakeAgentClient : public AgentClient {
 
   const NodeSpec& node() const override { return spec_; }
 
-  Result<HostFacts> facts() override {
-    HostFacts facts;
-    facts.os = fake_.os;
-    facts.gpus = fake_.gpus;
-    facts.glibc = fake_.glibc;
-    facts.nccl_library = fake_.nccl_library;
-    facts.architecture = "x86_64";
-    facts.processor = "Fake CPU @ 2.00GHz";
-    facts.utc_offset_s = 3600;
-    facts.agent_version = "1.2.3";
-    facts.cores = 4;
-    facts.memory_bytes = 8'000'000'000;
-    facts.disk_free_bytes = fake_.disk_free_bytes;
-    facts.address = "10.0.0.1";
-    facts.interfaces = {{"127.0.0.1", "lo"}, {"10.0.0.1", "eth1"}};
-    facts.root = "/nonexistent/fake/" + spec_.name;
+  Result<wire::agent::Facts> facts() override {
+    wire::agent::Facts facts;
+    facts.set_os(fake_.os);
+    set_gpus(facts, fake_.gpus);
+    facts.set_glibc(fake_.glibc);
+    facts.set_nccl_library(fake_.nccl_library);
+    facts.set_architecture("x86_64");
+    facts.set_processor("Fake CPU @ 2.00GHz");
+    facts.set_utc_offset_s(3600);
+    facts.set_agent_version("1.2.3");
+    facts.set_cores(4);
+    facts.set_memory_bytes(8'000'000'000);
+    facts.set_disk_free_bytes(fake_.disk_free_bytes);
+    facts.set_address("10.0.0.1");
+    const auto add_interface = [&](const std::string& address, const std::string& name) {
+      wire::agent::Interface& one = *facts.add_interfaces();
+      one.set_address(address);
+      one.set_name(name);
+    };
+    add_interface("127.0.0.1", "lo");
+    add_interface("10.0.0.1", "eth1");
+    facts.set_root("/nonexistent/fake/" + spec_.name);
     return facts;
   }
 
@@ -297,7 +316,7 @@ class FakeAgentClient : public AgentClient {
     return ports;
   }
 
-  Result<Leftovers> leftovers() override { return fake_.left; }
+  Result<wire::agent::LeftoversReply> leftovers() override { return fake_.left; }
   Status listen_for_probes(const std::string&, std::uint16_t port, const Secret&) override {
     const std::lock_guard lock(fake_.mutex);
     fake_.taken_ports[port] = "the check itself";
@@ -467,23 +486,24 @@ class FakeAgentClient : public AgentClient {
   }
 
   // Files outside our folder are in `files` under their absolute path.
-  Result<CopyStats> export_to(const CopyTree& tree, const std::string& inside,
-                              const std::string& outside) override {
+  Result<wire::agent::CopyReply> export_to(const CopyTree& tree, const std::string& inside,
+                                           const std::string& outside) override {
     const std::lock_guard lock(fake_.mutex);
-    CopyStats stats;
+    wire::agent::CopyReply reply;
     for (const CopiedEntry& copied : tree) {
       fake_.exported.push_back(copied.entry);
       if (copied.entry.kind != TreeEntry::Kind::kFile) continue;
       const std::string& content = fake_.files[fmt::format("{}/{}", inside, copied.number)];
       fake_.files[outside + (outside.ends_with('/') ? "" : "/") + copied.entry.path] = content;
-      ++stats.files;
-      stats.bytes += content.size();
+      reply.set_files(reply.files() + 1);
+      reply.set_bytes(reply.bytes() + content.size());
     }
-    return stats;
+    return reply;
   }
-  Result<CopyStats> import_from(const std::string& outside, const std::string& inside,
-                                CopyTree& tree) override {
+  Result<wire::agent::CopyReply> import_from(const std::string& outside, const std::string& inside,
+                                             CopyTree& tree) override {
     const std::lock_guard lock(fake_.mutex);
+    wire::agent::CopyReply reply;
     const auto found = fake_.files.find(outside);
     if (found == fake_.files.end() && !fake_.copied.empty()) {
       tree = fake_.copied;
@@ -491,7 +511,8 @@ class FakeAgentClient : public AgentClient {
         if (copied.entry.kind == TreeEntry::Kind::kFile)
           fake_.files[fmt::format("{}/{}", inside, copied.number)] = std::to_string(copied.number);
       }
-      return CopyStats{tree.size(), 0};
+      reply.set_files(tree.size());
+      return reply;
     }
     if (found == fake_.files.end())
       return Error{Errc::kFailed, "node " + spec_.name + ": read " + outside + ": no such file",
@@ -509,21 +530,26 @@ class FakeAgentClient : public AgentClient {
       tree.push_back(more);
       fake_.files[fmt::format("{}/{}", inside, more.number)] = "a lie";
     }
-    CopyStats stats{1, content.size(), fake_.gone};
-    stats.left_out_names = fake_.left_out;
-    stats.left_out = stats.left_out_names.size();
-    stats.unreadable_names = fake_.unreadable;
-    stats.unreadable = stats.unreadable_names.size();
-    return stats;
+    reply.set_files(1);
+    reply.set_bytes(content.size());
+    reply.set_gone(fake_.gone);
+    for (const std::string& name : fake_.left_out) reply.add_left_out_names(name);
+    reply.set_left_out(fake_.left_out.size());
+    for (const std::string& name : fake_.unreadable) reply.add_unreadable_names(name);
+    reply.set_unreadable(fake_.unreadable.size());
+    return reply;
   }
 
-  Result<TeardownReport> teardown(bool) override {
+  Result<wire::agent::TeardownReply> teardown(bool) override {
     const std::lock_guard lock(fake_.mutex);
-    TeardownReport report{fake_.processes.size(), fake_.files.size(), fake_.remaining};
+    wire::agent::TeardownReply reply;
+    reply.set_processes_ended(fake_.processes.size());
+    reply.set_files_removed(fake_.files.size());
+    for (const std::string& path : fake_.remaining) reply.add_remaining(path);
     fake_.processes.clear();
     fake_.files.clear();
     fake_.torn_down = true;
-    return report;
+    return reply;
   }
 
  protected:

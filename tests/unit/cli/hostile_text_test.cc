@@ -208,7 +208,8 @@ TEST_P(HostileTextTest, IsEscapedInEveryPlaceItMayComeFrom) {
   EXPECT_EQ(run({"up", folder_ / "c.toml"}), 0);
   nodes_[0].taken_ports[7164] = bad_;
   EXPECT_NE(run({"up", folder_ / "c.toml"}), 0);
-  nodes_[0].left = {{bad_}, 1, 0};
+  nodes_[0].left.add_processes(bad_);
+  nodes_[0].left.set_process_count(1);
   nodes_[0].probes["127.0.0.1:7166"] = {remote::ProbeOutcome::kNoRoute, bad_, {}, 0};
   EXPECT_NE(run({"check"}), 0);
   EXPECT_NE(run({"check", "--json"}), 0);

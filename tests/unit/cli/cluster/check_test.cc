@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/fake_agent_client.h"
+
 namespace paddle::cli {
 namespace {
 
@@ -23,13 +25,13 @@ class NodeCheckTest : public testing::Test {
       cluster.nodes.push_back(node);
       NodeFindings found;
       found.address = std::string("10.0.0.") + name[0];
-      found.facts.os = "Debian";
-      found.facts.architecture = "x86_64";
-      found.facts.glibc = "2.36";
-      found.facts.cores = 8;
-      found.facts.memory_bytes = 16 * kGigabyte;
-      found.facts.disk_free_bytes = 50 * kGigabyte;
-      found.facts.root = "/srv/root";
+      found.facts.set_os("Debian");
+      found.facts.set_architecture("x86_64");
+      found.facts.set_glibc("2.36");
+      found.facts.set_cores(8);
+      found.facts.set_memory_bytes(16 * kGigabyte);
+      found.facts.set_disk_free_bytes(50 * kGigabyte);
+      found.facts.set_root("/srv/root");
       found.memory_available_bytes = 8 * kGigabyte;
       found.clock_offset_ms = {-20, 30};
       NodePorts ports;
@@ -98,7 +100,7 @@ TEST_F(NodeCheckTest, AHealthyClusterHasNoFaultAndItsSlowestLinks) {
   EXPECT_EQ(cell(0, "reached_by"), "2 of 2");
   EXPECT_EQ(cell(0, "clock_offset_ms"), "same");
   EXPECT_EQ(cell(0, "glibc"), "2.36");
-  checked.findings[0].leftovers.ended_jobs = 2;
+  checked.findings[0].leftovers.set_ended_jobs(2);
   EXPECT_EQ(cell(0, "leftovers"), "2 ended jobs") << "whose results are kept, which is no fault";
   checked.findings[0].ports->job_holds_some = true;
   EXPECT_EQ(cell(0, "ports"), "7164-7167 in use by a job");
@@ -106,7 +108,7 @@ TEST_F(NodeCheckTest, AHealthyClusterHasNoFaultAndItsSlowestLinks) {
 }
 
 TEST_F(NodeCheckTest, AnotherArchitecture) {
-  checked.findings[1].facts.architecture = "aarch64";
+  checked.findings[1].facts.set_architecture("aarch64");
   EXPECT_TRUE(mentions(only_fault("architecture", Errc::kVersion).message, "aarch64"));
 }
 
@@ -117,14 +119,14 @@ TEST_F(NodeCheckTest, LittleMemory) {
 }
 
 TEST_F(NodeCheckTest, AFullDisk) {
-  checked.findings[1].facts.disk_free_bytes = 95'000'000;
+  checked.findings[1].facts.set_disk_free_bytes(95'000'000);
   const Error error = only_fault("disk_free_bytes", Errc::kResource);
   EXPECT_TRUE(mentions(error.message, "95 MB free on the disk of /srv/root")) << error.message;
 }
 
 TEST_F(NodeCheckTest, FewerGpusThanTheFileNames) {
   cluster.nodes[1].gpus = {"0", "1"};
-  checked.findings[1].facts.gpus = {{"NVIDIA H100", "GPU-1"}};
+  remote::set_gpus(checked.findings[1].facts, {{"NVIDIA H100", "GPU-1"}});
   EXPECT_TRUE(
       mentions(only_fault("gpus", Errc::kResource).message, "names 2 GPUs, the node shows 1"));
   cluster.nodes[1].gpus = {"GPU-2"};
@@ -134,54 +136,59 @@ TEST_F(NodeCheckTest, FewerGpusThanTheFileNames) {
 
 TEST_F(NodeCheckTest, OneGpuThatTwoNodesName) {
   cluster.nodes[0].gpus = cluster.nodes[1].gpus = {"0"};
-  for (const std::size_t at : {0U, 1U}) checked.findings[at].facts.gpus = {{"T4", "GPU-1"}};
+  for (const std::size_t at : {0U, 1U})
+    remote::set_gpus(checked.findings[at].facts, {{"T4", "GPU-1"}});
   const std::vector<Fault> faults = find_faults(checked);
   ASSERT_EQ(faults.size(), 2U);
   EXPECT_TRUE(mentions(faults[0].error.message, "its GPU 0 also belongs to node b: GPU-1"))
       << faults[0].error.message;
-  checked.findings[1].facts.gpus = {{"T4", "GPU-2"}};
+  remote::set_gpus(checked.findings[1].facts, {{"T4", "GPU-2"}});
   EXPECT_TRUE(find_faults(checked).empty());
   // Nodes of one machine that train without GPUs name none.
-  checked.findings[1].facts.gpus = {{"T4", "GPU-1"}};
+  remote::set_gpus(checked.findings[1].facts, {{"T4", "GPU-1"}});
   cluster.nodes[1].gpus.clear();
   EXPECT_TRUE(find_faults(checked).empty());
 }
 
 TEST_F(NodeCheckTest, VersionsThatDifferFromThoseOfMostNodes) {
   for (NodeFindings& found : checked.findings) {
-    found.facts.gpus = {{"T4", ""}};
-    found.facts.gpu_driver = found.facts.cuda_library = "535.104.05";
-    found.facts.nccl_library = "2.18.5";
+    remote::set_gpus(found.facts, {{"T4", ""}});
+    found.facts.set_gpu_driver("535.104.05");
+    found.facts.set_cuda_library("535.104.05");
+    found.facts.set_nccl_library("2.18.5");
   }
   EXPECT_TRUE(find_faults(checked).empty());
-  remote::HostFacts& facts = checked.findings[1].facts;
-  facts.nccl_library = "2.21.5";
+  wire::agent::Facts& facts = checked.findings[1].facts;
+  facts.set_nccl_library("2.21.5");
   EXPECT_TRUE(mentions(only_fault("nccl_library", Errc::kResource).message,
                        "its NCCL is 2.21.5, but node a has 2.18.5"));
-  facts.nccl_library = "";
+  facts.set_nccl_library("");
   EXPECT_TRUE(find_faults(checked).empty()) << "programs may bring their own";
-  facts.gpu_driver = facts.cuda_library = "550.54.14";
+  facts.set_gpu_driver("550.54.14");
+  facts.set_cuda_library("550.54.14");
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
                        "its GPU driver is 550.54.14, but node a has 535.104.05"));
   cluster.nodes[1].runs_trainer = false;
   EXPECT_TRUE(find_faults(checked).empty()) << "it trains with nobody";
-  facts.cuda_library = "560.1";
+  facts.set_cuda_library("560.1");
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
                        "its driver is 550.54.14, but its libcuda is 560.1"));
 }
 
 TEST_F(NodeCheckTest, WhatPaddleGpuWouldLack) {
-  remote::HostFacts& facts = checked.findings[1].facts;
-  facts.gpus = {{"T4", "GPU-1"}};
-  facts.gpu_driver = facts.cuda_library = "535.104.05";
-  facts.cublas_library = "13.0.2.14";
+  wire::agent::Facts& facts = checked.findings[1].facts;
+  remote::set_gpus(facts, {{"T4", "GPU-1"}});
+  facts.set_gpu_driver("535.104.05");
+  facts.set_cuda_library("535.104.05");
+  facts.set_cublas_library("13.0.2.14");
   EXPECT_TRUE(find_faults(checked).empty()) << "this paddlectl has no paddle-gpu";
   checked.has_gpu_engine = true;
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
                        "its driver is 535.104.05, but paddle-gpu needs 580 or later"));
-  facts.gpu_driver = facts.cuda_library = "580.65.06";
+  facts.set_gpu_driver("580.65.06");
+  facts.set_cuda_library("580.65.06");
   EXPECT_TRUE(find_faults(checked).empty());
-  facts.cublas_library = "";
+  facts.set_cublas_library("");
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
                        "it shows no libcublasLt.so.13, which paddle-gpu needs"));
   cluster.nodes[1].environment["PADDLE_CUDA_LIBRARY_PATH"] = "/opt/cuda";
@@ -192,22 +199,22 @@ TEST_F(NodeCheckTest, WhatPaddleGpuWouldLack) {
 }
 
 TEST_F(NodeCheckTest, Trap44ALibcThatIsTooOldForPaddleGpu) {
-  remote::HostFacts& facts = checked.findings[1].facts;
-  facts.gpus = {{"T4", "GPU-1"}};
-  facts.cublas_library = "13.0.2.14";
-  facts.glibc = "2.31";
+  wire::agent::Facts& facts = checked.findings[1].facts;
+  remote::set_gpus(facts, {{"T4", "GPU-1"}});
+  facts.set_cublas_library("13.0.2.14");
+  facts.set_glibc("2.31");
   EXPECT_TRUE(find_faults(checked).empty()) << "this paddlectl has no paddle-gpu";
   checked.has_gpu_engine = true;
   const Error old = only_fault("glibc", Errc::kResource);
   EXPECT_EQ(old.message, "node b: its glibc is 2.31, but paddle-gpu needs 2.35 or later");
   EXPECT_TRUE(mentions(old.hint, "train on its CPUs, without --gpus"));
-  facts.gpus.clear();
+  facts.clear_gpus();
   EXPECT_TRUE(find_faults(checked).empty()) << "it has no GPU";
 }
 
 TEST_F(NodeCheckTest, Trap29OneGpuThatTrainersOfTwoJobsUse) {
-  remote::HostFacts& facts = checked.findings[1].facts;
-  facts.gpus = {{"T4", "GPU-1"}, {"T4", "GPU-2"}};
+  wire::agent::Facts& facts = checked.findings[1].facts;
+  remote::set_gpus(facts, {{"T4", "GPU-1"}, {"T4", "GPU-2"}});
   auto& processes = checked.findings[1].processes;
   const auto add_trainer = [&](const char* job, const char* visible, const char* place) {
     remote::ProcessStatus& process = processes.emplace_back();
@@ -255,7 +262,10 @@ TEST_F(NodeCheckTest, AnAddressThatIsNotTheNodes) {
 }
 
 TEST_F(NodeCheckTest, ProcessesOfNoJob) {
-  checked.findings[1].leftovers = {{"pid 12 (paddle)"}, 1, 3};
+  wire::agent::LeftoversReply& left = checked.findings[1].leftovers;
+  left.add_processes("pid 12 (paddle)");
+  left.set_process_count(1);
+  left.set_ended_jobs(3);
   const Error error = only_fault("leftovers", Errc::kResource);
   EXPECT_TRUE(mentions(error.message, "pid 12 (paddle)")) << error.message;
   EXPECT_EQ(cell(1, "leftovers"), "! 1 process, 3 ended jobs");
@@ -310,10 +320,12 @@ class CheckText : public NodeCheckTest {
  protected:
   CheckText() {
     for (NodeFindings& found : checked.findings) {
-      found.facts.os = "Red Hat Enterprise Linux 9.4 (Plow)";
-      found.facts.gpus = {{"NVIDIA H100 80GB HBM3", "GPU-1"}, {"NVIDIA H100 80GB HBM3", "GPU-2"}};
-      found.facts.gpu_driver = found.facts.cuda_library = "535.104.05";
-      found.facts.nccl_library = "2.18.5";
+      found.facts.set_os("Red Hat Enterprise Linux 9.4 (Plow)");
+      remote::set_gpus(found.facts,
+                       {{"NVIDIA H100 80GB HBM3", "GPU-1"}, {"NVIDIA H100 80GB HBM3", "GPU-2"}});
+      found.facts.set_gpu_driver("535.104.05");
+      found.facts.set_cuda_library("535.104.05");
+      found.facts.set_nccl_library("2.18.5");
     }
   }
   std::string text(std::size_t columns = 0) const {
@@ -343,16 +355,17 @@ TEST_F(CheckText, HasWhatAllNodesHaveInCommonBelowTheTable) {
   }
   // Machines without GPUs have no driver, which is not said.
   for (NodeFindings& found : checked.findings) {
-    found.facts.gpus.clear();
-    found.facts.gpu_driver = found.facts.nccl_library = "";
+    found.facts.clear_gpus();
+    found.facts.set_gpu_driver("");
+    found.facts.set_nccl_library("");
   }
   EXPECT_TRUE(mentions(text(), "gpus none, clock same")) << text();
   EXPECT_FALSE(mentions(text(), "driver")) << text();
 }
 
 TEST_F(CheckText, HasColumnsForWhatDiffers) {
-  checked.findings[1].facts.glibc = "2.35";
-  checked.findings[2].facts.cores = 64;
+  checked.findings[1].facts.set_glibc("2.35");
+  checked.findings[2].facts.set_cores(64);
   EXPECT_TRUE(mentions(head(), "glibc")) << head();
   EXPECT_TRUE(mentions(head(), "cores")) << head();
   EXPECT_FALSE(mentions(text(), "glibc 2")) << text();
@@ -368,8 +381,8 @@ TEST_F(CheckText, HasColumnsForWhatDiffers) {
 TEST_F(CheckText, NeverLacksAFault) {
   checked.has_gpu_engine = true;
   for (NodeFindings& found : checked.findings) {
-    found.facts.architecture = "aarch64";
-    found.facts.glibc = "2.31";
+    found.facts.set_architecture("aarch64");
+    found.facts.set_glibc("2.31");
   }
   const std::string all = text();
   for (const char* const title : {"arch", "glibc", "driver"})
@@ -388,16 +401,18 @@ TEST_F(CheckText, IsNarrowWhereEveryColumnDiffersAndJsonHasThemAll) {
   for (NodeFindings& found : checked.findings) {
     ++number;
     found.address = fmt::format("2001:db8:1234:5678:9abc:def0:1234:{}", number);
-    found.facts.os += fmt::format(" {}", number);
-    found.facts.glibc += fmt::format(".{}", number);
-    found.facts.cores += static_cast<std::uint32_t>(number);
-    found.facts.memory_bytes *= number;
+    wire::agent::Facts& facts = found.facts;
+    facts.set_os(facts.os() + fmt::format(" {}", number));
+    facts.set_glibc(facts.glibc() + fmt::format(".{}", number));
+    facts.set_cores(facts.cores() + static_cast<std::uint32_t>(number));
+    facts.set_memory_bytes(facts.memory_bytes() * number);
     found.memory_available_bytes *= number;
-    found.facts.disk_free_bytes *= number;
-    found.facts.gpus.emplace_back("Tesla T4", fmt::format("GPU-{}", number));
-    found.facts.gpus.resize(2 + number, {"Tesla T4", ""});
+    facts.set_disk_free_bytes(facts.disk_free_bytes() * number);
+    std::vector<remote::GpuNames> gpus(2 + number, {"Tesla T4", ""});
+    gpus.front().uuid = fmt::format("GPU-{}", number);
+    remote::set_gpus(facts, gpus);
     found.clock_offset_ms = {number * 500, number * 501};
-    found.leftovers.ended_jobs = number;
+    found.leftovers.set_ended_jobs(static_cast<std::uint32_t>(number));
   }
   EXPECT_LE(widest(text()), 120U) << text();
   EXPECT_LE(widest(text(200)), 120U) << text();

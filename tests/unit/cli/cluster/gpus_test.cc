@@ -2,13 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/fake_agent_client.h"
+
 namespace paddle::cli {
 namespace {
 
-remote::HostFacts four_gpus() {
-  remote::HostFacts facts;
-  facts.address = "10.0.0.9";
-  for (const char* uuid : {"GPU-a0", "GPU-a1", "GPU-b2", ""}) facts.gpus.push_back({"T4", uuid});
+wire::agent::Facts four_gpus() {
+  wire::agent::Facts facts;
+  facts.set_address("10.0.0.9");
+  remote::set_gpus(facts, {{"T4", "GPU-a0"}, {"T4", "GPU-a1"}, {"T4", "GPU-b2"}, {"T4", ""}});
   return facts;
 }
 
@@ -28,7 +30,7 @@ class ChooseGpus : public testing::Test {
   }
 
   ClusterNode node;
-  remote::HostFacts facts = four_gpus();
+  wire::agent::Facts facts = four_gpus();
   std::map<std::string, std::string> environment;
 };
 
@@ -85,7 +87,7 @@ TEST_F(ChooseGpus, TheUsersOwnVariableWinsAndKeepsItsList) {
   environment.clear();
   node.environment.clear();
   node.gpus.clear();
-  facts.visible_gpus = "2,3";
+  facts.set_visible_gpus("2,3");
   EXPECT_EQ(choose("1")->visible, "2") << "that of the login environment comes last";
 }
 
@@ -100,28 +102,28 @@ TEST_F(ChooseGpus, Trap29AGpuTwiceOrOneThatIsNotThereIsRefused) {
   node.gpus = {"7"};
   EXPECT_EQ(refused("all"), "node a has no GPU 7: it shows 0 to 3");
   node.gpus.clear();
-  facts.gpus.clear();
+  facts.clear_gpus();
   EXPECT_EQ(refused("all"), "node a shows no GPU");
 }
 
 TEST(GpusCell, CountsEachKind) {
-  remote::HostFacts facts;
+  wire::agent::Facts facts;
   EXPECT_EQ(gpus_cell(facts).text, "none");
-  facts.gpus = {{"T4", ""}, {"H100", ""}, {"T4", ""}};
+  remote::set_gpus(facts, {{"T4", ""}, {"H100", ""}, {"T4", ""}});
   EXPECT_EQ(gpus_cell(facts).text, "1x H100, 2x T4");
   EXPECT_EQ(gpus_cell(facts).json.text(), R"(["T4", "H100", "T4"])");
 }
 
 TEST_F(ChooseGpus, Trap44ANodeIsRefusedWhoseLibcIsTooOldForPaddleGpu) {
   for (const char* good : {"2.35", "2.36", "2.41.1"}) {
-    facts.glibc = good;
+    facts.set_glibc(good);
     EXPECT_TRUE(choose("all")->engine) << good;
   }
   for (const auto& [glibc, says] :
        {std::pair("2.34", "node a: its glibc is 2.34, but paddle-gpu needs 2.35 or later"),
         {"2.4", "node a: its glibc is 2.4, but paddle-gpu needs 2.35 or later"},
         {"", "node a: it shows no glibc, but paddle-gpu needs 2.35 or later"}}) {
-    facts.glibc = glibc;
+    facts.set_glibc(glibc);
     const auto chosen = choose("all");
     ASSERT_TRUE(chosen) << "a program of the user's own may do without";
     ASSERT_FALSE(chosen->engine);

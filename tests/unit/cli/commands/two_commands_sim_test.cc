@@ -292,7 +292,7 @@ class SimClient final : public remote::FakeAgentClient {
         actor_(actor),
         teardowns_(world.teardowns(node)) {}
 
-  Result<remote::HostFacts> facts() override {
+  Result<wire::agent::Facts> facts() override {
     PADDLE_TRY_STATUS(step());
     return FakeAgentClient::facts();
   }
@@ -368,7 +368,7 @@ class SimClient final : public remote::FakeAgentClient {
     PADDLE_TRY_STATUS(step());
     return FakeAgentClient::read_file(path, offset, max_bytes, since);
   }
-  Result<remote::TeardownReport> teardown(bool keep_data) override {
+  Result<wire::agent::TeardownReply> teardown(bool keep_data) override {
     PADDLE_TRY_STATUS(step());
     world_.tear_down(fake());
     {

@@ -93,7 +93,7 @@ AgentTest::~AgentTest() {
   node_.timeout = {};  // a test's own may be too short for a machine that has much to do
   if (auto agent = connect(node_, options_)) {
     const auto report = (*agent)->teardown(false);
-    EXPECT_TRUE(report && report->remaining.empty());
+    EXPECT_TRUE(report && report->remaining().empty());
   }
   EXPECT_EQ(processes_using(folder_), std::vector<int>{});
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/nodes"));

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/agent.pb.h"
 #include "remote/client/agent_client.h"
 #include "remote/client/push_source.h"
 

@@ -30,13 +30,16 @@ unsigned mode_of(const std::string& path) {
 TEST_F(AgentTest, FactsDescribeThisMachine) {
   const auto facts = connect_agent()->facts();
   ASSERT_TRUE(facts) << facts.error().message;
-  EXPECT_EQ(facts->root, node_.root);
-  EXPECT_GT(facts->cores, 0U);
-  EXPECT_GT(facts->memory_bytes, 1U << 20U);
-  EXPECT_GT(facts->disk_free_bytes, 0U);
-  EXPECT_FALSE(facts->os.empty());
-  EXPECT_FALSE(facts->address.empty());
-  EXPECT_EQ(facts->interfaces.at("127.0.0.1"), "lo");
+  EXPECT_EQ(facts->root(), node_.root);
+  EXPECT_GT(facts->cores(), 0U);
+  EXPECT_GT(facts->memory_bytes(), 1U << 20U);
+  EXPECT_GT(facts->disk_free_bytes(), 0U);
+  EXPECT_FALSE(facts->os().empty());
+  EXPECT_FALSE(facts->address().empty());
+  const auto loopback = std::ranges::find(facts->interfaces(), "127.0.0.1",
+                                          [](const auto& one) { return one.address(); });
+  ASSERT_NE(loopback, facts->interfaces().end());
+  EXPECT_EQ(loopback->name(), "lo");
 }
 
 TEST_F(AgentTest, PushSendsOnlyWhatDiffers) {
@@ -233,7 +236,7 @@ TEST_F(AgentTest, WhatIsRemovedMayBeOfAnyDepth) {
   make_deep_folder(node_.root + "/jobs/job-1/output", folder_ + "/outside");
   const auto report = agent->teardown(false);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_TRUE(report->remaining().empty());
   EXPECT_FALSE(std::filesystem::exists(node_.root));
   EXPECT_EQ(file_content(folder_ + "/outside/kept"), "kept") << "removal followed a link";
 }
@@ -295,7 +298,7 @@ TEST_F(AgentTest, WhatIsKeptSparesTheFoldersAboveItAndNothingElse) {
   }
   const auto report = agent->teardown(true);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_TRUE(report->remaining().empty());
   EXPECT_EQ(file_content(node_.root + "/jobs/job-1/output/deep/model"), "kept");
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1/work"));
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-2"));
@@ -308,8 +311,8 @@ TEST_F(AgentTest, TeardownKeepsTheOutputWhenAsked) {
   wait_log(*agent, "jobs/job-1/output/trainer-0.log", "kept");
   const auto report = agent->teardown(true);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_GE(report->processes_ended, 1U);
-  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_GE(report->processes_ended(), 1U);
+  EXPECT_TRUE(report->remaining().empty());
   EXPECT_EQ(file_content(node_.root + "/jobs/job-1/output/trainer-0.log"), "kept\n");
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/bin"));
   EXPECT_FALSE(std::filesystem::exists(node_.root + "/jobs/job-1/proc"));

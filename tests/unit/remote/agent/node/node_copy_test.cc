@@ -38,8 +38,8 @@ class NodeCopyTest : public AgentTest {
   static CopiedEntry link(const std::string& path, const std::string& target) {
     return {{path, Kind::kLink, 0777, kTime, 0, target}};
   }
-  Result<CopyStats> put(const CopyTree& tree, const std::string& to,
-                        const std::string& content = "content") {
+  Result<wire::agent::CopyReply> put(const CopyTree& tree, const std::string& to,
+                                     const std::string& content = "content") {
     const std::string local = write_file(folder_ + "/local", content);
     EXPECT_TRUE(push(*agent_, {{local, std::string(kStaging) + "/1"}}));
     auto copied = agent_->export_to(tree, kStaging, to);
@@ -68,8 +68,8 @@ TEST_F(NodeCopyTest, PutMakesFilesFoldersAndLinksAsTheyAre) {
   for (int turn = 0; turn < 2; ++turn) {  // also over what is there
     const auto copied = put(tree, outside_ + "/");
     ASSERT_TRUE(copied) << copied.error().message;
-    EXPECT_EQ(copied->files, 4U);
-    EXPECT_EQ(copied->bytes, 14U);
+    EXPECT_EQ(copied->files(), 4U);
+    EXPECT_EQ(copied->bytes(), 14U);
   }
   const auto mode = [&](const char* path) {
     return stat_of(outside_ + "/" + path).st_mode & 07777U;
@@ -202,10 +202,11 @@ TEST_F(NodeCopyTest, GetTellsFilesFoldersAndLinksAndNamesWhatIsNone) {
   CopyTree tree;
   const auto taken = agent_->import_from(outside_ + "/", kStaging, tree);
   ASSERT_TRUE(taken) << taken.error().message;
-  EXPECT_EQ(taken->files, 3U);
-  EXPECT_EQ(taken->bytes, 3U);
-  EXPECT_EQ(taken->left_out, 1U);
-  EXPECT_EQ(taken->left_out_names, std::vector<std::string>{"outside/pipe"});
+  EXPECT_EQ(taken->files(), 3U);
+  EXPECT_EQ(taken->bytes(), 3U);
+  EXPECT_EQ(taken->left_out(), 1U);
+  ASSERT_EQ(taken->left_out_names_size(), 1);
+  EXPECT_EQ(taken->left_out_names(0), "outside/pipe");
   std::string told;
   for (const auto& [entry, number, sha256] : tree)
     told += fmt::format("{}:{:o}:{} ", entry.path, entry.mode, entry.link);

@@ -60,7 +60,7 @@ class GuardTest : public AgentTest {
     EXPECT_TRUE(stopped) << stopped.error().message;
     EXPECT_TRUE(status().stopped);
     EXPECT_EQ(processes_using(node_.root + "/jobs"), std::vector<int>{});
-    EXPECT_EQ(agent_->leftovers()->process_count, 0U);
+    EXPECT_EQ(agent_->leftovers()->process_count(), 0U);
   }
 
   std::unique_ptr<AgentClient> agent_ = connect_agent();
@@ -87,7 +87,7 @@ TEST_F(GuardTest, AKilledSupervisorIsFollowedByAnotherWhichStartsItsProcessAgain
   ASSERT_EQ(now.restarts.size(), 1U);
   EXPECT_EQ(now.restarts[0].signal, SIGKILL);
   EXPECT_EQ(now.restarts[0].failures, 1U);
-  EXPECT_EQ(agent_->leftovers()->process_count, 0U);
+  EXPECT_EQ(agent_->leftovers()->process_count(), 0U);
   expect_to_stop();
 }
 
@@ -181,7 +181,7 @@ TEST_F(GuardTest, ATeardownEndsSupervisorAndGuardWhicheverIsLeft) {
   ASSERT_EQ(::kill(first.guard(), SIGKILL), 0);
   const auto report = agent_->teardown(false);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->remaining, std::vector<std::string>{});
+  EXPECT_TRUE(report->remaining().empty());
 }
 
 // The folder of a job can only be read while its process is started again and ends.
@@ -268,7 +268,7 @@ TEST_F(ReadOnlyJob, ATeardownEndsTheSupervisorThatKeepsAnEnd) {
     end_while_it_can_only_be_read(5);
     const auto report = agent_->teardown(false);
     ASSERT_TRUE(report) << report.error().message;
-    EXPECT_FALSE(report->remaining.empty()) << "its files can only be read";
+    EXPECT_FALSE(report->remaining().empty()) << "its files can only be read";
     expect_no_supervisor();
   });
 }

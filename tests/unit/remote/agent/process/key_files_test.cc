@@ -207,7 +207,7 @@ class StrayKeysTest : public WipedKeysTest {
   void tear_down() {
     const auto report = agent_->teardown(false);
     ASSERT_TRUE(report) << report.error().message;
-    EXPECT_EQ(report->remaining, std::vector<std::string>());
+    EXPECT_TRUE(report->remaining().empty());
   }
 };
 

@@ -124,27 +124,27 @@ TEST_F(ProbeTest, StrangersAreClosedAndDoNotKeepOthersOut) {
 TEST_F(ProbeTest, AProcessOfNoJobIsALeftover) {
   const auto facts = agent->facts();
   ASSERT_TRUE(facts);
-  EXPECT_FALSE(facts->glibc.empty()) << "these tests run where there is one";
+  EXPECT_FALSE(facts->glibc().empty()) << "these tests run where there is one";
   push_script(*agent, "endless", "exec sleep 600");
   ASSERT_TRUE(agent->start(script("endless", "trainer-0")));
   auto found = agent->leftovers();
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_EQ(found->process_count, 0U) << "a running job is none: " << found->processes[0];
-  EXPECT_EQ(found->ended_jobs, 0U);
+  EXPECT_EQ(found->process_count(), 0U) << "a running job is none: " << found->SerializeAsString();
+  EXPECT_EQ(found->ended_jobs(), 0U);
   const test::Process orphan(
-      {"/usr/bin/env", "PADDLECTL_PROCESS=" + facts->root + ":gone/trainer-0", "sleep", "600"},
+      {"/usr/bin/env", "PADDLECTL_PROCESS=" + facts->root() + ":gone/trainer-0", "sleep", "600"},
       folder_ + "/orphan.txt");
   const TimePoint end = soon();
   do {
     found = agent->leftovers();
     ASSERT_TRUE(found);
-  } while (found->process_count == 0 && TimePoint(std::chrono::steady_clock::now()) < end);
-  ASSERT_EQ(found->processes.size(), 1U);
-  EXPECT_TRUE(found->processes[0].starts_with("pid ")) << found->processes[0];
+  } while (found->process_count() == 0 && TimePoint(std::chrono::steady_clock::now()) < end);
+  ASSERT_EQ(found->processes_size(), 1);
+  EXPECT_TRUE(found->processes(0).starts_with("pid ")) << found->processes(0);
   ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
   found = agent->leftovers();
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->ended_jobs, 1U);
+  EXPECT_EQ(found->ended_jobs(), 1U);
 }
 
 }  // namespace
