@@ -53,7 +53,8 @@ bool was_started_again(ClusterSession& session, const std::string& job,
   return std::ranges::all_of(before, [&](const ProcessOnNode& old) {
     return std::ranges::any_of(now, [&](const ProcessOnNode& process) {
       const remote::ProcessStatus& status = process.status;
-      const bool is_another = status.life != old.status.life || status.run != old.status.run;
+      const bool is_another =
+          status.incarnation != old.status.incarnation || status.run != old.status.run;
       return status.name == old.status.name && is_another &&
              (is_running(status) || ended_well(status));
     });

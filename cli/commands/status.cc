@@ -207,7 +207,7 @@ Json to_json(const ProcessView& process) {
        {"waits_for", Json::list({process.pace.waits_for.begin(), process.pace.waits_for.end()})},
        {"missed_by", Json::list({process.pace.missed_by.begin(), process.pace.missed_by.end()})},
        {"unheard_ms",
-        status.unheard_ms && is_running(status) ? Json(process.pace.unheard_ms) : Json()},
+        status.notice_age_ms && is_running(status) ? Json(process.pace.unheard_ms) : Json()},
        {"pid", is_running(process.status) ? Json(status.pid) : Json()},
        {"pass", progress ? Json(progress->pass) : Json()},
        {"passes", progress && progress->passes > 0 ? Json(progress->passes) : Json()},

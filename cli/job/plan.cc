@@ -95,7 +95,7 @@ struct Planner {
           fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
           fmt::format("--metrics={{root}}/{}", metrics_path(server.spec.log)),
-          "--epoch={life}",
+          "--epoch={incarnation}",
           job_tag(request.job),
           transport_flag(),
           key_flag(server.spec)};
@@ -168,7 +168,7 @@ struct Planner {
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
           fmt::format("--save_dir={{root}}/{}/output", job_folder(request.job)),
           fmt::format("--metrics={{root}}/{}", trainer.metrics),
-          "--incarnation={life}",
+          "--incarnation={incarnation}",
           request.resume ? "--resume" : "--resume={again}",
           job_tag(request.job),
           transport_flag(),

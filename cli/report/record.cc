@@ -139,7 +139,7 @@ std::string without_internal(const std::string& arguments) {
   std::string kept;
   for (std::string word; std::getline(words, word, ' ');) {
     const bool is_internal =
-        std::ranges::any_of(std::array{"{root}", "{life}", "{again}", "--job_tag="},
+        std::ranges::any_of(std::array{"{root}", "{incarnation}", "{again}", "--job_tag="},
                             [&](const char* mark) { return word.find(mark) != std::string::npos; });
     if (!is_internal) kept += (kept.empty() ? "" : " ") + word;
   }
@@ -360,7 +360,7 @@ Status write_processes(const std::string& folder, const JobView& view) {
                       {"cpu_ms", usage.cpu_ms},
                       {"received_bytes", usage.received_bytes.value_or(0)},
                       {"sent_bytes", usage.sent_bytes.value_or(0)},
-                      {"life", status.life},
+                      {"life", status.incarnation},
                       {"arguments", fmt::format("{}", fmt::join(status.arguments, " "))},
                       {"log", below_job(status.log, view.job())}});
     text += record.text() + "\n";

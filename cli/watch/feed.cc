@@ -240,8 +240,8 @@ void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
     const remote::ProcessStatus& status = process.status;
     std::uint32_t& told = restarts_told_[status.name];
     for (const remote::Restart& restart : status.restarts) {
-      if (restart.life <= told) continue;
-      told = restart.life;
+      if (restart.incarnation <= told) continue;
+      told = restart.incarnation;
       // If it only lost a peer, the peer's own restart is printed instead. The first poll prints no
       // earlier restarts.
       const bool is_news = restart.failures > 0 || restart.ordered;

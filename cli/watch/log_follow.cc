@@ -97,7 +97,7 @@ void LogFollow::find_logs(const ClusterLook& look) {
   for (const ProcessOnNode& process : look.processes) {
     const std::string& node = session_.members()[process.member].spec.name;
     if (!options_.wanted(process, node)) continue;
-    if (options_.previous && process.status.life < 2) continue;
+    if (options_.previous && process.status.incarnation < 2) continue;
     const bool runs = process.status.state == remote::ProcessState::kRunning;
     any_running_ = any_running_ || runs;
     const auto [known, is_new] = by_name_.try_emplace(process.status.name, logs_.size());
@@ -107,7 +107,7 @@ void LogFollow::find_logs(const ClusterLook& look) {
           {.source = {process.member, node, process.status.name},
            .reader = LogReader(options_.path ? options_.path(process.status) : process.status.log),
            .skew_ms = skew,
-           .previous_life = options_.previous ? process.status.life - 1 : 0});
+           .previous_life = options_.previous ? process.status.incarnation - 1 : 0});
       merge_.add_source(process.status.started_unix_ms - skew);
       label_width_ =
           std::max(label_width_, display_width(node) + 1 + display_width(process.status.name));

@@ -102,7 +102,7 @@ std::optional<BrokenStart> broken_start(const ClusterSession& session,
   for (const auto& [member, status] : processes) {
     if (status.claimed || has_worked(status)) return std::nullopt;
     known[status.name] = is_running(status);
-    broken.is_first_start = broken.is_first_start && status.life <= 1;
+    broken.is_first_start = broken.is_first_start && status.incarnation <= 1;
     broken.trainers = std::max(broken.trainers, status.trainers);
     broken.pservers = std::max(broken.pservers, status.pservers);
   }

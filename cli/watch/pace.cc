@@ -44,7 +44,7 @@ ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
   const remote::Progress& progress = *status.progress;
   const std::int64_t silent = status.silent_ms;
   const bool is_stalled = silent > silence_max(progress, first_batch_ms);
-  if (status.unheard_ms.value_or(0) > kUnheardMaxMs)
+  if (status.notice_age_ms.value_or(0) > kUnheardMaxMs)
     return {is_stalled ? Pace::kStalled : Pace::kSuspect, silent, {}};
   if (!hanging_pservers.empty() && silent > kWaitingSilenceMinMs)
     return {Pace::kWaiting, silent, hanging_pservers};
@@ -89,7 +89,7 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
   for (const auto& [member, status] : processes) {
     if (!is_running(status)) continue;
     ProcessPace& pace = paces[status.name];
-    pace.unheard_ms = status.unheard_ms.value_or(0);
+    pace.unheard_ms = status.notice_age_ms.value_or(0);
     const bool is_suspect = pace.unheard_ms > kUnheardMaxMs;
     if (!status.progress) {
       pace.pace = status.reports ? Pace::kStarting : Pace::kUnknown;
@@ -119,7 +119,7 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
     if (!is_running(status) || is_pserver(status) || !status.progress) continue;
     ProcessPace& pace = paces[status.name];
     pace = pace_of_trainer(status, hanging_pservers, awaited, first_batch_ms);
-    pace.unheard_ms = status.unheard_ms.value_or(0);
+    pace.unheard_ms = status.notice_age_ms.value_or(0);
   }
   note_missed(processes, paces);
   return paces;

@@ -42,7 +42,8 @@ std::string describe_state(const remote::ProcessStatus& status) {
   if (status.stopped) return "stopped";
   switch (status.state) {
     case remote::ProcessState::kRunning:
-      return status.life < 2 ? "running" : fmt::format("running (start {})", status.life);
+      return status.incarnation < 2 ? "running"
+                                    : fmt::format("running (start {})", status.incarnation);
     case remote::ProcessState::kExited:
       return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
     case remote::ProcessState::kKilled: {

@@ -169,7 +169,7 @@ const Session::Request Session::kRequests[] = {
                          [](Session& s, const ClaimRequest& claim, ByteSpan) -> Result<ClaimReply> {
                            const auto wait = std::min(claim.wait_ms(), kClaimWaitMs);
                            PADDLE_TRY(const auto others,
-                                      s.claims_.take(claim, std::chrono::milliseconds(wait)));
+                                      s.claims_.claim(claim, std::chrono::milliseconds(wait)));
                            ClaimReply reply;
                            for (const JobClaim& other : others) *reply.add_others() = other;
                            return reply;
@@ -439,7 +439,7 @@ Status serve(const Root& root, int input, int output, Duration silence_max) {
       wire::agent::ErrorReply reply;
       reply.set_code(static_cast<int>(request.error().code));
       reply.set_message(request.error().message);
-      [[maybe_unused]] const auto told = send(wire::agent::AGENT_ERROR, 0, reply, {});
+      [[maybe_unused]] const auto sent = send(wire::agent::AGENT_ERROR, 0, reply, {});
       return request.error();
     }
     sequence = request->header.sequence;

@@ -136,7 +136,7 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   status.exit_code = from.exit_code();
   status.signal = from.signal();
   status.started_unix_ms = from.started_unix_ms();
-  status.life = from.life();
+  status.incarnation = from.incarnation();
   status.ended_unix_ms = from.ended_unix_ms();
   status.stopped = from.stopped();
   status.stopped_by = escape_control(from.stopped_by().substr(0, kStopperBytesMax));
@@ -152,12 +152,12 @@ Result<remote::ProcessStatus> from_wire(const wire::agent::ProcessStatus& from) 
   if (from.notice().has_progress()) status.progress = from_wire(from.notice().progress());
   status.asked_unix_ms = from.asked_unix_ms();
   status.silent_ms = age_of(from.silent_ms());
-  if (from.has_unheard_ms()) status.unheard_ms = age_of(from.unheard_ms());
+  if (from.has_notice_age_ms()) status.notice_age_ms = age_of(from.notice_age_ms());
   for (const wire::agent::Restart& restart : from.restarts()) {
     status.restarts.push_back(
         {restart.exit_code(), restart.signal(), restart.ended_unix_ms(), restart.failures(),
          escape_control(restart.hang().substr(0, kNameBytesMax)), restart.out_of_memory_bytes(),
-         restart.life(), age_of(restart.age_ms()), restart.ordered()});
+         restart.incarnation(), age_of(restart.age_ms()), restart.ordered()});
   }
   status.restarts_allowed = from.restarts_allowed();
   status.reports = from.reports();

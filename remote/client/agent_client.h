@@ -47,7 +47,7 @@ struct ProcessSpec {
   std::string name;     // "pserver-0", "trainer-3"; unique in the job on this node
   std::string program;  // below root, e.g. "bin/paddle-<hash>"; "": arguments[0], from PATH or,
                         // with a '/', from `directory`
-  // "{root}" stands for the absolute root, "{life}" for the number of this start (1, 2, ...),
+  // "{root}" stands for the absolute root, "{incarnation}" for the number of this start, from 1,
   // "{again}" for "true" from the second start on, else "false".
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;  // same placeholders; overrides the node's
@@ -119,7 +119,7 @@ struct Restart {
   std::uint32_t failures = 0;  // own failures so far, this one included; 0: it lost a peer
   std::string hang = {};       // why it was killed as hung: "no response for 60 s"; "": it was not
   std::uint64_t out_of_memory_bytes = 0;  // as in a ProcessStatus
-  std::uint32_t life = 0;                 // number of the run that ended; rises with each restart
+  std::uint32_t incarnation = 0;          // number of the run that ended; rises with each restart
   std::int64_t age_ms = 0;  // time since the end, unaffected by changes of the node's clock
   bool ordered = false;     // by `paddlectl restart`; no failure
 };
@@ -130,8 +130,8 @@ struct ProcessStatus {
   int exit_code = 0;  // kExited
   int signal = 0;     // kKilled
   std::int64_t started_unix_ms = 0, ended_unix_ms = 0;
-  std::uint32_t life = 1;       // number of starts
-  bool stopped = false;         // ended as a stop request demanded, not by a failure
+  std::uint32_t incarnation = 1;  // number of starts
+  bool stopped = false;           // ended as a stop request demanded, not by a failure
   std::string stopped_by = {};  // "paddlectl stop of alice@laptop, pid 12", or "" without a request
   bool stop_ordered = false;    // the request was to end at once, without saving
   std::string hang = {};        // why it was killed as hung: "no response for 60 s"; "": it was not
@@ -145,9 +145,9 @@ struct ProcessStatus {
   std::optional<Progress> progress;  // empty before the first report, and for a user's own program
   std::int64_t asked_unix_ms = 0;    // the node's clock at the time of this status
   // Ages by the node's monotonic clock.
-  std::int64_t silent_ms = 0;              // since `progress` was reported
-  std::optional<std::int64_t> unheard_ms;  // since its last notice; empty: none received yet
-  std::vector<Restart> restarts = {};      // the latest ones
+  std::int64_t silent_ms = 0;                 // since `progress` was reported
+  std::optional<std::int64_t> notice_age_ms;  // since its last notice; empty: none received yet
+  std::vector<Restart> restarts = {};         // the latest ones
   std::uint32_t restarts_allowed = 0;
   bool reports = false;                      // one of our programs, which report progress
   bool claimed = false;                      // a paddlectl is starting processes of its job

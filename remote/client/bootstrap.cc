@@ -110,7 +110,7 @@ constexpr std::string_view kUpload =
 // The end of both the preparing and the uploading command: reports the file at $f, by its SHA-256
 // where the node has sha256sum. A file that cannot be executed is removed, and so are root and the
 // folders above that contain nothing but our marks.
-constexpr std::string_view kTell =
+constexpr std::string_view kReportFile =
     "if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; exit; fi; chmod 700 \"$f\"; "
     "if ! [ -x \"$f\" ]; then rm -f \"$f\"; rmdir \"$r/bin\" 2>/dev/null; "
     "e() { [ \"$(ls -A \"$1\" 2>/dev/null)\" = $2 ] && rm -f \"$1/$2\" && rmdir \"$1\"; }; "
@@ -308,10 +308,11 @@ Status check_architecture(const std::string& theirs) {
 
 Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
               const std::string& file, TimePoint deadline) {
-  PADDLE_TRY(const Channel channel,
-             launcher.run(fmt::format("{}{}{}{}", fill_holes(kBegin, root, file), kTrust,
-                                      fill_holes(kUpload, {}, {}, agent.content.size()), kTell),
-                          deadline));
+  PADDLE_TRY(
+      const Channel channel,
+      launcher.run(fmt::format("{}{}{}{}", fill_holes(kBegin, root, file), kTrust,
+                               fill_holes(kUpload, {}, {}, agent.content.size()), kReportFile),
+                   deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
   // If the shell answers although writing failed, the answer says why only a part was written.
@@ -405,7 +406,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   PADDLE_TRY(const std::string answer,
              answer_of(launcher,
                        fmt::format("{}{}{}{}{}", fill_holes(kBegin, root, file), kTrust,
-                                   options.create ? "" : kFind, kPrepare, kTell),
+                                   options.create ? "" : kFind, kPrepare, kReportFile),
                        "PADDLECTL-AGENT-IS ", deadline));
   if (answer == "absent") return Channel{};
   if (answer.starts_with("hidden ")) {

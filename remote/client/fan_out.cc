@@ -6,78 +6,79 @@
 
 namespace paddle::remote {
 
-FanOut::Seat FanOut::join(const std::string& node) {
+FanOut::NodeIndex FanOut::join(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  seats_.emplace_back().node = node;
-  return seats_.size() - 1;
+  nodes_.emplace_back().name = name;
+  return nodes_.size() - 1;
 }
 
-void FanOut::announce(Seat seat, const std::vector<PackShape>& lacks,
+void FanOut::announce(NodeIndex node, const std::vector<PackShape>& lacks,
                       std::optional<ServingNode> serves) {
   const std::lock_guard lock(mutex_);
-  SeatState& state = seats_[seat];
+  NodeState& state = nodes_[node];
   state.announced = true;
   state.shapes = lacks;
   state.serves = std::move(serves);
   state.left = lacks.size();
-  state.first = lacks.size() * (seat % nodes_) / nodes_;
+  state.first = lacks.size() * (node % node_count_) / node_count_;
   state.have.assign(lacks.size(), Have::kNo);
   for (const PackShape& shape : lacks) {
     PackState& pack = packs_[shape.key];
-    pack.lacking.push_back(seat);
+    pack.lacking.push_back(node);
     state.packs.push_back(&pack);
   }
   notify();
 }
 
-// Whether a pull by `seat` from `other` may succeed.
-bool FanOut::can_pull(const SeatState& seat, Seat other) const {
-  const SeatState& there = seats_[other];
-  return &there != &seat && there.serves && there.active && !there.unreachable() &&
-         !seat.reaches_none() && !seat.avoids.contains(other);
+// Whether a pull by `node` from `other` may succeed.
+bool FanOut::can_pull(const NodeState& node, NodeIndex other) const {
+  const NodeState& there = nodes_[other];
+  return &there != &node && there.serves && there.active && !there.unreachable() &&
+         !node.reaches_none() && !node.avoids.contains(other);
 }
 
-std::optional<FanOut::Seat> FanOut::holder_for(Seat seat, const PackState& pack, bool& busy) const {
-  std::optional<Seat> best;
-  for (const Seat holder : pack.holders) {
-    if (!can_pull(seats_[seat], holder)) continue;
-    if (seats_[holder].pulls >= kServesAtOnce) {
+std::optional<FanOut::NodeIndex> FanOut::holder_for(NodeIndex node, const PackState& pack,
+                                                    bool& busy) const {
+  std::optional<NodeIndex> best;
+  for (const NodeIndex holder : pack.holders) {
+    if (!can_pull(nodes_[node], holder)) continue;
+    if (nodes_[holder].pulls >= kServesAtOnce) {
       busy = true;
-    } else if (!best || seats_[holder].pulls < seats_[*best].pulls) {
+    } else if (!best || nodes_[holder].pulls < nodes_[*best].pulls) {
       best = holder;
     }
   }
   return best;
 }
 
-// Whether a node that the seat can pull from will have the pack soon.
-bool FanOut::will_be_pullable(Seat seat, const PackState& pack) const {
+// Whether a node from which `node` can pull will have the pack soon.
+bool FanOut::will_be_pullable(NodeIndex node, const PackState& pack) const {
   if (std::ranges::any_of(pack.receivers,
-                          [&](Seat other) { return can_pull(seats_[seat], other); })) {
+                          [&](NodeIndex other) { return can_pull(nodes_[node], other); })) {
     return true;
   }
-  return std::ranges::any_of(pack.lacking, [&](Seat other) {
-    if (!can_pull(seats_[seat], other) || seats_[other].reaches_none()) return false;
+  return std::ranges::any_of(pack.lacking, [&](NodeIndex other) {
+    if (!can_pull(nodes_[node], other) || nodes_[other].reaches_none()) return false;
     return std::ranges::any_of(pack.holders,
-                               [&](Seat holder) { return can_pull(seats_[other], holder); });
+                               [&](NodeIndex holder) { return can_pull(nodes_[other], holder); });
   });
 }
 
 // A pack goes first to nodes that others can pull it from: sent to an unreachable node it would
 // have to be sent again.
-bool FanOut::may_send(Seat seat, const PackState& pack) const {
-  const SeatState& state = seats_[seat];
+bool FanOut::may_send(NodeIndex node, const PackState& pack) const {
+  const NodeState& state = nodes_[node];
   if (state.reaches_none() || (state.serves && !state.unreachable())) return true;
-  return std::ranges::none_of(pack.lacking, [&](Seat other) {
-    return can_pull(state, other) && !seats_[other].reaches_none();
+  return std::ranges::none_of(pack.lacking, [&](NodeIndex other) {
+    return can_pull(state, other) && !nodes_[other].reaches_none();
   });
 }
 
-void FanOut::take_pull(Seat seat, std::size_t begin, Seat from, Step& step) {
-  SeatState& state = seats_[seat];
+void FanOut::plan_pull(NodeIndex node, std::size_t begin, NodeIndex from, Step& step) {
+  NodeState& state = nodes_[node];
   step.kind = Step::Kind::kPull;
   step.from = from;
-  step.at = seats_[from].serves;
+  step.at = nodes_[from].serves;
   std::uint64_t bytes = 0;
   std::size_t blobs = 0;
   for (std::size_t i = begin; i < state.packs.size(); ++i) {
@@ -89,32 +90,32 @@ void FanOut::take_pull(Seat seat, std::size_t begin, Seat from, Step& step) {
     state.have[i] = Have::kComing;
     step.packs.push_back(i);
   }
-  ++seats_[from].pulls;
+  ++nodes_[from].pulls;
 }
 
-void FanOut::take_send(Seat seat, std::size_t begin, Step& step) {
-  SeatState& state = seats_[seat];
+void FanOut::plan_send(NodeIndex node, std::size_t begin, Step& step) {
+  NodeState& state = nodes_[node];
   step.kind = Step::Kind::kSend;
   std::uint64_t bytes = 0;
   for (std::size_t i = begin; i < state.packs.size(); ++i) {
     PackState& pack = *state.packs[i];
     bool busy = false;
     if (state.have[i] != Have::kNo) break;
-    if (i > begin && (holder_for(seat, pack, busy) || busy || will_be_pullable(seat, pack) ||
-                      !may_send(seat, pack))) {
+    if (i > begin && (holder_for(node, pack, busy) || busy || will_be_pullable(node, pack) ||
+                      !may_send(node, pack))) {
       break;
     }
     bytes += state.shapes[i].bytes;
     if (!step.packs.empty() && bytes > kClaimBytesMax) break;
     state.have[i] = Have::kComing;
-    pack.receivers.push_back(seat);
+    pack.receivers.push_back(node);
     step.packs.push_back(i);
   }
 }
 
-FanOut::Step FanOut::next(Seat seat) {
+FanOut::Step FanOut::next(NodeIndex node) {
   const std::lock_guard lock(mutex_);
-  SeatState& state = seats_[seat];
+  NodeState& state = nodes_[node];
   Step step;
   step.seen = changes_;
   if (state.left == 0) {
@@ -128,56 +129,56 @@ FanOut::Step FanOut::next(Seat seat) {
     if (state.have[i] != Have::kNo) continue;
     const PackState& pack = *state.packs[i];
     bool busy = false;
-    if (const auto holder = holder_for(seat, pack, busy)) {
-      take_pull(seat, i, *holder, step);
+    if (const auto holder = holder_for(node, pack, busy)) {
+      plan_pull(node, i, *holder, step);
       return step;
     }
-    if (!to_send && !busy && !will_be_pullable(seat, pack) && may_send(seat, pack)) to_send = i;
+    if (!to_send && !busy && !will_be_pullable(node, pack) && may_send(node, pack)) to_send = i;
   }
-  if (to_send) take_send(seat, *to_send, step);
+  if (to_send) plan_send(node, *to_send, step);
   return step;
 }
 
-void FanOut::record(Seat seat, std::size_t pack, bool is_there) {
-  SeatState& state = seats_[seat];
+void FanOut::record(NodeIndex node, std::size_t pack, bool is_there) {
+  NodeState& state = nodes_[node];
   PackState& shared = *state.packs[pack];
   state.have[pack] = is_there ? Have::kYes : Have::kNo;
-  std::erase(shared.receivers, seat);
+  std::erase(shared.receivers, node);
   if (!is_there) return;
   --state.left;
-  std::erase(shared.lacking, seat);
-  if (state.serves) shared.holders.push_back(seat);
+  std::erase(shared.lacking, node);
+  if (state.serves) shared.holders.push_back(node);
 }
 
-void FanOut::arrived(Seat seat, std::size_t pack) {
+void FanOut::arrived(NodeIndex node, std::size_t pack) {
   const std::lock_guard lock(mutex_);
-  record(seat, pack, true);
+  record(node, pack, true);
   notify();
 }
 
-void FanOut::pulled(Seat seat, const Step& step, std::size_t count, bool reached) {
+void FanOut::pulled(NodeIndex node, const Step& step, std::size_t count, bool reached) {
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < step.packs.size(); ++i) record(seat, step.packs[i], i < count);
-  SeatState& state = seats_[seat];
-  SeatState& from = seats_[step.from];
+  for (std::size_t i = 0; i < step.packs.size(); ++i) record(node, step.packs[i], i < count);
+  NodeState& state = nodes_[node];
+  NodeState& from = nodes_[step.from];
   --from.pulls;
   if (reached) {
     state.pulled = from.reached = true;
   } else {
-    from.not_reached_by.insert(seat);
+    from.not_reached_by.insert(node);
   }
   // Includes a node that answered but did not deliver everything.
   if (count < step.packs.size()) state.avoids.insert(step.from);
   notify();
 }
 
-void FanOut::leave(Seat seat) {
+void FanOut::leave(NodeIndex node) {
   const std::lock_guard lock(mutex_);
-  SeatState& state = seats_[seat];
+  NodeState& state = nodes_[node];
   state.active = false;
   for (PackState* const pack : state.packs) {
-    std::erase(pack->lacking, seat);
-    std::erase(pack->receivers, seat);
+    std::erase(pack->lacking, node);
+    std::erase(pack->receivers, node);
   }
   notify();
 }
@@ -194,19 +195,19 @@ void FanOut::wait(std::uint64_t seen, Duration patience) {
 
 std::optional<std::uint64_t> FanOut::busy() const {
   const std::lock_guard lock(mutex_);
-  if (std::ranges::any_of(seats_, &SeatState::wants)) return changes_;
+  if (std::ranges::any_of(nodes_, &NodeState::wants)) return changes_;
   return std::nullopt;
 }
 
 std::vector<std::string> FanOut::troubles() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> found;
-  for (const SeatState& seat : seats_) {
-    if (!seat.announced) continue;
-    if (seat.reaches_none())
-      found.push_back(fmt::format("{} cannot connect to the other nodes", seat.node));
-    if (!seat.serves || seat.unreachable())
-      found.push_back(fmt::format("{} cannot be reached from the other nodes", seat.node));
+  for (const NodeState& node : nodes_) {
+    if (!node.announced) continue;
+    if (node.reaches_none())
+      found.push_back(fmt::format("{} cannot connect to the other nodes", node.name));
+    if (!node.serves || node.unreachable())
+      found.push_back(fmt::format("{} cannot be reached from the other nodes", node.name));
   }
   return found;
 }

@@ -39,34 +39,35 @@ struct PackShape {
   std::size_t blobs = 0;
 };
 
-// Only plans; moves nothing itself. Thread-safe; each seat is used by one thread.
+// Only plans; moves nothing itself. Thread-safe; each node is used by one thread.
 class FanOut {
  public:
-  using Seat = std::size_t;
+  using NodeIndex = std::size_t;
   struct Step {
     enum class Kind { kSend, kPull, kWait, kDone };
     Kind kind = Kind::kWait;
-    std::vector<std::size_t> packs;  // indices into the seat's packs
-    Seat from = 0;                   // for kPull
+    std::vector<std::size_t> packs;  // indices into the node's packs
+    NodeIndex from = 0;              // for kPull
     std::optional<ServingNode> at;   // for kPull
     std::uint64_t seen = 0;          // for kWait: the argument of wait()
   };
 
-  explicit FanOut(std::size_t nodes) : nodes_(nodes) {}
+  explicit FanOut(std::size_t nodes) : node_count_(nodes) {}
 
-  bool enabled() const { return nodes_ > 1; }
+  bool enabled() const { return node_count_ > 1; }
   // Adds a node; complete nodes keep serving until it has announced its packs and received them.
-  Seat join(const std::string& node);
+  NodeIndex join(const std::string& name);
   // Call once, before next(). `serves` is empty for a node that others cannot pull from.
-  void announce(Seat seat, const std::vector<PackShape>& lacks, std::optional<ServingNode> serves);
-  // The seat's next step; report its result with arrived() or pulled().
-  Step next(Seat seat);
+  void announce(NodeIndex node, const std::vector<PackShape>& lacks,
+                std::optional<ServingNode> serves);
+  // The node's next step; report its result with arrived() or pulled().
+  Step next(NodeIndex node);
   // A pack of a send step was acknowledged.
-  void arrived(Seat seat, std::size_t pack);
+  void arrived(NodeIndex node, std::size_t pack);
   // The first `count` packs of a pull step arrived. reached: the serving node answered.
-  void pulled(Seat seat, const Step& step, std::size_t count, bool reached);
+  void pulled(NodeIndex node, const Step& step, std::size_t count, bool reached);
   // From here on the node neither wants nor serves packs.
-  void leave(Seat seat);
+  void leave(NodeIndex node);
   // Returns when anything changed since `seen`, or after `patience`.
   void wait(std::uint64_t seen, Duration patience);
   // Empty when no node wants a pack; else the argument of wait().
@@ -77,12 +78,12 @@ class FanOut {
  private:
   enum class Have : char { kNo, kComing, kYes };
   struct PackState {
-    std::vector<Seat> holders;    // have it and serve it
-    std::vector<Seat> lacking;    // want it
-    std::vector<Seat> receivers;  // are being sent it
+    std::vector<NodeIndex> holders;    // have it and serve it
+    std::vector<NodeIndex> lacking;    // want it
+    std::vector<NodeIndex> receivers;  // are being sent it
   };
-  struct SeatState {
-    std::string node;
+  struct NodeState {
+    std::string name;
     std::vector<PackShape> shapes;
     std::vector<PackState*> packs;
     std::vector<Have> have;
@@ -93,30 +94,30 @@ class FanOut {
     bool announced = false;
     unsigned pulls = 0;    // running pulls from it
     bool reached = false;  // a pull from it has succeeded
-    std::set<Seat> not_reached_by;
-    std::set<Seat> avoids;  // nodes it failed to pull from
-    bool pulled = false;    // one of its pulls has succeeded
+    std::set<NodeIndex> not_reached_by;
+    std::set<NodeIndex> avoids;  // nodes it failed to pull from
+    bool pulled = false;         // one of its pulls has succeeded
     bool wants() const { return active && (!announced || left > 0); }
     bool reaches_none() const { return !pulled && avoids.size() >= kFailuresToGiveUp; }
     bool unreachable() const { return !reached && not_reached_by.size() >= kFailuresToGiveUp; }
   };
   static constexpr std::size_t kFailuresToGiveUp = 2;
 
-  bool can_pull(const SeatState& seat, Seat other) const;
-  bool will_be_pullable(Seat seat, const PackState& pack) const;
-  std::optional<Seat> holder_for(Seat seat, const PackState& pack, bool& busy) const;
-  void record(Seat seat, std::size_t pack, bool is_there);
+  bool can_pull(const NodeState& node, NodeIndex other) const;
+  bool will_be_pullable(NodeIndex node, const PackState& pack) const;
+  std::optional<NodeIndex> holder_for(NodeIndex node, const PackState& pack, bool& busy) const;
+  void record(NodeIndex node, std::size_t pack, bool is_there);
   void notify();
-  void take_pull(Seat seat, std::size_t begin, Seat from, Step& step);
-  void take_send(Seat seat, std::size_t begin, Step& step);
-  bool may_send(Seat seat, const PackState& pack) const;
+  void plan_pull(NodeIndex node, std::size_t begin, NodeIndex from, Step& step);
+  void plan_send(NodeIndex node, std::size_t begin, Step& step);
+  bool may_send(NodeIndex node, const PackState& pack) const;
 
-  const std::size_t nodes_;
+  const std::size_t node_count_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t changes_ = 0;
   std::map<Sha256Digest, PackState> packs_;
-  std::vector<SeatState> seats_;
+  std::vector<NodeState> nodes_;
 };
 
 }  // namespace paddle::remote

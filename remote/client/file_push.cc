@@ -181,7 +181,7 @@ Status FilePush::acknowledge(std::size_t down_to) {
   while (in_flight_.size() > down_to) {
     const std::size_t pack = in_flight_.front();
     const auto reply = exchange_.receive(AGENT_PUT, kFrameDeadline);
-    if (reply && seat_) source_.fan_out().arrived(*seat_, pack);
+    if (reply && index_) source_.fan_out().arrived(*index_, pack);
     if (reply && !goes_on(bytes_of(pack)) && first) first = cancelled();
     in_flight_.erase(in_flight_.begin());
     if (!reply && first) first = reply.error();
@@ -212,7 +212,7 @@ Status FilePush::pull(const FanOut::Step& step) {
   request.mutable_from()->set_address(step.at->address);
   request.mutable_from()->set_port(step.at->port);
   request.mutable_from()->set_sealed(step.at->sealed);
-  const auto caller = static_cast<std::uint32_t>(*seat_);
+  const auto caller = static_cast<std::uint32_t>(*index_);
   request.set_caller(caller);
   for (const std::size_t pack : step.packs) {
     for (std::size_t i = packs_[pack].begin; i < packs_[pack].end; ++i)
@@ -238,7 +238,7 @@ Status FilePush::pull(const FanOut::Step& step) {
   }
   stats_.bytes_from_nodes += bytes;
   const bool reached = reply.outcome() == PROBE_REACHED || reply.outcome() == PROBE_STALLED;
-  source_.fan_out().pulled(*seat_, step, whole, reached);
+  source_.fan_out().pulled(*index_, step, whole, reached);
   return goes_on(bytes) ? Status() : cancelled();
 }
 
@@ -246,9 +246,9 @@ Status FilePush::share_packs() {
   FanOut& fan_out = source_.fan_out();
   std::vector<PackShape> shapes;
   for (const PackRange& pack : packs_) shapes.push_back(shape_of(pack));
-  fan_out.announce(*seat_, shapes, serves_);
+  fan_out.announce(*index_, shapes, serves_);
   for (;;) {
-    const FanOut::Step step = fan_out.next(*seat_);
+    const FanOut::Step step = fan_out.next(*index_);
     switch (step.kind) {
       case FanOut::Step::Kind::kSend:
         for (const std::size_t pack : step.packs) PADDLE_TRY_STATUS(send_pack(pack));
@@ -285,7 +285,7 @@ Status FilePush::move_all(const std::vector<PushItem>& items, const std::string&
   std::uint64_t most = 0;  // upper bound of the bytes to send: chunks of a large file may be there
   for (const std::uint32_t file : missing_) most += files_[file]->stamp.size;
   if (source_.fan_out().enabled() && most >= kFanOutBytesMin) {
-    seat_ = source_.fan_out().join(node_.name);
+    index_ = source_.fan_out().join(node_.name);
     serves_ = start_serving();  // before the node is busy copying
   }
   for (const std::uint32_t file : missing_) {
@@ -298,11 +298,11 @@ Status FilePush::move_all(const std::vector<PushItem>& items, const std::string&
   stats_.files_sent = missing_.size();
   if (progress_ && !progress_(stats_.bytes_sent, 0)) return cancelled();
   cut_packs();
-  if (seat_ && stats_.bytes_sent < kFanOutBytesMin) {
-    source_.fan_out().leave(*seat_);
-    seat_.reset();
+  if (index_ && stats_.bytes_sent < kFanOutBytesMin) {
+    source_.fan_out().leave(*index_);
+    index_.reset();
   }
-  Status sent = seat_ ? share_packs() : send_packs();
+  Status sent = index_ ? share_packs() : send_packs();
   // Outstanding replies are read even after an error, so that the next call finds its own.
   Status rest = acknowledge(0);
   if (!sent) return sent;
@@ -310,12 +310,12 @@ Status FilePush::move_all(const std::vector<PushItem>& items, const std::string&
   PlaceRequest place;
   place.set_keep_only(keep_only);
   PADDLE_TRY_STATUS(exchange_.order(AGENT_PLACE, place, {}, kDiskDeadline));
-  return seat_ ? wait_for_others() : Status();
+  return index_ ? wait_for_others() : Status();
 }
 
 Result<PushStats> FilePush::run(const std::vector<PushItem>& items, const std::string& keep_only) {
   const Status moved = move_all(items, keep_only);
-  if (seat_) source_.fan_out().leave(*seat_);
+  if (index_) source_.fan_out().leave(*index_);
   const Status ended =
       serving_ ? exchange_.order(AGENT_SERVE_END, Put(), {}, kServeDeadline) : Status();
   if (!moved) return moved.error();

@@ -58,8 +58,8 @@ class FilePush {
   std::vector<Blob> blobs_;                  // to send, in this order
   std::vector<std::uint32_t> blob_entries_;  // index of each blob's entry
   std::vector<PackRange> packs_;
-  std::vector<std::size_t> in_flight_;  // packs not acknowledged yet
-  std::optional<FanOut::Seat> seat_;    // this node's, if it shares packs with other nodes
+  std::vector<std::size_t> in_flight_;      // packs not acknowledged yet
+  std::optional<FanOut::NodeIndex> index_;  // this node's, if it shares packs with other nodes
   std::optional<ServingNode> serves_;
   bool serving_ = false;
   PushStats stats_;

@@ -33,16 +33,16 @@ class Reader {
  public:
   explicit Reader(ByteSpan from) : from_(from) {}
   bool empty() const { return from_.empty(); }
-  Result<ByteSpan> take(std::size_t size) {
+  Result<ByteSpan> read(std::size_t size) {
     if (size > from_.size()) return Error{Errc::kData, "the hash cache is truncated", ""};
     const ByteSpan taken = from_.first(size);
     from_ = from_.subspan(size);
     return taken;
   }
   template <class T>
-  Result<T> take_value() {
+  Result<T> read_value() {
     static_assert(std::is_trivially_copyable_v<T>);
-    PADDLE_TRY(const ByteSpan bytes, take(sizeof(T)));
+    PADDLE_TRY(const ByteSpan bytes, read(sizeof(T)));
     T value;
     std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
@@ -177,12 +177,12 @@ Status HashCache::load(ByteSpan text) {
   if (as_text(body.first(kMagic.size())) != kMagic || crc32c(body) != sum) return foreign;
   for (Reader reader(body.subspan(kMagic.size())); !reader.empty();) {
     Entry entry;
-    PADDLE_TRY(const auto path_bytes, reader.take_value<std::uint32_t>());
-    PADDLE_TRY(const ByteSpan path, reader.take(path_bytes));
-    PADDLE_TRY(entry.stamp, reader.take_value<FileStamp>());
-    PADDLE_TRY(entry.content.id, reader.take_value<Sha256Digest>());
-    PADDLE_TRY(const auto list_bytes, reader.take_value<std::uint32_t>());
-    PADDLE_TRY(const ByteSpan list, reader.take(list_bytes));
+    PADDLE_TRY(const auto path_bytes, reader.read_value<std::uint32_t>());
+    PADDLE_TRY(const ByteSpan path, reader.read(path_bytes));
+    PADDLE_TRY(entry.stamp, reader.read_value<FileStamp>());
+    PADDLE_TRY(entry.content.id, reader.read_value<Sha256Digest>());
+    PADDLE_TRY(const auto list_bytes, reader.read_value<std::uint32_t>());
+    PADDLE_TRY(const ByteSpan list, reader.read(list_bytes));
     if (is_chunked(entry.stamp.size)) {
       PADDLE_TRY(entry.content.chunks, decode_chunks(list, entry.stamp.size));
     }

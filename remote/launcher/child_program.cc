@@ -98,7 +98,7 @@ ChildProgram::~ChildProgram() {
 
 std::string ChildProgram::stderr_tail() {
   const std::lock_guard lock(mutex_);
-  (void)take_errors();
+  (void)read_errors();
   return tail_;
 }
 
@@ -111,7 +111,7 @@ std::optional<int> ChildProgram::wait_status(Duration patience) {
   return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
 }
 
-std::string ChildProgram::last_words(const std::string& name) {
+std::string ChildProgram::describe_end(const std::string& name) {
   std::string words = name + " is still running";
   if (const auto status = wait_status(kExitPatience)) {
     words = WIFSIGNALED(*status)
@@ -131,7 +131,7 @@ void ChildProgram::pump() {
     if (::poll(polls, 2, -1) < 0 && errno != EINTR) return;
     if (polls[0].revents != 0) {
       const std::lock_guard lock(mutex_);
-      if (!take_errors()) return;
+      if (!read_errors()) return;
     }
     if (polls[1].revents != 0) return;
   }
@@ -139,7 +139,7 @@ void ChildProgram::pump() {
 
 // Reads the content of the pipe, up to a bound, since a descendant may write without end. False at
 // the end of the pipe.
-bool ChildProgram::take_errors() {
+bool ChildProgram::read_errors() {
   for (int reads = 0; reads < kErrorReadsMax; ++reads) {
     char buffer[kOutputTailBytes];
     const ssize_t got = ::read(errors_.get(), buffer, sizeof buffer);

@@ -40,12 +40,12 @@ class ChildProgram {
   std::optional<int> wait_status(Duration patience);
   // "podman exited with status 125: Error: no container named node-1", in one line: how the program
   // `name` ended, and its last line on stderr.
-  std::string last_words(const std::string& name);
+  std::string describe_end(const std::string& name);
 
  private:
   ChildProgram(pid_t pid, UniqueFd errors, Session session);
   void pump();
-  bool take_errors();
+  bool read_errors();
 
   pid_t pid_;
   Session session_;

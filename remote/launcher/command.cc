@@ -27,7 +27,7 @@ class CommandLauncher final : public Launcher {
     UniqueFd fd;
     auto program = ChildProgram::start(arguments_, fd);
     if (!program) return failed(Errc::kUnreachable, program.error().message);
-    Channel channel{*program, [child = *program, name] { return child->last_words(name); },
+    Channel channel{*program, [child = *program, name] { return child->describe_end(name); },
                     std::move(fd)};
     PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
     const std::string line = fmt::format("echo; echo {}; {}\n", kReady, constant_command);

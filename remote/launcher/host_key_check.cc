@@ -36,7 +36,7 @@ std::string description(const SshTarget& target) {
 }
 
 // True for a file such as /dev/null, to which `paddlectl trust` adds no key.
-bool keeps_no_key(const std::string& file) {
+bool is_no_regular_file(const std::string& file) {
   struct stat info {};
   return ::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
 }
@@ -152,7 +152,7 @@ Status check_host_key(ssh_session session, const SshTarget& target) {
   std::string hint =
       "compare it with the key that the machine itself shows, then run: paddlectl trust --cluster "
       "<cluster file>";
-  if (const std::string& file = target.known_hosts.front(); keeps_no_key(file)) {
+  if (const std::string& file = target.known_hosts.front(); is_no_regular_file(file)) {
     hint = fmt::format(
         "{} keeps no keys: set `known_hosts` in the cluster file, such as "
         "~/.ssh/known_hosts; then {}",

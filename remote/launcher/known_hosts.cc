@@ -98,7 +98,7 @@ bool matches_hash(std::string_view field, std::string_view host) {
   return base64(std::span(hash).first(size)) == field.substr(bar + 1);
 }
 
-std::string_view take_word(std::string_view& rest) {
+std::string_view next_word(std::string_view& rest) {
   const std::string_view word = rest.substr(0, rest.find_first_of(kBlanks));
   rest.remove_prefix(word.size());
   rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
@@ -159,11 +159,11 @@ void KnownHosts::add_line(std::string_view line, const std::string& file, std::s
   constexpr std::string_view kRevoked = "@revoked";
   constexpr std::string_view kAuthority = "@cert-authority";
   std::string_view marker;
-  if (line.front() == '@') marker = take_word(line);
+  if (line.front() == '@') marker = next_word(line);
   if (!marker.empty() && marker != kRevoked && marker != kAuthority) return;
-  const std::string_view hosts = take_word(line);
-  const std::string_view type = take_word(line);
-  const std::string_view key = take_word(line);
+  const std::string_view hosts = next_word(line);
+  const std::string_view type = next_word(line);
+  const std::string_view key = next_word(line);
   if (hosts.empty() || key.empty()) return;
   Kind kind = Kind::kRevoked;  // a revoked key counts for every host
   if (marker != kRevoked) {

@@ -17,7 +17,7 @@ namespace paddle::remote {
 namespace {
 
 constexpr std::size_t kPromptBytesShown = 200;
-constexpr const char* kNobodyHint =
+constexpr const char* kNoTerminalHint =
     "install a key with ssh-copy-id, run this in a terminal, or give --password-file";
 
 std::string account_of(const LoginQuestion& question) {
@@ -133,7 +133,7 @@ Result<Answer> LoginAnswers::ask(const std::string& text, bool secret) {
   if (line && !line->empty()) return Answer(std::make_shared<const TypedSecret>(*line));
   const std::lock_guard lock(mutex_);
   silence_ = line ? "no answer was given" : "there is no terminal to ask on";
-  return Error{Errc::kAuth, silence_, kNobodyHint};
+  return Error{Errc::kAuth, silence_, kNoTerminalHint};
 }
 
 Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused) {
@@ -150,7 +150,7 @@ Status LoginAnswers::obtain(const LoginQuestion& question, const Answer& refused
                      "to type it"};
       }
     }
-    if (!silence_.empty()) return Error{Errc::kAuth, silence_, kNobodyHint};
+    if (!silence_.empty()) return Error{Errc::kAuth, silence_, kNoTerminalHint};
   }
   return question.prompt.empty() ? obtain_password(question, refused) : obtain_prompt(question);
 }

@@ -61,7 +61,7 @@ bool pass_on(int from, int to, TimePoint deadline) {
 
 // Cuts a big-endian length and as many bytes off `rest` and returns the bytes; nullopt when `rest`
 // is too short.
-std::optional<ByteSpan> take_string(ByteSpan& rest) {
+std::optional<ByteSpan> read_string(ByteSpan& rest) {
   if (rest.size() < 4) return std::nullopt;
   std::size_t size = 0;
   for (const std::byte byte : rest.first(4)) size = size << 8U | std::to_integer<unsigned>(byte);
@@ -84,8 +84,8 @@ Bytes filtered(const Bytes& answer, const std::set<std::string>& only) {
   std::size_t keys = 0;
   for (ByteSpan rest = ByteSpan(answer).subspan(std::min<std::size_t>(5, answer.size()));;) {
     const ByteSpan before = rest;
-    const auto key = take_string(rest);
-    if (!key || !take_string(rest)) break;
+    const auto key = read_string(rest);
+    if (!key || !read_string(rest)) break;
     if (!only.contains(base64({reinterpret_cast<const unsigned char*>(key->data()), key->size()})))
       continue;
     const ByteSpan pair = before.first(before.size() - rest.size());
@@ -120,7 +120,7 @@ class SshAgentRelay {
 
   // For ssh_set_agent_socket, which takes ownership.
   int release_socket() { return of_libssh_.release(); }
-  // True when the deadline passed while the agent owed an answer.
+  // True when the deadline passed while an answer of the agent was pending.
   bool gave_up() const { return gave_up_; }
 
  private:
@@ -175,22 +175,22 @@ bool SshAgentRelay::relay_answer(TimePoint deadline) {
 }
 
 void SshAgentRelay::run(TimePoint deadline) {
-  bool owed = false;  // the agent has not answered the last request
+  bool is_pending = false;  // the agent has not answered the last request
   for (bool open = true; open;) {
     const int timeout = milliseconds_until(deadline);
     if (timeout == 0) break;
     pollfd items[2] = {{session_.get(), POLLIN, 0}, {agent_.get(), POLLIN, 0}};
     if (::poll(items, 2, timeout) < 0 && errno != EINTR) break;
     if (items[0].revents != 0) {
-      owed = true;
+      is_pending = true;
       open = pass_on(session_.get(), agent_.get(), deadline);
     }
     if (open && items[1].revents != 0) {
       open = relay_answer(deadline);
-      owed = !open;
+      is_pending = !open;
     }
   }
-  gave_up_ = owed && SteadyClock().now() >= deadline;
+  gave_up_ = is_pending && SteadyClock().now() >= deadline;
   ::shutdown(session_.get(), SHUT_RDWR);
   ::shutdown(agent_.get(), SHUT_RDWR);
 }
@@ -481,8 +481,8 @@ Result<Attempt> try_method(ssh_session session, const SshTarget& target, const s
                outcome(session, ssh_userauth_none(session, target.user.c_str())));
     if (none != Attempt::kRefused) return none;
   }
-  const int taken = ssh_userauth_list(session, nullptr);  // 0 before the first refusal
-  if (taken != 0 && (taken & bit) == 0) return Attempt::kRefused;
+  const int allowed = ssh_userauth_list(session, nullptr);  // 0 before the first refusal
+  if (allowed != 0 && (allowed & bit) == 0) return Attempt::kRefused;
   if (!by_key) {
     return method == "password" ? try_password(session, *person, deadline)
                                 : try_prompts(session, *person, deadline);

@@ -410,7 +410,7 @@ void SshPump::wake() const {
   [[maybe_unused]] const ssize_t put = ::write(wake_fd_.get(), &one, sizeof one);
 }
 
-bool SshPump::take_requests() {
+bool SshPump::accept_requests() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(wake_fd_.get(), &count, sizeof count);
   const std::lock_guard lock(mutex_);
@@ -424,7 +424,7 @@ bool SshPump::take_requests() {
 
 void SshPump::run() {
   ssh_session session = connection_.session.get();
-  while (take_requests()) {
+  while (accept_requests()) {
     // A step of one channel may read packets of another from the socket, so a pass counts as idle
     // only when neither a channel moved nor the socket gave anything.
     const std::uint64_t bytes_before = socket_bytes_.in_bytes;

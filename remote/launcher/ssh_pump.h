@@ -56,7 +56,7 @@ class SshPump : public std::enable_shared_from_this<SshPump> {
   explicit SshPump(SshConnection connection);
 
   void run();
-  bool take_requests();  // false: stop
+  bool accept_requests();  // false: stop
   void wait_for_work();
   void end_session();
   void wake() const;

@@ -33,13 +33,13 @@ namespace {
 constexpr Duration kPauseMin = std::chrono::milliseconds(100);
 constexpr Duration kPauseMax = std::chrono::seconds(2);
 
-class LoginTurns {
+class LoginSlots {
  public:
-  Result<LoginTurn> take(const std::string& door, TimePoint deadline) {
+  Result<LoginSlot> acquire(const std::string& server, TimePoint deadline) {
     std::unique_lock lock(mutex_);
     const auto is_free = [&] {
-      const auto found = under_way_.find(door);
-      return found == under_way_.end() || found->second < kLoginsAtOnce;
+      const auto found = in_use_.find(server);
+      return found == in_use_.end() || found->second < kLoginsAtOnce;
     };
     if (!freed_.wait_until(lock, deadline, is_free)) {
       return Error{
@@ -47,21 +47,21 @@ class LoginTurns {
           fmt::format("the deadline passed while waiting for {} other logins there", kLoginsAtOnce),
           "set a longer deadline with --timeout"};
     }
-    ++under_way_[door];
-    return LoginTurn(static_cast<void*>(this), [this, door](void*) { give_back(door); });
+    ++in_use_[server];
+    return LoginSlot(static_cast<void*>(this), [this, server](void*) { release(server); });
   }
 
  private:
-  void give_back(const std::string& door) {
+  void release(const std::string& server) {
     const std::lock_guard lock(mutex_);
-    const auto found = under_way_.find(door);
-    if (--found->second == 0) under_way_.erase(found);
+    const auto found = in_use_.find(server);
+    if (--found->second == 0) in_use_.erase(found);
     freed_.notify_all();
   }
 
   std::mutex mutex_;
   std::condition_variable freed_;
-  std::map<std::string, int> under_way_;  // by door
+  std::map<std::string, int> in_use_;  // by server
 };
 
 constexpr Duration kConfigPatience = std::chrono::seconds(20);
@@ -139,8 +139,8 @@ Result<Addresses> resolve_host(const SshTarget& target) {
                "check the host name, and that it resolves on this machine"};
 }
 
-// The address and its port as text, as the name for take_login_turn().
-std::string door_of(const addrinfo& address) {
+// The address and its port as text, as the name for acquire_login_slot().
+std::string server_name(const addrinfo& address) {
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
   ::getnameinfo(address.ai_addr, address.ai_addrlen, host.data(), host.size(), port.data(),
@@ -187,8 +187,9 @@ Error no_common_algorithm(const SshTarget& target, const std::string& why) {
                   target.host)};
 }
 
-// One try to connect and to agree on keys. Takes the turn at the server only when the connections
-// to its bastions are open, so that no thread holds one turn while it waits for another.
+// One try to connect and to agree on keys. Acquires a slot at the server only when the
+// connections to its bastions are open, so that no thread holds one slot while it waits for
+// another.
 class HandshakeTry {
  public:
   HandshakeTry(const NodeSpec& node, const SshTarget& target, TimePoint deadline, Login* login)
@@ -203,7 +204,7 @@ class HandshakeTry {
     if (session == nullptr) return Error{Errc::kResource, "libssh: out of memory", ""};
     PADDLE_TRY_STATUS(apply_options(session, target_));
     PADDLE_TRY_STATUS(prefer_known_keys(session, target_));
-    PADDLE_TRY(Channel transport, connect(made.turn));
+    PADDLE_TRY(Channel transport, connect(made.slot));
     if (::fcntl(transport.fd.get(), F_SETFL, O_NONBLOCK) != 0) {
       return system_error(Errc::kResource, "fcntl");
     }
@@ -220,38 +221,38 @@ class HandshakeTry {
   bool was_dropped() const { return was_dropped_; }
 
  private:
-  Result<LoginTurn> turn_at(const std::string& door) {
-    PADDLE_TRY(LoginTurn turn, take_login_turn(door, deadline_).with(target_.label()));
+  Result<LoginSlot> slot_at(const std::string& server) {
+    PADDLE_TRY(LoginSlot slot, acquire_login_slot(server, deadline_).with(target_.label()));
     if (target_.connect_timeout > Duration())
       deadline_ = std::min(deadline_, SteadyClock().now() + target_.connect_timeout);
-    return turn;
+    return slot;
   }
 
-  Result<Channel> connect(LoginTurn& turn) {
-    if (!target_.proxy_command.empty()) return connect_by_command(turn);
+  Result<Channel> connect(LoginSlot& slot) {
+    if (!target_.proxy_command.empty()) return connect_by_command(slot);
     if (!target_.jump.empty()) {
-      return connect_through(turn).with("jump host " + target_.jump);
+      return connect_through(slot).with("jump host " + target_.jump);
     }
     PADDLE_TRY(const Addresses addresses, resolve_host(target_));
-    PADDLE_TRY(turn, turn_at(door_of(*addresses)));
+    PADDLE_TRY(slot, slot_at(server_name(*addresses)));
     Channel direct;
     PADDLE_TRY(direct.fd, connect_tcp(target_, addresses.get(), deadline_));
     return direct;
   }
 
   // A TCP connection made by the jump host, carried in a channel of our session to it.
-  Result<Channel> connect_through(LoginTurn& turn) {
+  Result<Channel> connect_through(LoginSlot& slot) {
     PADDLE_TRY(const NodeSpec bastion, bastion_of(node_, target_.jump));
     PADDLE_TRY(SshConnection connection, open_session(bastion, deadline_, login_));
     PADDLE_TRY(const std::shared_ptr<SshPump> pump, SshPump::start(std::move(connection)));
-    PADDLE_TRY(turn, turn_at(target_.jump + " " + target_.label()));
+    PADDLE_TRY(slot, slot_at(target_.jump + " " + target_.label()));
     return pump->open({"", target_.host, target_.port}, deadline_);
   }
 
-  Result<Channel> connect_by_command(LoginTurn& turn) {
+  Result<Channel> connect_by_command(LoginSlot& slot) {
     // The command with its tokens unexpanded: it is the same for all nodes that it reaches through
     // one bastion.
-    PADDLE_TRY(turn, turn_at("command " + target_.config.value("proxycommand")));
+    PADDLE_TRY(slot, slot_at("command " + target_.config.value("proxycommand")));
     const char* const shell = std::getenv("SHELL");  // as ssh does
     UniqueFd fd;
     PADDLE_TRY(proxy_, ChildProgram::start({shell != nullptr && *shell == '/' ? shell : "/bin/sh",
@@ -264,7 +265,7 @@ class HandshakeTry {
   // The error of a connection that ended. A command that failed is not tried again, unless it is an
   // ssh that a bastion did not let log in.
   Error of_proxy(Error error) {
-    const std::string words = escape_control(proxy_->last_words("the command"));
+    const std::string words = escape_control(proxy_->describe_end("the command"));
     error.message += fmt::format(" ({})", words);
     const bool has_failed = !words.starts_with("the command exited with status 0");
     const bool is_ssh = proxy_->stderr_tail().find("kex_exchange_identification: ") != words.npos;
@@ -343,9 +344,9 @@ class HandshakeTry {
 
 }  // namespace
 
-Result<LoginTurn> take_login_turn(const std::string& door, TimePoint deadline) {
-  static LoginTurns turns;
-  return turns.take(door, deadline);
+Result<LoginSlot> acquire_login_slot(const std::string& server, TimePoint deadline) {
+  static LoginSlots slots;
+  return slots.acquire(server, deadline);
 }
 
 Duration pause_before_login_try(int tries) {

@@ -17,10 +17,10 @@ namespace paddle::remote {
 constexpr int kLoginsAtOnce = 8;  // below sshd's ten, since sshd notices the end of a login late
 
 // A place among these logins, held from before the connection until the login succeeds or fails.
-using LoginTurn = std::shared_ptr<void>;
+using LoginSlot = std::shared_ptr<void>;
 
-// Waits for a turn at the server that `door` names. kUnreachable when the deadline passes first.
-Result<LoginTurn> take_login_turn(const std::string& door, TimePoint deadline);
+// Waits for a slot at the server that `server` names. kUnreachable when the deadline passes first.
+Result<LoginSlot> acquire_login_slot(const std::string& server, TimePoint deadline);
 
 // The pause before another try after a server dropped the connection, shortened by up to half at
 // random.
@@ -32,7 +32,7 @@ Duration pause_before_login_try(int tries);
 struct UnverifiedConnection {
   SshConnection connection;
   SshTarget target;
-  LoginTurn turn = {};  // at the server
+  LoginSlot slot = {};  // at the server
 };
 // Connects and makes the handshake. If the server drops the connection, tries again, up to
 // kLoginTriesMax tries or until the deadline.

@@ -195,7 +195,7 @@ TEST_F(LostNodes, RecordsThatSomebodyRemovedEndNoJobThatIsFollowed) {
 
 TEST_F(LostNodes, OneRecordOfAProcessThatIsRemovedIsWrittenAnew) {
   start_waiting_job();
-  for (const char* const file : {"/spec", "/pid", "/life"}) {
+  for (const char* const file : {"/spec", "/pid", "/incarnation"}) {
     fs::remove(records(1) + "/trainer-1" + file);
     ASSERT_TRUE(records_return(1, {"trainer-1"})) << file;
     const Outcome status = cluster.run({"status", "--job", "job"});

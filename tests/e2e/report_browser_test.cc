@@ -161,7 +161,8 @@ TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
   }
   EXPECT_EQ(dom.find("Snapshots count"), std::string::npos) << "it saved none";
   EXPECT_EQ(dom.find("<i>"), std::string::npos) << "a node's name is no element";
-  for (const char* const internal : {"{root}", "{life}", "{again}", "undefined", "NaN", "../etc"}) {
+  for (const char* const internal :
+       {"{root}", "{incarnation}", "{again}", "undefined", "NaN", "../etc"}) {
     EXPECT_EQ(dom.find(internal), std::string::npos) << internal;
   }
 }

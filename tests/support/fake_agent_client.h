@@ -47,7 +47,7 @@ struct FakeNode {
   std::map<std::string, std::string> files;            // by path below root
   std::set<std::string> executable;                    // paths in `files`
   std::vector<FileEntry> other_kinds;                  // by path below root; no regular files
-  std::map<std::string, std::uint64_t> told_sizes;     // in place of the files' own
+  std::map<std::string, std::uint64_t> claimed_sizes;  // in place of the files' own
   std::map<std::string, std::vector<LogTime>> times;   // of logs, by path
   std::map<std::string, std::uint64_t> first_offsets;  // likewise; what is before was rotated away
   std::string os = "Debian GNU/Linux 12";
@@ -61,15 +61,15 @@ struct FakeNode {
   std::map<std::string, ProbeResult> probes;  // by address:port; others are reached
   std::vector<std::string> probed;            // address:port, as asked
   std::vector<ProcessStatus> processes;
-  std::map<std::string, ProcessSpec> specs;    // by process name
-  std::map<std::string, std::uint32_t> lives;  // by job/process
+  std::map<std::string, ProcessSpec> specs;     // by process name
+  std::map<std::string, std::uint32_t> starts;  // by job/process
   std::map<std::uint16_t, std::string> taken_ports;
   std::vector<std::string> remaining;  // paths that teardown fails to remove
   // Of copies: what vanishes and what is no file, a size in place of the file's own, and entries
   // beside what was asked for.
   std::uint64_t gone = 0;
   std::vector<std::string> left_out, unreadable;
-  std::optional<std::uint64_t> told_size;
+  std::optional<std::uint64_t> claimed_size;
   CopyTree more_copied;
   std::vector<TreeEntry> exported;  // by copies
   CopyTree copied;                  // of a path that `files` lacks; a file's content is its number
@@ -167,9 +167,9 @@ class FakeAgentClient : public AgentClient {
     std::vector<FileEntry> entries;
     for (const auto& [path, content] : fake_.files) {
       if (!path.starts_with(folder + "/")) continue;
-      const auto told = fake_.told_sizes.find(path);
+      const auto claimed = fake_.claimed_sizes.find(path);
       entries.push_back({path.substr(folder.size() + 1),
-                         told == fake_.told_sizes.end() ? content.size() : told->second,
+                         claimed == fake_.claimed_sizes.end() ? content.size() : claimed->second,
                          fake_.hashes ? to_hex(sha256_of(as_bytes(content))) : "",
                          fake_.executable.contains(path)});
     }
@@ -342,7 +342,7 @@ class FakeAgentClient : public AgentClient {
     const std::lock_guard lock(fake_.mutex);
     if (Status valid = check_claim(process.job); !valid) return valid;
     ProcessStatus status;
-    status.life = ++fake_.lives[process.job + "/" + process.name];
+    status.incarnation = ++fake_.starts[process.job + "/" + process.name];
     status.job = process.job;
     status.name = process.name;
     status.log = process.log;
@@ -523,7 +523,7 @@ class FakeAgentClient : public AgentClient {
                     TreeEntry::Kind::kFile,
                     0644,
                     0,
-                    fake_.told_size.value_or(content.size()),
+                    fake_.claimed_size.value_or(content.size()),
                     ""};
     tree.push_back({entry, 1, to_hex(sha256_of(as_bytes(content)))});
     for (const CopiedEntry& more : fake_.more_copied) {

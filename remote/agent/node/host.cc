@@ -73,7 +73,7 @@ constexpr int kListenBacklog = 128;
 // writes an address as 32-bit numbers in this machine's byte order: one for IPv4, four for IPv6.
 // The wildcards of both families accept the connections, and so does an IPv4 address that is mapped
 // into IPv6.
-bool takes_calls_to(const IpEndpoint& address, std::string_view local) {
+bool accepts_connections_to(const IpEndpoint& address, std::string_view local) {
   std::string own;
   if (address.family() == AF_INET) {
     own = fmt::format("{:08X}",
@@ -105,7 +105,7 @@ std::multimap<std::uint32_t, std::uint64_t> listening_inodes(const IpEndpoint& a
           timeout >> inode;
       const auto colon = local.rfind(':');
       if (state != "0A" || colon == std::string::npos) continue;
-      if (!takes_calls_to(address, std::string_view(local).substr(0, colon))) continue;
+      if (!accepts_connections_to(address, std::string_view(local).substr(0, colon))) continue;
       std::uint32_t port = 0;
       std::from_chars(local.data() + colon + 1, local.data() + local.size(), port, 16);
       found.emplace(port, inode);
@@ -183,9 +183,9 @@ wire::agent::Facts host_facts(const Root& root) {
   add_gpu_facts(gpu_places(), facts);
   facts.set_address(own_address());
   for (const Interface& one : interfaces()) {
-    auto* const told = facts.add_interfaces();
-    told->set_name(one.name);
-    told->set_address(one.address);
+    auto* const added = facts.add_interfaces();
+    added->set_name(one.name);
+    added->set_address(one.address);
   }
   facts.set_agent_version(kProgramVersion);
   facts.set_root(root.path);

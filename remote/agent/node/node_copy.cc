@@ -161,18 +161,18 @@ class CopyIn {
       if (reply_.left_out() <= kLeftOutNamed) reply_.add_left_out_names(entry.path);
       return {};
     }
-    CopyEntry told;
-    told.set_path(entry.path);
-    told.set_kind(static_cast<std::uint32_t>(entry.kind));
-    told.set_mode(entry.mode);
-    told.set_mtime_ns(entry.mtime_ns);
-    told.set_link(entry.link);
+    CopyEntry copied;
+    copied.set_path(entry.path);
+    copied.set_kind(static_cast<std::uint32_t>(entry.kind));
+    copied.set_mode(entry.mode);
+    copied.set_mtime_ns(entry.mtime_ns);
+    copied.set_link(entry.link);
     if (entry.kind == Kind::kFile) {
-      PADDLE_TRY(const bool is_taken, take(folder, name, told));
-      if (!is_taken) return {};
+      PADDLE_TRY(const bool is_copied, copy_content(folder, name, copied));
+      if (!is_copied) return {};
     }
     if (!entry.is_folder()) reply_.set_files(reply_.files() + 1);
-    return give_(told);
+    return give_(copied);
   }
   void count_gone(std::uint64_t gone) { reply_.set_gone(reply_.gone() + gone); }
   void count_unreadable(const std::string& path) {
@@ -184,7 +184,7 @@ class CopyIn {
  private:
   // Returns false, and counts the file, if it may not be read, is gone, or has become another kind
   // of file.
-  Result<bool> take(int folder, const std::string& name, CopyEntry& told) {
+  Result<bool> copy_content(int folder, const std::string& name, CopyEntry& copied) {
     const std::string number = std::to_string(++number_);
     const bool is_linked = ::linkat(folder, name.c_str(), inside_, number.c_str(), 0) == 0;
     if (!is_linked && is_removed(errno)) return count_gone(1), false;
@@ -192,9 +192,9 @@ class CopyIn {
                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!content && (is_removed(errno) || errno == ELOOP || errno == ENXIO))
       return count_gone(1), false;
-    if (!content && errno == EACCES) return count_unreadable(told.path()), false;
+    if (!content && errno == EACCES) return count_unreadable(copied.path()), false;
     struct stat info {};
-    if (!content || ::fstat(content.get(), &info) != 0) return failed("read", told.path());
+    if (!content || ::fstat(content.get(), &info) != 0) return failed("read", copied.path());
     if (!S_ISREG(info.st_mode)) return count_gone(1), false;
     // A file of size 0 may have content nevertheless, or be about to grow. It is copied to its end:
     // a hard link would share its later changes.
@@ -202,20 +202,20 @@ class CopyIn {
       ::unlinkat(inside_, number.c_str(), 0);
       UniqueFd copy(::openat(inside_, number.c_str(),
                              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-      if (!copy) return failed("copy", told.path());
+      if (!copy) return failed("copy", copied.path());
       PADDLE_TRY_STATUS(
           copy_to_end(content.get(), copy.get(), static_cast<std::uint64_t>(info.st_size))
-              .with(escape_control(told.path())));
-      if (::fstat(copy.get(), &info) != 0) return failed("copy", told.path());
+              .with(escape_control(copied.path())));
+      if (::fstat(copy.get(), &info) != 0) return failed("copy", copied.path());
       content = std::move(copy);
     }
     const auto size = static_cast<std::uint64_t>(info.st_size);
-    if (::lseek(content.get(), 0, SEEK_SET) != 0) return failed("read", told.path());
+    if (::lseek(content.get(), 0, SEEK_SET) != 0) return failed("read", copied.path());
     PADDLE_TRY(const Sha256Digest digest,
-               sha256_of_fd(content.get(), size).with(escape_control(told.path())));
-    told.set_number(number_);
-    told.set_size(size);
-    told.set_sha256(std::string(as_text(digest)));
+               sha256_of_fd(content.get(), size).with(escape_control(copied.path())));
+    copied.set_number(number_);
+    copied.set_size(size);
+    copied.set_sha256(std::string(as_text(digest)));
     reply_.set_bytes(reply_.bytes() + size);
     return true;
   }

@@ -219,12 +219,12 @@ std::string step_to_execute(int folder, const std::string& path, int error) {
          ": install that on the node, or correct the line";
 }
 
-Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,
-                   const Environment& environment) {
+Program program_of(const wire::agent::ProcessSpec& spec, const Root& root,
+                   std::uint32_t incarnation, const Environment& environment) {
   const auto filled = [&](std::string text) {
     fill_in(text, "{root}", root.path);
-    fill_in(text, "{life}", std::to_string(life));
-    fill_in(text, "{again}", life > 1 ? "true" : "false");
+    fill_in(text, "{incarnation}", std::to_string(incarnation));
+    fill_in(text, "{again}", incarnation > 1 ? "true" : "false");
     return text;
   };
   Program program;
@@ -280,7 +280,7 @@ void Notices::open(UniqueFd pipe) {
   pipe_ = std::move(pipe);
 }
 
-void Notices::take(const Root& root, const SafePath& folder, PulseWatch& watch) {
+void Notices::receive(const Root& root, const SafePath& folder, PulseWatch& watch) {
   std::optional<wire::Notice> latest;
   char buffer[PIPE_BUF];
   for (int reads = 0; pipe_ && reads < kReadsMax; ++reads) {
@@ -299,7 +299,7 @@ void Notices::take(const Root& root, const SafePath& folder, PulseWatch& watch) 
     if (parsed == Parsed::kMalformed) pipe_.reset();
   }
   if (!latest) return;
-  latest->set_heard_steady_ms(steady_ms());
+  latest->set_received_steady_ms(steady_ms());
   latest->set_reported_steady_ms(reported_steady_ms_);
   // If the notice cannot be written, the exit record still reports how the process ended.
   (void)write_record(root, folder, "notice", *latest);

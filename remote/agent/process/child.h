@@ -47,10 +47,10 @@ std::string step_to_execute(int folder, const std::string& path, int error);
 // The node's PATH, HOME, ..., as NAME=value, passed to every process.
 using Environment = std::vector<std::string>;
 
-// Fills the placeholders {root}, {life} and {again}, and looks up a program without a path in the
-// process's own PATH. The variables of the specification replace those of the node.
-Program program_of(const wire::agent::ProcessSpec& spec, const Root& root, std::uint32_t life,
-                   const Environment& environment);
+// Fills the placeholders {root}, {incarnation} and {again}, and looks up a program without a path
+// in the process's own PATH. The variables of the specification replace those of the node.
+Program program_of(const wire::agent::ProcessSpec& spec, const Root& root,
+                   std::uint32_t incarnation, const Environment& environment);
 
 // Creates a file without a name, in memory, that outlives the process; empty if the process needs
 // none.
@@ -65,7 +65,7 @@ class Notices {
   // Reads the available notices, up to a bound, passes their pulses to `watch` and writes the
   // latest notice to the record `folder`. A malformed notice closes the pipe; the process continues
   // without it.
-  void take(const Root& root, const SafePath& folder, PulseWatch& watch);
+  void receive(const Root& root, const SafePath& folder, PulseWatch& watch);
   // Whether training has progressed since open(); nothing for a process that reports no progress.
   std::optional<bool> has_progressed() const { return has_progressed_; }
   // When training last progressed.

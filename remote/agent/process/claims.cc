@@ -125,7 +125,7 @@ Status write_claim(int file, const JobClaim& claim) {
 // Returns the claims whose holder still runs and so has a lock on the file, except the one in the
 // file `but`. `removes`: also removes the files of the claims whose holder has ended. REQUIRES for
 // `removes`: the caller has the JobOrder.
-std::vector<Found> living_claims(int folder, const std::string& but, bool removes) {
+std::vector<Found> held_claims(int folder, const std::string& but, bool removes) {
   std::vector<Found> found;
   const auto names = names_of(folder);
   if (!names) return found;
@@ -206,16 +206,16 @@ std::string new_name() {
 
 }  // namespace
 
-Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& request,
-                                           Duration wait) {
+Result<std::vector<JobClaim>> Claims::claim(const wire::agent::ClaimRequest& request,
+                                            Duration wait) {
   const auto command = job_command_of(request.claim().command());
   if (!command) return Error{Errc::kData, "the claim names an unknown command", ""};
   if (!request.claim().process().empty()) PADDLE_TRY_STATUS(check_name(request.claim().process()));
   const TimePoint deadline = claim_time() + wait;
-  std::vector<JobClaim> in_the_way;
+  std::vector<JobClaim> conflicts;
   do {
-    if (!in_the_way.empty()) ::poll(nullptr, 0, kLookPeriodMs);
-    in_the_way.clear();
+    if (!conflicts.empty()) ::poll(nullptr, 0, kLookPeriodMs);
+    conflicts.clear();
     PADDLE_TRY(const JobOrder order, JobOrder::lock(root_, request.job(), kOrderWait));
     if (const Status valid = check(request.job()); !valid) {
       if (starts_processes(*command)) return valid.error();
@@ -223,16 +223,16 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
     }
     const auto own = jobs_.find(request.job());
     const auto others =
-        living_claims(order.folder(), own == jobs_.end() ? "" : own->second.name, true);
+        held_claims(order.folder(), own == jobs_.end() ? "" : own->second.name, true);
     bool is_refused = false;
     for (const Found& other : others) {
       const Order what = order_of(command_of(other.claim), *command);
-      if (what != Order::kBeside && what != Order::kOver) in_the_way.push_back(other.claim);
+      if (what != Order::kBeside && what != Order::kOver) conflicts.push_back(other.claim);
       is_refused = is_refused || what == Order::kRefuse;
     }
     if (is_refused) continue;
     // The caller shows the user what it waits for, and asks again.
-    if (!in_the_way.empty()) return in_the_way;
+    if (!conflicts.empty()) return conflicts;
     PADDLE_TRY_STATUS(check_processes(root_, request));
     const JobClaim claim = bounded(request.claim());
     if (own == jobs_.end()) {
@@ -253,7 +253,7 @@ Result<std::vector<JobClaim>> Claims::take(const wire::agent::ClaimRequest& requ
     if (request.fresh() || request.idle()) wipe_key_files(root_, request.job());
     return std::vector<JobClaim>();
   } while (claim_time() < deadline);
-  return in_the_way;
+  return conflicts;
 }
 
 Status Claims::check(const std::string& job) const {
@@ -419,7 +419,7 @@ std::vector<JobClaim> claims_of(const Root& root, const std::string& job) {
   std::vector<JobClaim> claims;
   const auto folder = open_folder(root, std::string(kClaims) + "/" + job);
   if (!folder) return claims;
-  for (Found& found : living_claims(folder->get(), "", false))
+  for (Found& found : held_claims(folder->get(), "", false))
     claims.push_back(std::move(found.claim));
   return claims;
 }

@@ -32,8 +32,8 @@ class Claims {
   // session whose connection broke ends soon. kUsage where `fresh` or `idle` forbids the claim,
   // kFailed where the earlier claim of this session was revoked and the command starts processes,
   // kResource when the claim cannot be written.
-  Result<std::vector<wire::agent::JobClaim>> take(const wire::agent::ClaimRequest& request,
-                                                  Duration wait);
+  Result<std::vector<wire::agent::JobClaim>> claim(const wire::agent::ClaimRequest& request,
+                                                   Duration wait);
   // Whether this session may start processes of the job and write their keys.
   bool may_start(const std::string& job) const;
   // kFailed, with the revoking command, when this session's claim of the job was revoked.

@@ -143,7 +143,7 @@ Status end_records(const Root& root, const std::vector<Record>& records, Duratio
 // (StopRequest::ask), also sends SIGTERM to those that have no earlier request. Returns the records
 // of all processes that it names.
 Result<std::vector<Record>> note_stop(const Root& root, const wire::agent::StopRequest& request) {
-  const UniqueFd lock = lock_stop_wishes(root, request.job());
+  const UniqueFd lock = lock_stop_requests(root, request.job());
   PADDLE_TRY(std::vector<Record> records, read_records(root, request.job()));
   if (request.names_size() > 0) {
     std::erase_if(records, [&](const Record& record) {
@@ -154,9 +154,9 @@ Result<std::vector<Record>> note_stop(const Root& root, const wire::agent::StopR
   for (const Record& record : records) {
     if (record.exit || !supervisor_alive(record)) continue;
     PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
-    const bool was_asked = stop_wish(root, folder) != StopWish::kNone;
-    PADDLE_TRY_STATUS(write_stop_wish(
-        root, folder, request.ask() ? StopWish::kAsked : StopWish::kOrdered, request.by()));
+    const bool was_asked = requested_stop(root, folder) != StopMode::kNone;
+    PADDLE_TRY_STATUS(write_stop_request(
+        root, folder, request.ask() ? StopMode::kSave : StopMode::kNow, request.by()));
     // No error if the process has just ended.
     if (request.ask() && !was_asked) send_signal(process_of(record), SIGTERM);
   }
@@ -208,7 +208,7 @@ Result<std::vector<wire::agent::ProcessStatus>> list_processes(const Root& root,
   for (Record& record : records) {
     const auto own = used.find(record.spec.job() + "/" + record.spec.name());
     const auto arguments = record.spec.arguments();
-    const auto gpus = usage ? gpus_of(root, record.spec) : wire::agent::GpuVariables();
+    const auto gpus = usage ? read_gpus(root, record.spec) : wire::agent::GpuVariables();
     statuses.push_back(status_of(root, std::move(record)));
     wire::agent::ProcessStatus& status = statuses.back();
     const auto& of_job = claims[status.job()];
@@ -285,7 +285,7 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
                    "start jobs with --restarts, or restart the whole job: paddlectl restart"};
     }
     PADDLE_TRY(const SafePath folder, process_folder(request.job(), name));
-    PADDLE_TRY_STATUS(write_restart_order(root, folder, record->pid.life()));
+    PADDLE_TRY_STATUS(write_restart_order(root, folder, record->pid.incarnation()));
     send_signal(process_of(*record), SIGKILL);
   }
   return {};

@@ -19,13 +19,13 @@ std::string seconds(Duration time) {
 
 void PulseWatch::restart(TimePoint now) {
   *this = PulseWatch(limit_);
-  heard_at_ = now;
+  pulsed_at_ = now;
 }
 
 void PulseWatch::on_pulse(TimePoint now, const wire::Pulse& pulse) {
   // A process that was stopped for a while made no step in that time.
-  if (last_ && now - heard_at_ > kGap) stepped_at_ += now - heard_at_;
-  heard_at_ = now;
+  if (last_ && now - pulsed_at_ > kGap) stepped_at_ += now - pulsed_at_;
+  pulsed_at_ = now;
   const bool has_moved = last_ && pulse.steps() != last_->steps();
   if (has_moved) {
     longest_ = std::max(longest_, now - stepped_at_);
@@ -35,13 +35,13 @@ void PulseWatch::on_pulse(TimePoint now, const wire::Pulse& pulse) {
   last_ = pulse;
 }
 
-void PulseWatch::forgive(TimePoint now) {
-  heard_at_ = stepped_at_ = now;
+void PulseWatch::discount(TimePoint now) {
+  pulsed_at_ = stepped_at_ = now;
 }
 
 std::optional<std::string> PulseWatch::hangs(TimePoint now) const {
   if (!is_on()) return {};
-  if (const Duration silent = now - heard_at_; silent >= limit_) {
+  if (const Duration silent = now - pulsed_at_; silent >= limit_) {
     return fmt::format("no response for {}", seconds(silent));
   }
   const Duration still = now - stepped_at_;

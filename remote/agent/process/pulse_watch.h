@@ -20,7 +20,7 @@ class PulseWatch {
   void on_pulse(TimePoint now, const wire::Pulse& pulse);
   // Call when the watcher itself did not run, for example on a machine that was suspended: the
   // process may not have run either, so the time until `now` is not counted.
-  void forgive(TimePoint now);
+  void discount(TimePoint now);
   // Why the process hangs, or nothing if it does not. A process without a pulse hangs after the
   // limit. A process whose main work makes no step hangs after the limit or after 20 times its
   // longest step, whichever is longer.
@@ -29,7 +29,7 @@ class PulseWatch {
  private:
   Duration limit_;
   std::optional<wire::Pulse> last_;
-  TimePoint heard_at_;
+  TimePoint pulsed_at_;   // when the latest pulse arrived
   TimePoint stepped_at_;  // when it last made a step, or waited for other processes
   Duration longest_{};    // longest time from one step to the next, as seen by pulses
   bool has_stepped_ = false;

@@ -31,13 +31,13 @@ constexpr const char* kNotice = "notice";
 constexpr const char* kGpus = "gpus";
 constexpr const char* kRestartOrder = "restart";
 constexpr const char* kStop = "stop";
-constexpr std::array<const char*, 5> kVital{"life", "pid", "exit", kNotice, kStop};
+constexpr std::array<const char*, 5> kVital{"incarnation", "pid", "exit", kNotice, kStop};
 constexpr std::size_t kRoomBytes = 4096;
 // The files that may be in memory. The specification is not among them: no process is started while
 // the disk accepts no files. `pid` leads to the memory, so it is the last one that is moved to
 // disk.
-constexpr std::array<const char*, 6> kKeptInMemory{"life", "exit",     kNotice,
-                                                   kStop,  "restarts", "pid"};
+constexpr std::array<const char*, 6> kKeptInMemory{"incarnation", "exit",     kNotice,
+                                                   kStop,         "restarts", "pid"};
 
 // The records in memory lie in a file without a name, which the supervisor and its guard keep open.
 // It has two parts for each file of kKeptInMemory. A new record goes into the part that is not in
@@ -140,7 +140,7 @@ std::string room_of(std::string_view file) {
 
 // Gives the prepared file `room` the name `file`. Where the file system can exchange the two, the
 // replaced file becomes the room of the next one.
-bool take_name(int directory, const std::string& room, const char* file) {
+bool exchange_names(int directory, const std::string& room, const char* file) {
   return ::renameat2(directory, room.c_str(), directory, file, RENAME_EXCHANGE) == 0 ||
          ::renameat(directory, room.c_str(), directory, file) == 0;
 }
@@ -155,7 +155,7 @@ Status write_into_room(const Root& root, const SafePath& folder, const char* fil
   PADDLE_TRY_STATUS(write_all(fd.get(), bytes, TimePoint::max()));
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes.size())) != 0 ||
       (keep == Keep::kDurably && ::fsync(fd.get()) != 0) ||
-      !take_name(directory.get(), room, file)) {
+      !exchange_names(directory.get(), room, file)) {
     return system_error(Errc::kResource, room);
   }
   return {};
@@ -225,7 +225,7 @@ bool move_records_to_disk(const Root& root, const SafePath& folder, const std::s
   const auto there = folder.open_directory(root.fd.get());
   if (!there && errno == ENOENT) return true;  // the job was removed
   // An agent may record a stop request at the same time.
-  const UniqueFd lock = lock_stop_wishes(root, job);
+  const UniqueFd lock = lock_stop_requests(root, job);
   bool moved = true;
   for (const char* const file : kKeptInMemory) {
     const auto text = read_in_memory(open_memory(root, folder), file);
@@ -273,13 +273,13 @@ bool has_record(const Root& root, const SafePath& folder, const char* file) {
   return may_be_in_memory(file) && read_in_memory(open_memory(root, folder), file).has_value();
 }
 
-StopWish stop_wish(const Root& root, const SafePath& folder) {
-  if (!has_record(root, folder, kStop)) return StopWish::kNone;
-  const auto wish = read_message<wire::agent::StopRequest>(root, folder, kStop);
-  return wish && wish->ask() ? StopWish::kAsked : StopWish::kOrdered;
+StopMode requested_stop(const Root& root, const SafePath& folder) {
+  if (!has_record(root, folder, kStop)) return StopMode::kNone;
+  const auto mode = read_message<wire::agent::StopRequest>(root, folder, kStop);
+  return mode && mode->ask() ? StopMode::kSave : StopMode::kNow;
 }
 
-UniqueFd lock_stop_wishes(const Root& root, const std::string& job) {
+UniqueFd lock_stop_requests(const Root& root, const std::string& job) {
   auto folder = open_folder(root, "jobs/" + job + "/proc");
   if (!folder) return {};
   while (::flock(folder->get(), LOCK_EX) != 0) {
@@ -288,33 +288,33 @@ UniqueFd lock_stop_wishes(const Root& root, const std::string& job) {
   return *std::move(folder);
 }
 
-Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish,
-                       const std::string& by) {
-  if (stop_wish(root, folder) >= wish) return {};
+Status write_stop_request(const Root& root, const SafePath& folder, StopMode mode,
+                          const std::string& by) {
+  if (requested_stop(root, folder) >= mode) return {};
   wire::agent::StopRequest record;
-  record.set_ask(wish == StopWish::kAsked);
+  record.set_ask(mode == StopMode::kSave);
   record.set_by(by);
   return write_record(root, folder, kStop, record);
 }
 
-Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t life) {
+Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t incarnation) {
   wire::agent::PidRecord order;
-  order.set_life(life);
+  order.set_incarnation(incarnation);
   return write_record(root, folder, kRestartOrder, order);
 }
 
-bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t life) {
+bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t incarnation) {
   const auto order = read_message<wire::agent::PidRecord>(root, folder, kRestartOrder);
-  return order && order->life() == life;
+  return order && order->incarnation() == incarnation;
 }
 
-Status write_life(const Root& root, const SafePath& folder, std::uint32_t life) {
+Status write_incarnation(const Root& root, const SafePath& folder, std::uint32_t incarnation) {
   wire::agent::PidRecord record;
-  record.set_life(life);
-  return write_record(root, folder, "life", record);
+  record.set_incarnation(incarnation);
+  return write_record(root, folder, "incarnation", record);
 }
 
-Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life,
+Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t incarnation,
                  const ProcStat& guard) {
   ProcStat own;
   ProcStat of_child;
@@ -332,16 +332,16 @@ Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uin
   record.set_boot_id(boot_id());
   record.set_started_unix_ms(unix_ms());
   record.set_started_steady_ms(steady_ms());
-  record.set_life(life);
+  record.set_incarnation(incarnation);
   return write_record(root, folder, "pid", record);
 }
 
-void note_gpus(const Root& root, const SafePath& folder, const wire::agent::GpuVariables& gpus) {
+void write_gpus(const Root& root, const SafePath& folder, const wire::agent::GpuVariables& gpus) {
   if (gpus.variables().empty() || !write_record(root, folder, kGpus, gpus))
     remove_record(root, folder, kGpus);
 }
 
-wire::agent::GpuVariables gpus_of(const Root& root, const wire::agent::ProcessSpec& spec) {
+wire::agent::GpuVariables read_gpus(const Root& root, const wire::agent::ProcessSpec& spec) {
   const auto folder = process_folder(spec.job(), spec.name());
   if (!folder) return {};
   return read_message<wire::agent::GpuVariables>(root, *folder, kGpus)
@@ -379,9 +379,9 @@ Status add_restart(const Root& root, const SafePath& folder, int wait_status,
   return write_record(root, folder, "restarts", record);
 }
 
-std::uint32_t lives_of(const Root& root, const SafePath& folder) {
-  const auto record = read_message<wire::agent::PidRecord>(root, folder, "life");
-  return record ? record->life() : 0;
+std::uint32_t last_incarnation(const Root& root, const SafePath& folder) {
+  const auto record = read_message<wire::agent::PidRecord>(root, folder, "incarnation");
+  return record ? record->incarnation() : 0;
 }
 
 std::optional<Record> read_record(const Root& root, const std::string& job,
@@ -433,7 +433,7 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   status.set_log(record.spec.log());
   status.set_pid(record.pid.pid());
   status.set_started_unix_ms(record.pid.started_unix_ms());
-  status.set_life(record.pid.life());
+  status.set_incarnation(record.pid.incarnation());
   status.set_asked_unix_ms(unix_ms());
   status.set_restarts_allowed(record.spec.restarts());
   status.set_reports(!record.spec.program().empty());
@@ -454,8 +454,8 @@ wire::agent::ProcessStatus status_of(const Root& root, Record record) {
   if (record.notice && record.pid.boot_id() == boot_id()) {
     if (record.notice->reported_steady_ms() > 0)
       status.set_silent_ms(since(record.notice->reported_steady_ms()));
-    if (record.notice->heard_steady_ms() > 0)
-      status.set_unheard_ms(since(record.notice->heard_steady_ms()));
+    if (record.notice->received_steady_ms() > 0)
+      status.set_notice_age_ms(since(record.notice->received_steady_ms()));
   }
   if (record.exit) {
     const bool killed = record.exit->signal() != 0;

@@ -26,9 +26,9 @@ struct Record {
   std::optional<wire::agent::Restarts> restarts;
 };
 
-// On a full disk `life`, `pid`, `exit`, `notice` and `stop` use the space of reserve_records().
-// While the disk accepts no write at all, because it is read-only or has failed, these files and
-// `restarts` are written to the memory that the process's supervisor keeps.
+// On a full disk `incarnation`, `pid`, `exit`, `notice` and `stop` use the space of
+// reserve_records(). While the disk accepts no write at all, because it is read-only or has failed,
+// these files and `restarts` are written to the memory that the process's supervisor keeps.
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message);
 // Creates the memory for the records of a process. A supervisor creates it before it records its
@@ -42,14 +42,14 @@ bool is_end_in_memory(const Root& root, const SafePath& folder);
 // process look lost. Best effort.
 void reserve_records(const Root& root, const SafePath& folder);
 // Writes the number of a start before that start, so that no two starts get the same number.
-Status write_life(const Root& root, const SafePath& folder, std::uint32_t life);
+Status write_incarnation(const Root& root, const SafePath& folder, std::uint32_t incarnation);
 // Records the calling process as the supervisor of `child`. `guard`: the supervisor's guard;
 // without a pid: none. REQUIRES: the caller has not waited for `child` yet.
-Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t life,
+Status write_pid(const Root& root, const SafePath& folder, pid_t child, std::uint32_t incarnation,
                  const ProcStat& guard);
 // Records the GPU variables of the run that begins. Best effort.
-void note_gpus(const Root& root, const SafePath& folder, const wire::agent::GpuVariables& gpus);
-wire::agent::GpuVariables gpus_of(const Root& root, const wire::agent::ProcessSpec& spec);
+void write_gpus(const Root& root, const SafePath& folder, const wire::agent::GpuVariables& gpus);
+wire::agent::GpuVariables read_gpus(const Root& root, const wire::agent::ProcessSpec& spec);
 // The record of a process that has just ended.
 wire::agent::ExitRecord exit_record(int wait_status, const rusage& used);
 // Adds the end of a run, after which the process is started again, to the file `restarts`. The
@@ -58,24 +58,24 @@ wire::agent::ExitRecord exit_record(int wait_status, const rusage& used);
 Status add_restart(const Root& root, const SafePath& folder, int wait_status,
                    wire::agent::Restart restart);
 // How often the process of this folder has been started.
-std::uint32_t lives_of(const Root& root, const SafePath& folder);
+std::uint32_t last_incarnation(const Root& root, const SafePath& folder);
 bool has_record(const Root& root, const SafePath& folder, const char* file);
-// The request of `paddlectl stop` for a process. kAsked: save and exit; kOrdered: end at once.
-enum class StopWish { kNone, kAsked, kOrdered };
-StopWish stop_wish(const Root& root, const SafePath& folder);
+// The request of `paddlectl stop` for a process. kSave: save and exit; kNow: end at once.
+enum class StopMode { kNone, kSave, kNow };
+StopMode requested_stop(const Root& root, const SafePath& folder);
 // Replaces a weaker request. `by`: as in a StopRequest.
-Status write_stop_wish(const Root& root, const SafePath& folder, StopWish wish,
-                       const std::string& by);
+Status write_stop_request(const Root& root, const SafePath& folder, StopMode mode,
+                          const std::string& by);
 // Locks the stop requests of a job. An agent holds the lock from reading the pids of the job until
 // it has recorded its request and sent the signals; a supervisor holds it from recording a new pid
 // until it has read the request. So a process that is asked to save receives one SIGTERM, even if
 // several agents ask at the same time: a second SIGTERM would end it before it has saved. Empty if
 // the lock cannot be taken.
-UniqueFd lock_stop_wishes(const Root& root, const std::string& job);
-// Records that `paddlectl restart` ends the run with the number `life`: the process is then started
-// again, and the end does not count as a failure of its own.
-Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t life);
-bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t life);
+UniqueFd lock_stop_requests(const Root& root, const std::string& job);
+// Records that `paddlectl restart` ends the run with the number `incarnation`: the process is then
+// started again, and the end does not count as a failure of its own.
+Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t incarnation);
+bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t incarnation);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
 // Empties the notice before the next run. The file stays, because its disk space is reserved for
 // the next notice.

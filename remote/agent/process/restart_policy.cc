@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kPauseMin = std::chrono::milliseconds(500);
 constexpr Duration kPauseMax = std::chrono::seconds(8);
-constexpr Duration kLongLife = std::chrono::seconds(60);
+constexpr Duration kLongRun = std::chrono::seconds(60);
 constexpr Duration kFailuresCountFor = std::chrono::hours(1);
 // Time for the lost peer to be restarted and for the job to progress again.
 constexpr Duration kPeersAwaitedFor = std::chrono::minutes(10);
@@ -30,7 +30,7 @@ std::optional<Duration> RestartPolicy::next(const Run& run) {
 }
 
 std::optional<Duration> RestartPolicy::after_lost_peer(const Run& run) {
-  const bool has_progressed = run.has_progressed.value_or(run.ended - run.started >= kLongLife);
+  const bool has_progressed = run.has_progressed.value_or(run.ended - run.started >= kLongRun);
   if (has_progressed) peers_lost_from_ = run.progressed_at.value_or(run.ended);
   if (!peers_lost_from_) peers_lost_from_ = run.ended;
   if (run.ended - *peers_lost_from_ >= kPeersAwaitedFor) return {};
@@ -42,7 +42,7 @@ std::optional<Duration> RestartPolicy::after_failure(const Run& run) {
   while (!failed_.empty() && run.ended - failed_.front() >= kFailuresCountFor) failed_.pop_front();
   failed_.push_back(run.ended);
   if (failed_.size() > restarts_max_) return {};
-  const bool was_good = run.has_progressed.value_or(false) || run.ended - run.started >= kLongLife;
+  const bool was_good = run.has_progressed.value_or(false) || run.ended - run.started >= kLongRun;
   if (was_good || pause_ == Duration::zero()) pause_ = kPauseMin;
   return std::exchange(pause_, std::min(2 * pause_, kPauseMax));
 }

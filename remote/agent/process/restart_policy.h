@@ -26,7 +26,7 @@ class RestartPolicy {
       : restarts_max_(spec.restarts()), any_exit_(spec.any_exit()) {}
 
   // Counts a failure that an earlier supervisor of the process has seen.
-  void recall(TimePoint failed) { failed_.push_back(failed); }
+  void add_failure(TimePoint failed) { failed_.push_back(failed); }
   // The pause before the next start; nothing: the process is not started again. Pauses double with
   // each failure of the process itself, until a run has progressed or was long. A process that
   // exited because it lost a peer is restarted after the shortest pause.

@@ -75,13 +75,13 @@ class Supervisor {
  public:
   // `lock`: on `folder`, held until the end, so that there is one supervisor per name.
   Supervisor(Root root, wire::agent::ProcessSpec spec, SafePath folder, UniqueFd lock,
-             LogWriter log, std::uint32_t lives)
+             LogWriter log, std::uint32_t incarnation)
       : root_(std::move(root)),
         spec_(std::move(spec)),
         folder_(std::move(folder)),
         lock_(std::move(lock)),
         log_(std::move(log)),
-        life_(lives),
+        incarnation_(incarnation),
         restarts_(spec_),
         // A program of the user's own sends no pulse.
         watch_(std::chrono::milliseconds(spec_.program().empty() ? 0 : spec_.hang_ms())) {}
@@ -94,7 +94,7 @@ class Supervisor {
   Status start(const Environment& environment);
   // Call in place of start() after the previous supervisor was killed together with its process.
   // Failures that were counted since `guarded_from` still count.
-  Status succeed(const Record& before, TimePoint guarded_from);
+  Status resume(const Record& before, TimePoint guarded_from);
   void run(const Environment& environment);
 
  private:
@@ -105,22 +105,24 @@ class Supervisor {
   void poll_until(TimePoint until);
   void kill_if_it_hangs();
   // Writes the records again if they were removed: without them the process could not be stopped.
-  void mend_records();
+  void restore_records();
   // Records whether the run ended for lack of memory. REQUIRES: the process was waited for.
-  void note_end();
+  void note_out_of_memory();
   // Decides whether the process is started again, and waits for the pause before that; a stop
   // request shortens the pause.
   bool starts_again();
-  bool is_interrupted() const;  // whether SIGTERM ended the last run
-  bool has_to_save() const;     // is to be started again to save, although a stop is requested
-  bool ends_as_wished() const;  // as a stop request demands
-  StopWish wish() const { return is_told_to_end_ ? StopWish::kOrdered : stop_wish(root_, folder_); }
-  void say(const std::string& text) {
+  bool is_interrupted() const;     // whether SIGTERM ended the last run
+  bool has_to_save() const;        // is to be started again to save, although a stop is requested
+  bool ends_as_requested() const;  // as a stop request demands
+  StopMode stop_mode() const {
+    return is_end_requested_ ? StopMode::kNow : requested_stop(root_, folder_);
+  }
+  void log_line(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
-  std::string end_of_life() const;  // for the log
-  bool reap();                      // true once the process itself has ended
-  void take_signals();
+  std::string describe_end() const;  // for the log
+  bool reap();                       // true once the process itself has ended
+  void read_signals();
   void drain();
   std::vector<ProcStat> leftovers() const;
   void end_leftovers();
@@ -140,10 +142,10 @@ class Supervisor {
   pid_t child_ = -1;  // none yet
   int wait_status_ = 0;
   rusage used_{};
-  bool is_told_to_end_ = false;
-  bool is_told_to_save_ = false;  // the current run was asked to save when it started
-  bool is_end_counted_ = false;   // the killed supervisor has counted the end of the last run
-  std::uint32_t life_ = 0;
+  bool is_end_requested_ = false;
+  bool is_save_requested_ = false;  // the current run was asked to save when it started
+  bool is_end_counted_ = false;     // the killed supervisor has counted the end of the last run
+  std::uint32_t incarnation_ = 0;
   TimePoint started_at_;
   RestartPolicy restarts_;
   PulseWatch watch_;
@@ -167,20 +169,20 @@ Status Supervisor::start(const Environment& environment) {
   return spawn(environment);
 }
 
-Status Supervisor::succeed(const Record& before, TimePoint guarded_from) {
+Status Supervisor::resume(const Record& before, TimePoint guarded_from) {
   PADDLE_TRY_STATUS(watch_signals());
   wait_status_ = SIGKILL;
   started_at_ = time_of_steady(before.pid.started_steady_ms());
   const auto restarts = before.restarts.value_or(wire::agent::Restarts());
   const auto* const last = restarts.restarts_size() > 0 ? &*restarts.restarts().rbegin() : nullptr;
-  is_end_counted_ = last != nullptr && last->life() == before.pid.life();
+  is_end_counted_ = last != nullptr && last->incarnation() == before.pid.incarnation();
   if (is_end_counted_) wait_status_ = last->signal() != 0 ? last->signal() : last->exit_code() << 8;
-  say(is_end_counted_ ? "its supervisor was killed before the restart"
-                      : "killed together with its supervisor");
+  log_line(is_end_counted_ ? "its supervisor was killed before the restart"
+                           : "killed together with its supervisor");
   for (const wire::agent::Restart& restart : restarts.restarts()) {
     const TimePoint ended = time_of_steady(restart.ended_steady_ms());
     if (restart.failures() > 0 && restart.boot_id() == boot_id() && ended >= guarded_from)
-      restarts_.recall(ended);
+      restarts_.add_failure(ended);
   }
   // The process may still have its port open for a short time, and its children for longer.
   std::size_t ended = 0;
@@ -202,16 +204,17 @@ Status Supervisor::spawn(const Environment& environment) {
 
   if (spec_.program().empty()) PADDLE_TRY_STATUS(make_save_folder(root_, spec_));
 
-  ++life_;
-  PADDLE_TRY_STATUS(write_life(root_, folder_, life_));
-  if (life_ > 1) say("start " + std::to_string(life_));  // separates the runs for `logs --previous`
+  ++incarnation_;
+  PADDLE_TRY_STATUS(write_incarnation(root_, folder_, incarnation_));
+  if (incarnation_ > 1)
+    log_line("start " + std::to_string(incarnation_));  // separates the runs for `logs --previous`
   forget_notice(root_, folder_);
   started_at_ = now();
-  Program program = program_of(spec_, root_, life_, environment);
+  Program program = program_of(spec_, root_, incarnation_, environment);
   give_memory(program, memory_);
-  note_gpus(root_, folder_, program.gpus);
-  is_told_to_save_ = stop_wish(root_, folder_) == StopWish::kAsked;
-  if (is_told_to_save_) program.variables.emplace_back("PADDLECTL_STOP_ASKED=1");
+  write_gpus(root_, folder_, program.gpus);
+  is_save_requested_ = requested_stop(root_, folder_) == StopMode::kSave;
+  if (is_save_requested_) program.variables.emplace_back("PADDLECTL_STOP_ASKED=1");
   PADDLE_TRY(Child child, start_child(program, directory.get()));
   child_ = child.pid;
   output_ = std::move(child.output);
@@ -220,14 +223,15 @@ Status Supervisor::spawn(const Environment& environment) {
   oom_ = OomWatch();
   oom_.look(child_, started_at_);
   hang_.clear();
-  const UniqueFd lock = lock_stop_wishes(root_, spec_.job());
-  if (auto written = write_pid(root_, folder_, child_, life_, guard_); !written) {
+  const UniqueFd lock = lock_stop_requests(root_, spec_.job());
+  if (auto written = write_pid(root_, folder_, child_, incarnation_, guard_); !written) {
     ::kill(-child_, SIGKILL);
     ::waitpid(child_, nullptr, 0);
     return written;
   }
   // An agent that asked meanwhile has signalled the pid of the previous run.
-  if (!is_told_to_save_ && stop_wish(root_, folder_) == StopWish::kAsked) ::kill(child_, SIGTERM);
+  if (!is_save_requested_ && requested_stop(root_, folder_) == StopMode::kSave)
+    ::kill(child_, SIGTERM);
   reserve_records(root_, folder_);
   return {};
 }
@@ -268,7 +272,7 @@ void Supervisor::wait_for_end() {
       if (info.ssi_signo == SIGCHLD) {
         ended = reap() || ended;
       } else if (!ended) {
-        is_told_to_end_ = true;
+        is_end_requested_ = true;
         ::kill(-child_, SIGTERM);
         kill_at = std::min(kill_at, now() + kTermGrace);
       }
@@ -279,15 +283,15 @@ void Supervisor::wait_for_end() {
     }
     if (ended) continue;
     kill_if_it_hangs();
-    mend_records();
+    restore_records();
     oom_.look(child_, now());
   }
   if (output_) drain();
-  notices_.take(root_, folder_, watch_);
-  note_end();
+  notices_.receive(root_, folder_, watch_);
+  note_out_of_memory();
 }
 
-void Supervisor::note_end() {
+void Supervisor::note_out_of_memory() {
   const bool is_killed = WIFSIGNALED(wait_status_) && WTERMSIG(wait_status_) == SIGKILL;
   const bool is_ours = !hang_.empty();
   const bool is_oom = is_killed && !is_ours && oom_.has_counted(now());
@@ -300,40 +304,41 @@ void Supervisor::poll_until(TimePoint until) {
                     {notices_.fd(), POLLIN, 0}};
   ::poll(polls, 3, until == TimePoint::max() ? -1 : milliseconds_until(until));
   if (polls[1].revents != 0) drain();
-  if (polls[2].revents != 0) notices_.take(root_, folder_, watch_);
+  if (polls[2].revents != 0) notices_.receive(root_, folder_, watch_);
 }
 
 void Supervisor::kill_if_it_hangs() {
   const TimePoint at = now();
   // This supervisor was suspended, or had to wait for a disk: it may not have read the pulses.
-  if (at - looked_at_ > kOwnGap) watch_.forgive(at);
+  if (at - looked_at_ > kOwnGap) watch_.discount(at);
   looked_at_ = at;
   const auto hang = watch_.hangs(at);
   if (!hang || notices_.fd() < 0) return;
-  if (hang_.empty()) say("killed because it hung (" + *hang + ")");
+  if (hang_.empty()) log_line("killed because it hung (" + *hang + ")");
   hang_ = *hang;
   ::kill(-child_, SIGKILL);
 }
 
-void Supervisor::mend_records() {
+void Supervisor::restore_records() {
   if (has_record(root_, folder_, "pid") && has_record(root_, folder_, "spec")) return;
   // This cannot restore a root that a teardown removed: a teardown ends this supervisor first.
   if (!folder_.make_directories(root_.fd.get())) return;
-  if (write_record(root_, folder_, "spec", spec_) && write_life(root_, folder_, life_) &&
-      write_pid(root_, folder_, child_, life_, guard_)) {
-    say("its records were removed, and have been written again");
+  if (write_record(root_, folder_, "spec", spec_) &&
+      write_incarnation(root_, folder_, incarnation_) &&
+      write_pid(root_, folder_, child_, incarnation_, guard_)) {
+    log_line("its records were removed, and have been written again");
     reserve_records(root_, folder_);
   }
 }
 
-void Supervisor::take_signals() {
+void Supervisor::read_signals() {
   signalfd_siginfo info{};
   while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
-    is_told_to_end_ = is_told_to_end_ || info.ssi_signo != SIGCHLD;
+    is_end_requested_ = is_end_requested_ || info.ssi_signo != SIGCHLD;
   }
 }
 
-std::string Supervisor::end_of_life() const {
+std::string Supervisor::describe_end() const {
   if (out_of_memory_bytes_ > 0) return "killed by the kernel: out of memory";
   if (WIFSIGNALED(wait_status_)) {
     return "killed by signal " + std::to_string(WTERMSIG(wait_status_));
@@ -342,29 +347,31 @@ std::string Supervisor::end_of_life() const {
 }
 
 bool Supervisor::starts_again() {
-  if (wish() == StopWish::kOrdered || (wish() == StopWish::kAsked && !has_to_save())) return false;
-  const int end = wish() == StopWish::kAsked && is_interrupted() ? SIGTERM : wait_status_;
-  const bool is_ordered = WIFSIGNALED(wait_status_) && is_restart_ordered(root_, folder_, life_);
+  if (stop_mode() == StopMode::kNow || (stop_mode() == StopMode::kSave && !has_to_save()))
+    return false;
+  const int end = stop_mode() == StopMode::kSave && is_interrupted() ? SIGTERM : wait_status_;
+  const bool is_ordered =
+      WIFSIGNALED(wait_status_) && is_restart_ordered(root_, folder_, incarnation_);
   const auto pause = is_ordered
                          ? std::optional(Duration::zero())
                          : restarts_.next({end, started_at_, now(), notices_.has_progressed(),
                                            notices_.progressed_at()});
   if (!pause) return false;
-  say((is_ordered ? "ended by paddlectl restart" : end_of_life()) + "; it is started again");
+  log_line((is_ordered ? "ended by paddlectl restart" : describe_end()) + "; it is started again");
   wire::agent::Restart why;
-  why.set_life(life_);
+  why.set_incarnation(incarnation_);
   why.set_failures(is_ordered ? 0 : restarts_.failures());
   why.set_ordered(is_ordered);
   why.set_hang(hang_);
   why.set_out_of_memory_bytes(out_of_memory_bytes_);
   (void)add_restart(root_, folder_, wait_status_, std::move(why));  // the log contains it too
   const TimePoint until = now() + *pause;
-  while (wish() == StopWish::kNone && now() < until) {
+  while (stop_mode() == StopMode::kNone && now() < until) {
     pollfd signals{signal_fd_.get(), POLLIN, 0};
     ::poll(&signals, 1, milliseconds_until(until));
-    take_signals();
+    read_signals();
   }
-  return wish() != StopWish::kOrdered;
+  return stop_mode() != StopMode::kNow;
 }
 
 // True if SIGTERM ended the run, or if it exited as a trainer that received SIGTERM before it
@@ -378,14 +385,14 @@ bool Supervisor::is_interrupted() const {
 // A trainer that failed just before or during a stop is started once more: without it the job
 // cannot be saved.
 bool Supervisor::has_to_save() const {
-  const bool has_begun = life_ > 1 || notices_.has_progressed().value_or(false);
-  return !spec_.program().empty() && !is_told_to_save_ && (has_begun || !is_interrupted());
+  const bool has_begun = incarnation_ > 1 || notices_.has_progressed().value_or(false);
+  return !spec_.program().empty() && !is_save_requested_ && (has_begun || !is_interrupted());
 }
 
 // A process that was asked to save, and failed to, has not ended as the request demands.
-bool Supervisor::ends_as_wished() const {
-  const StopWish wish = stop_wish(root_, folder_);
-  if (wish != StopWish::kAsked) return wish == StopWish::kOrdered;
+bool Supervisor::ends_as_requested() const {
+  const StopMode mode = requested_stop(root_, folder_);
+  if (mode != StopMode::kSave) return mode == StopMode::kNow;
   if (WIFSIGNALED(wait_status_)) return WTERMSIG(wait_status_) == SIGTERM;
   const int code = WEXITSTATUS(wait_status_);
   return code == 0 || code == static_cast<int>(Errc::kResumable) ||
@@ -396,20 +403,20 @@ void Supervisor::run(const Environment& environment) {
   for (;;) {
     if (child_ > 0) wait_for_end();
     // An end that is counted already has had its pause, in the previous supervisor or its guard.
-    if (std::exchange(is_end_counted_, false) ? wish() == StopWish::kOrdered : !starts_again())
+    if (std::exchange(is_end_counted_, false) ? stop_mode() == StopMode::kNow : !starts_again())
       break;
     end_leftovers();
     if (const Status again = spawn(environment); !again) {
-      say("it cannot be started again: " + again.error().message);
+      log_line("it cannot be started again: " + again.error().message);
       break;
     }
   }
   wire::agent::ExitRecord record = exit_record(wait_status_, used_);
-  record.set_stopped(ends_as_wished());
+  record.set_stopped(ends_as_requested());
   record.set_hang(hang_);
   record.set_out_of_memory_bytes(out_of_memory_bytes_);
   const auto written = write_record(root_, folder_, "exit", record);
-  if (!written) say("cannot write the exit record: " + written.error().message);
+  if (!written) log_line("cannot write the exit record: " + written.error().message);
   end_leftovers();
   wipe_unneeded_keys(root_, spec_.job());
   keep_end();
@@ -419,17 +426,17 @@ void Supervisor::run(const Environment& environment) {
 // waits until the disk takes it. A SIGTERM in the first seconds may be a late one for the process.
 void Supervisor::keep_end() {
   const TimePoint until = now() + kLateSignals;
-  is_told_to_end_ = false;
+  is_end_requested_ = false;
   const auto has_to_wait = [&] {
     return !move_records_to_disk(root_, folder_, spec_.job()) && is_end_in_memory(root_, folder_) &&
-           (now() < until || !is_told_to_end_);
+           (now() < until || !is_end_requested_);
   };
   if (!has_to_wait()) return;
   do {
     pollfd signals{signal_fd_.get(), POLLIN, 0};
     ::poll(&signals, 1, kKeepPeriodMs);
-    is_told_to_end_ = false;
-    take_signals();
+    is_end_requested_ = false;
+    read_signals();
   } while (has_to_wait());
   wipe_unneeded_keys(root_, spec_.job());  // they may be on this disk
 }
@@ -457,7 +464,7 @@ void Supervisor::end_leftovers() {
     pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {output_ ? output_.get() : -1, POLLIN, 0}};
     ::poll(polls, 2, milliseconds_until(kill_at));
     if (polls[1].revents != 0) drain();
-    take_signals();
+    read_signals();
     reap();
     left = leftovers();
   }
@@ -479,7 +486,7 @@ class Guard {
     ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
   }
 
-  bool is_told_to_end() const { return is_told_to_end_; }
+  bool is_end_requested() const { return is_end_requested_; }
   // Waits for the supervisor and, as a subreaper, reaps the processes that it leaves. Returns the
   // status of wait(2).
   int wait_for(pid_t supervisor) {
@@ -493,7 +500,7 @@ class Guard {
   }
   void pause(Duration time) {
     const TimePoint until = time_now() + time;
-    for (int ms = 0; !is_told_to_end_ && (ms = milliseconds_until(until)) > 0;) {
+    for (int ms = 0; !is_end_requested_ && (ms = milliseconds_until(until)) > 0;) {
       const timespec left{ms / 1000, ms % 1000 * 1'000'000L};
       is_end(::sigtimedwait(&signals_, nullptr, &left));
     }
@@ -502,21 +509,21 @@ class Guard {
  private:
   bool is_end(int signal) {
     const bool is_end = signal > 0 && signal != SIGCHLD;
-    is_told_to_end_ = is_told_to_end_ || is_end;
+    is_end_requested_ = is_end_requested_ || is_end;
     return is_end;
   }
 
   sigset_t signals_{};
-  bool is_told_to_end_ = false;
+  bool is_end_requested_ = false;
 };
 
 // Calls `supervise` in a child process with the number of the start, from 1, and returns its exit
 // code, in the child as well. If a signal ended the child, starts another one, as often in an hour
-// as `spec` allows restarts, unless goes_on() returns false or this process received SIGTERM,
-// SIGINT or SIGHUP, which it passes on as SIGTERM. Closes `status` in the parent once the child has
-// it.
+// as `spec` allows restarts, unless is_restartable() returns false or this process received
+// SIGTERM, SIGINT or SIGHUP, which it passes on as SIGTERM. Closes `status` in the parent once the
+// child has it.
 int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int start)>& supervise,
-          const std::function<bool()>& goes_on, UniqueFd& status) {
+          const std::function<bool()>& is_restartable, UniqueFd& status) {
   constexpr int kLost = 1;
   Guard guard;
   RestartPolicy policy(spec);
@@ -528,11 +535,11 @@ int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int star
     status.reset();
     const int end = guard.wait_for(supervisor);
     if (!WIFSIGNALED(end)) return WEXITSTATUS(end);
-    if (guard.is_told_to_end() || !goes_on()) return kLost;
+    if (guard.is_end_requested() || !is_restartable()) return kLost;
     const auto pause = policy.next({end, started, time_now(), {}});
     if (!pause) return kLost;
     guard.pause(*pause);
-    if (guard.is_told_to_end() || !goes_on()) return kLost;
+    if (guard.is_end_requested() || !is_restartable()) return kLost;
   }
 }
 
@@ -540,19 +547,19 @@ int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int star
 
 constexpr std::size_t kSpecBytesMax = 64U << 10U;
 // Longer than a supervisor takes to end leftovers.
-constexpr Duration kTakeOverDeadline = std::chrono::seconds(7);
-constexpr int kTakeOverPollMs = 10;
+constexpr Duration kLockDeadline = std::chrono::seconds(7);
+constexpr int kLockPollMs = 10;
 
 TimePoint in(Duration time) {
   return TimePoint(std::chrono::steady_clock::now()) + time;
 }
 
 // Waits for the lock while the supervisor of an ended process is still ending its leftovers.
-bool take_over(int lock, const Root& root, const SafePath& folder) {
-  const TimePoint give_up = in(kTakeOverDeadline);
+bool wait_for_lock(int lock, const Root& root, const SafePath& folder) {
+  const TimePoint give_up = in(kLockDeadline);
   while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
     if (!has_record(root, folder, "exit") || in({}) >= give_up) return false;
-    ::poll(nullptr, 0, kTakeOverPollMs);
+    ::poll(nullptr, 0, kLockPollMs);
   }
   return true;
 }
@@ -579,15 +586,15 @@ Result<Supervisor> make_supervisor(
   PADDLE_TRY(SafePath folder, process_folder(spec.job(), spec.name()));
   PADDLE_TRY_STATUS(folder.make_directories(root.fd.get()));
   PADDLE_TRY(UniqueFd lock, folder.open_directory(root.fd.get()));
-  if (!take_over(lock.get(), root, folder)) {
+  if (!wait_for_lock(lock.get(), root, folder)) {
     return Error{Errc::kFailed, spec.job() + "/" + spec.name() + " is running already",
                  "stop it first"};
   }
-  const std::uint32_t lives = lives_of(root, folder);
+  const std::uint32_t incarnation = last_incarnation(root, folder);
   PADDLE_TRY_STATUS(prepare(root, folder));
   PADDLE_TRY(LogWriter log, LogWriter::open(root, spec.log()));
   return Supervisor(std::move(root), spec, std::move(folder), std::move(lock), std::move(log),
-                    lives);
+                    incarnation);
 }
 
 struct Supervision {
@@ -601,7 +608,7 @@ struct Supervision {
   UniqueFd records = {};  // of make_record_memory()
 };
 
-void tell(const Status& started, UniqueFd& status) {
+void report_start(const Status& started, UniqueFd& status) {
   std::string text(1, kStarted);
   if (!started) {
     wire::agent::ErrorReply reply;
@@ -610,7 +617,7 @@ void tell(const Status& started, UniqueFd& status) {
     reply.set_hint(started.error().hint);
     text = kStartFailed + reply.SerializeAsString();
   }
-  [[maybe_unused]] const auto told =
+  [[maybe_unused]] const auto written =
       write_all(status.get(), as_bytes(text), in(std::chrono::seconds(10)));
   status.reset();
 }
@@ -629,7 +636,7 @@ int supervise_first(const Supervision& supervision, UniqueFd& status) {
     supervisor->set_memory(supervision.memory.get());
     started = supervisor->start(supervision.environment);
   }
-  tell(started, status);
+  report_start(started, status);
   if (!started) return 1;
   supervisor->run(supervision.environment);
   return 0;
@@ -647,17 +654,17 @@ int supervise_next(const Supervision& supervision) {
   if (!supervisor) return 1;
   supervisor->set_guard(supervision.guard);
   supervisor->set_memory(supervision.memory.get());
-  if (!supervisor->succeed(*before, supervision.guarded_from)) return 1;
+  if (!supervisor->resume(*before, supervision.guarded_from)) return 1;
   supervisor->run(supervision.environment);
   return 0;
 }
 
 // Whether a process whose supervisor was killed is to be started again.
-bool goes_on(const Supervision& supervision) {
+bool is_restartable(const Supervision& supervision) {
   const auto root = open_root(supervision.root);
   const auto folder = process_folder(supervision.spec.job(), supervision.spec.name());
   return root && folder && has_record(*root, *folder, "pid") &&
-         stop_wish(*root, *folder) != StopWish::kOrdered && !has_record(*root, *folder, "exit");
+         requested_stop(*root, *folder) != StopMode::kNow && !has_record(*root, *folder, "exit");
 }
 
 }  // namespace
@@ -669,14 +676,14 @@ int supervise(const std::string& root_path, int spec_fd, int status_fd,
   auto spec = read_spec(spec_fd);
   ::close(spec_fd);
   if (!spec) {
-    tell(spec.error(), status);
+    report_start(spec.error(), status);
     return 1;
   }
   Supervision supervision{root_path, *std::move(spec), environment, {}, in({})};
   auto memory = memory_of(supervision.spec);
   auto records = make_record_memory();
   if (!memory || !records) {
-    tell(memory ? records.error() : memory.error(), status);
+    report_start(memory ? records.error() : memory.error(), status);
     return 1;
   }
   supervision.memory = *std::move(memory);
@@ -689,7 +696,7 @@ int supervise(const std::string& root_path, int spec_fd, int status_fd,
       [&](int start) {
         return start == 1 ? supervise_first(supervision, status) : supervise_next(supervision);
       },
-      [&] { return goes_on(supervision); }, status);
+      [&] { return is_restartable(supervision); }, status);
 }
 
 }  // namespace paddle::agent

@@ -51,7 +51,7 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const Ob
     offset += chunk.size;
   }
   PADDLE_TRY(file->fd_, store.open_partial(key));
-  file->take_partial();
+  file->find_partial();
   for (std::uint32_t i = 0; i < file->chunks_.size(); ++i) {
     if (file->here_[i]) continue;
     const ChunkMap::Location* location = map.find(file->chunks_[i]);
@@ -61,7 +61,7 @@ Result<std::unique_ptr<IncomingFile>> IncomingFile::begin(Store& store, const Ob
       file->known_.push_back({i, *location, map.name(location->object)});
   }
   file->keep_what_stayed();
-  file->take_zeros();
+  file->punch_holes();
   return file;
 }
 
@@ -70,7 +70,7 @@ std::uint64_t IncomingFile::size() const {
 }
 
 // Finds the chunks that an interrupted push left, by their hashes; holes match none.
-void IncomingFile::take_partial() {
+void IncomingFile::find_partial() {
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0 || info.st_size == 0) return;
   Bytes buffer(kChunkBytesMax);
@@ -84,7 +84,7 @@ void IncomingFile::take_partial() {
 
 // Makes a hole for each chunk of zeros of the size kChunkBytesMax, which chunks inside a hole have;
 // it needs no data.
-void IncomingFile::take_zeros() {
+void IncomingFile::punch_holes() {
   static const Sha256Digest kZeros = sha256_of(Bytes(kChunkBytesMax, std::byte{0}));
   for (std::uint32_t i = 0; i < chunks_.size(); ++i) {
     if (!wanted_[i] || chunks_[i].size != kChunkBytesMax || chunks_[i].hash != kZeros) continue;
@@ -187,21 +187,21 @@ Status IncomingFile::copy_from_objects() {
 
 Status IncomingFile::assemble(const std::set<std::string>& wanted) {
   const std::string object = std::exchange(replaced_, {});
-  Result<UniqueFd> taken = Error{Errc::kData, "the push needs it", ""};
-  if (!wanted.contains(object)) taken = store_.take(object, path_, key_);
-  if (!taken) known_ = std::move(stayed_);
-  Status written = taken ? write_into(taken->get()) : copy_from_objects();
+  Result<UniqueFd> detached = Error{Errc::kData, "the push needs it", ""};
+  if (!wanted.contains(object)) detached = store_.detach(object, path_, key_);
+  if (!detached) known_ = std::move(stayed_);
+  Status written = detached ? write_into(detached->get()) : copy_from_objects();
   if (written) return finish();
   return store_.holds(key_, size()) ? Status{} : std::move(written);
 }
 
 // Writes the chunks that arrived to their offsets.
-Status IncomingFile::write_into(int taken) const {
-  if (::ftruncate(taken, static_cast<off_t>(size())) != 0)
+Status IncomingFile::write_into(int detached) const {
+  if (::ftruncate(detached, static_cast<off_t>(size())) != 0)
     return system_error(Errc::kResource, "set the size of a file in the store");
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     if (!here_[i]) continue;
-    PADDLE_TRY_STATUS(copy_range(fd_.get(), offsets_[i], taken, offsets_[i], chunks_[i].size));
+    PADDLE_TRY_STATUS(copy_range(fd_.get(), offsets_[i], detached, offsets_[i], chunks_[i].size));
   }
   return {};
 }

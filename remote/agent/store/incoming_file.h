@@ -68,12 +68,12 @@ class IncomingFile {
   };
   IncomingFile(Store& store, SafePath path) : store_(store), path_(std::move(path)) {}
   std::uint64_t size() const;
-  void take_partial();
-  void take_zeros();
+  void find_partial();
+  void punch_holes();
   void keep_what_stayed();
   bool share(const std::string& object) const;
   Status copy_from_objects();
-  Status write_into(int taken) const;
+  Status write_into(int detached) const;
   Status finish();
 
   Store& store_;

@@ -99,7 +99,7 @@ std::uint64_t free_bytes(const Root& root) {
   return std::uint64_t{disk.f_bavail} * disk.f_frsize;
 }
 
-Status PushRoom::take(std::uint64_t file_bytes) {
+Status PushRoom::reserve(std::uint64_t file_bytes) {
   needed_ += (file_bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   const std::uint64_t reserve = std::min(needed_ / kReservePart, kReserveBytesMax);
   if (needed_ + reserve <= free_) return {};
@@ -188,7 +188,7 @@ Status IncomingPush::add_entry(const wire::agent::PushEntry& file, bool& missing
     entry.key.mode = (file.mode() & 0555U) | 0400U;
     missing = !store_->holds(entry.key, entry.size) && missing_.insert(entry.key.name()).second;
     // Chunks of a larger file may be here already; chunks() reserves room for the others.
-    if (missing && !is_chunked(entry.size)) PADDLE_TRY_STATUS(room_.take(entry.size));
+    if (missing && !is_chunked(entry.size)) PADDLE_TRY_STATUS(room_.reserve(entry.size));
   }
   entries_.push_back(std::move(entry));
   return {};
@@ -208,13 +208,13 @@ Result<Bytes> IncomingPush::chunks(const wire::agent::ChunksRequest& request, By
   PADDLE_TRY(files_[index], IncomingFile::begin(*store_, entry.key, path, entry.size,
                                                 std::exchange(list_, {}), *map_)
                                 .with(entry.path));
-  PADDLE_TRY_STATUS(room_.take(files_[index]->bytes_to_write()));
-  told_ = index;
+  PADDLE_TRY_STATUS(room_.reserve(files_[index]->bytes_to_write()));
+  listed_ = index;
   return files_[index]->lacking();
 }
 
 void IncomingPush::copy_known() {
-  const auto file = files_.find(told_);
+  const auto file = files_.find(listed_);
   if (file == files_.end()) return;
   if (Status copied = file->second->copy_known(); !copied && late_) late_ = std::move(copied);
 }

@@ -30,7 +30,7 @@ class PushRoom {
   // Reserves room for one more file. In addition to all files so far, a fifth of their bytes, at
   // most 1 GB, must be free for the job. kResource when they do not fit; nothing has been written
   // for them then.
-  Status take(std::uint64_t file_bytes);
+  Status reserve(std::uint64_t file_bytes);
 
  private:
   std::string folder_;
@@ -87,7 +87,7 @@ class IncomingPush {
   Bytes list_;                     // chunk list being received
   std::unique_ptr<ChunkMap> map_;
   std::map<std::uint32_t, std::unique_ptr<IncomingFile>> files_;
-  std::uint32_t told_ = 0;  // file of the last chunk list
+  std::uint32_t listed_ = 0;  // file of the last chunk list
   Status late_;
 };
 

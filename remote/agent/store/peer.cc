@@ -62,9 +62,9 @@ void hang_up(const PeerConnection& connection) {
 // newer connection ends the older one. Callers that have not proved their key are limited
 // separately: to kUnprovenMax in all and to kUnprovenOfAddressMax from one address. At a limit the
 // oldest caller that counts towards it is dropped.
-class Answerer {
+class PeerServer {
  public:
-  Answerer(int listener, const Secret& token, PeerService service);
+  PeerServer(int listener, const Secret& token, PeerService service);
   void run(TimePoint end);
 
  private:
@@ -88,8 +88,8 @@ class Answerer {
 
   void admit();
   void make_room(const CallerSource& source);
-  void hear(std::size_t index);
-  void take(ProvenCaller proven, UniqueFd fd);
+  void receive_claim(std::size_t index);
+  void accept(ProvenCaller proven, UniqueFd fd);
   void end_late();
   void serve_waiting();
   void serve(const std::shared_ptr<Proven>& one);
@@ -102,13 +102,13 @@ class Answerer {
   std::vector<std::shared_ptr<Proven>> proven_;  // the oldest first
 };
 
-Answerer::Answerer(int listener, const Secret& token, PeerService service)
+PeerServer::PeerServer(int listener, const Secret& token, PeerService service)
     : listener_(listener),
       token_(token),
       service_(std::move(service)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void Answerer::run(TimePoint end) {
+void PeerServer::run(TimePoint end) {
   while (SteadyClock().now() < end) {
     end_late();
     serve_waiting();
@@ -121,7 +121,7 @@ void Answerer::run(TimePoint end) {
     for (const auto& one : proven_) wake = std::min(wake, one->deadline);
     if (::poll(items.data(), items.size(), milliseconds_until(wake)) < 0 && errno != EINTR) return;
     for (std::size_t i = items.size(); i-- > kOwnItems;) {
-      if (items[i].revents != 0) hear(i - kOwnItems);
+      if (items[i].revents != 0) receive_claim(i - kOwnItems);
     }
     std::uint64_t ended = 0;
     if (items[1].revents != 0) std::ignore = ::read(wake_.get(), &ended, sizeof ended);
@@ -129,7 +129,7 @@ void Answerer::run(TimePoint end) {
   }
 }
 
-void Answerer::admit() {
+void PeerServer::admit() {
   IpEndpoint from;
   from.size = sizeof from.storage;
   UniqueFd fd(::accept4(listener_, from.data(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -145,7 +145,7 @@ void Answerer::admit() {
 
 // An honest caller proves its key within a round trip, so the oldest caller without a proof is the
 // least likely to be honest.
-void Answerer::make_room(const CallerSource& source) {
+void PeerServer::make_room(const CallerSource& source) {
   if (std::ranges::count(unproven_, source, &Unproven::source) >= kUnprovenOfAddressMax) {
     unproven_.erase(std::ranges::find(unproven_, source, &Unproven::source));
   } else if (unproven_.size() >= kUnprovenMax) {
@@ -153,21 +153,21 @@ void Answerer::make_room(const CallerSource& source) {
   }
 }
 
-void Answerer::hear(std::size_t index) {
+void PeerServer::receive_claim(std::size_t index) {
   Unproven& caller = unproven_[index];
   const std::span<std::byte> rest = std::span(caller.claim).subspan(caller.size);
   const ssize_t got = ::read(caller.fd.get(), rest.data(), rest.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   caller.size += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
   if (got > 0 && caller.size < caller.claim.size()) return;
-  Unproven heard = std::move(caller);
+  Unproven complete = std::move(caller);
   unproven_.erase(unproven_.begin() + static_cast<std::ptrdiff_t>(index));
   if (got <= 0) return;
-  if (auto proven = check_claim(token_, service_.name, heard.nonce, heard.claim))
-    take(*std::move(proven), std::move(heard.fd));
+  if (auto proven = check_claim(token_, service_.name, complete.nonce, complete.claim))
+    accept(*std::move(proven), std::move(complete.fd));
 }
 
-void Answerer::take(ProvenCaller proven, UniqueFd fd) {
+void PeerServer::accept(ProvenCaller proven, UniqueFd fd) {
   if (!send_now(fd.get(), proven.keys.listener_proof.reveal())) return;
   for (const auto& older : proven_) {
     if (older->caller != proven.caller) continue;
@@ -178,7 +178,7 @@ void Answerer::take(ProvenCaller proven, UniqueFd fd) {
       proven.caller, PeerConnection{std::move(fd), std::move(proven.keys)}));
 }
 
-void Answerer::end_late() {
+void PeerServer::end_late() {
   const TimePoint now = SteadyClock().now();
   std::erase_if(unproven_, [&](const Unproven& one) { return now >= one.deadline; });
   std::erase_if(proven_, [](const auto& one) { return one->ended.load(); });
@@ -189,7 +189,7 @@ void Answerer::end_late() {
   }
 }
 
-void Answerer::serve_waiting() {
+void PeerServer::serve_waiting() {
   for (const auto& one : proven_) {
     const auto has_place = [&](const auto& other) {
       return other->served && other->caller == one->caller;
@@ -201,7 +201,7 @@ void Answerer::serve_waiting() {
   }
 }
 
-void Answerer::serve(const std::shared_ptr<Proven>& one) {
+void PeerServer::serve(const std::shared_ptr<Proven>& one) {
   one->served = true;
   one->deadline = SteadyClock().now() + service_.connection_max;
   std::thread([this, one] {
@@ -230,7 +230,7 @@ Result<IpEndpoint> parse_target(const ProbeTarget& target, bool any_port) {
   if (kept && ::dup2(kept.get(), kFolderFd) < 0) ::_exit(1);
   ::close_range(kept ? kFolderFd + 1 : kFolderFd, ~0U, 0);
   service.folder = kept ? kFolderFd : -1;
-  Answerer(kListenerFd, token, service).run(SteadyClock().now() + service.time_max);
+  PeerServer(kListenerFd, token, service).run(SteadyClock().now() + service.time_max);
   ::_exit(0);
 }
 

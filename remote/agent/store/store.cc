@@ -199,18 +199,18 @@ bool Store::is_only_at(const std::string& object, const SafePath& path) const {
          ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev && ours.st_nlink == 2;
 }
 
-Result<UniqueFd> Store::take(const std::string& object, const SafePath& path,
-                             const ObjectKey& key) {
+Result<UniqueFd> Store::detach(const std::string& object, const SafePath& path,
+                               const ObjectKey& key) {
   // Another push may rely on the object being here.
   if (!lock_file(lock_, F_WRLCK, F_OFD_SETLK)) return Error{Errc::kData, "the store is in use", ""};
-  Result<UniqueFd> taken = Error{Errc::kData, "the file is in use", ""};
-  if (is_only_at(object, path)) taken = take_alone(object, path, key);
+  Result<UniqueFd> detached = Error{Errc::kData, "the file is in use", ""};
+  if (is_only_at(object, path)) detached = detach_alone(object, path, key);
   lock_file(lock_, F_RDLCK, F_OFD_SETLK);
-  return taken;
+  return detached;
 }
 
-Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& path,
-                                   const ObjectKey& key) {
+Result<UniqueFd> Store::detach_alone(const std::string& object, const SafePath& path,
+                                     const ObjectKey& key) {
   const std::size_t slash = path.str().rfind('/');
   if (slash == std::string::npos) return Error{Errc::kData, "a file of no job", ""};
   PADDLE_TRY(const SafePath parent, SafePath::parse(path.str().substr(0, slash)));
@@ -222,9 +222,9 @@ Result<UniqueFd> Store::take_alone(const std::string& object, const SafePath& pa
                        RENAME_EXCHANGE) == 0;
   };
   if (::unlinkat(folder.get(), place.c_str(), 0) != 0)
-    return system_error(Errc::kResource, "take a file of the store");
+    return system_error(Errc::kResource, "update a file of the store in place");
   if (!exchange()) {
-    Error error = system_error(Errc::kResource, "take a file of the store");
+    Error error = system_error(Errc::kResource, "update a file of the store in place");
     std::ignore = ::linkat(objects_.get(), object.c_str(), folder.get(), place.c_str(), 0);
     return error;
   }

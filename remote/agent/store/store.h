@@ -33,7 +33,7 @@ class Store {
   bool is_only_at(const std::string& object, const SafePath& path) const;
   // Takes the only link at `path` for in-place update to `key`. Empty, with nothing changed, when
   // another process has the object open or has linked it.
-  Result<UniqueFd> take(const std::string& object, const SafePath& path, const ObjectKey& key);
+  Result<UniqueFd> detach(const std::string& object, const SafePath& path, const ObjectKey& key);
 
   // Writes the index.
   Status save() { return index_.save(); }
@@ -52,8 +52,8 @@ class Store {
 
  private:
   bool verify(const ObjectKey& key, std::uint64_t size);
-  Result<UniqueFd> take_alone(const std::string& object, const SafePath& path,
-                              const ObjectKey& key);
+  Result<UniqueFd> detach_alone(const std::string& object, const SafePath& path,
+                                const ObjectKey& key);
   Status link_over(const std::string& object, int folder, const std::string& name);
 
   UniqueFd root_, folder_, objects_, chunks_, partial_, lock_;

@@ -96,8 +96,8 @@ Status give(const PeerConnection& caller, int root, bool sealed) {
 }
 
 // Receives the pieces. A bad piece also ends the pull: the rest is pulled from another node.
-Status take(PeerStream& stream, const std::vector<Piece>& pieces,
-            const std::function<Status(std::size_t, ByteSpan)>& add, PullReply& reply) {
+Status receive(PeerStream& stream, const std::vector<Piece>& pieces,
+               const std::function<Status(std::size_t, ByteSpan)>& add, PullReply& reply) {
   PADDLE_TRY_STATUS(stream.write(encode(pieces), after(kOpenDeadline)));
   Bytes buffer(kPieceBytesMax);
   const TimePoint end = after(kPullDeadline);
@@ -166,10 +166,10 @@ Result<PullReply> pull_pieces(const PullRequest& request, ByteSpan caller_key,
   reply.set_detail(call.detail);
   if (!call.connection) return reply;
   PeerStream stream(*call.connection, PeerStream::Side::kCaller, request.from().sealed());
-  const Status taken = take(stream, pieces, add, reply);
-  if (taken) return reply;
+  const Status received = receive(stream, pieces, add, reply);
+  if (received) return reply;
   reply.set_outcome(PROBE_STALLED);
-  reply.set_detail(taken.error().message);
+  reply.set_detail(received.error().message);
   return reply;
 }
 

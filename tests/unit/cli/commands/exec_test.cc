@@ -486,7 +486,7 @@ TEST_F(ExecTest, GetTakesNothingBesideWhatWasAskedFor) {
 
 TEST_F(ExecTest, GetLooksForRoomBeforeTheFirstByte) {
   for (remote::FakeNode& node : nodes_) node.files["/srv/f.txt"] = "content";
-  nodes_[1].told_size = 1ULL << 60U;
+  nodes_[1].claimed_size = 1ULL << 60U;
   EXPECT_EQ(run({"get", "/srv/f.txt", "back"}), 7) << err_.str();
   EXPECT_NE(err_.str().find("node n-1: no room for its 1153 PB: back has "), std::string::npos)
       << err_.str();

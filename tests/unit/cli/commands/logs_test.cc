@@ -12,7 +12,7 @@ TEST_F(CommandsTest, LogsOfThePreviousLifeEndWhereTheLastOneStarts) {
   EXPECT_EQ(run({"logs", "--previous"}), 2);
   EXPECT_TRUE(err_has("job job1 has no earlier logs")) << err_.str();
   for (ProcessStatus& process : nodes_[0].processes) {
-    if (process.name == "trainer-0") process.life = 3;
+    if (process.name == "trainer-0") process.incarnation = 3;
   }
   nodes_[0].files["jobs/job1/node_0/train.log"] =
       "one\npaddlectl: start 2\ntwo\nlast words\npaddlectl: start 3\nthree\n";

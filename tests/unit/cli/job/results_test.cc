@@ -495,7 +495,7 @@ TEST_F(FetchPasses, AProgramsOwnFoldersOfPassesNeedNoManifest) {
 }
 
 TEST_F(FetchPasses, WithoutRoomNothingIsFetched) {
-  fake_.node(1).told_sizes["jobs/j/output/pass-00002/w"] = 1ULL << 60U;
+  fake_.node(1).claimed_sizes["jobs/j/output/pass-00002/w"] = 1ULL << 60U;
   const auto stats = fetch("last");
   ASSERT_FALSE(stats);
   EXPECT_EQ(stats.error().code, Errc::kResource);
@@ -506,7 +506,7 @@ TEST_F(FetchPasses, WithoutRoomNothingIsFetched) {
       std::string::npos)
       << stats.error().message;
   for (const char* file : {"pass-00002/w", "pass-00002/MANIFEST"})
-    fake_.node(1).told_sizes["jobs/j/output/" + std::string(file)] = (1ULL << 63U) + 5;
+    fake_.node(1).claimed_sizes["jobs/j/output/" + std::string(file)] = (1ULL << 63U) + 5;
   EXPECT_FALSE(fetch("last")) << "their sum does not wrap around";
   EXPECT_FALSE(fs::exists(folder_ / "j/pass-00002/w"));
   ASSERT_TRUE(fetch("pass-00001"));

@@ -60,7 +60,7 @@ TEST(JobRecord, ProcessesAreReadAsTheyWereWritten) {
   remote::ProcessStatus stopped = status_of("trainer-1", remote::ProcessState::kKilled);
   stopped.signal = 15;
   stopped.stopped = true;
-  stopped.life = 3;
+  stopped.incarnation = 3;
   fake.node(0).processes = {failed, stopped, status_of("pserver-0", remote::ProcessState::kRunning),
                             status_of("trainer-10", remote::ProcessState::kExited),
                             status_of("trainer-2", remote::ProcessState::kLost)};
@@ -98,7 +98,7 @@ TEST(JobRecord, ArgumentsThatTheSupervisorFillsInAreLeftOut) {
   const test::TemporaryFolder folder;
   folder.write("processes.jsonl",
                "{\"role\": \"trainer-0\", \"arguments\": \"train --config=job.toml "
-               "--save_dir={root}/jobs/j/output --incarnation={life} --resume={again} "
+               "--save_dir={root}/jobs/j/output --incarnation={incarnation} --resume={again} "
                "--job_tag=12ab --set=a=1\"}\n");
   const auto record = read_job_record(folder.path(), "j");
   ASSERT_TRUE(record);

@@ -44,7 +44,7 @@ TEST_F(BrokenStartLooks, ProcessesThatAreMissingAndThatNobodyStarts) {
 }
 
 TEST_F(BrokenStartLooks, AJobWhoseTrainerWasOnANodeThatIsLostIsIncomplete) {
-  fake_.node(0).processes.front().life = 2;
+  fake_.node(0).processes.front().incarnation = 2;
   remote::ProcessStatus& trainer = add(1, "trainer-1");
   trainer.state = remote::ProcessState::kExited;
   trainer.exit_code = static_cast<int>(Errc::kUnreachable);

@@ -236,16 +236,16 @@ TEST_F(Feed, OtherTextAmongTheMetricsIsPassedOver) {
 
 TEST_F(Feed, TellsOfAProcessThatGivesNoSignOfLife) {
   report(1);
-  trainer(0).unheard_ms = 0;
+  trainer(0).notice_age_ms = 0;
   look();
   pass_time(3'500);
-  trainer(0).unheard_ms = 3'500;
+  trainer(0).notice_age_ms = 3'500;
   trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
   const std::string told = look();
   EXPECT_NE(told.find("trainer-0 on n-0: no response for 3.5s\n"), std::string::npos) << told;
   EXPECT_NE(told.find("600/s  trainer-0 no response for 3.5s  cost 1\n"), std::string::npos)
       << told;
-  trainer(0).unheard_ms = 0;
+  trainer(0).notice_age_ms = 0;
   EXPECT_NE(look().find("trainer-0 responds again\n"), std::string::npos);
 }
 
@@ -314,13 +314,13 @@ TEST_F(Feed, TellsAStallWhenItBeginsAndEnds) {
 TEST_F(Feed, AClockThatIsSetHidesNoStallAndMakesNone) {
   for (const std::int64_t set_ms : {-3'600'000, 3'600'000}) {
     report(1);
-    trainer(0).unheard_ms = trainer(1).unheard_ms = 0;
+    trainer(0).notice_age_ms = trainer(1).notice_age_ms = 0;
     look();
     fake_.node(0).clock_set_ms += set_ms;
     pass_time(900);
     EXPECT_EQ(look().find("trainer-"), std::string::npos) << "both report";
     pass_time(12'000);
-    trainer(0).unheard_ms = 12'000;
+    trainer(0).notice_age_ms = 12'000;
     trainer(1).progress->unix_ms = fake_.node(0).usage.unix_ms;
     const std::string told = look();
     EXPECT_NE(told.find("trainer-0 on n-0 is stalled: no progress for 12s, no response for "),

@@ -74,7 +74,7 @@ TEST(Paces, TrainersOfAGroupNameThoseWhomTheyWaitFor) {
 
 // A process whose notices stopped so long ago, pulses and all.
 ProcessOnNode unheard(ProcessOnNode made, std::int64_t unheard_ms) {
-  made.status.unheard_ms = unheard_ms;
+  made.status.notice_age_ms = unheard_ms;
   return made;
 }
 

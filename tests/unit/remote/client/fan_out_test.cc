@@ -32,10 +32,11 @@ ServingNode serving(std::uint16_t port) {
   return {"127.0.0.1", port, true, *Secret::generate()};
 }
 
-FanOut::Seat join(FanOut& fan_out, const std::string& node, std::size_t packs, std::uint16_t port) {
-  const FanOut::Seat seat = fan_out.join(node);
-  fan_out.announce(seat, shapes(packs), serving(port));
-  return seat;
+FanOut::NodeIndex join(FanOut& fan_out, const std::string& node, std::size_t packs,
+                       std::uint16_t port) {
+  const FanOut::NodeIndex index = fan_out.join(node);
+  fan_out.announce(index, shapes(packs), serving(port));
+  return index;
 }
 
 // Nodes that take turns at random; what a pull meets is a table.
@@ -110,7 +111,7 @@ TEST(FanOut, WhatAllLackIsSentOnce) {
 TEST(FanOut, ANodeServesOnlySomeAtATime) {
   FanOut fan_out(kServesAtOnce + 2);
   const auto holder = join(fan_out, "holder", 1, 1);
-  std::vector<FanOut::Seat> others;
+  std::vector<FanOut::NodeIndex> others;
   for (unsigned i = 0; i <= kServesAtOnce; ++i)
     others.push_back(join(fan_out, "node", 1, static_cast<std::uint16_t>(i + 2)));
   ASSERT_EQ(fan_out.next(holder).kind, Kind::kSend);
@@ -131,8 +132,8 @@ TEST(FanOut, EachNodeIsSentAPart) {
   FanOut fan_out(4);
   for (int i = 0; i < 4; ++i) join(fan_out, "node", 64, 1);
   std::set<std::size_t> sent;
-  for (FanOut::Seat seat = 0; seat < 4; ++seat) {
-    const FanOut::Step step = fan_out.next(seat);
+  for (FanOut::NodeIndex index = 0; index < 4; ++index) {
+    const FanOut::Step step = fan_out.next(index);
     EXPECT_EQ(step.kind, Kind::kSend);
     sent.insert(step.packs.begin(), step.packs.end());
   }

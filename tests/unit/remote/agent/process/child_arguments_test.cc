@@ -42,8 +42,8 @@ class ArgumentsTest : public ::testing::Test {
 TEST_F(ArgumentsTest, PlaceholdersAreFilledInArgumentsAndVariables) {
   spec_.set_program("bin/paddle");
   spec_.add_arguments("--dir={root}/a:{root}/b");
-  spec_.add_arguments("{life}{again}");
-  (*spec_.mutable_environment())["RUN"] = "{life} of {root}";
+  spec_.add_arguments("{incarnation}{again}");
+  (*spec_.mutable_environment())["RUN"] = "{incarnation} of {root}";
   const Program first = program_of(spec_, root_, 1, {});
   EXPECT_EQ(first.arguments, (std::vector<std::string>{"/srv/lab/bin/paddle",
                                                        "--dir=/srv/lab/a:/srv/lab/b", "1false"}));

@@ -62,7 +62,7 @@ class NoticesTest : public testing::Test {
   }
   void send(const std::string& bytes) {
     ASSERT_EQ(::write(pipe_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-    notices_.take(*root_, *process_, watch_);
+    notices_.receive(*root_, *process_, watch_);
   }
   std::optional<wire::Phase> phase() const {
     const auto record = read_record(*root_, "j", "pserver-0");
@@ -88,12 +88,12 @@ TEST_F(NoticesTest, KeepsTheLatest) {
 
 TEST_F(NoticesTest, EachIsASignOfLifeWithTheTimeOfTheSupervisor) {
   wire::Notice notice;
-  notice.set_heard_steady_ms(7);
+  notice.set_received_steady_ms(7);
   const std::int64_t before = steady_ms();
   send(encoded(notice));
   const auto record = read_record(*root_, "j", "pserver-0");
   ASSERT_TRUE(record && record->notice);
-  EXPECT_GE(record->notice->heard_steady_ms(), before);
+  EXPECT_GE(record->notice->received_steady_ms(), before);
   EXPECT_EQ(record->notice->reported_steady_ms(), 0) << "it has reported nothing yet";
 }
 
@@ -118,7 +118,7 @@ TEST_F(NoticesTest, ProgressIsABatchAPassOrAnUpdateMoreThanInTheFirstReport) {
   EXPECT_EQ(notices_.has_progressed(), std::nullopt) << "it has not reported";
   for (const std::string& more : {report(2, 8), report(3, 7), report(2, 7, 1)}) {
     reopen();
-    EXPECT_EQ(notices_.has_progressed(), std::nullopt) << "the life before is over";
+    EXPECT_EQ(notices_.has_progressed(), std::nullopt) << "the previous run is over";
     send(report(2, 7));
     send(report(2, 7));
     EXPECT_EQ(notices_.has_progressed(), false) << "it only waits";
@@ -156,7 +156,7 @@ TEST_F(NoticesTest, AMalformedOneEndsTheReadingAndKeepsWhatWasThere) {
 
 TEST_F(NoticesTest, AProcessThatClosesItsEndIsNotPolledAgain) {
   pipe_.reset();
-  notices_.take(*root_, *process_, watch_);
+  notices_.receive(*root_, *process_, watch_);
   EXPECT_EQ(notices_.fd(), -1);
 }
 

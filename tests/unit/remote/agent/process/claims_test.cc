@@ -73,13 +73,13 @@ class Claimant {
   Claimant(const agent::Root& root, std::string who) : claims_(root), who_(std::move(who)) {}
 
   // The claims in the way, "" when there are none, or the error.
-  std::string take(JobCommand command, const std::string& phase = "") {
+  std::string claim(JobCommand command, const std::string& phase = "") {
     wire::agent::ClaimRequest request;
     request.set_job("job");
     request.mutable_claim()->set_command(static_cast<std::uint32_t>(command));
     request.mutable_claim()->set_who(who_);
     request.mutable_claim()->set_phase(phase);
-    const auto others = claims_.take(request, {});
+    const auto others = claims_.claim(request, {});
     if (!others) return others.error().message;
     std::string text;
     for (const auto& other : *others) text += other.who() + " " + other.phase() + ";";
@@ -107,14 +107,14 @@ TEST_F(ClaimsOfOneNode, TwoCommandsAreOrderedAsTheTableHasIt) {
     for (const JobCommand newcomer : all_job_commands()) {
       Claimant first(root_, "alice");
       Claimant second(root_, "bob");
-      ASSERT_EQ(first.take(holder), "");
+      ASSERT_EQ(first.claim(holder), "");
       const Order order = order_of(holder, newcomer);
       const bool goes_on = order == Order::kBeside || order == Order::kOver;
-      EXPECT_EQ(second.take(newcomer), goes_on ? "" : "alice ;")
+      EXPECT_EQ(second.claim(newcomer), goes_on ? "" : "alice ;")
           << name_of(holder) << ", then " << name_of(newcomer);
       EXPECT_EQ(static_cast<bool>(first.claims().check("job")), order != Order::kOver);
       first.claims().release();
-      EXPECT_EQ(second.take(newcomer), "");
+      EXPECT_EQ(second.claim(newcomer), "");
     }
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "root")) << "claims leave nothing";
@@ -123,25 +123,25 @@ TEST_F(ClaimsOfOneNode, TwoCommandsAreOrderedAsTheTableHasIt) {
 TEST_F(ClaimsOfOneNode, WhatWasRevokedStartsNothingAndNamesWho) {
   Claimant train(root_, "alice@laptop, pid 12");
   Claimant stop(root_, "bob@desk, pid 7");
-  ASSERT_EQ(train.take(JobCommand::kTrain), "");
+  ASSERT_EQ(train.claim(JobCommand::kTrain), "");
   EXPECT_TRUE(train.claims().may_start("job"));
-  ASSERT_EQ(stop.take(JobCommand::kStopNow), "");
+  ASSERT_EQ(stop.claim(JobCommand::kStopNow), "");
   EXPECT_FALSE(train.claims().may_start("job"));
   EXPECT_EQ(train.claims().check("job").error().message,
             "job job was ended by paddlectl stop --now of bob@desk, pid 7");
-  EXPECT_NE(train.take(JobCommand::kTrain, "goes on").find("bob@desk"), std::string::npos);
+  EXPECT_NE(train.claim(JobCommand::kTrain, "goes on").find("bob@desk"), std::string::npos);
   EXPECT_FALSE(is_started("job")) << "nobody starts it";
   train.claims().release();
   Claimant third(root_, "carol");
-  EXPECT_EQ(third.take(JobCommand::kTrain), "bob@desk, pid 7 ;") << "the stop goes on";
+  EXPECT_EQ(third.claim(JobCommand::kTrain), "bob@desk, pid 7 ;") << "the stop goes on";
   // It may still end and fetch what it began.
-  EXPECT_EQ(train.take(JobCommand::kFinish), "");
+  EXPECT_EQ(train.claim(JobCommand::kFinish), "");
 }
 
 TEST_F(ClaimsOfOneNode, WhatIsStartedWhileAStopNowRevokesTheClaimIsEndedAgain) {
   Claimant restart(root_, "alice");
   Claimant stop(root_, "bob");
-  ASSERT_EQ(restart.take(JobCommand::kRestartProcess), "");
+  ASSERT_EQ(restart.claim(JobCommand::kRestartProcess), "");
   std::string done;
   const auto note = [&](const char* what) { return [&done, what] { done += what; }; };
   const auto works = [&] {
@@ -154,7 +154,7 @@ TEST_F(ClaimsOfOneNode, WhatIsStartedWhileAStopNowRevokesTheClaimIsEndedAgain) {
   const Status revoked = restart.claims().start(
       "job",
       [&] {
-        EXPECT_EQ(stop.take(JobCommand::kStopNow), "");
+        EXPECT_EQ(stop.claim(JobCommand::kStopNow), "");
         return works();
       },
       note("ended "));
@@ -170,11 +170,11 @@ TEST_F(ClaimsOfOneNode, WhatIsStartedWhileAStopNowRevokesTheClaimIsEndedAgain) {
 TEST_F(ClaimsOfOneNode, AnotherCommandOfOneSessionTakesThePlaceOfTheFirst) {
   Claimant first(root_, "alice");
   Claimant second(root_, "bob");
-  ASSERT_EQ(first.take(JobCommand::kRestart), "");
-  ASSERT_EQ(first.take(JobCommand::kRestart, "waits for its trainers to save"), "");
-  EXPECT_EQ(second.take(JobCommand::kStop), "alice waits for its trainers to save;");
-  ASSERT_EQ(first.take(JobCommand::kFetch), "");
-  EXPECT_EQ(second.take(JobCommand::kStop), "");
+  ASSERT_EQ(first.claim(JobCommand::kRestart), "");
+  ASSERT_EQ(first.claim(JobCommand::kRestart, "waits for its trainers to save"), "");
+  EXPECT_EQ(second.claim(JobCommand::kStop), "alice waits for its trainers to save;");
+  ASSERT_EQ(first.claim(JobCommand::kFetch), "");
+  EXPECT_EQ(second.claim(JobCommand::kStop), "");
   EXPECT_EQ(first.claims().holder("job"), "paddlectl fetch of alice");
 }
 
@@ -183,13 +183,13 @@ TEST_F(ClaimsOfOneNode, AClaimWithoutAHolderCountsForNothing) {
   Claimant first(root_, "alice");
   {
     Claimant holder(root_, "bob");
-    ASSERT_EQ(holder.take(JobCommand::kStop), "");
+    ASSERT_EQ(holder.claim(JobCommand::kStop), "");
     std::filesystem::copy_file(
         std::filesystem::directory_iterator(folder_ / "root/claims/job")->path(),
         folder_ / "root/claims/job/9-9");
-    EXPECT_EQ(first.take(JobCommand::kTrain), "bob ;");
+    EXPECT_EQ(first.claim(JobCommand::kTrain), "bob ;");
   }
-  EXPECT_EQ(first.take(JobCommand::kTrain), "");
+  EXPECT_EQ(first.claim(JobCommand::kTrain), "");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "root/claims/job/9-9"));
 }
 
@@ -197,26 +197,26 @@ TEST_F(ClaimsOfOneNode, ATeardownTakesThemAndSparesThoseThatCome) {
   Claimant first(root_, "alice");
   Claimant second(root_, "bob");
   Claimant third(root_, "carol");
-  ASSERT_EQ(first.take(JobCommand::kTrain), "");
-  EXPECT_EQ(second.take(JobCommand::kTrain), "alice ;");
+  ASSERT_EQ(first.claim(JobCommand::kTrain), "");
+  EXPECT_EQ(second.claim(JobCommand::kTrain), "alice ;");
   std::filesystem::remove_all(folder_ / "root/claims");
-  ASSERT_EQ(second.take(JobCommand::kTrain), "");
+  ASSERT_EQ(second.claim(JobCommand::kTrain), "");
   first.claims().release();
-  EXPECT_EQ(third.take(JobCommand::kTrain), "bob ;");
+  EXPECT_EQ(third.claim(JobCommand::kTrain), "bob ;");
   second.claims().release();
-  EXPECT_EQ(third.take(JobCommand::kTrain), "");
+  EXPECT_EQ(third.claim(JobCommand::kTrain), "");
 }
 
 TEST_F(ClaimsOfOneNode, AreSeenByEverybodyUntilTheyAreReleased) {
   Claimant first(root_, "alice");
   Claimant second(root_, "bob");
   EXPECT_FALSE(is_started("job"));
-  ASSERT_EQ(first.take(JobCommand::kTrain), "");
+  ASSERT_EQ(first.claim(JobCommand::kTrain), "");
   EXPECT_TRUE(is_started("job"));
   EXPECT_FALSE(is_started("other"));
   first.claims().release();
   EXPECT_FALSE(is_started("job"));
-  EXPECT_EQ(second.take(JobCommand::kStop), "") << "to look is to hold nothing";
+  EXPECT_EQ(second.claim(JobCommand::kStop), "") << "to look is to hold nothing";
   EXPECT_FALSE(is_started("job")) << "a stop starts nothing";
 }
 

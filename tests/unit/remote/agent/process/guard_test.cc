@@ -22,23 +22,24 @@ constexpr std::chrono::hours kTwoDays(48);
 
 class GuardTest : public AgentTest {
  protected:
-  // Tells its life and that of a child, and stays.
+  // Tells its incarnation and that of a child, and stays.
   void start_sleeper(std::uint32_t restarts) {
-    push_script(*agent_, "sleeper", "sleep 1000 & echo \"life $1 child $!.\"; exec sleep 1000");
+    push_script(*agent_, "sleeper",
+                "sleep 1000 & echo \"incarnation $1 child $!.\"; exec sleep 1000");
     start("sleeper", restarts);
   }
   void start(const std::string& script_name, std::uint32_t restarts) {
     const bool any_exit = spec_.any_exit;
     spec_ = script(script_name, "p");
     spec_.any_exit = any_exit;
-    spec_.arguments = {"{life}"};
+    spec_.arguments = {"{incarnation}"};
     spec_.restarts = restarts;
     const Status started = agent_->start(spec_);
     ASSERT_TRUE(started) << started.error().message;
-    wait_life(1);
+    wait_run(1);
   }
-  std::string wait_life(int life) {
-    return wait_log(*agent_, spec_.log, fmt::format("life {} ", life));
+  std::string wait_run(int incarnation) {
+    return wait_log(*agent_, spec_.log, fmt::format("incarnation {} ", incarnation));
   }
   wire::agent::PidRecord record() {
     wire::agent::PidRecord record;
@@ -75,7 +76,7 @@ TEST_F(GuardTest, AKilledSupervisorIsFollowedByAnotherWhichStartsItsProcessAgain
   ASSERT_GT(before.guard(), 1);
   ASSERT_TRUE(is_there(child));
   ASSERT_EQ(::kill(before.supervisor(), SIGKILL), 0);
-  wait_life(2);
+  wait_run(2);
   EXPECT_FALSE(is_there(before.pid()));
   EXPECT_FALSE(is_there(child)) << "what it had started";
   const auto after = record();
@@ -83,7 +84,7 @@ TEST_F(GuardTest, AKilledSupervisorIsFollowedByAnotherWhichStartsItsProcessAgain
   EXPECT_NE(after.supervisor(), before.supervisor());
   const ProcessStatus now = status();
   EXPECT_EQ(now.state, ProcessState::kRunning);
-  EXPECT_EQ(now.life, 2U);
+  EXPECT_EQ(now.incarnation, 2U);
   ASSERT_EQ(now.restarts.size(), 1U);
   EXPECT_EQ(now.restarts[0].signal, SIGKILL);
   EXPECT_EQ(now.restarts[0].failures, 1U);
@@ -92,21 +93,23 @@ TEST_F(GuardTest, AKilledSupervisorIsFollowedByAnotherWhichStartsItsProcessAgain
 }
 
 TEST_F(GuardTest, FailuresThatItsPredecessorSawGoOnCounting) {
-  push_script(*agent_, "mortal", "echo \"life $1 \"; [ $1 = 2 ] || kill -9 $$; exec sleep 1000");
+  push_script(*agent_, "mortal",
+              "echo \"incarnation $1 \"; [ $1 = 2 ] || kill -9 $$; exec sleep 1000");
   start("mortal", 2);
-  wait_life(2);
+  wait_run(2);
   ASSERT_EQ(::kill(record().supervisor(), SIGKILL), 0);
   const ProcessStatus end = wait_end(*agent_, "job-1", "p");
   EXPECT_EQ(end.state, ProcessState::kKilled) << "it has failed three times";
-  EXPECT_EQ(end.life, 3U);
+  EXPECT_EQ(end.incarnation, 3U);
   EXPECT_EQ(end.restarts.size(), 2U);
 }
 
 // As if someone had set the clock in between: by the wall, the first failure was two days ago.
 TEST_F(GuardTest, AClockThatIsSetForgetsNoFailure) {
-  push_script(*agent_, "mortal", "echo \"life $1 \"; [ $1 = 2 ] || kill -9 $$; exec sleep 1000");
+  push_script(*agent_, "mortal",
+              "echo \"incarnation $1 \"; [ $1 = 2 ] || kill -9 $$; exec sleep 1000");
   start("mortal", 2);
-  wait_life(2);
+  wait_run(2);
   const std::string path = node_.root + "/jobs/job-1/proc/p/restarts";
   wire::agent::Restarts restarts;
   ASSERT_TRUE(restarts.ParseFromString(file_content(path)));
@@ -117,27 +120,28 @@ TEST_F(GuardTest, AClockThatIsSetForgetsNoFailure) {
   ASSERT_EQ(::kill(record().supervisor(), SIGKILL), 0);
   const ProcessStatus end = wait_end(*agent_, "job-1", "p");
   EXPECT_EQ(end.state, ProcessState::kKilled) << "it has failed three times";
-  EXPECT_EQ(end.life, 3U);
+  EXPECT_EQ(end.incarnation, 3U);
 }
 
 // The third pause is the first of 2 s.
 TEST_F(GuardTest, AnEndIsCountedOnceThoughTheSupervisorIsKilledInThePauseAfterIt) {
-  push_script(*agent_, "mortal", "echo \"life $1 \"; [ $1 -ge 4 ] || exit 9; exec sleep 1000");
+  push_script(*agent_, "mortal",
+              "echo \"incarnation $1 \"; [ $1 -ge 4 ] || exit 9; exec sleep 1000");
   spec_.any_exit = true;
   start("mortal", 5);
   const TimePoint end = SteadyClock().now() + std::chrono::seconds(30);
   while (status().restarts.size() < 3 && SteadyClock().now() < end) ::usleep(1000);
   ASSERT_EQ(::kill(record().supervisor(), SIGKILL), 0);
-  wait_life(4);
+  wait_run(4);
   const ProcessStatus now = status();
   ASSERT_EQ(now.restarts.size(), 3U);
   for (std::uint32_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(now.restarts[i].life, i + 1);
+    EXPECT_EQ(now.restarts[i].incarnation, i + 1);
     EXPECT_EQ(now.restarts[i].failures, i + 1);
     EXPECT_EQ(now.restarts[i].exit_code, 9);
   }
   ASSERT_EQ(::kill(record().pid(), SIGKILL), 0);
-  wait_life(5);
+  wait_run(5);
   ASSERT_EQ(status().restarts.size(), 4U);
   EXPECT_EQ(status().restarts[3].failures, 4U);
   expect_to_stop();
@@ -150,7 +154,7 @@ TEST_F(GuardTest, WithoutItsGuardASupervisorGoesOn) {
   expect_to_go(before.guard());
   EXPECT_EQ(status().state, ProcessState::kRunning);
   ASSERT_EQ(::kill(before.pid(), SIGKILL), 0);
-  wait_life(2);
+  wait_run(2);
   EXPECT_EQ(status().state, ProcessState::kRunning);
   expect_to_stop();
 }
@@ -169,7 +173,7 @@ TEST_F(GuardTest, AGuardThatIsToldToEndEndsTheProcess) {
   const ProcessStatus end = wait_end(*agent_, "job-1", "p");
   EXPECT_EQ(end.state, ProcessState::kKilled);
   EXPECT_EQ(end.signal, SIGTERM);
-  EXPECT_EQ(end.life, 1U);
+  EXPECT_EQ(end.incarnation, 1U);
 }
 
 // AgentTest sees what is left.
@@ -205,8 +209,9 @@ class ReadOnlyJob : public GuardTest {
   }
   // Starts a process, lets its folder be read only, and ends the process with code 9.
   void end_while_it_can_only_be_read(std::uint32_t restarts) {
-    push_script(*agent_, "waiter",
-                "echo \"life $1 \"; until [ -e '" + end_ + "' ]; do sleep 0.02; done; exit 9");
+    push_script(
+        *agent_, "waiter",
+        "echo \"incarnation $1 \"; until [ -e '" + end_ + "' ]; do sleep 0.02; done; exit 9");
     start("waiter", restarts);
     before_ = record();
     ASSERT_EQ(::mount(job().c_str(), job().c_str(), nullptr, MS_BIND, nullptr), 0);
@@ -214,10 +219,10 @@ class ReadOnlyJob : public GuardTest {
     if (restarts > 0) {
       ASSERT_EQ(::kill(before_.pid(), SIGKILL), 0);
       const TimePoint end = SteadyClock().now() + std::chrono::seconds(60);
-      while (status().life < 2 && SteadyClock().now() < end) ::usleep(1000);
+      while (status().incarnation < 2 && SteadyClock().now() < end) ::usleep(1000);
       EXPECT_EQ(status().state, ProcessState::kRunning);
-      EXPECT_EQ(status().life, 2U);
-      EXPECT_EQ(record().life(), 1U) << "the disk took nothing";
+      EXPECT_EQ(status().incarnation, 2U);
+      EXPECT_EQ(record().incarnation(), 1U) << "the disk took nothing";
     }
     write_file(end_, "");
     (void)wait_end(*agent_, "job-1", "p");
@@ -248,7 +253,7 @@ TEST_F(ReadOnlyJob, ItsProcessesAreStartedAgainAndTheirEndIsWrittenOnceItCanBe) 
     ASSERT_TRUE(mounted(0));
     expect_no_supervisor();
     expect_end(5);
-    EXPECT_EQ(record().life(), 2U);
+    EXPECT_EQ(record().incarnation(), 2U);
   });
 }
 

@@ -56,10 +56,11 @@ TEST_F(AgentTest, AProcessThatTheKernelKillsForMemoryIsToldFromOneThatIsKilled) 
   group.enter();
   const auto agent = connect_agent();
   MemoryGroup::leave();
-  // The first life is killed by someone, the others eat all memory.
-  push_script(*agent, "eater", "echo life $1; [ $1 -gt 1 ] || kill -9 $$; exec tail /dev/zero");
+  // The first incarnation is killed by someone, the others eat all memory.
+  push_script(*agent, "eater",
+              "echo incarnation $1; [ $1 -gt 1 ] || kill -9 $$; exec tail /dev/zero");
   ProcessSpec spec = script("eater", "p");
-  spec.arguments = {"{life}"};
+  spec.arguments = {"{incarnation}"};
   spec.restarts = 2;
   ASSERT_TRUE(agent->start(spec));
   const ProcessStatus end = wait_end(*agent, "job-1", "p");
@@ -70,7 +71,7 @@ TEST_F(AgentTest, AProcessThatTheKernelKillsForMemoryIsToldFromOneThatIsKilled) 
   ASSERT_EQ(end.restarts.size(), 2U);
   EXPECT_EQ(end.restarts[0].out_of_memory_bytes, 0U) << "a signal of someone's";
   EXPECT_GT(end.restarts[1].out_of_memory_bytes, kLimit / 4);
-  const std::string log = wait_log(*agent, spec.log, "life 3\n");
+  const std::string log = wait_log(*agent, spec.log, "incarnation 3\n");
   EXPECT_NE(log.find("paddlectl: killed by signal 9; it is started again\n"), std::string::npos);
   EXPECT_NE(log.find("paddlectl: killed by the kernel: out of memory; it is started again\n"),
             std::string::npos)

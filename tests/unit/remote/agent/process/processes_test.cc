@@ -75,7 +75,7 @@ TEST_F(AgentTest, AProgramOfTheUsersOwnIsFoundInPath) {
   const auto agent = connect_agent();
   ProcessSpec spec = script("none", "p");
   spec.program = "";
-  spec.arguments = {"sh", "-c", "echo $0 in $PWD; exit 3", "{life}"};
+  spec.arguments = {"sh", "-c", "echo $0 in $PWD; exit 3", "{incarnation}"};
   ASSERT_TRUE(agent->start(spec));
   EXPECT_EQ(wait_end(*agent, "job-1", "p").exit_code, 3);
   wait_log(*agent, spec.log, "1 in ");

@@ -85,13 +85,13 @@ TEST_F(PulseWatchTest, TheFirstStepMayTakeAnyTime) {
   now_ += seconds(60);
   EXPECT_TRUE(hangs()) << "but it has to live";
   watch_.restart(now_);
-  EXPECT_FALSE(hangs()) << "that life is over";
+  EXPECT_FALSE(hangs()) << "that run is over";
 }
 
 TEST_F(PulseWatchTest, TimeInWhichTheWatcherStoodStillDoesNotCount) {
   live(seconds(10), true);
   now_ += seconds(10'000);
-  watch_.forgive(now_);
+  watch_.discount(now_);
   EXPECT_FALSE(hangs());
   now_ += seconds(60);
   EXPECT_TRUE(hangs());

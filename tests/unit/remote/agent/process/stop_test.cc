@@ -43,9 +43,9 @@ TEST_F(AgentTest, AProcessThatIsInterruptedComesBackToSaveIfItHadBegun) {
   push_script(*agent, "late",
               "[ $1 = $2 ] && trap 'exit 130' TERM && echo waits && while :; do sleep 0.01; done\n"
               "[ $1 = 1 ] && kill -KILL $$\necho \"asked $PADDLECTL_STOP_ASKED\"; exit 75");
-  const auto end_of = [&](const std::string& name, const std::string& waiting_life) {
+  const auto end_of = [&](const std::string& name, const std::string& waiting_run) {
     ProcessSpec spec = script("late", name);
-    spec.arguments = {"{life}", waiting_life};
+    spec.arguments = {"{incarnation}", waiting_run};
     spec.restarts = 5;
     EXPECT_TRUE(agent->start(spec));
     wait_log(*agent, spec.log, "waits");
@@ -54,11 +54,11 @@ TEST_F(AgentTest, AProcessThatIsInterruptedComesBackToSaveIfItHadBegun) {
   };
   const ProcessStatus first = end_of("first", "1");
   EXPECT_EQ(first.exit_code, 130);
-  EXPECT_EQ(first.life, 1U);
+  EXPECT_EQ(first.incarnation, 1U);
   EXPECT_TRUE(first.stopped);
   const ProcessStatus second = end_of("second", "2");
   EXPECT_EQ(second.exit_code, 75);
-  EXPECT_EQ(second.life, 3U) << "the others wait for it, to save";
+  EXPECT_EQ(second.incarnation, 3U) << "the others wait for it, to save";
   EXPECT_TRUE(second.stopped);
 }
 
@@ -92,21 +92,21 @@ TEST_F(AgentTest, AProcessIsAskedToSaveOnceHoweverOftenAndByHoweverMany) {
   }
 }
 
-// Its supervisor and the agents must not both ask the life that begins just then.
+// Its supervisor and the agents must not both ask the run that begins just then.
 TEST_F(AgentTest, AProcessThatIsStartedAgainWhileItIsAskedIsAskedOnce) {
   const auto agent = connect_agent();
   push_script(*agent, "comes-back",
-              "n=0; trap 'n=$((n + 1)); echo asked $n' TERM\necho \"life $1\"\n"
+              "n=0; trap 'n=$((n + 1)); echo asked $n' TERM\necho \"run $1\"\n"
               "[ \"$1\" = 1 ] && [ -z \"$PADDLECTL_STOP_ASKED\" ] && sleep 0.05 && kill -KILL $$\n"
               "i=0; until [ -n \"$PADDLECTL_STOP_ASKED\" ] || [ $n -gt 0 ]; do sleep 0.01; done\n"
               "sleep 0.2; exit 75");
   for (int round = 0; round < 5; ++round) {
     const std::string name = "trainer-" + std::to_string(round);
     ProcessSpec spec = script("comes-back", name);
-    spec.arguments = {"{life}"};
+    spec.arguments = {"{incarnation}"};
     spec.restarts = 9;
     ASSERT_TRUE(agent->start(spec));
-    wait_log(*agent, spec.log, "life 1");
+    wait_log(*agent, spec.log, "run 1");
     for (int i = 0; i < 40; ++i) EXPECT_TRUE(agent->ask_to_stop("job-1", {name}));
     EXPECT_EQ(wait_end(*agent, "job-1", name).exit_code, 75);
     const std::string log = file_content(node_.root + "/" + spec.log);

@@ -10,9 +10,9 @@ constexpr std::uint64_t kMegabyte = 1'000'000;
 
 TEST(PushRoom, FilesMayTakeAllButAFifthOfThem) {
   PushRoom room("/node", 120 * kMegabyte);
-  EXPECT_TRUE(room.take(50 * kMegabyte));
-  EXPECT_TRUE(room.take(49 * kMegabyte));
-  const Status full = room.take(2 * kMegabyte);
+  EXPECT_TRUE(room.reserve(50 * kMegabyte));
+  EXPECT_TRUE(room.reserve(49 * kMegabyte));
+  const Status full = room.reserve(2 * kMegabyte);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, Errc::kResource);
   EXPECT_EQ(full.error().message,
@@ -24,14 +24,14 @@ TEST(PushRoom, FilesMayTakeAllButAFifthOfThem) {
 TEST(PushRoom, OfALargePushAGigabyteIsLeft) {
   constexpr std::uint64_t kGigabyte = 1000 * kMegabyte;
   PushRoom room("/node", 51 * kGigabyte);
-  EXPECT_TRUE(room.take(49'900 * kMegabyte));
-  EXPECT_FALSE(room.take(200 * kMegabyte));
+  EXPECT_TRUE(room.reserve(49'900 * kMegabyte));
+  EXPECT_FALSE(room.reserve(200 * kMegabyte));
 }
 
 TEST(PushRoom, SmallFilesTakeWholeBlocks) {
   PushRoom room("/node", 1 * kMegabyte);
   std::uint64_t files = 0;
-  while (room.take(1)) ++files;
+  while (room.reserve(1)) ++files;
   EXPECT_EQ(files, 203U);
 }
 

@@ -31,7 +31,7 @@ TEST(Store, ASweepSparesWhatArrivedForAPushThatCannotTakeAnObject) {
   struct stat info {};
   int tries = 0;
   for (; tries < kTries && ::stat(partial.c_str(), &info) == 0; ++tries)
-    (void)ours->take("none", *SafePath::parse("jobs/a/none"), key);
+    (void)ours->detach("none", *SafePath::parse("jobs/a/none"), key);
   done = true;
   other.join();
   EXPECT_EQ(tries, kTries);

@@ -13,7 +13,7 @@ TimePoint soon() {
   return SteadyClock().now() + std::chrono::seconds(30);
 }
 
-TEST(LoginTurns, FewerThanSshdDropsAreUnderWayAtOneServer) {
+TEST(LoginSlots, FewerThanSshdDropsAreUnderWayAtOneServer) {
   static_assert(kLoginsAtOnce < 10, "sshd's MaxStartups begins to drop at ten");
   std::atomic<int> at_once = 0;
   std::atomic<int> most = 0;
@@ -22,8 +22,8 @@ TEST(LoginTurns, FewerThanSshdDropsAreUnderWayAtOneServer) {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 40; ++i) {
       threads.emplace_back([&] {
-        const auto turn = take_login_turn("bastion 22", soon());
-        ASSERT_TRUE(turn) << turn.error().message;
+        const auto slot = acquire_login_slot("bastion 22", soon());
+        ASSERT_TRUE(slot) << slot.error().message;
         const int now = ++at_once;
         for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
         }
@@ -37,18 +37,18 @@ TEST(LoginTurns, FewerThanSshdDropsAreUnderWayAtOneServer) {
   EXPECT_LE(most, kLoginsAtOnce);
 }
 
-TEST(LoginTurns, OneServerDoesNotWaitForAnother) {
-  std::vector<LoginTurn> held;
-  for (int i = 0; i < kLoginsAtOnce; ++i) held.push_back(*take_login_turn("a 22", soon()));
-  EXPECT_TRUE(take_login_turn("b 22", SteadyClock().now()));
-  const auto late = take_login_turn("a 22", SteadyClock().now());
+TEST(LoginSlots, OneServerDoesNotWaitForAnother) {
+  std::vector<LoginSlot> held;
+  for (int i = 0; i < kLoginsAtOnce; ++i) held.push_back(*acquire_login_slot("a 22", soon()));
+  EXPECT_TRUE(acquire_login_slot("b 22", SteadyClock().now()));
+  const auto late = acquire_login_slot("a 22", SteadyClock().now());
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Errc::kUnreachable);
   held.pop_back();
-  EXPECT_TRUE(take_login_turn("a 22", SteadyClock().now()));
+  EXPECT_TRUE(acquire_login_slot("a 22", SteadyClock().now()));
 }
 
-TEST(LoginTurns, PausesGrowAndStayShort) {
+TEST(LoginSlots, PausesGrowAndStayShort) {
   using std::chrono::milliseconds;
   for (int tries = 1; tries < kLoginTriesMax; ++tries) {
     const Duration pause = pause_before_login_try(tries);
