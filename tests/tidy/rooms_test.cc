@@ -155,7 +155,7 @@ TEST(Rooms, EachOutsideLibraryHasOneHome) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> homes = {
       {"co_await", {"engine/net/"}},
       {"#include <asio", {"engine/net/"}},
-      {"#include <libssh", {"remote/launcher/ssh_"}},
+      {"#include <libssh", {"remote/launcher/"}},
       {"#include <CLI/", {"cli/", "engine/commands/"}},
       {"#include <toml++/", {"engine/config/"}},
       {"#include <rapidjson/", {"base/json_reader.cc"}},
