@@ -71,17 +71,6 @@ std::vector<std::string> snapshots_among(const std::set<std::string>& files) {
   return names;
 }
 
-std::string manifest_field(const std::string& manifest, const std::string& kind,
-                           const std::string& key) {
-  const std::size_t begin = manifest.find("\n" + kind + " ");
-  if (begin == std::string::npos) return "";
-  const std::string line = manifest.substr(begin + 1, manifest.find('\n', begin + 1) - begin - 1);
-  const std::size_t at = line.find(" " + key + "=");
-  if (at == std::string::npos) return "";
-  const std::size_t value = at + key.size() + 2;
-  return line.substr(value, line.find(' ', value) - value);
-}
-
 Result<PassChoice> parse_pass_choice(const std::string& text) {
   using enum PassChoice::Kind;
   if (text.empty()) return PassChoice{kLastAndBest};

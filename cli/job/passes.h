@@ -34,12 +34,6 @@ std::string checkpoint_of(const std::string& file);
 // with a program that writes none, every folder with a snapshot's name.
 std::vector<std::string> snapshots_among(const std::set<std::string>& files);
 
-// The value of `key` in the first line of a MANIFEST that begins with `kind`; "" if there is none.
-// "base name" is the snapshot on which a delta is based.
-std::string manifest_field(const std::string& manifest, const std::string& kind,
-                           const std::string& key);
-constexpr std::uint32_t kManifestHeadBytes = 64U << 10U;  // without lines of files
-
 struct PassChoice {
   enum class Kind { kLast, kBest, kLastAndBest, kAll, kOne };
   Kind kind = Kind::kLast;

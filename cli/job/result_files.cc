@@ -13,6 +13,7 @@
 #include "base/safe_path.h"
 #include "base/text.h"
 #include "cli/job/folders.h"
+#include "cli/job/whole_snapshot.h"
 #include "cli/watch/log_reader.h"
 #include "cli/watch/metrics_line.h"
 #include "cli/watch/process_state.h"
@@ -256,10 +257,9 @@ void add_bases(ClusterSession& session, const std::string& job, const ResultFile
       const std::string snapshot = snapshot_of(file.path);
       if (!deltas.contains(snapshot) || file.path != snapshot + "/MANIFEST" || !member.client)
         continue;
-      const auto head =
-          member.client->read_file(output_folder(job) + "/" + file.path, 0, kManifestHeadBytes);
-      if (!head) continue;
-      const std::string base = manifest_field(head->data, "base", "name");
+      const std::string folder = fmt::format("{}/{}", output_folder(job), snapshot);
+      const std::string base =
+          base_snapshot_of(snapshot::decode_manifest(manifest_on_node(*member.client, folder)));
       if (!base.empty()) chosen.insert(base);
     }
   }

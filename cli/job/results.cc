@@ -397,20 +397,20 @@ void keep_whole(Member& member, const std::string& remote, const fs::path& folde
       replaced[snapshot] = true;
   }
   for (const auto& [snapshot, is] : replaced) {
-    if (!damaged_file_here((folder / snapshot).string()).empty()) continue;
+    if (!damage_here((folder / snapshot).string()).empty()) continue;
     const std::string there = remote + "/" + snapshot;
-    const std::string damaged =
-        damaged_file(manifest_on_node(*member.client, there), [&](const NamedFile& file) {
-          const auto found = listed.find(there + "/" + file.name);
-          return found != listed.end() && found->second.size == file.size &&
-                 found->second.sha256 == file.sha256;
-        });
-    if (damaged.empty()) continue;
+    const auto manifest = snapshot::decode_manifest(manifest_on_node(*member.client, there));
+    const std::string damage = damage_of(manifest, [&](const snapshot::FileEntry& file) {
+      const auto found = listed.find(there + "/" + file.name);
+      return found != listed.end() && found->second.size == file.size &&
+             found->second.sha256 == to_hex(file.sha256);
+    });
+    if (damage.empty()) continue;
     std::erase_if(files, [&](const remote::FetchItem& file) {
       return file.remote_path.starts_with(there + "/");
     });
-    kept += fmt::format("{}warning: {} of node {} is damaged, {}: the copy here is kept",
-                        kept.empty() ? "" : "\n", snapshot, member.spec.name, damaged);
+    kept += fmt::format("{}warning: {} of node {} is not fetched, {}: the copy here is kept",
+                        kept.empty() ? "" : "\n", snapshot, member.spec.name, damage);
   }
 }
 
@@ -429,23 +429,24 @@ bool is_of_engine(const std::string& manifest) {
   return manifest.starts_with("snapshot ") || manifest.find("\nsha256 ") != manifest.npos;
 }
 
-// Adds "pass-00002 of node n-0 is damaged there: _w0" for each snapshot whose files on the node
-// have other hashes than its MANIFEST.
+// Adds "pass-00002 of node n-0 is not whole there: _w0 is damaged" for each snapshot whose files on
+// the node have other hashes than its MANIFEST.
 void note_damaged(Member& member, const std::string& remote, const std::set<std::string>& snapshots,
                   const Listed& listed, std::string& damaged) {
   for (const std::string& snapshot : snapshots) {
     const std::string there = remote + "/" + snapshot;
     const std::string manifest = manifest_on_node(*member.client, there);
-    if (!is_of_engine(manifest) || is_first_format(manifest)) continue;
-    const std::string file = damaged_file(manifest, [&](const NamedFile& named) {
-      const auto found = listed.find(there + "/" + named.name);
+    if (!is_of_engine(manifest)) continue;
+    const auto is_right = [&](const snapshot::FileEntry& file) {
+      const auto found = listed.find(there + "/" + file.name);
       if (found == listed.end()) return false;
       const std::string& sha256 = found->second.sha256;
-      return found->second.size == named.size && (sha256.empty() || sha256 == named.sha256);
-    });
-    if (file.empty()) continue;
-    damaged += fmt::format("{}{} of node {} is damaged there: {}", damaged.empty() ? "" : "\n",
-                           snapshot, member.spec.name, file);
+      return found->second.size == file.size && (sha256.empty() || sha256 == to_hex(file.sha256));
+    };
+    const std::string damage = damage_of(snapshot::decode_manifest(manifest), is_right);
+    if (damage.empty()) continue;
+    damaged += fmt::format("{}{} of node {} is not whole there: {}", damaged.empty() ? "" : "\n",
+                           snapshot, member.spec.name, damage);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/fd.h"
+#include "base/text.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/unknown_nodes.h"
 #include "cli/job/end_of_job.h"
@@ -31,13 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kManifestBytesMax = 64U << 20U;
 enum class Reads { kSizes, kContents };
-
-std::string describe_damage(const std::string& file) {
-  if (file.empty()) return "";
-  return file == "MANIFEST" ? "its MANIFEST is missing or damaged" : file + " is damaged";
-}
 
 std::string of_base(const std::string& base, const std::string& damage) {
   return damage.empty() ? "" : fmt::format("in its base {}, {}", base, damage);
@@ -51,22 +45,19 @@ void note_passed_over(Context& context, const std::string& snapshot, const std::
 Result<std::string> damage_on(Member& member, const std::string& job, const std::string& name,
                               Reads reads, bool is_base = false) {
   const std::string folder = fmt::format("{}/{}", output_folder(job), name);
-  const std::string manifest = manifest_on_node(*member.client, folder);
+  const auto manifest = snapshot::decode_manifest(manifest_on_node(*member.client, folder));
   std::map<std::string, remote::FileEntry> files;
-  if (!is_first_format(manifest)) {
-    PADDLE_TRY(auto listed, reads == Reads::kContents ? member.client->list(folder)
-                                                      : member.client->list_sizes(folder));
-    for (remote::FileEntry& file : listed) files[file.path] = std::move(file);
-    std::string damage = describe_damage(damaged_file(manifest, [&](const NamedFile& file) {
-      const auto found = files.find(file.name);
-      return found != files.end() && found->second.size == file.size &&
-             (reads == Reads::kSizes || found->second.sha256 == file.sha256);
-    }));
-    if (!damage.empty()) return damage;
-  }
-  const std::string base = manifest_field(manifest, "base", "name");
-  if (base.empty() || is_base || !parse_snapshot_name(base)) return std::string();
-  PADDLE_TRY(const std::string damage, damage_on(member, job, base, reads, true));
+  PADDLE_TRY(auto listed, reads == Reads::kContents ? member.client->list(folder)
+                                                    : member.client->list_sizes(folder));
+  for (remote::FileEntry& file : listed) files[file.path] = std::move(file);
+  std::string damage = damage_of(manifest, [&](const snapshot::FileEntry& file) {
+    const auto found = files.find(file.name);
+    return found != files.end() && found->second.size == file.size &&
+           (reads == Reads::kSizes || found->second.sha256 == to_hex(file.sha256));
+  });
+  const std::string base = base_snapshot_of(manifest);
+  if (!damage.empty() || is_base || !parse_snapshot_name(base)) return damage;
+  PADDLE_TRY(damage, damage_on(member, job, base, reads, true));
   return of_base(base, damage);
 }
 
@@ -245,14 +236,10 @@ class Chooser {
       const std::string name = entry.path().filename().string();
       const auto progress = parse_snapshot_name(name);
       if (!progress) continue;
-      const std::string text = manifest_here(name);
-      const std::string pass = manifest_field(text, "progress", "pass");
-      const std::string step = manifest_field(text, "progress", "step");
-      if (pass.empty()) {
-        found.emplace_back(progress->pass + (progress->is_whole ? 1 : 0), UINT64_MAX, name);
+      if (const auto manifest = manifest_of(name)) {
+        found.emplace_back(manifest->info.pass, manifest->info.step, name);
       } else {
-        found.emplace_back(std::strtoull(pass.c_str(), nullptr, 10),
-                           std::strtoull(step.c_str(), nullptr, 10), name);
+        found.emplace_back(progress->pass + (progress->is_whole ? 1 : 0), UINT64_MAX, name);
       }
     }
     std::ranges::sort(found, std::greater<>());
@@ -272,28 +259,23 @@ class Chooser {
     return newest_first(std::move(found));
   }
 
-  std::string manifest_here(const std::string& name) const {
-    const auto text = read_file((folder_ / name / "MANIFEST").string(), kManifestBytesMax);
-    return text ? *text : "";
+  Result<snapshot::Manifest> manifest_of(const std::string& name) const {
+    return snapshot::decode_manifest(manifest_here((folder_ / name).string()));
   }
 
   // damage_on() for the folder here. For a user's own program, only checks that a checkpoint is
   // there.
-  std::string damage_here(const std::string& name, bool is_base = false) const {
-    const std::string text = manifest_here(name);
+  std::string damage_of_own(const std::string& name, bool is_base = false) const {
     std::error_code error;
     if (resumed_.is_own_program) {
       const bool is_whole = fs::exists(folder_ / name / "MANIFEST", error) ||
                             fs::is_regular_file(folder_ / name, error);
-      return describe_damage(is_whole ? "" : "MANIFEST");
+      return is_whole ? "" : "its MANIFEST is missing";
     }
-    if (!is_first_format(text)) {
-      std::string damage = describe_damage(damaged_file_here((folder_ / name).string()));
-      if (!damage.empty()) return damage;
-    }
-    const std::string base = manifest_field(text, "base", "name");
-    if (base.empty() || is_base || !parse_snapshot_name(base)) return "";
-    return of_base(base, damage_here(base, true));
+    std::string damage = damage_here((folder_ / name).string());
+    if (!damage.empty() || is_base) return damage;
+    const std::string base = base_snapshot_of(manifest_of(name));
+    return parse_snapshot_name(base) ? of_base(base, damage_of_own(base, true)) : "";
   }
 
   // `wanted`, or the newest whole snapshot here if `wanted` is damaged or ""; "" if there is none.
@@ -302,7 +284,7 @@ class Chooser {
     if (const auto found = std::ranges::find(names, wanted); found != names.end())
       std::rotate(names.begin(), found, found + 1);
     for (const std::string& name : names) {
-      const std::string damage = damage_here(name);
+      const std::string damage = damage_of_own(name);
       if (damage.empty()) return name;
       note_passed_over(context_, shown_path(context_, (folder_ / name).string()), damage);
       found_damaged_ = true;
@@ -312,7 +294,7 @@ class Chooser {
 
   Result<SnapshotToPush> to_push(const std::string& name, bool none_is_whole) {
     SnapshotToPush snapshot{name, {}, {}};
-    const std::string base = manifest_field(manifest_here(name), "base", "name");
+    const std::string base = base_snapshot_of(manifest_of(name));
     if (parse_snapshot_name(base)) {
       const bool is_there = std::ranges::find(own_names(), base) != own_names().end();
       std::string damage;

@@ -7,20 +7,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/fd.h"
-#include "base/safe_path.h"
-#include "base/text.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
 #include "cli/job/result_files.h"
 #include "cli/job/results.h"
+#include "cli/job/whole_snapshot.h"
 
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kNameShownBytes = 100;
 
 std::vector<std::string> snapshots_here(const fs::path& folder) {
   std::set<std::string> manifests;
@@ -37,8 +33,8 @@ Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
   folder = folder.lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   const std::string shown = shown_path(context, folder.string());
-  const auto manifest = read_file((folder / "MANIFEST").string());
-  if (!manifest) {
+  std::error_code ignored;
+  if (!fs::exists(folder / "MANIFEST", ignored)) {
     const auto names = snapshots_here(folder);
     return Error{Errc::kUsage,
                  fmt::format("--from {} is not a snapshot: it has no file MANIFEST", shown),
@@ -47,15 +43,14 @@ Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
                                              fmt::join(names, ", "), shown, names.back())};
   }
   StartSnapshot start{"", {folder.string()}};
-  const std::string base = manifest_field(*manifest, "base", "name");
-  if (base.empty()) return start;
-  if (!SafePath::parse(base) || base.find('/') != std::string::npos) {
-    return Error{
-        Errc::kData,
-        fmt::format("--from {}: its MANIFEST names '{}' as its base, which is not a snapshot",
-                    shown, escape_control(base.substr(0, kNameShownBytes))),
-        "fetch it again: paddlectl fetch --pass all"};
+  auto manifest = snapshot::decode_manifest(manifest_here(folder.string()));
+  if (!manifest) {
+    Error error = std::move(manifest).error().with("--from " + shown);
+    if (error.hint.empty()) error.hint = "fetch it again: paddlectl fetch --pass all";
+    return error;
   }
+  const std::string base = base_snapshot_of(manifest);
+  if (base.empty()) return start;
   const fs::path full = folder.parent_path() / base;
   if (!fs::exists(full / "MANIFEST")) {
     return Error{Errc::kUsage,

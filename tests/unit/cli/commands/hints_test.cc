@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "cli/commands/commands.h"
+#include "tests/support/snapshot_manifest.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -194,8 +195,7 @@ class TypedHints : public CommandsTest {
     EXPECT_GT(typed_, 0);
   }
   void has_snapshot(const std::string& name) {
-    nodes_[0].files["jobs/job1/output/" + name + "/MANIFEST"] =
-        "snapshot format=1\nprogress pass=1 step=9 seed=1\n";
+    nodes_[0].files["jobs/job1/output/" + name + "/MANIFEST"] = test::snapshot_manifest(1, 9);
   }
   void has_no_snapshot() {
     for (FakeNode& node : nodes_) {

@@ -131,7 +131,7 @@ TEST_F(TrainNodes, AProgramOfOnesOwnGetsNoPserversWithMoreTrainersOrOnFewerNodes
 
 TEST_F(TrainNodes, TheWorkspacesSnapshotsStayHere) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
-  write("w/saved/pass-00000/MANIFEST", "snapshot format=2 engine=0.1.0 id=1\n");
+  write("w/saved/pass-00000/MANIFEST", "snapshot format=4 engine=0.1.0 id=1\n");
   write("w/saved/pass-00000/table", "x");
   write("w/package/MANIFEST", "files of my package\n");
   ASSERT_EQ(train(), 0) << err_.str();

@@ -5,6 +5,7 @@
 
 #include "cli/job/settings.h"
 #include "proto/agent.pb.h"
+#include "tests/support/snapshot_manifest.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -68,13 +69,13 @@ TEST_F(CommandsTest, AResumedJobGetsItsSnapshotBackFromHere) {
   EXPECT_TRUE(nodes_[0].claimed_job.empty()) << "refused before the nodes know of it";
   EXPECT_FALSE(nodes_[0].files.contains("jobs/job1/workspace/job.toml"));
   EXPECT_FALSE(fs::exists(folder_ + "/output/job1"));
-  const auto manifest = [this](const std::string& name, int pass, const std::string& base) {
-    write("output/job1/" + name + "/MANIFEST",
-          "snapshot format=1\nprogress pass=" + std::to_string(pass) + " step=9 seed=1\n" + base);
+  const auto manifest = [this](const std::string& name, std::uint64_t pass,
+                               const std::string& base) {
+    write("output/job1/" + name + "/MANIFEST", test::snapshot_manifest(pass, 9, base));
   };
   manifest("pass-00000", 1, "");
   manifest("pass-00001", 2, "");
-  manifest("pass-00002", 3, "base crc32c=01 name=pass-00001\n");
+  manifest("pass-00002", 3, "pass-00001");
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
   EXPECT_TRUE(err_has("pass-00002 copied to n-0")) << err_.str();
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/output/pass-00002/MANIFEST"));
@@ -108,8 +109,7 @@ class ResumedJob : public CommandsTest {
     ASSERT_EQ(run({"up", "c.toml"}), 0);
   }
   void has_snapshot(const std::string& name) {
-    nodes_[0].files["jobs/job1/output/" + name + "/MANIFEST"] =
-        "snapshot format=1\nprogress pass=1 step=9 seed=1\n";
+    nodes_[0].files["jobs/job1/output/" + name + "/MANIFEST"] = test::snapshot_manifest(1, 9);
   }
   // Ended in the middle of its second pass.
   void stopped_run(const std::vector<std::string>& more) {
@@ -336,8 +336,7 @@ TEST_F(ResumedJob, ADryRunRefusesWhatCannotBeResumed) {
 TEST_F(ResumedJob, IsPlacedOnTheNodesOfItsLastRun) {
   stopped_run({"--on", "n-1"});
   nodes_[0].files.clear();
-  nodes_[1].files["jobs/job1/output/pass-00001/MANIFEST"] =
-      "snapshot format=1\nprogress pass=2 step=9 seed=1\n";
+  nodes_[1].files["jobs/job1/output/pass-00001/MANIFEST"] = test::snapshot_manifest(2, 9);
   nodes_[1].specs.clear();
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
   EXPECT_TRUE(nodes_[1].specs.contains("trainer-0"));
@@ -350,7 +349,7 @@ TEST_F(ResumedJob, IsPlacedOnTheNodesOfItsLastRun) {
 
 TEST_F(ResumedJob, UsesAllNodesIfTheClusterLacksThoseOfTheLastRun) {
   stopped_run({"--on", "n-1"});
-  write("output/job1/pass-00000/MANIFEST", "snapshot format=1\nprogress pass=1 step=9 seed=1\n");
+  write("output/job1/pass-00000/MANIFEST", test::snapshot_manifest(1, 9));
   nodes_[0].files.clear();
   write("c.toml", "name = \"t\"\n[[node]]\nname = \"n-0\"\nlauncher = \"local\"\n");
   EXPECT_EQ(run({"train", "--resume", "--name", "job1", "--on", "n-1", "w"}), 2);

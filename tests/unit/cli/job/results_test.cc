@@ -10,7 +10,9 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "tests/support/fake_cluster.h"
+#include "tests/support/snapshot_manifest.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
@@ -33,25 +35,16 @@ TEST(FetchResults, ASnapshotsManifestArrivesLast) {
   EXPECT_EQ(test::TemporaryFolder::read(file), "manifest");
 }
 
-std::string signed_manifest(const std::string& text) {
-  Sha256 sum;
-  sum.update(as_bytes(text));
-  return text + "sha256 " + to_hex(sum.finish()) + "\n";
-}
-
 TEST(FetchResults, ADamagedSnapshotReplacesNoneThatIsWhole) {
   FakeCluster fake(1);
   ClusterSession session = fake.session();
-  Sha256 sum;
-  sum.update(as_bytes("good"));
-  const std::string whole = signed_manifest(
-      "snapshot format=3\nfile size=4 sha256=" + to_hex(sum.finish()) + " name=w\n");
+  const std::string whole = test::snapshot_manifest(1, 9, "", {{"model/w", "good"}});
   const test::TemporaryFolder folder;
-  const std::string file = folder.write("j/pass-00000/w", "good");
+  const std::string file = folder.write("j/pass-00000/model/w", "good");
   const std::string manifest = folder.write("j/pass-00000/MANIFEST", whole);
   const auto fetch_over = [&](const std::string& theirs) {
     fake.node(0).files["jobs/j/output/pass-00000/MANIFEST"] = theirs;
-    fake.node(0).files["jobs/j/output/pass-00000/w"] = "evil";
+    fake.node(0).files["jobs/j/output/pass-00000/model/w"] = "evil";
     const auto stats = fetch_results(fake.context, session, "j", folder.path(), PassChoice{});
     EXPECT_TRUE(stats) << stats.error().message;
     return test::TemporaryFolder::read(file);
@@ -59,48 +52,47 @@ TEST(FetchResults, ADamagedSnapshotReplacesNoneThatIsWhole) {
   EXPECT_EQ(fetch_over(whole), "good") << "the node's file is another one";
   EXPECT_EQ(fetch_over(""), "good") << "the node's MANIFEST is cut off";
   EXPECT_EQ(test::TemporaryFolder::read(manifest), whole);
-  EXPECT_NE(
-      fake.err.str().find("pass-00000 of node n-0 is damaged, MANIFEST: the copy here is kept"),
-      std::string::npos)
+  EXPECT_NE(fake.err.str().find("pass-00000 of node n-0 is not fetched, its MANIFEST is missing or "
+                                "damaged: the copy here is kept"),
+            std::string::npos)
       << fake.err.str();
-  EXPECT_EQ(fetch_over(signed_manifest("snapshot format=3\n")), "evil") << "a whole one";
+  EXPECT_EQ(fetch_over(test::manifest_of_another_format()), "good") << "it cannot be checked";
+  EXPECT_EQ(fetch_over(test::snapshot_manifest(1, 9)), "evil") << "a whole one";
 }
 
 TEST(FetchResults, ADamagedSnapshotIsFetchedAndSaid) {
-  const auto sum_of = [](const std::string& text) {
-    Sha256 sum;
-    sum.update(as_bytes(text));
-    return to_hex(sum.finish());
-  };
   const std::string whole =
-      signed_manifest("snapshot format=3\nfile size=4 sha256=" + sum_of("good") +
-                      " name=w\nmodel size=2 sha256=" + sum_of("{}") + " name=model/slots.json\n");
+      test::snapshot_manifest(1, 9, "", {{"model/w", "good"}, {"model/slots.json", "{}"}});
   const std::string turned = "\x13" + whole.substr(1);
+  const std::string none = "its MANIFEST is missing or damaged";
   struct Case {
     std::string manifest, w, model, said;
   };
   for (const Case& one :
-       {Case{whole, "good", "{}", ""}, Case{whole, "goop", "{}", "w"},
-        Case{whole, "goo", "{}", "w"}, Case{whole, "good", "[]", "model/slots.json"},
-        Case{turned, "good", "{}", "MANIFEST"}, Case{whole.substr(0, 40), "good", "{}", "MANIFEST"},
-        Case{"snapshot format=1 engine=0.1.0 id=12\nprogress pass=1\n", "goop", "[]", ""},
-        Case{"snapshot format=1\nprogress pass=1\n", "goop", "[]", ""},
+       {Case{whole, "good", "{}", ""}, Case{whole, "goop", "{}", "model/w is damaged"},
+        Case{whole, "goo", "{}", "model/w is damaged"},
+        Case{whole, "good", "[]", "model/slots.json is damaged"}, Case{turned, "good", "{}", none},
+        Case{whole.substr(0, 40), "good", "{}", none},
+        Case{test::manifest_of_another_format(), "good", "{}",
+             fmt::format("MANIFEST: it has snapshot format 1, but this program, of release {}, "
+                         "reads format {}",
+                         kProgramVersion, snapshot::kSnapshotFormat)},
         Case{"written by a program of one's own", "goop", "[]", ""}}) {
     FakeCluster fake(1);
     ClusterSession session = fake.session();
     fake.node(0).hashes = true;
     const std::string there = "jobs/j/output/pass-00002/";
     fake.node(0).files[there + "MANIFEST"] = one.manifest;
-    fake.node(0).files[there + "w"] = one.w;
+    fake.node(0).files[there + "model/w"] = one.w;
     fake.node(0).files[there + "model/slots.json"] = one.model;
     const test::TemporaryFolder folder;
     for (const int time : {1, 2}) {
       const auto stats = fetch_results(fake.context, session, "j", folder.path(), PassChoice{});
-      EXPECT_EQ(test::TemporaryFolder::read(folder / "j/pass-00002/w"), one.w);
+      EXPECT_EQ(test::TemporaryFolder::read(folder / "j/pass-00002/model/w"), one.w);
       ASSERT_EQ(static_cast<bool>(stats), one.said.empty()) << one.said << time;
       if (stats) continue;
       EXPECT_EQ(stats.error().code, Errc::kData);
-      EXPECT_EQ(stats.error().message, "pass-00002 of node n-0 is damaged there: " + one.said +
+      EXPECT_EQ(stats.error().message, "pass-00002 of node n-0 is not whole there: " + one.said +
                                            "; it was fetched as it is")
           << time;
     }
@@ -128,7 +120,7 @@ class FetchPasses : public testing::Test {
  protected:
   FetchPasses() {
     for (const char* name : {"pass-00000", "pass-00001", "pass-00001-000007", "pass-00002"}) {
-      save(1, std::string(name) + "/MANIFEST", "snapshot format=1\nprogress pass=1\n");
+      save(1, std::string(name) + "/MANIFEST", manifest_);
       save(1, std::string(name) + "/w", name);
     }
     for (const std::size_t trainer : {0, 1}) {
@@ -169,6 +161,7 @@ class FetchPasses : public testing::Test {
   }
   bool said(const std::string& text) { return fake_.err.str().find(text) != std::string::npos; }
 
+  const std::string manifest_ = test::snapshot_manifest(1, 9);
   FakeCluster fake_{2};
   test::TemporaryFolder folder_;
 };
@@ -192,7 +185,8 @@ TEST_F(FetchPasses, SnapshotsThatAreHereAreNotToBeFetched) {
     return fake_.err.str();
   };
   EXPECT_EQ(noted(fetch("last"))
-                .find("3 snapshots (139 B) stay on the nodes; to fetch: paddlectl "
+                .find("3 snapshots (" + std::to_string(3 * manifest_.size() + 37) +
+                      " B) stay on the nodes; to fetch: paddlectl "
                       "fetch --pass all --job j"),
             0U)
       << fake_.err.str();
@@ -248,8 +242,7 @@ TEST_F(FetchPasses, WithoutACostTheFirstEvaluatorTells) {
 }
 
 TEST_F(FetchPasses, ADeltaComesWithTheSnapshotItIsBasedOn) {
-  save(1, "pass-00002/MANIFEST",
-       "snapshot format=1\nprogress pass=3 step=9\nbase crc32c=01 name=pass-00000\n");
+  save(1, "pass-00002/MANIFEST", test::snapshot_manifest(3, 9, "pass-00000"));
   EXPECT_EQ(brought("last"), "0 2 ");
 }
 
@@ -517,8 +510,9 @@ TEST_F(FetchPasses, AFetchOfAnEndedJobIsRecordedOnItsNode) {
   ASSERT_TRUE(fetch("last"));
   ASSERT_TRUE(fetch("pass-00000"));
   EXPECT_EQ(fake_.node(1).files["jobs/j/fetched"],
-            "7\n34 pass-00000/MANIFEST\n10 pass-00000/w\n"
-            "34 pass-00002/MANIFEST\n10 pass-00002/w\n");
+            fmt::format("7\n{0} pass-00000/MANIFEST\n10 pass-00000/w\n"
+                        "{0} pass-00002/MANIFEST\n10 pass-00002/w\n",
+                        manifest_.size()));
   EXPECT_FALSE(fake_.node(0).files.contains("jobs/j/fetched")) << "it had nothing to give";
   fake_.node(1).processes[0].state = remote::ProcessState::kRunning;
   ASSERT_TRUE(fetch("pass-00001"));
@@ -541,7 +535,7 @@ TEST_F(FetchPasses, ACopyOnAnotherNodeIsFetchedWithTheSnapshot) {
 }
 
 TEST_F(FetchPasses, TheCopiesOfAnotherNodeAreNamed) {
-  save(0, "pass-00002/MANIFEST", "snapshot format=1\nprogress pass=1\n");
+  save(0, "pass-00002/MANIFEST", test::snapshot_manifest(1, 9));
   fake_.node(1).files.clear();
   ASSERT_TRUE(fetch("last"));
   EXPECT_TRUE(

@@ -1,29 +1,24 @@
 #include "cli/job/resume.h"
 
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/sha256.h"
-#include "base/text.h"
 #include "tests/support/fake_cluster.h"
+#include "tests/support/snapshot_manifest.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
 namespace {
 
-std::string sha256(const std::string& text) {
-  return to_hex(sha256_of(as_bytes(text)));
-}
-
-// Of a snapshot with one file "w" of this content; "": without files.
+// The MANIFEST of a snapshot with one file "model/w" of this content; "": without files.
 std::string manifest(int pass, int step, const std::string& base = "", const std::string& w = "") {
-  std::string text =
-      fmt::format("snapshot format=3 engine=1.2.3 id=07\nprogress pass={} step={}\n", pass, step);
-  if (!base.empty()) text += fmt::format("base sha256=07 name={}\n", base);
-  if (!w.empty()) text += fmt::format("file size={} sha256={} name=w\n", w.size(), sha256(w));
-  return text + fmt::format("sha256 {}\n", sha256(text));
+  std::map<std::string, std::string> files;
+  if (!w.empty()) files["model/w"] = w;
+  return test::snapshot_manifest(static_cast<std::uint64_t>(pass), static_cast<std::uint64_t>(step),
+                                 base, files);
 }
 
 class ResumeTest : public testing::Test {
@@ -61,12 +56,12 @@ class ResumeTest : public testing::Test {
     const std::string snapshot = fmt::format("jobs/j/output/pass-{:05}/", pass);
     fake_.node(node).hashes = true;
     fake_.node(node).files[snapshot + "MANIFEST"] = manifest(pass + 1, 0, "", w);
-    fake_.node(node).files[snapshot + "w"] = w;
+    fake_.node(node).files[snapshot + "model/w"] = w;
   }
   void save_here(int pass, const std::string& w) {
     const std::string snapshot = fmt::format("j/pass-{:05}/", pass);
     folder_.write(snapshot + "MANIFEST", manifest(pass + 1, 0, "", w));
-    folder_.write(snapshot + "w", w);
+    folder_.write(snapshot + "model/w", w);
   }
   std::string& on_node(std::size_t node, const std::string& file) {
     return fake_.node(node).files["jobs/j/output/" + file];
@@ -96,13 +91,13 @@ TEST_F(ResumeTest, TheFetchedSnapshotWithTheMostProgressIsPushedWithItsBase) {
   }
   folder_.write("j/pass-00010-000007/MANIFEST", manifest(3, 7, "pass-00010"));
   folder_.write("j/pass-00010-000007/model/job.toml", "seed = 1");
-  folder_.write("j/pass-00010-000007/w", "delta");
-  folder_.write("j/pass-00011/w", "without a MANIFEST");
+  folder_.write("j/pass-00010-000007/model/w", "delta");
+  folder_.write("j/pass-00011/model/w", "without a MANIFEST");
   folder_.write("j/other/MANIFEST", manifest(99, 0));
   const Status prepared = prepare();
   ASSERT_TRUE(prepared) << prepared.error().message;
   const auto& files = fake_.node(0).files;
-  EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/w"));
+  EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/model/w"));
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/MANIFEST"));
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010-000007/model/job.toml"));
   EXPECT_TRUE(files.contains("jobs/j/output/pass-00010/MANIFEST")) << "its base";
@@ -120,7 +115,7 @@ TEST_F(ResumeTest, TestsOfEarlierPassesComeWithTheFetchedSnapshotIfTheNodeHasNon
   fake_.node(0).files.clear();
   folder_.write("j/TESTS", "fetched");
   ASSERT_TRUE(prepare());
-  EXPECT_TRUE(has(0, "pass-00003/w"));
+  EXPECT_TRUE(has(0, "pass-00003/model/w"));
   EXPECT_EQ(on_node(0, "TESTS"), "fetched");
 }
 
@@ -207,7 +202,7 @@ TEST_F(ResumeTest, WhatTheLastRunSavedGoesBeforeWhatANodeThatIsBackHas) {
   save(1, 4, "newest");
   ended(1, "trainer-0");
   ASSERT_TRUE(prepare());
-  EXPECT_EQ(on_node(0, "pass-00004/w"), "newest");
+  EXPECT_EQ(on_node(0, "pass-00004/model/w"), "newest");
   EXPECT_TRUE(said("continuing after pass 5\n")) << fake_.err.str();
 }
 
@@ -216,7 +211,7 @@ TEST_F(ResumeTest, WhatWasFetchedOfTheLastRunGoesBeforeWhatANodeThatIsBackHas) {
   save_here(3, "fetched");
   ended(1, "trainer-0");
   ASSERT_TRUE(prepare());
-  EXPECT_EQ(on_node(0, "pass-00003/w"), "fetched");
+  EXPECT_EQ(on_node(0, "pass-00003/model/w"), "fetched");
   EXPECT_TRUE(said("node n-0 has no snapshot as new as this one")) << fake_.err.str();
 }
 
@@ -225,18 +220,18 @@ TEST_F(ResumeTest, ACopyTakesThePlaceOfADamagedSnapshot) {
   ended(0, "trainer-0");
   ended(1, "trainer-1");
   for (const std::size_t node : {0, 1}) save(node, 1, "weights");
-  on_node(0, "pass-00001/w") = "weighed";
+  on_node(0, "pass-00001/model/w") = "weighed";
   ASSERT_TRUE(prepare());
-  EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
-  EXPECT_EQ(on_node(0, "pass-00001.damaged/w"), "weighed");
-  EXPECT_TRUE(said("pass-00001 of node n-0 is skipped: w is damaged")) << fake_.err.str();
+  EXPECT_EQ(on_node(0, "pass-00001/model/w"), "weights");
+  EXPECT_EQ(on_node(0, "pass-00001.damaged/model/w"), "weighed");
+  EXPECT_TRUE(said("pass-00001 of node n-0 is skipped: model/w is damaged")) << fake_.err.str();
   EXPECT_TRUE(said("pass-00001 of node n-0 is renamed to pass-00001.damaged"));
   EXPECT_TRUE(said("pass-00001 copied to n-0")) << fake_.err.str();
   EXPECT_TRUE(said("continuing after pass 2\n")) << fake_.err.str();
   on_node(0, "pass-00001/MANIFEST") = "";
   ended(1, "trainer-1");
   ASSERT_TRUE(prepare());
-  EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
+  EXPECT_EQ(on_node(0, "pass-00001/model/w"), "weights");
   EXPECT_TRUE(has(0, "pass-00001.damaged-2/MANIFEST"));
 }
 
@@ -248,15 +243,16 @@ TEST_F(ResumeTest, OfSeveralThatAreAllDamagedTheCopyIsTakenOnceThatIsKnown) {
   for (const std::size_t node : {0, 1}) {
     for (const int pass : {1, 2}) save(node, pass, "weights");
   }
-  for (const char* file : {"pass-00001/w", "pass-00002/w"}) on_node(0, file) = "weighed";
+  for (const char* file : {"pass-00001/model/w", "pass-00002/model/w"})
+    on_node(0, file) = "weighed";
   ASSERT_TRUE(prepare());
   EXPECT_FALSE(said("copied to")) << fake_.err.str();
   ended(0, "trainer-0");
   ended(1, "trainer-1");
   refused();
   ASSERT_TRUE(prepare());
-  EXPECT_EQ(on_node(0, "pass-00002/w"), "weights");
-  EXPECT_EQ(on_node(0, "pass-00001/w"), "weighed") << "its trainer passes over that";
+  EXPECT_EQ(on_node(0, "pass-00002/model/w"), "weights");
+  EXPECT_EQ(on_node(0, "pass-00001/model/w"), "weighed") << "its trainer passes over that";
   EXPECT_TRUE(said("pass-00002 copied to n-0")) << fake_.err.str();
 }
 
@@ -267,56 +263,58 @@ TEST_F(ResumeTest, ADamagedCopyIsPassedOverToo) {
   save(0, 2, "weights");
   on_node(0, "pass-00002/MANIFEST") = "cut off";
   for (const int pass : {1, 2}) save(1, pass, "weights");
-  on_node(1, "pass-00002/w") = "weighed";
+  on_node(1, "pass-00002/model/w") = "weighed";
   ASSERT_TRUE(prepare());
-  EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
-  EXPECT_TRUE(said("pass-00002 of node n-1 is skipped: w is damaged")) << fake_.err.str();
+  EXPECT_EQ(on_node(0, "pass-00001/model/w"), "weights");
+  EXPECT_TRUE(said("pass-00002 of node n-1 is skipped: model/w is damaged")) << fake_.err.str();
   EXPECT_TRUE(said("continuing after pass 2\n")) << fake_.err.str();
 }
 
 TEST_F(ResumeTest, WithoutACopyWhatWasFetchedTakesThePlaceOfADamagedSnapshot) {
   ended(0, "trainer-0");
   save(0, 1, "weights");
-  on_node(0, "pass-00001/w") = "weighed";
+  on_node(0, "pass-00001/model/w") = "weighed";
   save(1, 7, "of a node without a trainer");
   ASSERT_TRUE(prepare());
   EXPECT_FALSE(said("copied to")) << "its trainer says that none is whole";
   save_here(1, "weights");
   ASSERT_TRUE(prepare());
-  EXPECT_EQ(on_node(0, "pass-00001/w"), "weights");
-  EXPECT_EQ(on_node(0, "pass-00001.damaged/w"), "weighed");
+  EXPECT_EQ(on_node(0, "pass-00001/model/w"), "weights");
+  EXPECT_EQ(on_node(0, "pass-00001.damaged/model/w"), "weighed");
   EXPECT_TRUE(said("no snapshot of node n-0 is complete: continuing from")) << fake_.err.str();
 }
 
 TEST_F(ResumeTest, OfWhatWasFetchedTheNewestWholeOneIsPushed) {
   for (const int pass : {0, 1, 2, 3, 4}) save_here(pass, "weights");
   folder_.write("j/pass-00003/MANIFEST", manifest(4, 0, "pass-00002"));
-  folder_.write("j/pass-00002/w", "weighed");
+  folder_.write("j/pass-00002/model/w", "weighed");
   folder_.write("j/pass-00004/MANIFEST", "");
   ASSERT_TRUE(prepare());
   EXPECT_TRUE(has(0, "pass-00001/MANIFEST"));
   EXPECT_FALSE(has(0, "pass-00002/MANIFEST"));
   EXPECT_TRUE(said("pass-00004 is skipped: its MANIFEST is missing or damaged"));
-  EXPECT_TRUE(said("pass-00003 is skipped: in its base pass-00002, w is damaged"));
-  EXPECT_TRUE(said("pass-00002 is skipped: w is damaged")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00003 is skipped: in its base pass-00002, model/w is damaged"));
+  EXPECT_TRUE(said("pass-00002 is skipped: model/w is damaged")) << fake_.err.str();
   EXPECT_TRUE(said("continuing after pass 2\n")) << fake_.err.str();
 }
 
 TEST_F(ResumeTest, WhenNothingIsWholeAnywhereItIsRefusedByName) {
   save_here(0, "weights");
-  folder_.write("j/pass-00000/w", "weighed");
+  folder_.write("j/pass-00000/model/w", "weighed");
   const Status prepared = prepare();
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().code, Errc::kData);
-  EXPECT_TRUE(said("pass-00000 is skipped: w is damaged")) << fake_.err.str();
+  EXPECT_TRUE(said("pass-00000 is skipped: model/w is damaged")) << fake_.err.str();
 }
 
-// Its files have sums that only the engine knows.
-TEST_F(ResumeTest, ASnapshotOfTheFirstFormatIsTakenAsItIs) {
-  folder_.write("j/pass-00001/MANIFEST",
-                "snapshot format=1 engine=0.1.0\nprogress pass=2 step=0\n");
+TEST_F(ResumeTest, ASnapshotOfAnotherFormatIsSkippedByName) {
+  save_here(0, "weights");
+  folder_.write("j/pass-00001/MANIFEST", test::manifest_of_another_format());
   ASSERT_TRUE(prepare());
-  EXPECT_TRUE(has(0, "pass-00001/MANIFEST"));
+  EXPECT_TRUE(has(0, "pass-00000/MANIFEST"));
+  EXPECT_FALSE(has(0, "pass-00001/MANIFEST"));
+  EXPECT_TRUE(said("pass-00001 is skipped: MANIFEST: it has snapshot format 1, but this program"))
+      << fake_.err.str();
 }
 
 TEST_F(ResumeTest, OnlyTheNodeOfATrainerHasCopies) {

@@ -9,6 +9,7 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
+#include "tests/support/snapshot_manifest.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
@@ -16,78 +17,107 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const char* const kNoManifest = "its MANIFEST is missing or damaged";
+
 std::string hash_of(const std::string& text) {
   return to_hex(sha256_of(as_bytes(text)));
 }
 
-std::string manifest_of(const std::string& lines) {
-  const std::string body = "paddle snapshot 2\n" + lines;
-  return body + "sha256 " + hash_of(body) + "\n";
-}
-
 std::string line_of(const std::string& name, const std::string& content) {
-  return fmt::format("file size={} sha256={} name={}\n", content.size(), hash_of(content), name);
+  return fmt::format("model size={} sha256={} name={}\n", content.size(), hash_of(content), name);
 }
 
 class WholeTest : public testing::Test {
  protected:
   WholeTest() {
     folder_.write("secret", "secret");
-    folder_.write("pass-00000/w", "weights");
+    folder_.write("pass-00000/job.toml", "weights");
     folder_.write("pass-00000/model/with a space", "model");
   }
-  std::string damaged(const std::string& lines) {
-    folder_.write("pass-00000/MANIFEST", manifest_of(lines));
-    return damaged_file_here(folder_ / "pass-00000");
+  // Writes a MANIFEST with these lines for the files.
+  std::string damage(const std::string& lines) {
+    std::string text = test::snapshot_manifest(1, 9);
+    text = text.substr(0, text.rfind("sha256 ")) + lines;
+    folder_.write("pass-00000/MANIFEST", text + "sha256 " + hash_of(text) + "\n");
+    return damage_here(folder_ / "pass-00000");
   }
   test::TemporaryFolder folder_;
 };
 
 TEST_F(WholeTest, FilesAreWhatTheManifestSays) {
-  const std::string good = line_of("w", "weights") + line_of("model/with a space", "model");
-  EXPECT_EQ(damaged(good), "");
-  EXPECT_EQ(damaged(good + line_of("gone", "")), "gone");
-  EXPECT_EQ(damaged(line_of("w", "others!")), "w");
-  EXPECT_EQ(damaged(line_of("w", "weights2")), "w");
+  const std::string good = line_of("job.toml", "weights") + line_of("model/with a space", "model");
+  EXPECT_EQ(damage(good), "");
+  EXPECT_EQ(damage(good + line_of("model/gone", "")), "model/gone is damaged");
+  EXPECT_EQ(damage(line_of("job.toml", "others!")), "job.toml is damaged");
+  EXPECT_EQ(damage(line_of("job.toml", "weights2")), "job.toml is damaged");
   folder_.write("pass-00000/done", "damaged");
-  EXPECT_EQ(damaged(good), "") << "only v0.10's loaders read it, and paddle verify agrees";
-  folder_.write("pass-00000/MANIFEST", manifest_of(good) + "more\n");
-  EXPECT_EQ(damaged_file_here(folder_ / "pass-00000"), "MANIFEST");
-  EXPECT_EQ(damaged_file_here(folder_ / "none"), "MANIFEST");
+  EXPECT_EQ(damage(good), "") << "only v0.10's loaders read it, and paddle verify agrees";
+  folder_.write("pass-00000/MANIFEST", test::snapshot_manifest(1, 9) + "more\n");
+  EXPECT_EQ(damage_here(folder_ / "pass-00000"), kNoManifest);
+  EXPECT_EQ(damage_here(folder_ / "none"), kNoManifest);
+}
+
+TEST_F(WholeTest, FilesOfParametersAreCheckedToo) {
+  snapshot::Manifest manifest = *snapshot::decode_manifest(test::snapshot_manifest(1, 9));
+  snapshot::ManifestParameter parameter;
+  parameter.spec.set_name("w");
+  parameter.spec.add_dims(2);
+  for (const std::string& name : {std::string("w"), snapshot::state_file_name("w")})
+    parameter.files.push_back({name, 7, sha256_of(as_bytes(std::string("weights"))), 0});
+  manifest.parameters.push_back(parameter);
+  folder_.write("pass-00000/MANIFEST", snapshot::encode_manifest(manifest));
+  folder_.write("pass-00000/w", "weights");
+  EXPECT_EQ(damage_here(folder_ / "pass-00000"), "w.state is damaged");
+  folder_.write("pass-00000/w.state", "weights");
+  EXPECT_EQ(damage_here(folder_ / "pass-00000"), "");
+}
+
+TEST_F(WholeTest, AnotherFormatIsNamedWithTheOneThatIsRead) {
+  folder_.write("pass-00000/MANIFEST", test::manifest_of_another_format());
+  const std::string said = damage_here(folder_ / "pass-00000");
+  EXPECT_TRUE(said.starts_with("MANIFEST: it has snapshot format 1, but this program")) << said;
+  EXPECT_TRUE(said.ends_with(fmt::format("reads format {}", snapshot::kSnapshotFormat))) << said;
 }
 
 TEST_F(WholeTest, ANameThatLeadsOutIsDamageAndOpensNothing) {
-  // Right in size and hash, so that "whole" would say what is in it.
+  // Size and hash are right, so an empty result would prove that the file was read.
   for (const std::string& name :
        {std::string("../secret"), folder_ / "secret", std::string("model/../../secret"),
-        std::string("./w"), std::string("a//w"), std::string("")}) {
-    EXPECT_EQ(damaged(line_of(name, "secret")), "MANIFEST") << name;
+        std::string("./job.toml"), std::string("model//w"), std::string("")}) {
+    EXPECT_EQ(damage(line_of(name, "secret")), kNoManifest) << name;
   }
-  EXPECT_EQ(damaged("file size=0 sha256=" + hash_of("") + " name=../../../../proc/kmsg\n"),
-            "MANIFEST");
+  EXPECT_EQ(damage("model size=0 sha256=" + hash_of("") + " name=../../../../proc/kmsg\n"),
+            kNoManifest);
 }
 
 TEST_F(WholeTest, ALineThatCannotBeReadIsDamage) {
-  for (const char* const line :
-       {"file size=7x sha256=00 name=w\n", "file size= sha256=00 name=w\n", "file size=-7\n",
-        "file sha256=00 size=7 name=w\n", "file size=7 sha256=00 other=1 name=w\n",
-        "file size=18446744073709551616 sha256=00 name=w\n", "file size=7 sha256=00\n",
-        "model w\n"}) {
-    EXPECT_EQ(damaged(line_of("w", "weights") + line), "MANIFEST") << line;
+  const std::string sha256 = " sha256=" + hash_of("");
+  const std::string good = "model size=0" + sha256 + " name=model/empty\n";
+  folder_.write("pass-00000/model/empty", "");
+  EXPECT_EQ(damage(good), "");
+  for (const std::string& line :
+       {"model size=0x" + sha256 + " name=model/x\n", "model size=" + sha256 + " name=model/x\n",
+        "model size=-7" + sha256 + " name=model/x\n", "model" + sha256 + " size=0 name=model/x\n",
+        "model size=0" + sha256 + " other=1 name=model/x\n", "model size=0" + sha256 + "\n",
+        "model size=18446744073709551616" + sha256 + " name=model/x\n",
+        std::string("model size=0 sha256=00 name=model/x\n"), std::string("model model/x\n")}) {
+    EXPECT_EQ(damage(good + line), kNoManifest) << line;
   }
 }
 
 TEST_F(WholeTest, OnlyRegularFilesBelowTheFolderAreRead) {
-  fs::create_symlink(folder_ / "secret", folder_ / "pass-00000/link");
-  fs::create_directory_symlink(folder_.path(), folder_ / "pass-00000/above");
-  ASSERT_EQ(::mkfifo((folder_ / "pass-00000/pipe").c_str(), 0600), 0);
-  EXPECT_EQ(damaged(line_of("link", "secret")), "link");
-  EXPECT_EQ(damaged(line_of("above/secret", "secret")), "above/secret");
-  EXPECT_EQ(damaged(line_of("pipe", "")), "pipe") << "and it is not waited for";
-  EXPECT_EQ(damaged(line_of("model", "")), "model");
+  fs::create_symlink(folder_ / "secret", folder_ / "pass-00000/model/link");
+  ASSERT_EQ(::mkfifo((folder_ / "pass-00000/model/pipe").c_str(), 0600), 0);
+  fs::create_directory(folder_ / "pass-00000/model/folder");
+  EXPECT_EQ(damage(line_of("model/link", "secret")), "model/link is damaged");
+  EXPECT_EQ(damage(line_of("model/pipe", "")), "model/pipe is damaged") << "and it is not awaited";
+  EXPECT_EQ(damage(line_of("model/folder", "")), "model/folder is damaged");
+  fs::remove_all(folder_ / "pass-00000/model");
+  fs::create_directory_symlink(folder_.path(), folder_ / "pass-00000/model");
+  EXPECT_EQ(damage(line_of("model/secret", "secret")), "model/secret is damaged");
   fs::remove(folder_ / "pass-00000/MANIFEST");
   fs::create_symlink(folder_ / "secret", folder_ / "pass-00000/MANIFEST");
-  EXPECT_EQ(damaged_file_here(folder_ / "pass-00000"), "MANIFEST");
+  EXPECT_EQ(damage_here(folder_ / "pass-00000"), kNoManifest);
 }
 
 }  // namespace

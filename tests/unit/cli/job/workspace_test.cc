@@ -81,7 +81,7 @@ TEST_F(WorkspaceTest, PaddleignoreLeavesFilesHere) {
 
 TEST_F(WorkspaceTest, SnapshotsStayHereUnlessTheyAreAskedFor) {
   for (const char* folder : {"saved/pass-00000", "saved/pass-00001", "deep/er/pass-00002"}) {
-    write(path(std::string(folder) + "/MANIFEST"), "snapshot format=1 engine=0.1.0 id=1\nx\n");
+    write(path(std::string(folder) + "/MANIFEST"), "snapshot format=4 engine=0.1.0 id=1\nx\n");
     write(path(std::string(folder) + "/tables/a"), "x");
   }
   write(path("saved/BEST"), "pass-00001\n");
