@@ -243,12 +243,32 @@ Result<Attempt> outcome(ssh_session session, int answer) {
   return Attempt::kRefused;
 }
 
+// Makes a request to log in, and repeats it whenever the server has sent something, until it has an
+// answer, or SSH_AUTH_AGAIN at the deadline. A request that blocks would wait for all of the
+// deadline if the server has ended the session meanwhile.
+template <class Request>
+int answer_to(const Request& request, ssh_session session, TimePoint deadline) {
+  ssh_set_blocking(session, 0);
+  int answer = request();
+  while (answer == SSH_AUTH_AGAIN && ssh_is_connected(session) != 0) {
+    pollfd server{ssh_get_fd(session), POLLIN, 0};
+    const int ready = ::poll(&server, 1, milliseconds_until(deadline));
+    if (ready == 0 || (ready < 0 && errno != EINTR)) break;
+    answer = request();
+  }
+  ssh_set_blocking(session, 1);
+  return answer;
+}
+
 Result<Attempt> try_file(ssh_session session, const SshTarget& target, const std::string& path,
                          TimePoint deadline) {
   const auto key = read_key(path);
   if (!key) return Attempt::kRefused;
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  return outcome(session, ssh_userauth_publickey(session, target.user.c_str(), key->get()));
+  const auto request = [&] {
+    return ssh_userauth_publickey(session, target.user.c_str(), key->get());
+  };
+  return outcome(session, answer_to(request, session, deadline));
 }
 
 // The public key of a key file, from the .pub file beside it if there is one, in base64; "" when
@@ -291,7 +311,8 @@ Result<Attempt> try_agent(ssh_session session, const SshTarget& target, TimePoin
                                   wanted_of_agent(target)));
   ssh_set_agent_socket(session, relay->release_socket());
   PADDLE_TRY_STATUS(set_deadline(session, deadline));
-  const int answer = ssh_userauth_agent(session, target.user.c_str());
+  const auto request = [&] { return ssh_userauth_agent(session, target.user.c_str()); };
+  const int answer = answer_to(request, session, deadline);
   tried.emplace_back(relay->gave_up()
                          ? "ssh-agent (it lists keys, but sent no signature before the deadline)"
                      : target.identities_only ? "the keys of ssh-agent that IdentitiesOnly allows"
