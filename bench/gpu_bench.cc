@@ -154,7 +154,7 @@ double seconds_on_card(device::Device& card, const nn::Network& network, const n
                        std::size_t ids, bool bf16) {
   const nn::Plan plan = network.lower();
   const auto executor = must(nn::DeviceExecutor::make(plan, card, {}));
-  const device::Lane lane{&card, executor->stream()};
+  const device::ComputeStream compute{&card, executor->stream()};
   wire::ParameterSet set;
   for (const wire::ParameterSpec& spec : network.parameters()) *set.add_parameters() = spec;
   set.mutable_optimizer()->set_method("adam");
@@ -167,8 +167,8 @@ double seconds_on_card(device::Device& card, const nn::Network& network, const n
   strategy::CardClient client(
       set,
       must(strategy::GroupClient::create(set, std::move(group), {}, {},
-                                         strategy::CardRanks::Options{lane, "bench"})),
-      must(strategy::CardTables::create(set, lane, network.vocabularies())));
+                                         strategy::CardRanks::Options{compute, "bench"})),
+      must(strategy::CardTables::create(set, compute, network.vocabularies())));
   std::vector<client::DenseParameter> dense;
   std::vector<client::SparseRows> rows;
   for (std::uint32_t p = 0; p < network.parameters().size(); ++p) {

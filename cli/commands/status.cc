@@ -147,7 +147,7 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
   if (view.diverged_to())
     text += wrapped("warning: " + divergence_text(*view.diverged_to()), console.columns) + "\n";
   for (const ProcessView& process : view.processes()) {
-    for (const std::string& failure : {describe_way_back(process.status, process.node),
+    for (const std::string& failure : {describe_rollback(process.status, process.node),
                                        describe_save_failure(process.status, process.node)}) {
       if (failure.empty()) continue;
       text += wrapped("warning: " + escape_lines(failure), console.columns) + "\n";

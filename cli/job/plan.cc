@@ -103,8 +103,8 @@ struct Planner {
         server.spec.arguments.emplace_back("--lost_trainer_ends_job");
         server.spec.arguments.push_back(
             fmt::format("--lost_trainer_grace={}", kLostTrainerGraceSeconds));
-        server.spec.arguments.push_back(
-            fmt::format("--cuts={{root}}/{}/cuts/{}", job_folder(request.job), server.spec.name));
+        server.spec.arguments.push_back(fmt::format("--savepoints={{root}}/{}/savepoints/{}",
+                                                    job_folder(request.job), server.spec.name));
       }
       plan.pservers.push_back(std::move(server));
     }

@@ -277,9 +277,10 @@ void JobFeed::tell_snapshot_failures(const std::vector<ProcessOnNode>& processes
     const remote::ProcessStatus& status = process.status;
     if (!status.progress) continue;
     const std::string& node = session_.members()[process.member].spec.name;
-    const std::string way_back = describe_way_back(status, node);
-    const std::string way_before = std::exchange(ways_back_[status.name], way_back);
-    if (!way_back.empty() && way_back != way_before) context_.console.note("warning: " + way_back);
+    const std::string rollback = describe_rollback(status, node);
+    const std::string rollback_before = std::exchange(rollbacks_[status.name], rollback);
+    if (!rollback.empty() && rollback != rollback_before)
+      context_.console.note("warning: " + rollback);
     // Printed once for each snapshot that is lost.
     const std::string failure = describe_save_failure(status, node);
     const std::string told = std::exchange(save_failures_[status.name], failure);

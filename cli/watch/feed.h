@@ -68,7 +68,7 @@ class JobFeed {
   std::map<std::string, std::uint32_t> restarts_told_;  // the last `life`, by process
   std::map<std::string, std::string> save_failures_;    // by process, as printed
   std::optional<std::uint64_t> saved_pass_;             // the newest, from 0
-  std::map<std::string, std::string> ways_back_;        // by process, as printed
+  std::map<std::string, std::string> rollbacks_;        // by process, as printed
   std::vector<std::string> tests_;                      // not printed yet
   std::vector<std::string> warnings_;                   // not printed yet
   std::size_t tests_to_skip_;

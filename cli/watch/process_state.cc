@@ -82,7 +82,7 @@ std::string describe_save_failure(const remote::ProcessStatus& status, const std
       status.name, node, status.progress->save_failure);
 }
 
-std::string describe_way_back(const remote::ProcessStatus& status, const std::string& node) {
+std::string describe_rollback(const remote::ProcessStatus& status, const std::string& node) {
   if (!status.progress || status.progress->went_back.empty()) return "";
   return fmt::format("{} on {} continued from {}", status.name, node, status.progress->went_back);
 }

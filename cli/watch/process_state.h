@@ -31,7 +31,7 @@ std::string describe_save_failure(const remote::ProcessStatus& status, const std
 
 // "trainer-0 on n-1 continued from pass-00001, since pass-00002 is damaged: ..."; "" if it
 // continued from the newest snapshot.
-std::string describe_way_back(const remote::ProcessStatus& status, const std::string& node);
+std::string describe_rollback(const remote::ProcessStatus& status, const std::string& node);
 
 // Pservers before trainers, "pserver-2" before "pserver-10".
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b);

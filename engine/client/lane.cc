@@ -105,8 +105,8 @@ Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
       PADDLE_TRY_STATUS(read(wire::Pushed(), [&](const wire::Pushed& pushed) {
         last = pushed.last_applied();
         stop_asked_ = stop_asked_ || pushed.stop();
-        cut_asked_ = pushed.cut();
-        whole_cut_ = pushed.whole_cut();
+        savepoint_asked_ = pushed.savepoint();
+        whole_savepoint_ = pushed.whole_savepoint();
         step_ = pushed.step();
       }));
       if (!is_open() || request != awaited_) return {};

@@ -48,10 +48,10 @@ class ClientLane {
   std::uint64_t samples() const { return samples_; }
   std::uint64_t server_generation() const { return server_generation_; }
   bool stop_asked() const { return stop_asked_; }  // by any trainer of the job
-  // From the answer to the last push: whether the next push must ask for a cut, and the newest cut
-  // that the shard can go back to.
-  bool cut_asked() const { return cut_asked_; }
-  std::uint64_t whole_cut() const { return whole_cut_; }
+  // From the answer to the last push: whether the next push must ask for a savepoint, and the
+  // newest savepoint that the shard can go back to.
+  bool savepoint_asked() const { return savepoint_asked_; }
+  std::uint64_t whole_savepoint() const { return whole_savepoint_; }
   // The reason in the last Waiting ("" without one), and the time of the last progress that a
   // Waiting reported.
   const std::string& waiting_for() const { return waiting_for_; }
@@ -76,8 +76,8 @@ class ClientLane {
   std::uint64_t step_ = 0;
   std::uint64_t samples_ = 0;
   bool stop_asked_ = false;
-  bool cut_asked_ = false;
-  std::uint64_t whole_cut_ = 0;
+  bool savepoint_asked_ = false;
+  std::uint64_t whole_savepoint_ = 0;
   std::optional<Frame> copy_;  // frame of the open request, to be sent again
   TimePoint sent_at_;
   std::string waiting_for_;

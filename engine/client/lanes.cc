@@ -17,14 +17,14 @@ ClientLanes::ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link
 
 void ClientLanes::set_position(LanePosition position) {
   position_ = position;
-  is_behind_ = catch_up_.is_behind(position);
+  is_behind_ = link_positions_.is_behind(position);
 }
 
 void ClientLanes::on_push(std::uint64_t batches) {
   position_.batches += batches;
   if (!is_behind_) return;
-  catch_up_.on_push(position_);
-  is_behind_ = catch_up_.is_behind(position_);
+  link_positions_.on_push(position_);
+  is_behind_ = link_positions_.is_behind(position_);
 }
 
 void ClientLanes::interrupt(const Error& why) {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "engine/client/catch_up.h"
 #include "engine/client/lane.h"
+#include "engine/client/link_positions.h"
 #include "engine/net/link.h"
 
 namespace paddle::client {
@@ -50,18 +50,20 @@ class ClientLanes {
   // The trainer's position in its pass, counted by its pushes on these lanes.
   LanePosition position() const { return position_; }
   void set_position(LanePosition position);
-  // Sets the lanes' own positions, which may be further than the trainer's (catch_up.h). They
+  // Sets the lanes' own positions, which may be further than the trainer's (link_positions.h). They
   // decide which lanes a push leaves out.
-  void set_catch_up(CatchUp catch_up) { catch_up_ = std::move(catch_up); }
-  const CatchUp& catch_up() const { return catch_up_; }
+  void set_link_positions(LinkPositions link_positions) {
+    link_positions_ = std::move(link_positions);
+  }
+  const LinkPositions& link_positions() const { return link_positions_; }
   bool is_behind() const { return is_behind_; }
   bool lacks(std::size_t lane, LanePosition push) const {
-    return !is_behind_ || catch_up_.lacks(lane, push);
+    return !is_behind_ || link_positions_.lacks(lane, push);
   }
   void on_push(std::uint64_t batches);
   // Records that all lanes have the push that ended at `end`. on_push() records it only if a lane
   // was ahead of the trainer.
-  void on_repeat(LanePosition end) { catch_up_.on_push(end); }
+  void on_repeat(LanePosition end) { link_positions_.on_push(end); }
 
   // See net::Link::interrupt(). Any thread may call it.
   void interrupt(const Error& why);
@@ -93,7 +95,7 @@ class ClientLanes {
   Duration patience_max_ = Duration::max();
   SteadyClock clock_;
   LanePosition position_;
-  CatchUp catch_up_;
+  LinkPositions link_positions_;
   bool is_behind_ = false;
   const ClientLanes* others_ = nullptr;
 };

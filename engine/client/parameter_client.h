@@ -9,7 +9,7 @@
 
 #include "base/tally.h"
 #include "engine/client/batch_parameters.h"
-#include "engine/client/catch_up.h"
+#include "engine/client/link_positions.h"
 #include "engine/client/snapshot_client.h"
 
 namespace paddle::client {

@@ -16,8 +16,8 @@ constexpr std::size_t kReasonBytesMax = 2000;  // limit for a reason, and for a 
 
 // After a loss: limit for trainer 0 to send Ready to all ports, one after the other.
 constexpr Duration kStartMax = std::chrono::seconds(10);
-// Limit for a port to read its cut; it answers no trainer meanwhile.
-constexpr Duration kWayBackMax = std::chrono::minutes(10);
+// Limit for a port to read its savepoint; it answers no trainer meanwhile.
+constexpr Duration kRollbackMax = std::chrono::minutes(10);
 
 // Whether all trainers have passed the barrier after their last pass and the barrier at the end of
 // the job. A job that stops early passes both before its last configured pass.
@@ -62,7 +62,7 @@ Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options,
 
 Status ShardChannels::join() {
   const std::string set = options_.parameters.SerializeAsString();
-  WayBack way_back;
+  RollbackPlan rollback;
   const auto ask = [&](ClientLanes& lanes, std::size_t i) {
     Bytes tail;
     append_bytes(tail, std::span<const char>(set));
@@ -75,7 +75,7 @@ Status ShardChannels::join() {
     PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPosition));
     wire::Position position;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
-    way_back.add(position);
+    rollback.add(position);
     is_over_ =
         is_over_ || (position.ready() && position.left() &&
                      (position.passes_finished() >= options_.passes || has_met_at_end(position)));
@@ -83,11 +83,12 @@ Status ShardChannels::join() {
   };
   PADDLE_TRY_STATUS(on_all(ask, take));
   if (is_over_) return {};
-  is_running_ = way_back.all_run();
+  is_running_ = rollback.all_run();
   if (is_running_) return {};
   const bool is_first = options_.lane.trainer_id == 0;
-  if (const auto cuts = way_back.cuts()) return is_first ? go_back(*cuts) : Status();
-  if (way_back.none_runs()) return {};
+  if (const auto savepoints = rollback.savepoints())
+    return is_first ? go_back(*savepoints) : Status();
+  if (rollback.none_runs()) return {};
   loss_ = Error{Errc::kUnreachable,
                 "a pserver was restarted, and there is no savepoint to restore it from",
                 "the whole job resumes from its last snapshot"};
@@ -98,24 +99,24 @@ Status ShardChannels::join() {
   return *loss_;
 }
 
-Status ShardChannels::go_back(const std::vector<std::optional<std::uint64_t>>& cuts) {
-  const auto cut_of = [&](const ClientLanes& lanes, std::size_t i) {
-    return cuts[&lanes == &dense_.lanes() ? i : dense_.lanes().size() + i];
+Status ShardChannels::go_back(const std::vector<std::optional<std::uint64_t>>& savepoints) {
+  const auto savepoint_of = [&](const ClientLanes& lanes, std::size_t i) {
+    return savepoints[&lanes == &dense_.lanes() ? i : dense_.lanes().size() + i];
   };
   const auto ask = [&](ClientLanes& lanes, std::size_t i) -> Status {
-    const auto cut = cut_of(lanes, i);
-    if (!cut) return {};
+    const auto savepoint = savepoint_of(lanes, i);
+    if (!savepoint) return {};
     wire::GoBack message;
-    message.set_cut(*cut);
+    message.set_savepoint(*savepoint);
     return lanes.send(i, FrameType::kGoBack, message, {});
   };
   const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
-    if (!cut_of(lanes, i)) return {};
+    if (!savepoint_of(lanes, i)) return {};
     PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPosition));
     wire::Position position;
     return lanes.parse(i, frame, position);
   };
-  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) lanes->set_deadline(kWayBackMax);
+  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) lanes->set_deadline(kRollbackMax);
   Status done = on_all(ask, take);
   for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
     lanes->set_deadline(options_.deadline);
@@ -135,8 +136,8 @@ Status ShardChannels::give_up_after_loss(Status asked) {
 }
 
 Status ShardChannels::ready() {
-  CatchUp dense;
-  CatchUp sparse;
+  LinkPositions dense;
+  LinkPositions sparse;
   std::uint64_t loaded = 0;
   in_rounds_.clear();
   const auto take = [&](ClientLanes& lanes, std::size_t i, const Frame& frame) -> Status {
@@ -159,8 +160,8 @@ Status ShardChannels::ready() {
   passes_loaded_ = loaded;
   position_ = std::min(dense.start(), sparse.start());
   furthest_ = std::max(dense.furthest(), sparse.furthest());
-  dense_.lanes().set_catch_up(std::move(dense));
-  sparse_.lanes().set_catch_up(std::move(sparse));
+  dense_.lanes().set_link_positions(std::move(dense));
+  sparse_.lanes().set_link_positions(std::move(sparse));
   set_position(position_);
   return {};
 }
@@ -188,8 +189,8 @@ JobProgress ShardChannels::progress() const {
   progress.is_over = is_over_;
   progress.furthest = furthest_;
   progress.origin = origin_;
-  CatchUp all = dense_.lanes().catch_up();
-  all.add(sparse_.lanes().catch_up());
+  LinkPositions all = dense_.lanes().link_positions();
+  all.add(sparse_.lanes().link_positions());
   progress.is_split = all.is_split();
   for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
     for (std::size_t i = 0; i < lanes->size(); ++i) {
@@ -217,7 +218,8 @@ Status ShardChannels::repeat_push(LanePosition end, const PushTotals& totals,
   }
   if (dense) dense_.lanes().on_repeat(end);
   if (rows) sparse_.lanes().on_repeat(end);
-  position_ = std::min(dense_.lanes().catch_up().start(), sparse_.lanes().catch_up().start());
+  position_ =
+      std::min(dense_.lanes().link_positions().start(), sparse_.lanes().link_positions().start());
   set_position(position_);
   return {};
 }
@@ -254,7 +256,7 @@ wire::PushPart ShardChannels::part_of(const PushTotals& totals, bool in_rounds) 
   part.set_cost_sum(totals.cost);
   if (totals.batches > 1) part.set_batches(totals.batches);
   part.set_stop(asks_to_stop_);
-  if (in_rounds) note_cuts(in_rounds_, part);
+  if (in_rounds) note_savepoints(in_rounds_, part);
   return part;
 }
 

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <functional>
 
-#include "engine/client/cuts.h"
 #include "engine/client/dense_channel.h"
 #include "engine/client/parameter_client.h"
+#include "engine/client/savepoints.h"
 #include "engine/client/sparse_channel.h"
 
 namespace paddle::client {
@@ -99,7 +99,7 @@ class ShardChannels {
  private:
   ShardChannels(ShardOptions options, Links dense, Links sparse);
   Status join();
-  Status go_back(const std::vector<std::optional<std::uint64_t>>& cuts);
+  Status go_back(const std::vector<std::optional<std::uint64_t>>& savepoints);
   Status give_up_after_loss(Status asked);
   void set_position(LanePosition position);
   std::uint64_t batches() const;  // batches of this pass that the trainer has pushed

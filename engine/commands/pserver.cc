@@ -27,7 +27,7 @@
 #include "engine/math/region.h"
 #include "engine/net/identity.h"
 #include "engine/net/tcp.h"
-#include "engine/snapshot/folder_cut_store.h"
+#include "engine/snapshot/folder_savepoint_store.h"
 #include "engine/strategy/strategy_table.h"
 #include "engine/trainer/metrics.h"
 
@@ -52,7 +52,7 @@ struct PserverOptions {
   std::uint32_t first_trainer_within = 600;  // seconds; 0: no limit
   bool lost_trainer_ends_job = false;
   std::uint32_t lost_trainer_grace = 0;  // seconds
-  std::string cuts;                      // folder of this pserver's cuts; "": none are made
+  std::string savepoints;                // folder of this pserver's savepoints; "": none are made
   std::string metrics;                   // file for one line per port every ten seconds; "": none
   std::string rank_from;
   std::vector<std::string> pservers{"127.0.0.1"};
@@ -83,38 +83,38 @@ std::size_t helpers_for(std::uint32_t sparse_ports) {
 // Resources that all ports use; must outlive the ports.
 struct Shared {
   explicit Shared(std::size_t helper_count) : helpers(helper_count) {}
-  snapshot::CutThread cut_thread;
+  snapshot::SavepointThread savepoint_thread;
   std::unique_ptr<MemoryPreparer> preparer = make_memory_preparer();
   HelperPool helpers;
 };
 
 // Each port has a folder of its own.
-std::string cuts_of_port(const PserverOptions& options, std::uint32_t port) {
-  return fmt::format("{}/port-{}", options.cuts, port);
+std::string savepoints_of_port(const PserverOptions& options, std::uint32_t port) {
+  return fmt::format("{}/port-{}", options.savepoints, port);
 }
 
-pserver::OpenCuts open_cuts(const PserverOptions& options, std::uint32_t port,
-                            snapshot::CutThread& thread) {
-  if (options.cuts.empty()) return nullptr;
-  return [folder = cuts_of_port(options, port),
-          &thread](std::uint64_t shard) -> Result<std::unique_ptr<snapshot::CutStore>> {
+pserver::OpenSavepoints open_savepoints(const PserverOptions& options, std::uint32_t port,
+                                        snapshot::SavepointThread& thread) {
+  if (options.savepoints.empty()) return nullptr;
+  return [folder = savepoints_of_port(options, port),
+          &thread](std::uint64_t shard) -> Result<std::unique_ptr<snapshot::SavepointStore>> {
     PADDLE_TRY_STATUS(snapshot::kernel_file_system().make_directories(folder));
-    PADDLE_TRY(auto store, snapshot::FolderCutStore::open(folder, shard, &thread));
-    return std::unique_ptr<snapshot::CutStore>(std::move(store));
+    PADDLE_TRY(auto store, snapshot::FolderSavepointStore::open(folder, shard, &thread));
+    return std::unique_ptr<snapshot::SavepointStore>(std::move(store));
   };
 }
 
-void remove_cuts(const std::string& folder) {
+void remove_savepoints(const std::string& folder) {
   const Status removed = snapshot::kernel_file_system().remove_all(folder);
   if (!removed) log_warning("{}", removed.error().message);
 }
 
-// Deletes cuts of an earlier run on the first start. Otherwise a restart before any trainer has
-// connected would load them.
+// Deletes savepoints of an earlier run on the first start. Otherwise a restart before any trainer
+// has connected would load them.
 void forget_earlier_run(const PserverOptions& options) {
-  if (options.cuts.empty() || options.server_generation > pserver::kFirstLife) return;
+  if (options.savepoints.empty() || options.server_generation > pserver::kFirstLife) return;
   for (std::uint32_t i = 0; i < options.ports_num + options.ports_num_for_sparse; ++i)
-    remove_cuts(cuts_of_port(options, i));
+    remove_savepoints(savepoints_of_port(options, i));
 }
 
 Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shared,
@@ -154,7 +154,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
             .bytes_max = parameter_memory_bytes() / alike,
             .parallel = is_sparse ? parallel : Parallel(),
             .preparer = shared.preparer.get(),
-            .open_cuts = open_cuts(options, i, shared.cut_thread)},
+            .open_savepoints = open_savepoints(options, i, shared.savepoint_thread)},
         options.port + i, std::chrono::seconds(options.first_trainer_within), unfinished, metrics);
     net::ServerOptions server{.endpoint = {address, static_cast<std::uint16_t>(options.port + i)},
                               .keys = keys,
@@ -248,8 +248,8 @@ Status serve(const PserverOptions& options) {
   }
   heartbeat.reset();  // its thread drops connections of the ports
   ports.clear();
-  // A job that is over never loads its cuts again.
-  if (outcome && !options.cuts.empty()) remove_cuts(options.cuts);
+  // A job that is over never loads its savepoints again.
+  if (outcome && !options.savepoints.empty()) remove_savepoints(options.savepoints);
   return outcome;
 }
 
@@ -305,10 +305,10 @@ std::function<Status()> declare(FlagSet& flags) {
       "lost_trainer_grace",
       "seconds in which a lost trainer may be restarted and continue, while the others wait for it",
       to.lost_trainer_grace, 0, kCountMax);
-  flags.text("cuts",
+  flags.text("savepoints",
              "folder for savepoints of this pserver, from which it continues after a restart; the "
              "first start (--epoch=1) removes those of earlier runs",
-             to.cuts);
+             to.savepoints);
   flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
   flags.text("rank_from", kRankFromHelp, to.rank_from);
   flags.list("pservers", "with --rank_from: HOST[:PORT],... by rank, including this one",

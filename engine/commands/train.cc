@@ -37,10 +37,10 @@
 #include "engine/table/parameter_set.h"
 #include "engine/trainer/connection.h"
 #include "engine/trainer/held_out.h"
-#include "engine/trainer/kept_push.h"
 #include "engine/trainer/loop.h"
 #include "engine/trainer/loop_options.h"
 #include "engine/trainer/pass_snapshots.h"
+#include "engine/trainer/replay_log.h"
 #include "engine/trainer/stepping.h"
 
 namespace paddle::commands {
@@ -291,7 +291,7 @@ trainer::TrainOptions options_to_join(trainer::TrainOptions options,
                                       const UniqueFd& memory) {
   // The other trainers of a group may be restarting, which takes longer.
   if (parameters.trainers_return() && !parameter::has_group(parameters) &&
-      trainer::KeptPush::was_leaving(memory))
+      trainer::ReplayLog::was_leaving(memory))
     options.connect_timeout = std::min(options.connect_timeout, kOverWithinSeconds);
   return options;
 }
@@ -347,18 +347,18 @@ Status check_data(const client::ParameterClient& client, const trainer::LoopOpti
 
 // Opens the memory that successive processes of this trainer share; null if the supervisor provides
 // none, or the job's trainers do not return.
-Result<std::unique_ptr<trainer::KeptPush>> open_kept(UniqueFd memory,
-                                                     const wire::ParameterSet& parameters,
-                                                     const client::ParameterClient& client,
-                                                     trainer::Model& model) {
-  if (!memory || !parameters.trainers_return()) return std::unique_ptr<trainer::KeptPush>();
-  return trainer::KeptPush::open({.memory = std::move(memory),
-                                  .job = stable_hash(parameters.SerializeAsString()),
-                                  .generations = client.progress().generations,
-                                  .empty_tally = model.empty_tally(),
-                                  .keeps_dense = strategy::has_rounds(parameters, false),
-                                  .keeps_rows = strategy::has_rounds(parameters, true)},
-                                 model.dense());
+Result<std::unique_ptr<trainer::ReplayLog>> open_kept(UniqueFd memory,
+                                                      const wire::ParameterSet& parameters,
+                                                      const client::ParameterClient& client,
+                                                      trainer::Model& model) {
+  if (!memory || !parameters.trainers_return()) return std::unique_ptr<trainer::ReplayLog>();
+  return trainer::ReplayLog::open({.memory = std::move(memory),
+                                   .job = stable_hash(parameters.SerializeAsString()),
+                                   .generations = client.progress().generations,
+                                   .empty_tally = model.empty_tally(),
+                                   .keeps_dense = strategy::has_rounds(parameters, false),
+                                   .keeps_rows = strategy::has_rounds(parameters, true)},
+                                  model.dense());
 }
 
 // Until take_stop_signals(), SIGTERM and SIGINT end the process with Errc::kInterrupted. If a stop
@@ -491,7 +491,7 @@ Status run_session(TrainerProcess& process) {
                                   options_to_join(options, process.parameters, process.memory),
                                   process.model, tell_awaited, process.memory);
   if (!joined) {
-    if (!trainer::KeptPush::was_leaving(process.memory)) return std::move(joined).error();
+    if (!trainer::ReplayLog::was_leaving(process.memory)) return std::move(joined).error();
     log_info("the job had already ended: {}", joined.error().message);
     return {};
   }
@@ -519,9 +519,9 @@ Status run_session(TrainerProcess& process) {
   // Without this memory, a loss sends the job back to its last snapshot.
   if (!kept) log_warning("{}", kept.error().message);
   loop.kept = kept ? kept->get() : nullptr;
-  if (loop.kept == nullptr) trainer::KeptPush::note_leaving(process.memory, false);
+  if (loop.kept == nullptr) trainer::ReplayLog::note_leaving(process.memory, false);
   loop.before_leave = [&memory = process.memory, push = loop.kept] {
-    push == nullptr ? trainer::KeptPush::note_leaving(memory, true) : push->begin_leave();
+    push == nullptr ? trainer::ReplayLog::note_leaving(memory, true) : push->begin_leave();
   };
   loop.publish = [&](wire::Progress progress) {
     process.stepping.set_activity(progress.activity());
@@ -577,7 +577,7 @@ Status train(trainer::TrainOptions options) {
   PADDLE_TRY_STATUS(trainer::keep_on_card(job, model, options));
   PADDLE_TRY(trainer::LoopOptions loop, loop_options(options, job));
   loop.train_data.rules = loop.test_data.rules = model.rules();
-  const TimePoint begun = trainer::KeptPush::first_begin(memory, SteadyClock().now());
+  const TimePoint begun = trainer::ReplayLog::first_begin(memory, SteadyClock().now());
   if (job.train.time_max) loop.ends_at = begun + *job.train.time_max;
   PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(Description description, describe_saved(options));

@@ -113,7 +113,7 @@ struct TrainConfig {
   std::uint32_t snapshots_kept = 2;
   // Nodes that each snapshot is saved on: the node of trainer 0, and with 2 another one.
   std::uint32_t snapshot_copies = 1;
-  // Seconds between two cuts of a pserver; 0: no cuts. They are made under `train --restarts`.
+  // Seconds between two savepoints of a pserver; 0: none. They are made under `train --restarts`.
   std::uint32_t snapshot_seconds = 10;
   bool stop_on_divergence = false;
   bool skips_not_finite = false;  // batches with gradients that a pserver would refuse

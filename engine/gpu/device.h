@@ -161,7 +161,7 @@ class Device {
 };
 
 // The stream of a card on which a trainer computes.
-struct Lane {
+struct ComputeStream {
   Device* device = nullptr;
   StreamHandle stream;
 };

@@ -347,7 +347,7 @@ Result<DeviceFrame> DeviceFrame::make(const Plan& plan, device::Device& device,
   return DeviceFrame(plan, {&device, compute}, std::move(inputs), std::move(wanted));
 }
 
-DeviceFrame::DeviceFrame(const Plan& plan, device::Lane compute, DeviceInputs inputs,
+DeviceFrame::DeviceFrame(const Plan& plan, device::ComputeStream compute, DeviceInputs inputs,
                          WantedResults wanted)
     : plan_(plan),
       compute_(compute),

@@ -240,7 +240,8 @@ class DeviceFrame {
   std::uint16_t* factor(std::size_t index) const { return factors_[index].data(); }
 
  private:
-  DeviceFrame(const Plan& plan, device::Lane compute, DeviceInputs inputs, WantedResults wanted);
+  DeviceFrame(const Plan& plan, device::ComputeStream compute, DeviceInputs inputs,
+              WantedResults wanted);
   // Identifies a run by all that its inputs depend on; no two batches of a job have the same seed.
   struct Staged {
     std::uint64_t seed;
@@ -256,7 +257,7 @@ class DeviceFrame {
   Result<bool> reserve(const Run& run);
 
   const Plan& plan_;
-  device::Lane compute_;
+  device::ComputeStream compute_;
   DeviceInputs inputs_;
   DeviceResults results_;
   std::size_t rows_max_ = 0;

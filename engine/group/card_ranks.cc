@@ -51,9 +51,9 @@ CardRanks::~CardRanks() {
   if (!done_) return;
   if (sums_) {
     device_.record(sums_->stream.handle(), sums_->done.handle());
-    device_.wait_for(options_.lane.stream, sums_->done.handle());
+    device_.wait_for(options_.compute.stream, sums_->done.handle());
   }
-  device::drain(device_, options_.lane.stream, done_->handle());
+  device::drain(device_, options_.compute.stream, done_->handle());
 }
 
 Status CardRanks::lend(std::span<client::DenseParameter> parameters) {
@@ -89,16 +89,16 @@ Status CardRanks::begin_sum(std::span<const float> shares) {
 Status CardRanks::update(std::span<const float> shares, float learning_rate) {
   PADDLE_TRY_STATUS(finish());
   if (cards_ == nullptr) {
-    weigh(options_.lane.stream, {0, layout_.elements()}, shares[group_.rank()]);
+    weigh(options_.compute.stream, {0, layout_.elements()}, shares[group_.rank()]);
   } else {
     if (!std::exchange(has_begun_sum_, false)) {
       for (Bucket& bucket : buckets_) {
-        device_.record(options_.lane.stream, bucket.written.handle());
+        device_.record(options_.compute.stream, bucket.written.handle());
       }
       PADDLE_TRY_STATUS(begin_sum(shares));
       has_begun_sum_ = false;
     }
-    device_.wait_for(options_.lane.stream, sums_->done.handle());
+    device_.wait_for(options_.compute.stream, sums_->done.handle());
   }
   std::size_t first = 0;
   std::size_t number = 0;
@@ -119,15 +119,16 @@ Status CardRanks::update(std::span<const float> shares, float learning_rate) {
     first += size;
   }
   if (number == 0) return {};
-  device_.upload(options_.lane.stream, reinterpret_cast<const std::byte*>(turn_->updates.data()),
+  device_.upload(options_.compute.stream, reinterpret_cast<const std::byte*>(turn_->updates.data()),
                  reinterpret_cast<std::byte*>(turn_->on_card.data()),
                  number * sizeof(kernels::device::UpdatedParameter));
-  device_.launch(options_.lane.stream,
+  device_.launch(options_.compute.stream,
                  kernels::device::Update{first, number, turn_->on_card.data()});
-  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(turn_->on_card.data()),
+  device_.download(options_.compute.stream,
+                   reinterpret_cast<const std::byte*>(turn_->on_card.data()),
                    reinterpret_cast<std::byte*>(turn_->updates.data()),
                    number * sizeof(kernels::device::UpdatedParameter));
-  device_.record(options_.lane.stream, done_->handle());
+  device_.record(options_.compute.stream, done_->handle());
   is_under_way_ = true;
   // If a sum does not end, reports it here, and not at the next use of the stream.
   return cards_ == nullptr ? Status() : finish();
@@ -137,7 +138,8 @@ Status CardRanks::gather(std::uint32_t root, std::uint32_t parameter, std::uint3
                          std::span<float> into) {
   PADDLE_TRY_STATUS(finish());
   if (root != group_.rank() || into.empty()) return {};
-  device_.download(options_.lane.stream, reinterpret_cast<const std::byte*>(at(parameter, plane)),
+  device_.download(options_.compute.stream,
+                   reinterpret_cast<const std::byte*>(at(parameter, plane)),
                    reinterpret_cast<std::byte*>(room_.data()), into.size_bytes());
   PADDLE_TRY_STATUS(wait());
   std::copy_n(room_.data(), into.size(), into.begin());
@@ -158,7 +160,7 @@ Status CardRanks::read_part(const Put& put) {
   PADDLE_TRY_STATUS(finish());
   for (std::uint32_t number = 0; number < planes(); ++number) {
     const auto read = [&](ElementRange some) {
-      device_.download(options_.lane.stream,
+      device_.download(options_.compute.stream,
                        reinterpret_cast<const std::byte*>(plane(number) + some.begin),
                        reinterpret_cast<std::byte*>(room_.data()), some.size() * sizeof(float));
       const Status there = wait();
@@ -196,7 +198,7 @@ CardRanks::CardRanks(const wire::ParameterSet& set, collective::Group& group, Op
     : set_(set),
       group_(group),
       options_(std::move(options)),
-      device_(*options_.lane.device),
+      device_(*options_.compute.device),
       layout_(set, group.size()),
       state_width_(static_cast<std::uint32_t>(optim::state_width(set.optimizer()))),
       update_counts_(static_cast<std::size_t>(set.parameters_size())),
@@ -247,8 +249,8 @@ Status CardRanks::start() {
   PADDLE_TRY_STATUS(turn_->updates.reserve(updated_.size()));
   PADDLE_TRY_STATUS(turn_->on_card.reserve(updated_.size()));
   // The gaps between parameters are summed, too.
-  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, values_.data()});
-  device_.launch(options_.lane.stream, kernels::device::Fill{elements, 0, gradients_.data()});
+  device_.launch(options_.compute.stream, kernels::device::Fill{elements, 0, values_.data()});
+  device_.launch(options_.compute.stream, kernels::device::Fill{elements, 0, gradients_.data()});
   std::vector<float> value;
   std::vector<float> state;
   for (std::size_t i = 0; i < rules_.size(); ++i) {
@@ -322,7 +324,7 @@ float* CardRanks::at(std::uint32_t parameter, std::uint32_t plane) const {
 Status CardRanks::write(float* to, std::span<const float> from) {
   if (from.empty()) return {};
   std::ranges::copy(from, room_.data());
-  device_.upload(options_.lane.stream, reinterpret_cast<const std::byte*>(room_.data()),
+  device_.upload(options_.compute.stream, reinterpret_cast<const std::byte*>(room_.data()),
                  reinterpret_cast<std::byte*>(to), from.size_bytes());
   return wait();
 }
@@ -345,7 +347,7 @@ Status CardRanks::finish() {
 
 Status CardRanks::wait() {
   is_under_way_ = false;
-  device_.record(options_.lane.stream, done_->handle());
+  device_.record(options_.compute.stream, done_->handle());
   const TimePoint deadline = clock_now() + kPatience;
   if (cards_ == nullptr) return device::as_own(device_.wait(done_->handle(), deadline));
   return cards_->wait(done_->handle(), deadline,

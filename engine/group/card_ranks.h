@@ -18,8 +18,8 @@ namespace paddle::strategy {
 class CardRanks final : public DenseRanks {
  public:
   struct Options {
-    device::Lane lane;  // computes the gradients, and reads the updated values
-    std::string job;    // the job's name, for messages of NCCL
+    device::ComputeStream compute;  // computes the gradients, and reads the updated values
+    std::string job;                // the job's name, for messages of NCCL
     // Whether NCCL's own connections, neither authenticated nor encrypted, may leave this host.
     bool may_be_clear = false;
     std::uint64_t bucket_elements = kBucketElements;  // least size of a sum between cards
@@ -86,7 +86,7 @@ class CardRanks final : public DenseRanks {
   // Multiplies the gradients of the range by this rank's share.
   void weigh(device::StreamHandle stream, ElementRange range, float share);
   std::uint64_t planes() const { return 1 + state_width_; }
-  // The elements that a rank saves in a cut.
+  // The elements that a rank saves in a savepoint.
   ElementRange part(std::uint32_t rank) const;
   float* plane(std::uint32_t number) const;
   // Calls use(elements) for parts of a range that fit into room_.

@@ -62,13 +62,13 @@ Status CardTable::check(const wire::ParameterSet& set, const wire::ParameterSpec
                kWayOut};
 }
 
-CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane,
-                     Duration patience)
+CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index,
+                     device::ComputeStream compute, Duration patience)
     : set_(set),
       spec_(set.parameters(static_cast<int>(index))),
       parameter_(index),
-      lane_(lane),
-      device_(*lane.device),
+      compute_(compute),
+      device_(*compute.device),
       patience_(patience),
       rule_(set.optimizer(), spec_),
       width_(parameter::row_width(spec_)),
@@ -86,7 +86,7 @@ CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index, device:
 
 // Waits, since the card may still run work that uses this memory.
 CardTable::~CardTable() {
-  if (done_) device::drain(device_, lane_.stream, done_->handle());
+  if (done_) device::drain(device_, compute_.stream, done_->handle());
 }
 
 Status CardTable::start(std::uint64_t vocabulary) {
@@ -94,8 +94,8 @@ Status CardTable::start(std::uint64_t vocabulary) {
   PADDLE_TRY(done_, device::Event::make(device_));
   PADDLE_TRY_STATUS(not_finite_.reserve(1));
   PADDLE_TRY_STATUS(found_.reserve(1));
-  device_.launch(lane_.stream, kernels::device::Fill{1, 0, as_floats(not_finite_.data())});
-  device_.record(lane_.stream, sent_->handle());
+  device_.launch(compute_.stream, kernels::device::Fill{1, 0, as_floats(not_finite_.data())});
+  device_.record(compute_.stream, sent_->handle());
   std::size_t most = rows_max_;
   if (vocabulary > 0) most = std::min<std::size_t>(most, vocabulary);
   return move_to(most < table::RowStore::kRowsMax ? most : kRowsMin);
@@ -130,28 +130,29 @@ Status CardTable::update(const client::SparseRows& rows, float learning_rate) {
   upload(batch_.numbers.data(), batch_.on_card.data(), numbers.size());
   const optim::Step step = rule_.unnumbered_step(learning_rate);
   if (counts_) {
-    device_.launch(lane_.stream, kernels::device::CountUpdates{.rows = numbers.size(),
-                                                               .numbers = batch_.on_card.data(),
-                                                               .step = step,
-                                                               .counts = rule_.counts_updates(),
-                                                               .average = rule_.average(),
-                                                               .updates = rows_.updates.data(),
-                                                               .steps = batch_.steps.data()});
+    device_.launch(compute_.stream, kernels::device::CountUpdates{.rows = numbers.size(),
+                                                                  .numbers = batch_.on_card.data(),
+                                                                  .step = step,
+                                                                  .counts = rule_.counts_updates(),
+                                                                  .average = rule_.average(),
+                                                                  .updates = rows_.updates.data(),
+                                                                  .steps = batch_.steps.data()});
   }
-  device_.launch(lane_.stream, kernels::device::UpdateRows{
-                                   .rows = numbers.size(),
-                                   .width = width_,
-                                   .numbers = batch_.on_card.data(),
-                                   .step = step,
-                                   .steps = counts_ ? batch_.steps.data() : nullptr,
-                                   .gradients = batch_.gradients.data(),
-                                   .values = plane(0),
-                                   .state = state_width_ > 0 ? plane(1) : nullptr,
-                                   .plane_stride = rows_.capacity * width_,
-                                   .averages = rule_.has_average() ? plane(state_width_) : nullptr,
-                                   .not_finite = not_finite_.data()});
+  device_.launch(
+      compute_.stream,
+      kernels::device::UpdateRows{.rows = numbers.size(),
+                                  .width = width_,
+                                  .numbers = batch_.on_card.data(),
+                                  .step = step,
+                                  .steps = counts_ ? batch_.steps.data() : nullptr,
+                                  .gradients = batch_.gradients.data(),
+                                  .values = plane(0),
+                                  .state = state_width_ > 0 ? plane(1) : nullptr,
+                                  .plane_stride = rows_.capacity * width_,
+                                  .averages = rule_.has_average() ? plane(state_width_) : nullptr,
+                                  .not_finite = not_finite_.data()});
   download(not_finite_.data(), found_.data(), 1);
-  device_.record(lane_.stream, done_->handle());
+  device_.record(compute_.stream, done_->handle());
   is_under_way_ = true;
   return {};
 }
@@ -291,15 +292,16 @@ Status CardTable::move_to(std::size_t capacity) {
   }
   for (std::size_t p = 0; p <= state_width_ && rows() > 0; ++p) {
     float* const to = larger.planes.data() + p * capacity * width_;
-    device_.launch(lane_.stream, kernels::device::CopyBlock{
-                                     rows(), width_, {plane(p), width_}, {to, width_}, false});
+    device_.launch(compute_.stream, kernels::device::CopyBlock{
+                                        rows(), width_, {plane(p), width_}, {to, width_}, false});
   }
   if (counts_ && rows() > 0) {
-    device_.launch(lane_.stream, kernels::device::CopyBlock{1,
-                                                            rows(),
-                                                            {as_floats(rows_.updates.data()), 0},
-                                                            {as_floats(larger.updates.data()), 0},
-                                                            false});
+    device_.launch(compute_.stream,
+                   kernels::device::CopyBlock{1,
+                                              rows(),
+                                              {as_floats(rows_.updates.data()), 0},
+                                              {as_floats(larger.updates.data()), 0},
+                                              false});
   }
   PADDLE_TRY_STATUS(wait());
   rows_ = std::move(larger);
@@ -335,14 +337,15 @@ Status CardTable::place_absent(const optim::InitialRows& values) {
     if (rule_.has_average() && p == state_width_) {  // the average begins as the value
       upload(room_.data(), plane(p) + first, size);
     } else {
-      device_.launch(lane_.stream, kernels::device::Fill{size, 0, plane(p) + first});
+      device_.launch(compute_.stream, kernels::device::Fill{size, 0, plane(p) + first});
     }
   }
   if (counts_) {
-    device_.launch(lane_.stream, kernels::device::Fill{absent_.size(), 0,
-                                                       as_floats(rows_.updates.data() + rows())});
+    device_.launch(
+        compute_.stream,
+        kernels::device::Fill{absent_.size(), 0, as_floats(rows_.updates.data() + rows())});
   }
-  device_.record(lane_.stream, sent_->handle());
+  device_.record(compute_.stream, sent_->handle());
   return {};
 }
 
@@ -383,7 +386,7 @@ Status CardTable::put(Run& run) {
 }
 
 Status CardTable::wait() {
-  device_.record(lane_.stream, done_->handle());
+  device_.record(compute_.stream, done_->handle());
   return await(*done_);
 }
 
@@ -399,15 +402,16 @@ Status CardTables::check(const wire::ParameterSet& set) {
 }
 
 Result<std::unique_ptr<CardTables>> CardTables::create(
-    const wire::ParameterSet& set, device::Lane lane, std::span<const std::uint64_t> vocabularies) {
+    const wire::ParameterSet& set, device::ComputeStream compute,
+    std::span<const std::uint64_t> vocabularies) {
   std::unique_ptr<CardTables> made(new CardTables(set));
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(set.parameters_size()); ++i) {
     const wire::ParameterSpec& spec = set.parameters(static_cast<int>(i));
     if (!spec.sparse()) continue;
-    made->tables_.push_back(std::make_unique<CardTable>(set, i, lane));
+    made->tables_.push_back(std::make_unique<CardTable>(set, i, compute));
     PADDLE_TRY_STATUS(made->tables_.back()->start(vocabularies[i]));
-    log_info("table '{}' is on GPU {} ({})", spec.name(), lane.device->card().index,
-             lane.device->card().name);
+    log_info("table '{}' is on GPU {} ({})", spec.name(), compute.device->card().index,
+             compute.device->card().name);
   }
   return made;
 }

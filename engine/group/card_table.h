@@ -26,7 +26,7 @@ class CardTable {
 
   // REQUIRES: parameter `index` of the set is a table that passes check(). Set and device outlive
   // the table. A card that does not complete its work within `patience` hangs, and has failed.
-  CardTable(const wire::ParameterSet& set, std::uint32_t index, device::Lane lane,
+  CardTable(const wire::ParameterSet& set, std::uint32_t index, device::ComputeStream compute,
             Duration patience = std::chrono::seconds(60));
   ~CardTable();
   CardTable(const CardTable&) = delete;
@@ -99,12 +99,12 @@ class CardTable {
   // Copies from or to pinned memory of the host, which may be reused after wait() has returned.
   template <class T>
   void upload(const T* from, T* to, std::size_t count) {
-    device_.upload(lane_.stream, reinterpret_cast<const std::byte*>(from),
+    device_.upload(compute_.stream, reinterpret_cast<const std::byte*>(from),
                    reinterpret_cast<std::byte*>(to), count * sizeof(T));
   }
   template <class T>
   void download(const T* from, T* to, std::size_t count) {
-    device_.download(lane_.stream, reinterpret_cast<const std::byte*>(from),
+    device_.download(compute_.stream, reinterpret_cast<const std::byte*>(from),
                      reinterpret_cast<std::byte*>(to), count * sizeof(T));
   }
   Status wait();
@@ -113,7 +113,7 @@ class CardTable {
   const wire::ParameterSet& set_;
   const wire::ParameterSpec& spec_;
   const std::uint32_t parameter_;
-  const device::Lane lane_;
+  const device::ComputeStream compute_;
   device::Device& device_;
   const Duration patience_;
   const optim::UpdateRule rule_;
@@ -146,7 +146,7 @@ class CardTables {
   // REQUIRES: the set passes check(); set and device outlive the tables. `vocabularies` has, by
   // parameter, a bound of all ids, or 0 without a bound. kResource: as CardTable::start().
   static Result<std::unique_ptr<CardTables>> create(const wire::ParameterSet& set,
-                                                    device::Lane lane,
+                                                    device::ComputeStream compute,
                                                     std::span<const std::uint64_t> vocabularies);
 
   // The functions of CardTable, for the tables of `rows` or for all.

@@ -46,9 +46,9 @@ client::PassTotals totals_of(const wire::GroupPass& message) {
   return totals;
 }
 
-Result<Tally> tally_of(const wire::GroupCut& cut) {
-  return decode_tally(as_bytes(cut.tally()), cut.tally_counts(), cut.tally_sums(),
-                      cut.tally_histograms());
+Result<Tally> tally_of(const wire::GroupSavepoint& savepoint) {
+  return decode_tally(as_bytes(savepoint.tally()), savepoint.tally_counts(), savepoint.tally_sums(),
+                      savepoint.tally_histograms());
 }
 
 Status check_samples(std::uint64_t samples) {
@@ -82,15 +82,16 @@ std::uint64_t place_hash(const collective::Group& group) {
                       hash_combine(slice.begin, slice.end));
 }
 
-// Room for values, gradients and the residuals of their roundings; and for the part, and its cuts.
+// Room for values, gradients and the residuals of their roundings; and for the part, and its
+// savepoints.
 bool has_room(const DenseRanks& ranks, std::uint64_t bytes_max) {
   const std::uint64_t floats =
-      4 * ranks.layout().elements() + (1 + GroupCuts::kSlots) * ranks.part_floats();
+      4 * ranks.layout().elements() + (1 + GroupSavepoints::kSlots) * ranks.part_floats();
   return floats <= bytes_max / sizeof(float);
 }
 
-GroupCuts::Shape shape_of(const collective::Group& group, const DenseRanks& ranks,
-                          const wire::ParameterSet& set, std::uint64_t plan_hash) {
+GroupSavepoints::Shape shape_of(const collective::Group& group, const DenseRanks& ranks,
+                                const wire::ParameterSet& set, std::uint64_t plan_hash) {
   const std::uint64_t numbers =
       2ULL * group.size() + static_cast<std::uint64_t>(set.parameters_size());
   return {.job = hash_combine(plan_hash, place_hash(group)),
@@ -98,10 +99,11 @@ GroupCuts::Shape shape_of(const collective::Group& group, const DenseRanks& rank
           .head_bytes_max = kHeadBytes + numbers * kNumberBytesMax + kTallyBytesMax};
 }
 
-// The newest cut that every rank has.
-Result<GroupCuts::Mark> agree_on_cut(collective::Group& group, const GroupCuts* cuts) {
-  std::vector<GroupCuts::Marks> all(group.size());
-  if (cuts != nullptr) all[group.rank()] = cuts->marks();
+// The newest savepoint that every rank has.
+Result<GroupSavepoints::Mark> agree_on_savepoint(collective::Group& group,
+                                                 const GroupSavepoints* savepoints) {
+  std::vector<GroupSavepoints::Marks> all(group.size());
+  if (savepoints != nullptr) all[group.rank()] = savepoints->marks();
   std::vector<collective::Pending> pending;
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
     pending.push_back(
@@ -113,7 +115,7 @@ Result<GroupCuts::Mark> agree_on_cut(collective::Group& group, const GroupCuts* 
     if (first && !done) first = std::move(done);
   }
   PADDLE_TRY_STATUS(first);
-  return GroupCuts::newest_of_all(all);
+  return GroupSavepoints::newest_of_all(all);
 }
 
 bool are_finite(std::span<const float> values) {
@@ -167,40 +169,40 @@ void GroupPlace::go_to(const wire::LoadBegin& place, const wire::PassOrigins& fr
   }
 }
 
-bool GroupPlace::is_whole(const wire::GroupCut& cut) {
-  return static_cast<bool>(tally_of(cut));
+bool GroupPlace::is_whole(const wire::GroupSavepoint& savepoint) {
+  return static_cast<bool>(tally_of(savepoint));
 }
 
-void GroupPlace::go_to(const wire::GroupCut& cut) {
-  go_to(cut.place(), cut.origins());
-  passes_loaded = cut.passes_loaded();
-  pauses = cut.pauses();
-  pass = totals_of(cut.pass());
-  ended = totals_of(cut.ended());
-  ended.paused = cut.paused();
-  ended.tally = *tally_of(cut);
+void GroupPlace::go_to(const wire::GroupSavepoint& savepoint) {
+  go_to(savepoint.place(), savepoint.origins());
+  passes_loaded = savepoint.passes_loaded();
+  pauses = savepoint.pauses();
+  pass = totals_of(savepoint.pass());
+  ended = totals_of(savepoint.ended());
+  ended.paused = savepoint.paused();
+  ended.tally = *tally_of(savepoint);
   went_back = true;
 }
 
-void GroupPlace::write_to(wire::GroupCut& cut) const {
-  wire::LoadBegin& place = *cut.mutable_place();
+void GroupPlace::write_to(wire::GroupSavepoint& savepoint) const {
+  wire::LoadBegin& place = *savepoint.mutable_place();
   place.set_step(step);
   place.set_passes_finished(passes);
   place.set_samples(samples);
   for (const std::uint64_t cursor : cursors) place.add_cursors(cursor);
   for (const std::uint64_t batches : pass_batches) place.add_pass_batches(batches);
-  if (origins.batches_size() > 0) *cut.mutable_origins() = origins;
-  cut.set_passes_loaded(passes_loaded);
-  cut.set_pauses(pauses);
-  *cut.mutable_pass() = message_of(pass);
+  if (origins.batches_size() > 0) *savepoint.mutable_origins() = origins;
+  savepoint.set_passes_loaded(passes_loaded);
+  savepoint.set_pauses(pauses);
+  *savepoint.mutable_pass() = message_of(pass);
   if (is_within_pass()) return;
-  *cut.mutable_ended() = message_of(ended);
-  cut.set_paused(ended.paused);
-  cut.set_tally_counts(ended.tally.counts.size());
-  cut.set_tally_sums(ended.tally.sums.size());
-  cut.set_tally_histograms(ended.tally.histograms.size());
+  *savepoint.mutable_ended() = message_of(ended);
+  savepoint.set_paused(ended.paused);
+  savepoint.set_tally_counts(ended.tally.counts.size());
+  savepoint.set_tally_sums(ended.tally.sums.size());
+  savepoint.set_tally_histograms(ended.tally.histograms.size());
   const Bytes tally = encode(ended.tally);
-  cut.set_tally(tally.data(), tally.size());
+  savepoint.set_tally(tally.data(), tally.size());
 }
 
 client::JobProgress GroupPlace::progress(std::uint32_t rank) const {
@@ -348,12 +350,10 @@ void GroupClient::SnapshotSink::finish(std::uint32_t parameter) {
 
 // The functions that a trainer calls.
 
-Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
-                                                         std::unique_ptr<collective::Group> group,
-                                                         HostRanks::Options options,
-                                                         const Flags& flags,
-                                                         std::optional<CardRanks::Options> card,
-                                                         std::optional<GroupCuts::Options> cuts) {
+Result<std::unique_ptr<GroupClient>> GroupClient::create(
+    wire::ParameterSet set, std::unique_ptr<collective::Group> group, HostRanks::Options options,
+    const Flags& flags, std::optional<CardRanks::Options> card,
+    std::optional<GroupSavepoints::Options> savepoints) {
   PADDLE_TRY_STATUS(parameter::validate(set));
   if (set.num_trainers() != group->size()) {
     return Error{Errc::kUsage, fmt::format("the group has {} ranks, but the job has {} trainers",
@@ -363,7 +363,7 @@ Result<std::unique_ptr<GroupClient>> GroupClient::create(wire::ParameterSet set,
   const std::uint64_t bytes_max = options.bytes_max;
   const Status made = client->make_ranks(std::move(options), flags, std::move(card));
   if (!made) return client->fail(made.error());
-  PADDLE_TRY_STATUS(client->go_back(std::move(cuts), bytes_max));
+  PADDLE_TRY_STATUS(client->go_back(std::move(savepoints), bytes_max));
   return client;
 }
 
@@ -377,7 +377,7 @@ Status GroupClient::ready() {
       PADDLE_TRY_STATUS(load_from_root(*start));
     }
   }
-  if (!place_.went_back) keep_cut();
+  if (!place_.went_back) keep_savepoint();
   return {};
 }
 
@@ -412,9 +412,9 @@ Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
 Status GroupClient::begin_push(std::uint64_t num_samples) {
   if (local_ || !ranks_->sums_early()) return {};
   if (const Status checked = check_samples(num_samples); !checked) return fail(checked.error());
-  PADDLE_TRY(
-      const Infos infos,
-      meet(Wish::kStep, {.samples = num_samples, .stop = asks_to_stop_, .cut = wants_cut()}));
+  PADDLE_TRY(const Infos infos,
+             meet(Wish::kStep,
+                  {.samples = num_samples, .stop = asks_to_stop_, .savepoint = wants_savepoint()}));
   begun_push_.assign(infos.begin(), infos.end());
   if (collective::total_samples(infos) == 0) return {};
   if (const Status begun = ranks_->begin_sum(shares_of(infos)); !begun) return fail(begun.error());
@@ -464,7 +464,8 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   const TimePoint begun = std::chrono::steady_clock::now();
   while (!pauses && !is_over) {
     PADDLE_TRY(const Infos infos,
-               meet(Wish::kStep, {.stop = asks_to_stop_, .out_of_data = true, .cut = wants_cut()}));
+               meet(Wish::kStep,
+                    {.stop = asks_to_stop_, .out_of_data = true, .savepoint = wants_savepoint()}));
     is_over = std::ranges::all_of(infos, &collective::StepInfo::out_of_data);
     if (is_over) break;
     tell_others_train(infos, std::chrono::steady_clock::now() - begun);
@@ -480,8 +481,8 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   is_paused_ = pauses;
   if (local_) local_->end_pass(pauses ? client::PassEnd::kPause : end);
   client::PassTotals totals = place_.end_pass(std::move(all), pauses);
-  // Within a pass, a job that is to stop continues from its snapshot, or from the cut before.
-  if (!place_.is_within_pass()) keep_cut();
+  // Within a pass, a job that is to stop continues from its snapshot, or from the savepoint before.
+  if (!place_.is_within_pass()) keep_savepoint();
   return totals;
 }
 
@@ -645,7 +646,7 @@ Status GroupClient::push_round(const client::PushTotals& totals,
                                                    .cost = totals.cost,
                                                    .batches = totals.batches,
                                                    .stop = asks_to_stop_,
-                                                   .cut = wants_cut()}));
+                                                   .savepoint = wants_savepoint()}));
   return apply(infos);
 }
 
@@ -682,15 +683,16 @@ Status GroupClient::apply(Infos infos) {
     if (local_) local_->on_round();
   }
   ++place_.step;
-  if (infos[0].cut) keep_cut();
+  if (infos[0].savepoint) keep_savepoint();
   return {};
 }
 
-// Cuts of a group: all ranks keep them at the same steps, and go back to one after a loss.
+// Savepoints of a group: all ranks keep them at the same steps, and go back to one after a loss.
 
-// A rank without cuts takes part, too: then no rank goes back to a cut, and all begin anew, or with
-// the snapshot that rank 0 loads.
-Status GroupClient::go_back(std::optional<GroupCuts::Options> options, std::uint64_t bytes_max) {
+// A rank without savepoints takes part, too: then no rank goes back to a savepoint, and all begin
+// anew, or with the snapshot that rank 0 loads.
+Status GroupClient::go_back(std::optional<GroupSavepoints::Options> options,
+                            std::uint64_t bytes_max) {
   if (!set_.trainers_return()) return {};
   if (options && !has_room(*ranks_, bytes_max)) {
     log_warning(
@@ -699,25 +701,25 @@ Status GroupClient::go_back(std::optional<GroupCuts::Options> options, std::uint
     options.reset();
   }
   if (options) {
-    cuts_ = std::make_unique<GroupCuts>(*std::move(options),
-                                        shape_of(*group_, *ranks_, set_, plan_hash_));
+    savepoints_ = std::make_unique<GroupSavepoints>(*std::move(options),
+                                                    shape_of(*group_, *ranks_, set_, plan_hash_));
   }
-  PADDLE_TRY(const GroupCuts::Mark mark, agree_on_cut(*group_, cuts_.get()));
-  // Done before any rank makes a step, so that no rank keeps a cut after which the job went on
-  // differently.
-  if (cuts_) cuts_->keep_only(mark);
+  PADDLE_TRY(const GroupSavepoints::Mark mark, agree_on_savepoint(*group_, savepoints_.get()));
+  // Done before any rank makes a step, so that no rank keeps a savepoint after which the job went
+  // on differently.
+  if (savepoints_) savepoints_->keep_only(mark);
   return mark.number == 0 ? Status() : restore(mark);
 }
 
-Status GroupClient::restore(const GroupCuts::Mark& mark) {
-  wire::GroupCut message;
+Status GroupClient::restore(const GroupSavepoints::Mark& mark) {
+  wire::GroupSavepoint message;
   bool is_read = true;
   const auto lose = [&](Error why) {
-    cuts_->keep_only({});  // then it is not a common cut of all ranks
+    savepoints_->keep_only({});  // then it is not a common savepoint of all ranks
     return fail(
         {Errc::kUnreachable, std::move(why.message), "all trainers go back to an earlier state"});
   };
-  const auto head = cuts_->head(mark);
+  const auto head = savepoints_->head(mark);
   if (!head) return lose(head.error());
   if (!message.ParseFromString(*head) || !GroupPlace::is_whole(message) ||
       message.update_counts_size() != set_.parameters_size()) {
@@ -725,7 +727,7 @@ Status GroupClient::restore(const GroupCuts::Mark& mark) {
   }
   const std::vector<std::uint64_t> counts(message.update_counts().begin(),
                                           message.update_counts().end());
-  const Status restored = cuts_->restore(mark, [&](const GroupCuts::Take& take) {
+  const Status restored = savepoints_->restore(mark, [&](const GroupSavepoints::Take& take) {
     return ranks_->restore_parts(
         [&](std::span<float> next) {
           Status read = take(next);
@@ -737,28 +739,28 @@ Status GroupClient::restore(const GroupCuts::Mark& mark) {
   if (!is_read) return lose(restored.error());
   PADDLE_TRY_STATUS(restored);
   place_.go_to(message);
-  cut_number_ = message.number();
-  cost_untold_ = cuts_->own(mark);
+  savepoint_number_ = message.number();
+  cost_untold_ = savepoints_->own(mark);
   log_info("all trainers go back to their savepoints of step {}", place_.step);
   return {};
 }
 
-bool GroupClient::wants_cut() const {
-  return group_->rank() == 0 && cuts_ &&
-         cuts_->is_due(SteadyClock().now(), place_.pass_batches[0] + 1);
+bool GroupClient::wants_savepoint() const {
+  return group_->rank() == 0 && savepoints_ &&
+         savepoints_->is_due(SteadyClock().now(), place_.pass_batches[0] + 1);
 }
 
 // All ranks call this at the same step.
-void GroupClient::keep_cut() {
-  ++cut_number_;
-  if (!cuts_ || !ranks_->is_settled()) return;
-  wire::GroupCut head;
-  head.set_number(cut_number_);
+void GroupClient::keep_savepoint() {
+  ++savepoint_number_;
+  if (!savepoints_ || !ranks_->is_settled()) return;
+  wire::GroupSavepoint head;
+  head.set_number(savepoint_number_);
   place_.write_to(head);
   for (int i = 0; i < set_.parameters_size(); ++i)
     head.add_update_counts(ranks_->update_count(static_cast<std::uint32_t>(i)));
-  cuts_->keep(cut_number_, head.SerializeAsString(), cost_untold_,
-              [this](const GroupCuts::Put& put) { return ranks_->read_part(put); });
+  savepoints_->keep(savepoint_number_, head.SerializeAsString(), cost_untold_,
+                    [this](const GroupSavepoints::Put& put) { return ranks_->read_part(put); });
 }
 
 // How rank 0 sends its state to the others.

@@ -9,7 +9,8 @@
 // (LocalRounds).
 //
 // If the set's trainers_return(), a rank that was lost is restarted, and the others join a new
-// group with it: all go back to the newest cut that each of them has kept (group_cuts.h).
+// group with it: all go back to the newest savepoint that each of them has kept
+// (group_savepoints.h).
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,7 @@
 #include "engine/client/parameter_client.h"
 #include "engine/client/snapshot_parts.h"
 #include "engine/group/card_ranks.h"
-#include "engine/group/group_cuts.h"
+#include "engine/group/group_savepoints.h"
 #include "engine/group/host_ranks.h"
 #include "engine/group/step_info.h"
 #include "engine/math/optimizer.h"
@@ -37,12 +38,12 @@ struct GroupPlace {
   void count(std::span<const collective::StepInfo> infos);
   // Ends the pass, or pauses in it, and returns the totals for all trainers.
   const client::PassTotals& end_pass(Tally all, bool is_pause);
-  // Goes to the position of a snapshot, or of a cut.
+  // Goes to the position of a snapshot, or of a savepoint.
   void go_to(const wire::LoadBegin& place, const wire::PassOrigins& from);
-  void go_to(const wire::GroupCut& cut);
+  void go_to(const wire::GroupSavepoint& savepoint);
   // Sets all fields that go_to() reads.
-  void write_to(wire::GroupCut& cut) const;
-  static bool is_whole(const wire::GroupCut& cut);
+  void write_to(wire::GroupSavepoint& savepoint) const;
+  static bool is_whole(const wire::GroupSavepoint& savepoint);
   client::JobProgress progress(std::uint32_t rank) const;
   // Whether some rank has done a batch of the pass.
   bool is_within_pass() const;
@@ -57,7 +58,7 @@ struct GroupPlace {
   std::vector<std::uint64_t> pass_batches;  // by rank
   client::PassTotals pass;
   client::PassTotals ended;   // the totals of the last end or pause
-  bool went_back = false;     // to a cut
+  bool went_back = false;     // to a savepoint
   wire::PassOrigins origins;  // from the snapshot that the job continues from
 };
 
@@ -105,13 +106,12 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
     bool packs = false;  // as in HostRanks::Options
   };
   // Dense parameters are kept on the card, if there is one and it supports all that the job does
-  // with them. `cuts` says where this rank keeps cuts, if the set's trainers return. kUsage,
-  // kResource.
-  static Result<std::unique_ptr<GroupClient>> create(wire::ParameterSet set,
-                                                     std::unique_ptr<collective::Group> group,
-                                                     HostRanks::Options options, const Flags& flags,
-                                                     std::optional<CardRanks::Options> card = {},
-                                                     std::optional<GroupCuts::Options> cuts = {});
+  // with them. `savepoints` says where this rank keeps savepoints, if the set's trainers return.
+  // kUsage, kResource.
+  static Result<std::unique_ptr<GroupClient>> create(
+      wire::ParameterSet set, std::unique_ptr<collective::Group> group, HostRanks::Options options,
+      const Flags& flags, std::optional<CardRanks::Options> card = {},
+      std::optional<GroupSavepoints::Options> savepoints = {});
 
   Status ready() override;
   client::JobProgress progress() const override { return place_.progress(group_->rank()); }
@@ -183,11 +183,11 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   std::vector<float> shares_of(Infos infos) const;
   Status apply(Infos infos);
 
-  // Cuts, and going back to one.
-  Status go_back(std::optional<GroupCuts::Options> options, std::uint64_t bytes_max);
-  Status restore(const GroupCuts::Mark& mark);
-  bool wants_cut() const;
-  void keep_cut();
+  // Savepoints, and going back to one.
+  Status go_back(std::optional<GroupSavepoints::Options> options, std::uint64_t bytes_max);
+  Status restore(const GroupSavepoints::Mark& mark);
+  bool wants_savepoint() const;
+  void keep_savepoint();
 
   Status load_as_root(const snapshot::SnapshotReader& snapshot, bool resumes);
   Status load_from_root(const wire::GroupStart& start);
@@ -211,8 +211,8 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   bool is_paused_ = false;
 
   GroupPlace place_;
-  std::unique_ptr<GroupCuts> cuts_;  // null: this rank keeps none
-  std::uint64_t cut_number_ = 0;
+  std::unique_ptr<GroupSavepoints> savepoints_;  // null: this rank keeps none
+  std::uint64_t savepoint_number_ = 0;
   bool repeats_end_ = false;
   std::atomic<bool> asks_to_stop_ = false;
   std::atomic<bool> stop_asked_ = false;

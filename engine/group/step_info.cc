@@ -37,7 +37,7 @@ std::string encode(const StepInfo& info) {
   message.set_out_of_data(info.out_of_data);
   message.set_failed(info.failed);
   message.set_wish(info.wish);
-  message.set_cut(info.cut);
+  message.set_savepoint(info.savepoint);
   return message.SerializeAsString();
 }
 
@@ -53,7 +53,7 @@ std::optional<StepInfo> decode_step(std::uint64_t step, std::string_view head) {
                   .out_of_data = message.out_of_data(),
                   .failed = message.failed(),
                   .wish = message.wish(),
-                  .cut = message.cut()};
+                  .savepoint = message.savepoint()};
 }
 
 }  // namespace paddle::collective

@@ -21,7 +21,7 @@ struct StepInfo {
   bool out_of_data = false;   // no batch is left in this pass
   bool failed = false;        // this rank is about to leave because of its own error
   std::uint32_t wish = 0;     // the rank's request; the caller defines the values
-  bool cut = false;           // from rank 0: every rank keeps a cut after this step
+  bool savepoint = false;     // from rank 0: every rank keeps a savepoint after this step
   friend bool operator==(const StepInfo&, const StepInfo&) = default;
 };
 

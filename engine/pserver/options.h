@@ -4,7 +4,7 @@
 #include "base/pool.h"
 #include "engine/math/region.h"
 #include "engine/pserver/update_policy.h"
-#include "engine/snapshot/cut_store.h"
+#include "engine/snapshot/savepoint_store.h"
 #include "engine/table/dense_loan.h"
 
 namespace paddle::pserver {
@@ -25,10 +25,10 @@ constexpr Duration kLastTrainerGrace = std::chrono::seconds(30);
 constexpr std::uint64_t kFirstLife = 1;
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
-// Opens the store for the cuts of the shard with this fingerprint, which differs from the
+// Opens the store for the savepoints of the shard with this fingerprint, which differs from the
 // fingerprints of other shards and jobs.
-using OpenCuts =
-    std::function<Result<std::unique_ptr<snapshot::CutStore>>(std::uint64_t fingerprint)>;
+using OpenSavepoints =
+    std::function<Result<std::unique_ptr<snapshot::SavepointStore>>(std::uint64_t fingerprint)>;
 
 struct ShardOptions {
   UpdatePolicyFactory make_policy = nullptr;  // required
@@ -43,7 +43,7 @@ struct ShardOptions {
   std::shared_ptr<parameter::DenseLoan> loan = {};  // for a dense shard; null: values are sent
   Parallel parallel = {};              // helps with many elements or rows; empty: the port's thread
   MemoryPreparer* preparer = nullptr;  // for sparse tables; outlives the shard
-  OpenCuts open_cuts = nullptr;        // null: no cuts are made
+  OpenSavepoints open_savepoints = nullptr;  // null: no savepoints are made
 };
 
 }  // namespace paddle::pserver

@@ -137,8 +137,8 @@ void PassEnd::answer(const Trainer& trainer, std::uint64_t request, const Ended&
   state_.replies.send(trainer, FrameType::kPassFinished, totals, encode(ended.tally), out);
 }
 
-void PassEnd::save(wire::CutState& cut) const {
-  const auto add = [](const Ended& ended, wire::CutPassEnd& to) {
+void PassEnd::save(wire::SavepointState& savepoint) const {
+  const auto add = [](const Ended& ended, wire::SavepointPassEnd& to) {
     *to.mutable_totals() = ended.totals;
     to.mutable_totals()->set_counts(ended.tally.counts.size());
     to.mutable_totals()->set_sums(ended.tally.sums.size());
@@ -146,23 +146,23 @@ void PassEnd::save(wire::CutState& cut) const {
     const Bytes tally = encode(ended.tally);
     to.set_tally(tally.data(), tally.size());
   };
-  for (const Ended& ended : passes_) add(ended, *cut.add_ended());
-  add(pause_, *cut.mutable_pause());
+  for (const Ended& ended : passes_) add(ended, *savepoint.add_ended());
+  add(pause_, *savepoint.mutable_pause());
 }
 
-Status PassEnd::restore(const wire::CutState& cut) {
-  const auto read = [](const wire::CutPassEnd& from) -> Result<Ended> {
+Status PassEnd::restore(const wire::SavepointState& savepoint) {
+  const auto read = [](const wire::SavepointPassEnd& from) -> Result<Ended> {
     const auto bytes = as_bytes(from.tally());
     PADDLE_TRY(Tally tally, decode_tally(bytes, from.totals().counts(), from.totals().sums(),
                                          from.totals().histograms()));
     return Ended{from.totals(), std::move(tally)};
   };
   passes_.clear();
-  for (const wire::CutPassEnd& ended : cut.ended()) {
+  for (const wire::SavepointPassEnd& ended : savepoint.ended()) {
     PADDLE_TRY(Ended one, read(ended));
     passes_.push_back(std::move(one));
   }
-  PADDLE_TRY(pause_, read(cut.pause()));
+  PADDLE_TRY(pause_, read(savepoint.pause()));
   return {};
 }
 

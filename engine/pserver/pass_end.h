@@ -6,13 +6,13 @@
 #include <deque>
 
 #include "engine/pserver/shard_state.h"
-#include "proto/cut.pb.h"
+#include "proto/savepoint.pb.h"
 
 namespace paddle::pserver {
 
 class PassEnd {
  public:
-  // Trainers that go back to a cut repeat at most this many ends of passes; see Cuts.
+  // Trainers that go back to a savepoint repeat at most this many ends of passes; see Savepoints.
   static constexpr std::size_t kEndedPasses = 3;
 
   explicit PassEnd(ShardState& state) : state_(state) {}
@@ -24,9 +24,9 @@ class PassEnd {
   Status try_end(bool may_end, std::vector<net::Outgoing>& out);
   ShardStatistics statistics() const;
 
-  // Stores the ended passes in a cut, and restores them from one: kData.
-  void save(wire::CutState& cut) const;
-  Status restore(const wire::CutState& cut);
+  // Stores the ended passes in a savepoint, and restores them from one: kData.
+  void save(wire::SavepointState& savepoint) const;
+  Status restore(const wire::SavepointState& savepoint);
   // Resets all to the state in which no pass has ended.
   void forget();
 

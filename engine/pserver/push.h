@@ -52,8 +52,8 @@ class Push {
   std::uint32_t parts = 1;
   std::uint32_t parts_taken = 0;
   bool stop = false;  // its trainer asks the job to stop
-  bool asks_cut = false;
-  std::uint64_t whole_cut = 0;  // the newest cut of all shards that its trainer knows
+  bool asks_savepoint = false;
+  std::uint64_t whole_savepoint = 0;  // the newest savepoint of all shards that its trainer knows
 
   bool complete() const { return parts_taken == parts; }
   // The number of samples behind the gradient, which is its weight in a merge.

@@ -119,8 +119,8 @@ Refused PushAssembly::begin(const Request& request, const wire::PushPart& part, 
   trainer.push->samples = part.samples();
   trainer.push->cost_sum = part.cost_sum();
   trainer.push->stop = part.stop();
-  trainer.push->asks_cut = part.cut();
-  trainer.push->whole_cut = part.whole_cut();
+  trainer.push->asks_savepoint = part.savepoint();
+  trainer.push->whole_savepoint = part.whole_savepoint();
   trainer.push->batches = std::max<std::uint64_t>(1, part.batches());
   return {};
 }

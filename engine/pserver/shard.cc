@@ -106,7 +106,7 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
     if (trainer->push && !trainer->push->complete()) trainer->push.reset();
     state_.replies.refuse(from, request.id, *refused, out);
   }
-  cuts_.copy();
+  savepoints_.copy();
 }
 
 void Shard::on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) {
@@ -124,8 +124,8 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
     if (!trainer.lost_at) continue;
     if (now - *trainer.lost_at >= patience(trainer)) on_lost(now, trainer, out);
   }
-  cuts_.on_tick(now);
-  if (state_.progress.ready) try_end_pass(out);  // the end may have waited for a cut
+  savepoints_.on_tick(now);
+  if (state_.progress.ready) try_end_pass(out);  // the end may have waited for a savepoint
   // A trainer that tests or saves sends no frame, but the job goes on. Counting it as progress
   // keeps the waiting trainers from giving up.
   const auto is_busy = [](const Trainer& t) { return t.connected && t.is_busy; };
@@ -242,15 +242,15 @@ Refused Shard::on_join(TimePoint now, net::PeerId from, const Frame& frame,
   if (failure_) return failure_;
   if (!state_.parameters.is_created()) {
     if (auto refused = state_.parameters.create(set)) return refused;
-    cuts_.open();
-    if (!state_.cuts.whole.empty()) await_missing(now);
+    savepoints_.open();
+    if (!state_.savepoints.whole.empty()) await_missing(now);
   }
   if (auto refused = state_.membership.join(from, frame.header)) return refused;
   Trainer& trainer = state_.membership.at(id);
   if (message.request() < trainer.last_request) return {};
   trainer.last_request = message.request();
   ++state_.progress.requests;
-  if (id == 0 && !state_.progress.ready && state_.progress.is_loading) cuts_.begin_anew();
+  if (id == 0 && !state_.progress.ready && state_.progress.is_loading) savepoints_.begin_anew();
   state_.send_position(trainer, message.request(), out);
   return {};
 }
@@ -260,7 +260,7 @@ Refused Shard::on_ready(const Request& request, const wire::Ready& /*message*/) 
     state_.progress.ready = true;
     const bool went_back = std::exchange(state_.progress.went_back, false);
     if (!went_back) state_.progress.passes_loaded = state_.progress.passes_finished;
-    cuts_.on_ready(went_back);
+    savepoints_.on_ready(went_back);
   }
   if (!state_.progress.ready) return request.wait(WaitFor::kReady);
   state_.send_position(request.trainer, request.id, request.out);
@@ -284,8 +284,8 @@ Refused Shard::on_finish_pass(const Request& request, const wire::FinishPass& me
 // Trainers notice the rollback by the new generation, and join again.
 Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
   if (request.trainer.id != 0) return protocol_error("only trainer 0 may restore a savepoint");
-  if (!std::ranges::count(state_.cuts.whole, message.cut())) {
-    return protocol_error("this shard has no savepoint {}", message.cut());
+  if (!std::ranges::count(state_.savepoints.whole, message.savepoint())) {
+    return protocol_error("this shard has no savepoint {}", message.savepoint());
   }
   const Refusal stale{wire::REFUSAL_STALE_GENERATION,
                       "this pserver was restored from an earlier savepoint"};
@@ -295,7 +295,7 @@ Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
     trainer.waiter.reset();
   }
   net::keep_views(request.out);
-  if (const Status done = cuts_.go_back(message.cut()); !done) {
+  if (const Status done = savepoints_.go_back(message.savepoint()); !done) {
     fail({wire::REFUSAL_TRAINER_LOST, done.error().message}, request.out);
     return failure_;
   }
@@ -370,7 +370,7 @@ bool Shard::needs_all_trainers() const {
 
 // A job without values to continue from does not wait for lost trainers.
 Duration Shard::grace() const {
-  const bool has_values = state_.progress.ready || !state_.cuts.whole.empty();
+  const bool has_values = state_.progress.ready || !state_.savepoints.whole.empty();
   const bool goes_on = (has_values || state_.progress.has_leaver) && !failure_;
   return goes_on && state_.parameters.set().trainers_return() ? state_.options.lost_trainer_grace
                                                               : Duration::zero();
@@ -426,7 +426,7 @@ void Shard::on_job_over(const Request& request) {
 void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
   if (failure_ || !state_.parameters.is_created()) return;
   while (updates_.apply_next(out)) {
-    cuts_.on_update();
+    savepoints_.on_update();
     if (state_.parameters.policy().has_rounds()) release_pulls(now, out);
   }
   if (updates_.failure()) fail(*updates_.failure(), out);
@@ -447,10 +447,10 @@ void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
 void Shard::try_end_pass(std::vector<net::Outgoing>& out) {
   if (failure_) return;
   const std::uint64_t passes = state_.progress.passes_finished;
-  if (const Status ended = pass_end_.try_end(cuts_.may_end_pass(), out); !ended) {
+  if (const Status ended = pass_end_.try_end(savepoints_.may_end_pass(), out); !ended) {
     fail({wire::REFUSAL_TRAINER_LOST, ended.error().message}, out);
   }
-  if (state_.progress.passes_finished != passes) cuts_.on_pass_end();
+  if (state_.progress.passes_finished != passes) savepoints_.on_pass_end();
 }
 
 void Shard::fail(Refusal why, std::vector<net::Outgoing>& out) {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "engine/pserver/cuts.h"
 #include "engine/pserver/push_assembly.h"
+#include "engine/pserver/savepoints.h"
 #include "engine/pserver/updates.h"
 #include "engine/pserver/value_transfer.h"
 
@@ -102,7 +102,7 @@ class Shard final : public net::FrameHandler {
   PushAssembly pushes_{state_};
   Updates updates_{state_};
   PassEnd pass_end_{state_};
-  Cuts cuts_{state_, pass_end_};
+  Savepoints savepoints_{state_, pass_end_};
   Refused failure_;
   std::optional<TimePoint> lingers_until_;  // set by the first tick after the failure
   bool has_lingered_ = false;

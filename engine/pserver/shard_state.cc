@@ -191,7 +191,7 @@ void Replies::refuse(net::PeerId to, std::uint64_t request, const Refusal& refus
 }
 
 void Replies::position(Trainer& trainer, std::uint64_t request, const Membership& membership,
-                       const CutSignals& cuts, bool has_rounds, Out& out) const {
+                       const SavepointSignals& savepoints, bool has_rounds, Out& out) const {
   wire::Position message;
   message.set_request(request);
   message.set_last_applied(trainer.last_applied);
@@ -203,7 +203,7 @@ void Replies::position(Trainer& trainer, std::uint64_t request, const Membership
   message.set_has_rounds(has_rounds);
   message.set_samples(progress_.samples);
   message.set_left(progress_.has_leaver);
-  for (const std::uint64_t cut : cuts.whole) message.add_cuts(cut);
+  for (const std::uint64_t savepoint : savepoints.whole) message.add_savepoints(savepoint);
   for (const Trainer& each : membership.trainers()) {
     message.add_cursors(each.last_applied);
     message.add_pass_batches(each.clock);

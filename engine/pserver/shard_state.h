@@ -51,7 +51,7 @@ class ShardParameters {
   RowWidths widths() const { return widths_; }
   RowWidths push_widths() const { return push_widths_; }
 
-  // Empties the tables, for a shard that goes back to a cut; dense values stay in place.
+  // Empties the tables, for a shard that goes back to a savepoint; dense values stay in place.
   void clear_tables();
   // Sets the initial values again.
   void begin_anew();
@@ -86,8 +86,8 @@ class ShardParameters {
 struct ShardProgress {
   std::uint64_t generation = 0;  // the server's, and a new one after each rollback
   bool ready = false;            // the initial values are in place
-  bool is_loading = false;       // trainer 0 has sent some of them, or named a cut
-  bool went_back = false;        // the initial values are those of a cut
+  bool is_loading = false;       // trainer 0 has sent some of them, or named a savepoint
+  bool went_back = false;        // the initial values are those of a savepoint
   bool stop = false;             // a trainer has asked for the job's end
   bool has_leaver = false;       // a trainer has said that it leaves
   std::uint64_t step = 0;        // updates of the whole job; with rounds, the current round
@@ -101,14 +101,14 @@ struct ShardProgress {
   wire::PassOrigins origins = {};   // from the snapshot that the job continues from
 };
 
-// Announcements of trainers and shards about cuts. In rounds the first shard
-// announces a cut in the answers of a round; every trainer asks all shards for it with its next
-// push.
-struct CutSignals {
-  bool is_due = false;                     // the next round's answers announce a cut
+// Announcements of trainers and shards about savepoints. In rounds the first shard
+// announces a savepoint in the answers of a round; every trainer asks all shards for it with its
+// next push.
+struct SavepointSignals {
+  bool is_due = false;                     // the next round's answers announce a savepoint
   std::optional<std::uint64_t> announced;  // by the answers of this step
   bool is_asked = false;                   // by a push of the latest round
-  std::vector<std::uint64_t> whole;        // cuts of this shard, ascending
+  std::vector<std::uint64_t> whole;        // savepoints of this shard, ascending
   std::uint64_t whole_everywhere = 0;      // the newest that all shards can go back to
 
   std::uint64_t newest_whole() const { return whole.empty() ? 0 : whole.back(); }
@@ -156,7 +156,7 @@ class Replies {
   }
   // Sends the job's position to a trainer that starts.
   void position(Trainer& trainer, std::uint64_t request, const Membership& membership,
-                const CutSignals& cuts, bool has_rounds, Out& out) const;
+                const SavepointSignals& savepoints, bool has_rounds, Out& out) const;
   void refuse(net::PeerId to, std::uint64_t request, const Refusal& refusal, Out& out) const;
 
  private:
@@ -176,14 +176,15 @@ struct ShardState {
 
   const ShardOptions options;
   ShardProgress progress;
-  CutSignals cuts;
+  SavepointSignals savepoints;
   Membership membership;
   ShardParameters parameters{options};
   const Replies replies{options, progress};
 
   // REQUIRES: the parameters are created.
   void send_position(Trainer& trainer, std::uint64_t request, Replies::Out& out) {
-    replies.position(trainer, request, membership, cuts, parameters.policy().has_rounds(), out);
+    replies.position(trainer, request, membership, savepoints, parameters.policy().has_rounds(),
+                     out);
   }
 };
 

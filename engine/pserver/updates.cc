@@ -61,7 +61,8 @@ bool Updates::apply_next(std::vector<net::Outgoing>& out) {
     }
   }
   ++state_.progress.step;
-  if (std::exchange(state_.cuts.is_due, false)) state_.cuts.announced = state_.progress.step;
+  if (std::exchange(state_.savepoints.is_due, false))
+    state_.savepoints.announced = state_.progress.step;
   for (Trainer* trainer : trainers) count(*trainer, lag, is_discarded);
   for (Trainer* trainer : trainers) {
     const bool carries_dense = trainer->push->carries_dense();
@@ -106,8 +107,9 @@ void Updates::count(Trainer& trainer, std::uint64_t lag, bool is_discarded) {
     state_.progress.updates += push.batches;
   }
   state_.progress.stop = state_.progress.stop || push.stop;
-  state_.cuts.is_asked = state_.cuts.is_asked || push.asks_cut;
-  state_.cuts.whole_everywhere = std::max(state_.cuts.whole_everywhere, push.whole_cut);
+  state_.savepoints.is_asked = state_.savepoints.is_asked || push.asks_savepoint;
+  state_.savepoints.whole_everywhere =
+      std::max(state_.savepoints.whole_everywhere, push.whole_savepoint);
   trainer.last_applied = push.sequence;
   trainer.clock += push.batches;
 }
@@ -121,8 +123,8 @@ void Updates::reply_pushed(Trainer& trainer, std::uint64_t request, bool is_disc
   message.set_discarded(is_discarded);
   message.set_stop(state_.progress.stop);
   trainer.knows_of_stop = state_.progress.stop;
-  message.set_cut(state_.cuts.announced == state_.progress.step);
-  message.set_whole_cut(state_.cuts.newest_whole());
+  message.set_savepoint(state_.savepoints.announced == state_.progress.step);
+  message.set_whole_savepoint(state_.savepoints.newest_whole());
   const table::DenseTable* const dense = state_.parameters.dense();
   const bool lends = state_.options.loan != nullptr && state_.options.loan->lends_values;
   const bool has_values = carries_dense && !lends && dense != nullptr &&

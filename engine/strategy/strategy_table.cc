@@ -38,7 +38,7 @@ bool has_rounds(const wire::ParameterSet& set, bool is_sparse) {
 }
 
 // The trainers of a node push together, so a lost one cannot return alone. The ranks of a group go
-// back to a cut, which contains neither tables nor a rank's own copy.
+// back to a savepoint, which contains neither tables nor a rank's own copy.
 bool trainers_return(const wire::ParameterSet& set) {
   if (set.node_groups() || set.dense_strategy() == wire::STRATEGY_LOCAL_SGD) return false;
   return set.dense_strategy() != wire::STRATEGY_COLLECTIVE ||

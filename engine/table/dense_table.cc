@@ -121,12 +121,13 @@ std::uint64_t DenseTable::update_count(std::uint64_t offset) const {
   return 0;
 }
 
-// Cuts, and restoring the table from them. A part is a sequence of pieces: u64 offset, u64
+// Savepoints, and restoring the table from them. A part is a sequence of pieces: u64 offset, u64
 // elements, u64 updates, and the elements' values and state planes. A piece lies in one block.
 
-DenseTable::CutPart DenseTable::take_cut(std::uint64_t from, std::uint64_t bytes_max) const {
+DenseTable::SavepointPart DenseTable::take_savepoint(std::uint64_t from,
+                                                     std::uint64_t bytes_max) const {
   const std::size_t element_bytes = (1 + state_width_) * sizeof(float);
-  CutPart part{{}, from};
+  SavepointPart part{{}, from};
   std::uint64_t left = std::max<std::uint64_t>(bytes_max / element_bytes, 1);
   for (const Block& block : blocks_) {
     if (part.next >= block.offset + block.size) continue;
@@ -143,7 +144,7 @@ DenseTable::CutPart DenseTable::take_cut(std::uint64_t from, std::uint64_t bytes
   return part;
 }
 
-Status DenseTable::restore_cut(ByteSpan part) {
+Status DenseTable::restore_savepoint(ByteSpan part) {
   while (!part.empty()) {
     if (part.size() < kPieceHeaderBytes) return malformed_piece("ends within a header");
     const auto offset = load_le<std::uint64_t>(part.data());

@@ -40,16 +40,16 @@ class DenseTable {
   std::uint64_t update_count(std::uint64_t offset) const;
 
   // A part of a cut: values, state and updates of consecutive elements, about `bytes_max` bytes.
-  struct CutPart {
+  struct SavepointPart {
     Bytes bytes;
     std::uint64_t next = 0;  // the element that the next part begins with; size() after the last
   };
-  // Makes the part from this element on. The parts from element 0 on are one cut if no update
+  // Makes the part from this element on. The parts from element 0 on are one savepoint if no update
   // happens between them.
-  CutPart take_cut(std::uint64_t from, std::uint64_t bytes_max) const;
-  // kData if the bytes are not a part of a cut of such a table; some elements may be overwritten
-  // then.
-  Status restore_cut(ByteSpan part);
+  SavepointPart take_savepoint(std::uint64_t from, std::uint64_t bytes_max) const;
+  // kData if the bytes are not a part of a savepoint of such a table; some elements may be
+  // overwritten then.
+  Status restore_savepoint(ByteSpan part);
 
   // A gradient of all elements in consecutive parts.
   using Parts = std::span<const std::span<const float>>;

@@ -72,7 +72,7 @@ std::uint64_t RowStore::bytes() const {
   if (layout_.expires) bytes += seen_.resident(all * sizeof(std::uint16_t));
   if (layout_.evicts) bytes += recency_.bytes(all);
   if (layout_.tracks) bytes += changes_.bytes(all);
-  if (layout_.cuts) bytes += cuts_.bytes(all);
+  if (layout_.savepoints) bytes += savepoints_.bytes(all);
   return bytes;
 }
 
@@ -96,7 +96,7 @@ Status RowStore::reserve(std::uint64_t count) {
   if (layout_.expires) PADDLE_TRY_STATUS(seen_.reserve(all * sizeof(std::uint16_t)));
   if (layout_.evicts) PADDLE_TRY_STATUS(recency_.reserve(all));
   if (layout_.tracks) PADDLE_TRY_STATUS(changes_.reserve(all));
-  if (layout_.cuts) PADDLE_TRY_STATUS(cuts_.reserve(all));
+  if (layout_.savepoints) PADDLE_TRY_STATUS(savepoints_.reserve(all));
   if (!layout_.counts_updates) return {};
   return update_counts_.reserve(all * sizeof(std::uint32_t));
 }
@@ -107,7 +107,7 @@ std::uint32_t RowStore::create(std::uint64_t home, std::uint64_t hash, std::uint
   index_.insert_at(home, hash, number);
   if (layout_.evicts) recency_.push_front(number, id);
   if (layout_.tracks) changes_.on_create(number);
-  if (layout_.cuts) cuts_.on_create(number);
+  if (layout_.savepoints) savepoints_.on_create(number);
   if (layout_.shrinks) score(number) = {};
   if (layout_.counts_updates) update_count(number) = 0;
   return number;
@@ -130,7 +130,7 @@ Status RowStore::remove(std::span<const std::uint64_t> ids) {
     index_.erase(id);
     if (layout_.evicts) recency_.remove(number);
     if (layout_.tracks) changes_.on_remove(number, id);
-    if (layout_.cuts) cuts_.on_remove(number, id);
+    if (layout_.savepoints) savepoints_.on_remove(number, id);
     free.push_back(number);
   }
   const std::uint64_t left = rows();
@@ -149,10 +149,11 @@ void RowStore::clear() {
   *this = RowStore(layout_, preparer_);
 }
 
-void RowStore::track_cuts() {
+void RowStore::track_savepoints() {
   PADDLE_CHECK(rows() == 0);
-  // If rows are evicted, a cut always copies all of them, in order of recency, and needs no states.
-  layout_.cuts = !layout_.evicts;
+  // If rows are evicted, a savepoint always copies all of them, in order of recency, and needs no
+  // states.
+  layout_.savepoints = !layout_.evicts;
 }
 
 void RowStore::move(std::uint32_t from, std::uint32_t to) {
@@ -161,7 +162,7 @@ void RowStore::move(std::uint32_t from, std::uint32_t to) {
   if (layout_.expires) seen(to) = seen(from);
   if (layout_.evicts) recency_.renumber(from, to);
   if (layout_.tracks) changes_.renumber(from, to);
-  if (layout_.cuts) cuts_.renumber(from, to);
+  if (layout_.savepoints) savepoints_.renumber(from, to);
 }
 
 // With fewer instructions for each row, the CPU runs more loads at the same time.

@@ -114,15 +114,15 @@ class RowChanges {
   std::vector<std::uint64_t> removed_;
 };
 
-// The state of each row in the table's cuts, two bits a row, and the ids of removed rows. A cut in
-// progress copies a row some time later, or just before an update changes it.
-class RowCuts {
+// The state of each row in the table's savepoints, two bits a row, and the ids of removed rows. A
+// savepoint in progress copies a row some time later, or just before an update changes it.
+class RowSavepoints {
  public:
-  RowCuts() : states_(MemoryRegion::kHugePageBytes) {}
+  RowSavepoints() : states_(MemoryRegion::kHugePageBytes) {}
   Status reserve(std::uint64_t rows) { return states_.reserve(words(rows) * sizeof(Word)); }
   std::uint64_t bytes(std::uint64_t rows) const {
     return states_.resident(words(rows) * sizeof(Word)) +
-           (removed_.capacity() + cut_removed_.capacity()) * sizeof(std::uint64_t);
+           (removed_.capacity() + savepoint_removed_.capacity()) * sizeof(std::uint64_t);
   }
 
   void on_create(std::uint32_t number) { set(number, kChanged); }
@@ -156,29 +156,29 @@ class RowCuts {
     set(from, kUnchanged);
   }
 
-  // Begins a cut of all rows, or of those that have changed since the last cut began. A cut that
-  // has not ended is dropped, and its rows count as changed.
+  // Begins a savepoint of all rows, or of those that have changed since the last savepoint began. A
+  // savepoint that has not ended is dropped, and its rows count as changed.
   void begin(bool is_full, std::uint64_t rows) {
     pending_ = 0;
     for (std::uint64_t i = 0; i < words(rows); ++i) {
       Word& word = at(static_cast<std::uint32_t>(i * kRowsPerWord));
       const Word low = word & kLowBits;
       const Word high = word >> 1U & kLowBits;
-      Word in_cut = is_open_ ? low | high : low & ~high;
-      if (is_full) in_cut = kLowBits & used_bits(rows, i);
-      word = in_cut << 1U;
-      pending_ += static_cast<std::uint64_t>(std::popcount(in_cut));
+      Word in_savepoint = is_open_ ? low | high : low & ~high;
+      if (is_full) in_savepoint = kLowBits & used_bits(rows, i);
+      word = in_savepoint << 1U;
+      pending_ += static_cast<std::uint64_t>(std::popcount(in_savepoint));
     }
-    if (!is_open_) cut_removed_.clear();
-    cut_removed_.insert(cut_removed_.end(), removed_.begin(), removed_.end());
+    if (!is_open_) savepoint_removed_.clear();
+    savepoint_removed_.insert(savepoint_removed_.end(), removed_.begin(), removed_.end());
     removed_.clear();
     is_open_ = true;
   }
-  // Ends the cut: the next one builds on it.
+  // Ends the savepoint: the next one builds on it.
   void end() {
     PADDLE_CHECK(pending_ == 0);
     is_open_ = false;
-    cut_removed_ = {};
+    savepoint_removed_ = {};
   }
 
   std::uint64_t pending() const { return pending_; }
@@ -188,22 +188,23 @@ class RowCuts {
     set(number, kCopied);
     --pending_;
   }
-  // Ids removed after the cut that this one builds on began, and before this one did. An id may
-  // occur twice, or may have a row again.
-  std::span<const std::uint64_t> removed() const { return cut_removed_; }
+  // Ids removed after the savepoint that this one builds on began, and before this one did. An id
+  // may occur twice, or may have a row again.
+  std::span<const std::uint64_t> removed() const { return savepoint_removed_; }
 
-  // Records that a row was restored from a cut, on which the next cut may build.
+  // Records that a row was restored from a savepoint, on which the next savepoint may build.
   void on_restore(std::uint32_t number) { set(number, kUnchanged); }
-  // Drops the ids removed during a restore, which the restored cut lacks, too.
+  // Drops the ids removed during a restore, which the restored savepoint lacks, too.
   void forget_removed() { removed_.clear(); }
 
  private:
   using Word = std::uint64_t;
   static constexpr Word kMask = 3;
   static constexpr Word kUnchanged = 0;
-  static constexpr Word kChanged = 1;  // since the last cut began
-  static constexpr Word kPending = 2;  // in the cut in progress, and not copied yet
-  static constexpr Word kCopied = 3;   // in the cut in progress, and unchanged since it was copied
+  static constexpr Word kChanged = 1;  // since the last savepoint began
+  static constexpr Word kPending = 2;  // in the savepoint in progress, and not copied yet
+  static constexpr Word kCopied =
+      3;  // in the savepoint in progress, and unchanged since it was copied
   static constexpr Word kLowBits = 0x5555555555555555;
   static constexpr std::uint64_t kRowsPerWord = 32;
 
@@ -227,21 +228,21 @@ class RowCuts {
 
   MemoryRegion states_;
   std::uint64_t pending_ = 0;
-  bool is_open_ = false;                    // a cut has begun and not ended
-  std::vector<std::uint64_t> removed_;      // since the last cut began
-  std::vector<std::uint64_t> cut_removed_;  // in the cut in progress
+  bool is_open_ = false;                          // a savepoint has begun and not ended
+  std::vector<std::uint64_t> removed_;            // since the last savepoint began
+  std::vector<std::uint64_t> savepoint_removed_;  // in the savepoint in progress
 };
 
 // The columns of a table's rows.
 struct RowLayout {
   RowLayout(const wire::ParameterSet& set, const wire::ParameterSpec& spec);
 
-  bool expires;         // a row stores the last pass in which it was pushed
-  bool evicts;          // rows are listed by recency
-  bool shrinks;         // a row has a score
-  bool tracks;          // a row stores whether it changed since the last full snapshot
-  bool cuts = false;    // a row has a state for cuts
-  bool counts_updates;  // for the optimizer
+  bool expires;             // a row stores the last pass in which it was pushed
+  bool evicts;              // rows are listed by recency
+  bool shrinks;             // a row has a score
+  bool tracks;              // a row stores whether it changed since the last full snapshot
+  bool savepoints = false;  // a row has a state for savepoints
+  bool counts_updates;      // for the optimizer
   std::uint64_t width;
   std::uint64_t state_width;
   std::uint64_t floats;    // value, state and score
@@ -281,10 +282,10 @@ class RowStore {
   void populate() { arena_.populate(rows() * layout_.floats * sizeof(float)); }
   // Removes rows that are present. The last rows get the numbers that become free.
   Status remove(std::span<const std::uint64_t> ids);
-  // Removes all rows at once. After that, no cut counts as made.
+  // Removes all rows at once. After that, no savepoint counts as made.
   void clear();
-  // Gives rows a state for cuts. REQUIRES: there is no row yet.
-  void track_cuts();
+  // Gives rows a state for savepoints. REQUIRES: there is no row yet.
+  void track_savepoints();
   std::uint64_t take_evicted() { return std::exchange(evicted_, 0); }
 
   float* value(std::uint32_t number) const {
@@ -305,8 +306,8 @@ class RowStore {
   RecencyList& recency() { return recency_; }
   const RecencyList& recency() const { return recency_; }
   RowChanges& changes() { return changes_; }
-  RowCuts& cuts() { return cuts_; }
-  const RowCuts& cuts() const { return cuts_; }
+  RowSavepoints& savepoints() { return savepoints_; }
+  const RowSavepoints& savepoints() const { return savepoints_; }
 
   // Loads the rows that have a number into the cache.
   void load(std::span<const std::uint32_t> numbers) const;
@@ -330,7 +331,7 @@ class RowStore {
   MemoryRegion seen_;           // uint16 by number, if rows expire
   RecencyList recency_;         // if rows are evicted
   RowChanges changes_;          // if snapshots may be deltas
-  RowCuts cuts_;                // if the job makes cuts
+  RowSavepoints savepoints_;    // if the job makes savepoints
   std::uint64_t evicted_ = 0;
 };
 

@@ -298,7 +298,7 @@ void SparseTable::create_missing(std::span<const std::uint64_t> ids, const float
   }
   rows_.populate();
   const auto numbers = std::span(block.numbers).first(ids.size());
-  if (rows_.layout().cuts) cut_.before_update(rows_, ids, numbers);
+  if (rows_.layout().savepoints) savepoint_.before_update(rows_, ids, numbers);
   mark_rows(numbers, gradients);
 }
 
@@ -371,7 +371,7 @@ Result<std::uint64_t> SparseTable::end_pass() {
 Status SparseTable::shrink() {
   const wire::ShrinkPolicy& policy = spec_.table().shrink();
   std::vector<std::uint64_t> low;
-  if (rows_.layout().cuts) cut_.before_change(rows_);
+  if (rows_.layout().savepoints) savepoint_.before_change(rows_);
   rows_.index().for_each([&](std::uint64_t id, std::uint32_t number) {
     rows_.score(number).decay(policy.decay());
     if (rows_.score(number).value(policy) < policy.threshold()) low.push_back(id);
@@ -388,7 +388,7 @@ Result<std::uint64_t> SparseTable::expire() {
     // A row seen in the pass that just ended is one pass old now.
     if (static_cast<std::uint16_t>(pass_ - rows_.seen(number)) > passes) unseen.push_back(id);
   });
-  if (rows_.layout().cuts) cut_.before_remove(rows_, unseen);
+  if (rows_.layout().savepoints) savepoint_.before_remove(rows_, unseen);
   PADDLE_TRY_STATUS(rows_.remove(unseen));
   PADDLE_TRY_STATUS(entry_.expire(passes + 1, pass_));
   return unseen.size();
@@ -414,7 +414,7 @@ bool SparseTable::put(const Row& row) {
              !std::equal(row.state.begin(), row.state.end(), rows_.state(number))) {
     return false;
   }
-  if (layout.cuts) cut_.before_update(rows_, {&row.id, 1}, {&number, 1});
+  if (layout.savepoints) savepoint_.before_update(rows_, {&row.id, 1}, {&number, 1});
   std::ranges::copy(row.value, rows_.value(number));
   std::ranges::copy(row.state, rows_.state(number));
   if (layout.counts_updates) rows_.update_count(number) = row.marks.updates;
@@ -449,43 +449,43 @@ SparseTable::Row SparseTable::candidate(const RowIndex::Entry& entry) const {
           {}};
 }
 
-// Cuts, and restoring the table from them.
+// Savepoints, and restoring the table from them.
 
-void SparseTable::track_cuts() {
-  rows_.track_cuts();
+void SparseTable::track_savepoints() {
+  rows_.track_savepoints();
 }
 
-void SparseTable::begin_cut(bool is_full) {
-  PADDLE_CHECK(rows_.layout().cuts || rows_.layout().evicts);
-  cut_.begin(rows_, entry_, pass_, is_full);
+void SparseTable::begin_savepoint(bool is_full) {
+  PADDLE_CHECK(rows_.layout().savepoints || rows_.layout().evicts);
+  savepoint_.begin(rows_, entry_, pass_, is_full);
 }
 
-std::optional<Bytes> SparseTable::take_cut(std::uint64_t bytes_max) {
-  return cut_.take(rows_, bytes_max);
+std::optional<Bytes> SparseTable::take_savepoint(std::uint64_t bytes_max) {
+  return savepoint_.take(rows_, bytes_max);
 }
 
-void SparseTable::end_cut() {
-  PADDLE_CHECK(!is_cutting());
-  rows_.cuts().end();
+void SparseTable::end_savepoint() {
+  PADDLE_CHECK(!is_making_savepoint());
+  rows_.savepoints().end();
 }
 
-Status SparseTable::restore_cut(ByteSpan bytes) {
-  auto part = CutPart::read(bytes, rows_.layout().floats);
+Status SparseTable::restore_savepoint(ByteSpan bytes) {
+  auto part = SavepointPart::read(bytes, rows_.layout().floats);
   if (!part) {
     return std::move(part).error().with(fmt::format("restoring table '{}'", spec_.name()));
   }
-  PADDLE_CHECK(!is_cutting());
+  PADDLE_CHECK(!is_making_savepoint());
   cache_ = {};
   switch (part->kind) {
-    case CutPart::Kind::kStart:
+    case SavepointPart::Kind::kStart:
       return restore_start(*part);
-    case CutPart::Kind::kRemoved:
+    case SavepointPart::Kind::kRemoved:
       return restore_removed(*part);
-    case CutPart::Kind::kCandidates:
+    case SavepointPart::Kind::kCandidates:
       PADDLE_TRY_STATUS(reserve(part->count));
       restore_candidates(*part);
       return {};
-    case CutPart::Kind::kRows:
+    case SavepointPart::Kind::kRows:
       PADDLE_TRY_STATUS(reserve(part->count));
       restore_rows(*part);
       return {};
@@ -493,7 +493,7 @@ Status SparseTable::restore_cut(ByteSpan bytes) {
   return {};
 }
 
-Status SparseTable::restore_start(const CutPart& part) {
+Status SparseTable::restore_start(const SavepointPart& part) {
   if (part.is_full() && rows() > 0) rows_.clear();
   pass_ = part.pass();
   restored_rows_ = part.count;
@@ -505,24 +505,24 @@ Status SparseTable::restore_start(const CutPart& part) {
   return entry_.restart(part.candidates());
 }
 
-Status SparseTable::restore_removed(const CutPart& part) {
+Status SparseTable::restore_removed(const SavepointPart& part) {
   std::vector<std::uint64_t> ids;
   for (std::uint64_t i = 0; i < part.count && rows() > 0; ++i) {
     if (rows_.index().find(part.id(i)) != RowIndex::kNone) ids.push_back(part.id(i));
   }
   std::ranges::sort(ids);
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  if (rows_.layout().cuts) cut_.before_remove(rows_, ids);
+  if (rows_.layout().savepoints) savepoint_.before_remove(rows_, ids);
   PADDLE_TRY_STATUS(rows_.remove(ids));
-  rows_.cuts().forget_removed();
+  rows_.savepoints().forget_removed();
   return {};
 }
 
-void SparseTable::restore_candidates(const CutPart& part) {
+void SparseTable::restore_candidates(const SavepointPart& part) {
   for (std::uint64_t i = 0; i < part.count; ++i) entry_.put(part.candidate(i));
 }
 
-void SparseTable::restore_rows(const CutPart& part) {
+void SparseTable::restore_rows(const SavepointPart& part) {
   const std::size_t bytes = row_bytes(rows_);
   for (std::uint64_t begin = 0; begin < part.count; begin += LookupBlock::kIds) {
     const std::uint64_t end = std::min<std::uint64_t>(begin + LookupBlock::kIds, part.count);
@@ -548,11 +548,12 @@ void SparseTable::restore_row(const std::byte* from) {
   } else if (layout.evicts) {
     rows_.recency().move_to_front(number);
   }
-  std::memcpy(rows_.value(number), from + CutPart::kMarksBytes, layout.floats * sizeof(float));
+  std::memcpy(rows_.value(number), from + SavepointPart::kMarksBytes,
+              layout.floats * sizeof(float));
   if (layout.counts_updates) rows_.update_count(number) = static_cast<std::uint32_t>(marks);
   if (layout.expires) rows_.seen(number) = static_cast<std::uint16_t>(marks >> 32U);
   if (layout.tracks) rows_.changes().on_update(number);
-  if (layout.cuts) rows_.cuts().on_restore(number);
+  if (layout.savepoints) rows_.savepoints().on_restore(number);
 }
 
 Status SparseTable::check_restored() const {

@@ -19,7 +19,7 @@
 #include "engine/table/lookup.h"
 #include "engine/table/row_notes.h"
 #include "engine/table/row_store.h"
-#include "engine/table/table_cut.h"
+#include "engine/table/table_savepoint.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::table {
@@ -44,7 +44,7 @@ class SparseTable {
   // Memory held, with pages counted whole; and the part of it that is values, optimizer state and
   // scores.
   std::uint64_t bytes() const {
-    return rows_.bytes() + cache_.bytes() + entry_.bytes() + cut_.bytes();
+    return rows_.bytes() + cache_.bytes() + entry_.bytes() + savepoint_.bytes();
   }
   std::uint64_t payload_bytes() const { return rows() * rows_.layout().payload_bytes(); }
   // Memory that counts against a port's limit: of rows, and of candidates, each of which takes an
@@ -121,28 +121,30 @@ class SparseTable {
   // Null unless the job makes delta snapshots.
   RowChanges* changes() { return rows_.layout().tracks ? &rows_.changes() : nullptr; }
 
-  // Cuts: copies of the table as it is when a cut begins, made part by part while updates go on. A
-  // cut is full, or contains what changed since the last cut that ended.
+  // Savepoints: copies of the table as it is when a savepoint begins, made part by part while
+  // updates go on. A savepoint is full, or contains what changed since the last savepoint that
+  // ended.
   //
   // REQUIRES: the table has no rows.
-  void track_cuts();
-  // Begins a cut of the table as it is. A cut that has not ended is dropped, and its content
-  // belongs to the new one. A cut of a table that evicts is always full, and copied at once.
-  void begin_cut(bool is_full);
+  void track_savepoints();
+  // Begins a savepoint of the table as it is. A savepoint that has not ended is dropped, and its
+  // content belongs to the new one. A savepoint of a table that evicts is always full, and copied
+  // at once.
+  void begin_savepoint(bool is_full);
   // The next part, of about `bytes_max`. A part of rows that updates forced to be copied may have
   // up to 1 MiB, and a part without rows 8 MiB. Empty: this slice of the table contains nothing for
-  // the cut. std::nullopt: all of the cut has been taken.
-  std::optional<Bytes> take_cut(std::uint64_t bytes_max);
-  // Ends a cut that has been taken and stored: the next one builds on it.
-  void end_cut();
-  bool is_cutting() const { return !cut_.is_whole(rows_); }
-  std::uint64_t cut_rows_left() const { return cut_.rows_left(rows_); }
+  // the savepoint. std::nullopt: all of the savepoint has been taken.
+  std::optional<Bytes> take_savepoint(std::uint64_t bytes_max);
+  // Ends a savepoint that has been taken and stored: the next one builds on it.
+  void end_savepoint();
+  bool is_making_savepoint() const { return !savepoint_.is_whole(rows_); }
+  std::uint64_t savepoint_rows_left() const { return savepoint_.rows_left(rows_); }
 
-  // Restores the parts of a full cut, in their order, and then of each cut that builds on it. The
-  // table is then as if the last of them had just ended. kData: not a part of a cut of this table;
-  // kResource as reserve().
-  Status restore_cut(ByteSpan part);
-  // Whether all rows of the last cut were restored. kData if not.
+  // Restores the parts of a full savepoint, in their order, and then of each savepoint that builds
+  // on it. The table is then as if the last of them had just ended. kData: not a part of a
+  // savepoint of this table; kResource as reserve().
+  Status restore_savepoint(ByteSpan part);
+  // Whether all rows of the last savepoint were restored. kData if not.
   Status check_restored() const;
 
  private:
@@ -186,10 +188,10 @@ class SparseTable {
   Result<std::uint64_t> expire();
   Status shrink();
 
-  Status restore_start(const CutPart& part);
-  Status restore_removed(const CutPart& part);
-  void restore_candidates(const CutPart& part);
-  void restore_rows(const CutPart& part);
+  Status restore_start(const SavepointPart& part);
+  Status restore_removed(const SavepointPart& part);
+  void restore_candidates(const SavepointPart& part);
+  void restore_rows(const SavepointPart& part);
   void restore_row(const std::byte* from);
 
   wire::ParameterSpec spec_;
@@ -201,11 +203,11 @@ class SparseTable {
   RowStore rows_;
   EntryPolicy entry_;
   LookupCache cache_;  // empty if absent ids may stay absent, or rows may be evicted
-  TableCut cut_;
+  TableSavepoint savepoint_;
   std::vector<Block> blocks_;  // used by apply()
   std::uint16_t pass_ = 0;
   std::uint64_t shrunk_ = 0;
-  std::uint64_t restored_rows_ = 0;  // the table's rows when the last restored cut began
+  std::uint64_t restored_rows_ = 0;  // the table's rows when the last restored savepoint began
   // The value and state of a candidate, all zeros, if there may be any. They are never written, so
   // the kernel gives them no memory, however wide a row is.
   MemoryRegion zeros_{0};

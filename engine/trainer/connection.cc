@@ -21,8 +21,8 @@
 #include "engine/net/identity.h"
 #include "engine/net/local_link.h"
 #include "engine/pserver/shard.h"
-#include "engine/trainer/kept_push.h"
 #include "engine/trainer/model.h"
+#include "engine/trainer/replay_log.h"
 
 namespace paddle::trainer {
 namespace {
@@ -143,19 +143,20 @@ Result<std::unique_ptr<collective::Group>> group_of_one(const TrainOptions& opti
 }
 
 std::string gpu_of(const Model& model) {
-  const auto lane = model.lane();
-  return lane ? lane->device->card().uuid : "";
+  const auto compute = model.compute_stream();
+  return compute ? compute->device->card().uuid : "";
 }
 
-// Group cuts are stored in the memory of this trainer, behind the counts of KeptPush.
-std::optional<strategy::GroupCuts::Options> cuts_of(const config::JobConfig& job,
-                                                    const wire::ParameterSet& parameters,
-                                                    const Model& model, const UniqueFd& memory) {
+// Group savepoints are stored in the memory of this trainer, behind the counts of ReplayLog.
+std::optional<strategy::GroupSavepoints::Options> savepoints_of(
+    const config::JobConfig& job, const wire::ParameterSet& parameters, const Model& model,
+    const UniqueFd& memory) {
   if (!memory || !parameters.trainers_return() || parameters.snapshot_seconds() == 0) return {};
-  return strategy::GroupCuts::Options{.memory = UniqueFd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)),
-                                      .offset = KeptPush::end_of_counts(model.empty_tally()),
-                                      .period = std::chrono::seconds(parameters.snapshot_seconds()),
-                                      .batches = job.train.log_period};
+  return strategy::GroupSavepoints::Options{
+      .memory = UniqueFd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)),
+      .offset = ReplayLog::end_of_counts(model.empty_tally()),
+      .period = std::chrono::seconds(parameters.snapshot_seconds()),
+      .batches = job.train.log_period};
 }
 
 Result<std::unique_ptr<strategy::GroupClient>> connect_group(
@@ -184,14 +185,15 @@ Result<std::unique_ptr<strategy::GroupClient>> connect_group(
   }
   std::optional<strategy::CardRanks::Options> card;
   // With skips_not_finite, gradients stay on the host, which looks for batches to leave out.
-  if (model.lane() && !job.train.skips_not_finite) {
-    card = {*model.lane(), options.job_tag, options.nccl_clear || options.transport == "clear"};
+  if (model.compute_stream() && !job.train.skips_not_finite) {
+    card = {*model.compute_stream(), options.job_tag,
+            options.nccl_clear || options.transport == "clear"};
   }
   return strategy::GroupClient::create(
       parameters, std::move(group), std::move(dense),
       {job.train.passes, job.train.saving_period, job.train.has_decisions(),
        static_cast<std::uint32_t>(job.uneven), job.bf16_wire && !options.on_card},
-      std::move(card), cuts_of(job, parameters, model, memory));
+      std::move(card), savepoints_of(job, parameters, model, memory));
 }
 
 // Trainers with the same address are on one node. A trainer that is alone on its node pushes to the
@@ -231,8 +233,8 @@ Result<std::unique_ptr<client::ParameterClient>> join_group(
   if (tables) {
     client = std::make_unique<strategy::HybridClient>(std::move(group), std::move(tables));
   } else if (options.on_card && !job.sparse_layer().empty()) {
-    PADDLE_TRY(auto on_card,
-               strategy::CardTables::create(parameters, *model.lane(), model.vocabularies()));
+    PADDLE_TRY(auto on_card, strategy::CardTables::create(parameters, *model.compute_stream(),
+                                                          model.vocabularies()));
     client =
         std::make_unique<strategy::CardClient>(parameters, std::move(group), std::move(on_card));
   } else {
@@ -368,7 +370,7 @@ Status check_group(const config::JobConfig& job, const TrainOptions& options) {
 }
 
 Status keep_on_card(const config::JobConfig& job, const Model& model, TrainOptions& options) {
-  if (!options.is_alone || !job.is_collective() || !model.lane()) return {};
+  if (!options.is_alone || !job.is_collective() || !model.compute_stream()) return {};
   TrainOptions moved = options;
   moved.local = false;
   moved.on_card = true;

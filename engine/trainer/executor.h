@@ -27,7 +27,7 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   // Where dense parameters may stay on a card (nn::Parameters::card).
-  virtual std::optional<device::Lane> lane() const { return std::nullopt; }
+  virtual std::optional<device::ComputeStream> compute_stream() const { return std::nullopt; }
   // Whether stage() does something while a run is computed.
   virtual bool stages() const { return false; }
   // Prepares what a card reads of the next run; the next begin() may be for another run.
@@ -71,8 +71,8 @@ class GpuExecutor final : public Executor {
   static Result<std::unique_ptr<GpuExecutor>> make(const nn::Network& network,
                                                    std::unique_ptr<device::Device> device);
 
-  std::optional<device::Lane> lane() const override {
-    return device::Lane{device_.get(), executor_->stream()};
+  std::optional<device::ComputeStream> compute_stream() const override {
+    return device::ComputeStream{device_.get(), executor_->stream()};
   }
   bool stages() const override { return true; }
   Status stage(const nn::Run& batch, bool has_values) override {

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "base/clock.h"
-#include "engine/client/catch_up.h"
+#include "engine/client/link_positions.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dataset.h"
 #include "engine/snapshot/info.h"
-#include "engine/trainer/kept_push.h"
+#include "engine/trainer/replay_log.h"
 #include "proto/parameters.pb.h"
 #include "proto/supervision.pb.h"
 
@@ -42,7 +42,7 @@ struct LoopOptions {
   bool repeats_pass_end = false;
   std::uint64_t barriers_done = 0;
   client::LanePosition furthest;   // this trainer's furthest position on any port
-  KeptPush* kept = nullptr;        // null: this trainer is not restarted alone
+  ReplayLog* kept = nullptr;       // null: this trainer is not restarted alone
   std::string restored_from = {};  // as went_back in wire::Progress
 
   std::function<bool()> stop_requested = {};

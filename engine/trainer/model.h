@@ -32,7 +32,9 @@ class Model {
   // "4 threads", or the name of a GPU.
   const std::string& computes_on() const { return computes_on_; }
   // The GPU and the stream where a client may keep dense parameters; empty on CPUs.
-  std::optional<device::Lane> lane() const { return executor_->lane(); }
+  std::optional<device::ComputeStream> compute_stream() const {
+    return executor_->compute_stream();
+  }
 
   const std::vector<wire::ParameterSpec>& parameters() const { return network_->parameters(); }
   // Requirements of the network on records.

@@ -14,9 +14,9 @@
 #include "engine/data/dataset.h"
 #include "engine/trainer/batch_feed.h"
 #include "engine/trainer/held_out.h"
-#include "engine/trainer/kept_push.h"
 #include "engine/trainer/loop_options.h"
 #include "engine/trainer/model.h"
+#include "engine/trainer/replay_log.h"
 #include "engine/trainer/report.h"
 
 namespace paddle::trainer {

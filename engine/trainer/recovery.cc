@@ -19,7 +19,7 @@ Status Recovery::run() {
 // The last push.
 
 Status Recovery::repeat_push() {
-  const KeptPush* const kept = options_.kept;
+  const ReplayLog* const kept = options_.kept;
   const auto last = kept != nullptr ? kept->push() : std::nullopt;
   // Ports that receive pushes without rounds may be several batches behind the last push. These
   // batches are computed again.
@@ -116,7 +116,7 @@ bool Recovery::lacks_test(BatchNumber at) const {
   if (options_.kept == nullptr || at.batch == 0 || period == 0 || at.batch % period != 0)
     return false;
   const bool is_first_process = !options_.kept->last_counts(at.pass);
-  return !is_first_process && !options_.kept->is_written(KeptPush::Line::kTest, at);
+  return !is_first_process && !options_.kept->is_written(ReplayLog::Line::kTest, at);
 }
 
 }  // namespace paddle::trainer

@@ -11,7 +11,7 @@
 //   the last barrier of the job             leaves
 //
 // The position comes from the shards (client::JobProgress), the last push and the counts from the
-// memory that outlives the process (KeptPush).
+// memory that outlives the process (ReplayLog).
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ constexpr auto kPublishPeriod = std::chrono::seconds(1);
 constexpr auto kBriefPeriod = std::chrono::seconds(10);  // between lines within a pass
 constexpr double kDivergenceRatio = 1000;
 constexpr double kCostMin = 1e-6;                 // the first batch may have a cost of 0
-constexpr std::uint64_t kEndOfPass = UINT64_MAX;  // in KeptPush: the batch of a test at the end
+constexpr std::uint64_t kEndOfPass = UINT64_MAX;  // in ReplayLog: the batch of a test at the end
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
@@ -273,7 +273,8 @@ Status Report::write_train(const PassProgress& at) {
   record.per_busy_second =
       examples_per_second(record.current.samples, busy_ - std::exchange(busy_at_line_, busy_));
   if (at.batch < at.batches_counted) return {};  // an earlier process has written its line
-  if (!KeptPush::claim_line(options_.kept, KeptPush::Line::kBatch, {at.pass, at.batch})) return {};
+  if (!ReplayLog::claim_line(options_.kept, ReplayLog::Line::kBatch, {at.pass, at.batch}))
+    return {};
   log(record);
   write_metrics(record);
   return check_divergence(record.current.cost);
@@ -310,7 +311,7 @@ void Report::write_test(const PassProgress& at, bool is_within_pass, const Readi
   line_at_ += took;
   pass_begun_at_ += took;
   const BatchNumber place{at.pass, is_within_pass ? at.batch : kEndOfPass};
-  if (!KeptPush::claim_line(options_.kept, KeptPush::Line::kTest, place)) return;
+  if (!ReplayLog::claim_line(options_.kept, ReplayLog::Line::kTest, place)) return;
   Record record = record_of(Record::Kind::kTest, at);
   record.reading = reading;
   record.is_within_pass = is_within_pass;

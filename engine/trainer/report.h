@@ -5,7 +5,7 @@
 //                                             +--> metrics_fields()           metrics.jsonl
 //                                             +--> to_progress()              the supervisor
 //
-// A restarted trainer repeats batches and ends of passes. KeptPush knows which lines an earlier
+// A restarted trainer repeats batches and ends of passes. ReplayLog knows which lines an earlier
 // process has written, so that each is written once.
 #pragma once
 

@@ -132,7 +132,7 @@ TEST_F(Program, TheFirstLifeOfAPserverForgetsTheCopiesOfAnEarlierRun) {
   const std::string left = folder.write("cuts/port-1/cut-000000000001.full", "x");
   for (const int life : {2, 1}) {
     run({"pserver", fmt::format("--port={}", free_ports(2)), "--first_trainer_within=1",
-         "--cuts=" + (folder / "cuts"), fmt::format("--epoch={}", life)});
+         "--savepoints=" + (folder / "cuts"), fmt::format("--epoch={}", life)});
     EXPECT_EQ(std::filesystem::exists(left), life == 2);
   }
 }

@@ -89,14 +89,15 @@ inline std::unique_ptr<Supervised> supervised_trainer(Job& job, const std::strin
   });
 }
 
-// Its cuts are in <folder>/<name>-cuts.
+// Its savepoints are in <folder>/<name>-savepoints.
 inline std::unique_ptr<Supervised> supervised_pserver(Job& job, const std::string& name,
                                                       const Shape& shape, int id, int port) {
   return std::make_unique<Supervised>([=, &job](int life) {
     return job.start_pserver(
         name, shape, id, port,
         {"--lost_trainer_ends_job", "--lost_trainer_grace=100", fmt::format("--epoch={}", life),
-         fmt::format("--cuts={}", job.folder() / fmt::format("{}-cuts/pserver-{}", name, id))});
+         fmt::format("--savepoints={}",
+                     job.folder() / fmt::format("{}-savepoints/pserver-{}", name, id))});
   });
 }
 

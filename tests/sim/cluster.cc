@@ -32,8 +32,8 @@ Cluster::Cluster(ClusterOptions options)
       processes_(options_.batches.size()),
       invariants_(model_, disk_, !options_.killed) {
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    cut_disks_.push_back(
-        std::make_unique<ShardDisk>(shard, options_.seed, options_.defers_cuts, *this));
+    savepoint_disks_.push_back(
+        std::make_unique<ShardDisk>(shard, options_.seed, options_.defers_savepoints, *this));
   }
   for (std::uint32_t id = 0; id < options_.batches.size(); ++id) {
     trainers_.emplace_back(id, options_, model_, disk_);
@@ -92,7 +92,7 @@ void Cluster::tick() {
     const Pserver& pserver = pservers_[pserver_of(shard)];
     if (!pserver.is_up || pserver.is_stalled) continue;
     std::vector<net::Outgoing> out;
-    cut_disks_[shard]->work();
+    savepoint_disks_[shard]->work();
     shards_[shard]->on_tick(now, out);
     transmit_all(shard, out);
   }
@@ -246,7 +246,7 @@ void Cluster::deliver_to_trainer(Event&& event) {
   const std::uint32_t shard = connection.shard;
   const bool has_joined = trainer.phase() != Trainer::Phase::kJoin;
   const Status taken = trainer.on_frame(shard, std::move(event.frame), network_.now(), out);
-  if (id == 0 && !has_joined && trainer.finds_no_way_back()) invariants_.on_no_way_back();
+  if (id == 0 && !has_joined && trainer.finds_no_rollback()) invariants_.on_no_rollback();
   if (!taken) return on_error(id, shard, taken.error());
   if (disk_.saves != saves && !options_.killed) invariants_.on_saved(*disk_.newest);
   if (const auto totals = trainer.take_totals()) {
@@ -257,7 +257,7 @@ void Cluster::deliver_to_trainer(Event&& event) {
     }
   }
   take_outputs(id, out);
-  if (trainer.is_going_back()) break_the_way_back();
+  if (trainer.is_going_back()) break_the_rollback();
 }
 
 void Cluster::on_error(std::uint32_t id, std::uint32_t shard, const Error& error) {
@@ -301,7 +301,7 @@ void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out)
     }
   }
   invariants_.after_call(shard, *shards_[shard], out, trainer_of);
-  invariants_.on_cuts(shard, cut_disks_[shard]->whole());
+  invariants_.on_savepoints(shard, savepoint_disks_[shard]->whole());
   for (net::Outgoing& outgoing : out) {
     const net::PeerId to = outgoing.to;
     if (!network_.at(to).is_open_at_shard) continue;
@@ -335,8 +335,8 @@ void Cluster::collect() {
     const auto values = model_.shared(index, shard.dense()->values());
     outcome_.shared.insert(outcome_.shared.end(), values.begin(), values.end());
   }
-  outcome_.cuts = invariants_.cuts().whole_cuts();
-  outcome_.common_cuts = invariants_.cuts().common_cuts();
+  outcome_.savepoints = invariants_.savepoints().whole_savepoints();
+  outcome_.common_savepoints = invariants_.savepoints().common_savepoints();
   for (const Trainer& trainer : trainers_) {
     outcome_.loads += trainer.loads();
     outcome_.goes_back += trainer.goes_back();
@@ -347,17 +347,18 @@ void Cluster::collect() {
 }
 
 void Cluster::on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole) {
-  invariants_.on_cuts_opened(shard, whole);
+  invariants_.on_savepoints_opened(shard, whole);
 }
 
-void Cluster::on_begin(std::uint32_t shard, std::uint64_t cut) {
-  if (traces()) trace(network_.now(), fmt::format("port {} begins cut {}", shard, cut));
-  invariants_.on_cut(shard, cut, *shards_[shard]);
+void Cluster::on_begin(std::uint32_t shard, std::uint64_t savepoint) {
+  if (traces()) trace(network_.now(), fmt::format("port {} begins savepoint {}", shard, savepoint));
+  invariants_.on_savepoint(shard, savepoint, *shards_[shard]);
 }
 
-void Cluster::on_read(std::uint32_t shard, std::uint64_t cut, const Status& outcome) {
-  if (traces()) trace(network_.now(), fmt::format("port {} goes back to cut {}", shard, cut));
-  invariants_.on_cut_read(shard, cut, outcome);
+void Cluster::on_read(std::uint32_t shard, std::uint64_t savepoint, const Status& outcome) {
+  if (traces())
+    trace(network_.now(), fmt::format("port {} goes back to savepoint {}", shard, savepoint));
+  invariants_.on_savepoint_read(shard, savepoint, outcome);
 }
 
 }  // namespace paddle::sim

@@ -9,7 +9,7 @@
 
 namespace paddle::sim {
 
-class Cluster final : public CutWatch {
+class Cluster final : public SavepointWatch {
  public:
   explicit Cluster(ClusterOptions options);
   Outcome run();
@@ -47,7 +47,7 @@ class Cluster final : public CutWatch {
   void end_fault(const Fault& fault);
   void kill_pserver(std::uint32_t id);
   void kill_trainer(std::uint32_t id);
-  void break_the_way_back();
+  void break_the_rollback();
   void break_the_end();
   void fill_disks(std::uint32_t pserver, bool is_full);
   void resume(std::vector<Event>& backlog);
@@ -66,16 +66,16 @@ class Cluster final : public CutWatch {
   void collect();
 
   void on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole) override;
-  void on_begin(std::uint32_t shard, std::uint64_t cut) override;
-  void on_read(std::uint32_t shard, std::uint64_t cut, const Status& outcome) override;
+  void on_begin(std::uint32_t shard, std::uint64_t savepoint) override;
+  void on_read(std::uint32_t shard, std::uint64_t savepoint, const Status& outcome) override;
 
   const ClusterOptions options_;
   const Model model_;
   Disk disk_;
   Network network_;
   Rng rng_;
-  std::vector<std::unique_ptr<ShardDisk>> cut_disks_;    // by shard
-  std::vector<std::unique_ptr<pserver::Shard>> shards_;  // dense, then sparse; null: down
+  std::vector<std::unique_ptr<ShardDisk>> savepoint_disks_;  // by shard
+  std::vector<std::unique_ptr<pserver::Shard>> shards_;      // dense, then sparse; null: down
   std::vector<Pserver> pservers_;
   std::vector<Trainer> trainers_;
   std::vector<TrainerProcess> processes_;

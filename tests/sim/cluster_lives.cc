@@ -25,7 +25,7 @@ void Cluster::start_pserver(std::uint32_t id) {
   pserver.is_stalled = false;
   for (const std::uint32_t index : {id, id + options_.pservers}) {
     shards_[index].reset();
-    pserver::OpenCuts open_cuts = cut_disks_[index]->begin_life();
+    pserver::OpenSavepoints open_savepoints = savepoint_disks_[index]->begin_life();
     shards_[index] = std::make_unique<pserver::Shard>(
         pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                               .index = id,
@@ -35,7 +35,7 @@ void Cluster::start_pserver(std::uint32_t id) {
                               .server_generation = pserver.generation,
                               .lost_trainer_grace = options_.grace,
                               .needs_all_trainers = options_.restarts,
-                              .open_cuts = std::move(open_cuts)});
+                              .open_savepoints = std::move(open_savepoints)});
     invariants_.on_new_life(index);
   }
 }
@@ -46,7 +46,7 @@ void Cluster::end_pserver(std::uint32_t id) {
   pserver.backlog.clear();
   const bool loses_power = options_.loses_power && rng_.below(2) == 0;
   for (const std::uint32_t index : {id, id + options_.pservers}) {
-    cut_disks_[index]->end_life(loses_power);
+    savepoint_disks_[index]->end_life(loses_power);
   }
   for (net::PeerId peer = 0; peer < network_.connections(); ++peer) {
     const Connection& connection = network_.at(peer);
@@ -156,7 +156,7 @@ void Cluster::kill_pserver(std::uint32_t id) {
 }
 
 // Trainer 0 dies while it makes ports go back, or one of them does, or both or another trainer.
-void Cluster::break_the_way_back() {
+void Cluster::break_the_rollback() {
   if (breaks_ == options_.breaks_max || rng_.uniform() >= options_.breaks) return;
   ++breaks_;
   calm_at_ = std::max(calm_at_, network_.now());
@@ -176,7 +176,7 @@ void Cluster::break_the_end() {
 
 void Cluster::fill_disks(std::uint32_t pserver, bool is_full) {
   for (const std::uint32_t index : {pserver, pserver + options_.pservers}) {
-    cut_disks_[index]->set_full(is_full);
+    savepoint_disks_[index]->set_full(is_full);
   }
 }
 

@@ -17,7 +17,11 @@ bool is(const net::Outgoing& outgoing, FrameType type) {
 }  // namespace
 
 Invariants::Invariants(const Model& model, const Disk& disk, bool all_return)
-    : model_(model), disk_(disk), all_return_(all_return), lives_(model.shards()), cuts_(model) {}
+    : model_(model),
+      disk_(disk),
+      all_return_(all_return),
+      lives_(model.shards()),
+      savepoints_(model) {}
 
 void Invariants::fail(std::string what) {
   if (broken_.empty()) broken_ = std::move(what);
@@ -118,14 +122,14 @@ void Invariants::after_call(std::uint32_t index, const pserver::Shard& shard,
   }
 }
 
-// I5: a port begins with the whole of one snapshot or cut.
+// I5: a port begins with the whole of one snapshot or savepoint.
 void Invariants::check_ready(std::uint32_t index, const pserver::Shard& shard) {
   Life& life = lives_[index];
   life.is_ready = true;
   life.step = shard.step();
   life.ledger = ledger(index, shard);
   if (life.went_back) return check_rounds(index);
-  cuts_.on_anew(index);
+  savepoints_.on_anew(index);
   const std::uint64_t passes = disk_.newest ? disk_.newest->position.passes_finished() : 0;
   const std::uint64_t step = disk_.newest ? disk_.newest->position.step() : 0;
   if (life.step != step) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/pserver/shard.h"
-#include "tests/sim/cut_records.h"
+#include "tests/sim/savepoint_records.h"
 #include "tests/sim/snapshot.h"
 
 namespace paddle::sim {
@@ -33,14 +33,14 @@ class Invariants {
   // `trainer_of` a frame's receiver, in the order of `out`.
   void after_call(std::uint32_t index, const pserver::Shard& shard,
                   std::span<const net::Outgoing> out, std::span<const std::uint32_t> trainer_of);
-  // The port's cuts: after what is above is told of a call, and when a new life opens them.
-  void on_cut(std::uint32_t index, std::uint64_t cut, const pserver::Shard& shard);
-  void on_cuts(std::uint32_t index, std::vector<std::uint64_t> whole);
-  void on_cuts_opened(std::uint32_t index, const std::vector<std::uint64_t>& whole);
-  void on_cut_read(std::uint32_t index, std::uint64_t cut, const Status& outcome);
-  // Trainer 0 has found no way back to cuts.
-  void on_no_way_back();
-  const CutRecords& cuts() const { return cuts_; }
+  // The port's savepoints: after what is above is told of a call, and when a new life opens them.
+  void on_savepoint(std::uint32_t index, std::uint64_t savepoint, const pserver::Shard& shard);
+  void on_savepoints(std::uint32_t index, std::vector<std::uint64_t> whole);
+  void on_savepoints_opened(std::uint32_t index, const std::vector<std::uint64_t>& whole);
+  void on_savepoint_read(std::uint32_t index, std::uint64_t savepoint, const Status& outcome);
+  // Trainer 0 has found no way back to savepoints.
+  void on_no_rollback();
+  const SavepointRecords& savepoints() const { return savepoints_; }
 
   void on_saved(const Snapshot& snapshot);
   // Every batch of every pass was applied once on every port.
@@ -53,7 +53,7 @@ class Invariants {
  private:
   struct Life {
     bool is_ready = false;
-    bool went_back = false;        // to a cut
+    bool went_back = false;        // to a savepoint
     std::uint64_t generation = 0;  // the highest in its answers
     std::uint64_t step = 0;
     std::vector<float> ledger;
@@ -63,7 +63,7 @@ class Invariants {
 
   std::string name(std::uint32_t index) const;
   std::string name_of_cell(std::uint64_t cell) const;
-  CutRecords::State state(std::uint32_t index, const pserver::Shard& shard) const;
+  SavepointRecords::State state(std::uint32_t index, const pserver::Shard& shard) const;
   void on_gone_back(std::uint32_t index, const pserver::Shard& shard, std::uint64_t generation);
   void check_ready(std::uint32_t index, const pserver::Shard& shard);
   void check_rounds(std::uint32_t index);
@@ -76,7 +76,7 @@ class Invariants {
   const Disk& disk_;
   const bool all_return_;
   std::vector<Life> lives_;  // by shard
-  CutRecords cuts_;
+  SavepointRecords savepoints_;
   std::uint64_t progress_ = 0;
   std::string broken_;
 };

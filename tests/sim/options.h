@@ -53,11 +53,12 @@ struct ClusterOptions {
   std::vector<Fault> faults = {};
   double forgets = 0;  // probability that what a supervisor keeps for a killed trainer is lost too
   double ghosts = 0;   // probability that a push comes again from a life that is over
-  // Cuts of each port.
+  // Savepoints of each port.
   std::uint32_t snapshot_seconds = 0;  // 0: none
-  bool defers_cuts = false;            // they are written some time later
+  bool defers_savepoints = false;      // they are written some time later
   bool loses_power = false;            // pservers lose what was not synced with their lives
-  // While shards go back to a cut, processes die, so often for each answer and at most so many.
+  // While shards go back to a savepoint, processes die, so often for each answer and at most so
+  // many.
   double breaks = 0;
   std::uint32_t breaks_max = 0;
   // A pserver dies when the first trainer has left the job, and another has not.
@@ -82,14 +83,14 @@ struct Outcome {
   std::uint64_t trainer_restarts = 0;
   std::uint64_t pserver_restarts = 0;
   std::uint64_t trainer_kills = 0;
-  std::uint64_t lone_returns = 0;     // trainers that came back into a running job
-  std::uint64_t repeated_pushes = 0;  // kept by an earlier life
-  std::uint64_t leaves_over = 0;      // trainers that came back and left, as the job was over
-  std::uint64_t loads = 0;            // of a snapshot
-  std::uint64_t fenced = 0;           // frames of lives that were over
-  std::uint64_t goes_back = 0;        // times that trainer 0 made shards go back to cuts
-  std::uint64_t common_cuts = 0;      // of all shards in rounds together
-  std::uint64_t cuts = 0;             // whole ones of any shard
+  std::uint64_t lone_returns = 0;       // trainers that came back into a running job
+  std::uint64_t repeated_pushes = 0;    // kept by an earlier life
+  std::uint64_t leaves_over = 0;        // trainers that came back and left, as the job was over
+  std::uint64_t loads = 0;              // of a snapshot
+  std::uint64_t fenced = 0;             // frames of lives that were over
+  std::uint64_t goes_back = 0;          // times that trainer 0 made shards go back to savepoints
+  std::uint64_t common_savepoints = 0;  // of all shards in rounds together
+  std::uint64_t savepoints = 0;         // whole ones of any shard
   Duration time = {};
   Duration longest_calm_wait = {};  // without a step, once the faults were over
 };

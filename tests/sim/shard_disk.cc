@@ -7,15 +7,15 @@
 namespace paddle::sim {
 namespace {
 
-constexpr const char* kFolder = "/cuts";
+constexpr const char* kFolder = "/savepoints";
 constexpr std::size_t kCrashStates = 3;  // of which one is taken; two are the extremes
 
 }  // namespace
 
 // The store of a shard, as its watch sees it.
-class ShardDisk::WatchedStore final : public snapshot::CutStore {
+class ShardDisk::WatchedStore final : public snapshot::SavepointStore {
  public:
-  WatchedStore(ShardDisk& disk, std::unique_ptr<snapshot::FolderCutStore> store)
+  WatchedStore(ShardDisk& disk, std::unique_ptr<snapshot::FolderSavepointStore> store)
       : disk_(disk), store_(std::move(store)) {
     disk_.store_ = store_.get();
   }
@@ -40,25 +40,26 @@ class ShardDisk::WatchedStore final : public snapshot::CutStore {
 
  private:
   ShardDisk& disk_;
-  std::unique_ptr<snapshot::FolderCutStore> store_;
+  std::unique_ptr<snapshot::FolderSavepointStore> store_;
 };
 
-ShardDisk::ShardDisk(std::uint32_t shard, std::uint64_t seed, bool is_deferred, CutWatch& watch)
+ShardDisk::ShardDisk(std::uint32_t shard, std::uint64_t seed, bool is_deferred,
+                     SavepointWatch& watch)
     : shard_(shard),
       is_deferred_(is_deferred),
       watch_(watch),
       rng_(hash_combine(seed, 0x6469736b + shard)) {}
 
-pserver::OpenCuts ShardDisk::begin_life() {
+pserver::OpenSavepoints ShardDisk::begin_life() {
   if (next_files_) files_ = std::move(next_files_);
   files_->set_full(is_full_);
   queue_ = std::make_unique<Queue>();
-  return [this](std::uint64_t fingerprint) -> Result<std::unique_ptr<snapshot::CutStore>> {
+  return [this](std::uint64_t fingerprint) -> Result<std::unique_ptr<snapshot::SavepointStore>> {
     PADDLE_TRY(auto store,
-               snapshot::FolderCutStore::open(kFolder, fingerprint,
-                                              is_deferred_ ? queue_.get() : nullptr, *files_));
+               snapshot::FolderSavepointStore::open(
+                   kFolder, fingerprint, is_deferred_ ? queue_.get() : nullptr, *files_));
     watch_.on_opened(shard_, store->whole());
-    return std::unique_ptr<snapshot::CutStore>(
+    return std::unique_ptr<snapshot::SavepointStore>(
         std::make_unique<WatchedStore>(*this, std::move(store)));
   };
 }

@@ -1,41 +1,41 @@
-// The disk of one simulated port, which keeps its cuts over the port's lives.
+// The disk of one simulated port, which keeps its savepoints over the port's lives.
 #pragma once
 
 #include <deque>
 
 #include "base/rng.h"
 #include "engine/pserver/options.h"
-#include "engine/snapshot/folder_cut_store.h"
+#include "engine/snapshot/folder_savepoint_store.h"
 #include "tests/support/files/memory_files.h"
 
 namespace paddle::sim {
 
-// Hears what a port does with its cuts.
-class CutWatch {
+// Hears what a port does with its savepoints.
+class SavepointWatch {
  public:
-  virtual ~CutWatch() = default;
+  virtual ~SavepointWatch() = default;
   virtual void on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole) = 0;
-  virtual void on_begin(std::uint32_t shard, std::uint64_t cut) = 0;
-  virtual void on_read(std::uint32_t shard, std::uint64_t cut, const Status& outcome) = 0;
+  virtual void on_begin(std::uint32_t shard, std::uint64_t savepoint) = 0;
+  virtual void on_read(std::uint32_t shard, std::uint64_t savepoint, const Status& outcome) = 0;
 };
 
 class ShardDisk {
  public:
-  ShardDisk(std::uint32_t shard, std::uint64_t seed, bool is_deferred, CutWatch& watch);
+  ShardDisk(std::uint32_t shard, std::uint64_t seed, bool is_deferred, SavepointWatch& watch);
 
   // For a life of the port, which has ended before the next one begins.
-  pserver::OpenCuts begin_life();
+  pserver::OpenSavepoints begin_life();
   // Work that is deferred is lost, and with the power also what was not synced.
   void end_life(bool loses_power);
   void set_full(bool is_full);
   // Does some of the work that is deferred.
   void work();
-  // Of this life; empty before the port has opened its cuts.
+  // Of this life; empty before the port has opened its savepoints.
   std::vector<std::uint64_t> whole() const;
 
  private:
   // Work waits here until work(), and is lost with the life.
-  class Queue final : public snapshot::CutWorker {
+  class Queue final : public snapshot::SavepointWorker {
    public:
     void run(std::function<void()> work) override {
       if (!is_over_) queue_.push_back(std::move(work));
@@ -56,13 +56,13 @@ class ShardDisk {
 
   std::uint32_t shard_;
   bool is_deferred_;
-  CutWatch& watch_;
+  SavepointWatch& watch_;
   Rng rng_;
   bool is_full_ = false;
   std::unique_ptr<test::MemoryFiles> files_ = std::make_unique<test::MemoryFiles>();
   std::unique_ptr<test::MemoryFiles> next_files_;  // as the life that has ended leaves them
   std::unique_ptr<Queue> queue_;
-  const snapshot::CutStore* store_ = nullptr;  // of the port's shard
+  const snapshot::SavepointStore* store_ = nullptr;  // of the port's shard
 };
 
 }  // namespace paddle::sim

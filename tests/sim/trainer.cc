@@ -36,10 +36,10 @@ void Trainer::start() {
   positions_.assign(model_.shards(), {});
   values_.assign(model_.dense_shards(), {});
   has_saved_ = repeats_push_ = false;
-  for (client::CatchUp& kind : catch_up_) kind = {};
+  for (client::LinkPositions& kind : link_positions_) kind = {};
   in_rounds_.clear();
-  way_back_.clear();
-  finds_no_way_back_ = is_lost_ = false;
+  rollback_.clear();
+  finds_no_rollback_ = is_lost_ = false;
   gives_up_at_.reset();
   last_words_.clear();
   windows_ = strategy::Communicator({.max_merge = options_.max_merge,
@@ -146,8 +146,8 @@ Result<Trainer::Phase> Trainer::next_phase() {
 }
 
 Result<Trainer::Phase> Trainer::phase_after_push() {
-  if (repeats_push_) return repeat_kept_push();
-  for (client::CatchUp& kind : catch_up_) kind.on_push(end_of_push());
+  if (repeats_push_) return repeat_replay_log();
+  for (client::LinkPositions& kind : link_positions_) kind.on_push(end_of_push());
   pushed_ += gradients_.batches;
   if (model_.has_windows()) {
     windows_.on_answer();
@@ -205,7 +205,7 @@ Trainer::Phase Trainer::phase_of_pass() {
 void Trainer::begin_push() {
   gradients_ = model_.gradients(id_, pass_, batch_, values_);
   if (model_.has_rounds()) {
-    memory_.push = KeptPush{generations(), pass_, batch_ + 1, gradients_};
+    memory_.push = ReplayLog{generations(), pass_, batch_ + 1, gradients_};
   }
   if (!model_.has_windows()) return;
   windows_.on_gradient({1, 1, 0}, gradients_.dense, {&gradients_.rows, 1});

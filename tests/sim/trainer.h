@@ -6,10 +6,10 @@
 #include <functional>
 
 #include "base/rng.h"
-#include "engine/client/catch_up.h"
-#include "engine/client/cuts.h"
+#include "engine/client/link_positions.h"
+#include "engine/client/savepoints.h"
 #include "engine/strategy/communicator.h"
-#include "tests/sim/kept_push.h"
+#include "tests/sim/replay_log.h"
 #include "tests/sim/snapshot.h"
 
 namespace paddle::sim {
@@ -50,12 +50,12 @@ class Trainer {
   std::uint64_t batch() const { return batch_; }
   // It makes ports go back, and they may not have heard it all yet.
   bool is_going_back() const {
-    return !way_back_.empty() && (phase_ == Phase::kGoBack || phase_ == Phase::kReady);
+    return !rollback_.empty() && (phase_ == Phase::kGoBack || phase_ == Phase::kReady);
   }
   // It has joined ports that run no job, or not all of them, and has found no way back.
-  bool finds_no_way_back() const { return finds_no_way_back_; }
+  bool finds_no_rollback() const { return finds_no_rollback_; }
   std::uint64_t loads() const { return loads_; }
-  std::uint64_t goes_back() const { return goes_back_; }        // makes ports go back to cuts
+  std::uint64_t goes_back() const { return goes_back_; }        // makes ports go back to savepoints
   std::uint64_t lone_returns() const { return lone_returns_; }  // into a running job
   std::uint64_t leaves_over() const { return leaves_over_; }    // a job that is over, as it joined
   std::uint64_t repeated_pushes() const { return repeated_pushes_; }  // kept ones
@@ -95,7 +95,7 @@ class Trainer {
   Result<Phase> phase_of_join();
   Result<Phase> first_phase();
   Result<Phase> phase_after_push();
-  Result<Phase> repeat_kept_push();
+  Result<Phase> repeat_replay_log();
   void take_place(client::LanePosition place);
   Phase phase_of_position();
   Phase phase_of_pass();
@@ -108,17 +108,17 @@ class Trainer {
     return {pass_, meetings_, pushed_ + gradients_.batches};
   }
   client::LanePosition earliest() const {
-    return std::min(catch_up_[0].start(), catch_up_[1].start());
+    return std::min(link_positions_[0].start(), link_positions_[1].start());
   }
   bool is_split() const;
   bool is_behind() const {
     const client::LanePosition here{pass_, meetings_, pushed_};
-    return catch_up_[0].is_behind(here) || catch_up_[1].is_behind(here);
+    return link_positions_[0].is_behind(here) || link_positions_[1].is_behind(here);
   }
   bool lacks_push(std::uint32_t shard) const {
     if (repeats_push_ && !model_.in_rounds(shard)) return false;
     const std::uint32_t lane = shard % model_.dense_shards();
-    return !is_behind() || catch_up_[model_.is_sparse(shard)].lacks(lane, end_of_push());
+    return !is_behind() || link_positions_[model_.is_sparse(shard)].lacks(lane, end_of_push());
   }
 
   // Requests of the phases, one shard each.
@@ -152,16 +152,17 @@ class Trainer {
   std::vector<wire::Position> positions_;
   std::vector<std::vector<float>> values_;  // of the dense ports, as last seen
   std::uint64_t pass_ = 0;
-  std::uint64_t batch_ = 0;        // in the pass
-  std::uint64_t meetings_ = 0;     // since the end of the last pass
-  std::uint64_t start_pass_ = 0;   // the job was loaded there
-  bool has_saved_ = false;         // since the end of the last pass
-  std::uint64_t pushed_ = 0;       // batches of the pass
-  client::CatchUp catch_up_[2];    // of dense and of sparse ports
-  client::LanePosition furthest_;  // of all, when it joined
+  std::uint64_t batch_ = 0;                  // in the pass
+  std::uint64_t meetings_ = 0;               // since the end of the last pass
+  std::uint64_t start_pass_ = 0;             // the job was loaded there
+  bool has_saved_ = false;                   // since the end of the last pass
+  std::uint64_t pushed_ = 0;                 // batches of the pass
+  client::LinkPositions link_positions_[2];  // of dense and of sparse ports
+  client::LanePosition furthest_;            // of all, when it joined
   std::vector<const client::ClientLane*> in_rounds_;
-  std::vector<std::optional<std::uint64_t>> way_back_;  // cuts by shard, if it makes them go back
-  bool finds_no_way_back_ = false;
+  std::vector<std::optional<std::uint64_t>>
+      rollback_;  // savepoints by shard, if it makes them go back
+  bool finds_no_rollback_ = false;
   bool is_lost_ = false;  // the job is, as it joined it; trainer 0 may not hear of that
   std::optional<TimePoint> gives_up_at_;
   bool repeats_push_ = false;  // a kept one is under way

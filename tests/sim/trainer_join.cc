@@ -1,4 +1,4 @@
-// A simulated trainer's way into its job: anew, while it runs, or back to cuts.
+// A simulated trainer's way into its job: anew, while it runs, or back to savepoints.
 #include <algorithm>
 
 #include "tests/sim/trainer.h"
@@ -20,20 +20,20 @@ Result<Trainer::Phase> Trainer::phase_of_join() {
     ++leaves_over_;
     return Phase::kLeave;
   }
-  client::WayBack way_back;
-  for (const wire::Position& each : positions_) way_back.add(each);
-  if (way_back.all_run()) {
+  client::RollbackPlan rollback;
+  for (const wire::Position& each : positions_) rollback.add(each);
+  if (rollback.all_run()) {
     ++lone_returns_;
     return Phase::kReady;
   }
-  if (auto cuts = way_back.cuts()) {
+  if (auto savepoints = rollback.savepoints()) {
     if (id_ != 0) return Phase::kReady;
-    way_back_ = *std::move(cuts);
+    rollback_ = *std::move(savepoints);
     ++goes_back_;
     return Phase::kGoBack;
   }
-  finds_no_way_back_ = true;
-  is_lost_ = !way_back.none_runs();
+  finds_no_rollback_ = true;
+  is_lost_ = !rollback.none_runs();
   if (id_ != 0) return Phase::kReady;
   if (is_lost_) return abandon("a pserver was restarted");
   return disk_.newest ? Phase::kLoadBegin : Phase::kReady;
@@ -43,11 +43,11 @@ Result<Trainer::Phase> Trainer::phase_of_join() {
 Result<Trainer::Phase> Trainer::first_phase() {
   for (std::uint32_t shard = 0; shard < positions_.size(); ++shard) {
     const wire::Position& each = positions_[shard];
-    catch_up_[model_.is_sparse(shard)].add(client::position_of(each, id_), each.has_rounds());
+    link_positions_[model_.is_sparse(shard)].add(client::position_of(each, id_), each.has_rounds());
     start_pass_ = each.passes_loaded();
     if (each.has_rounds()) in_rounds_.push_back(&lanes_[shard]);
   }
-  furthest_ = std::max(catch_up_[0].furthest(), catch_up_[1].furthest());
+  furthest_ = std::max(link_positions_[0].furthest(), link_positions_[1].furthest());
   take_place(earliest());
   const bool has_push =
       memory_.push && memory_.push->generations == generations() && memory_.push->pass == pass_ &&
@@ -64,10 +64,10 @@ Result<Trainer::Phase> Trainer::first_phase() {
 }
 
 // Ports in rounds have the push now. Others, for which it is not kept, may still lack it.
-Result<Trainer::Phase> Trainer::repeat_kept_push() {
+Result<Trainer::Phase> Trainer::repeat_replay_log() {
   for (const bool is_sparse : {false, true}) {
     if (model_.in_rounds(is_sparse ? model_.dense_shards() : 0)) {
-      catch_up_[is_sparse].on_push(end_of_push());
+      link_positions_[is_sparse].on_push(end_of_push());
     }
   }
   repeats_push_ = false;
@@ -83,15 +83,15 @@ void Trainer::take_place(client::LanePosition place) {
 }
 
 bool Trainer::is_split() const {
-  client::CatchUp all = catch_up_[0];
-  all.add(catch_up_[1]);
+  client::LinkPositions all = link_positions_[0];
+  all.add(link_positions_[1]);
   return all.is_split();
 }
 
 void Trainer::ask_go_back(std::uint32_t shard) {
-  if (!way_back_[shard]) return;
+  if (!rollback_[shard]) return;
   wire::GoBack message;
-  message.set_cut(*way_back_[shard]);
+  message.set_savepoint(*rollback_[shard]);
   ask(shard, FrameType::kGoBack, message);
 }
 

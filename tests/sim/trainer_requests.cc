@@ -92,7 +92,7 @@ void Trainer::ask_push(std::uint32_t shard, const Gradients& gradients, bool is_
   part.set_parts(options_.push_parts);
   part.set_samples(gradients.samples);
   if (gradients.batches > 1) part.set_batches(gradients.batches);
-  if (model_.in_rounds(shard)) client::note_cuts(in_rounds_, part);
+  if (model_.in_rounds(shard)) client::note_savepoints(in_rounds_, part);
   if (model_.is_sparse(shard)) return ask_push_rows(shard, gradients, part);
   ask_push_dense(shard, gradients, part, is_early);
 }
@@ -106,12 +106,12 @@ void Trainer::ask_push_dense(std::uint32_t shard, const Gradients& gradients, wi
     all.insert(all.end(), begin, begin + static_cast<std::ptrdiff_t>(piece.size));
   }
   // Two parts at most: the first third, and the rest.
-  const std::size_t cut = options_.push_parts > 1 ? all.size() / 3 : 0;
-  const std::span<const float> mine =
-      is_early ? std::span<const float>(all).first(cut) : std::span<const float>(all).subspan(cut);
+  const std::size_t savepoint = options_.push_parts > 1 ? all.size() / 3 : 0;
+  const std::span<const float> mine = is_early ? std::span<const float>(all).first(savepoint)
+                                               : std::span<const float>(all).subspan(savepoint);
   wire::PushDense message;
   *message.mutable_part() = part;
-  message.set_offset(is_early ? 0 : cut);
+  message.set_offset(is_early ? 0 : savepoint);
   message.set_count(mine.size());
   ask(shard, FrameType::kPushDense, message, bytes_from(mine));
 }

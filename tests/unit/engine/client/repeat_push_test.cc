@@ -52,11 +52,11 @@ class RepeatPush : public testing::Test {
   void push_to(ShardChannels& channels, unsigned mask) {
     std::size_t port = 0;
     for (ClientLanes* lanes : {&channels.dense().lanes(), &channels.sparse().lanes()}) {
-      CatchUp others;
+      LinkPositions others;
       for (std::size_t i = 0; i < kKindPorts; ++i, ++port) {
         others.add({0, 0, (mask >> port & 1U) != 0 ? 1U : 2U}, true);
       }
-      lanes->set_catch_up(others);
+      lanes->set_link_positions(others);
       lanes->set_position({0, 0, 1});
     }
     push(channels);

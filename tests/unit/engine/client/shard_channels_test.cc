@@ -1,10 +1,10 @@
-// A trainer's channels to shards that make cuts: what its pushes ask for, how it goes back, and how
-// it leaves.
+// A trainer's channels to shards that make savepoints: what its pushes ask for, how it goes back,
+// and how it leaves.
 #include "engine/client/shard_channels.h"
 
 #include <algorithm>
 
-#include "engine/snapshot/folder_cut_store.h"
+#include "engine/snapshot/folder_savepoint_store.h"
 #include "tests/support/files/memory_files.h"
 #include "tests/unit/engine/client/client_fixture.h"
 
@@ -60,13 +60,13 @@ class ShardChannelsTest : public testing::Test {
     set.set_snapshot_seconds(10);
     return set;
   }
-  // Dense shard 0 and sparse shard 0, in new processes that find the cuts of those before.
+  // Dense shard 0 and sparse shard 0, in new processes that find the savepoints of those before.
   void start_shards(std::uint64_t generation) {
     for (const std::size_t i : {0U, 1U}) start_shard(i, generation);
   }
   void start_shard(std::size_t i, std::uint64_t generation) {
     const auto open = [this, i](std::uint64_t shard) {
-      return snapshot::FolderCutStore::open("/" + std::to_string(i), shard, nullptr, files_);
+      return snapshot::FolderSavepointStore::open("/" + std::to_string(i), shard, nullptr, files_);
     };
     shards_[i] = std::make_shared<pserver::Shard>(pserver::ShardOptions{
         .make_policy = strategy::make_update_policy,
@@ -74,9 +74,10 @@ class ShardChannelsTest : public testing::Test {
         .num_gradient_servers = trainers_,
         .server_generation = generation,
         .lost_trainer_grace = std::chrono::seconds(30),
-        .open_cuts = [open](std::uint64_t shard) -> Result<std::unique_ptr<snapshot::CutStore>> {
+        .open_savepoints =
+            [open](std::uint64_t shard) -> Result<std::unique_ptr<snapshot::SavepointStore>> {
           PADDLE_TRY(auto store, open(shard));
-          return std::unique_ptr<snapshot::CutStore>(std::move(store));
+          return std::unique_ptr<snapshot::SavepointStore>(std::move(store));
         }});
   }
   Result<std::unique_ptr<ShardChannels>> try_join(const wire::ParameterSet& set,
@@ -114,8 +115,8 @@ class ShardChannelsTest : public testing::Test {
       }
     }
   }
-  // A cut of both shards after the push after the next one.
-  void cut(ShardChannels& channels) {
+  // A savepoint of both shards after the push after the next one.
+  void savepoint(ShardChannels& channels) {
     tick();
     EXPECT_TRUE(push(channels, 0.5F));
     EXPECT_TRUE(push(channels, 0.5F));
@@ -145,31 +146,31 @@ class ShardChannelsTest : public testing::Test {
   std::uint32_t trainers_ = 1;
 };
 
-TEST_F(ShardChannelsTest, AnAnnouncedCutIsAskedOfAllShardsWithTheNextPush) {
+TEST_F(ShardChannelsTest, AnAnnouncedSavepointIsAskedOfAllShardsWithTheNextPush) {
   start_shards(2);
   const auto channels = join(set());
-  cut(*channels);
+  savepoint(*channels);
   for (const auto& wire : wires_) {
     ASSERT_EQ(wire->pushes.size(), 4U);
     std::vector<bool> asked;
     std::vector<std::uint64_t> whole;
     for (const wire::PushPart& part : wire->pushes) {
-      asked.push_back(part.cut());
-      whole.push_back(part.whole_cut());
+      asked.push_back(part.savepoint());
+      whole.push_back(part.whole_savepoint());
     }
     EXPECT_EQ(asked, (std::vector<bool>{false, false, false, true}));
     EXPECT_EQ(whole, (std::vector<std::uint64_t>{0, 1, 1, 1}));
   }
   ASSERT_TRUE(push(*channels, 1));
   ASSERT_TRUE(push(*channels, 1));
-  EXPECT_EQ(wires_[1]->pushes.back().whole_cut(), 5U);
+  EXPECT_EQ(wires_[1]->pushes.back().whole_savepoint(), 5U);
 }
 
 // Neither is known to be on the other shard.
-TEST_F(ShardChannelsTest, NoCutIsWholeEverywhereWhileShardsNameDifferentOnes) {
+TEST_F(ShardChannelsTest, NoSavepointIsWholeEverywhereWhileShardsNameDifferentOnes) {
   start_shards(2);
   const auto channels = join(set());
-  cut(*channels);
+  savepoint(*channels);
   ASSERT_TRUE(push(*channels, 1));
   files_.fail(0, ENOSPC, true);
   tick(std::chrono::seconds(10));
@@ -177,7 +178,7 @@ TEST_F(ShardChannelsTest, NoCutIsWholeEverywhereWhileShardsNameDifferentOnes) {
   ASSERT_TRUE(push(*channels, 1));
   files_.stop_failing();
   tick();
-  // The dense shard makes the next cut at once, the sparse one after some frames.
+  // The dense shard makes the next savepoint at once, the sparse one after some frames.
   tick(std::chrono::seconds(60));
   ASSERT_TRUE(push(*channels, 1));
   ASSERT_TRUE(push(*channels, 1));
@@ -185,21 +186,21 @@ TEST_F(ShardChannelsTest, NoCutIsWholeEverywhereWhileShardsNameDifferentOnes) {
   shards_[0]->on_tick(clock_.now() + later_, out);
   ASSERT_TRUE(push(*channels, 1));
   ASSERT_TRUE(push(*channels, 1));
-  EXPECT_EQ(wires_[0]->pushes.back().whole_cut(), 0U);
+  EXPECT_EQ(wires_[0]->pushes.back().whole_savepoint(), 0U);
 }
 
 // Its thread may push rows while another receives answers to dense pushes.
-TEST_F(ShardChannelsTest, APushOutsideRoundsAsksForNoCut) {
+TEST_F(ShardChannelsTest, APushOutsideRoundsAsksForNoSavepoint) {
   auto mixed = set();
   mixed.set_sparse_strategy(wire::STRATEGY_ASYNC);
   start_shards(2);
   const auto channels = join(mixed);
-  cut(*channels);
+  savepoint(*channels);
   ASSERT_TRUE(push(*channels, 1));
-  EXPECT_TRUE(std::ranges::any_of(wires_[0]->pushes, &wire::PushPart::cut));
+  EXPECT_TRUE(std::ranges::any_of(wires_[0]->pushes, &wire::PushPart::savepoint));
   for (const wire::PushPart& part : wires_[1]->pushes) {
-    EXPECT_FALSE(part.cut());
-    EXPECT_EQ(part.whole_cut(), 0U);
+    EXPECT_FALSE(part.savepoint());
+    EXPECT_EQ(part.whole_savepoint(), 0U);
   }
 }
 
@@ -208,7 +209,7 @@ TEST_F(ShardChannelsTest, AJobThatLostAShardGoesBackWithAllInRounds) {
   std::vector<float> values[2];
   {
     const auto channels = join(set());
-    cut(*channels);
+    savepoint(*channels);
     values[0] = dense();
     values[1] = rows();
     ASSERT_TRUE(push(*channels, 7));
@@ -230,7 +231,7 @@ TEST_F(ShardChannelsTest, AJobThatLostAShardGoesBackWithAllInRounds) {
 TEST_F(ShardChannelsTest, TheOldChannelsAreToldThatTheJobWentBack) {
   start_shards(2);
   const auto old = join(set());
-  cut(*old);
+  savepoint(*old);
   start_shard(1, 3);
   const auto channels = join(set());
   ASSERT_TRUE(channels);
@@ -261,10 +262,10 @@ TEST_F(ShardChannelsTest, ALostShardOutsideRoundsGoesBackAloneAndGetsWhatItLacks
   EXPECT_EQ(shards_[1]->step(), 2U);
 }
 
-TEST_F(ShardChannelsTest, WithoutACutThatAllHaveTheJobGoesBackToItsSnapshot) {
+TEST_F(ShardChannelsTest, WithoutASavepointThatAllHaveTheJobGoesBackToItsSnapshot) {
   start_shards(2);
   const auto old = join(set());
-  cut(*old);
+  savepoint(*old);
   files_ = test::MemoryFiles();
   start_shard(1, 3);
   const auto joined = try_join(set());
@@ -275,8 +276,8 @@ TEST_F(ShardChannelsTest, WithoutACutThatAllHaveTheJobGoesBackToItsSnapshot) {
   EXPECT_NE(shards_[0]->failure(), "");
 }
 
-// A shard answers when it has read its cut, which may take longer than any other request.
-TEST_F(ShardChannelsTest, TheWayBackMayTakeLong) {
+// A shard answers when it has read its savepoint, which may take longer than any other request.
+TEST_F(ShardChannelsTest, ARollbackMayTakeLong) {
   start_shards(2);
   {
     const auto channels = join(set());

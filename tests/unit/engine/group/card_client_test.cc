@@ -23,11 +23,12 @@ class OnlyTrainer {
     EXPECT_TRUE(room_.reserve(64));
     auto group =
         collective::Group::join({.keys = {}, .members = {{"alone", {}}}}, collective::soon());
-    const device::Lane lane{&device_, stream_.handle()};
-    auto part = GroupClient::create(set_, *std::move(group), {}, {}, CardRanks::Options{lane, "j"});
+    const device::ComputeStream compute{&device_, stream_.handle()};
+    auto part =
+        GroupClient::create(set_, *std::move(group), {}, {}, CardRanks::Options{compute, "j"});
     const std::vector<std::uint64_t> any(3);
-    client_ =
-        std::make_unique<CardClient>(set_, *std::move(part), *CardTables::create(set_, lane, any));
+    client_ = std::make_unique<CardClient>(set_, *std::move(part),
+                                           *CardTables::create(set_, compute, any));
     dense_[1].parameter = 1;
     rows_.ids = {5, 99, 1000};
     rows_.parameter = 2;

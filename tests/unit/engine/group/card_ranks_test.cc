@@ -126,10 +126,10 @@ void as_card_trainers(const wire::ParameterSet& set, const std::vector<std::uint
         RankCard card(rank, first_seed);
         auto group = collective::Group::join(std::move(options), collective::soon());
         ASSERT_TRUE(group) << group.error().message;
-        std::optional<GroupCuts::Options> cuts;
-        if (memories != nullptr) cuts = memories->of(rank);
-        auto made =
-            GroupClient::create(set, *std::move(group), {}, {}, card.options(), std::move(cuts));
+        std::optional<GroupSavepoints::Options> savepoints;
+        if (memories != nullptr) savepoints = memories->of(rank);
+        auto made = GroupClient::create(set, *std::move(group), {}, {}, card.options(),
+                                        std::move(savepoints));
         ASSERT_TRUE(made) << made.error().message;
         client::ParameterClient& client = **made;
         if (rank == 0 && !resumed.empty()) {
@@ -185,7 +185,7 @@ std::vector<std::string> method_names() {
   for (const optim::Method& method : optim::methods()) names.emplace_back(method.name);
   return names;
 }
-TEST_P(OnCards, LostTrainersComeBackToACutWithTheBitsOfAShard) {
+TEST_P(OnCards, LostTrainersComeBackToASavepointWithTheBitsOfAShard) {
   const auto& [method, trainers] = GetParam();
   const auto set = returning(set_of(method, kSliced, trainers));
   const std::vector<std::uint64_t> batches(trainers, 4);

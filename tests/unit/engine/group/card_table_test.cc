@@ -91,7 +91,7 @@ class TableOnCard {
     finish();
     return table_.update(rows_, rate);
   }
-  device::Lane lane() { return {&device_, stream_.handle()}; }
+  device::ComputeStream compute_stream() { return {&device_, stream_.handle()}; }
 
  private:
   static std::byte* bytes(float* of) { return reinterpret_cast<std::byte*>(of); }

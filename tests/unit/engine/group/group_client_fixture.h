@@ -27,13 +27,14 @@ inline wire::ParameterSet returning(wire::ParameterSet set) {
 // The memory that supervisors keep for all lives of their trainers.
 struct Memories {
   explicit Memories(std::uint32_t ranks) {
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) all.emplace_back(::memfd_create("cuts", 0));
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      all.emplace_back(::memfd_create("savepoints", 0));
   }
-  // A cut after every step.
-  GroupCuts::Options of(std::uint32_t rank) const {
+  // A savepoint after every step.
+  GroupSavepoints::Options of(std::uint32_t rank) const {
     return {.memory = UniqueFd(::dup(all[rank].get())), .share = 0};
   }
-  void lose(std::uint32_t rank) { all[rank] = UniqueFd(::memfd_create("cuts", 0)); }
+  void lose(std::uint32_t rank) { all[rank] = UniqueFd(::memfd_create("savepoints", 0)); }
 
   std::vector<UniqueFd> all;
 };

@@ -1,5 +1,5 @@
-// Groups whose ranks are lost and come back: all go on from a cut that each of them has kept, with
-// the bits of a shard that nobody disturbed.
+// Groups whose ranks are lost and come back: all go on from a savepoint that each of them has kept,
+// with the bits of a shard that nobody disturbed.
 #include <latch>
 
 #include "tests/unit/engine/group/group_client_fixture.h"
@@ -167,7 +167,8 @@ TEST(GroupReturns, WithoutTheMemoryOfOneRankAllGoOnFromTheSnapshot) {
   });
 }
 
-// Cuts do not have what roundings have left out, so there are some at the ends of passes alone.
+// Savepoints do not have what roundings have left out, so there are some at the ends of passes
+// alone.
 TEST(GroupReturns, OnAWireOfBf16TheyGoBackToTheBeginOfThePass) {
   const auto set = returning(set_of("adam", kManyBuckets, 2));
   const GroupClient::Flags flags{.packs = true};

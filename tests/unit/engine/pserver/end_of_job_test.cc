@@ -1,10 +1,10 @@
 // A pserver that dies when some trainers have left the job.
-#include "tests/unit/engine/pserver/cuts_fixture.h"
+#include "tests/unit/engine/pserver/savepoints_fixture.h"
 
 namespace paddle::pserver {
 namespace {
 
-using EndOfJob = CutsFixture;
+using EndOfJob = SavepointsFixture;
 
 std::vector<net::Outgoing> leave(OneShard& one, std::uint32_t trainer) {
   return one.send(trainer, FrameType::kLeave, wire::Leave());
@@ -16,7 +16,7 @@ void lose(OneShard& one, std::uint32_t trainer) {
 }
 
 TEST_F(EndOfJob, WhoJoinsHearsThatAnotherHasLeft) {
-  OneShard one(cut_set(3), options());
+  OneShard one(savepoint_set(3), options());
   one.start();
   lose(one, 2);
   EXPECT_FALSE(join_again(one).left()) << "one that is lost has not left";
@@ -25,9 +25,9 @@ TEST_F(EndOfJob, WhoJoinsHearsThatAnotherHasLeft) {
 }
 
 TEST_F(EndOfJob, APserverThatWasStartedAgainEndsWithTheTrainersThatComeToIt) {
-  for (const bool makes_cuts : {false, true}) {
-    auto set = cut_set(4);
-    if (!makes_cuts) set.set_snapshot_seconds(0);
+  for (const bool makes_savepoints : {false, true}) {
+    auto set = savepoint_set(4);
+    if (!makes_savepoints) set.set_snapshot_seconds(0);
     {
       OneShard lost(set, options());
       lost.start();
@@ -56,11 +56,11 @@ TEST_F(EndOfJob, APserverThatWasStartedAgainEndsWithTheTrainersThatComeToIt) {
 
 TEST_F(EndOfJob, TrainerZeroMayBeTheOneThatComes) {
   {
-    OneShard lost(cut_set(2), options());
+    OneShard lost(savepoint_set(2), options());
     lost.start();
     settle(lost);
   }
-  OneShard one(cut_set(2), options());
+  OneShard one(savepoint_set(2), options());
   one.join(0);
   EXPECT_TRUE(is(leave(one, 0), FrameType::kDone));
   tick(one, std::chrono::seconds(30));
@@ -70,11 +70,11 @@ TEST_F(EndOfJob, TrainerZeroMayBeTheOneThatComes) {
 
 TEST_F(EndOfJob, WhoWaitsForTrainerZeroDoesNotWaitForEver) {
   {
-    OneShard lost(cut_set(2), options());
+    OneShard lost(savepoint_set(2), options());
     lost.start();
     settle(lost);
   }
-  OneShard one(cut_set(2), options());
+  OneShard one(savepoint_set(2), options());
   one.join(1);
   EXPECT_TRUE(one.send(1, FrameType::kReady, wire::Ready()).empty());
   tick(one, std::chrono::seconds(29));

@@ -1,10 +1,10 @@
-// A shard that becomes what it was at a cut.
-#include "tests/unit/engine/pserver/cuts_fixture.h"
+// A shard that becomes what it was at a savepoint.
+#include "tests/unit/engine/pserver/savepoints_fixture.h"
 
 namespace paddle::pserver {
 namespace {
 
-using GoBack = CutsFixture;
+using GoBack = SavepointsFixture;
 
 ScoreHistogram two_scores() {
   std::vector<std::uint64_t> examples{5ULL << 32U, 9ULL << 32U | 1U};
@@ -18,17 +18,17 @@ void one_push(OneShard& one, std::uint64_t sequence) {
   EXPECT_TRUE(is(one.push(0, sequence, 1), FrameType::kPushed));
 }
 
-TEST_F(GoBack, ValuesAndTheirStateAreThoseOfTheCut) {
+TEST_F(GoBack, ValuesAndTheirStateAreThoseOfTheSavepoint) {
   for (const bool is_sparse : {false, true}) {
     files = test::MemoryFiles();
-    OneShard straight(cut_set(2, "momentum"), is_sparse);
-    OneShard one(cut_set(2, "momentum"), options(is_sparse));
+    OneShard straight(savepoint_set(2, "momentum"), is_sparse);
+    OneShard one(savepoint_set(2, "momentum"), options(is_sparse));
     straight.start();
     one.start();
     settle(one);
     for (const std::uint64_t sequence : {1, 2, 3}) {
       round(straight, sequence, static_cast<float>(sequence));
-      cut_round(one, sequence, static_cast<float>(sequence));
+      savepoint_round(one, sequence, static_cast<float>(sequence));
     }
     round(one, 4, 1000);
     const wire::Position before = join_again(one);
@@ -45,14 +45,14 @@ TEST_F(GoBack, ValuesAndTheirStateAreThoseOfTheCut) {
     EXPECT_FALSE(same());
     round(one, 4, 4);
     EXPECT_TRUE(same()) << "momentum too";
-    cut_round(one, 5, 5);
+    savepoint_round(one, 5, 5);
     settle(one);
-    EXPECT_EQ(cuts_of(join_again(one)).back(), 6U) << "cuts go on";
+    EXPECT_EQ(savepoints_of(join_again(one)).back(), 6U) << "savepoints go on";
   }
 }
 
 TEST_F(GoBack, ThePlaceOfTheSnapshotIsNotForgotten) {
-  OneShard one(cut_set(2), options());
+  OneShard one(savepoint_set(2), options());
   one.join(0);
   one.join(1);
   wire::PassOrigins origins;
@@ -67,24 +67,24 @@ TEST_F(GoBack, ThePlaceOfTheSnapshotIsNotForgotten) {
   append_bytes(tail, std::span<const char>(origins.SerializeAsString()));
   one.send(0, FrameType::kLoadBegin, begin, std::move(tail));
   one.send(0, FrameType::kReady, wire::Ready());
-  cut_round(one, 1, 1);
-  const std::uint64_t cut = cuts_of(join_again(one)).back();
-  OneShard next(cut_set(2), options(false, 0, 2));
+  savepoint_round(one, 1, 1);
+  const std::uint64_t savepoint = savepoints_of(join_again(one)).back();
+  OneShard next(savepoint_set(2), options(false, 0, 2));
   join_again(next);
-  const auto out = go_back(next, cut);
+  const auto out = go_back(next, savepoint);
   ASSERT_TRUE(is(out, FrameType::kPosition));
   EXPECT_EQ(parse<wire::Position>(out[0]).origin().records(), 70U) << "in another life too";
 }
 
-TEST_F(GoBack, CountersAndCursorsAreThoseOfTheCut) {
-  OneShard one(cut_set(2), options());
+TEST_F(GoBack, CountersAndCursorsAreThoseOfTheSavepoint) {
+  OneShard one(savepoint_set(2), options());
   one.start();
   round(one, 1, 1);
   one.finish(0, 0, kTally);
   one.finish(1, 0, kTally);
   round(one, 2, 1);
-  cut_round(one, 3, 1);
-  wire::Position at_cut = join_again(one);
+  savepoint_round(one, 3, 1);
+  wire::Position at_savepoint = join_again(one);
   round(one, 4, 1);
   one.finish(0, 1);
   one.finish(1, 1);
@@ -97,14 +97,14 @@ TEST_F(GoBack, CountersAndCursorsAreThoseOfTheCut) {
   EXPECT_EQ(position.samples(), 6U);
   EXPECT_EQ(position.passes_finished(), 1U);
   EXPECT_EQ(position.last_applied(), 3U);
-  EXPECT_EQ(cuts_of(position).back(), 5U);
-  for (wire::Position* const each : {&position, &at_cut}) {
+  EXPECT_EQ(savepoints_of(position).back(), 5U);
+  for (wire::Position* const each : {&position, &at_savepoint}) {
     each->clear_ready();
     each->clear_request();
   }
-  EXPECT_EQ(position.SerializeAsString(), at_cut.SerializeAsString());
+  EXPECT_EQ(position.SerializeAsString(), at_savepoint.SerializeAsString());
   one.send(0, FrameType::kReady, wire::Ready());
-  // The totals of the pass go on from those of the cut.
+  // The totals of the pass go on from those of the savepoint.
   one.finish(0, 1);
   const auto ended = one.finish(1, 1);
   ASSERT_TRUE(is(ended, FrameType::kPassFinished, 2));
@@ -112,8 +112,8 @@ TEST_F(GoBack, CountersAndCursorsAreThoseOfTheCut) {
   EXPECT_EQ(parse<wire::PassFinished>(ended[0]).batches(), 4U);
 }
 
-TEST_F(GoBack, PassesAndThePauseBeforeTheCutAreToldAgain) {
-  OneShard one(cut_set(2), options());
+TEST_F(GoBack, PassesAndThePauseBeforeTheSavepointAreToldAgain) {
+  OneShard one(savepoint_set(2), options());
   one.start();
   for (const std::uint64_t pass : {0, 1}) {
     round(one, pass + 1, 1);
@@ -122,7 +122,7 @@ TEST_F(GoBack, PassesAndThePauseBeforeTheCutAreToldAgain) {
   }
   pause(one, 0, 2, 0);
   EXPECT_TRUE(is(pause(one, 1, 2, 0), FrameType::kPassFinished, 2));
-  cut_round(one, 3, 1);
+  savepoint_round(one, 3, 1);
   join_again(one);
   ASSERT_TRUE(is(go_back(one, 6), FrameType::kPosition));
   one.send(0, FrameType::kReady, wire::Ready());
@@ -148,9 +148,9 @@ TEST_F(GoBack, PassesAndThePauseBeforeTheCutAreToldAgain) {
 }
 
 TEST_F(GoBack, FramesOfBeforeAreRefused) {
-  OneShard one(cut_set(2), options());
+  OneShard one(savepoint_set(2), options());
   one.start();
-  cut_round(one, 1, 1);
+  savepoint_round(one, 1, 1);
   const std::uint64_t before = one.generation;
   ASSERT_TRUE(is(go_back(one, 2), FrameType::kPosition));
   const std::uint64_t after = one.generation;
@@ -165,9 +165,9 @@ TEST_F(GoBack, FramesOfBeforeAreRefused) {
 }
 
 TEST_F(GoBack, WhoWaitsIsToldToJoinAgain) {
-  OneShard one(cut_set(3), options());
+  OneShard one(savepoint_set(3), options());
   one.start();
-  cut_round(one, 1, 1, 3);
+  savepoint_round(one, 1, 1, 3);
   one.step = 1;
   EXPECT_TRUE(one.push(1, 2, 1).empty());
   EXPECT_TRUE(one.finish(2, 0).empty());
@@ -186,10 +186,10 @@ TEST_F(GoBack, WhoWaitsIsToldToJoinAgain) {
   EXPECT_TRUE(is(one.push(1, 2, 1), FrameType::kPushed, 3));
 }
 
-TEST_F(GoBack, OnlyTrainerZeroMakesAShardGoBackAndOnlyToACutThatItHas) {
-  OneShard one(cut_set(2), options());
+TEST_F(GoBack, OnlyTrainerZeroMakesAShardGoBackAndOnlyToASavepointThatItHas) {
+  OneShard one(savepoint_set(2), options());
   one.start();
-  cut_round(one, 1, 1);
+  savepoint_round(one, 1, 1);
   expect_refused(go_back(one, 2, 1), wire::REFUSAL_PROTOCOL, "only trainer 0");
   expect_refused(go_back(one, 3), wire::REFUSAL_PROTOCOL, "no savepoint 3");
   EXPECT_TRUE(is(round(one, 2, 1), FrameType::kPushed, 2)) << "nothing has changed";
@@ -210,11 +210,13 @@ TEST_F(GoBack, AnAsynchronousShardGoesBackAlone) {
   }
   OneShard one(async_set(1), options());
   const auto position = parse<wire::Position>(one.join(0)[0]);
-  ASSERT_TRUE(is(go_back(one, position.cuts(position.cuts_size() - 1)), FrameType::kPosition));
+  ASSERT_TRUE(
+      is(go_back(one, position.savepoints(position.savepoints_size() - 1)), FrameType::kPosition));
   EXPECT_EQ(one.values(), expected);
   one.send(0, FrameType::kReady, wire::Ready());
   one_push(one, 3);
-  EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished)) << "a cut of this pass is whole";
+  EXPECT_TRUE(is(one.finish(0, 0), FrameType::kPassFinished))
+      << "a savepoint of this pass is whole";
 }
 
 }  // namespace

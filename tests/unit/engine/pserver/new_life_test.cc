@@ -1,41 +1,41 @@
-// A pserver that was started again, and the cuts that its earlier life has left.
-#include "tests/unit/engine/pserver/cuts_fixture.h"
+// A pserver that was started again, and the savepoints that its earlier life has left.
+#include "tests/unit/engine/pserver/savepoints_fixture.h"
 
 namespace paddle::pserver {
 namespace {
 
-using NewLife = CutsFixture;
+using NewLife = SavepointsFixture;
 using Names = std::vector<std::string>;
 
-TEST_F(NewLife, ANewProcessListsTheCutsAndGoesBack) {
+TEST_F(NewLife, ANewProcessListsTheSavepointsAndGoesBack) {
   std::vector<float> expected;
   {
-    OneShard lost(cut_set(2, "momentum"), options());
+    OneShard lost(savepoint_set(2, "momentum"), options());
     lost.start();
-    cut_round(lost, 1, 1);
+    savepoint_round(lost, 1, 1);
     expected = lost.values();
     round(lost, 2, 1);
   }
-  OneShard one(cut_set(2, "momentum"), options());
+  OneShard one(savepoint_set(2, "momentum"), options());
   one.join(1);
   const auto position = parse<wire::Position>(one.join(0)[0]);
   EXPECT_FALSE(position.ready());
-  EXPECT_EQ(cuts_of(position), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(savepoints_of(position), (std::vector<std::uint64_t>{1, 2}));
   EXPECT_TRUE(one.send(1, FrameType::kReady, wire::Ready()).empty());
   EXPECT_EQ(go_back(one, 2).size(), 2U) << "who waits for Ready is told to join again";
   EXPECT_EQ(one.values(), expected);
   EXPECT_EQ(one.shard.step(), 1U);
 }
 
-TEST_F(NewLife, ADamagedCutFailsWithItsNameAndTheOneBeforeCanBeUsed) {
+TEST_F(NewLife, ADamagedSavepointFailsWithItsNameAndTheOneBeforeCanBeUsed) {
   {
-    OneShard lost(cut_set(2), options());
+    OneShard lost(savepoint_set(2), options());
     lost.start();
-    cut_round(lost, 1, 1);
-    cut_round(lost, 2, 1);
+    savepoint_round(lost, 1, 1);
+    savepoint_round(lost, 2, 1);
   }
   {
-    OneShard one(cut_set(2), options());
+    OneShard one(savepoint_set(2), options());
     one.join(1);
     one.join(0);
     damage(full(3));
@@ -44,18 +44,19 @@ TEST_F(NewLife, ADamagedCutFailsWithItsNameAndTheOneBeforeCanBeUsed) {
     EXPECT_FALSE(one.shard.is_given_up()) << "its next life goes on";
     settle(one);
   }
-  OneShard next(cut_set(2), options());
+  OneShard next(savepoint_set(2), options());
   next.join(1);
-  EXPECT_EQ(cuts_of(parse<wire::Position>(next.join(0)[0])), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(savepoints_of(parse<wire::Position>(next.join(0)[0])),
+            (std::vector<std::uint64_t>{1, 2}));
   EXPECT_TRUE(is(go_back(next, 2), FrameType::kPosition));
 }
 
-TEST_F(NewLife, ADamagedCutFailsWhileAnotherIsUnderWayToo) {
-  OneShard one(cut_set(2), options(true));
+TEST_F(NewLife, ADamagedSavepointFailsWhileAnotherIsUnderWayToo) {
+  OneShard one(savepoint_set(2), options(true));
   one.start();
   settle(one);
-  cut_round(one, 1, 1);
-  one.asks_cut = true;
+  savepoint_round(one, 1, 1);
+  one.asks_savepoint = true;
   round(one, 2, 1);
   damage(delta(2));
   expect_refused(go_back(one, 2), wire::REFUSAL_TRAINER_LOST, delta(2));
@@ -63,24 +64,24 @@ TEST_F(NewLife, ADamagedCutFailsWhileAnotherIsUnderWayToo) {
   EXPECT_NE(one.shard.failure(), "");
 }
 
-TEST_F(NewLife, AShardThatIsNotReadyKeepsThePlaceOfALostTrainerIfItHasCuts) {
+TEST_F(NewLife, AShardThatIsNotReadyKeepsThePlaceOfALostTrainerIfItHasSavepoints) {
   const auto lose = [](OneShard& one) {
     std::vector<net::Outgoing> out;
     one.shard.on_disconnect(one.now, 101, out);
   };
   {
-    OneShard lost(cut_set(2), options());
+    OneShard lost(savepoint_set(2), options());
     lost.join(0);
     lost.join(1);
     lose(lost);
     EXPECT_EQ(lost.shard.failure(), "trainer 1 lost at step 0") << "there is nothing to go on from";
   }
   {
-    OneShard lost(cut_set(2), options());
+    OneShard lost(savepoint_set(2), options());
     lost.start();
     settle(lost);
   }
-  OneShard one(cut_set(2), options());
+  OneShard one(savepoint_set(2), options());
   one.join(0);
   one.join(1);
   lose(one);
@@ -89,14 +90,14 @@ TEST_F(NewLife, AShardThatIsNotReadyKeepsThePlaceOfALostTrainerIfItHasCuts) {
   EXPECT_EQ(one.shard.failure(), "trainer 1 lost at step 0");
 }
 
-// One that has left the job at the cut's future, or was never here.
+// One that has left the job at the savepoint's future, or was never here.
 TEST_F(NewLife, ATrainerThatDoesNotJoinAgainIsLostInTime) {
   {
-    OneShard lost(cut_set(2), options());
+    OneShard lost(savepoint_set(2), options());
     lost.start();
     settle(lost);
   }
-  OneShard one(cut_set(2), options());
+  OneShard one(savepoint_set(2), options());
   one.join(0);
   ASSERT_TRUE(is(go_back(one, 1), FrameType::kPosition));
   one.send(0, FrameType::kReady, wire::Ready());
@@ -109,20 +110,20 @@ TEST_F(NewLife, ATrainerThatDoesNotJoinAgainIsLostInTime) {
 
 TEST_F(NewLife, WithoutGraceNobodyIsLostWhoHasNotComeYet) {
   {
-    OneShard lost(cut_set(2), options());
+    OneShard lost(savepoint_set(2), options());
     lost.start();
     settle(lost);
   }
   ShardOptions by_hand = options();
   by_hand.lost_trainer_grace = Duration::zero();
-  OneShard one(cut_set(2), by_hand);
+  OneShard one(savepoint_set(2), by_hand);
   one.join(0);
   ASSERT_TRUE(is(go_back(one, 1), FrameType::kPosition));
   tick(one);
   EXPECT_EQ(one.shard.failure(), "");
 }
 
-TEST_F(NewLife, ATrainerThatHadLeftAtTheCutAndIsBackTakesPart) {
+TEST_F(NewLife, ATrainerThatHadLeftAtTheSavepointAndIsBackTakesPart) {
   {
     OneShard lost(async_set(2), options());
     lost.start();
@@ -137,38 +138,39 @@ TEST_F(NewLife, ATrainerThatHadLeftAtTheCutAndIsBackTakesPart) {
   ++one.incarnation;
   one.join(1);
   const auto position = parse<wire::Position>(one.join(0)[0]);
-  ASSERT_TRUE(is(go_back(one, position.cuts(position.cuts_size() - 1)), FrameType::kPosition));
+  ASSERT_TRUE(
+      is(go_back(one, position.savepoints(position.savepoints_size() - 1)), FrameType::kPosition));
   one.send(0, FrameType::kReady, wire::Ready());
   EXPECT_TRUE(is(one.push(1, 1, 1), FrameType::kPushed));
   EXPECT_TRUE(one.finish(0, 0).empty()) << "it waits for trainer 1";
 }
 
-// Another port's cut could not be read, and now there is none that all have.
+// Another port's savepoint could not be read, and now there is none that all have.
 TEST_F(NewLife, ANewLifeOfTrainerZeroMayLoadASnapshotInstead) {
   const std::uint64_t id = 4;
   for (const bool is_sparse : {false, true}) {
     files = test::MemoryFiles();
-    OneShard fresh(cut_set(2), options(is_sparse));
+    OneShard fresh(savepoint_set(2), options(is_sparse));
     fresh.join(0);
     {
-      OneShard lost(cut_set(2), options(is_sparse));
+      OneShard lost(savepoint_set(2), options(is_sparse));
       lost.start();
       round(lost, 1, 1);
       for (const std::uint32_t trainer : {0U, 1U}) lost.finish(trainer, 0, Tally{{3, 4}, {0.5}});
       pause(lost, 0, 1, 0);
       pause(lost, 1, 1, 0);
-      cut_round(lost, 2, 1);
+      savepoint_round(lost, 2, 1);
     }
-    OneShard one(cut_set(2), options(is_sparse));
+    OneShard one(savepoint_set(2), options(is_sparse));
     one.join(1);
-    const auto cuts = cuts_of(parse<wire::Position>(one.join(0)[0]));
-    ASSERT_TRUE(is(go_back(one, cuts.back()), FrameType::kPosition));
+    const auto savepoints = savepoints_of(parse<wire::Position>(one.join(0)[0]));
+    ASSERT_TRUE(is(go_back(one, savepoints.back()), FrameType::kPosition));
     ++one.incarnation;
     const auto joined = one.join(0);
     one.join(1);
     ASSERT_TRUE(is(joined, FrameType::kPosition));
     const auto position = parse<wire::Position>(joined[0]);
-    EXPECT_EQ(cuts_of(position), cuts) << "or goes back after all";
+    EXPECT_EQ(savepoints_of(position), savepoints) << "or goes back after all";
     EXPECT_EQ(position.step() + position.passes_finished() + position.pauses(), 0U);
     if (is_sparse) {
       ASSERT_TRUE(is(one.send(0, FrameType::kLoadBegin, wire::LoadBegin()), FrameType::kPosition));

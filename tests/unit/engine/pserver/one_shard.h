@@ -83,7 +83,7 @@ class OneShard {
     message.mutable_part()->set_parts(1);
     message.mutable_part()->set_samples(samples);
     message.mutable_part()->set_cost_sum(0.5);
-    note_cuts(*message.mutable_part());
+    note_savepoints(*message.mutable_part());
     message.set_count(shard.dense()->size());
     Bytes tail;
     const std::vector<float> values(shard.dense()->size(), gradient);
@@ -95,7 +95,7 @@ class OneShard {
     wire::PushRows message;
     message.mutable_part()->set_parts(1);
     message.mutable_part()->set_samples(1);
-    note_cuts(*message.mutable_part());
+    note_savepoints(*message.mutable_part());
     message.add_segments()->set_parameter(2);
     message.mutable_segments(0)->set_count(1);
     Bytes tail;
@@ -127,9 +127,9 @@ class OneShard {
     options.loan = loan;
     return options;
   }
-  void note_cuts(wire::PushPart& part) const {
-    part.set_cut(asks_cut);
-    part.set_whole_cut(whole_cut);
+  void note_savepoints(wire::PushPart& part) const {
+    part.set_savepoint(asks_savepoint);
+    part.set_whole_savepoint(whole_savepoint);
   }
 
   static constexpr std::uint64_t kGeneration = 5;
@@ -144,8 +144,8 @@ class OneShard {
   std::uint32_t incarnation = 0;
   std::uint64_t generation = kGeneration;  // in the frames sent
   std::uint64_t step = 0;
-  bool asks_cut = false;  // with each push
-  std::uint64_t whole_cut = 0;
+  bool asks_savepoint = false;  // with each push
+  std::uint64_t whole_savepoint = 0;
   net::PeerId peer_base = 100;
   std::vector<std::size_t> lent_floats;  // of each part of a lent push; empty: pushes are in frames
   std::uint32_t expected_shard = 0;      // which port the trainer takes this one for

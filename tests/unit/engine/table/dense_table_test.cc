@@ -80,10 +80,10 @@ TEST(DenseTable, NamesTheFirstParameterThatIsNotFinite) {
   EXPECT_EQ(table->find_above(1e18F, {&parts, 1}), set.parameters(0).name());
 }
 
-std::vector<Bytes> dense_cut_of(const DenseTable& table, std::uint64_t bytes_max) {
+std::vector<Bytes> dense_savepoint_of(const DenseTable& table, std::uint64_t bytes_max) {
   std::vector<Bytes> parts;
   for (std::uint64_t from = 0; from < table.size();) {
-    auto part = table.take_cut(from, bytes_max);
+    auto part = table.take_savepoint(from, bytes_max);
     EXPECT_GT(part.next, from);
     EXPECT_LE(part.bytes.size(), bytes_max + 1000);
     from = part.next;
@@ -92,7 +92,7 @@ std::vector<Bytes> dense_cut_of(const DenseTable& table, std::uint64_t bytes_max
   return parts;
 }
 
-TEST(DenseTable, ACutRestoresValuesStateAndUpdates) {
+TEST(DenseTable, ASavepointRestoresValuesStateAndUpdates) {
   for (const char* const method : {"sgd", "momentum", "adam", "ftrl"}) {
     auto set = large_set(method);
     set.mutable_parameters(1)->set_is_static(true);  // its block has had no update
@@ -108,13 +108,13 @@ TEST(DenseTable, ACutRestoresValuesStateAndUpdates) {
     for (const std::uint64_t bytes_max : {1ULL << 15U, 8ULL << 20U}) {
       auto restored = DenseTable::create(set, 0, 1ULL << 30U);
       auto twin = *table;
-      for (const Bytes& part : dense_cut_of(*table, bytes_max)) {
-        ASSERT_TRUE(restored->restore_cut(part));
+      for (const Bytes& part : dense_savepoint_of(*table, bytes_max)) {
+        ASSERT_TRUE(restored->restore_savepoint(part));
       }
       EXPECT_EQ(restored->update_count(0), 3U);
       EXPECT_EQ(restored->update_count(kElements), 0U);
       for (const char* const when : {"restored", "updated"}) {
-        EXPECT_EQ(dense_cut_of(*restored, 1U << 20U), dense_cut_of(twin, 1U << 20U))
+        EXPECT_EQ(dense_savepoint_of(*restored, 1U << 20U), dense_savepoint_of(twin, 1U << 20U))
             << method << " " << when;
         EXPECT_TRUE(std::ranges::equal(restored->values(), twin.values()));
         restored->apply(0.1F, gradient);
@@ -124,16 +124,16 @@ TEST(DenseTable, ACutRestoresValuesStateAndUpdates) {
   }
 }
 
-TEST(DenseTable, AMalformedPartOfACutIsRefused) {
+TEST(DenseTable, AMalformedPartOfASavepointIsRefused) {
   auto set = large_set("adam");
   set.mutable_parameters(0)->set_dims(0, 5);
   auto table = DenseTable::create(set, 0, 1ULL << 30U);
   ASSERT_TRUE(table);
-  const auto part = table->take_cut(0, 1U << 20U);
+  const auto part = table->take_savepoint(0, 1U << 20U);
   ASSERT_EQ(part.next, 5 + kLast);
   const std::size_t first_piece = 24 + 5 * 4 * (1 + table->state_width());
   const auto refuses = [&](const Bytes& bytes) {
-    const Status status = table->restore_cut(bytes);
+    const Status status = table->restore_savepoint(bytes);
     return !status && status.error().code == Errc::kData;
   };
   for (std::size_t size = 1; size < part.bytes.size(); ++size) {

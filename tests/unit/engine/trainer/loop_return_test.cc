@@ -36,7 +36,7 @@ class LivesTest : public LoopTest {
     client.at.batches = batches_done;
     client.pushes_before_loss = pushes_before_loss;
     EXPECT_TRUE(client.pull_dense(model_->dense()));
-    auto kept = KeptPush::open(
+    auto kept = ReplayLog::open(
         {.memory = UniqueFd(::dup(memory_.get())), .empty_tally = model_->empty_tally()},
         model_->dense());
     EXPECT_TRUE(kept);

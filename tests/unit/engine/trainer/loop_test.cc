@@ -147,10 +147,10 @@ TEST_F(LoopTest, APushIsLostWhenNoLifeHasIt) {
   };
   client_.at.is_split = true;
   EXPECT_TRUE(loses_push());
-  auto kept = KeptPush::open({.memory = UniqueFd(::memfd_create("lives", 0)),
-                              .empty_tally = model_->empty_tally(),
-                              .keeps_dense = true},
-                             model_->dense());
+  auto kept = ReplayLog::open({.memory = UniqueFd(::memfd_create("lives", 0)),
+                               .empty_tally = model_->empty_tally(),
+                               .keeps_dense = true},
+                              model_->dense());
   ASSERT_TRUE(kept);
   options_.kept = kept->get();
   (*kept)->keep({0, 1}, Score(), nullptr, {});
@@ -161,10 +161,10 @@ TEST_F(LoopTest, APushIsLostWhenNoLifeHasIt) {
 // Rows that are pushed without rounds may be batches behind the dense gradients.
 TEST_F(LoopTest, APushIsRepeatedThoughTheOtherKindIsBatchesBehindIt) {
   ASSERT_TRUE(client_.pull_dense(model_->dense()));
-  auto kept = KeptPush::open({.memory = UniqueFd(::memfd_create("lives", 0)),
-                              .empty_tally = model_->empty_tally(),
-                              .keeps_dense = true},
-                             model_->dense());
+  auto kept = ReplayLog::open({.memory = UniqueFd(::memfd_create("lives", 0)),
+                               .empty_tally = model_->empty_tally(),
+                               .keeps_dense = true},
+                              model_->dense());
   ASSERT_TRUE(kept);
   options_.kept = kept->get();
   for (const bool is_split : {true, false}) {
@@ -182,7 +182,7 @@ TEST_F(LoopTest, AnEndOfAPassThatIsRepeatedIsWrittenOnce) {
   const std::string metrics = folder_ / "metrics.jsonl";
   ASSERT_TRUE(client_.pull_dense(model_->dense()));
   const auto live = [&](std::uint32_t start_pass) {
-    auto kept = KeptPush::open(
+    auto kept = ReplayLog::open(
         {.memory = UniqueFd(::dup(memory.get())), .empty_tally = model_->empty_tally()},
         model_->dense());
     EXPECT_TRUE(kept);

@@ -43,7 +43,7 @@ Orders orders_of_step(const nn::TemplateNetwork& network) {
       *collective::Group::join(std::move(collective::options_of(1)[0]), collective::soon());
   std::unique_ptr<strategy::CardRanks> dense;
   if (strategy::CardRanks::can_keep(set)) {
-    dense = *strategy::CardRanks::create(set, *group, {*model.lane(), "job", true});
+    dense = *strategy::CardRanks::create(set, *group, {*model.compute_stream(), "job", true});
     EXPECT_TRUE(dense->lend(model.dense()));
   }
   // Graphs are made anew for the second set of inputs, but no memory is.
