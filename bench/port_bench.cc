@@ -329,7 +329,7 @@ void heartbeats(std::uint32_t trainers, std::uint16_t udp_port) {
   const auto on_dead = [&](const heartbeat::Silence&) { ++dead; };
   auto server = heartbeat::Heartbeat::start({.keys = keys(),
                                              .self = {Role::kPserver, 0},
-                                             .life = 1,
+                                             .incarnation = 1,
                                              .trainers = trainers,
                                              .bind = endpoint,
                                              .on_dead = on_dead});
@@ -342,7 +342,7 @@ void heartbeats(std::uint32_t trainers, std::uint16_t udp_port) {
   for (std::uint32_t id = 0; id < trainers; ++id) {
     auto client = heartbeat::Heartbeat::start({.keys = keys(),
                                                .self = {Role::kTrainer, id},
-                                               .life = 1,
+                                               .incarnation = 1,
                                                .servers = {endpoint},
                                                .on_dead = on_dead});
     must(client, "heartbeat of a trainer");

@@ -95,7 +95,7 @@ struct Planner {
           fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse),
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
           fmt::format("--metrics={{root}}/{}", metrics_path(server.spec.log)),
-          "--epoch={incarnation}",
+          "--incarnation={incarnation}",
           job_tag(request.job),
           transport_flag(),
           key_flag(server.spec)};

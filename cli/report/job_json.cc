@@ -39,7 +39,7 @@ Json processes_json(const JobRecord& record, const std::vector<TrainerCurve>& cu
                         {"ended_ms", process.ended_unix_ms},
                         {"memory_bytes", Json::number(process.resident_bytes)},
                         {"cpu_ms", Json::number(process.cpu_ms)},
-                        {"starts", process.life},
+                        {"starts", process.incarnation},
                         {"log", SafePath::parse(process.log) ? process.log : ""},
                         {"arguments", process.arguments}};
     const auto curve = std::ranges::find(curves, &process, &TrainerCurve::process);

@@ -159,7 +159,8 @@ ProcessRecord process_of(const FlatRecord& line, const std::string& folder,
   process.cpu_ms = line.number("cpu_ms");
   process.received_bytes = line.number("received_bytes");
   process.sent_bytes = line.number("sent_bytes");
-  process.life = static_cast<std::uint32_t>(std::clamp(line.number("life"), 1.0, 1e9));
+  process.incarnation =
+      static_cast<std::uint32_t>(std::clamp(line.number("incarnation"), 1.0, 1e9));
   process.arguments = without_internal(line.text("arguments"));
   process.log = line.text("log");
   read_metrics(folder, process, bytes_left);
@@ -360,7 +361,7 @@ Status write_processes(const std::string& folder, const JobView& view) {
                       {"cpu_ms", usage.cpu_ms},
                       {"received_bytes", usage.received_bytes.value_or(0)},
                       {"sent_bytes", usage.sent_bytes.value_or(0)},
-                      {"life", status.incarnation},
+                      {"incarnation", status.incarnation},
                       {"arguments", fmt::format("{}", fmt::join(status.arguments, " "))},
                       {"log", below_job(status.log, view.job())}});
     text += record.text() + "\n";
@@ -388,7 +389,7 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
     if (process.begun_unix_ms > 0) begun = std::min(begun, process.begun_unix_ms);
   }
   for (ProcessRecord& process : record.processes) {
-    if (process.life > 1) process.begun_unix_ms = begun;
+    if (process.incarnation > 1) process.begun_unix_ms = begun;
   }
   record.events = events_of(record, folder);
   for (const std::string name : {"job.toml", kConfigurationOfNode}) {

@@ -95,7 +95,7 @@ struct ProcessRecord {
   std::int64_t begun_unix_ms = 0;                       // its first start, if known
   double resident_bytes = 0, cpu_ms = 0;                // 0: not known
   double received_bytes = 0, sent_bytes = 0;
-  std::uint32_t life = 1;                    // the number of its starts
+  std::uint32_t incarnation = 1;             // the number of its starts
   std::string arguments;                     // the program's, in one line, without placeholders
   std::string log;                           // below the folder
   std::optional<std::int64_t> utc_offset_s;  // for the local time in its log

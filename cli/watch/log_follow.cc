@@ -107,7 +107,7 @@ void LogFollow::find_logs(const ClusterLook& look) {
           {.source = {process.member, node, process.status.name},
            .reader = LogReader(options_.path ? options_.path(process.status) : process.status.log),
            .skew_ms = skew,
-           .previous_life = options_.previous ? process.status.incarnation - 1 : 0});
+           .previous_incarnation = options_.previous ? process.status.incarnation - 1 : 0});
       merge_.add_source(process.status.started_unix_ms - skew);
       label_width_ =
           std::max(label_width_, display_width(node) + 1 + display_width(process.status.name));
@@ -120,16 +120,17 @@ void LogFollow::find_logs(const ClusterLook& look) {
 
 // Keeps the lines of the previous start, found by the marks that the supervisor writes at each
 // start.
-void LogFollow::keep_previous_life(Log& log, std::vector<LogLine>& lines) {
-  if (log.previous_life == 0) return;
+void LogFollow::keep_previous_incarnation(Log& log, std::vector<LogLine>& lines) {
+  if (log.previous_incarnation == 0) return;
   std::erase_if(lines, [&](const LogLine& line) {
     constexpr std::string_view kMark = "paddlectl: start ";
     const std::string_view text = line.text;
     if (text.starts_with(kMark)) {
       const std::string_view number = text.substr(kMark.size());
-      std::from_chars(number.data(), number.data() + number.size(), log.life);
+      std::from_chars(number.data(), number.data() + number.size(), log.incarnation);
     }
-    return log.life != log.previous_life || (line.unix_ms != 0 && line.unix_ms < log.since_ms);
+    return log.incarnation != log.previous_incarnation ||
+           (line.unix_ms != 0 && line.unix_ms < log.since_ms);
   });
 }
 
@@ -161,7 +162,7 @@ void LogFollow::add_lines(std::size_t index, std::vector<LogLine> lines) {
       !lines.empty() && !log.shown_state.empty() && lines.front().text == log.shown_state;
   if (is_shown) lines.erase(lines.begin());
   if (is_shown || !lines.empty()) log.shown_state.clear();
-  keep_previous_life(log, lines);
+  keep_previous_incarnation(log, lines);
   for (LogLine& line : lines) set_time(log, line);
   merge_.add(index, std::move(lines));
   if (reads_for_tail()) merge_.keep_last(static_cast<std::size_t>(options_.tail), index);

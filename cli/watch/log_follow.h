@@ -93,10 +93,10 @@ class LogFollow {
     LogReader reader;
     std::int64_t skew_ms = 0;  // the node's clock minus the first node's
     std::int64_t node_now_ms = 0;
-    std::uint32_t previous_life = 0;  // number of the start to show; 0: all
-    std::uint32_t life = 1;           // number of the start that wrote the next line
-    std::int64_t since_ms = 0;        // with `previous`, earlier lines are left out
-    std::string shown_state = {};     // last state shown of a line without an end
+    std::uint32_t previous_incarnation = 0;  // number of the start to show; 0: all
+    std::uint32_t incarnation = 1;           // number of the start that wrote the next line
+    std::int64_t since_ms = 0;               // with `previous`, earlier lines are left out
+    std::string shown_state = {};            // last state shown of a line without an end
     TimePoint state_shown_at{};
     bool begun = false;
     bool process_ended = false;
@@ -105,7 +105,7 @@ class LogFollow {
 
   void find_logs(const ClusterLook& look);
   void set_time(const Log& log, LogLine& line) const;
-  static void keep_previous_life(Log& log, std::vector<LogLine>& lines);
+  static void keep_previous_incarnation(Log& log, std::vector<LogLine>& lines);
   void add_lines(std::size_t index, std::vector<LogLine> lines);
   void add_state(std::size_t index, bool follow);
   bool reads_for_tail() const;

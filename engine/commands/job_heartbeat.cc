@@ -51,18 +51,18 @@ HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::Param
   };
   // While the trainer waits for one pserver, it would not notice that another has lost its
   // parameters.
-  const auto on_new_life = [&client, comes_back](NodeId pserver) {
+  const auto on_restart = [&client, comes_back](NodeId pserver) {
     const std::string text = fmt::format("pserver {} was restarted", pserver.index);
     log_warning("{}", text);
     if (comes_back) client.interrupt(Error{Errc::kUnreachable, text});
   };
   return start({.keys = *std::move(keys),
                 .self = {Role::kTrainer, options.trainer_id},
-                .life = options.incarnation,
+                .incarnation = options.incarnation,
                 .job_tag = net::job_tag_of(options.job_tag),
                 .servers = *std::move(servers),
                 .on_dead = on_dead,
-                .on_new_life = on_new_life});
+                .on_restart = on_restart});
 }
 
 HeartbeatPtr start_heartbeat(const std::string& key_file, heartbeat::Heartbeat::Options options) {

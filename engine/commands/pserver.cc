@@ -112,7 +112,7 @@ void remove_savepoints(const std::string& folder) {
 // Deletes savepoints of an earlier run on the first start. Otherwise a restart before any trainer
 // has connected would load them.
 void forget_earlier_run(const PserverOptions& options) {
-  if (options.savepoints.empty() || options.server_generation > pserver::kFirstLife) return;
+  if (options.savepoints.empty() || options.server_generation > pserver::kFirstIncarnation) return;
   for (std::uint32_t i = 0; i < options.ports_num + options.ports_num_for_sparse; ++i)
     remove_savepoints(savepoints_of_port(options, i));
 }
@@ -174,14 +174,14 @@ HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>&
     const std::string text = silence_text(silence);
     for (Port& port : ports) {
       if (port.shard->takes_back_trainers())
-        port.server->drop(silence.peer, static_cast<std::uint32_t>(silence.life), text);
+        port.server->drop(silence.peer, static_cast<std::uint32_t>(silence.incarnation), text);
     }
   };
   const auto address = net::interface_address(options.bind);
   if (!address || ports.empty()) return nullptr;
   return start_heartbeat(options.key_file,
                          {.self = {Role::kPserver, options.pserver_id},
-                          .life = options.server_generation,
+                          .incarnation = options.server_generation,
                           .job_tag = net::job_tag_of(options.job_tag),
                           .trainers = options.num_gradient_servers,
                           .bind = {*address, static_cast<std::uint16_t>(options.port)},
@@ -294,7 +294,7 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.text("job_tag", "name of the job; the same for all of its processes", to.job_tag);
   flags.text("key_file", kKeyFileHelp, to.key_file);
   flags.text("transport", kTransportHelp, to.transport);
-  flags.number("epoch", "generation of this server; rises with every restart",
+  flags.number("incarnation", "generation of this server; rises with every restart",
                to.server_generation);
   flags.number("first_trainer_within",
                "exit when no trainer connects within this many seconds; 0: wait forever",
@@ -307,7 +307,7 @@ std::function<Status()> declare(FlagSet& flags) {
       to.lost_trainer_grace, 0, kCountMax);
   flags.text("savepoints",
              "folder for savepoints of this pserver, from which it continues after a restart; the "
-             "first start (--epoch=1) removes those of earlier runs",
+             "first start (--incarnation=1) removes those of earlier runs",
              to.savepoints);
   flags.text("metrics", "file for one JSON line per port every 10 seconds", to.metrics);
   flags.text("rank_from", kRankFromHelp, to.rank_from);

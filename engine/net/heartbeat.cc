@@ -70,13 +70,15 @@ class UdpHeartbeat final : public Heartbeat {
   struct Peer {
     NodeId id;
     Address address;
-    Secret to, from;         // keys of the two directions
-    std::uint64_t life = 0;  // of a trainer: its incarnation, which pulses to it repeat
+    Secret to, from;                // keys of the two directions
+    std::uint64_t incarnation = 0;  // of a trainer; pulses to it repeat it
   };
   bool is_server() const { return options_.servers.empty(); }
   // A replayed answer to an earlier process of this trainer may be from an old generation of the
   // pserver.
-  bool is_for_us(const Pulse& pulse) const { return is_server() || pulse.answers == options_.life; }
+  bool is_for_us(const Pulse& pulse) const {
+    return is_server() || pulse.answers == options_.incarnation;
+  }
   Result<Peer> peer_of(NodeId id) const;
   Peer* find(NodeId id);
   void run();
@@ -151,8 +153,9 @@ UdpHeartbeat::Peer* UdpHeartbeat::find(NodeId id) {
 }
 
 void UdpHeartbeat::send(Peer& peer, bool is_last) {
-  const Datagram datagram = encode({options_.self, options_.life, ++sequence_, is_last, peer.life},
-                                   options_.job_tag, peer.to);
+  const Datagram datagram =
+      encode({options_.self, options_.incarnation, ++sequence_, is_last, peer.incarnation},
+             options_.job_tag, peer.to);
   const int socket = peer.address.storage.ss_family == AF_INET ? v4_.get() : v6_.get();
   // A pulse that cannot be sent counts as lost.
   [[maybe_unused]] const ssize_t sent =
@@ -181,10 +184,10 @@ void UdpHeartbeat::receive() {
       const Heard heard = note(*pulse);
       if (heard == Heard::kNothing) continue;
       if (heard == Heard::kAgain && options_.on_again) options_.on_again(pulse->from);
-      if (heard == Heard::kNewLife && options_.on_new_life) options_.on_new_life(pulse->from);
+      if (heard == Heard::kRestarted && options_.on_restart) options_.on_restart(pulse->from);
       if (!is_server()) continue;
       peer->address = from;
-      peer->life = pulse->life;
+      peer->incarnation = pulse->incarnation;
       if (!pulse->is_last) send(*peer, false);
     }
   }

@@ -17,15 +17,15 @@ class Heartbeat {
   struct Options {
     JobKeys keys = {};
     NodeId self;
-    std::uint64_t life = 0;  // incarnation of a trainer, generation of a pserver
+    std::uint64_t incarnation = 0;  // of a pserver: its generation
     std::uint64_t job_tag = 0;
     std::uint32_t trainers = 0;               // of the job; a pserver accepts no other peers
     net::Endpoint bind = {};                  // of a pserver
     std::vector<net::Endpoint> servers = {};  // of a trainer, by pserver id
     // The thread calls these functions; they may be empty.
     std::function<void(Silence)> on_dead = {};
-    std::function<void(NodeId)> on_again = {};     // a dead peer sends pulses again
-    std::function<void(NodeId)> on_new_life = {};  // the peer was restarted
+    std::function<void(NodeId)> on_again = {};    // a dead peer sends pulses again
+    std::function<void(NodeId)> on_restart = {};  // the peer was restarted
   };
   // kResource: the port is taken.
   static Result<std::unique_ptr<Heartbeat>> start(Options options);

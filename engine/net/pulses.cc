@@ -23,10 +23,10 @@ FrameHeader header_of(const Pulse& pulse, std::uint64_t job_tag) {
   header.job_tag = job_tag;
   header.sender = pulse.from;
   if (pulse.from.role == Role::kPserver) {
-    header.server_generation = pulse.life;
+    header.server_generation = pulse.incarnation;
     header.incarnation = static_cast<std::uint32_t>(pulse.answers);
   } else {
-    header.incarnation = static_cast<std::uint32_t>(pulse.life);
+    header.incarnation = static_cast<std::uint32_t>(pulse.incarnation);
   }
   header.sequence = pulse.sequence;
   return header;
@@ -50,12 +50,13 @@ std::optional<FrameHeader> decode(ByteSpan bytes) {
 Heard Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
   const auto [found, is_first] = peers_.try_emplace(pack(pulse.from));
   Peer& peer = found->second;
-  if (pulse.life < peer.life) return Heard::kNothing;
-  if (pulse.life == peer.life && pulse.sequence <= peer.sequence) return Heard::kNothing;
-  const bool is_new_life = !is_first && pulse.life > peer.life;
+  if (pulse.incarnation < peer.incarnation) return Heard::kNothing;
+  if (pulse.incarnation == peer.incarnation && pulse.sequence <= peer.sequence)
+    return Heard::kNothing;
+  const bool is_restarted = !is_first && pulse.incarnation > peer.incarnation;
   const bool was_dead = peer.is_dead;
-  peer = {pulse.life, pulse.sequence, now, pulse.is_last, false};
-  if (is_new_life) return Heard::kNewLife;
+  peer = {pulse.incarnation, pulse.sequence, now, pulse.is_last, false};
+  if (is_restarted) return Heard::kRestarted;
   return was_dead ? Heard::kAgain : Heard::kPulse;
 }
 
@@ -67,7 +68,7 @@ std::vector<Silence> Pulses::on_tick(TimePoint now) {
     if (was_stopped) peer.heard = std::max(peer.heard, now - kPeriod);
     if (peer.has_left || peer.is_dead || now - peer.heard < kDeadAfter) continue;
     peer.is_dead = true;
-    dead.push_back({unpack(id), peer.life, now - peer.heard});
+    dead.push_back({unpack(id), peer.incarnation, now - peer.heard});
   }
   return dead;
 }
@@ -76,7 +77,7 @@ std::vector<Silence> Pulses::silences(TimePoint now) const {
   std::vector<Silence> silent;
   for (const auto& [id, peer] : peers_) {
     if (peer.has_left || now - peer.heard < kSuspectAfter) continue;
-    silent.push_back({unpack(id), peer.life, now - peer.heard});
+    silent.push_back({unpack(id), peer.incarnation, now - peer.heard});
   }
   return silent;
 }
@@ -102,7 +103,7 @@ std::optional<Pulse> read_claim(ByteSpan bytes, std::uint64_t job_tag) {
   const bool is_pserver = header->sender.role == Role::kPserver;
   if (!is_pserver && header->sender.role != Role::kTrainer) return {};
   Pulse pulse{header->sender, header->incarnation, header->sequence, (header->flags & kLast) != 0};
-  if (is_pserver) pulse.answers = std::exchange(pulse.life, header->server_generation);
+  if (is_pserver) pulse.answers = std::exchange(pulse.incarnation, header->server_generation);
   return pulse;
 }
 

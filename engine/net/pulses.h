@@ -22,24 +22,24 @@ constexpr Duration kOwnGap = std::chrono::seconds(1);
 
 struct Pulse {
   NodeId from;
-  std::uint64_t life = 0;      // of the peer: incarnation of a trainer, generation of a pserver
-  std::uint64_t sequence = 0;  // rises with every pulse of a process
-  bool is_last = false;        // the peer leaves
-  std::uint64_t answers = 0;   // of a pserver: the incarnation of the trainer that it answers
+  std::uint64_t incarnation = 0;  // of the peer; of a pserver: its generation
+  std::uint64_t sequence = 0;     // rises with every pulse of a process
+  bool is_last = false;           // the peer leaves
+  std::uint64_t answers = 0;      // of a pserver: the incarnation of the trainer that it answers
 };
 
 struct Silence {
   NodeId peer;
-  std::uint64_t life = 0;
+  std::uint64_t incarnation = 0;
   Duration lasted{};
 };
 
-enum class Heard { kNothing, kPulse, kAgain, kNewLife };
+enum class Heard { kNothing, kPulse, kAgain, kRestarted };
 
 class Pulses {
  public:
   // kNothing: a duplicate, or from an earlier process of the peer. kAgain: the peer counted as
-  // dead. kNewLife: the peer was restarted after its last pulse. A peer without any pulse never
+  // dead. kRestarted: the peer was restarted after its last pulse. A peer without any pulse never
   // counts as silent: pulses may not get through at all.
   Heard on_pulse(TimePoint now, const Pulse& pulse);
   // Called about every kPeriod. Returns the peers that have just died, each once per silence.
@@ -49,7 +49,7 @@ class Pulses {
 
  private:
   struct Peer {
-    std::uint64_t life = 0;
+    std::uint64_t incarnation = 0;
     std::uint64_t sequence = 0;
     TimePoint heard;
     bool has_left = false;

@@ -32,7 +32,7 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
             header.incarnation, trainer.incarnation)};
   }
   const bool is_same_incarnation = trainer.joined && header.incarnation == trainer.incarnation;
-  const bool is_new_life = trainer.joined && !is_same_incarnation;
+  const bool is_restarted = trainer.joined && !is_same_incarnation;
   if (is_same_incarnation && trainer.connected) {
     if (trainer.peer == from) return {};
     return Refusal{
@@ -52,12 +52,12 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
   trainer.last_request = 0;
   trainer.lost_at.reset();
   trainer.waiter.reset();
-  if (is_new_life) {
+  if (is_restarted) {
     // The new process repeats whatever was not applied or ended.
     trainer.finished = trainer.pauses = false;
     trainer.tally = Tally();
   }
-  if (is_new_life || !trainer.has_complete_push()) trainer.push.reset();
+  if (is_restarted || !trainer.has_complete_push()) trainer.push.reset();
   return {};
 }
 

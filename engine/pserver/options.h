@@ -22,7 +22,7 @@ constexpr Duration kFailureLinger = std::chrono::seconds(5);
 // when the job is to stop.
 constexpr Duration kLastTrainerGrace = std::chrono::seconds(30);
 // server_generation of a pserver's first process.
-constexpr std::uint64_t kFirstLife = 1;
+constexpr std::uint64_t kFirstIncarnation = 1;
 constexpr Duration kNoticePeriod = std::chrono::seconds(1);  // between Waiting frames
 
 // Opens the store for the savepoints of the shard with this fingerprint, which differs from the

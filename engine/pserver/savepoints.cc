@@ -50,7 +50,7 @@ void Savepoints::open() {
   store_ = *std::move(store);
   // A pserver's first process has lost nothing: these savepoints belong to an earlier run of the
   // job.
-  if (options.server_generation <= kFirstLife && !forget_all()) return;
+  if (options.server_generation <= kFirstIncarnation && !forget_all()) return;
   period_ = std::chrono::seconds(set.snapshot_seconds());
   const auto has_rounds = [&](bool is_sparse) {
     const std::uint32_t shards = is_sparse ? set.sparse_shards() : set.dense_shards();

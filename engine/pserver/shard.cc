@@ -314,7 +314,7 @@ Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) 
   request.trainer.push.reset();
   state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
   if (failure_) return {};
-  if (!state_.progress.ready && state_.options.server_generation > kFirstLife) {
+  if (!state_.progress.ready && state_.options.server_generation > kFirstIncarnation) {
     on_job_over(request);
     return {};
   }

@@ -126,14 +126,14 @@ TEST_F(Program, APserverThatNoTrainerComesToEnds) {
   EXPECT_NE(said.find("no trainer connected within 1 seconds"), std::string::npos) << said;
 }
 
-// A second life that begins before any trainer has come would go on from them.
+// A second incarnation that begins before any trainer has come would go on from them.
 TEST_F(Program, TheFirstLifeOfAPserverForgetsTheCopiesOfAnEarlierRun) {
   const TemporaryFolder folder;
   const std::string left = folder.write("cuts/port-1/cut-000000000001.full", "x");
-  for (const int life : {2, 1}) {
+  for (const int incarnation : {2, 1}) {
     run({"pserver", fmt::format("--port={}", free_ports(2)), "--first_trainer_within=1",
-         "--savepoints=" + (folder / "cuts"), fmt::format("--epoch={}", life)});
-    EXPECT_EQ(std::filesystem::exists(left), life == 2);
+         "--savepoints=" + (folder / "savepoints"), fmt::format("--incarnation={}", incarnation)});
+    EXPECT_EQ(std::filesystem::exists(left), incarnation == 2);
   }
 }
 

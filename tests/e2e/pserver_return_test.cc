@@ -62,7 +62,7 @@ class PserverReturn : public testing::Test {
     }
     for (std::size_t i = all.size(); i-- > 0;) {
       EXPECT_EQ(all[i]->wait(limit()), 0) << all[i]->process().output();
-      EXPECT_EQ(all[i]->life(), 1 + kills[i]) << "only what is killed is started again";
+      EXPECT_EQ(all[i]->incarnation(), 1 + kills[i]) << "only what is killed is started again";
     }
     int pservers = 0;
     for (int id = 0; id < shape.pservers; ++id) pservers += kills[static_cast<std::size_t>(id)];

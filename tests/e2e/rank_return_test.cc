@@ -77,7 +77,7 @@ class RankReturn : public testing::TestWithParam<Case> {
     const auto all = start(name, flags);
     const bool has_begun = all[0]->process().prints("Pass=0 Batch=", kLimit);
     EXPECT_TRUE(has_begun) << all[0]->process().output();
-    std::vector<int> lives(all.size(), 1);
+    std::vector<int> incarnations(all.size(), 1);
     Rng rng(static_cast<std::uint64_t>(kills));
     int killed = 0;
     Duration longest{};
@@ -96,7 +96,7 @@ class RankReturn : public testing::TestWithParam<Case> {
       for (const auto victim : {first, second}) {
         if (victim == second && !are_two) continue;
         all[victim]->kill_and_start();
-        ++lives[victim];
+        ++incarnations[victim];
         ++killed;
       }
       Duration took{};
@@ -108,7 +108,7 @@ class RankReturn : public testing::TestWithParam<Case> {
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       EXPECT_EQ(all[i]->wait(kLimit), 0) << all[i]->process().output();
-      EXPECT_EQ(all[i]->life(), lives[i]);
+      EXPECT_EQ(all[i]->incarnation(), incarnations[i]);
     }
     std::printf("killed %d trainers, back within %.2f s\n", killed,
                 std::chrono::duration<double>(longest).count());

@@ -27,8 +27,8 @@ inline int kills_wanted(int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-// Lines about all trainers in the log of trainer 0, each once: a life that is lost or goes back at
-// the end of one may say it again.
+// Lines about all trainers in the log of trainer 0, each once: an incarnation that is lost or goes
+// back at the end of one may say it again.
 inline std::set<std::string> totals_of(const std::string& log) {
   std::set<std::string> totals;
   std::istringstream text(log);
@@ -42,8 +42,8 @@ inline std::set<std::string> totals_of(const std::string& log) {
 // The lives of one process.
 class Supervised {
  public:
-  explicit Supervised(std::function<Process(int life)> start_life)
-      : start_life_(std::move(start_life)) {
+  explicit Supervised(std::function<Process(int incarnation)> start_incarnation)
+      : start_life_(std::move(start_incarnation)) {
     start();
   }
   void kill_and_start() {
@@ -53,13 +53,13 @@ class Supervised {
   }
   void start() {
     process_.reset();
-    process_.emplace(start_life_(++life_));
+    process_.emplace(start_life_(++incarnation_));
   }
   std::optional<int> wait(std::chrono::seconds limit) { return process_->wait(limit); }
   bool has_ended() const {
     return process_->pid() <= 0 || ::kill(process_->pid(), 0) != 0 || is_zombie();
   }
-  int life() const { return life_; }
+  int incarnation() const { return incarnation_; }
   const Process& process() const { return *process_; }
 
  private:
@@ -69,7 +69,7 @@ class Supervised {
   }
 
   std::function<Process(int)> start_life_;
-  int life_ = 0;
+  int incarnation_ = 0;
   std::optional<Process> process_;
 };
 
@@ -79,10 +79,10 @@ inline std::unique_ptr<Supervised> supervised_trainer(Job& job, const std::strin
                                                       std::vector<std::string> environment = {}) {
   environment.emplace_back("PATH=/usr/bin:/bin");
   const auto memory = std::make_shared<UniqueFd>(::memfd_create("lives", 0));
-  return std::make_unique<Supervised>([=, &job](int life) {
+  return std::make_unique<Supervised>([=, &job](int incarnation) {
     std::vector<std::string> all = flags;
-    all.push_back(fmt::format("--incarnation={}", life));
-    all.push_back(fmt::format("--resume={}", life > 1));
+    all.push_back(fmt::format("--incarnation={}", incarnation));
+    all.push_back(fmt::format("--resume={}", incarnation > 1));
     std::vector<std::string> variables = environment;
     variables.push_back(fmt::format("PADDLECTL_MEMORY_FD={}", memory->get()));
     return job.start_trainer(name, shape, id, port, all, variables);
@@ -92,10 +92,11 @@ inline std::unique_ptr<Supervised> supervised_trainer(Job& job, const std::strin
 // Its savepoints are in <folder>/<name>-savepoints.
 inline std::unique_ptr<Supervised> supervised_pserver(Job& job, const std::string& name,
                                                       const Shape& shape, int id, int port) {
-  return std::make_unique<Supervised>([=, &job](int life) {
+  return std::make_unique<Supervised>([=, &job](int incarnation) {
     return job.start_pserver(
         name, shape, id, port,
-        {"--lost_trainer_ends_job", "--lost_trainer_grace=100", fmt::format("--epoch={}", life),
+        {"--lost_trainer_ends_job", "--lost_trainer_grace=100",
+         fmt::format("--incarnation={}", incarnation),
          fmt::format("--savepoints={}",
                      job.folder() / fmt::format("{}-savepoints/pserver-{}", name, id))});
   });

@@ -212,10 +212,10 @@ class Job:
         return {one["role"]: one["state"] for one in self.status()[0].get("processes", [])}
 
     def lives_ended_since(self, moment):
-        """When the supervisor of each role noticed that the first life after `moment` had ended."""
+        """When the supervisor of each role noticed that the first incarnation after `moment` had ended."""
         found = {}
         for one in self.status()[0].get("processes", []):
-            ends = [life["ended_unix_ms"] / 1000 for life in one["restarts"] if life["ended_unix_ms"] / 1000 >= moment - 0.002]
+            ends = [incarnation["ended_unix_ms"] / 1000 for incarnation in one["restarts"] if incarnation["ended_unix_ms"] / 1000 >= moment - 0.002]
             if ends:
                 found[one["role"]] = min(ends)
         return found

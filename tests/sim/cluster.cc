@@ -45,7 +45,7 @@ Cluster::Cluster(ClusterOptions options)
   }
 }
 
-// The job is over; pservers may wait a while for the last trainer's next life.
+// The job is over; pservers may wait a while for the last trainer's next incarnation.
 bool Cluster::is_over() {
   for (std::uint32_t id = 0; id < trainers_.size(); ++id) {
     if (!trainers_[id].is_done() && !processes_[id].is_dead) return false;
@@ -208,8 +208,8 @@ void Cluster::deliver_to_shard(Event&& event) {
   end_if_finished(pserver_of(index));
 }
 
-// A copy of the push comes first, of the life before of its trainer or of the pserver, or of the
-// round after.
+// A copy of the push comes first, of the incarnation before of its trainer or of the pserver, or of
+// the round after.
 void Cluster::deliver_ghost(net::PeerId peer, std::uint32_t shard, const Frame& frame) {
   Frame ghost = frame;
   switch (rng_.below(model_.in_rounds(shard) ? 3 : 2)) {

@@ -24,7 +24,7 @@ class Cluster final : public SavepointWatch {
     std::vector<Event> backlog;  // while it is stalled
   };
   struct TrainerProcess {
-    std::vector<std::optional<net::PeerId>> peers;  // of this life, by shard
+    std::vector<std::optional<net::PeerId>> peers;  // of this incarnation, by shard
     bool is_stalled = false;
     bool is_dead = false;  // for good
     std::vector<Event> backlog;

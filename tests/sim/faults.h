@@ -5,7 +5,8 @@
 
 namespace paddle::sim {
 
-// One to four faults of these kinds, at times within the life of a short job, not before `from`.
+// One to four faults of these kinds, at times within the incarnation of a short job, not before
+// `from`.
 std::vector<Fault> random_faults(std::uint64_t seed, std::uint32_t trainers, std::uint32_t pservers,
                                  std::initializer_list<FaultKind> kinds, Duration from = {});
 

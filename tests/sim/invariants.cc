@@ -20,7 +20,7 @@ Invariants::Invariants(const Model& model, const Disk& disk, bool all_return)
     : model_(model),
       disk_(disk),
       all_return_(all_return),
-      lives_(model.shards()),
+      incarnations_(model.shards()),
       savepoints_(model) {}
 
 void Invariants::fail(std::string what) {
@@ -32,20 +32,20 @@ std::string Invariants::name(std::uint32_t index) const {
   return fmt::format("{} port {}", model_.is_sparse(index) ? "sparse" : "dense", port);
 }
 
-void Invariants::on_new_life(std::uint32_t shard) {
-  lives_[shard] = {.ledger = {},
-                   .last_applied = std::vector<std::uint64_t>(model_.set().num_trainers()),
-                   .incarnations = std::vector<std::uint32_t>(model_.set().num_trainers())};
+void Invariants::on_restart(std::uint32_t shard) {
+  incarnations_[shard] = {.ledger = {},
+                          .last_applied = std::vector<std::uint64_t>(model_.set().num_trainers()),
+                          .incarnations = std::vector<std::uint32_t>(model_.set().num_trainers())};
 }
 
 void Invariants::on_joined(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation) {
-  std::uint32_t& highest = lives_[shard].incarnations[trainer];
+  std::uint32_t& highest = incarnations_[shard].incarnations[trainer];
   highest = std::max(highest, incarnation);
 }
 
 bool Invariants::is_fenced(std::uint32_t shard, std::uint32_t trainer,
                            std::uint32_t incarnation) const {
-  return incarnation < lives_[shard].incarnations[trainer];
+  return incarnation < incarnations_[shard].incarnations[trainer];
 }
 
 std::vector<float> Invariants::ledger(std::uint32_t index, const pserver::Shard& shard) const {
@@ -81,38 +81,39 @@ std::uint64_t Invariants::fingerprint(const Model& model, std::uint32_t index,
 void Invariants::after_fenced(std::uint32_t index, const pserver::Shard& shard,
                               std::uint64_t before, std::span<const net::Outgoing> out) {
   if (fingerprint(model_, index, shard) != before) {
-    fail(fmt::format("I4: a frame of a life that is over changed {}", name(index)));
+    fail(fmt::format("I4: a frame of an incarnation that is over changed {}", name(index)));
   }
   for (const net::Outgoing& outgoing : out) {
     if (is(outgoing, FrameType::kRefused)) continue;
-    fail(fmt::format("I4: {} answered a life that is over with type {}", name(index),
+    fail(fmt::format("I4: {} answered an incarnation that is over with type {}", name(index),
                      outgoing.frame.header.type));
   }
-  if (out.empty()) fail(fmt::format("I4: {} took a frame of a life that is over", name(index)));
+  if (out.empty())
+    fail(fmt::format("I4: {} took a frame of an incarnation that is over", name(index)));
 }
 
 void Invariants::after_call(std::uint32_t index, const pserver::Shard& shard,
                             std::span<const net::Outgoing> out,
                             std::span<const std::uint32_t> trainer_of) {
-  Life& life = lives_[index];
+  Incarnation& incarnation = incarnations_[index];
   // I9: an event has a bounded number of answers.
-  if (out.size() > 2 * life.last_applied.size() + 1) {
+  if (out.size() > 2 * incarnation.last_applied.size() + 1) {
     fail(fmt::format("I9: {} sent {} frames at once", name(index), out.size()));
   }
   for (const net::Outgoing& outgoing : out) {
     const std::uint64_t generation = outgoing.frame.header.server_generation;
-    if (life.generation != 0 && generation > life.generation)
+    if (incarnation.generation != 0 && generation > incarnation.generation)
       on_gone_back(index, shard, generation);
-    life.generation = std::max(life.generation, generation);
+    incarnation.generation = std::max(incarnation.generation, generation);
   }
-  if (shard.ready() && !life.is_ready) check_ready(index, shard);
-  if (!life.is_ready) return;
-  if (shard.step() != life.step) check_step(index, shard);
+  if (shard.ready() && !incarnation.is_ready) check_ready(index, shard);
+  if (!incarnation.is_ready) return;
+  if (shard.step() != incarnation.step) check_step(index, shard);
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (is(out[i], FrameType::kPassFinished)) check_pass_end(index, out[i]);
     if (is(out[i], FrameType::kPosition)) check_position(index, out[i]);
     if (is(out[i], FrameType::kRefused)) continue;
-    std::uint64_t& last = life.last_applied[trainer_of[i]];
+    std::uint64_t& last = incarnation.last_applied[trainer_of[i]];
     const std::uint64_t now = out[i].frame.header.sequence;
     if (now < last) {
       fail(fmt::format("I1: {} said that {} was applied of trainer {}, then {}", name(index), last,
@@ -124,41 +125,42 @@ void Invariants::after_call(std::uint32_t index, const pserver::Shard& shard,
 
 // I5: a port begins with the whole of one snapshot or savepoint.
 void Invariants::check_ready(std::uint32_t index, const pserver::Shard& shard) {
-  Life& life = lives_[index];
-  life.is_ready = true;
-  life.step = shard.step();
-  life.ledger = ledger(index, shard);
-  if (life.went_back) return check_rounds(index);
+  Incarnation& incarnation = incarnations_[index];
+  incarnation.is_ready = true;
+  incarnation.step = shard.step();
+  incarnation.ledger = ledger(index, shard);
+  if (incarnation.went_back) return check_rounds(index);
   savepoints_.on_anew(index);
   const std::uint64_t passes = disk_.newest ? disk_.newest->position.passes_finished() : 0;
   const std::uint64_t step = disk_.newest ? disk_.newest->position.step() : 0;
-  if (life.step != step) {
-    fail(fmt::format("I5: {} begins at step {}, the snapshot is of step {}", name(index), life.step,
-                     step));
+  if (incarnation.step != step) {
+    fail(fmt::format("I5: {} begins at step {}, the snapshot is of step {}", name(index),
+                     incarnation.step, step));
   }
-  check_prefix(life.ledger, passes, fmt::format("I5: {} at its begin", name(index)));
+  check_prefix(incarnation.ledger, passes, fmt::format("I5: {} at its begin", name(index)));
 }
 
 // I2 and I3
 void Invariants::check_step(std::uint32_t index, const pserver::Shard& shard) {
-  Life& life = lives_[index];
+  Incarnation& incarnation = incarnations_[index];
   ++progress_;
-  if (shard.step() < life.step) {
-    fail(fmt::format("I1: {} went from step {} to {}", name(index), life.step, shard.step()));
+  if (shard.step() < incarnation.step) {
+    fail(
+        fmt::format("I1: {} went from step {} to {}", name(index), incarnation.step, shard.step()));
     return;
   }
   std::vector<float> now = ledger(index, shard);
   std::vector<std::uint64_t> filled;
   for (std::uint64_t cell = 0; cell < now.size(); ++cell) {
-    if (now[cell] == life.ledger[cell]) continue;
+    if (now[cell] == incarnation.ledger[cell]) continue;
     filled.push_back(cell);
-    if (now[cell] == 1 && life.ledger[cell] == 0) continue;
+    if (now[cell] == 1 && incarnation.ledger[cell] == 0) continue;
     fail(fmt::format("I2: {} of {} went from {} to {}", name_of_cell(cell), name(index),
-                     life.ledger[cell], now[cell]));
+                     incarnation.ledger[cell], now[cell]));
   }
   if (model_.in_rounds(index)) {
     std::vector<std::uint64_t> expected;
-    for (std::uint64_t step = life.step + 1; step <= shard.step(); ++step) {
+    for (std::uint64_t step = incarnation.step + 1; step <= shard.step(); ++step) {
       if (step > model_.steps()) break;
       const auto& cells = model_.cells_of_step(step);
       expected.insert(expected.end(), cells.begin(), cells.end());
@@ -169,8 +171,8 @@ void Invariants::check_step(std::uint32_t index, const pserver::Shard& shard) {
                        name(index), filled.size()));
     }
   }
-  life.step = shard.step();
-  life.ledger = std::move(now);
+  incarnation.step = shard.step();
+  incarnation.ledger = std::move(now);
 }
 
 std::string Invariants::name_of_cell(std::uint64_t cell) const {

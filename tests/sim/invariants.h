@@ -16,11 +16,11 @@ class Invariants {
   const std::string& broken() const { return broken_; }
   void fail(std::string what);
 
-  // A shard's new life has neither a step nor a trainer.
-  void on_new_life(std::uint32_t shard);
+  // A shard's new incarnation has neither a step nor a trainer.
+  void on_restart(std::uint32_t shard);
   // Position, to trainer 0.
   void on_told(std::uint32_t index, const net::Outgoing& outgoing);
-  // A shard has joined this life of a trainer: frames of lives before are fenced.
+  // A shard has joined this incarnation of a trainer: frames of lives before are fenced.
   void on_joined(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation);
   bool is_fenced(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation) const;
   // Everything that a frame may change in a shard, as one number.
@@ -33,7 +33,8 @@ class Invariants {
   // `trainer_of` a frame's receiver, in the order of `out`.
   void after_call(std::uint32_t index, const pserver::Shard& shard,
                   std::span<const net::Outgoing> out, std::span<const std::uint32_t> trainer_of);
-  // The port's savepoints: after what is above is told of a call, and when a new life opens them.
+  // The port's savepoints: after what is above is told of a call, and when a new incarnation opens
+  // them.
   void on_savepoint(std::uint32_t index, std::uint64_t savepoint, const pserver::Shard& shard);
   void on_savepoints(std::uint32_t index, std::vector<std::uint64_t> whole);
   void on_savepoints_opened(std::uint32_t index, const std::vector<std::uint64_t>& whole);
@@ -51,7 +52,7 @@ class Invariants {
   std::vector<float> ledger(std::uint32_t index, const pserver::Shard& shard) const;
 
  private:
-  struct Life {
+  struct Incarnation {
     bool is_ready = false;
     bool went_back = false;        // to a savepoint
     std::uint64_t generation = 0;  // the highest in its answers
@@ -75,7 +76,7 @@ class Invariants {
   const Model& model_;
   const Disk& disk_;
   const bool all_return_;
-  std::vector<Life> lives_;  // by shard
+  std::vector<Incarnation> incarnations_;  // by shard
   SavepointRecords savepoints_;
   std::uint64_t progress_ = 0;
   std::string broken_;

@@ -67,28 +67,29 @@ void Invariants::on_told(std::uint32_t index, const net::Outgoing& outgoing) {
 // I12: a port goes back to all that it was at the newest savepoint that it may go back to.
 void Invariants::on_gone_back(std::uint32_t index, const pserver::Shard& shard,
                               std::uint64_t generation) {
-  Life& life = lives_[index];
-  life = {.went_back = true,
-          .generation = generation,
-          .ledger = {},
-          .last_applied = std::vector<std::uint64_t>(model_.set().num_trainers()),
-          .incarnations = std::move(life.incarnations)};
+  Incarnation& incarnation = incarnations_[index];
+  incarnation = {.went_back = true,
+                 .generation = generation,
+                 .ledger = {},
+                 .last_applied = std::vector<std::uint64_t>(model_.set().num_trainers()),
+                 .incarnations = std::move(incarnation.incarnations)};
   if (const std::string wrong = savepoints_.check_gone_back(index, state(index, shard));
       !wrong.empty()) {
     fail(fmt::format("I12: {} {}", name(index), wrong));
   }
-  life.step = shard.step();
+  incarnation.step = shard.step();
 }
 
-// I12: ports in rounds go back together. A new life that has not gone back yet is at no step.
+// I12: ports in rounds go back together. A new incarnation that has not gone back yet is at no
+// step.
 void Invariants::check_rounds(std::uint32_t index) {
   if (!model_.in_rounds(index)) return;
-  for (std::uint32_t other = 0; other < lives_.size(); ++other) {
-    const Life& life = lives_[other];
-    if (!model_.in_rounds(other) || !(life.is_ready || life.went_back)) continue;
-    if (life.step == lives_[index].step) continue;
-    fail(fmt::format("I12: {} starts at step {}, {} is at step {}", name(index), lives_[index].step,
-                     name(other), life.step));
+  for (std::uint32_t other = 0; other < incarnations_.size(); ++other) {
+    const Incarnation& incarnation = incarnations_[other];
+    if (!model_.in_rounds(other) || !(incarnation.is_ready || incarnation.went_back)) continue;
+    if (incarnation.step == incarnations_[index].step) continue;
+    fail(fmt::format("I12: {} starts at step {}, {} is at step {}", name(index),
+                     incarnations_[index].step, name(other), incarnation.step));
   }
 }
 
@@ -99,7 +100,7 @@ void Invariants::check_position(std::uint32_t index, const net::Outgoing& outgoi
   for (std::uint32_t id = 0; !model_.has_windows() && id < model_.set().num_trainers(); ++id) {
     std::uint64_t applied = 0;
     for (std::uint64_t batch = 0; batch < model_.batches_of_job(id); ++batch) {
-      if (lives_[index].ledger[model_.cell(id, 0, batch)] != 0) ++applied;
+      if (incarnations_[index].ledger[model_.cell(id, 0, batch)] != 0) ++applied;
     }
     const std::uint64_t cursor = position.cursors(static_cast<int>(id));
     if (applied == cursor) continue;

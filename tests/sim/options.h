@@ -52,7 +52,7 @@ struct ClusterOptions {
   bool node_groups = false;  // no trainer returns alone
   std::vector<Fault> faults = {};
   double forgets = 0;  // probability that what a supervisor keeps for a killed trainer is lost too
-  double ghosts = 0;   // probability that a push comes again from a life that is over
+  double ghosts = 0;   // probability that a push comes again from an incarnation that is over
   // Savepoints of each port.
   std::uint32_t snapshot_seconds = 0;  // 0: none
   bool defers_savepoints = false;      // they are written some time later
@@ -84,7 +84,7 @@ struct Outcome {
   std::uint64_t pserver_restarts = 0;
   std::uint64_t trainer_kills = 0;
   std::uint64_t lone_returns = 0;       // trainers that came back into a running job
-  std::uint64_t repeated_pushes = 0;    // kept by an earlier life
+  std::uint64_t repeated_pushes = 0;    // kept by an earlier incarnation
   std::uint64_t leaves_over = 0;        // trainers that came back and left, as the job was over
   std::uint64_t loads = 0;              // of a snapshot
   std::uint64_t fenced = 0;             // frames of lives that were over

@@ -39,7 +39,7 @@ std::string SavepointRecords::on_opened(std::uint32_t shard,
                                         const std::vector<std::uint64_t>& whole) {
   for (const std::uint64_t savepoint : ports_[shard].whole) {
     if (std::ranges::binary_search(whole, savepoint)) continue;
-    return fmt::format("savepoint {} was whole, and its port's next life has not got it",
+    return fmt::format("savepoint {} was whole, and its port's next incarnation has not got it",
                        savepoint);
   }
   return "";

@@ -27,7 +27,7 @@ class SavepointRecords {
   void set_told(std::uint32_t shard, std::vector<std::uint64_t> savepoints) {
     ports_[shard].told = std::move(savepoints);
   }
-  // After a new life has opened its savepoints: "" or what is lost.
+  // After a new incarnation has opened its savepoints: "" or what is lost.
   std::string on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole);
   void on_read(std::uint32_t shard, std::uint64_t savepoint) { ports_[shard].read = savepoint; }
   // A port has gone back: "" or why it is not what it was at the savepoint, or which newer

@@ -50,7 +50,7 @@ ShardDisk::ShardDisk(std::uint32_t shard, std::uint64_t seed, bool is_deferred,
       watch_(watch),
       rng_(hash_combine(seed, 0x6469736b + shard)) {}
 
-pserver::OpenSavepoints ShardDisk::begin_life() {
+pserver::OpenSavepoints ShardDisk::begin_process() {
   if (next_files_) files_ = std::move(next_files_);
   files_->set_full(is_full_);
   queue_ = std::make_unique<Queue>();
@@ -64,7 +64,7 @@ pserver::OpenSavepoints ShardDisk::begin_life() {
   };
 }
 
-void ShardDisk::end_life(bool loses_power) {
+void ShardDisk::end_process(bool loses_power) {
   queue_->end();
   const std::size_t end = files_->operations().size();
   if (!loses_power) {

@@ -23,18 +23,18 @@ class ShardDisk {
  public:
   ShardDisk(std::uint32_t shard, std::uint64_t seed, bool is_deferred, SavepointWatch& watch);
 
-  // For a life of the port, which has ended before the next one begins.
-  pserver::OpenSavepoints begin_life();
+  // For an incarnation of the port, which has ended before the next one begins.
+  pserver::OpenSavepoints begin_process();
   // Work that is deferred is lost, and with the power also what was not synced.
-  void end_life(bool loses_power);
+  void end_process(bool loses_power);
   void set_full(bool is_full);
   // Does some of the work that is deferred.
   void work();
-  // Of this life; empty before the port has opened its savepoints.
+  // Of this incarnation; empty before the port has opened its savepoints.
   std::vector<std::uint64_t> whole() const;
 
  private:
-  // Work waits here until work(), and is lost with the life.
+  // Work waits here until work(), and is lost with the incarnation.
   class Queue final : public snapshot::SavepointWorker {
    public:
     void run(std::function<void()> work) override {
@@ -60,7 +60,7 @@ class ShardDisk {
   Rng rng_;
   bool is_full_ = false;
   std::unique_ptr<test::MemoryFiles> files_ = std::make_unique<test::MemoryFiles>();
-  std::unique_ptr<test::MemoryFiles> next_files_;  // as the life that has ended leaves them
+  std::unique_ptr<test::MemoryFiles> next_files_;  // as the incarnation that has ended leaves them
   std::unique_ptr<Queue> queue_;
   const snapshot::SavepointStore* store_ = nullptr;  // of the port's shard
 };

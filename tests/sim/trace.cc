@@ -88,11 +88,12 @@ void trace(const Event& event, const Connection* connection) {
   }
   const FrameHeader& header = event.frame.header;
   trace(event.at,
-        fmt::format("trainer {} (life {}) {} shard {} (generation {})  {}  sequence {} step {}",
-                    connection->trainer, connection->incarnation, event.to_shard ? "->" : "<-",
-                    connection->shard, connection->generation,
-                    event.kind == EventKind::kFrame ? name_of(header.type) : name_of(event.kind),
-                    header.sequence, header.step));
+        fmt::format(
+            "trainer {} (incarnation {}) {} shard {} (generation {})  {}  sequence {} step {}",
+            connection->trainer, connection->incarnation, event.to_shard ? "->" : "<-",
+            connection->shard, connection->generation,
+            event.kind == EventKind::kFrame ? name_of(header.type) : name_of(event.kind),
+            header.sequence, header.step));
 }
 
 }  // namespace paddle::sim

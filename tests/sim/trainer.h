@@ -61,18 +61,18 @@ class Trainer {
   std::uint64_t repeated_pushes() const { return repeated_pushes_; }  // kept ones
   // Its supervisor has lost what it kept for it.
   void forget() { memory_ = {}; }
-  // The job may end without the next life.
+  // The job may end without the next incarnation.
   bool was_leaving() const { return memory_.is_leaving; }
 
-  // A new life, once its process runs: it connects to every port.
+  // A new incarnation, once its process runs: it connects to every port.
   void start();
-  // Ends the life. Frames of requests that are open are its last words, or Abandon alone.
+  // Ends the incarnation. Frames of requests that are open are its last words, or Abandon alone.
   std::vector<LaneFrame> end();
   // The job is over without it.
   void give_up() { phase_ = Phase::kDone; }
   // All ports are connected.
   void on_connected(TimePoint now, std::vector<LaneFrame>& out);
-  // An error ends the life.
+  // An error ends the incarnation.
   Status on_frame(std::uint32_t shard, Frame&& frame, TimePoint now, std::vector<LaneFrame>& out);
   Status on_tick(TimePoint now, std::vector<LaneFrame>& out);
   // Totals of the last pass that ended, once; from the first port.
@@ -144,7 +144,7 @@ class Trainer {
   const Model& model_;
   Disk& disk_;
 
-  // Of this life.
+  // Of this incarnation.
   std::uint32_t incarnation_ = 0;
   Phase phase_ = Phase::kDown;
   std::vector<client::ClientLane> lanes_;

@@ -1,5 +1,5 @@
 // The files of a shard's savepoints, whose bytes someone changed: as they came, or with every
-// checksum made right again. A pserver's next life reads them.
+// checksum made right again. A pserver's next incarnation reads them.
 #include <memory>
 #include <string>
 

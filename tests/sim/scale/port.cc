@@ -12,7 +12,7 @@
 namespace paddle::sim {
 namespace {
 
-// Adds the CPU time of its thread during its life: other processes may be busy.
+// Adds the CPU time of its thread during its incarnation: other processes may be busy.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(cpu_seconds()) {}

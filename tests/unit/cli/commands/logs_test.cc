@@ -1,4 +1,4 @@
-// logs: lines of all nodes in order, of a life before, and as they come.
+// logs: lines of all nodes in order, of an incarnation before, and as they come.
 #include <fmt/format.h>
 
 #include "tests/unit/cli/commands/commands_fixture.h"

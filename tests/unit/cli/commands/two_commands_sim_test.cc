@@ -171,8 +171,8 @@ class World {
     if (!status->stopped_by.empty()) return;  // an agent asks once
     status->stopped_by = by;
     turns_.at(std::chrono::milliseconds(100) + turns_.draw_time(std::chrono::seconds(6)),
-              [this, &node, process, life = status->incarnation] {
-                end(node, process, life, static_cast<int>(Errc::kResumable), true);
+              [this, &node, process, incarnation = status->incarnation] {
+                end(node, process, incarnation, static_cast<int>(Errc::kResumable), true);
               });
   }
   void order_end(FakeNode& node, const std::string& by) {
@@ -206,7 +206,7 @@ class World {
     std::string text;
     for (const FakeNode& node : nodes) {
       for (const ProcessStatus& process : node.processes)
-        text += fmt::format("{} {} {}, life {}; ", process.name, int(process.state),
+        text += fmt::format("{} {} {}, incarnation {}; ", process.name, int(process.state),
                             process.exit_code, process.incarnation);
     }
     return text;
@@ -240,13 +240,15 @@ class World {
     status.progress->batch = 7;
     node.files[status.log] = "trains\n";
     if (status.name == "trainer-0") node.files["jobs/job1/output/pass-00000/MANIFEST"] = "m";
-    turns_.at(job_takes, [this, &node, process = status.name, life = status.incarnation] {
-      end(node, process, life, 0, false);
+    turns_.at(job_takes, [this, &node, process = status.name, incarnation = status.incarnation] {
+      end(node, process, incarnation, 0, false);
     });
   }
-  void end(FakeNode& node, const std::string& name, std::uint32_t life, int code, bool is_save) {
+  void end(FakeNode& node, const std::string& name, std::uint32_t incarnation, int code,
+           bool is_save) {
     ProcessStatus* const status = find(node, name);
-    if (status == nullptr || status->incarnation != life || status->state != ProcessState::kRunning)
+    if (status == nullptr || status->incarnation != incarnation ||
+        status->state != ProcessState::kRunning)
       return;
     look(node);
     if (is_save && name == "trainer-0") ++saves;

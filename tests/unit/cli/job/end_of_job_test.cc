@@ -171,7 +171,7 @@ TEST_F(SilentNodeTest, WhetherTheJobGoesOnWithoutItIsTold) {
       fake_.clock.time += pause;
       remote::ProcessStatus& status = fake_.node(0).processes.front();
       if (goes_on) ++status.progress->batch;
-      // Each life begins behind where the one before was.
+      // Each incarnation begins behind where the one before was.
       if (!goes_on) status.progress->batch = 7 - status.progress->batch;
     };
     ClusterSession session = fake_.session();

@@ -216,7 +216,7 @@ TEST(Events, AJobThatWasRestartedBeganWithItsFirstMetrics) {
   const test::TemporaryFolder folder;
   folder.write("processes.jsonl",
                std::string(kProcess) +
-                   "{\"role\": \"pserver-0\", \"life\": 2, \"state\": \"done\", "
+                   "{\"role\": \"pserver-0\", \"incarnation\": 2, \"state\": \"done\", "
                    "\"started_unix_ms\": 1795425000000, \"ended_unix_ms\": 1795430000000}\n");
   folder.write("node_0/metrics.jsonl",
                "{\"kind\":\"save\",\"path\":\"pass-00000\",\"unix_ms\":1795419990000}\n");

@@ -87,7 +87,7 @@ TEST(JobRecord, ProcessesAreReadAsTheyWereWritten) {
   EXPECT_EQ(all[1].received_bytes, 300);
   EXPECT_EQ(all[1].sent_bytes, 400);
   EXPECT_FALSE(all[2].failed) << "stopped by us";
-  EXPECT_EQ(all[2].life, 3U);
+  EXPECT_EQ(all[2].incarnation, 3U);
   EXPECT_EQ(all[3].role, "trainer-2");
   EXPECT_TRUE(all[3].failed) << "lost";
   EXPECT_EQ(all[4].role, "trainer-10");

@@ -329,8 +329,9 @@ TEST_F(Feed, AClockThatIsSetHidesNoStallAndMakesNone) {
   }
 }
 
-remote::Restart killed(std::uint32_t life, std::int64_t ended_unix_ms, std::uint32_t failures) {
-  return {0, 9, ended_unix_ms, failures, "", 0, life};
+remote::Restart killed(std::uint32_t incarnation, std::int64_t ended_unix_ms,
+                       std::uint32_t failures) {
+  return {0, 9, ended_unix_ms, failures, "", 0, incarnation};
 }
 
 TEST_F(Feed, TellsARestartThatItSees) {

@@ -19,7 +19,8 @@ class Shards {
                                 .lost_trainer_grace = std::chrono::seconds(30)}));
     }
   }
-  std::unique_ptr<ShardChannels> life(const wire::ParameterSet& set, std::uint32_t incarnation) {
+  std::unique_ptr<ShardChannels> incarnation(const wire::ParameterSet& set,
+                                             std::uint32_t incarnation) {
     ShardChannels::Links dense;
     ShardChannels::Links sparse;
     for (std::size_t i = 0; i < shards_.size(); ++i) {
@@ -81,18 +82,18 @@ TEST_F(RepeatPush, EachPortAppliesItOnceWhateverPortsHadIt) {
   dense_[1].gradient.assign(4, -0.5F);
   rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);
   Shards undisturbed;
-  const auto whole = undisturbed.life(set_, 0);
+  const auto whole = undisturbed.incarnation(set_, 0);
   for (int i = 0; i < 3; ++i) push(*whole);
   const Values expected = values(*whole);
   for (unsigned mask = 0; mask < kMasks; ++mask) {
     SCOPED_TRACE(mask);
     Shards shards;
     {
-      const auto lost = shards.life(set_, 0);
+      const auto lost = shards.incarnation(set_, 0);
       push(*lost);
       push_to(*lost, mask);
     }
-    const auto back = shards.life(set_, 1);
+    const auto back = shards.incarnation(set_, 1);
     const bool is_whole = mask + 1 == kMasks;
     EXPECT_EQ(back->progress().batches, is_whole ? 2U : 1U);
     EXPECT_EQ(back->progress().is_split, mask != 0 && !is_whole);
@@ -115,16 +116,16 @@ TEST_F(RepeatPush, APushOfAKindWithoutRoundsIsLeftToTheTrainer) {
   dense_[1].gradient.assign(4, -0.5F);
   rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);
   Shards undisturbed;
-  const auto whole = undisturbed.life(set_, 0);
+  const auto whole = undisturbed.incarnation(set_, 0);
   for (int i = 0; i < 2; ++i) push(*whole);
   const Values expected = values(*whole);
   Shards shards;
   {
-    const auto lost = shards.life(set_, 0);
+    const auto lost = shards.incarnation(set_, 0);
     push(*lost);
     push_to(*lost, 1);  // the first dense port
   }
-  const auto back = shards.life(set_, 1);
+  const auto back = shards.incarnation(set_, 1);
   EXPECT_TRUE(back->progress().is_split);
   ASSERT_TRUE(
       back->repeat_push({0, 0, 2}, {1, kSamples, 2.5}, dense_, std::span<const SparseRows>()));
@@ -146,11 +147,11 @@ TEST_F(RepeatPush, AStopIsHeardWithThePushAfterWhichNoPortIsAhead) {
     rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);
     Shards shards;
     {
-      const auto lost = shards.life(set_, 0);
+      const auto lost = shards.incarnation(set_, 0);
       push(*lost);
       push_to(*lost, 1);  // the first dense port
     }
-    const auto back = strategy::make_client(shards.life(set_, 1), {});
+    const auto back = strategy::make_client(shards.incarnation(set_, 1), {});
     ASSERT_TRUE(back->ready());
     back->ask_to_stop();
     ASSERT_TRUE(back->push(kSamples, 2.5, dense_, rows_));
@@ -167,12 +168,12 @@ TEST_F(RepeatPush, APauseTellsTheNextLifeTheSame) {
   const Tally told{{2, 1}, {0.5}};
   const Tally other{{1, 1}, {0.25}};
   {
-    const auto lost = shards.life(set_, 0);
+    const auto lost = shards.incarnation(set_, 0);
     push(*lost);
     ASSERT_TRUE(lost->end_pass(told, false));
     ASSERT_TRUE(lost->end_pass(told, true));
   }
-  const auto back = shards.life(set_, 1);
+  const auto back = shards.incarnation(set_, 1);
   EXPECT_EQ(back->progress().pauses, 1U);
   back->repeat_end(true);
   const auto again = back->end_pass(other, true);

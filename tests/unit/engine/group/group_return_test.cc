@@ -9,7 +9,8 @@ namespace {
 
 using RankWork = std::function<void(Rank&)>;
 
-// One life of each rank, in one group. `bears_loss`: another rank may be lost before it begins.
+// One incarnation of each rank, in one group. `bears_loss`: another rank may be lost before it
+// begins.
 void as_lives(const wire::ParameterSet& set, const Memories& memories, const RankWork& work,
               const GroupClient::Flags& flags = {}, const std::string& resumed = "",
               bool bears_loss = false) {
@@ -223,9 +224,9 @@ TEST(GroupReturns, RandomLossesChangeNoBit) {
     Rng rng(seed);
     Memories memories(4);
     std::atomic<int> ended = 0;
-    for (int life = 0; life < 40 && ended < 4; ++life) {
+    for (int incarnation = 0; incarnation < 40 && ended < 4; ++incarnation) {
       const auto victim = static_cast<std::uint32_t>(rng.below(4));
-      const std::uint64_t steps = life == 39 ? 1000 : rng.below(14);
+      const std::uint64_t steps = incarnation == 39 ? 1000 : rng.below(14);
       if (rng.below(15) == 0) memories.lose(victim);
       ended = 0;
       const auto work = [&](Rank& rank) {

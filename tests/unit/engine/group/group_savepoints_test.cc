@@ -18,7 +18,7 @@ constexpr std::uint64_t kFloats = 1500;
 
 class GroupSavepointsTest : public testing::Test {
  protected:
-  GroupSavepoints life(std::uint64_t job = 1, std::uint64_t floats = kFloats) const {
+  GroupSavepoints incarnation(std::uint64_t job = 1, std::uint64_t floats = kFloats) const {
     return {{.memory = UniqueFd(::dup(memory_.get())), .offset = 100}, {job, floats, 64}};
   }
   static void keep(GroupSavepoints& savepoints, std::uint64_t number,
@@ -42,10 +42,10 @@ class GroupSavepointsTest : public testing::Test {
 };
 
 TEST_F(GroupSavepointsTest, AnotherLifeFindsTheTwoNewestWhole) {
-  GroupSavepoints first = life();
+  GroupSavepoints first = incarnation();
   EXPECT_EQ(numbers(first), (std::vector<std::uint64_t>{0, 0}));
   for (const std::uint64_t number : {1, 2, 3}) keep(first, number);
-  const GroupSavepoints second = life();
+  const GroupSavepoints second = incarnation();
   EXPECT_EQ(numbers(second), (std::vector<std::uint64_t>{2, 3}));
   for (const GroupSavepoints::Mark& mark : second.marks()) {
     const auto head = second.head(mark);
@@ -65,28 +65,28 @@ TEST_F(GroupSavepointsTest, AnotherLifeFindsTheTwoNewestWhole) {
 }
 
 TEST_F(GroupSavepointsTest, OneThatIsNotWholeDoesNotCount) {
-  GroupSavepoints first = life();
+  GroupSavepoints first = incarnation();
   keep(first, 1);
   keep(first, 2);
   first.keep(3, "head 3", 0, [](const GroupSavepoints::Put& put) -> Status {
     PADDLE_TRY_STATUS(put(std::vector<float>(kFloats / 2)));
     return Error{Errc::kResource, "the process ends here"};
   });
-  EXPECT_EQ(numbers(life()), (std::vector<std::uint64_t>{0, 2}));
+  EXPECT_EQ(numbers(incarnation()), (std::vector<std::uint64_t>{0, 2}));
   keep(first, 4);
-  EXPECT_EQ(numbers(life()), (std::vector<std::uint64_t>{0, 2})) << "it gave up";
+  EXPECT_EQ(numbers(incarnation()), (std::vector<std::uint64_t>{0, 2})) << "it gave up";
 }
 
 TEST_F(GroupSavepointsTest, OfAnotherJobOrShapeNoneIsThere) {
-  GroupSavepoints first = life();
+  GroupSavepoints first = incarnation();
   keep(first, 1);
-  EXPECT_EQ(numbers(life(2)), (std::vector<std::uint64_t>{0, 0}));
+  EXPECT_EQ(numbers(incarnation(2)), (std::vector<std::uint64_t>{0, 0}));
   first.keep_only({});
-  EXPECT_EQ(numbers(life()), (std::vector<std::uint64_t>{0, 0}));
+  EXPECT_EQ(numbers(incarnation()), (std::vector<std::uint64_t>{0, 0}));
 }
 
 TEST_F(GroupSavepointsTest, OnesThatOnlySomeHaveAreForgotten) {
-  GroupSavepoints savepoints = life();
+  GroupSavepoints savepoints = incarnation();
   for (const std::uint64_t number : {5, 6}) keep(savepoints, number);
   const auto mine = savepoints.marks();
   const auto one = [&](std::uint64_t number) {
@@ -99,7 +99,7 @@ TEST_F(GroupSavepointsTest, OnesThatOnlySomeHaveAreForgotten) {
   EXPECT_EQ(GroupSavepoints::newest_of_all(std::vector{mine, other}), one(5));
   EXPECT_EQ(GroupSavepoints::newest_of_all(std::vector{mine, GroupSavepoints::Marks{}}).number, 0U);
   savepoints.keep_only(one(5));
-  EXPECT_EQ(numbers(life()), (std::vector<std::uint64_t>{0, 5}));
+  EXPECT_EQ(numbers(incarnation()), (std::vector<std::uint64_t>{0, 5}));
 }
 
 TEST_F(GroupSavepointsTest, WithoutRoomItGivesUpAndTrainingGoesOn) {

@@ -48,11 +48,11 @@ TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
   const auto dead = tick(pulses, 3, 9);
   ASSERT_EQ(dead.size(), 1U);
   EXPECT_EQ(dead[0].peer, kTrainer);
-  EXPECT_EQ(dead[0].life, 4U);
+  EXPECT_EQ(dead[0].incarnation, 4U);
   EXPECT_EQ(dead[0].lasted, std::chrono::seconds(3));
   EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 2}), Heard::kAgain);
   EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 3}), Heard::kPulse);
-  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 5, 1}), Heard::kNewLife);
+  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 5, 1}), Heard::kRestarted);
   EXPECT_TRUE(pulses.silences(at(9.2)).empty());
   EXPECT_EQ(tick(pulses, 9.25, 20).size(), 1U);
 }
@@ -94,7 +94,7 @@ TEST(Datagrams, AreOfOneDirectionOneJobAndUntouched) {
   const auto claim = read_claim(good, 77);
   ASSERT_TRUE(claim);
   EXPECT_EQ(claim->from, kTrainer);
-  EXPECT_EQ(claim->life, 3U);
+  EXPECT_EQ(claim->incarnation, 3U);
   EXPECT_EQ(claim->sequence, 8U);
   EXPECT_TRUE(claim->is_last);
   EXPECT_TRUE(is_proven(good, there));
@@ -104,7 +104,7 @@ TEST(Datagrams, AreOfOneDirectionOneJobAndUntouched) {
   EXPECT_FALSE(read_claim(ByteSpan(good).first(good.size() - 1), 77));
   const auto answer = read_claim(encode({kPserver, 9, 8, false, 3}, 77, back), 77);
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->life, 9U);
+  EXPECT_EQ(answer->incarnation, 9U);
   EXPECT_EQ(answer->answers, 3U);
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
     Datagram bad = good;
@@ -158,7 +158,7 @@ class HeartbeatTest : public testing::Test {
     Heartbeat::Options result;
     result.keys = JobKeys::of_job(secret('k'));
     result.self = self;
-    result.life = 2;
+    result.incarnation = 2;
     result.job_tag = 5;
     result.trainers = 2;
     result.on_dead = [this](const Silence& silence) {
@@ -208,7 +208,7 @@ class AnsweredHeartbeat : public HeartbeatTest {
     auto of_trainer = options(kTrainer);
     of_trainer.servers = {endpoint_};
     of_trainer.on_again = [this](NodeId) { ++back_; };
-    of_trainer.on_new_life = [this](NodeId) { ++new_lives_; };
+    of_trainer.on_restart = [this](NodeId) { ++new_lives_; };
     socket_ = UniqueFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const sockaddr_in at = address();
     ASSERT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
@@ -336,7 +336,7 @@ TEST_F(HeartbeatTest, BothSidesNoticeThatTheOtherIsGone) {
 TEST_F(HeartbeatTest, ATrainerHearsThatAPserverWasStartedAgain) {
   auto of_trainer = options(kTrainer);
   of_trainer.servers = {endpoint_};
-  of_trainer.on_new_life = [this](NodeId peer) {
+  of_trainer.on_restart = [this](NodeId peer) {
     const std::scoped_lock lock(mutex_);
     dead_.push_back(peer);
     changed_.notify_all();
@@ -348,7 +348,7 @@ TEST_F(HeartbeatTest, ATrainerHearsThatAPserverWasStartedAgain) {
   first.reset();
   auto again = options(kPserver);
   again.bind = endpoint_;
-  again.life = 3;
+  again.incarnation = 3;
   const auto second = Heartbeat::start(std::move(again));
   ASSERT_TRUE(second);
   EXPECT_TRUE(dies(kPserver));

@@ -161,9 +161,9 @@ TEST_P(LanesTest, StrangersAreTurnedAwayAndTheLanesStillMeet) {
   Transcript other_session = transcript_;
   other_session.server_nonce[5] ^= std::byte{1};
   EXPECT_FALSE(call_lane(self_, other_session, 1));
-  Self other_life = self_;
-  other_life.incarnation += 1;
-  EXPECT_FALSE(call_lane(other_life, transcript_, 1));
+  Self other_incarnation = self_;
+  other_incarnation.incarnation += 1;
+  EXPECT_FALSE(call_lane(other_incarnation, transcript_, 1));
   Self other_rank = self_;
   other_rank.id.index = 0;
   EXPECT_FALSE(call_lane(other_rank, transcript_, 1));

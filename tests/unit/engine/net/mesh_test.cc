@@ -175,7 +175,7 @@ TEST(Mesh, ACallerThatIsNoHigherRankIsTurnedAway) {
 
 TEST(Mesh, Trap18ALaterLifeTakesThePlaceOfAnEarlierOneAndIsNotReplacedByIt) {
   Ranks ranks(3);
-  const auto life = [&](std::uint32_t incarnation) {
+  const auto self_of = [&](std::uint32_t incarnation) {
     Self self{.keys = keys_of(1),
               .id = {Role::kTrainer, 1},
               .incarnation = incarnation,
@@ -187,7 +187,7 @@ TEST(Mesh, Trap18ALaterLifeTakesThePlaceOfAnEarlierOneAndIsNotReplacedByIt) {
   std::thread rank0 = connecting(ranks.options(0), first);
   std::vector<std::unique_ptr<Connection>> lives;
   for (const std::uint32_t incarnation : {4U, 5U, 3U}) {
-    const Self self = life(incarnation);
+    const Self self = self_of(incarnation);
     auto handshake =
         Handshake::call(self, {Role::kTrainer, 0}, call(ranks.endpoints[0]), SteadyClock().now());
     ASSERT_TRUE(handshake);

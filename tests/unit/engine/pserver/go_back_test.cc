@@ -73,7 +73,7 @@ TEST_F(GoBack, ThePlaceOfTheSnapshotIsNotForgotten) {
   join_again(next);
   const auto out = go_back(next, savepoint);
   ASSERT_TRUE(is(out, FrameType::kPosition));
-  EXPECT_EQ(parse<wire::Position>(out[0]).origin().records(), 70U) << "in another life too";
+  EXPECT_EQ(parse<wire::Position>(out[0]).origin().records(), 70U) << "in another incarnation too";
 }
 
 TEST_F(GoBack, CountersAndCursorsAreThoseOfTheSavepoint) {

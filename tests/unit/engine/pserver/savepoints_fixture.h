@@ -30,7 +30,7 @@ inline wire::ParameterSet async_set(std::uint32_t trainers) {
 
 class SavepointsFixture : public testing::Test {
  protected:
-  // Of a pserver's later life, if `generation` says no other.
+  // Of a pserver's later incarnation, if `generation` says no other.
   ShardOptions options(bool is_sparse = false, std::uint32_t index = 0,
                        std::uint64_t generation = 0) {
     return {.index = index,

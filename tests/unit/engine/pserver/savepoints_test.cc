@@ -273,16 +273,16 @@ TEST_F(Savepoints, ATrainerThatWaitsForOneIsToldSo) {
 
 // Its folder has those of an earlier run.
 TEST_F(Savepoints, TheFirstLifeOfAPserverHasNone) {
-  for (const std::uint64_t life : {1, 2}) {
+  for (const std::uint64_t incarnation : {1, 2}) {
     {
       OneShard earlier(savepoint_set(2), options());
       earlier.start();
       savepoint_round(earlier, 1, 1);
     }
-    OneShard one(savepoint_set(2), options(false, 0, life));
+    OneShard one(savepoint_set(2), options(false, 0, incarnation));
     const auto position = parse<wire::Position>(one.join(0)[0]);
-    EXPECT_EQ(position.savepoints_size(), life == 1 ? 0 : 2);
-    EXPECT_EQ(names().size(), life == 1 ? 0U : 2U);
+    EXPECT_EQ(position.savepoints_size(), incarnation == 1 ? 0 : 2);
+    EXPECT_EQ(names().size(), incarnation == 1 ? 0U : 2U);
   }
 }
 

@@ -1,4 +1,4 @@
-// A trainer whose next life takes up the work while the others wait.
+// A trainer whose next incarnation takes up the work while the others wait.
 #include "tests/unit/engine/pserver/one_shard.h"
 
 namespace paddle::pserver {
@@ -12,7 +12,7 @@ class ShardReturn : public testing::Test {
     std::vector<net::Outgoing> out;
     one.shard.on_disconnect(one.now, one.peer_base + trainer, out);
   }
-  // Trainer 1 comes back. The next calls are of its new life, and of trainer 0's old one.
+  // Trainer 1 comes back. The next calls are of its new incarnation, and of trainer 0's old one.
   wire::Position come_back(OneShard& one) {
     one.incarnation = 1;
     const auto out = one.join(1);
@@ -41,7 +41,7 @@ class ShardReturn : public testing::Test {
       one.send(trainer, FrameType::kPushDense, message, std::move(tail), 1);
     }
   }
-  // From trainer 1's first life.
+  // From trainer 1's first incarnation.
   std::vector<net::Outgoing> abandon(OneShard& one, bool is_unreachable = false,
                                      Errc code = Errc::kData) {
     wire::Abandon message;
@@ -103,7 +103,7 @@ TEST_F(ShardReturn, ATrainerLostAtTheEndOfAPassEndsItAnew) {
   lose(one, 1);
   come_back(one);
   one.incarnation = 0;
-  EXPECT_TRUE(one.finish(0, 0, {{1}, {}}).empty()) << "the new life may have more data";
+  EXPECT_TRUE(one.finish(0, 0, {{1}, {}}).empty()) << "the new incarnation may have more data";
   one.incarnation = 1;
   const auto out = one.finish(1, 0, {{2}, {}});
   ASSERT_TRUE(is(out, FrameType::kPassFinished, 2));
@@ -204,7 +204,7 @@ TEST_F(ShardReturn, ATrainerLostAfterAllOthersLeftHasLeftTooUnlessItComesBackSoo
   one.start();
   one.send(0, FrameType::kLeave, wire::Leave());
   lose(one, 1);
-  EXPECT_FALSE(one.shard.finished()) << "its next life would find nobody";
+  EXPECT_FALSE(one.shard.finished()) << "its next incarnation would find nobody";
   come_back(one);
   wait(one, kLastTrainerGrace);
   EXPECT_FALSE(one.shard.finished());

@@ -79,7 +79,7 @@ TEST(ShardSync, APushInPartsIsAppliedOnceWhateverComesTwice) {
   EXPECT_TRUE(is(part(0, 0, 3), FrameType::kStored));
   std::vector<net::Outgoing> out;
   one.shard.on_disconnect(one.now, 100, out);
-  one.incarnation = 1;  // a new life begins its batch anew
+  one.incarnation = 1;  // a new incarnation begins its batch anew
   one.join(0);
   expect_refused(part(1, 3, size - 3), wire::REFUSAL_PROTOCOL, "part 1 of 2 after 0 parts");
   EXPECT_TRUE(is(part(0, 0, 5), FrameType::kStored));
@@ -262,8 +262,8 @@ TEST(ShardSync, AFailedJobEndsAtOnceWhenNoTrainerIsLeft) {
 }
 
 TEST(ShardSync, AFailedJobEndsThoughNoTrainerWasLost) {
-  OneShard one(test::small_set("sgd", 2), {.server_generation = kFirstLife});
-  one.generation = kFirstLife;
+  OneShard one(test::small_set("sgd", 2), {.server_generation = kFirstIncarnation});
+  one.generation = kFirstIncarnation;
   one.join(0);
   one.join(1);
   std::vector<net::Outgoing> out;

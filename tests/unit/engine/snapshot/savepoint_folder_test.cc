@@ -267,7 +267,7 @@ TEST_F(SavepointFolderTest, AFileInThePlaceOfAnotherIsFound) {
   }
 }
 
-// Each file is whole by itself, but of another life of the same shard.
+// Each file is whole by itself, but of another incarnation of the same shard.
 TEST_F(SavepointFolderTest, ADeltaIsTakenOnlyAfterTheVeryFileThatItFollowed) {
   write_chains();
   test::MemoryFiles other;

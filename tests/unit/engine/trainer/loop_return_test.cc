@@ -30,7 +30,7 @@ class LivesTest : public LoopTest {
     options_.train.log_period = options_.train.test_period = 1;
     options_.test_data = options_.train_data;
   }
-  // A life that begins behind so many batches, and is lost in the test that follows a push.
+  // An incarnation that begins behind so many batches, and is lost in the test that follows a push.
   Status live(std::uint64_t batches_done, std::size_t pushes_before_loss) {
     LosingClient client;
     client.at.batches = batches_done;
@@ -60,7 +60,7 @@ class LivesTest : public LoopTest {
   static constexpr std::size_t kNever = 100;
   const std::vector<std::string> all_{"train1", "test1", "train2", "test2",
                                       "train3", "test3", "pass3",  "test3"};
-  std::size_t tests_ = 0;  // of the last life
+  std::size_t tests_ = 0;  // of the last incarnation
 
  private:
   UniqueFd memory_{::memfd_create("lives", 0)};

@@ -124,7 +124,7 @@ TEST_F(LoopTest, RecordsAreCountedOnFromThoseOfBatchesOfAnotherSize) {
   EXPECT_EQ(client_.empty_snapshots.place->records, std::vector<std::uint64_t>{2});
 }
 
-// A life that is soon killed has told that it trained.
+// An incarnation that is soon killed has told that it trained.
 TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
   options_.publish = [&](const wire::Progress& progress) { batches.push_back(progress.batch()); };
@@ -176,7 +176,7 @@ TEST_F(LoopTest, APushIsRepeatedThoughTheOtherKindIsBatchesBehindIt) {
   }
 }
 
-// The first life ends in the save that follows the end of pass 0, and leaves its memory.
+// The first incarnation ends in the save that follows the end of pass 0, and leaves its memory.
 TEST_F(LoopTest, AnEndOfAPassThatIsRepeatedIsWrittenOnce) {
   const UniqueFd memory(::memfd_create("lives", 0));
   const std::string metrics = folder_ / "metrics.jsonl";

@@ -14,7 +14,7 @@ class ReplayLogTest : public testing::Test {
     dense_[0].gradient.resize(1000, 0.0F);
     dense_[1].gradient.resize(3, 0.0F);
   }
-  std::unique_ptr<ReplayLog> life(std::uint64_t generations = 1, bool keeps_dense = true) {
+  std::unique_ptr<ReplayLog> incarnation(std::uint64_t generations = 1, bool keeps_dense = true) {
     auto kept = ReplayLog::open({.memory = UniqueFd(::dup(memory_.get())),
                                  .job = 5,
                                  .generations = generations,
@@ -52,12 +52,12 @@ class ReplayLogTest : public testing::Test {
 
 TEST_F(ReplayLogTest, TheNextLifeHasThePushAndTheCounts) {
   {
-    const auto kept = life();
+    const auto kept = incarnation();
     train(*kept, {1, 6});
     train(*kept, {1, 7});
   }
   for (client::DenseParameter& one : dense_) one.placed_gradient = {};
-  const auto kept = life();
+  const auto kept = incarnation();
   ASSERT_EQ(kept->push(), (BatchNumber{1, 7}));
   EXPECT_EQ(kept->samples(), 16U);
   EXPECT_EQ(kept->cost(), 3.5);
@@ -82,7 +82,7 @@ TEST_F(ReplayLogTest, TheNextLifeHasThePushAndTheCounts) {
 }
 
 TEST_F(ReplayLogTest, TheLastCountsOfThePassBeforeStayThroughoutThePass) {
-  const auto kept = life();
+  const auto kept = incarnation();
   for (const std::uint64_t batch : {5, 6, 7}) train(*kept, {1, batch});
   for (const std::uint64_t batch : {1, 2, 3, 4, 5}) {
     train(*kept, {2, batch});
@@ -96,41 +96,41 @@ TEST_F(ReplayLogTest, TheLastCountsOfThePassBeforeStayThroughoutThePass) {
 
 TEST_F(ReplayLogTest, ABatchThatWasCountedBeforeChangesNoCounts) {
   {
-    const auto kept = life();
+    const auto kept = incarnation();
     train(*kept, {1, 6});
     kept->keep({1, 2}, {16, 3.5, {}}, nullptr, {});
   }
-  const auto kept = life();
+  const auto kept = incarnation();
   EXPECT_EQ(kept->push(), (BatchNumber{1, 2}));
   EXPECT_EQ(kept->last_counts(1)->first, 6U);
 }
 
 TEST_F(ReplayLogTest, APushIsForgottenWhenTheNextBatchIsComputed) {
   {
-    const auto kept = life();
+    const auto kept = incarnation();
     train(*kept, {0, 1});
     kept->forget_push();
   }
-  const auto kept = life();
+  const auto kept = incarnation();
   EXPECT_EQ(kept->push(), std::nullopt);
   EXPECT_TRUE(kept->last_counts(0)) << "it was applied, and counts";
 }
 
 TEST_F(ReplayLogTest, NothingIsLeftForAnotherJobOrAfterARewind) {
-  train(*life(), {0, 1});
-  EXPECT_EQ(life(2)->push(), std::nullopt);
-  train(*life(), {0, 1});
+  train(*incarnation(), {0, 1});
+  EXPECT_EQ(incarnation(2)->push(), std::nullopt);
+  train(*incarnation(), {0, 1});
   ASSERT_EQ(::ftruncate(memory_.get(), 10), 0);
-  EXPECT_EQ(life()->push(), std::nullopt);
+  EXPECT_EQ(incarnation()->push(), std::nullopt);
 }
 
 TEST_F(ReplayLogTest, TheIndexOfThePassIsTheSameMemoryInEveryLife) {
   {
-    const auto kept = life();
+    const auto kept = incarnation();
     kept->pass_index()[77] = std::byte{5};
     train(*kept, {0, 1});
   }
-  EXPECT_EQ(life()->pass_index()[77], std::byte{5});
+  EXPECT_EQ(incarnation()->pass_index()[77], std::byte{5});
 }
 
 TEST_F(ReplayLogTest, WithoutRoundsOnlyCountsAreKept) {
@@ -147,9 +147,9 @@ TEST_F(ReplayLogTest, WithoutRoundsOnlyCountsAreKept) {
 TEST_F(ReplayLogTest, ALifeThatWasLeavingIsKnownByItsMemory) {
   EXPECT_FALSE(ReplayLog::was_leaving(memory_));
   EXPECT_FALSE(ReplayLog::was_leaving(UniqueFd()));
-  life()->begin_leave();
+  incarnation()->begin_leave();
   EXPECT_TRUE(ReplayLog::was_leaving(memory_));
-  life(2);
+  incarnation(2);
   EXPECT_FALSE(ReplayLog::was_leaving(memory_)) << "the job went on, from its snapshot";
   ReplayLog::note_leaving(memory_, true);
   EXPECT_TRUE(ReplayLog::was_leaving(memory_));
@@ -159,18 +159,18 @@ TEST_F(ReplayLogTest, ALifeThatWasLeavingIsKnownByItsMemory) {
 }
 
 TEST_F(ReplayLogTest, TheNextLifeKnowsWhichPassesWereTold) {
-  EXPECT_FALSE(life()->is_pass_written(0));
-  life()->mark_pass_written(3);
-  const auto kept = life();
+  EXPECT_FALSE(incarnation()->is_pass_written(0));
+  incarnation()->mark_pass_written(3);
+  const auto kept = incarnation();
   EXPECT_TRUE(kept->is_pass_written(3));
   EXPECT_FALSE(kept->is_pass_written(4));
-  EXPECT_TRUE(life(2)->is_pass_written(3)) << "a job that goes back tells no pass twice";
+  EXPECT_TRUE(incarnation(2)->is_pass_written(3)) << "a job that goes back tells no pass twice";
 }
 
 TEST_F(ReplayLogTest, RowsThatCannotBeReadAreAnError) {
-  train(*life(), {0, 1});
+  train(*incarnation(), {0, 1});
   ASSERT_EQ(::ftruncate(memory_.get(), 4 * 4096 + (2 << 20)), 0);
-  EXPECT_FALSE(life()->rows());
+  EXPECT_FALSE(incarnation()->rows());
 }
 
 TEST_F(ReplayLogTest, AllLivesHaveOneBegin) {
@@ -178,10 +178,10 @@ TEST_F(ReplayLogTest, AllLivesHaveOneBegin) {
   const TimePoint later = begun + std::chrono::seconds(7);
   EXPECT_EQ(ReplayLog::first_begin(memory_, begun), begun);
   EXPECT_EQ(ReplayLog::first_begin(memory_, later), begun);
-  train(*life(), {0, 1});
+  train(*incarnation(), {0, 1});
   ReplayLog::note_leaving(memory_, false);
   EXPECT_EQ(ReplayLog::first_begin(memory_, later), begun);
-  EXPECT_TRUE(life()->last_counts(5) == std::nullopt);
+  EXPECT_TRUE(incarnation()->last_counts(5) == std::nullopt);
   EXPECT_EQ(ReplayLog::first_begin(UniqueFd(), later), later);
 }
 

@@ -82,12 +82,12 @@ class Listener {
     }
     ::close(to_child[0]);
     ::close(to_parent[1]);
-    life_ = UniqueFd(to_child[1]);
+    incarnation_ = UniqueFd(to_child[1]);
     const UniqueFd told(to_parent[0]);
     EXPECT_EQ(::read(told.get(), &port_, sizeof port_), long{sizeof port_});
   }
   ~Listener() {
-    life_ = UniqueFd();
+    incarnation_ = UniqueFd();
     ::waitpid(pid_, nullptr, 0);
   }
   std::uint32_t port() const { return port_; }
@@ -96,7 +96,7 @@ class Listener {
  private:
   int pid_ = 0;
   std::uint32_t port_ = 0;
-  UniqueFd life_;
+  UniqueFd incarnation_;
 };
 
 std::string owner_at(const char* address, std::uint32_t port) {

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t kRestartMinMs = 50;
 constexpr std::uint64_t kRestartMoreMs = 450;
-// Frames of a life that is over may still come for so long, and the end of its connections later.
+// Frames of an incarnation that is over may still come for so long, and the end of its connections
+// later.
 constexpr Duration kLastWords = std::chrono::milliseconds(1500);
 
 }  // namespace
@@ -25,7 +26,7 @@ void Cluster::start_pserver(std::uint32_t id) {
   pserver.is_stalled = false;
   for (const std::uint32_t index : {id, id + options_.pservers}) {
     shards_[index].reset();
-    pserver::OpenSavepoints open_savepoints = savepoint_disks_[index]->begin_life();
+    pserver::OpenSavepoints open_savepoints = savepoint_disks_[index]->begin_process();
     shards_[index] = std::make_unique<pserver::Shard>(
         pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                               .index = id,
@@ -36,7 +37,7 @@ void Cluster::start_pserver(std::uint32_t id) {
                               .lost_trainer_grace = options_.grace,
                               .needs_all_trainers = options_.restarts,
                               .open_savepoints = std::move(open_savepoints)});
-    invariants_.on_new_life(index);
+    invariants_.on_restart(index);
   }
 }
 
@@ -46,7 +47,7 @@ void Cluster::end_pserver(std::uint32_t id) {
   pserver.backlog.clear();
   const bool loses_power = options_.loses_power && rng_.below(2) == 0;
   for (const std::uint32_t index : {id, id + options_.pservers}) {
-    savepoint_disks_[index]->end_life(loses_power);
+    savepoint_disks_[index]->end_process(loses_power);
   }
   for (net::PeerId peer = 0; peer < network_.connections(); ++peer) {
     const Connection& connection = network_.at(peer);

@@ -1,13 +1,13 @@
-// A pserver that was started again, and the savepoints that its earlier life has left.
+// A pserver that was started again, and the savepoints that its earlier incarnation has left.
 #include "tests/unit/engine/pserver/savepoints_fixture.h"
 
 namespace paddle::pserver {
 namespace {
 
-using NewLife = SavepointsFixture;
+using RestartedShard = SavepointsFixture;
 using Names = std::vector<std::string>;
 
-TEST_F(NewLife, ANewProcessListsTheSavepointsAndGoesBack) {
+TEST_F(RestartedShard, ANewProcessListsTheSavepointsAndGoesBack) {
   std::vector<float> expected;
   {
     OneShard lost(savepoint_set(2, "momentum"), options());
@@ -27,7 +27,7 @@ TEST_F(NewLife, ANewProcessListsTheSavepointsAndGoesBack) {
   EXPECT_EQ(one.shard.step(), 1U);
 }
 
-TEST_F(NewLife, ADamagedSavepointFailsWithItsNameAndTheOneBeforeCanBeUsed) {
+TEST_F(RestartedShard, ADamagedSavepointFailsWithItsNameAndTheOneBeforeCanBeUsed) {
   {
     OneShard lost(savepoint_set(2), options());
     lost.start();
@@ -41,7 +41,7 @@ TEST_F(NewLife, ADamagedSavepointFailsWithItsNameAndTheOneBeforeCanBeUsed) {
     damage(full(3));
     expect_refused(go_back(one, 3), wire::REFUSAL_TRAINER_LOST, full(3));
     EXPECT_NE(one.shard.failure().find(full(3)), std::string::npos) << one.shard.failure();
-    EXPECT_FALSE(one.shard.is_given_up()) << "its next life goes on";
+    EXPECT_FALSE(one.shard.is_given_up()) << "its next incarnation goes on";
     settle(one);
   }
   OneShard next(savepoint_set(2), options());
@@ -51,7 +51,7 @@ TEST_F(NewLife, ADamagedSavepointFailsWithItsNameAndTheOneBeforeCanBeUsed) {
   EXPECT_TRUE(is(go_back(next, 2), FrameType::kPosition));
 }
 
-TEST_F(NewLife, ADamagedSavepointFailsWhileAnotherIsUnderWayToo) {
+TEST_F(RestartedShard, ADamagedSavepointFailsWhileAnotherIsUnderWayToo) {
   OneShard one(savepoint_set(2), options(true));
   one.start();
   settle(one);
@@ -64,7 +64,7 @@ TEST_F(NewLife, ADamagedSavepointFailsWhileAnotherIsUnderWayToo) {
   EXPECT_NE(one.shard.failure(), "");
 }
 
-TEST_F(NewLife, AShardThatIsNotReadyKeepsThePlaceOfALostTrainerIfItHasSavepoints) {
+TEST_F(RestartedShard, AShardThatIsNotReadyKeepsThePlaceOfALostTrainerIfItHasSavepoints) {
   const auto lose = [](OneShard& one) {
     std::vector<net::Outgoing> out;
     one.shard.on_disconnect(one.now, 101, out);
@@ -91,7 +91,7 @@ TEST_F(NewLife, AShardThatIsNotReadyKeepsThePlaceOfALostTrainerIfItHasSavepoints
 }
 
 // One that has left the job at the savepoint's future, or was never here.
-TEST_F(NewLife, ATrainerThatDoesNotJoinAgainIsLostInTime) {
+TEST_F(RestartedShard, ATrainerThatDoesNotJoinAgainIsLostInTime) {
   {
     OneShard lost(savepoint_set(2), options());
     lost.start();
@@ -108,7 +108,7 @@ TEST_F(NewLife, ATrainerThatDoesNotJoinAgainIsLostInTime) {
   EXPECT_EQ(one.shard.failure(), "trainer 1 lost at step 0");
 }
 
-TEST_F(NewLife, WithoutGraceNobodyIsLostWhoHasNotComeYet) {
+TEST_F(RestartedShard, WithoutGraceNobodyIsLostWhoHasNotComeYet) {
   {
     OneShard lost(savepoint_set(2), options());
     lost.start();
@@ -123,7 +123,7 @@ TEST_F(NewLife, WithoutGraceNobodyIsLostWhoHasNotComeYet) {
   EXPECT_EQ(one.shard.failure(), "");
 }
 
-TEST_F(NewLife, ATrainerThatHadLeftAtTheSavepointAndIsBackTakesPart) {
+TEST_F(RestartedShard, ATrainerThatHadLeftAtTheSavepointAndIsBackTakesPart) {
   {
     OneShard lost(async_set(2), options());
     lost.start();
@@ -146,7 +146,7 @@ TEST_F(NewLife, ATrainerThatHadLeftAtTheSavepointAndIsBackTakesPart) {
 }
 
 // Another port's savepoint could not be read, and now there is none that all have.
-TEST_F(NewLife, ANewLifeOfTrainerZeroMayLoadASnapshotInstead) {
+TEST_F(RestartedShard, ARestartOfTrainerZeroMayLoadASnapshotInstead) {
   const std::uint64_t id = 4;
   for (const bool is_sparse : {false, true}) {
     files = test::MemoryFiles();
