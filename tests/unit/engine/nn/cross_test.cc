@@ -65,33 +65,33 @@ TEST(Cross, ShapesAndInitialValues) {
   EXPECT_EQ(parameters[2].initial_std(), 0.0F);
 }
 
-std::string build_error(const config::LayerConfig& middle) {
+std::string cross_error(const config::LayerConfig& middle) {
   const auto built =
       Network::build({middle, cost("cost", "c", "label")}, parse_slots({"x:4", "y:3", "label"}));
   return built ? "none" : built.error().message;
 }
 
 TEST(Cross, MistakesAreNamed) {
-  EXPECT_EQ(build_error(cross("c", {})), "layer 'c': key 'input' is missing");
-  EXPECT_EQ(build_error(cross("c", {"x", "x", "x"})), "layer 'c': takes 2 inputs, 3 are given");
-  EXPECT_EQ(build_error(cross("c", {"x", "y"})),
+  EXPECT_EQ(cross_error(cross("c", {})), "layer 'c': key 'input' is missing");
+  EXPECT_EQ(cross_error(cross("c", {"x", "x", "x"})), "layer 'c': takes 2 inputs, 3 are given");
+  EXPECT_EQ(cross_error(cross("c", {"x", "y"})),
             "layer 'c': input 'x' has width 4, input 'y' has width 3");
-  EXPECT_EQ(build_error(cross("c", {"y"}, 4)), "layer 'c': rank is 4, but its input has width 3");
-  EXPECT_EQ(build_error(cross("c", {"y"}, 3)), "none");
+  EXPECT_EQ(cross_error(cross("c", {"y"}, 4)), "layer 'c': rank is 4, but its input has width 3");
+  EXPECT_EQ(cross_error(cross("c", {"y"}, 3)), "none");
   auto sized = cross("c", {"x"});
   sized.size = 5;
-  EXPECT_EQ(build_error(sized), "layer 'c': size is 5, its inputs have width 4");
+  EXPECT_EQ(cross_error(sized), "layer 'c': size is 5, its inputs have width 4");
   auto sparse = cross("c", {"x"});
   sparse.weight.sparse = true;
-  EXPECT_EQ(build_error(sparse), "layer 'c': the parameters of a cross layer cannot be sparse");
+  EXPECT_EQ(cross_error(sparse), "layer 'c': the parameters of a cross layer cannot be sparse");
   auto named = cross("c", {"x"}, 2);
   named.weight.name = "w";
   EXPECT_EQ(
-      build_error(named),
+      cross_error(named),
       "layer 'c': a weight name cannot be set together with 'rank', which makes two matrices");
   auto ranked = layer("add", "c", {"x", "x"});
   ranked.rank = 2;
-  EXPECT_EQ(build_error(ranked),
+  EXPECT_EQ(cross_error(ranked),
             "layer 'c': key 'rank' applies to layers of type cross, but this layer has type add");
 }
 

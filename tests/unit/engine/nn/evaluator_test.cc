@@ -17,12 +17,6 @@ config::LayerConfig evaluator(std::string type, std::string input, std::string l
   return made;
 }
 
-config::LayerConfig labelled(std::string type, std::string name, std::string input) {
-  config::LayerConfig made = layer(std::move(type), std::move(name), {std::move(input)});
-  made.label = "y";
-  return made;
-}
-
 // Network whose evaluators read the float slot "x" unchanged.
 struct Evaluated {
   Evaluated(const std::string& cost_type, std::size_t width, std::string label_slot,
@@ -329,7 +323,7 @@ TEST(Evaluator, WrongLabelsNameTheEvaluator) {
   EXPECT_EQ(cost.error().message, "evaluator 'auc': label 2 in slot 'y' is neither 0 nor 1");
 }
 
-std::string build_error(const config::LayerConfig& evaluator) {
+std::string evaluator_error(const config::LayerConfig& evaluator) {
   auto identity = layer("activation", "out", {"x"});
   identity.activation = "identity";
   const auto built = Network::build({identity, labelled("softmax_cross_entropy", "cost", "out")},
@@ -338,16 +332,16 @@ std::string build_error(const config::LayerConfig& evaluator) {
 }
 
 TEST(Evaluator, MistakesNameTheEvaluator) {
-  EXPECT_EQ(build_error(evaluator("auc", "out", "y")),
+  EXPECT_EQ(evaluator_error(evaluator("auc", "out", "y")),
             "evaluator 'auc': its input has 3 outputs; AUC needs one output or two");
-  EXPECT_EQ(build_error(evaluator("auc", "oot", "y")),
+  EXPECT_EQ(evaluator_error(evaluator("auc", "oot", "y")),
             "evaluator 'auc': unknown input 'oot', did you mean 'out'?");
-  EXPECT_EQ(build_error(evaluator("rmse", "cost", "y")),
+  EXPECT_EQ(evaluator_error(evaluator("rmse", "cost", "y")),
             "evaluator 'rmse': input 'cost' is a cost layer, which has no output");
-  EXPECT_EQ(build_error(evaluator("perplexity", "out", "")),
+  EXPECT_EQ(evaluator_error(evaluator("perplexity", "out", "")),
             "evaluator 'perplexity': input 'out' is not a layer of type softmax_cross_entropy");
   EXPECT_EQ(
-      build_error(evaluator("classification_error", "out", "")),
+      evaluator_error(evaluator("classification_error", "out", "")),
       "evaluator 'classification_error': key 'label' is missing: the data slot with the right "
       "answers");
   auto identity = layer("activation", "out", {"x"});
@@ -363,7 +357,7 @@ TEST(Evaluator, MistakesNameTheEvaluator) {
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().message,
             "evaluator 'precision_recall': another evaluator has the same name");
-  EXPECT_EQ(build_error(evaluator("aucc", "out", "y")),
+  EXPECT_EQ(evaluator_error(evaluator("aucc", "out", "y")),
             "evaluator 'aucc': unknown type 'aucc', did you mean 'auc'?");
 }
 

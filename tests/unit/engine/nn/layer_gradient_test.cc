@@ -9,12 +9,6 @@
 namespace paddle::nn {
 namespace {
 
-config::LayerConfig labelled(std::string type, std::string name, std::string input) {
-  auto made = layer(std::move(type), std::move(name), {std::move(input)});
-  made.label = "label";
-  return made;
-}
-
 // Two embeddings of one width, the layer, and a cost behind it.
 TestNetwork between(const config::LayerConfig& middle) {
   return TestNetwork({embedding("ea", {"a"}, 4, true), embedding("eb", {"b"}, 4, false), middle,
@@ -140,13 +134,6 @@ TEST(LayerGradient, CostsSurviveHugeLogits) {
   EXPECT_EQ(click.run({2, {{{0, 1}}, {{1, 0}}}}), 0.0);
   EXPECT_NEAR(click.run({1, {{{0}}, {{0}}}}) / 1e30, 1.0, 1e-6);
   EXPECT_NEAR(click.gradients[0][0], 1.0, 1e-6);
-}
-
-void expect_data_error(TestNetwork& test, const Batch& batch, const std::string& message) {
-  const auto result = test.test(batch);
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, Errc::kData);
-  EXPECT_EQ(result.error().message, message);
 }
 
 TEST(LayerGradient, WrongLabelsAreNamed) {

@@ -217,13 +217,6 @@ TEST(Network, ASplitBatchReadsTheSameRowsOfSeveralSlots) {
   }
 }
 
-void expect_data_error(TestNetwork& test, const Batch& batch, const std::string& message) {
-  const auto result = test.test(batch);
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, Errc::kData);
-  EXPECT_EQ(result.error().message, message);
-}
-
 TEST(Network, WrongDataIsNamed) {
   TestNetwork test = ngram();
   expect_data_error(test, {1, {{{0}, {}}, {{1}, {}}, {{7}, {}}}},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include <gtest/gtest.h>
+
 #include "base/rng.h"
 
 namespace paddle::nn {
@@ -156,6 +158,19 @@ void TestNetwork::step(float rate) {
   for (std::size_t p = 0; p < values.size(); ++p) {
     for (std::size_t i = 0; i < values[p].size(); ++i) values[p][i] -= rate * gradients[p][i];
   }
+}
+
+config::LayerConfig labelled(std::string type, std::string name, std::string input) {
+  config::LayerConfig made = layer(std::move(type), std::move(name), {std::move(input)});
+  made.label = "y";
+  return made;
+}
+
+void expect_data_error(TestNetwork& test, const Batch& batch, const std::string& message) {
+  const auto result = test.test(batch);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Errc::kData);
+  EXPECT_EQ(result.error().message, message);
 }
 
 }  // namespace paddle::nn

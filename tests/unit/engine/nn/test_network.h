@@ -16,6 +16,8 @@ config::LayerConfig concat(std::string name, std::vector<std::string> inputs);
 config::LayerConfig dropout(std::string name, std::string input, float rate);
 // For types without keys of their own.
 config::LayerConfig layer(std::string type, std::string name, std::vector<std::string> inputs);
+// With the label "y".
+config::LayerConfig labelled(std::string type, std::string name, std::string input);
 config::LayerConfig cost(std::string name, std::string input, std::string label);
 
 constexpr std::uint64_t kTestVocabulary = 7;
@@ -55,5 +57,8 @@ class TestNetwork {
  private:
   std::vector<std::vector<float>> rows_;
 };
+
+// Expects that testing the batch fails with kData and this message.
+void expect_data_error(TestNetwork& test, const Batch& batch, const std::string& message);
 
 }  // namespace paddle::nn

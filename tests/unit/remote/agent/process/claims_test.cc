@@ -296,7 +296,7 @@ class Squatter {
                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
         (void)::listen(fd, 0);
       }
-      (void)::write(ready[1], "r", 1);
+      if (::write(ready[1], "r", 1) != 1) ::_exit(1);
       for (;;) ::pause();
     }
     char none;
