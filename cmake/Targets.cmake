@@ -97,14 +97,14 @@ function(paddle_test name)
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${limit} COST ${ARG_TIMEOUT})
 endfunction()
 
-# unit_test(name TIMEOUT seconds EXCEPT room ROOMS ... LINK ...): one program of the tests in these
-# folders below tests/unit, without those of the folder EXCEPT, which are in another program.
+# unit_test(name TIMEOUT seconds EXCEPT regex ROOMS ... LINK ...): one program of the tests in these
+# folders below tests/unit, without those whose names begin with EXCEPT, which are in another program.
 function(unit_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;EXCEPT" "ROOMS;LINK" ${ARGN})
   list(TRANSFORM ARG_ROOMS APPEND /*.cc)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_ROOMS})
   if(ARG_EXCEPT)
-    list(FILTER sources EXCLUDE REGEX "/${ARG_EXCEPT}/")
+    list(FILTER sources EXCLUDE REGEX "/${ARG_EXCEPT}")
   endif()
   paddle_test(${name} LABEL unit TIMEOUT ${ARG_TIMEOUT} SOURCES ${sources} LINK ${ARG_LINK})
 endfunction()
