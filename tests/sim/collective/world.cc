@@ -29,11 +29,21 @@ Duration milliseconds(double count) {
   return Duration(static_cast<std::int64_t>(count * 1e6));
 }
 
+// Each hash is enough for so many gradients, one after the other.
+constexpr std::size_t kGradientsOfHash = 8;
+
+std::uint64_t hash_of(std::uint64_t step, std::uint64_t salt, std::uint32_t rank, std::size_t i) {
+  return hash_combine(step * 7 + salt, rank * 1'000'003ULL + i / kGradientsOfHash);
+}
+
+float gradient(std::uint64_t hash, std::size_t i) {
+  return static_cast<float>(static_cast<std::int32_t>(hash >> (i % kGradientsOfHash * 4))) * 1e-3F;
+}
+
 }  // namespace
 
 float gradient(std::uint64_t step, std::uint64_t salt, std::uint32_t rank, std::size_t i) {
-  const std::uint64_t bits = hash_combine(step * 7 + salt, rank * 1'000'003ULL + i / 8);
-  return static_cast<float>(static_cast<std::int32_t>(bits >> (i % 8 * 4))) * 1e-3F;
+  return gradient(hash_of(step, salt, rank, i), i);
 }
 
 World::World(const WorldOptions& options)
@@ -243,7 +253,11 @@ void World::begin_step(std::uint32_t self) {
   }
   const auto fill = [&](std::vector<float>& values, std::size_t count, std::uint64_t salt) {
     values.resize(count);
-    for (std::size_t i = 0; i < count; ++i) values[i] = gradient(rank.step, salt, self, i);
+    for (std::size_t i = 0; i < count; i += kGradientsOfHash) {
+      const std::uint64_t bits = hash_of(rank.step, salt, self, i);
+      const std::size_t end = std::min(i + kGradientsOfHash, count);
+      for (std::size_t j = i; j < end; ++j) values[j] = gradient(bits, j);
+    }
   };
   fill(rank.carried, kCarriedFloats, kCarriedSalt);
   fill(rank.bucket, options_.bucket_floats, 0);
