@@ -42,14 +42,18 @@ Process with_descriptors(int count, std::vector<std::string> arguments, const st
 
 TEST(PserverProgram, TooFewDescriptorsAreNamedBeforeATrainerWaits) {
   const TemporaryFolder folder;
+  std::vector<std::pair<int, Process>> all;  // by their descriptors; each waits a second in vain
+  for (int count = 12; count <= 40; count += 2) {
+    all.emplace_back(
+        count, with_descriptors(count,
+                                {PADDLE_PROGRAM, "pserver", fmt::format("--port={}", free_ports(2)),
+                                 "--ports_num=1", "--ports_num_for_sparse=1",
+                                 "--num_gradient_servers=3", "--first_trainer_within=1"},
+                                folder / fmt::format("{}", count)));
+  }
   int named = 0;
   bool was_ready = false;
-  for (int count = 12; count <= 40; count += 2) {
-    Process pserver = with_descriptors(
-        count,
-        {PADDLE_PROGRAM, "pserver", fmt::format("--port={}", free_ports(2)), "--ports_num=1",
-         "--ports_num_for_sparse=1", "--num_gradient_servers=3", "--first_trainer_within=1"},
-        folder / fmt::format("{}", count));
+  for (auto& [count, pserver] : all) {
     const auto code = pserver.wait();
     const std::string output = pserver.output();
     const bool is_ready = output.find("READY pserver") != std::string::npos;

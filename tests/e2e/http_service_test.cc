@@ -249,7 +249,7 @@ TEST_F(Serving, WithoutATokenIsForThisMachineByName) {
 }
 
 TEST_F(Serving, TakesNewerSnapshotsWithoutAFailedRequest) {
-  constexpr int kReloads = 100;
+  constexpr int kReloads = 40;
   const std::string records = read("ctr_dnn/data/test.txt");
   const std::string scores[2] = {predicted("save/pass-00000"), predicted("save/pass-00001")};
   ASSERT_NE(scores[0], scores[1]);
@@ -295,13 +295,16 @@ TEST_F(Serving, TakesNewerSnapshotsWithoutAFailedRequest) {
   EXPECT_GT(of_model[0], 0);
   EXPECT_GT(of_model[1], 0);
   const std::string metrics = ask("GET", "/metrics").body;
-  EXPECT_NE(metrics.find("paddle_serve_reloads_total 100\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find(fmt::format("paddle_serve_reloads_total {}\n", kReloads)),
+            std::string::npos)
+      << metrics;
 
   // A damaged one is told, and the model stays.
   fs::copy(*folder_ / "save/pass-00000", *folder_ / "coming", fs::copy_options::recursive);
   std::ofstream(*folder_ / "coming/MANIFEST", std::ios::app) << "damaged";
-  fs::rename(*folder_ / "coming", *folder_ / "served/pass-00101");
-  ASSERT_TRUE(server_->prints("still serving pass-00100")) << server_->output();
+  fs::rename(*folder_ / "coming", *folder_ / fmt::format("served/pass-{:05}", kReloads + 1));
+  ASSERT_TRUE(server_->prints(fmt::format("still serving pass-{:05}", kReloads)))
+      << server_->output();
   EXPECT_EQ(ask("POST", "/v1/predict", records, kText).status, 200);
   expect_a_clean_end();
   fs::remove_all(*folder_ / "served");
