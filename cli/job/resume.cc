@@ -41,11 +41,20 @@ void note_passed_over(Context& context, const std::string& snapshot, const std::
   context.console.note(fmt::format("{} is skipped: {}", snapshot, damage));
 }
 
-// The damage of a snapshot on a node, or of the base of a delta; "" if there is none.
+// kVersion for a snapshot of another format, which is no damage: another release can read it.
+Status check_format(const Result<snapshot::Manifest>& manifest, const std::string& place) {
+  if (manifest || manifest.error().code != Errc::kVersion) return {};
+  Error error = manifest.error();
+  return std::move(error).with(place);
+}
+
+// The damage of a snapshot on a node, or of the base of a delta; "" if there is none. kVersion: the
+// snapshot has another format.
 Result<std::string> damage_on(Member& member, const std::string& job, const std::string& name,
                               Reads reads, bool is_base = false) {
   const std::string folder = fmt::format("{}/{}", output_folder(job), name);
   const auto manifest = snapshot::decode_manifest(manifest_on_node(*member.client, folder));
+  PADDLE_TRY_STATUS(check_format(manifest, fmt::format("{} of node {}", name, member.spec.name)));
   std::map<std::string, remote::FileEntry> files;
   PADDLE_TRY(auto listed, reads == Reads::kContents ? member.client->list(folder)
                                                     : member.client->list_sizes(folder));
@@ -78,7 +87,7 @@ class Chooser {
     PADDLE_TRY(const std::string own, own_snapshot());
     PADDLE_TRY(const auto copy, newest_copy(own));
     if (has_moved() && !resumed_.is_own_program) {
-      const std::string here = snapshot_here("");
+      PADDLE_TRY(const std::string here, snapshot_here(""));
       const std::string& there = copy ? copy->second : own;
       if (!here.empty() && !there.empty() &&
           parse_snapshot_name(here) > parse_snapshot_name(there)) {
@@ -105,7 +114,7 @@ class Chooser {
                  fetch_results(context_, session_, resumed_.job, resumed_.output, passes, giver));
       fetched = stats.files;
     }
-    const std::string found = snapshot_here(copy ? copy->second : "");
+    PADDLE_TRY(const std::string found, snapshot_here(copy ? copy->second : ""));
     if (!found.empty()) return to_push(found, !copy && !own_names().empty());
     if (!own_names().empty()) return SnapshotToPush{own, {}, {}};  // the trainer reports the damage
     return nothing_found(was_here || fetched > 0);
@@ -279,17 +288,20 @@ class Chooser {
   }
 
   // `wanted`, or the newest whole snapshot here if `wanted` is damaged or ""; "" if there is none.
-  std::string snapshot_here(const std::string& wanted) {
+  // kVersion: one of another format.
+  Result<std::string> snapshot_here(const std::string& wanted) {
     std::vector<std::string> names = names_here();
     if (const auto found = std::ranges::find(names, wanted); found != names.end())
       std::rotate(names.begin(), found, found + 1);
     for (const std::string& name : names) {
+      const std::string shown = shown_path(context_, (folder_ / name).string());
+      if (!resumed_.is_own_program) PADDLE_TRY_STATUS(check_format(manifest_of(name), shown));
       const std::string damage = damage_of_own(name);
       if (damage.empty()) return name;
-      note_passed_over(context_, shown_path(context_, (folder_ / name).string()), damage);
+      note_passed_over(context_, shown, damage);
       found_damaged_ = true;
     }
-    return "";
+    return std::string();
   }
 
   Result<SnapshotToPush> to_push(const std::string& name, bool none_is_whole) {

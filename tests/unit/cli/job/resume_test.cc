@@ -307,14 +307,30 @@ TEST_F(ResumeTest, WhenNothingIsWholeAnywhereItIsRefusedByName) {
   EXPECT_TRUE(said("pass-00000 is skipped: model/w is damaged")) << fake_.err.str();
 }
 
-TEST_F(ResumeTest, ASnapshotOfAnotherFormatIsSkippedByName) {
+// An older snapshot would be trained over, and the newer one is not damaged.
+TEST_F(ResumeTest, ASnapshotOfAnotherFormatHereIsAnErrorByItsName) {
   save_here(0, "weights");
   folder_.write("j/pass-00001/MANIFEST", test::manifest_of_another_format());
-  ASSERT_TRUE(prepare());
-  EXPECT_TRUE(has(0, "pass-00000/MANIFEST"));
-  EXPECT_FALSE(has(0, "pass-00001/MANIFEST"));
-  EXPECT_TRUE(said("pass-00001 is skipped: MANIFEST: it has snapshot format 1, but this program"))
-      << fake_.err.str();
+  const Status prepared = prepare();
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, Errc::kVersion);
+  EXPECT_NE(
+      prepared.error().message.find("pass-00001: MANIFEST: it has snapshot format 1, but this"),
+      std::string::npos)
+      << prepared.error().message;
+  EXPECT_FALSE(has(0, "pass-00000/MANIFEST"));
+}
+
+TEST_F(ResumeTest, ASnapshotOfAnotherFormatOnANodeIsAnErrorByItsName) {
+  on_node(0, "pass-00001/MANIFEST") = manifest(2, 0);
+  on_node(0, "pass-00002/MANIFEST") = test::manifest_of_another_format();
+  const Status prepared = prepare();
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, Errc::kVersion);
+  EXPECT_TRUE(prepared.error().message.starts_with(
+      "pass-00002 of node n-0: MANIFEST: it has snapshot format 1"))
+      << prepared.error().message;
+  EXPECT_FALSE(prepared.error().hint.empty());
 }
 
 TEST_F(ResumeTest, OnlyTheNodeOfATrainerHasCopies) {
