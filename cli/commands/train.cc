@@ -588,7 +588,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   if (!options.from.empty()) {
     PADDLE_TRY(job.request.from,
                find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),
-                                   job.to.output));
+                                   job.to.output, !job.workspace.command.empty()));
   }
   job.settings = settings_of(context, options, previous, job.placement, job.workspace, environment);
   job.request.run = job.settings.run;

@@ -29,7 +29,7 @@ std::vector<std::string> snapshots_here(const fs::path& folder) {
 }
 
 // The snapshot in `folder` and, if it is a delta, its base beside it.
-Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
+Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder, bool is_own_program) {
   folder = folder.lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   const std::string shown = shown_path(context, folder.string());
@@ -43,6 +43,7 @@ Result<StartSnapshot> local_snapshot(const Context& context, fs::path folder) {
                                              fmt::join(names, ", "), shown, names.back())};
   }
   StartSnapshot start{"", {folder.string()}};
+  if (is_own_program) return start;
   auto manifest = snapshot::decode_manifest(manifest_here(folder.string()));
   if (!manifest) {
     Error error = std::move(manifest).error().with("--from " + shown);
@@ -83,10 +84,10 @@ Result<JobAndPass> split(const std::string& from) {
 
 Result<StartSnapshot> find_start_snapshot(Context& context, const ClusterSpec& cluster,
                                           const std::string& from, std::size_t trainer_node,
-                                          const std::string& output) {
+                                          const std::string& output, bool is_own_program) {
   std::error_code ignored;
   const fs::path folder = fs::path(context.directory) / from;
-  if (fs::is_directory(folder, ignored)) return local_snapshot(context, folder);
+  if (fs::is_directory(folder, ignored)) return local_snapshot(context, folder, is_own_program);
   PADDLE_TRY(const JobAndPass named, split(from));
   ClusterSession session = ClusterSession::find_all(context, cluster);
   session.forgive_absent();
@@ -121,7 +122,7 @@ Result<StartSnapshot> find_start_snapshot(Context& context, const ClusterSpec& c
   }
   const auto fetched = fetch_results(context, session, named.job, output, named.pass);
   if (!fetched) return fetched.error();
-  return local_snapshot(context, fs::path(output) / named.job / snapshots.back());
+  return local_snapshot(context, fs::path(output) / named.job / snapshots.back(), is_own_program);
 }
 
 }  // namespace paddle::cli

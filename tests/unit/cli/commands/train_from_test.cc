@@ -32,6 +32,16 @@ TEST_F(CommandsTest, TrainFromASnapshotPushesItToTrainer0AlongWithItsBase) {
   EXPECT_TRUE(nodes_[0].files.contains("jobs/job3/from/pass-00007/MANIFEST"));
 }
 
+// Only such a program knows its checkpoints: MANIFEST only says that one is whole.
+TEST_F(CommandsTest, TrainFromACheckpointOfAProgramOfOnesOwnReadsNoManifest) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("w/job.toml", "[trainer]\ncommand = [\"./train\"]\n");
+  write("old/pass-00003/MANIFEST", "any text");
+  write("old/pass-00003/weights", "w");
+  ASSERT_EQ(run({"train", "--name", "job1", "--from", "old/pass-00003", "w"}), 0) << err_.str();
+  EXPECT_TRUE(nodes_[0].files.contains("jobs/job1/from/pass-00003/weights"));
+}
+
 TEST_F(CommandsTest, TrainFromNoSnapshotSaysWhichThereAre) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0) << err_.str();
