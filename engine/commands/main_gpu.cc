@@ -9,6 +9,7 @@
 #include "engine/commands/command.h"
 #include "engine/gpu/cuda_driver.h"
 #include "engine/math/allocator.h"
+#include "engine/math/gemm.h"
 
 extern char** environ;  // NOLINT: POSIX's name
 
@@ -22,6 +23,7 @@ extern "C" std::uint32_t arc4random() {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   paddle::keep_freed_memory();
+  paddle::kernels::forget_openblas_variables();
   paddle::device::CudaDriver driver;
   paddle::device::set_driver(&driver);
   return paddle::commands::run_program({argv + 1, argv + argc}, environ);

@@ -17,6 +17,7 @@
 namespace paddle::kernels {
 namespace {
 
+constexpr const char* kKernelsVariable = "OPENBLAS_CORETYPE";
 constexpr std::size_t kBlasBufferBytes = 128U << 20U;  // for each thread, at its first product
 
 bool has_room(std::size_t bytes) {
@@ -40,6 +41,8 @@ const char* openblas_kernels() {
   return nullptr;
 }
 
+bool has_set_kernels = false;
+
 // Two variables are read by OpenBLAS's constructor, so they must be set before it runs.
 //   - OPENBLAS_NUM_THREADS: OpenBLAS is built with threads, because its build without threads gives
 //     two callers the same buffer. It must not start any.
@@ -50,7 +53,10 @@ const char* openblas_kernels() {
 constexpr int kBeforeOpenBlas = 101;
 [[gnu::constructor(kBeforeOpenBlas)]] void prepare_openblas() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  if (const char* const kernels = openblas_kernels()) ::setenv("OPENBLAS_CORETYPE", kernels, 0);
+  const char* const kernels = openblas_kernels();
+  if (kernels != nullptr && std::getenv(kKernelsVariable) == nullptr) {
+    has_set_kernels = ::setenv(kKernelsVariable, kernels, 1) == 0;
+  }
   if (has_room(kBlasBufferBytes + (1U << 20U))) return;
   constexpr std::string_view kNoRoom =
       "paddle: not enough address space for matrix products: 129 MiB\nhint: raise the limit of "
@@ -65,6 +71,10 @@ blasint blas_size(std::size_t value) {
 }
 
 }  // namespace
+
+void forget_openblas_variables() {
+  if (has_set_kernels) ::unsetenv(kKernelsVariable);
+}
 
 bool can_compute(Compute compute) {
   return compute == Compute::kFloat32 || has_avx512_gemm(compute);

@@ -7,6 +7,10 @@
 
 namespace paddle::kernels {
 
+// Removes a variable that was set for OpenBLAS from the environment, so that programs that are
+// started later do not inherit it. Call it before threads start.
+void forget_openblas_variables();
+
 enum class Transpose { kNo, kYes };
 
 // Precision of products. kBfloat16 rounds both factors to bfloat16 (8 bits of mantissa, to nearest
