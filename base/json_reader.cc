@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <rapidjson/reader.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/text_file.h"
 
@@ -276,6 +277,7 @@ class JsonReader::Events {
 
 JsonReader::JsonReader(std::vector<std::string> keys, const JsonLimits& limits)
     : keys_(std::move(keys)), limits_(limits) {
+  PADDLE_CHECK(limits_.depth <= kJsonDepthMax);
   for (std::size_t i = 0; i < keys_.size(); ++i) numbers_.emplace(keys_[i], i);
 }
 
