@@ -90,7 +90,7 @@ class ParameterClient {
   // before this push is applied anyway. Otherwise returns false and pulls nothing.
   virtual Result<bool> pull_ahead(std::span<SparseRows> /*rows*/) { return false; }
   // Reads the values that tests use and snapshots contain: the averages that the optimizer keeps on
-  // the shards (optim/optimizer.h), or the shards' values if it keeps none.
+  // the shards (math/optimizer.h), or the shards' values if it keeps none.
   virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;
   // Announces that the gradients of the next push() are being computed on a card. The client may
   // add up a dense gradient as soon as its event CardPlace::written reports it as written.

@@ -294,7 +294,7 @@ std::function<Status()> declare(FlagSet& flags) {
   flags.text("job_tag", "name of the job; the same for all of its processes", to.job_tag);
   flags.text("key_file", kKeyFileHelp, to.key_file);
   flags.text("transport", kTransportHelp, to.transport);
-  flags.number("incarnation", "generation of this server; rises with every restart",
+  flags.number("incarnation", "number of this start of the pserver; rises with every restart",
                to.server_generation);
   flags.number("first_trainer_within",
                "exit when no trainer connects within this many seconds; 0: wait forever",

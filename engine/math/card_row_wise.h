@@ -39,7 +39,7 @@ struct LayerNorm {
     });
   }
 };
-// The gradient of x. The gradients of gain and bias are computed by ColumnSums (sums.h).
+// The gradient of x. The gradients of gain and bias are computed by ColumnSums (card_sums.h).
 struct LayerNormBackward {
   static constexpr Shape kShape = Shape::kWarps;
   std::size_t rows = 0;

@@ -39,7 +39,8 @@ class DenseTable {
                std::uint64_t update_count);
   std::uint64_t update_count(std::uint64_t offset) const;
 
-  // A part of a cut: values, state and updates of consecutive elements, about `bytes_max` bytes.
+  // A part of a savepoint: values, state and updates of consecutive elements, about `bytes_max`
+  // bytes.
   struct SavepointPart {
     Bytes bytes;
     std::uint64_t next = 0;  // the element that the next part begins with; size() after the last

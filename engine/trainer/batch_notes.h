@@ -1,4 +1,4 @@
-// Per-row facts that a batch sends to tables besides gradients (parameter/row_notes.h): shows and
+// Per-row facts that a batch sends to tables besides gradients (table/row_notes.h): shows and
 // clicks of an id, and the slot that named it.
 #pragma once
 

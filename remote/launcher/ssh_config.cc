@@ -103,7 +103,7 @@ Status apply_options(ssh_session session, const SshTarget& target) {
   // libssh only requires some name: this program, or the ProxyCommand that it starts, makes the
   // connection, and this program reads known_hosts.
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_HOST, "localhost"));
-  // Every login names its user (login.cc): some releases of libssh refuse "CORP\alice" as an
+  // Every login names its user (ssh_login.cc): some releases of libssh refuse "CORP\alice" as an
   // option.
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_USER, "user"));
   PADDLE_TRY_STATUS(set_option(session, SSH_OPTIONS_NODELAY, &on));

@@ -39,7 +39,7 @@ constexpr std::size_t kSshOutputBytesMax = 1U << 20U;
 constexpr Duration kDefaultsPatience = std::chrono::seconds(10);
 constexpr Duration kOutputPatience = std::chrono::seconds(1);  // after the end of its output
 
-// The options that are read below and by config.cc, with a space on either side of each.
+// The options that are read below and by ssh_config.cc, with a space on either side of each.
 constexpr std::string_view kHonoured =
     " addressfamily batchmode ciphers compression connecttimeout globalknownhostsfile host "
     "hostkeyalgorithms hostkeyalias hostname identitiesonly identityagent identityfile "

@@ -131,9 +131,9 @@ TEST_F(Program, APserverThatNoTrainerComesToEnds) {
 }
 
 // A second incarnation that begins before any trainer has come would go on from them.
-TEST_F(Program, TheFirstLifeOfAPserverForgetsTheCopiesOfAnEarlierRun) {
+TEST_F(Program, TheFirstStartOfAPserverForgetsTheSavepointsOfAnEarlierRun) {
   const TemporaryFolder folder;
-  const std::string left = folder.write("cuts/port-1/cut-000000000001.full", "x");
+  const std::string left = folder.write("savepoints/port-1/savepoint-000000000001.full", "x");
   for (const int incarnation : {2, 1}) {
     run({"pserver", fmt::format("--port={}", free_ports(2)), "--first_trainer_within=1",
          "--savepoints=" + (folder / "savepoints"), fmt::format("--incarnation={}", incarnation)});

@@ -39,11 +39,11 @@ inline std::set<std::string> totals_of(const std::string& log) {
   return totals;
 }
 
-// The lives of one process.
+// The incarnations of one process.
 class Supervised {
  public:
   explicit Supervised(std::function<Process(int incarnation)> start_incarnation)
-      : start_life_(std::move(start_incarnation)) {
+      : start_incarnation_(std::move(start_incarnation)) {
     start();
   }
   void kill_and_start() {
@@ -53,7 +53,7 @@ class Supervised {
   }
   void start() {
     process_.reset();
-    process_.emplace(start_life_(++incarnation_));
+    process_.emplace(start_incarnation_(++incarnation_));
   }
   std::optional<int> wait(std::chrono::seconds limit) { return process_->wait(limit); }
   bool has_ended() const {
@@ -68,7 +68,7 @@ class Supervised {
     return status.find(") Z ") != std::string::npos;
   }
 
-  std::function<Process(int)> start_life_;
+  std::function<Process(int)> start_incarnation_;
   int incarnation_ = 0;
   std::optional<Process> process_;
 };
@@ -78,7 +78,7 @@ inline std::unique_ptr<Supervised> supervised_trainer(Job& job, const std::strin
                                                       const std::vector<std::string>& flags,
                                                       std::vector<std::string> environment = {}) {
   environment.emplace_back("PATH=/usr/bin:/bin");
-  const auto memory = std::make_shared<UniqueFd>(::memfd_create("lives", 0));
+  const auto memory = std::make_shared<UniqueFd>(::memfd_create("incarnations", 0));
   return std::make_unique<Supervised>([=, &job](int incarnation) {
     std::vector<std::string> all = flags;
     all.push_back(fmt::format("--incarnation={}", incarnation));

@@ -20,7 +20,7 @@ class Invariants {
   void on_restart(std::uint32_t shard);
   // Position, to trainer 0.
   void on_told(std::uint32_t index, const net::Outgoing& outgoing);
-  // A shard has joined this incarnation of a trainer: frames of lives before are fenced.
+  // A shard has joined this incarnation of a trainer: frames of earlier incarnations are fenced.
   void on_joined(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation);
   bool is_fenced(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation) const;
   // Everything that a frame may change in a shard, as one number.

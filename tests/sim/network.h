@@ -10,9 +10,9 @@ namespace paddle::sim {
 
 struct Connection {
   std::uint32_t trainer = 0;
-  std::uint32_t incarnation = 0;  // of the trainer's incarnation
+  std::uint32_t incarnation = 0;  // of the trainer
   std::uint32_t shard = 0;
-  std::uint64_t generation = 0;  // of the shard's incarnation
+  std::uint64_t generation = 0;  // of the shard
   std::uint64_t pushed = 0;      // the newest push that was delivered
   bool is_open_at_trainer = true;
   bool is_open_at_shard = true;

@@ -56,7 +56,7 @@ struct ClusterOptions {
   // Savepoints of each port.
   std::uint32_t snapshot_seconds = 0;  // 0: none
   bool defers_savepoints = false;      // they are written some time later
-  bool loses_power = false;            // pservers lose what was not synced with their lives
+  bool loses_power = false;            // a pserver that ends loses what was not synced
   // While shards go back to a savepoint, processes die, so often for each answer and at most so
   // many.
   double breaks = 0;
@@ -87,7 +87,7 @@ struct Outcome {
   std::uint64_t repeated_pushes = 0;    // kept by an earlier incarnation
   std::uint64_t leaves_over = 0;        // trainers that came back and left, as the job was over
   std::uint64_t loads = 0;              // of a snapshot
-  std::uint64_t fenced = 0;             // frames of lives that were over
+  std::uint64_t fenced = 0;             // frames of earlier incarnations
   std::uint64_t goes_back = 0;          // times that trainer 0 made shards go back to savepoints
   std::uint64_t common_savepoints = 0;  // of all shards in rounds together
   std::uint64_t savepoints = 0;         // whole ones of any shard

@@ -1,4 +1,4 @@
-// The disk of one simulated port, which keeps its savepoints over the port's lives.
+// The disk of one simulated port, which keeps its savepoints while its pserver is restarted.
 #pragma once
 
 #include <deque>

@@ -173,7 +173,7 @@ class Trainer {
   std::shared_ptr<Snapshot> saving_;
   std::optional<wire::PassFinished> totals_;
 
-  // Of all lives.
+  // Of all incarnations.
   Rng rng_;
   TrainerMemory memory_;
   std::uint64_t loads_ = 0;

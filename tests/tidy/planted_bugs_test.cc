@@ -2,6 +2,8 @@
 // only when all of them run.
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <regex>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -19,6 +21,25 @@ TEST(PlantedBugs, EachAppliesAsItIs) {
     ++count;
   }
   EXPECT_GE(count, 68U);
+}
+
+// "# killed by: Suite.Name in cluster_sim_test": scripts/mutants builds and runs that program.
+TEST(PlantedBugs, EachNamesAProgramOfTestsThatIsBuilt) {
+  const std::string root = SOURCE_DIR;
+  std::string targets;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(root + "/tests")) {
+    if (file.path().filename() != "CMakeLists.txt") continue;
+    std::ifstream in(file.path());
+    targets.append(std::istreambuf_iterator<char>(in), {});
+  }
+  for (const auto& file : std::filesystem::directory_iterator(root + "/tests/sim/planted")) {
+    std::ifstream in(file.path());
+    std::string line;
+    std::getline(in, line);
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(line, match, std::regex(R"( in (\w+)$)"))) << file.path();
+    EXPECT_NE(targets.find("_test(" + match[1].str() + " "), std::string::npos) << file.path();
+  }
 }
 
 }  // namespace

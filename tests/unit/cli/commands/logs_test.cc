@@ -6,7 +6,7 @@
 namespace paddle::cli {
 namespace {
 
-TEST_F(CommandsTest, LogsOfThePreviousLifeEndWhereTheLastOneStarts) {
+TEST_F(CommandsTest, LogsOfThePreviousStartEndWhereTheLastOneBegins) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(train(), 0);
   EXPECT_EQ(run({"logs", "--previous"}), 2);

@@ -247,7 +247,7 @@ TEST_F(CommandsTest, StatusTellsOfADamagedSnapshotThatWasPassedOver) {
   EXPECT_TRUE(out_has(R"("went_back": "pass-1, since pass-2 is damaged")")) << out_.str();
 }
 
-TEST_F(CommandsTest, StatusAsJsonSaysWhenLivesEndedAndHow) {
+TEST_F(CommandsTest, StatusAsJsonSaysWhenProcessesEndedAndHow) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;
   ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0) << err_.str();

@@ -160,7 +160,7 @@ TEST_F(RepeatPush, AStopIsHeardWithThePushAfterWhichNoPortIsAhead) {
 }
 
 // It may have been lost when the others had heard already.
-TEST_F(RepeatPush, APauseTellsTheNextLifeTheSame) {
+TEST_F(RepeatPush, APauseGivesTheNextProcessTheSame) {
   dense_[0].gradient.assign(24, 0.25F);
   dense_[1].gradient.assign(4, -0.5F);
   rows_[0].gradients.assign(3 * rows_[0].ids.size(), 0.125F);

@@ -41,7 +41,7 @@ class GroupSavepointsTest : public testing::Test {
   UniqueFd memory_{::memfd_create("savepoints", 0)};
 };
 
-TEST_F(GroupSavepointsTest, AnotherLifeFindsTheTwoNewestWhole) {
+TEST_F(GroupSavepointsTest, TheNextProcessFindsTheTwoNewestWhole) {
   GroupSavepoints first = incarnation();
   EXPECT_EQ(numbers(first), (std::vector<std::uint64_t>{0, 0}));
   for (const std::uint64_t number : {1, 2, 3}) keep(first, number);

@@ -57,7 +57,7 @@ TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
   EXPECT_EQ(tick(pulses, 9.25, 20).size(), 1U);
 }
 
-TEST(Pulses, CopiesAndEarlierLivesTellNothing) {
+TEST(Pulses, CopiesAndEarlierIncarnationsCountForNothing) {
   Pulses pulses;
   EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 7}), Heard::kPulse);
   EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 7}), Heard::kNothing);
@@ -246,38 +246,40 @@ class AnsweredHeartbeat : public HeartbeatTest {
   sockaddr_in trainer_{};
 };
 
-constexpr std::uint64_t kLife = 2;  // of the trainer
+constexpr std::uint64_t kIncarnation = 2;  // of the trainer
 
 // Somebody who has recorded them sends them again.
-TEST_F(AnsweredHeartbeat, PulsesOfAnEarlierGenerationToAnEarlierLifeTellNothing) {
-  const Pulse recorded{kPserver, 6, 50, false, kLife - 1};
+TEST_F(AnsweredHeartbeat, PulsesOfAnEarlierGenerationToAnEarlierIncarnationCountForNothing) {
+  const Pulse recorded{kPserver, 6, 50, false, kIncarnation - 1};
   answer({recorded});
-  answer({{kPserver, 7, 1, false, kLife}});
+  answer({{kPserver, 7, 1, false, kIncarnation}});
   EXPECT_EQ(new_lives_, 0) << "the trainer has joined generation 7";
-  answer({recorded, {kPserver, 7, 2, false, kLife}, {kPserver, 6, 51, false, kLife - 1}});
+  answer({recorded,
+          {kPserver, 7, 2, false, kIncarnation},
+          {kPserver, 6, 51, false, kIncarnation - 1}});
   EXPECT_EQ(new_lives_, 0);
-  answer({{kPserver, 8, 1, false, kLife}, {kPserver, 7, 3, false, kLife}});
+  answer({{kPserver, 8, 1, false, kIncarnation}, {kPserver, 7, 3, false, kIncarnation}});
   EXPECT_EQ(new_lives_, 1) << "it was started again";
 }
 
-TEST_F(AnsweredHeartbeat, APulseToAnEarlierLifeIsNoNewGenerationEither) {
-  answer({{kPserver, 7, 1, false, kLife}});
-  answer({{kPserver, 8, 1, false, kLife - 1}, {kPserver, 9, 1, false, kLife + 1}});
+TEST_F(AnsweredHeartbeat, APulseToAnEarlierIncarnationIsNoNewGenerationEither) {
+  answer({{kPserver, 7, 1, false, kIncarnation}});
+  answer({{kPserver, 8, 1, false, kIncarnation - 1}, {kPserver, 9, 1, false, kIncarnation + 1}});
   EXPECT_EQ(new_lives_, 0);
 }
 
 TEST_F(AnsweredHeartbeat, AnEndOfTheSilenceIsTold) {
-  answer({{kPserver, 7, 1, false, kLife}});
+  answer({{kPserver, 7, 1, false, kIncarnation}});
   EXPECT_TRUE(dies(kPserver));
   EXPECT_EQ(back_, 0);
-  answer({{kPserver, 7, 2, false, kLife}, {kPserver, 7, 3, false, kLife}});
+  answer({{kPserver, 7, 2, false, kIncarnation}, {kPserver, 7, 3, false, kIncarnation}});
   EXPECT_EQ(back_, 1);
   EXPECT_EQ(new_lives_, 0);
 }
 
 TEST_F(AnsweredHeartbeat, ARecordedFarewellHidesNoDeath) {
-  answer({{kPserver, 7, 1, false, kLife}});
-  answer({{kPserver, 7, 90, true, kLife - 1}});
+  answer({{kPserver, 7, 1, false, kIncarnation}});
+  answer({{kPserver, 7, 90, true, kIncarnation - 1}});
   EXPECT_TRUE(dies(kPserver));
 }
 

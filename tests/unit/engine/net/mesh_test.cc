@@ -173,7 +173,7 @@ TEST(Mesh, ACallerThatIsNoHigherRankIsTurnedAway) {
   EXPECT_EQ((*second)[2]->ends().peer, (NodeId{Role::kTrainer, 2}));
 }
 
-TEST(Mesh, Trap18ALaterLifeTakesThePlaceOfAnEarlierOneAndIsNotReplacedByIt) {
+TEST(Mesh, Trap18ALaterIncarnationTakesThePlaceOfAnEarlierOneAndIsNotReplacedByIt) {
   Ranks ranks(3);
   const auto self_of = [&](std::uint32_t incarnation) {
     Self self{.keys = keys_of(1),

@@ -272,7 +272,7 @@ TEST_F(Savepoints, ATrainerThatWaitsForOneIsToldSo) {
 }
 
 // Its folder has those of an earlier run.
-TEST_F(Savepoints, TheFirstLifeOfAPserverHasNone) {
+TEST_F(Savepoints, TheFirstStartOfAPserverHasNone) {
   for (const std::uint64_t incarnation : {1, 2}) {
     {
       OneShard earlier(savepoint_set(2), options());

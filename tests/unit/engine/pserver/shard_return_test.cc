@@ -68,7 +68,7 @@ class ShardReturn : public testing::Test {
   std::uint32_t incarnation_ = 0;  // of trainer 1
 };
 
-TEST_F(ShardReturn, AnUnappliedPushOfTheLostLifeIsDroppedAndTheNewOnesApplied) {
+TEST_F(ShardReturn, AnUnappliedPushOfTheLostProcessIsDroppedAndTheNewOnesApplied) {
   OneShard one(test::small_set("sgd", 2), false, kGrace);
   one.start();
   const auto before = one.values();
@@ -304,7 +304,7 @@ TEST_F(ShardReturn, NumbersBeforeTheFirstPassOrPauseAreNoRepeats) {
   expect_refused(pause(one, 0, 0, UINT64_MAX), wire::REFUSAL_PROTOCOL, "asks for pause");
 }
 
-TEST_F(ShardReturn, AStrangerOrALostLifeAbandonsNothing) {
+TEST_F(ShardReturn, AStrangerOrALostIncarnationAbandonsNothing) {
   OneShard one(test::small_set("sgd", 2), false, kGrace);
   one.start();
   lose(one, 1);

@@ -153,7 +153,7 @@ TEST(ShardJoin, InvalidSetOrPortIsRefused) {
   EXPECT_TRUE(is(one.join(0), FrameType::kPosition));
 }
 
-TEST(ShardJoin, LiveDuplicateAndOlderLifeAreRefusedNewerLifeTakesOver) {
+TEST(ShardJoin, LiveDuplicateAndOlderIncarnationAreRefusedANewerOneTakesOver) {
   OneShard one(test::small_set("sgd", 2));
   one.incarnation = 3;
   one.start();
@@ -331,7 +331,7 @@ TEST(ShardFrames, WrongJobEpochStrangerAndGarbageAreRefused) {
   expect_refused(out, wire::REFUSAL_PROTOCOL, "type 200");
 }
 
-TEST(ShardLife, FinishedWhenAllTrainersAreGone) {
+TEST(ShardEnd, FinishedWhenAllTrainersAreGone) {
   OneShard one(test::small_set("sgd", 2));
   EXPECT_FALSE(one.shard.finished());
   one.start();
@@ -341,7 +341,7 @@ TEST(ShardLife, FinishedWhenAllTrainersAreGone) {
   EXPECT_TRUE(one.shard.finished());
 }
 
-TEST(ShardLife, FinishedWhenAFailedJobHasNobodyLeft) {
+TEST(ShardEnd, FinishedWhenAFailedJobHasNobodyLeft) {
   OneShard one(test::small_set("sgd", 3));
   one.join(0);
   one.join(1);  // trainer 2 never comes
@@ -352,7 +352,7 @@ TEST(ShardLife, FinishedWhenAFailedJobHasNobodyLeft) {
   EXPECT_TRUE(one.shard.finished());
 }
 
-TEST(ShardLife, NotFinishedWhileALostTrainerMayComeBack) {
+TEST(ShardEnd, NotFinishedWhileALostTrainerMayComeBack) {
   OneShard one(test::small_set("sgd", 1), false, std::chrono::seconds(30));
   one.start();
   std::vector<net::Outgoing> out;

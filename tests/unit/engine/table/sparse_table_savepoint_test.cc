@@ -53,7 +53,7 @@ TEST_P(SparseTableSavepoint, ChainsRestoreTheTableAsItWasAtEachSavepoint) {
   }
 }
 
-TEST_P(SparseTableSavepoint, ARestoredTableGoesOnAsTheOneThatWasSavepoint) {
+TEST_P(SparseTableSavepoint, ARestoredTableGoesOnAsTheOneThatWasSaved) {
   Rng rng(77);
   SparseTable table = GetParam().table();
   Parts chain;

@@ -22,7 +22,7 @@ class LosingClient : public IdleClient {
   std::size_t tests = 0;
 };
 
-class LivesTest : public LoopTest {
+class IncarnationsTest : public LoopTest {
  protected:
   void SetUp() override {
     LoopTest::SetUp();
@@ -67,14 +67,14 @@ class LivesTest : public LoopTest {
   std::string metrics_ = folder_ / "metrics.jsonl";
 };
 
-TEST_F(LivesTest, LinesOfBatchesThatAreDoneAgainAreToldOnce) {
+TEST_F(IncarnationsTest, LinesOfBatchesThatAreDoneAgainAreToldOnce) {
   ASSERT_FALSE(live(0, 2));
   const Status done = live(0, kNever);
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(told(), all_);
 }
 
-TEST_F(LivesTest, ATestInWhichALifeWasLostIsDoneByTheNext) {
+TEST_F(IncarnationsTest, ATestInWhichAProcessWasLostIsDoneByTheNext) {
   ASSERT_FALSE(live(0, 2));
   ASSERT_FALSE(live(2, 0)) << "and lost in it again";
   const Status done = live(2, kNever);
@@ -82,7 +82,7 @@ TEST_F(LivesTest, ATestInWhichALifeWasLostIsDoneByTheNext) {
   EXPECT_EQ(told(), all_);
 }
 
-TEST_F(LivesTest, ATestThatWasToldIsNotDoneAgain) {
+TEST_F(IncarnationsTest, ATestThatWasToldIsNotDoneAgain) {
   ASSERT_FALSE(live(0, 2));
   const Status done = live(1, kNever);
   ASSERT_TRUE(done) << done.error().message;

@@ -125,7 +125,7 @@ TEST_F(LoopTest, RecordsAreCountedOnFromThoseOfBatchesOfAnotherSize) {
 }
 
 // An incarnation that is soon killed has told that it trained.
-TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
+TEST_F(LoopTest, TheFirstBatchOfAProcessIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
   options_.publish = [&](const wire::Progress& progress) { batches.push_back(progress.batch()); };
   const Status done = run();
@@ -136,7 +136,7 @@ TEST_F(LoopTest, TheFirstBatchOfALifeIsReportedAtOnce) {
 }
 
 // One that does not arrive because another pserver is lost too is sent again when that is back.
-TEST_F(LoopTest, APushIsLostWhenNoLifeHasIt) {
+TEST_F(LoopTest, APushIsLostWhenNoProcessHasIt) {
   ASSERT_TRUE(client_.pull_dense(model_->dense()));
   MetricsFile metrics = *MetricsFile::open("");
   const auto loses_push = [&] {

@@ -50,7 +50,7 @@ class ReplayLogTest : public testing::Test {
   std::vector<client::DenseParameter> dense_;
 };
 
-TEST_F(ReplayLogTest, TheNextLifeHasThePushAndTheCounts) {
+TEST_F(ReplayLogTest, TheNextProcessHasThePushAndTheCounts) {
   {
     const auto kept = incarnation();
     train(*kept, {1, 6});
@@ -144,7 +144,7 @@ TEST_F(ReplayLogTest, WithoutRoundsOnlyCountsAreKept) {
   EXPECT_TRUE((*kept)->last_counts(0));
 }
 
-TEST_F(ReplayLogTest, ALifeThatWasLeavingIsKnownByItsMemory) {
+TEST_F(ReplayLogTest, AProcessThatWasLeavingIsKnownByItsMemory) {
   EXPECT_FALSE(ReplayLog::was_leaving(memory_));
   EXPECT_FALSE(ReplayLog::was_leaving(UniqueFd()));
   incarnation()->begin_leave();
@@ -158,7 +158,7 @@ TEST_F(ReplayLogTest, ALifeThatWasLeavingIsKnownByItsMemory) {
   ReplayLog::note_leaving(UniqueFd(), true);
 }
 
-TEST_F(ReplayLogTest, TheNextLifeKnowsWhichPassesWereTold) {
+TEST_F(ReplayLogTest, TheNextProcessKnowsWhichPassesWereWritten) {
   EXPECT_FALSE(incarnation()->is_pass_written(0));
   incarnation()->mark_pass_written(3);
   const auto kept = incarnation();
@@ -173,7 +173,7 @@ TEST_F(ReplayLogTest, RowsThatCannotBeReadAreAnError) {
   EXPECT_FALSE(incarnation()->rows());
 }
 
-TEST_F(ReplayLogTest, AllLivesHaveOneBegin) {
+TEST_F(ReplayLogTest, AllIncarnationsHaveOneBegin) {
   const TimePoint begun{std::chrono::seconds(1000)};
   const TimePoint later = begun + std::chrono::seconds(7);
   EXPECT_EQ(ReplayLog::first_begin(memory_, begun), begun);

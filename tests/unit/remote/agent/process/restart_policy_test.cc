@@ -49,7 +49,7 @@ TEST(RestartPolicy, PausesDoubleUpToALimitUntilARunWasLong) {
   EXPECT_EQ(runs.next(kKilled, seconds(59)), seconds(1));
 }
 
-TEST(RestartPolicy, ALifeThatProgressedComesBackAfterTheFirstPauseHoweverOften) {
+TEST(RestartPolicy, AProcessThatProgressedComesBackAfterTheFirstPauseHoweverOften) {
   Runs runs{policy(100)};
   for (int i = 0; i < 5; ++i) EXPECT_EQ(runs.next(kKilled, seconds(2), true), milliseconds(500));
   EXPECT_EQ(runs.restarts.failures(), 5U) << "each counts";

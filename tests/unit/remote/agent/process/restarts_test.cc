@@ -44,14 +44,14 @@ class AgentLeftovers : public AgentTest {
 };
 
 // As a trainer does with the programs that fetch its data.
-TEST_F(AgentLeftovers, InAGroupOfTheirOwnEndBeforeTheNextLife) {
+TEST_F(AgentLeftovers, InAGroupOfTheirOwnEndBeforeTheNextStart) {
   expect_ended(
       "perl -e 'setpgrp; open F, q(>), q(left.new); print F $$; close F;"
       " rename q(left.new), q(left); exec q(sleep), 1000'");
 }
 
 // As a program does that such a program puts into the background with setsid(1).
-TEST_F(AgentLeftovers, InASessionOfTheirOwnEndBeforeTheNextLife) {
+TEST_F(AgentLeftovers, InASessionOfTheirOwnEndBeforeTheNextStart) {
   expect_ended("setsid sh -c 'echo $$ >left.new; mv left.new left; exec sleep 1000'");
 }
 
