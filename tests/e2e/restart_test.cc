@@ -241,8 +241,12 @@ TEST_F(CliRestart, KeysGoWithTheLastProcessAndARestartOfAllDealsNewOnes) {
 
 TEST_F(CliRestart, KeysAreInNoArgumentEnvironmentLogOrOtherFile) {
   prepare_word2vec();
-  const Outcome train = cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach",
-                                     "--set", "train.passes=1000000", "--name", "job", "word2vec"});
+  // With passes that take seconds, and all snapshots kept, so that none is removed while it is
+  // fetched.
+  const Outcome train =
+      cluster.run({"train", "--trainers", "2", "--pservers", "1", "--detach", "--set",
+                   "train.passes=1000000", "--set", "train.snapshots_kept=0", "--set",
+                   R"(data.pipe_command=["sh","-c","sleep 1; cat"])", "--name", "job", "word2vec"});
   ASSERT_EQ(train.code, 0) << train.output;
   ASSERT_TRUE(comes_to("running"));
   std::vector<std::string> parts;  // of the keys: their last bytes, and how they would be shown
@@ -261,7 +265,8 @@ TEST_F(CliRestart, KeysAreInNoArgumentEnvironmentLogOrOtherFile) {
         parts, [&](const std::string& part) { return text.find(part) != std::string::npos; });
   };
   ASSERT_EQ(cluster.run({"logs", "job"}).code, 0);
-  ASSERT_EQ(cluster.run({"fetch", "job"}).code, 0);
+  const Outcome fetched = cluster.run({"fetch", "job"});
+  ASSERT_EQ(fetched.code, 0) << fetched.output;
   int seen = 0;
   for (const int pid : cluster.processes()) {
     for (const char* const name : {"cmdline", "environ"}) {
