@@ -56,7 +56,7 @@ TEST(LayerGradient, LayerNormStartsAsTheIdentityOfWhatItNormalises) {
 TEST(LayerGradient, FactorizationMachineOverFieldsOfSeveralLayers) {
   auto machine = layer("factorization_machine", "fm", {"e", "dense"});
   machine.size = 3;
-  auto click = labelled("binary_cross_entropy", "cost", "fm");
+  auto click = labelled("binary_cross_entropy", "cost", "fm", "label");
   click.label = "click";
   TestNetwork test(
       {embedding("e", {"a", "b"}, 3, true), fc("dense", {"price"}, 3, "identity"), machine, click},
@@ -81,7 +81,7 @@ TEST(LayerGradient, CosineSimilarityAlsoOfAVectorWithItself) {
   expect_right_gradient(test, kFive);
   cosine.inputs = {"ea", "ea"};
   TestNetwork same(
-      {embedding("ea", {"a"}, 4, true), cosine, labelled("squared_error", "cost", "c")},
+      {embedding("ea", {"a"}, 4, true), cosine, labelled("squared_error", "cost", "c", "label")},
       {"a", "label"});
   EXPECT_NEAR(same.run({1, {{{2}}, {{3}}}}), 4.0, 1e-5);
   for (const float slope : same.gradients[0]) EXPECT_NEAR(slope, 0, 1e-5);
@@ -90,7 +90,7 @@ TEST(LayerGradient, CosineSimilarityAlsoOfAVectorWithItself) {
 TEST(LayerGradient, CosineOfAnEmptyBagIsZeroAndHasNoSlope) {
   auto bag = embedding("bag", {"words"}, 3, true);
   bag.pooling = "sum";
-  auto rating = labelled("squared_error", "cost", "c");
+  auto rating = labelled("squared_error", "cost", "c", "label");
   TestNetwork test(
       {bag, embedding("e", {"a"}, 3, true), layer("cosine_similarity", "c", {"bag", "e"}), rating},
       {"words", "a", "label"});
@@ -103,24 +103,24 @@ TEST(LayerGradient, CosineOfAnEmptyBagIsZeroAndHasNoSlope) {
 
 TEST(LayerGradient, SquaredErrorOfARatingAndOfFloats) {
   TestNetwork rating({embedding("e", {"a", "b"}, 3, true), fc("out", {"e"}, 1, "identity"),
-                      labelled("squared_error", "cost", "out")},
+                      labelled("squared_error", "cost", "out", "label")},
                      kSlots);
   expect_right_gradient(rating, kFive);
-  TestNetwork floats(
-      {embedding("e", {"a"}, 3, true), fc("out", {"e"}, 2, "tanh"),
-       labelled("squared_error", "cost", "out"), labelled("squared_error", "more", "out")},
-      {"a", "label:2"});
+  TestNetwork floats({embedding("e", {"a"}, 3, true), fc("out", {"e"}, 2, "tanh"),
+                      labelled("squared_error", "cost", "out", "label"),
+                      labelled("squared_error", "more", "out", "label")},
+                     {"a", "label:2"});
   expect_right_gradient(floats, {2, {{{4, 4}}, {{}, {}, {}, {0.5F, -1, 2, 0}}}});
 }
 
 TEST(LayerGradient, BinaryCrossEntropyOfOneAndOfManyLabels) {
   TestNetwork click({embedding("e", {"a"}, 3, true), fc("out", {"e"}, 1, "identity"),
-                     labelled("binary_cross_entropy", "cost", "out")},
+                     labelled("binary_cross_entropy", "cost", "out", "label")},
                     {"a", "label"});
   expect_right_gradient(click, {4, {{{0, 1, 1, 5}}, {{0, 1, 0, 1}}}});
-  const std::vector<config::LayerConfig> many{embedding("e", {"a"}, 3, true),
-                                              fc("out", {"e"}, 4, "identity"),
-                                              labelled("binary_cross_entropy", "cost", "out")};
+  const std::vector<config::LayerConfig> many{
+      embedding("e", {"a"}, 3, true), fc("out", {"e"}, 4, "identity"),
+      labelled("binary_cross_entropy", "cost", "out", "label")};
   TestNetwork tags(many, {"a", "label"});
   expect_right_gradient(tags, {3, {{{0, 1, 1}}, {{0, 3, 2, 2}, {0, 2, 2, 4}}}});
   TestNetwork floats(many, {"a", "label:4"});
@@ -128,8 +128,9 @@ TEST(LayerGradient, BinaryCrossEntropyOfOneAndOfManyLabels) {
 }
 
 TEST(LayerGradient, CostsSurviveHugeLogits) {
-  TestNetwork click({embedding("e", {"a"}, 1, true), labelled("binary_cross_entropy", "cost", "e")},
-                    {"a", "label"});
+  TestNetwork click(
+      {embedding("e", {"a"}, 1, true), labelled("binary_cross_entropy", "cost", "e", "label")},
+      {"a", "label"});
   click.values[0] = {1e30F, -1e30F, 0, 0, 0, 0, 0};
   EXPECT_EQ(click.run({2, {{{0, 1}}, {{1, 0}}}}), 0.0);
   EXPECT_NEAR(click.run({1, {{{0}}, {{0}}}}) / 1e30, 1.0, 1e-6);
@@ -137,18 +138,20 @@ TEST(LayerGradient, CostsSurviveHugeLogits) {
 }
 
 TEST(LayerGradient, WrongLabelsAreNamed) {
-  TestNetwork one({embedding("e", {"a"}, 1, true), labelled("binary_cross_entropy", "cost", "e")},
-                  {"a", "label"});
+  TestNetwork one(
+      {embedding("e", {"a"}, 1, true), labelled("binary_cross_entropy", "cost", "e", "label")},
+      {"a", "label"});
   expect_data_error(one, {1, {{{0}}, {{2}}}},
                     "layer 'cost': label 2 in slot 'label' is neither 0 nor 1");
   expect_data_error(one, {1, {{{0}}, {{}, {0, 0}}}},
                     "layer 'cost': an example has 0 labels in slot 'label'");
-  TestNetwork many({embedding("e", {"a"}, 2, true), labelled("binary_cross_entropy", "cost", "e")},
-                   {"a", "label"});
+  TestNetwork many(
+      {embedding("e", {"a"}, 2, true), labelled("binary_cross_entropy", "cost", "e", "label")},
+      {"a", "label"});
   expect_data_error(many, {1, {{{0}}, {{1, 2}, {0, 2}}}},
                     "layer 'cost': label 2 in slot 'label' is not below the 2 outputs");
   TestNetwork floats(
-      {embedding("e", {"a"}, 1, true), labelled("binary_cross_entropy", "cost", "e")},
+      {embedding("e", {"a"}, 1, true), labelled("binary_cross_entropy", "cost", "e", "label")},
       {"a", "label:1"});
   expect_data_error(floats, {1, {{{0}}, {{}, {}, {}, {0.5F}}}},
                     "layer 'cost': label 0.5 in slot 'label' is neither 0 nor 1");

@@ -160,9 +160,10 @@ void TestNetwork::step(float rate) {
   }
 }
 
-config::LayerConfig labelled(std::string type, std::string name, std::string input) {
+config::LayerConfig labelled(std::string type, std::string name, std::string input,
+                             std::string label) {
   config::LayerConfig made = layer(std::move(type), std::move(name), {std::move(input)});
-  made.label = "y";
+  made.label = std::move(label);
   return made;
 }
 

@@ -16,8 +16,8 @@ config::LayerConfig concat(std::string name, std::vector<std::string> inputs);
 config::LayerConfig dropout(std::string name, std::string input, float rate);
 // For types without keys of their own.
 config::LayerConfig layer(std::string type, std::string name, std::vector<std::string> inputs);
-// With the label "y".
-config::LayerConfig labelled(std::string type, std::string name, std::string input);
+config::LayerConfig labelled(std::string type, std::string name, std::string input,
+                             std::string label = "y");
 config::LayerConfig cost(std::string name, std::string input, std::string label);
 
 constexpr std::uint64_t kTestVocabulary = 7;

@@ -141,8 +141,8 @@ TEST_F(SavepointFolderTest, SavepointsOfAnotherJobAreRemovedWithOneWarning) {
 TEST_F(SavepointFolderTest, OtherNamesInTheFolderStay) {
   ASSERT_TRUE(files_.make_directories(kFolder));
   const auto directory = *files_.open_directory(kFolder);
-  const std::vector<std::string> others = {"savepoint-", "savepoint-000000000010",
-                                           "savepoint-10.full", "notes"};
+  const std::vector<std::string> others = {"notes", "savepoint-", "savepoint-000000000010",
+                                           "savepoint-10.full"};
   for (const std::string& name : others) ASSERT_TRUE(directory->create(name));
   EXPECT_EQ(reopened(), Numbers());
   EXPECT_EQ(names(), others);
