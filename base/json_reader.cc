@@ -23,7 +23,7 @@ bool convert(std::string_view text, Number& number) {
   return error == std::errc() && at == end;
 }
 
-// The shortest text that is read as this number again.
+// The shortest text that is read back as this number.
 std::string shortest(double number) {
   const double size = std::abs(number);
   const bool has_exponent = size != 0 && (size < 1e-4 || size >= 1e15);
@@ -142,7 +142,8 @@ std::string_view reason_at(std::string_view text, std::size_t place,
   const bool is_digit = next >= '0' && next <= '9';
   if (rest.starts_with("//") || rest.starts_with("/*") || next == '#')
     return "a comment, which JSON does not have";
-  if (last == ',' && (next == '}' || next == ']')) return "a comma is before the bracket";
+  if (last == ',' && (next == '}' || next == ']'))
+    return "a comma is directly before the closing bracket";
   switch (code) {
     case rapidjson::kParseErrorObjectMissName:
       return "a name must be in double quotes";
@@ -150,7 +151,7 @@ std::string_view reason_at(std::string_view text, std::size_t place,
       return "a colon is missing";
     case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
     case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
-      return is_digit && last == '0' ? "a number has a zero at its front"
+      return is_digit && last == '0' ? "a number begins with a needless 0"
                                      : "a comma or a bracket is missing";
     case rapidjson::kParseErrorValueInvalid:
       if (next == '+') return "a number has a plus sign";
@@ -161,7 +162,7 @@ std::string_view reason_at(std::string_view text, std::size_t place,
       return "a number has no digit in its exponent";
     case rapidjson::kParseErrorStringEscapeInvalid:
     case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
-      return "a backslash begins no escape of JSON; write two of them for one";
+      return "this is not a JSON escape; write two backslashes for one";
     default:
       return "";
   }

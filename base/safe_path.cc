@@ -45,14 +45,15 @@ Result<SafePath> SafePath::parse(std::string_view text) {
   const auto refuse = [&](const char* why) {
     return Error{Errc::kData, "unsafe path '" + std::string(text.substr(0, 200)) + "': " + why, ""};
   };
-  if (text.empty() || text.size() > kPathBytesMax) return refuse("must have 1 to 4096 bytes");
-  if (text.find('\0') != std::string_view::npos) return refuse("contains NUL");
-  if (text.front() == '/') return refuse("must be relative");
+  if (text.empty() || text.size() > kPathBytesMax) return refuse("it must have 1 to 4096 bytes");
+  if (text.find('\0') != std::string_view::npos) return refuse("it contains a NUL byte");
+  if (text.front() == '/') return refuse("it must be relative");
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('/', begin), text.size());
     const std::string_view part = text.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return refuse("empty, '.' or '..' component");
-    if (part.size() > kComponentBytesMax) return refuse("component over 255 bytes");
+    if (part.empty() || part == "." || part == "..")
+      return refuse("it has an empty, '.' or '..' component");
+    if (part.size() > kComponentBytesMax) return refuse("a component is longer than 255 bytes");
     begin = end + 1;
   }
   return SafePath(std::string(text));

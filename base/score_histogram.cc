@@ -13,7 +13,7 @@ namespace paddle {
 namespace {
 
 constexpr unsigned kKeyBits = 32;
-// A count that no data reaches, so that sums over all trainers do not overflow.
+// Upper limit of a count, so that sums over all trainers fit 64 bits.
 constexpr std::uint64_t kCountMax = std::uint64_t{1} << 48U;
 
 template <class T>

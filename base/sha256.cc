@@ -1,5 +1,5 @@
 // The EVP interface would link every provider of libcrypto into the agent (several MB); these three
-// functions are deprecated, not wrong, and use the same SHA-NI code.
+// functions are deprecated but correct, and use the same SHA-NI code.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256.h"
 

@@ -78,7 +78,7 @@ Error in_the_way(const std::string& path, const struct stat& there, const char* 
                            : S_ISREG(there.st_mode) ? "file"
                                                     : "device, pipe or socket",
                            wanted),
-               "nothing is written through it, and it is not replaced: remove or rename it, or "
+               "paddlectl does not replace it, nor write through it: remove or rename it, or "
                "choose another destination"};
 }
 

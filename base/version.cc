@@ -10,7 +10,7 @@ namespace paddle {
 namespace {
 
 // Called by the dynamic linker for each file that it has loaded. The program itself and the
-// kernel's own have no path.
+// kernel's vDSO have no absolute path.
 int add_shared(dl_phdr_info* loaded, std::size_t, void* lines) {
   const std::filesystem::path file = loaded->dlpi_name;
   if (!file.is_absolute()) return 0;

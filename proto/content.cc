@@ -8,7 +8,8 @@ namespace paddle {
 namespace {
 
 constexpr int kLevel = 1;
-constexpr std::size_t kSampleBytes = 64U << 10U;  // decides whether to compress the rest
+// The first 64 KiB decide whether the rest is compressed.
+constexpr std::size_t kSampleBytes = 64U << 10U;
 
 bool saves_enough(std::size_t packed, std::size_t raw) {
   return packed < raw - raw / 10;

@@ -134,14 +134,14 @@ class GpuFaultFinder {
     for (const GpuNode& node : nodes_) {
       for (const GpuUse& use : uses_of(node)) jobs[use.key].insert(use.job);
     }
-    std::set<std::string> told;
+    std::set<std::string> reported_keys;
     for (const GpuUse& use : uses_of(own_)) {
-      if (jobs[use.key].size() < 2 || !told.insert(use.key).second) continue;
+      if (jobs[use.key].size() < 2 || !reported_keys.insert(use.key).second) continue;
       faults_.push_back(
           {"gpus",
            fmt::format("trainers of jobs {} share its GPU {}", fmt::join(jobs[use.key], " and "),
                        use.name),
-           fmt::format("end one of them, paddlectl stop {}, and give it other GPUs: --gpus",
+           fmt::format("stop one job (paddlectl stop {}), and start it on other GPUs with --gpus",
                        *jobs[use.key].rbegin())});
     }
   }
@@ -184,9 +184,9 @@ class GpuFaultFinder {
     std::string usual;
     const GpuNode* example = nullptr;
     for (const GpuNode& node : nodes_) {
-      const bool counts_here = node.facts != nullptr && node.node->runs_trainer &&
+      const bool is_compared = node.facts != nullptr && node.node->runs_trainer &&
                                !node.facts->gpus().empty() && !(node.facts->*version)().empty();
-      if (counts_here) ++counts[(node.facts->*version)()];
+      if (is_compared) ++counts[(node.facts->*version)()];
     }
     for (const GpuNode& node : nodes_) {
       if (node.facts == nullptr || !counts.contains((node.facts->*version)())) continue;
@@ -261,7 +261,7 @@ OutcomeText text_of(ProbeOutcome outcome) {
       return {"no route", "cannot be reached: no route, or a firewall rejects it",
               "check that `address` is on a network the nodes share, and open TCP ports {} there"};
     case ProbeOutcome::kNoProof:
-      return {"wrong host", "is answered by another program, which has no proof",
+      return {"wrong host", "is answered by another program, not by the node's agent",
               "two machines may have this address, or a proxy is between them: set the right "
               "`address`, or another `port` than {}"};
     case ProbeOutcome::kStalled:
@@ -358,8 +358,8 @@ class FaultFinder {
         std::max(names.size(), std::min<std::size_t>(left.process_count(), kNamesShownMax + 1)),
         "...");
     add("leftovers", Errc::kResource,
-        fmt::format("{} of no running job: {}", counted(left.process_count(), "process"),
-                    first_names(names)),
+        fmt::format("{} {} to no running job: {}", counted(left.process_count(), "process"),
+                    left.process_count() == 1 ? "belongs" : "belong", first_names(names)),
         fmt::format("end them: paddlectl exec --on {} -- kill PID; or end everything of this "
                     "cluster: paddlectl teardown",
                     node().spec.name));
@@ -442,7 +442,7 @@ Cell round_trip_cell(Duration time) {
 
 constexpr const char* kStateKey = "state";
 constexpr std::size_t kTextColumnsMax = 120;  // width of the text on a terminal that is wider
-constexpr int kKeptImportance = 1;            // columns up to this are never taken out
+constexpr int kKeptDropOrder = 1;             // columns up to this stay in the table
 
 std::vector<Column> check_columns() {
   return {{"node", "node"},
@@ -511,7 +511,7 @@ std::string take_common(Table& table, const CheckedCluster& checked) {
       if (!checked.findings[at].error) values.insert(table.rows[at][i].text);
     }
     const Column& column = table.columns[i];
-    if (column.importance <= kKeptImportance || has_fault || values.size() != 1) continue;
+    if (column.drop_order <= kKeptDropOrder || has_fault || values.size() != 1) continue;
     if (*values.begin() != empty_cell().text) {
       common = fmt::format("{} {}{}{}", column.title, escape_control(*values.begin()),
                            common.empty() ? "" : ", ", common);
@@ -552,7 +552,7 @@ std::string check_text(const CheckedCluster& checked, const std::vector<Fault>& 
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const bool has_fault =
         std::ranges::any_of(table.rows, [&](const auto& row) { return row[i].fault; });
-    if (has_fault) table.columns[i].importance = 0;
+    if (has_fault) table.columns[i].drop_order = 0;
   }
   const std::string common = take_common(table, checked);
   const std::size_t width = columns == 0 ? kTextColumnsMax : std::min(columns, kTextColumnsMax);

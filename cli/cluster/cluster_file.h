@@ -17,14 +17,16 @@ constexpr std::string_view kAllNodes = "all";  // the group that every node is i
 
 struct ClusterNode {
   remote::NodeSpec spec;
-  std::string
-      address;  // data plane; "": the address that the node reports (a local node: 127.0.0.1)
+  // Data plane; "": the address that the node reports (a local node: 127.0.0.1).
+  std::string address;
   bool runs_pserver = true;
   bool runs_trainer = true;
-  std::uint32_t capacity = 1;         // processes of each role per round over the nodes
+  // Share of the processes: a node of capacity 3 gets three of a role for each one of a node of 1.
+  std::uint32_t capacity = 1;
   std::uint16_t port = kDefaultPort;  // first port of its first pserver
   std::vector<std::string> groups;    // names for --on; never a node's name
-  std::map<std::string, std::string> environment;  // for its processes; replaces the agent's
+  // For its processes; overrides the agent's variables.
+  std::map<std::string, std::string> environment;
   std::vector<std::string> gpus;  // nvidia-smi's numbers, or UUIDs, that its trainers see
 };
 

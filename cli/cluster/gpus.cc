@@ -180,7 +180,7 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const wire::agent::Facts& 
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice) {
   if (facts.gpus().empty()) {
-    return Error{Errc::kUsage, fmt::format("node {} shows no GPU", node.spec.name),
+    return Error{Errc::kUsage, fmt::format("no GPU was found on node {}", node.spec.name),
                  fmt::format("is its driver loaded? paddlectl exec --on {0} -- nvidia-smi; or "
                              "leave it out: --on '!{0}'",
                              node.spec.name)};
@@ -216,8 +216,8 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const wire::agent::Facts& 
     place = found.keys.size() - 1;
   }
   if (by_user) found.visible = *by_user;
-  found.engine = check_libc(node, facts);
-  found.without_nccl = nccl_missing(node, facts, environment);
+  found.libc_status = check_libc(node, facts);
+  found.nccl_warning = nccl_missing(node, facts, environment);
   return found;
 }
 

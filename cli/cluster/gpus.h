@@ -26,8 +26,8 @@ struct NodeGpus {
   std::string visible;              // CUDA_VISIBLE_DEVICES for all its trainers
   std::vector<std::size_t> places;  // position of each trainer's GPU in `visible`
   std::vector<std::string> keys;    // gpu_key() of each trainer's GPU
-  Status engine = {};               // check_libc()'s result, for paddle-gpu only
-  std::string without_nccl = {};    // nccl_missing()'s result
+  Status libc_status = {};          // check_libc()'s result, for paddle-gpu only
+  std::string nccl_warning = {};    // nccl_missing()'s result
 };
 
 // kResource: paddle-gpu cannot start on the node, because the C library there is older than it
@@ -41,8 +41,8 @@ Result<NodeGpus> choose_gpus(const ClusterNode& node, const wire::agent::Facts& 
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice);
 
-// A text that the node shows no NCCL; "" if it shows one, or if a variable names the folder of the
-// libraries.
+// A warning that no NCCL was found on the node; "" if it has one, or if a variable names the folder
+// of the libraries.
 std::string nccl_missing(const ClusterNode& node, const wire::agent::Facts& facts,
                          const std::map<std::string, std::string>& environment);
 

@@ -14,7 +14,7 @@ namespace paddle::cli {
 struct LinkEnd {
   std::size_t member = 0;  // index in ClusterSession::members()
   std::string address;
-  std::uint16_t port = 0;  // 0: the node cannot listen, and only calls others
+  std::uint16_t port = 0;  // 0: the node cannot listen, and only connects to others
 };
 
 struct Link {
@@ -22,7 +22,7 @@ struct Link {
   remote::ProbeResult result;
 };
 
-// No round begins later, because all pairs of a large cluster would take hours.
+// No new round begins after this time, because all pairs of a large cluster would take hours.
 constexpr Duration kLinksDeadline = std::chrono::seconds(60);
 
 struct LinkCheck {
@@ -32,9 +32,11 @@ struct LinkCheck {
   std::vector<Error> errors;     // one for each node that could not take part
 };
 
-// Every end with a port listens there, and every other end calls it. In a round each end makes one
-// call and receives one, so that no two calls compete for a node's bandwidth. Rounds are spread
-// over the distances in the list until kLinksDeadline. kInterrupted: Ctrl-C.
+// Every end with a port listens there, and every other end connects to it. In a round each end
+// makes one connection and accepts one, so that no two connections compete for a node's bandwidth.
+// In the round of distance d, the end at position i of the list connects to the end at i + d, past
+// the last to the first. Until kLinksDeadline, the rounds take near and far distances in mixed
+// order. kInterrupted: Ctrl-C.
 Result<LinkCheck> check_links(Context& context, ClusterSession& session,
                               const std::vector<LinkEnd>& ends);
 

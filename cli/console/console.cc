@@ -19,7 +19,7 @@ constexpr std::array<int, 10> kGroupColours{36, 33, 32, 35, 34, 96, 93, 92, 95, 
 constexpr std::size_t kGap = 2;                 // between columns
 constexpr std::size_t kShortenedColumns = 28;   // width to which a long cell is cut, ...
 constexpr std::size_t kShortenedMin = 20;       // ... and further, except the first column
-constexpr int kLastImportance = 3;              // columns up to this are dropped last
+constexpr int kLastDropOrder = 3;               // columns up to this are dropped last
 constexpr std::size_t kLogTextColumnsMin = 20;  // minimum beside a label; else no wrapping
 
 bool is_wide(std::uint32_t point) {
@@ -277,15 +277,15 @@ std::vector<std::size_t> fitting(const Table& table, std::vector<std::size_t>& w
     for (const std::size_t i : kept) sum += widths[i] + kGap;
     return sum - kGap;
   };
-  const auto drop_down_to = [&](int importance) {
+  const auto drop_down_to = [&](int drop_order) {
     while (kept.size() > 1 && total() > columns) {
       const auto least = std::ranges::max_element(
-          kept, {}, [&](std::size_t i) { return table.columns[i].importance; });
-      if (table.columns[*least].importance <= importance) break;
+          kept, {}, [&](std::size_t i) { return table.columns[i].drop_order; });
+      if (table.columns[*least].drop_order <= drop_order) break;
       kept.erase(least);
     }
   };
-  drop_down_to(kLastImportance);
+  drop_down_to(kLastDropOrder);
   for (std::size_t i = 1; i < widths.size(); ++i) {
     const std::size_t excess = total() - std::min(columns, total());
     if (!table.columns[i].shortens || widths[i] <= kShortenedMin) continue;

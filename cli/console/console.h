@@ -50,7 +50,7 @@ Cell empty_cell();
 struct Column {
   std::string title;
   std::string key;        // name in JSON; "": not in JSON
-  int importance = 0;     // a narrow terminal drops the highest first; 0: never
+  int drop_order = 0;     // a narrow terminal drops the highest first; 0: never
   bool right = false;     // right-aligned, as numbers are
   bool shortens = false;  // a narrow terminal cuts its long cells before it drops a column
 };

@@ -162,7 +162,7 @@ bool adds_up_on_gpus(const config::JobConfig& job) {
 // error.
 void note_missing_nccl(Context& context, const Placement& placement) {
   for (const NodeGpus& node : placement.gpus) {
-    if (!node.places.empty() && !node.without_nccl.empty()) context.console.note(node.without_nccl);
+    if (!node.places.empty() && !node.nccl_warning.empty()) context.console.note(node.nccl_warning);
   }
 }
 

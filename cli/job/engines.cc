@@ -39,7 +39,7 @@ Status check_gpu_engine(const Context& context) {
 Status check_gpu_engine(const Context& context, const Placement& placement) {
   PADDLE_TRY_STATUS(check_gpu_engine(context));
   for (const NodeGpus& node : placement.gpus) {
-    if (!node.places.empty()) PADDLE_TRY_STATUS(node.engine);
+    if (!node.places.empty()) PADDLE_TRY_STATUS(node.libc_status);
   }
   return {};
 }

@@ -64,11 +64,11 @@ std::string fan_out_summary(std::uint64_t bytes_from_nodes, const remote::FanOut
   std::string text;
   if (bytes_from_nodes > 0)
     text = fmt::format(", {} of it from node to node", human_bytes(bytes_from_nodes));
-  std::vector<std::string> troubles = fan_out.troubles();
-  const std::size_t more = troubles.size() - std::min(troubles.size(), kProblemsShownMax);
-  troubles.resize(troubles.size() - more);
-  if (more > 0) troubles.push_back(fmt::format("{} more", more));
-  if (!troubles.empty()) text += fmt::format(" ({})", fmt::join(troubles, ", "));
+  std::vector<std::string> problems = fan_out.connection_problems();
+  const std::size_t more = problems.size() - std::min(problems.size(), kProblemsShownMax);
+  problems.resize(problems.size() - more);
+  if (more > 0) problems.push_back(fmt::format("{} more", more));
+  if (!problems.empty()) text += fmt::format(" ({})", fmt::join(problems, ", "));
   return text;
 }
 

@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 enum class Reads { kSizes, kContents };
 
-std::string of_base(const std::string& base, const std::string& damage) {
+std::string base_damage_text(const std::string& base, const std::string& damage) {
   return damage.empty() ? "" : fmt::format("in its base {}, {}", base, damage);
 }
 
@@ -67,7 +67,7 @@ Result<std::string> damage_on(Member& member, const std::string& job, const std:
   const std::string base = base_snapshot_of(manifest);
   if (!damage.empty() || is_base || !parse_snapshot_name(base)) return damage;
   PADDLE_TRY(damage, damage_on(member, job, base, reads, true));
-  return of_base(base, damage);
+  return base_damage_text(base, damage);
 }
 
 class Chooser {
@@ -101,7 +101,7 @@ class Chooser {
       note_other_node();
       return SnapshotToPush{own, {}, {}};
     }
-    const bool was_here = fs::exists(folder_);
+    const bool had_folder = fs::exists(folder_);
     std::size_t fetched = 0;
     if (copy || own_names().empty()) {
       PassChoice passes;
@@ -117,7 +117,7 @@ class Chooser {
     PADDLE_TRY(const std::string found, snapshot_here(copy ? copy->second : ""));
     if (!found.empty()) return to_push(found, !copy && !own_names().empty());
     if (!own_names().empty()) return SnapshotToPush{own, {}, {}};  // the trainer reports the damage
-    return nothing_found(was_here || fetched > 0);
+    return nothing_found(had_folder || fetched > 0);
   }
 
  private:
@@ -161,7 +161,7 @@ class Chooser {
       PADDLE_TRY(const std::string damage, damage_on(leader_, resumed_.job, name, Reads::kSizes));
       if (damage.empty() && ++sound == 2) break;
     }
-    const bool reads = sound == 1 || (sound > 1 && was_refused());
+    const bool reads = sound == 1 || (sound > 1 && ended_with_bad_data());
     return newest_whole(leader_, names, reads ? Reads::kContents : Reads::kSizes);
   }
 
@@ -185,7 +185,7 @@ class Chooser {
   }
 
   // Whether trainer 0 ended with kData, because of a damaged snapshot or of its data.
-  bool was_refused() const {
+  bool ended_with_bad_data() const {
     return std::ranges::any_of(processes_, [](const ProcessOnNode& process) {
       return process.status.name == "trainer-0" &&
              process.status.state == remote::ProcessState::kExited &&
@@ -284,7 +284,7 @@ class Chooser {
     std::string damage = damage_here((folder_ / name).string());
     if (!damage.empty() || is_base) return damage;
     const std::string base = base_snapshot_of(manifest_of(name));
-    return parse_snapshot_name(base) ? of_base(base, damage_of_own(base, true)) : "";
+    return parse_snapshot_name(base) ? base_damage_text(base, damage_of_own(base, true)) : "";
   }
 
   // `wanted`, or the newest whole snapshot here if `wanted` is damaged or ""; "" if there is none.
@@ -397,10 +397,10 @@ class Chooser {
 
   void note_other_node() {
     const std::size_t index = session_.index_of(leader_);
-    const bool was_here = std::ranges::any_of(processes_, [&](const ProcessOnNode& process) {
+    const bool ran_on_leader = std::ranges::any_of(processes_, [&](const ProcessOnNode& process) {
       return process.status.name == "trainer-0" && process.member == index;
     });
-    if (processes_.empty() || was_here) return;
+    if (processes_.empty() || ran_on_leader) return;
     context_.console.note(fmt::format(
         "continuing from the copy on node {}; trainer 0 ran on another node", leader_.spec.name));
   }
@@ -439,7 +439,7 @@ void note_progress(Context& context, const std::vector<remote::FileEntry>& files
                                                       newest->pass + 1, newest->batch));
 }
 
-// Renames damaged snapshots that others replace; no training reads the new names.
+// Renames damaged snapshots that a copy replaces; training ignores the renamed folders.
 Status set_aside(Context& context, Member& leader, const std::string& job,
                  const std::vector<std::string>& damaged) {
   if (damaged.empty()) return {};
@@ -458,7 +458,7 @@ Status set_aside(Context& context, Member& leader, const std::string& job,
   return {};
 }
 
-// Prints the options that only the nodes have, and that this run takes from them.
+// Prints the options that this run takes from the nodes because they are stored only there.
 void note_options_of_nodes(Context& context, const PreviousRun& previous) {
   JobSettings taken = *previous.settings;
   JobSettings here = previous.settings_here.value_or(taken);
@@ -540,7 +540,7 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     return previous;
   }
   std::uint32_t pservers = 0;
-  bool is_told = false;  // whether a record has the size of the whole job
+  bool has_job_size = false;  // whether a record has the size of the whole job
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     if (is_running(process.status)) {
       return Error{Errc::kUsage, fmt::format("job {} still runs", previous.job),
@@ -550,13 +550,14 @@ Result<PreviousRun> find_previous_run(Context& context, const ClusterSpec& clust
     }
     ++(is_pserver(process.status) ? pservers : previous.trainers);
   }
-  // A node that is gone may have had some of the processes; records have the number of all.
+  // A node that is no longer there may have run some of the processes; each record has the number
+  // of processes of the whole job.
   for (const ProcessOnNode& process : session.processes(previous.job)) {
     previous.trainers = std::max(previous.trainers, process.status.trainers);
     pservers = std::max(pservers, process.status.pservers);
-    is_told = is_told || process.status.trainers > 0;
+    has_job_size = has_job_size || process.status.trainers > 0;
   }
-  if (is_told || pservers > 0) previous.pservers = pservers;
+  if (has_job_size || pservers > 0) previous.pservers = pservers;
   note_unknown_nodes(context, session, cluster, previous.job);
   PADDLE_TRY_STATUS(session.all_well());
   return previous;

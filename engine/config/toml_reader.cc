@@ -44,7 +44,7 @@ struct TomlFault {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::size_t kQuotesOfLongString = 3;
-constexpr std::size_t kQuotesAtItsEndMax = 5;  // two of them belong to the string
+constexpr std::size_t kClosingQuotesMax = 5;  // two of them belong to the string
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t';
@@ -193,7 +193,7 @@ class Scanner {
         ++at_;
       } else if (const std::size_t closing = count_quotes(quote);
                  !is_long || closing >= kQuotesOfLongString) {
-        at_ += is_long ? std::min(closing, kQuotesAtItsEndMax) : 1;
+        at_ += is_long ? std::min(closing, kClosingQuotesMax) : 1;
         return;
       } else {
         at_ += closing;
@@ -326,7 +326,7 @@ struct TomlDocument {
   std::unordered_map<const toml::table*, std::size_t> places;  // of tables in `open`
   std::set<std::string, std::less<>> words;  // storage that OpenTable::known points to
   std::vector<Mistake> mistakes;
-  std::optional<Location> decisive;  // a mistake there comes before all others
+  std::optional<Location> reported_first;  // a mistake there comes before all others
 
   Location locate(const toml::source_region& region) const {
     return {region.path ? *region.path : name, region.begin};
@@ -480,11 +480,14 @@ std::string hint_for_set(std::string_view key, std::string_view text, std::strin
 }  // namespace
 
 void TomlDocument::keep(Mistake mistake) {
-  const auto is_decisive = [this](const Mistake& one) { return one.location == decisive; };
+  const auto is_reported_first = [this](const Mistake& one) {
+    return one.location == reported_first;
+  };
   mistakes.push_back(std::move(mistake));
   if (mistakes.size() <= kMistakesMax) return;
   const auto last = std::ranges::max_element(mistakes, [&](const Mistake& a, const Mistake& b) {
-    return std::pair(!is_decisive(a), order_of(a)) < std::pair(!is_decisive(b), order_of(b));
+    return std::pair(!is_reported_first(a), order_of(a)) <
+           std::pair(!is_reported_first(b), order_of(b));
   });
   mistakes.erase(last);
 }
@@ -600,7 +603,7 @@ void TomlDocument::add_unknown_key() {
 
 Status TomlDocument::verdict() const {
   if (mistakes.empty()) return {};
-  const auto first = std::ranges::find(mistakes, decisive, &Mistake::location);
+  const auto first = std::ranges::find(mistakes, reported_first, &Mistake::location);
   return error(first != mistakes.end()
                    ? *first
                    : *std::min_element(mistakes.begin(), mistakes.end(), precedes));
@@ -755,8 +758,8 @@ std::vector<std::string> TomlTable::texts(std::string_view key, std::size_t at_m
   const auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
   if (array == nullptr) return values;
   if (array->size() > at_most) {
-    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are taken", key,
-                                                array->size(), at_most));
+    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are allowed",
+                                                key, array->size(), at_most));
     return values;
   }
   for (const toml::node& element : *array) {
@@ -787,8 +790,7 @@ std::vector<TomlTable> TomlTable::tables(std::string_view key, std::size_t at_mo
   auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
   if (array == nullptr) return found;
   if (array->size() > at_most) {
-    document_->add(array->source(), fmt::format("there are {} [[{}]], but at most {} are "
-                                                "taken",
+    document_->add(array->source(), fmt::format("there are {} [[{}]], but at most {} are allowed",
                                                 array->size(), key, at_most));
     return found;
   }
@@ -825,7 +827,7 @@ void TomlTable::fail(std::string_view key, std::string_view message, std::string
 
 void TomlTable::decides(std::string_view key) {
   const toml::node* const node = document_->open[index_].table->get(key);
-  if (node != nullptr) document_->decisive = document_->locate(node->source());
+  if (node != nullptr) document_->reported_first = document_->locate(node->source());
 }
 
 std::string TomlTable::resolved_text() const {

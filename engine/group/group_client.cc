@@ -181,7 +181,7 @@ void GroupPlace::go_to(const wire::GroupSavepoint& savepoint) {
   ended = totals_of(savepoint.ended());
   ended.paused = savepoint.paused();
   ended.tally = *tally_of(savepoint);
-  went_back = true;
+  is_restored = true;
 }
 
 void GroupPlace::write_to(wire::GroupSavepoint& savepoint) const {
@@ -210,7 +210,7 @@ client::JobProgress GroupPlace::progress(std::uint32_t rank) const {
   progress.samples = samples;
   progress.passes = passes;
   progress.batches = pass_batches[rank];
-  progress.is_running = went_back;
+  progress.is_running = is_restored;
   progress.passes_loaded = passes_loaded;
   progress.pauses = pauses;
   progress.is_within_pass = is_within_pass();
@@ -377,7 +377,7 @@ Status GroupClient::ready() {
       PADDLE_TRY_STATUS(load_from_root(*start));
     }
   }
-  if (!place_.went_back) keep_savepoint();
+  if (!place_.is_restored) keep_savepoint();
   return {};
 }
 
@@ -405,7 +405,7 @@ Status GroupClient::pull_averages(std::span<client::DenseParameter> dense,
     one.card.value = nullptr;
   }
   AverageSink sink(*ranks_, dense);
-  return fetch(Wish::kAverages, sink);
+  return fetch(Request::kAverages, sink);
 }
 
 // Makes the round of the next push, without its cost: that is not known yet.
@@ -413,7 +413,7 @@ Status GroupClient::begin_push(std::uint64_t num_samples) {
   if (local_ || !ranks_->sums_early()) return {};
   if (const Status checked = check_samples(num_samples); !checked) return fail(checked.error());
   PADDLE_TRY(const Infos infos,
-             meet(Wish::kStep,
+             meet(Request::kStep,
                   {.samples = num_samples, .stop = asks_to_stop_, .savepoint = wants_savepoint()}));
   begun_push_.assign(infos.begin(), infos.end());
   if (collective::total_samples(infos) == 0) return {};
@@ -443,7 +443,7 @@ Status GroupClient::repeat_push(std::uint64_t, std::uint64_t, double,
 }
 
 void GroupClient::repeat_end(client::PassEnd end) {
-  PADDLE_CHECK(place_.went_back && place_.ended.paused == (end == client::PassEnd::kPause));
+  PADDLE_CHECK(place_.is_restored && place_.ended.paused == (end == client::PassEnd::kPause));
   repeats_end_ = true;
 }
 
@@ -464,16 +464,16 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
   const TimePoint begun = std::chrono::steady_clock::now();
   while (!pauses && !is_over) {
     PADDLE_TRY(const Infos infos,
-               meet(Wish::kStep,
+               meet(Request::kStep,
                     {.stop = asks_to_stop_, .out_of_data = true, .savepoint = wants_savepoint()}));
     is_over = std::ranges::all_of(infos, &collective::StepInfo::out_of_data);
     if (is_over) break;
-    tell_others_train(infos, std::chrono::steady_clock::now() - begun);
+    report_others_training(infos, std::chrono::steady_clock::now() - begun);
     PADDLE_TRY_STATUS(apply(infos));
     pauses = stop_asked_;
   }
   if (pauses) {
-    if (const auto met = meet(Wish::kMeet); !met) return met.error();
+    if (const auto met = meet(Request::kMeet); !met) return met.error();
   }
   // A job that continues from a snapshot of this place begins with these values.
   PADDLE_TRY_STATUS(ranks_->settle());
@@ -487,7 +487,7 @@ Result<client::PassTotals> GroupClient::end_pass(const Tally& tally, client::Pas
 }
 
 Result<bool> GroupClient::is_any(bool own) {
-  PADDLE_TRY(const Infos infos, meet(Wish::kAsk, {.out_of_data = own}));
+  PADDLE_TRY(const Infos infos, meet(Request::kAsk, {.out_of_data = own}));
   return std::ranges::any_of(infos, &collective::StepInfo::out_of_data);
 }
 
@@ -501,7 +501,7 @@ Status GroupClient::announce_busy(std::string_view activity) {
 // Until all ranks have reached this barrier, another rank may still need this one to save. A rank
 // that is lost after it does no harm.
 Status GroupClient::leave() {
-  if (const auto met = meet(Wish::kMeet); !met) return met.error();
+  if (const auto met = meet(Request::kMeet); !met) return met.error();
   Status left = group_->leave(std::chrono::steady_clock::now() + kLeaveMax);
   if (left || left.error().code != Errc::kUnreachable) return left;
   log_info("the job is over: {}", left.error().message);
@@ -546,7 +546,7 @@ Result<snapshot::SnapshotInfo> GroupClient::info() {
 
 Status GroupClient::add_to(snapshot::SnapshotWriter& writer, client::SavedRows /*rows*/) {
   SnapshotSink sink(set_, *ranks_, writer);
-  PADDLE_TRY_STATUS(fetch(Wish::kState, sink));
+  PADDLE_TRY_STATUS(fetch(Request::kState, sink));
   return sink.written();
 }
 
@@ -558,13 +558,13 @@ Error GroupClient::fail(Error why) {
   return why;
 }
 
-Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepInfo own) {
+Result<GroupClient::Infos> GroupClient::begin_round(Request request, collective::StepInfo own) {
   // A test or a save is not over when it fetches state.
-  const bool ends_work = wish < Wish::kState;
+  const bool ends_work = request < Request::kState;
   if (ends_work && std::exchange(is_busy_, false)) group_->set_activity("");
   own.step = place_.step;
   own.plan_hash = plan_hash_;
-  own.wish = static_cast<std::uint32_t>(wish);
+  own.request = static_cast<std::uint32_t>(request);
   const std::span<float> carried = ranks_->carried();
   kept_.assign(carried.begin(), carried.end());
   PADDLE_TRY(const Infos infos,
@@ -574,14 +574,14 @@ Result<GroupClient::Infos> GroupClient::begin_round(Wish wish, collective::StepI
   return infos;
 }
 
-Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own) {
-  own.cost += std::exchange(cost_untold_, 0.0);
+Result<GroupClient::Infos> GroupClient::meet(Request request, collective::StepInfo own) {
+  own.cost += std::exchange(unreported_cost_, 0.0);
   for (;;) {
-    PADDLE_TRY(const Infos infos, begin_round(wish, own));
-    const auto root = first_wish(infos);
+    PADDLE_TRY(const Infos infos, begin_round(request, own));
+    const auto root = first_state_request(infos);
     if (!root) {
       for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
-        if (infos[rank].wish == static_cast<std::uint32_t>(wish)) continue;
+        if (infos[rank].request == static_cast<std::uint32_t>(request)) continue;
         return fail(
             Error{Errc::kFailed,
                   fmt::format("{} and {} are at different places of the job (step {})",
@@ -592,24 +592,25 @@ Result<GroupClient::Infos> GroupClient::meet(Wish wish, collective::StepInfo own
       return infos;
     }
     std::ranges::copy(kept_, ranks_->carried().begin());
-    PADDLE_TRY_STATUS(serve(*root, static_cast<Wish>(infos[*root].wish), nullptr));
+    PADDLE_TRY_STATUS(serve(*root, static_cast<Request>(infos[*root].request), nullptr));
   }
 }
 
-Status GroupClient::fetch(Wish wish, Sink& sink) {
+Status GroupClient::fetch(Request request, Sink& sink) {
   for (;;) {
-    PADDLE_TRY(const Infos infos, begin_round(wish, {}));
-    const std::uint32_t root = *first_wish(infos);  // not above this rank, which wants state
-    const auto wanted = static_cast<Wish>(infos[root].wish);
+    PADDLE_TRY(const Infos infos, begin_round(request, {}));
+    const std::uint32_t root =
+        *first_state_request(infos);  // not above this rank, which wants state
+    const auto wanted = static_cast<Request>(infos[root].request);
     const bool is_own = root == group_->rank();
     PADDLE_TRY_STATUS(serve(root, wanted, is_own ? &sink : nullptr));
     if (is_own) return {};
   }
 }
 
-std::optional<std::uint32_t> GroupClient::first_wish(Infos infos) {
+std::optional<std::uint32_t> GroupClient::first_state_request(Infos infos) {
   const auto wants_state = [](const collective::StepInfo& info) {
-    return info.wish >= static_cast<std::uint32_t>(Wish::kState);
+    return info.request >= static_cast<std::uint32_t>(Request::kState);
   };
   const auto found = std::ranges::find_if(infos, wants_state);
   if (found == infos.end()) return std::nullopt;
@@ -617,9 +618,9 @@ std::optional<std::uint32_t> GroupClient::first_wish(Infos infos) {
 }
 
 // The root takes part to the end, even if its sink fails.
-Status GroupClient::serve(std::uint32_t root, Wish wish, Sink* sink) {
+Status GroupClient::serve(std::uint32_t root, Request request, Sink* sink) {
   const std::uint32_t last = ranks_->state_width();
-  const std::uint32_t first = wish == Wish::kAverages ? last : 0;
+  const std::uint32_t first = request == Request::kAverages ? last : 0;
   for (const std::uint32_t parameter : ranks_->layout().dense()) {
     for (std::uint32_t plane = first; plane <= last; ++plane) {
       const auto into = sink == nullptr ? std::span<float>() : sink->place(parameter, plane);
@@ -639,14 +640,14 @@ Status GroupClient::push_round(const client::PushTotals& totals,
   if (!begun_push_.empty()) {
     const auto infos = std::exchange(begun_push_, {});
     PADDLE_CHECK(infos[rank].samples == totals.samples);
-    cost_untold_ = totals.cost;
+    unreported_cost_ = totals.cost;
     return apply(infos);
   }
-  PADDLE_TRY(const Infos infos, meet(Wish::kStep, {.samples = totals.samples,
-                                                   .cost = totals.cost,
-                                                   .batches = totals.batches,
-                                                   .stop = asks_to_stop_,
-                                                   .savepoint = wants_savepoint()}));
+  PADDLE_TRY(const Infos infos, meet(Request::kStep, {.samples = totals.samples,
+                                                      .cost = totals.cost,
+                                                      .batches = totals.batches,
+                                                      .stop = asks_to_stop_,
+                                                      .savepoint = wants_savepoint()}));
   return apply(infos);
 }
 
@@ -655,7 +656,7 @@ Status GroupClient::push_moves() {
   return push_round(local_->take_totals(), moves);
 }
 
-void GroupClient::tell_others_train(Infos infos, Duration waited) {
+void GroupClient::report_others_training(Infos infos, Duration waited) {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
     if (!infos[rank].out_of_data) ranks.push_back(rank);
@@ -740,7 +741,7 @@ Status GroupClient::restore(const GroupSavepoints::Mark& mark) {
   PADDLE_TRY_STATUS(restored);
   place_.go_to(message);
   savepoint_number_ = message.number();
-  cost_untold_ = savepoints_->own(mark);
+  unreported_cost_ = savepoints_->own(mark);
   log_info("all trainers go back to their savepoints of step {}", place_.step);
   return {};
 }
@@ -759,7 +760,7 @@ void GroupClient::keep_savepoint() {
   place_.write_to(head);
   for (int i = 0; i < set_.parameters_size(); ++i)
     head.add_update_counts(ranks_->update_count(static_cast<std::uint32_t>(i)));
-  savepoints_->keep(savepoint_number_, head.SerializeAsString(), cost_untold_,
+  savepoints_->keep(savepoint_number_, head.SerializeAsString(), unreported_cost_,
                     [this](const GroupSavepoints::Put& put) { return ranks_->read_part(put); });
 }
 

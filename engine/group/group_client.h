@@ -1,9 +1,9 @@
 // ParameterClient of a trainer that is a rank of a group: the ranks keep the dense parameters, and
 // a push is a step of all ranks. It keeps no sparse tables: see HybridClient.
 //
-// Every call that needs the other ranks begins with a round, in which each rank sends its wish.
+// Every call that needs the other ranks begins with a round, in which each rank sends its request.
 // Ranks that want the parameters' state, for a test or a snapshot, are served first, the lowest
-// rank before the others; the other ranks then send their wishes again.
+// rank before the others; the other ranks then send their requests again.
 //
 // With local_sgd, ranks train copies of their own, and a round averages the moves of these copies
 // (LocalRounds).
@@ -58,7 +58,7 @@ struct GroupPlace {
   std::vector<std::uint64_t> pass_batches;  // by rank
   client::PassTotals pass;
   client::PassTotals ended;   // the totals of the last end or pause
-  bool went_back = false;     // to a savepoint
+  bool is_restored = false;   // from a savepoint
   wire::PassOrigins origins;  // from the snapshot that the job continues from
 };
 
@@ -69,8 +69,8 @@ class LocalRounds {
   // `set` and `ranks` outlive it.
   LocalRounds(const wire::ParameterSet& set, const HostRanks& ranks)
       : ranks_(ranks), replica_(set, 1), window_(set) {}
-  // The most floats for an element: the copy and what it knows of the group, its optimizer's state,
-  // a move and the one that is pushed, and the values of a round.
+  // Memory for an element, in floats: the copy, the group's last values, the optimizer's state, a
+  // move, the move that is pushed, and the values of a round.
   static std::uint64_t floats_of_element(const wire::ParameterSet& set);
 
   // Reads the values of the copy, which begins with the group's values.
@@ -122,7 +122,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Status begin_push(std::uint64_t num_samples) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
-  // No push is kept: after a loss all ranks go back.
+  // Never needed, because all ranks return to a savepoint after a loss: kUsage.
   Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
                      std::span<client::DenseParameter> dense,
                      std::span<client::SparseRows> sparse) override;
@@ -146,7 +146,7 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   client::SnapshotParts& snapshots() override { return *this; }
 
  private:
-  enum class Wish : std::uint32_t { kStep = 0, kMeet = 1, kAsk = 2, kState = 3, kAverages = 4 };
+  enum class Request : std::uint32_t { kStep = 0, kMeet = 1, kAsk = 2, kState = 3, kAverages = 4 };
   // The root's end of a transfer: provides memory for a parameter's plane, and uses the
   // result.
   class Sink;
@@ -166,20 +166,20 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
 
   // Aborts the group because of a failure of this rank, without which the others cannot go on.
   Error fail(Error why);
-  Result<Infos> begin_round(Wish wish, collective::StepInfo own);
-  // Makes rounds until no rank wants state; all ranks have the same wish then.
-  Result<Infos> meet(Wish wish, collective::StepInfo own = {});
+  Result<Infos> begin_round(Request request, collective::StepInfo own);
+  // Makes rounds until no rank wants state; all ranks have the same request then.
+  Result<Infos> meet(Request request, collective::StepInfo own = {});
   // Makes rounds until this rank has been served.
-  Status fetch(Wish wish, Sink& sink);
+  Status fetch(Request request, Sink& sink);
   // The lowest rank that wants state, if any does.
-  static std::optional<std::uint32_t> first_wish(Infos infos);
-  Status serve(std::uint32_t root, Wish wish, Sink* sink);
+  static std::optional<std::uint32_t> first_state_request(Infos infos);
+  Status serve(std::uint32_t root, Request request, Sink* sink);
   // Makes a round with gradients, or with the moves of copies.
   Status push_round(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
   Status push_moves();
   // Reports the ranks that still train, for a rank that has been out of data for `waited`:
   // otherwise the programs that watch the job would consider this rank stalled.
-  void tell_others_train(Infos infos, Duration waited);
+  void report_others_training(Infos infos, Duration waited);
   std::vector<float> shares_of(Infos infos) const;
   Status apply(Infos infos);
 
@@ -202,11 +202,11 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   std::unique_ptr<collective::Group> group_;
   std::optional<LocalRounds> local_;
   std::uint64_t plan_hash_ = 0;
-  std::vector<float> kept_;  // carried gradients, until a round is the step
+  std::vector<float> kept_;  // copy of the carried gradients, put back after a round without a step
   // Infos of all ranks from begin_push() until the push; empty: none.
   std::vector<collective::StepInfo> begun_push_;
   // Cost of batches whose rounds were made before it was known; the next round carries it.
-  double cost_untold_ = 0;
+  double unreported_cost_ = 0;
   bool is_busy_ = false;
   bool is_paused_ = false;
 

@@ -20,7 +20,7 @@ struct StepInfo {
   bool stop = false;          // this rank requests a stop after this step
   bool out_of_data = false;   // no batch is left in this pass
   bool failed = false;        // this rank is about to leave because of its own error
-  std::uint32_t wish = 0;     // the rank's request; the caller defines the values
+  std::uint32_t request = 0;  // of the rank; the caller defines the values
   bool savepoint = false;     // from rank 0: every rank keeps a savepoint after this step
   friend bool operator==(const StepInfo&, const StepInfo&) = default;
 };

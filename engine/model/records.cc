@@ -17,7 +17,8 @@
 namespace paddle::inference {
 namespace {
 
-// A pattern in job.toml stays in its workspace; a pattern on the command line may lead anywhere.
+// A pattern in job.toml stays in its workspace; a pattern on the command line may name files
+// outside it.
 std::string without_parents(const std::string& folder, const std::string& glob) {
   if (glob.find("..") == std::string::npos) return glob;
   return std::filesystem::absolute(std::filesystem::path(folder) / glob)
@@ -25,8 +26,8 @@ std::string without_parents(const std::string& folder, const std::string& glob) 
       .string();
 }
 
-// The files of `glob` below `folder`, or standard input for "-", in the batches of tests. kData: no
-// file matches.
+// The files of `glob` below `folder`, or standard input for "-", in batches, as a test reads them.
+// kData: no file matches.
 Result<data::DatasetOptions> records_of(const config::JobConfig& job, const std::string& folder,
                                         const std::string& glob) {
   if (glob != "-") {
@@ -71,7 +72,7 @@ class OrderedWork {
   // Waits until the earlier batches are written, then writes the lines of this batch.
   void write(std::uint64_t number, std::string_view lines) {
     std::unique_lock lock(writing_);
-    turned_.wait(lock, [&] { return written_ == number; });
+    turn_changed_.wait(lock, [&] { return written_ == number; });
     if (outcome_) end(write_(lines));
     next_turn();
   }
@@ -79,7 +80,7 @@ class OrderedWork {
   // Waits in the same way, then ends the work. Earlier lines stay; only the first error counts.
   void fail(std::uint64_t number, Error error) {
     std::unique_lock lock(writing_);
-    turned_.wait(lock, [&] { return written_ == number; });
+    turn_changed_.wait(lock, [&] { return written_ == number; });
     if (outcome_) end(std::move(error));
     next_turn();
   }
@@ -94,7 +95,7 @@ class OrderedWork {
   }
   void next_turn() {
     ++written_;
-    turned_.notify_all();
+    turn_changed_.notify_all();
   }
 
   data::BatchStream& stream_;
@@ -103,7 +104,7 @@ class OrderedWork {
   std::uint64_t taken_ = 0;
   std::atomic<bool> is_over_ = false;
   std::mutex writing_;
-  std::condition_variable turned_;
+  std::condition_variable turn_changed_;
   std::uint64_t written_ = 0;
   Status outcome_;
 };

@@ -19,7 +19,7 @@ class AsyncUpdates : public pserver::UpdatePolicy {
                              std::uint64_t step) const override;
 
  private:
-  // The most batches of a pass that a trainer may be ahead of the slowest one.
+  // How many batches of a pass a trainer may be ahead of the slowest one.
   std::optional<std::uint64_t> staleness_max_;
 };
 

@@ -106,7 +106,7 @@ void FanOut::plan_send(NodeIndex node, std::size_t begin, Step& step) {
       break;
     }
     bytes += state.shapes[i].bytes;
-    if (!step.packs.empty() && bytes > kClaimBytesMax) break;
+    if (!step.packs.empty() && bytes > kSendBytesMax) break;
     state.have[i] = Have::kComing;
     pack.receivers.push_back(node);
     step.packs.push_back(i);
@@ -193,13 +193,13 @@ void FanOut::wait(std::uint64_t seen, Duration patience) {
   changed_.wait_for(lock, patience, [&] { return changes_ != seen; });
 }
 
-std::optional<std::uint64_t> FanOut::busy() const {
+std::optional<std::uint64_t> FanOut::unfinished() const {
   const std::lock_guard lock(mutex_);
   if (std::ranges::any_of(nodes_, &NodeState::wants)) return changes_;
   return std::nullopt;
 }
 
-std::vector<std::string> FanOut::troubles() const {
+std::vector<std::string> FanOut::connection_problems() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> found;
   for (const NodeState& node : nodes_) {

@@ -1,7 +1,7 @@
-// The schedule of a push to several nodes. A pack that no node has is sent to one of them; the
-// others pull it from there. Content that N nodes lack thus leaves this machine once, a part over
-// each node's connection. A node that cannot reach the others, or is unreachable, is sent all it
-// lacks.
+// The schedule of a push to several nodes. Blobs are sent in packs (push_source.h), whose contents
+// are compressed together. A pack that no node has is sent to one of them, and the others pull it
+// from there. Content that N nodes lack thus leaves this machine once, a part over each node's
+// connection. A node that cannot reach the others, or is unreachable, is sent all it lacks.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@
 namespace paddle::remote {
 
 constexpr std::uint64_t kFanOutBytesMin = 1U << 20U;  // a node that lacks less does not join
-constexpr std::uint64_t kClaimBytesMax = 4U << 20U;   // maximum of one send step
+constexpr std::uint64_t kSendBytesMax = 4U << 20U;    // maximum of one send step
 constexpr std::uint64_t kPullBytesMax = 16U << 20U;   // maximum of one pull step
 constexpr std::size_t kPullBlobsMax = 1000;           // maximum of one pull step
 constexpr unsigned kServesAtOnce = 4;                 // pulls from one node at a time
@@ -71,16 +71,16 @@ class FanOut {
   // Returns when anything changed since `seen`, or after `patience`.
   void wait(std::uint64_t seen, Duration patience);
   // Empty when no node wants a pack; else the argument of wait().
-  std::optional<std::uint64_t> busy() const;
-  // "node-3 cannot be reached from the other nodes", for each such node.
-  std::vector<std::string> troubles() const;
+  std::optional<std::uint64_t> unfinished() const;
+  // Sentences such as "node-3 cannot be reached from the other nodes".
+  std::vector<std::string> connection_problems() const;
 
  private:
   enum class Have : char { kNo, kComing, kYes };
   struct PackState {
     std::vector<NodeIndex> holders;    // have it and serve it
     std::vector<NodeIndex> lacking;    // want it
-    std::vector<NodeIndex> receivers;  // are being sent it
+    std::vector<NodeIndex> receivers;  // are receiving it
   };
   struct NodeState {
     std::string name;

@@ -272,7 +272,7 @@ Status FilePush::share_packs() {
 
 // Keeps serving until the other nodes are complete.
 Status FilePush::wait_for_others() {
-  while (const auto seen = source_.fan_out().busy()) {
+  while (const auto seen = source_.fan_out().unfinished()) {
     source_.fan_out().wait(*seen, kPatience);
     if (!goes_on(0)) return cancelled();
   }

@@ -22,16 +22,16 @@ struct NodeSpec {
   std::string name;                  // unique in the cluster; the prefix of its messages
   std::string launcher = "ssh";      // a name in the table of launcher.cc
   std::vector<std::string> command;  // for "command": argv that opens a shell on the node
-  std::string host;             // as the user wrote it, looked up in ~/.ssh/config; "": not by SSH
+  std::string host;  // as the user wrote it, looked up in ~/.ssh/config; "": reached without SSH
   std::uint16_t ssh_port = 0;   // 0: ~/.ssh/config or 22
   std::string user;             // "": ~/.ssh/config or $USER
   std::string identity;         // private key file, "": agent and defaults
   std::string jump;             // bastion, "": none
-  unsigned bastion = 0;         // this bastion's number of hosts before the node; 0: the node
+  unsigned bastion = 0;         // for a bastion: how many hops it is before the node; 0: the node
   std::string known_hosts;      // "": ~/.ssh/known_hosts
   std::string ssh_directory;    // "": ~/.ssh; holds config, known_hosts and the default keys
   std::string address = {};     // IPv4 or IPv6, for the other nodes; "": own_address() of the node
-  std::uint16_t push_port = 0;  // port for other nodes during a push; 0, or taken: any
+  std::uint16_t push_port = 0;  // for other nodes during a push; if 0 or taken, any free port
   std::string root;             // our folder on the node, "~/" allowed: <workdir>/<cluster>, and
                                 // /<node> where nodes share a machine
   // Whether the config in ssh_directory may start programs on this machine.
@@ -85,8 +85,9 @@ std::string ssh_library();
 
 // The longest noise (banners, motd) before a sentinel line.
 constexpr std::size_t kNoiseBytesMax = 64U << 10U;
-// Reads lines until one starts with `prefix`; returns the rest of it. kData after kNoiseBytesMax,
-// kAuth when bootstrap's shell code refuses our folder.
+// Reads lines until one starts with `prefix`; returns the rest of it. kData after kNoiseBytesMax.
+// When bootstrap's shell code refuses our folder: kResource if the node lacks something, such as
+// room on its disk; kFailed if the check failed; else kAuth, such as for another user's folder.
 Result<std::string> skip_to_line(int fd, const std::string& prefix, TimePoint deadline);
 
 }  // namespace paddle::remote

@@ -387,8 +387,8 @@ Result<Channel> SshPump::open(ChannelRequest request, TimePoint deadline) {
   std::future<Status> opened = channel->opened();
   {
     const std::lock_guard lock(mutex_);
-    if (!lost_.empty()) {
-      return Error{Errc::kUnreachable, fmt::format("{}: {}", connection_.label, lost_), ""};
+    if (!loss_reason_.empty()) {
+      return Error{Errc::kUnreachable, fmt::format("{}: {}", connection_.label, loss_reason_), ""};
     }
     if (open_channels_ >= kMaxChannels) {
       return Error{Errc::kResource,
@@ -469,7 +469,7 @@ void SshPump::end_session() {
   const std::string why =
       error != nullptr && *error != '\0' ? escape_control(error) : "closed by the server";
   const std::lock_guard lock(mutex_);
-  lost_ = why;
+  loss_reason_ = why;
   for (auto& request : requests_) channels_.push_back(std::move(request));
   requests_.clear();
   for (auto& channel : channels_) channel->fail(why);

@@ -30,7 +30,7 @@ class StderrTail {
 
 // The content of a channel: a command's stdin and stdout, or a TCP connection made by the server.
 struct ChannelRequest {
-  std::string command;  // exec; empty: forward
+  std::string command;  // to run; "": forward to forward_host
   std::string forward_host;
   std::uint16_t forward_port = 0;
 };
@@ -71,7 +71,7 @@ class SshPump : public std::enable_shared_from_this<SshPump> {
   std::vector<std::unique_ptr<SshChannel>> requests_;  // guarded by mutex_, as are the next three
   std::size_t open_channels_ = 0;
   bool stop_ = false;
-  std::string lost_;  // why the session ended
+  std::string loss_reason_;  // why the session ended
   std::thread thread_;
 };
 

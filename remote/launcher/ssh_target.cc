@@ -119,7 +119,8 @@ Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint d
   auto program = ChildProgram::start(command, channel);
   if (!program) {
     return Error{Errc::kUsage,
-                 fmt::format("OpenSSH's `ssh -G` must read it, but does not start here ({})",
+                 fmt::format("the SSH configuration is read with OpenSSH's `ssh -G`, which cannot "
+                             "be started here ({})",
                              program.error().message),
                  "install OpenSSH's client (openssh-client or openssh-clients)"};
   }
@@ -134,7 +135,7 @@ Result<SshOutput> run_ssh(const std::vector<std::string>& arguments, TimePoint d
   const auto status = (*program)->wait_status(kOutputPatience);
   std::string messages = (*program)->stderr_tail();
   if (status && *status == 0) return SshOutput{*std::move(answer), std::move(messages)};
-  return Error{Errc::kUsage, "ssh refuses it: " + complaints(messages), by_hand};
+  return Error{Errc::kUsage, "ssh refuses the configuration: " + complaints(messages), by_hand};
 }
 
 std::map<std::string, std::vector<std::string>, std::less<>> parse_answer(const std::string& text) {
@@ -256,9 +257,9 @@ std::string OpensshConfig::location(const std::string& option, const std::string
   arguments.insert(arguments.begin() + 1, "-v");
   const auto output = run_ssh(arguments, SteadyClock().now() + kDefaultsPatience, starts_programs_);
   // ssh fails at a `Match exec` that it may not run; then only the first file is known.
-  std::istringstream said(output ? output->messages : std::string(kReading) + file_);
+  std::istringstream messages(output ? output->messages : std::string(kReading) + file_);
   std::string place;
-  for (std::string message; std::getline(said, message);) {
+  for (std::string message; std::getline(messages, message);) {
     while (message.ends_with('\r')) message.pop_back();
     if (!message.starts_with(kReading)) continue;
     const std::string file = message.substr(kReading.size());
@@ -322,7 +323,7 @@ Result<std::uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
-// True for a bastion that is its own bastion, which a ProxyJump below "Host *" causes.
+// True if the bastion would be reached through itself; a ProxyJump under "Host *" causes this.
 bool leads_to_itself(const SshTarget& target, const std::string& alias) {
   const auto jump = parse_jump(target.jump);
   return jump && (jump->host == alias || jump->host == target.host) &&
@@ -488,7 +489,7 @@ Status check_files(const NodeSpec& node, const SshTarget& target) {
 }
 
 // Reads how the connection is made: directly, through jump hosts, or by a ProxyCommand.
-Status read_way(const NodeSpec& node, SshTarget& target) {
+Status read_connection_method(const NodeSpec& node, SshTarget& target) {
   const OpensshConfig& config = target.config;
   const std::string family = config.value("addressfamily");
   target.address_family = family == "inet" ? AF_INET : family == "inet6" ? AF_INET6 : AF_UNSPEC;
@@ -588,7 +589,7 @@ Result<SshTarget> resolve(const NodeSpec& node, TimePoint deadline) {
   target.identities_only = config.value("identitiesonly") == "yes";
   target.agent = agent_socket(config);
   target.methods = login_methods(config);
-  PADDLE_TRY_STATUS(read_way(node, target));
+  PADDLE_TRY_STATUS(read_connection_method(node, target));
   return target;
 }
 

@@ -103,7 +103,7 @@ TEST_F(ChooseGpus, Trap29AGpuTwiceOrOneThatIsNotThereIsRefused) {
   EXPECT_EQ(refused("all"), "node a has no GPU 7: it shows 0 to 3");
   node.gpus.clear();
   facts.clear_gpus();
-  EXPECT_EQ(refused("all"), "node a shows no GPU");
+  EXPECT_EQ(refused("all"), "no GPU was found on node a");
 }
 
 TEST(GpusCell, CountsEachKind) {
@@ -117,7 +117,7 @@ TEST(GpusCell, CountsEachKind) {
 TEST_F(ChooseGpus, Trap44ANodeIsRefusedWhoseLibcIsTooOldForPaddleGpu) {
   for (const char* good : {"2.35", "2.36", "2.41.1"}) {
     facts.set_glibc(good);
-    EXPECT_TRUE(choose("all")->engine) << good;
+    EXPECT_TRUE(choose("all")->libc_status) << good;
   }
   for (const auto& [glibc, says] :
        {std::pair("2.34", "node a: its glibc is 2.34, but paddle-gpu needs 2.35 or later"),
@@ -126,10 +126,10 @@ TEST_F(ChooseGpus, Trap44ANodeIsRefusedWhoseLibcIsTooOldForPaddleGpu) {
     facts.set_glibc(glibc);
     const auto chosen = choose("all");
     ASSERT_TRUE(chosen) << "a program of the user's own may do without";
-    ASSERT_FALSE(chosen->engine);
-    EXPECT_EQ(chosen->engine.error().code, Errc::kResource);
-    EXPECT_EQ(chosen->engine.error().message, says);
-    EXPECT_NE(chosen->engine.error().hint.find("on its CPUs"), std::string::npos);
+    ASSERT_FALSE(chosen->libc_status);
+    EXPECT_EQ(chosen->libc_status.error().code, Errc::kResource);
+    EXPECT_EQ(chosen->libc_status.error().message, says);
+    EXPECT_NE(chosen->libc_status.error().hint.find("on its CPUs"), std::string::npos);
   }
 }
 

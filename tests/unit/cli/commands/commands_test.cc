@@ -19,9 +19,9 @@ TEST_F(CommandsTest, CheckTriesEveryPairAndExitsWithTheGravestFault) {
 
   nodes_[0].probes["127.0.0.1:7166"] = {remote::ProbeOutcome::kNoProof, "closed by peer", {}, 0};
   EXPECT_EQ(run({"doctor", "--cluster", "c.toml"}), 4);
-  EXPECT_TRUE(
-      out_has("! node n-1: 127.0.0.1:7166 is answered by another program, which has no proof (from "
-              "n-0: closed by peer)\n  next: "))
+  EXPECT_TRUE(out_has(
+      "! node n-1: 127.0.0.1:7166 is answered by another program, not by the node's agent (from "
+      "n-0: closed by peer)\n  next: "))
       << out_.str();
   nodes_[0].taken_ports[7164] = "pid 1 (nginx)";
   nodes_[0].probed = nodes_[1].probed = {};

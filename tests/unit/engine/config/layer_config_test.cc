@@ -41,8 +41,8 @@ TEST_F(JobConfigTest, ManyWrongNamesMakeOneShortError) {
            {head + known + "[[layer]]\nname = \"z\"\ninput = " + list(99'000), ""},
            {unlike, "'?' is neither a data slot nor an earlier layer"},
            {columns + list(99'000), "'?' is not in [data] columns"},
-           {columns + list(100'001), "at most 100000 are taken"},
-           {many, "there are 10001 [[layer]], but at most 10000 are taken"}}) {
+           {columns + list(100'001), "at most 100000 are allowed"},
+           {many, "there are 10001 [[layer]], but at most 10000 are allowed"}}) {
     const auto job = read_job(folder_.write("job.toml", text));
     ASSERT_FALSE(job);
     EXPECT_NE(job.error().message.find(what), std::string::npos)

@@ -173,17 +173,17 @@ TEST_F(JsonLinesTest, WrongNumbersAreNoJson) {
 
 TEST_F(JsonLinesTest, TheColumnAndTheReasonOfAMistakeAreNamed) {
   for (const auto& [line, reason] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"id":1,})", "9: a comma is before the bracket"},
-           {R"({"id":1 , } )", "11: a comma is before the bracket"},
-           {R"({"list":[1,2,],"id":1})", "14: a comma is before the bracket"},
+           {R"({"id":1,})", "9: a comma is directly before the closing bracket"},
+           {R"({"id":1 , } )", "11: a comma is directly before the closing bracket"},
+           {R"({"list":[1,2,],"id":1})", "14: a comma is directly before the closing bracket"},
            {"{\"id\":1,\"text\":\"a\tb\"}", "18: a tab in a text must be written as \\t"},
            {"{\"id\":1,\"text\":\"\tb\"}", "17: a tab in a text must be written as \\t"},
            {"{\"id\":1,\"text\":\"\x01\"}",
             "17: a control character in a text must be written as an escape, such as \\n or "
             "\\u0001"},
-           {"{\"text\":\"\xc3\xa9\",\"id\":01}", "19: a number has a zero at its front"},
-           {R"({"id":01})", "8: a number has a zero at its front"},
-           {R"({"list":[1,007],"id":1})", "13: a number has a zero at its front"},
+           {"{\"text\":\"\xc3\xa9\",\"id\":01}", "19: a number begins with a needless 0"},
+           {R"({"id":01})", "8: a number begins with a needless 0"},
+           {R"({"list":[1,007],"id":1})", "13: a number begins with a needless 0"},
            {R"({"id":+1})", "7: a number has a plus sign"},
            {R"({"id":.5})", "7: a number has no digit before its point"},
            {R"({"id":1} // one)", ""},

@@ -37,7 +37,7 @@ TEST(GroupClient, Trap17AllStopAfterTheSameBatchAndGoOn) {
       folder / "stopped");
 }
 
-// Trap 17: its rounds at the end of a pass carry the wish.
+// Trap 17: its rounds at the end of a pass carry the request.
 TEST(GroupClient, Trap17ATrainerWithoutDataStopsTheJob) {
   as_trainers(set_of("sgd", kSliced, 3), [&](Rank& rank) {
     if (rank.rank == 2) {

@@ -86,7 +86,7 @@ class FanOutSim {
         doing[node] = std::move(step);
       }
     }
-    EXPECT_FALSE(fan_out_.busy());
+    EXPECT_FALSE(fan_out_.unfinished());
     return sent;
   }
   FanOut& fan_out() { return fan_out_; }
@@ -103,7 +103,7 @@ TEST(FanOut, WhatAllLackIsSentOnce) {
     for (const std::size_t nodes : {2, 3, 8, 16, 40}) {
       FanOutSim sim(nodes, 50, seed);
       EXPECT_EQ(sim.run(), 50U) << nodes << " nodes, seed " << seed;
-      EXPECT_TRUE(sim.fan_out().troubles().empty());
+      EXPECT_TRUE(sim.fan_out().connection_problems().empty());
     }
   }
 }
@@ -145,8 +145,8 @@ TEST(FanOut, ANodeThatIsNotReachedCostsNoMoreThanItsPart) {
     FanOutSim sim(8, 64, seed);
     sim.cut_inbound(3);
     EXPECT_LE(sim.run(), 2 * 64U) << seed;
-    const std::vector<std::string> troubles = sim.fan_out().troubles();
-    for (const std::string& one : troubles)
+    const std::vector<std::string> problems = sim.fan_out().connection_problems();
+    for (const std::string& one : problems)
       EXPECT_EQ(one, "node-3 cannot be reached from the other nodes");
   }
 }
@@ -164,7 +164,7 @@ TEST(FanOut, NodesThatDoNotReachEachOtherAreSentEverything) {
     FanOutSim sim(6, 40, seed);
     for (std::size_t to = 0; to < 6; ++to) sim.cut_inbound(to);
     EXPECT_EQ(sim.run(), 6 * 40U) << seed;
-    EXPECT_FALSE(sim.fan_out().troubles().empty());
+    EXPECT_FALSE(sim.fan_out().connection_problems().empty());
   }
 }
 
@@ -192,9 +192,9 @@ TEST(FanOut, WhoLeavesIsNotWaitedFor) {
   fan_out.leave(first);
   fan_out.wait(waits.seen, std::chrono::hours(1));  // returns at once
   EXPECT_EQ(fan_out.next(second).kind, Kind::kSend);
-  ASSERT_TRUE(fan_out.busy());
+  ASSERT_TRUE(fan_out.unfinished());
   fan_out.arrived(second, 0);
-  EXPECT_FALSE(fan_out.busy());
+  EXPECT_FALSE(fan_out.unfinished());
 }
 
 TEST(FanOut, WhoHasAllStaysForThoseThatHaveNotToldYet) {
@@ -203,7 +203,7 @@ TEST(FanOut, WhoHasAllStaysForThoseThatHaveNotToldYet) {
   const auto late = fan_out.join("b");
   EXPECT_EQ(fan_out.next(first).kind, Kind::kSend);
   fan_out.arrived(first, 0);
-  EXPECT_TRUE(fan_out.busy()) << "b may lack the same";
+  EXPECT_TRUE(fan_out.unfinished()) << "b may lack the same";
   fan_out.announce(late, shapes(1), serving(2));
   EXPECT_EQ(fan_out.next(late).kind, Kind::kPull);
 }
@@ -254,7 +254,7 @@ class FanOutTest : public AgentTest {
       for (const NodeSpec& spec : specs)
         EXPECT_TRUE(serving(spec).empty()) << "nobody listens after a push";
     }
-    troubles = source.fan_out().troubles();
+    problems = source.fan_out().connection_problems();
     for (const NodeSpec& spec : specs) {
       for (const PushItem& item : items) {
         EXPECT_TRUE(file_content(spec.root + "/" + item.remote_path) ==
@@ -282,7 +282,7 @@ class FanOutTest : public AgentTest {
 
   std::vector<NodeSpec> specs;
   std::vector<PushStats> stats;
-  std::vector<std::string> troubles;
+  std::vector<std::string> problems;
 };
 
 TEST_F(FanOutTest, OneFileOfEightMegabytesLeavesThisMachineOnce) {
@@ -294,7 +294,7 @@ TEST_F(FanOutTest, OneFileOfEightMegabytesLeavesThisMachineOnce) {
     EXPECT_EQ(one.bytes_sent, content.size());
     EXPECT_EQ(one.bytes_on_wire + one.bytes_from_nodes, content.size());
   }
-  EXPECT_TRUE(troubles.empty());
+  EXPECT_TRUE(problems.empty());
 }
 
 TEST_F(FanOutTest, ManySmallFilesDoSoTooBesideWhatOnlyOneNodeGets) {
@@ -314,7 +314,7 @@ TEST_F(FanOutTest, ANodeThatCannotServeStillGetsAll) {
   const std::string content = test::noise(8U << 20U, 2);
   push_to_all({{write_file(folder_ + "/large", content), "jobs/a/large"}});
   EXPECT_LE(uplink(), 2 * content.size());
-  EXPECT_EQ(troubles, std::vector<std::string>{"node-2 cannot be reached from the other nodes"});
+  EXPECT_EQ(problems, std::vector<std::string>{"node-2 cannot be reached from the other nodes"});
 }
 
 TEST_F(FanOutTest, ANodeWhosePortIsBlockedStillGetsAll) {

@@ -25,7 +25,8 @@ TEST_F(SshTargetTest, WithoutAConfigurationSshNeedNotBeInstalled) {
   EXPECT_EQ(joined(target->methods), "publickey keyboard-interactive password");
   EXPECT_EQ(target->default_identities.front(), folder_ / "id_ed25519");
   EXPECT_EQ(error.code, Errc::kUsage);
-  EXPECT_TRUE(error.message.starts_with(config_file() + ": OpenSSH's `ssh -G` must read it"))
+  EXPECT_TRUE(error.message.starts_with(config_file() +
+                                        ": the SSH configuration is read with OpenSSH's `ssh -G`"))
       << error.message;
   EXPECT_NE(error.hint.find("install OpenSSH's client"), std::string::npos);
 }
