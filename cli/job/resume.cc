@@ -380,7 +380,7 @@ class Chooser {
   std::string way_to_begin() const {
     if (processes_.empty())
       return "list the jobs: paddlectl jobs; or start this one without --resume";
-    const std::string remove = fmt::format(
+    std::string remove = fmt::format(
         "to start from the beginning: paddlectl rm {0}, then paddlectl train --name {0} "
         "<workspace>",
         resumed_.job);
