@@ -272,7 +272,7 @@ class JsonReader::Events {
   bool is_too_deep_ = false, is_too_long_ = false;
   std::size_t depth_ = 0;
   std::size_t left_ = 1;  // items that the open list or object may still get
-  // Of open lists and objects: the place, and left_ of the one around it.
+  // Each open list or object: its place, and left_ of the one that contains it.
   std::array<std::pair<std::size_t, std::size_t>, kJsonDepthMax> opened_{};
 };
 

@@ -72,7 +72,7 @@ struct Record {
 
 // The line of the log, in v0.10's format; "" for kSave.
 std::string log_text(const Record& record);
-// The line for a user who waits for the end: "pass 3 of 10 (pass-00002), batch 40: cost 0.5 ...".
+// The short line of a job that a user follows: "pass 3 of 10 (pass-00002), batch 40: cost 0.5 ...".
 std::string brief_text(const Record& record);
 // The fields in metrics.jsonl after the reading, in their order there.
 JsonObject metrics_fields(const Record& record);

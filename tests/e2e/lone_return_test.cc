@@ -81,7 +81,7 @@ TEST_F(LoneReturn, SyncEndsWithTheSameBitsAndTotals) {
     EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot("killed", pass)) << pass;
     EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot(copy_of("killed"), pass)) << pass;
   }
-  // Of the evaluators too: what a lost incarnation had counted is not lost.
+  // Evaluators keep what a lost incarnation had counted, too.
   EXPECT_EQ(totals_of(job.output("killed", 0)), totals_of(job.output("whole", 0)));
 }
 

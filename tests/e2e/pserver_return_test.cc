@@ -84,7 +84,7 @@ TEST_F(PserverReturn, SyncEndsWithTheSameBitsAndTotals) {
   for (int pass = 0; pass < scaled(8); ++pass) {
     EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot("killed", pass)) << pass;
   }
-  // Of the evaluators too: what was counted before a kill is counted once.
+  // Evaluators count what came before a kill once, too.
   EXPECT_EQ(totals_of(job.output("killed", 0)), totals_of(job.output("whole", 0)));
 }
 

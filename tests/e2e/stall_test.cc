@@ -64,7 +64,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Of all kinds: the job goes on with a new incarnation of it, and says why.
+// A process of any kind hangs: the job goes on with its next incarnation, and says why.
 TEST_F(StallTest, AProcessThatHangsIsKilledAndStartedAgain) {
   Process train =
       cluster.start({"train", "--trainers", "2", "--pservers", "2", "--name", "job", "--restarts",

@@ -40,7 +40,7 @@ void damage(const std::string& snapshot, const std::string& what) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// Runs two trainers and two pservers, and stops them by a signal to the trainers `whom` in the
+// Runs two trainers and two pservers, and stops them by a signal to the trainers in `whom` in the
 // middle of the second pass.
 void run_and_stop(Job& job, const std::string& name, const std::vector<int>& whom,
                   const std::vector<std::string>& flags) {

@@ -297,7 +297,7 @@ void Cluster::transmit_all(std::uint32_t shard, std::vector<net::Outgoing>& out)
     trainer_of.push_back(connection.trainer);
     if (outgoing.frame.header.type == static_cast<std::uint8_t>(FrameType::kPosition)) {
       invariants_.on_joined(shard, connection.trainer, connection.incarnation);
-      if (connection.trainer == 0) invariants_.on_told(shard, outgoing);
+      if (connection.trainer == 0) invariants_.on_listed(shard, outgoing);
     }
   }
   invariants_.after_call(shard, *shards_[shard], out, trainer_of);

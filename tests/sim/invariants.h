@@ -19,7 +19,7 @@ class Invariants {
   // A shard's new incarnation has neither a step nor a trainer.
   void on_restart(std::uint32_t shard);
   // Position, to trainer 0.
-  void on_told(std::uint32_t index, const net::Outgoing& outgoing);
+  void on_listed(std::uint32_t index, const net::Outgoing& outgoing);
   // A shard has joined this incarnation of a trainer: frames of earlier incarnations are fenced.
   void on_joined(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation);
   bool is_fenced(std::uint32_t shard, std::uint32_t trainer, std::uint32_t incarnation) const;
@@ -33,8 +33,8 @@ class Invariants {
   // `trainer_of` a frame's receiver, in the order of `out`.
   void after_call(std::uint32_t index, const pserver::Shard& shard,
                   std::span<const net::Outgoing> out, std::span<const std::uint32_t> trainer_of);
-  // The port's savepoints: after what is above is told of a call, and when a new incarnation opens
-  // them.
+  // Savepoints of the port. Call these after the functions above, and the last one when a new
+  // incarnation opens its savepoints.
   void on_savepoint(std::uint32_t index, std::uint64_t savepoint, const pserver::Shard& shard);
   void on_savepoints(std::uint32_t index, std::vector<std::uint64_t> whole);
   void on_savepoints_opened(std::uint32_t index, const std::vector<std::uint64_t>& whole);

@@ -1,4 +1,4 @@
-// The invariants of savepoints, and of what ports tell of their place in the job.
+// Invariants of savepoints, and of the positions that ports send.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -58,10 +58,10 @@ void Invariants::on_no_rollback() {
     fail("I12: trainer 0 finds no way back, and all ports have savepoints");
 }
 
-void Invariants::on_told(std::uint32_t index, const net::Outgoing& outgoing) {
+void Invariants::on_listed(std::uint32_t index, const net::Outgoing& outgoing) {
   wire::Position position;
   PADDLE_CHECK(position.ParseFromString(outgoing.frame.head));
-  savepoints_.set_told(index, {position.savepoints().begin(), position.savepoints().end()});
+  savepoints_.set_listed(index, {position.savepoints().begin(), position.savepoints().end()});
 }
 
 // I12: a port goes back to all that it was at the newest savepoint that it may go back to.

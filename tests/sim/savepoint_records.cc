@@ -55,7 +55,7 @@ std::string SavepointRecords::check_gone_back(std::uint32_t shard, State now) {
     return fmt::format("is at step {} after going back to savepoint {} of step {}, or differs",
                        now.step, savepoint, found->second.step);
   }
-  const std::uint64_t newest = newest_told(shard);
+  const std::uint64_t newest = newest_listed(shard);
   if (savepoint < newest)
     return fmt::format("went back to savepoint {}, and {} was whole", savepoint, newest);
   if (model_.in_rounds(shard)) newest_common_ = savepoint;
@@ -63,15 +63,15 @@ std::string SavepointRecords::check_gone_back(std::uint32_t shard, State now) {
 }
 
 // A port writes on while trainer 0 chooses.
-std::uint64_t SavepointRecords::newest_told(std::uint32_t shard) const {
-  std::vector<std::uint64_t> told = ports_[shard].told;
+std::uint64_t SavepointRecords::newest_listed(std::uint32_t shard) const {
+  std::vector<std::uint64_t> listed = ports_[shard].listed;
   for (std::uint32_t other = 0; model_.in_rounds(shard) && other < ports_.size(); ++other) {
     if (!model_.in_rounds(other)) continue;
-    std::erase_if(told, [&](std::uint64_t savepoint) {
-      return !std::ranges::binary_search(ports_[other].told, savepoint);
+    std::erase_if(listed, [&](std::uint64_t savepoint) {
+      return !std::ranges::binary_search(ports_[other].listed, savepoint);
     });
   }
-  return told.empty() ? 0 : told.back();
+  return listed.empty() ? 0 : listed.back();
 }
 
 bool SavepointRecords::has_rollback() const {

@@ -23,9 +23,9 @@ class SavepointRecords {
   void on_begin(std::uint32_t shard, std::uint64_t savepoint, State state);
   // As the port knows them now; "" or what is wrong.
   void set_whole(std::uint32_t shard, std::vector<std::uint64_t> whole);
-  // The savepoints of the port that trainer 0 hears of, and chooses from.
-  void set_told(std::uint32_t shard, std::vector<std::uint64_t> savepoints) {
-    ports_[shard].told = std::move(savepoints);
+  // The savepoints that the port lists to trainer 0, which chooses one.
+  void set_listed(std::uint32_t shard, std::vector<std::uint64_t> savepoints) {
+    ports_[shard].listed = std::move(savepoints);
   }
   // After a new incarnation has opened its savepoints: "" or what is lost.
   std::string on_opened(std::uint32_t shard, const std::vector<std::uint64_t>& whole);
@@ -43,11 +43,11 @@ class SavepointRecords {
  private:
   struct Port {
     std::map<std::uint64_t, State> states;  // by savepoint, of the newest that began
-    std::vector<std::uint64_t> whole, told;
+    std::vector<std::uint64_t> whole, listed;
     std::uint64_t read = 0;
   };
   void note_common();
-  std::uint64_t newest_told(std::uint32_t shard) const;
+  std::uint64_t newest_listed(std::uint32_t shard) const;
 
   const Model& model_;
   std::vector<Port> ports_;

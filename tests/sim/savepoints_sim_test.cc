@@ -124,8 +124,8 @@ TEST(SavepointsSim, ACalmJobMakesSavepointsAllTheTime) {
   });
 }
 
-// Whoever dies once all ports have a savepoint, no snapshot is loaded and nobody else is started
-// again.
+// If a process dies when all ports have a savepoint, no snapshot is loaded, and no other process is
+// started again.
 TEST(SavepointsSim, APserversDeathTakesNobodyBackToASnapshot) {
   std::uint64_t goes_back = 0;
   const std::uint64_t run = for_seeds(kSavepointSeeds, [&](std::uint64_t seed) {

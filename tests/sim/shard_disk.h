@@ -30,7 +30,7 @@ class ShardDisk {
   void set_full(bool is_full);
   // Does some of the work that is deferred.
   void work();
-  // Of this incarnation; empty before the port has opened its savepoints.
+  // Whole savepoints, as this incarnation knows them; none before the port has opened them.
   std::vector<std::uint64_t> whole() const;
 
  private:

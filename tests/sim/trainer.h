@@ -144,7 +144,7 @@ class Trainer {
   const Model& model_;
   Disk& disk_;
 
-  // Of this incarnation.
+  // State of this incarnation.
   std::uint32_t incarnation_ = 0;
   Phase phase_ = Phase::kDown;
   std::vector<client::ClientLane> lanes_;
@@ -173,7 +173,7 @@ class Trainer {
   std::shared_ptr<Snapshot> saving_;
   std::optional<wire::PassFinished> totals_;
 
-  // Of all incarnations.
+  // State that outlives an incarnation.
   Rng rng_;
   TrainerMemory memory_;
   std::uint64_t loads_ = 0;
