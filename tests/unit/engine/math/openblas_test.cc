@@ -68,6 +68,16 @@ TEST(OpenBlas, MultipliesEveryShape) {
   }
 }
 
+// Also on a CPU that is newer than this OpenBLAS.
+TEST(OpenBlas, UsesTheKernelsThatTheCpuCanRun) {
+  const std::vector<std::string> sets = kernel_sets();
+  if (sets.empty()) GTEST_SKIP() << "OpenBLAS chooses on this machine";
+  const std::string best = sets.back() == "Zen" ? "Haswell" : sets.back();
+  if (best == "SkylakeX" || best == "Haswell") {
+    EXPECT_STRCASEEQ(openblas_get_corename(), best.c_str());
+  }
+}
+
 // A program contains the kernels for all CPUs, but only those of float32 products
 // (cmake/OpenblasKernels.cmake).
 TEST(OpenBlas, HasTheKernelsOfAllCpus) {
