@@ -202,7 +202,7 @@ std::string without_digits(std::string text) {
 }
 
 // Refuses "--hosts n1 n2" and "--hosts n1, n2": they ask for a file n2, but the user means two
-// hosts. Likewise "--local 3" asks for a file 3.
+// hosts. In the same way, "--local 3" asks for a file 3.
 Status check_target(const InitOptions& options) {
   if (options.local && !options.target.empty() && without_digits(options.target).empty()) {
     return Error{Errc::kUsage,

@@ -457,7 +457,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
   LossWatch loss(context, job);
   ShortPatience patience(context, session);
   const bool is_asked = stop_wait != nullptr;
-  TimePoint heard = context.clock.now();
+  TimePoint last_answer = context.clock.now();
   std::string last_note;  // the last note about a command that starts the job again
   for (;;) {
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
@@ -465,8 +465,8 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
     auto processes = session.processes(job);
     const auto now = context.clock.now();
     if (session.unreachable() == 0) {
-      heard = now;
-    } else if (now - heard > kNodeSilenceMax) {
+      last_answer = now;
+    } else if (now - last_answer > kNodeSilenceMax) {
       summary.stands_still = loss.stands_still();
       context.pause(kPeersEndPause);
       return silence_error(session, job, session.processes(job), summary.stands_still);

@@ -101,7 +101,7 @@ Result<Claimed> claim_job(Context& context, ClusterSession& session, const std::
   Claimed claimed;
   const std::size_t unreachable = session.unreachable();
   bool is_reconnected = false;
-  for (std::string told;;) {
+  for (std::string shown;;) {
     auto others = ask(session, wanted);
     // A teardown ends the agents that other commands use, and removes a node's folder with them.
     if (session.unreachable() > unreachable && !std::exchange(is_reconnected, true)) {
@@ -123,11 +123,11 @@ Result<Claimed> claim_job(Context& context, ClusterSession& session, const std::
     if (context.interrupted()) {
       return Error{Errc::kInterrupted, "no longer waiting: " + describe(holder, job), ""};
     }
-    if (std::string text = describe(holder, job); text != told) {
+    if (std::string text = describe(holder, job); text != shown) {
       context.console.note(fmt::format(
           "{}: waiting for {} end{}", text, order == Order::kJoin ? "the same" : "its",
           terms.command == JobCommand::kStop ? "; paddlectl stop --now ends it immediately" : ""));
-      told = std::move(text);
+      shown = std::move(text);
     }
     context.pause(kLookPeriod);
   }

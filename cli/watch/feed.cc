@@ -51,17 +51,17 @@ std::string fitted(std::vector<std::string> parts, std::size_t columns) {
 
 // A summary of a running job for a command that did not follow it.
 
-constexpr std::size_t kRestartsTold = 5;
+constexpr std::size_t kRestartsShown = 5;
 constexpr std::size_t kLinesTold = 5;
 constexpr std::uint64_t kLogBytesLookedAt = 16U << 10U;
 
 void tell_restarts(Context& context, ClusterSession& session,
                    const std::vector<ProcessOnNode>& processes) {
-  struct Told {
+  struct Shown {
     std::int64_t ms_ago;
     std::string text;
   };
-  std::vector<Told> all;
+  std::vector<Shown> all;
   for (const auto& [member, status] : processes) {
     for (const remote::Restart& restart : status.restarts) {
       if (restart.failures == 0 && !restart.ordered)
@@ -71,10 +71,10 @@ void tell_restarts(Context& context, ClusterSession& session,
                                  describe(restart, status.restarts_allowed))});
     }
   }
-  std::ranges::stable_sort(all, std::ranges::greater(), &Told::ms_ago);
-  if (all.size() > kRestartsTold)
-    context.console.note(counted(all.size() - kRestartsTold, "earlier restart") + " not shown");
-  for (std::size_t i = all.size() - std::min(all.size(), kRestartsTold); i < all.size(); ++i)
+  std::ranges::stable_sort(all, std::ranges::greater(), &Shown::ms_ago);
+  if (all.size() > kRestartsShown)
+    context.console.note(counted(all.size() - kRestartsShown, "earlier restart") + " not shown");
+  for (std::size_t i = all.size() - std::min(all.size(), kRestartsShown); i < all.size(); ++i)
     context.console.note(fmt::format("{} ago: {}", span_text(all[i].ms_ago), all[i].text));
 }
 
@@ -238,10 +238,10 @@ void JobFeed::watch_cost(double cost) {
 void JobFeed::tell_restarts(const std::vector<ProcessOnNode>& processes) {
   for (const ProcessOnNode& process : processes) {
     const remote::ProcessStatus& status = process.status;
-    std::uint32_t& told = restarts_told_[status.name];
+    std::uint32_t& shown = restarts_shown_[status.name];
     for (const remote::Restart& restart : status.restarts) {
-      if (restart.incarnation <= told) continue;
-      told = restart.incarnation;
+      if (restart.incarnation <= shown) continue;
+      shown = restart.incarnation;
       // If it only lost a peer, the peer's own restart is printed instead. The first poll prints no
       // earlier restarts.
       const bool is_news = restart.failures > 0 || restart.ordered;
@@ -283,8 +283,8 @@ void JobFeed::tell_snapshot_failures(const std::vector<ProcessOnNode>& processes
       context_.console.note("warning: " + rollback);
     // Printed once for each snapshot that is lost.
     const std::string failure = describe_save_failure(status, node);
-    const std::string told = std::exchange(save_failures_[status.name], failure);
-    if (!failure.empty() && failure != told) context_.console.note("warning: " + failure);
+    const std::string shown = std::exchange(save_failures_[status.name], failure);
+    if (!failure.empty() && failure != shown) context_.console.note("warning: " + failure);
   }
 }
 

@@ -64,13 +64,13 @@ class JobFeed {
   JobSummary& summary_;
   std::map<std::string, LogReader> readers_;  // for metrics, by process
   std::map<std::string, remote::Progress> from_metrics_;
-  std::set<std::string> has_long_line_;                 // processes, as printed
-  std::map<std::string, std::uint32_t> restarts_told_;  // the last `incarnation`, by process
-  std::map<std::string, std::string> save_failures_;    // by process, as printed
-  std::optional<std::uint64_t> saved_pass_;             // the newest, from 0
-  std::map<std::string, std::string> rollbacks_;        // by process, as printed
-  std::vector<std::string> tests_;                      // not printed yet
-  std::vector<std::string> warnings_;                   // not printed yet
+  std::set<std::string> has_long_line_;                  // processes, as printed
+  std::map<std::string, std::uint32_t> restarts_shown_;  // the last `incarnation`, by process
+  std::map<std::string, std::string> save_failures_;     // by process, as printed
+  std::optional<std::uint64_t> saved_pass_;              // the newest, from 0
+  std::map<std::string, std::string> rollbacks_;         // by process, as printed
+  std::vector<std::string> tests_;                       // not printed yet
+  std::vector<std::string> warnings_;                    // not printed yet
   std::size_t tests_to_skip_;
   std::size_t past_tests_;
   bool has_looked_ = false;

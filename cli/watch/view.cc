@@ -287,8 +287,8 @@ void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
     const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
     if (!cost && !line.cost_is_null && !reports) continue;
     diverged_to_.reset();
-    const double told = cost.value_or(std::nan(""));
-    if (diverges(told, line.number("first_cost"))) diverged_to_ = told;
+    const double shown = cost.value_or(std::nan(""));
+    if (diverges(shown, line.number("first_cost"))) diverged_to_ = shown;
   }
 }
 

@@ -379,7 +379,7 @@ bool Engine::read(TimePoint now, std::uint32_t rank) {
       return true;
     }
     if (*count == 0) return goes_on;
-    core_.heard(now, rank);
+    core_.on_traffic(now, rank);
     goes_on = true;
     ++reads;
   }

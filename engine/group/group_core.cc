@@ -188,7 +188,7 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
 
 void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
   Peer& one = peers_[peer];
-  one.word.heard = now;
+  one.word.received = now;
   const FrameHeader& header = frame.header;
   if (header.type == static_cast<std::uint8_t>(FrameType::kPulse)) {
     if (auto pulse = decode_pulse(frame.head, size())) one.word.pulse = *std::move(pulse);
@@ -311,11 +311,11 @@ std::string GroupCore::position(TimePoint now) const {
   if (is_idle()) return fmt::format("no operation has started after {}", open_.first() - 1);
   const Open& oldest = *open_.find(open_.first());
   std::string text = fmt::format("operation {}, {}", open_.first(), text_of(oldest.what));
-  std::size_t told = 0;
+  std::size_t count = 0;
   const std::vector<std::uint32_t> ranks = awaited();
   for (const std::uint32_t peer : ranks) {
-    if (told++ == kRanksTold)
-      return text + fmt::format("; {} more ranks", ranks.size() - kRanksTold);
+    if (count++ == kRanksNamed)
+      return text + fmt::format("; {} more ranks", ranks.size() - kRanksNamed);
     const Peer& one = peers_[peer];
     const std::size_t sends = frames(oldest, rank(), peer);
     const std::size_t receives = frames(oldest, peer, rank());
@@ -585,7 +585,7 @@ bool GroupCore::is_gone(TimePoint now) const {
   TimePoint since = first_since_;
   for (const std::uint32_t peer : awaited()) {
     const LastWord& word = peers_[peer].word;
-    if (word.is_busy()) since = std::max(since, word.heard);
+    if (word.is_busy()) since = std::max(since, word.received);
     if (word.waits(now)) since = std::max(since, first_since_ + options_.slow_after);
   }
   return now - since >= options_.gone_after;

@@ -121,7 +121,7 @@ class GroupCore {
   // frame's header is known. It belongs to the core, never to an operation. Empty if no such
   // segment can be taken now.
   std::span<std::byte> likely_place(std::uint32_t peer);
-  void heard(TimePoint now, std::uint32_t peer) { peers_[peer].word.heard = now; }
+  void on_traffic(TimePoint now, std::uint32_t peer) { peers_[peer].word.received = now; }
 
   // Call it when the connection has ended. That is a loss, unless the rank has left the group.
   void closed(TimePoint now, std::uint32_t peer, const Error& why);

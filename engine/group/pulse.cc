@@ -12,8 +12,8 @@ namespace paddle::collective {
 std::string encode(const Pulse& pulse) {
   wire::GroupPulse message;
   message.set_activity(pulse.activity);
-  const std::size_t told = std::min(pulse.waits_for.size(), kRanksTold);
-  for (std::size_t i = 0; i < told; ++i) message.add_waits_for(pulse.waits_for[i]);
+  const std::size_t count = std::min(pulse.waits_for.size(), kRanksNamed);
+  for (std::size_t i = 0; i < count; ++i) message.add_waits_for(pulse.waits_for[i]);
   return message.SerializeAsString();
 }
 
@@ -22,7 +22,7 @@ std::optional<Pulse> decode_pulse(std::string_view head, std::uint32_t ranks) {
   if (!message.ParseFromArray(head.data(), static_cast<int>(head.size()))) return std::nullopt;
   Pulse pulse{.activity = escape_control(message.activity().substr(0, kActivityBytesMax))};
   for (const std::uint32_t rank : message.waits_for()) {
-    if (rank < ranks && pulse.waits_for.size() < kRanksTold) pulse.waits_for.push_back(rank);
+    if (rank < ranks && pulse.waits_for.size() < kRanksNamed) pulse.waits_for.push_back(rank);
   }
   return pulse;
 }
@@ -34,9 +34,9 @@ std::string LastWord::text(TimePoint now, std::span<const std::string> names,
     doing += ", waits for " + names[pulse.waits_for.front()];
     if (pulse.waits_for.size() > 1) doing += " and others";
   }
-  if (heard == TimePoint{}) return "no frame received yet" + by + doing;
+  if (received == TimePoint{}) return "no frame received yet" + by + doing;
   return fmt::format("last frame received {:.1f} s ago{}{}",
-                     std::chrono::duration<double>(now - heard).count(), by, doing);
+                     std::chrono::duration<double>(now - received).count(), by, doing);
 }
 
 }  // namespace paddle::collective

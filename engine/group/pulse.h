@@ -15,7 +15,7 @@ namespace paddle::collective {
 
 constexpr Duration kPulsePeriod = std::chrono::milliseconds(250);
 constexpr std::size_t kActivityBytesMax = 200;
-constexpr std::size_t kRanksTold = 8;  // the most ranks in a log line or a pulse
+constexpr std::size_t kRanksNamed = 8;  // the most ranks in a log line or a pulse
 
 struct Pulse {
   std::string activity = {};                  // "testing"
@@ -27,13 +27,13 @@ std::string encode(const Pulse& pulse);
 std::optional<Pulse> decode_pulse(std::string_view head, std::uint32_t ranks);
 
 struct LastWord {
-  TimePoint heard{};
+  TimePoint received{};
   Pulse pulse = {};
 
   bool is_busy() const { return !pulse.activity.empty(); }
   // Whether its last pulse is recent and reports that the rank waits for others.
   bool waits(TimePoint now) const {
-    return !pulse.waits_for.empty() && now - heard < 4 * kPulsePeriod;
+    return !pulse.waits_for.empty() && now - received < 4 * kPulsePeriod;
   }
   // "last frame received 0.3 s ago, testing", with `by` behind the time. `names` are by rank.
   std::string text(TimePoint now, std::span<const std::string> names,

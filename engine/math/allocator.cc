@@ -38,7 +38,7 @@ std::terminate_handler other_terminate = std::abort;
 // Ends the process with a message. Must not allocate memory.
 [[noreturn]] void end_with(const char* what, const char* advice) {
   for (const char* const text : {"paddle: ", out_of_memory_what, what, "\nhint: ", advice, "\n"}) {
-    [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, text, std::strlen(text));
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
   }
   ::_exit(static_cast<int>(Errc::kResource));
 }

@@ -82,7 +82,7 @@ class UdpHeartbeat final : public Heartbeat {
   Result<Peer> peer_of(NodeId id) const;
   Peer* find(NodeId id);
   void run();
-  Heard note(const Pulse& pulse) {
+  PulseNews note(const Pulse& pulse) {
     const std::scoped_lock lock(mutex_);
     return pulses_.on_pulse(now(), pulse);
   }
@@ -181,10 +181,10 @@ void UdpHeartbeat::receive() {
       const auto pulse = read_claim(datagram, options_.job_tag);
       Peer* const peer = pulse ? find(pulse->from) : nullptr;
       if (peer == nullptr || !is_for_us(*pulse) || !is_proven(datagram, peer->from)) continue;
-      const Heard heard = note(*pulse);
-      if (heard == Heard::kNothing) continue;
-      if (heard == Heard::kAgain && options_.on_again) options_.on_again(pulse->from);
-      if (heard == Heard::kRestarted && options_.on_restart) options_.on_restart(pulse->from);
+      const PulseNews news = note(*pulse);
+      if (news == PulseNews::kNothing) continue;
+      if (news == PulseNews::kAgain && options_.on_again) options_.on_again(pulse->from);
+      if (news == PulseNews::kRestarted && options_.on_restart) options_.on_restart(pulse->from);
       if (!is_server()) continue;
       peer->address = from;
       peer->incarnation = pulse->incarnation;

@@ -47,17 +47,17 @@ std::optional<FrameHeader> decode(ByteSpan bytes) {
 
 }  // namespace
 
-Heard Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
+PulseNews Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
   const auto [found, is_first] = peers_.try_emplace(pack(pulse.from));
   Peer& peer = found->second;
-  if (pulse.incarnation < peer.incarnation) return Heard::kNothing;
+  if (pulse.incarnation < peer.incarnation) return PulseNews::kNothing;
   if (pulse.incarnation == peer.incarnation && pulse.sequence <= peer.sequence)
-    return Heard::kNothing;
+    return PulseNews::kNothing;
   const bool is_restarted = !is_first && pulse.incarnation > peer.incarnation;
   const bool was_dead = peer.is_dead;
   peer = {pulse.incarnation, pulse.sequence, now, pulse.is_last, false};
-  if (is_restarted) return Heard::kRestarted;
-  return was_dead ? Heard::kAgain : Heard::kPulse;
+  if (is_restarted) return PulseNews::kRestarted;
+  return was_dead ? PulseNews::kAgain : PulseNews::kPulse;
 }
 
 std::vector<Silence> Pulses::on_tick(TimePoint now) {
@@ -65,10 +65,10 @@ std::vector<Silence> Pulses::on_tick(TimePoint now) {
   looked_ = now;
   std::vector<Silence> dead;
   for (auto& [id, peer] : peers_) {
-    if (was_stopped) peer.heard = std::max(peer.heard, now - kPeriod);
-    if (peer.has_left || peer.is_dead || now - peer.heard < kDeadAfter) continue;
+    if (was_stopped) peer.received = std::max(peer.received, now - kPeriod);
+    if (peer.has_left || peer.is_dead || now - peer.received < kDeadAfter) continue;
     peer.is_dead = true;
-    dead.push_back({unpack(id), peer.incarnation, now - peer.heard});
+    dead.push_back({unpack(id), peer.incarnation, now - peer.received});
   }
   return dead;
 }
@@ -76,8 +76,8 @@ std::vector<Silence> Pulses::on_tick(TimePoint now) {
 std::vector<Silence> Pulses::silences(TimePoint now) const {
   std::vector<Silence> silent;
   for (const auto& [id, peer] : peers_) {
-    if (peer.has_left || now - peer.heard < kSuspectAfter) continue;
-    silent.push_back({unpack(id), peer.incarnation, now - peer.heard});
+    if (peer.has_left || now - peer.received < kSuspectAfter) continue;
+    silent.push_back({unpack(id), peer.incarnation, now - peer.received});
   }
   return silent;
 }

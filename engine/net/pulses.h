@@ -34,14 +34,14 @@ struct Silence {
   Duration lasted{};
 };
 
-enum class Heard { kNothing, kPulse, kAgain, kRestarted };
+enum class PulseNews { kNothing, kPulse, kAgain, kRestarted };
 
 class Pulses {
  public:
   // kNothing: a duplicate, or from an earlier process of the peer. kAgain: the peer counted as
   // dead. kRestarted: the peer was restarted after its last pulse. A peer without any pulse never
   // counts as silent: pulses may not get through at all.
-  Heard on_pulse(TimePoint now, const Pulse& pulse);
+  PulseNews on_pulse(TimePoint now, const Pulse& pulse);
   // Called about every kPeriod. Returns the peers that have just died, each once per silence.
   std::vector<Silence> on_tick(TimePoint now);
   // Silences of the peers that are suspect or dead.
@@ -51,7 +51,7 @@ class Pulses {
   struct Peer {
     std::uint64_t incarnation = 0;
     std::uint64_t sequence = 0;
-    TimePoint heard;
+    TimePoint received;
     bool has_left = false;
     bool is_dead = false;
   };

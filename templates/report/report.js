@@ -90,7 +90,7 @@ const scale = (range, from, to) => value => from + (value - range.low) / (range.
 const HEIGHT = 250, LEFT = 52, RIGHT = 14, TOP = 10, BOTTOM = 40;
 const TICKS = 5;
 const TICK_WIDTH = 90;  // at least, of the horizontal axis
-const SERIES_MAX = 8;  // as many colours are told apart
+const SERIES_MAX = 8;  // as many colours are distinguished
 const MANY_DOTS = 50;  // dots of a longer series are small, so that they stay apart
 const TIP_REACH = 30;  // pixels from the pointer to a point
 const LOGARITHMIC_FROM = 1000;  // the highest value by the lowest
@@ -241,10 +241,10 @@ const isNothing = cell => ['', '-', '0', '0 B'].includes(textOf(cell));
 // the column's. A column that says nothing in any row is left out. On a narrow page a row is a card.
 function table(title, id, columns, rows, total = rows.length, kept = 'the last') {
   if (rows.length === 0) return [];
-  const told = columns.map((column, i) => i).filter(i => !rows.every(row => isNothing(row[i])));
+  const shown = columns.map((column, i) => i).filter(i => !rows.every(row => isNothing(row[i])));
   const note = total > rows.length ? [html('small', {}, ` ${kept} ${rows.length} of ${total}`)] : [];
-  const head = html('tr', {class: 'head'}, ...told.map(i => html('th', {class: columns[i][1]}, columns[i][0])));
-  const body = rows.map(row => html('tr', {}, ...told.map(i => {
+  const head = html('tr', {class: 'head'}, ...shown.map(i => html('th', {class: columns[i][1]}, columns[i][0])));
+  const body = rows.map(row => html('tr', {}, ...shown.map(i => {
     const kind = Array.isArray(row[i]) ? row[i][1] : columns[i][1];
     return html('td', {class: kind, 'data-name': columns[i][0]}, html('span', {}, textOf(row[i])));
   })));

@@ -11,10 +11,10 @@ const std::vector<std::string> kNames{"rank 0 (a)", "rank 1 (b)", "rank 2 (c)"};
 TEST(PulseTest, WhatOthersSayIsBounded) {
   const Pulse endless{.activity = std::string(5000, 'x'),
                       .waits_for = std::vector<std::uint32_t>(50, 2)};
-  const auto heard = decode_pulse(encode(endless), 3);
-  ASSERT_TRUE(heard);
-  EXPECT_EQ(heard->activity.size(), kActivityBytesMax);
-  EXPECT_EQ(heard->waits_for.size(), kRanksTold);
+  const auto decoded = decode_pulse(encode(endless), 3);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->activity.size(), kActivityBytesMax);
+  EXPECT_EQ(decoded->waits_for.size(), kRanksNamed);
   const auto unknown = decode_pulse(encode({.waits_for = {7, 1}}), 3);
   ASSERT_TRUE(unknown);
   EXPECT_EQ(unknown->waits_for, std::vector<std::uint32_t>{1});
@@ -24,7 +24,7 @@ TEST(PulseTest, WhatOthersSayIsBounded) {
 TEST(PulseTest, TheLastWordTellsWhatARankDoesAndForWhomItWaits) {
   LastWord word;
   EXPECT_EQ(word.text(kPulseNow, kNames), "no frame received yet");
-  word = {.heard = kPulseNow, .pulse = {.activity = "testing", .waits_for = {2, 0}}};
+  word = {.received = kPulseNow, .pulse = {.activity = "testing", .waits_for = {2, 0}}};
   EXPECT_TRUE(word.waits(kPulseNow));
   EXPECT_EQ(word.text(kPulseNow, kNames, " by rank 1"),
             "last frame received 0.0 s ago by rank 1, testing, waits for rank 2 (c) and others");

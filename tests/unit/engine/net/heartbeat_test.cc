@@ -40,7 +40,7 @@ std::vector<Silence> tick(Pulses& pulses, double from, double to) {
 TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
   Pulses pulses;
   tick(pulses, 0, 0);
-  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 1}), Heard::kPulse);
+  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 1}), PulseNews::kPulse);
   EXPECT_TRUE(tick(pulses, 0.25, 2.75).empty());
   EXPECT_TRUE(pulses.silences(at(0.9)).empty());
   ASSERT_EQ(pulses.silences(at(1)).size(), 1U);
@@ -50,19 +50,19 @@ TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
   EXPECT_EQ(dead[0].peer, kTrainer);
   EXPECT_EQ(dead[0].incarnation, 4U);
   EXPECT_EQ(dead[0].lasted, std::chrono::seconds(3));
-  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 2}), Heard::kAgain);
-  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 3}), Heard::kPulse);
-  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 5, 1}), Heard::kRestarted);
+  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 2}), PulseNews::kAgain);
+  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 3}), PulseNews::kPulse);
+  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 5, 1}), PulseNews::kRestarted);
   EXPECT_TRUE(pulses.silences(at(9.2)).empty());
   EXPECT_EQ(tick(pulses, 9.25, 20).size(), 1U);
 }
 
 TEST(Pulses, CopiesAndEarlierIncarnationsCountForNothing) {
   Pulses pulses;
-  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 7}), Heard::kPulse);
-  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 7}), Heard::kNothing);
-  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 6}), Heard::kNothing);
-  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 3, 99}), Heard::kNothing);
+  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 7}), PulseNews::kPulse);
+  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 7}), PulseNews::kNothing);
+  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 6}), PulseNews::kNothing);
+  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 3, 99}), PulseNews::kNothing);
   EXPECT_EQ(pulses.silences(at(2)).size(), 1U);
 }
 
