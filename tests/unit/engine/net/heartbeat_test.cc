@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "engine/net/pulses.h"
 #include "tests/support/free_ports.h"
 
@@ -111,6 +112,22 @@ TEST(Datagrams, AreOfOneDirectionOneJobAndUntouched) {
     bad[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_FALSE(is_proven(bad, there)) << bit;
   }
+}
+
+TEST(Datagrams, HaveTheGoldenBytesOfTheProtocol) {
+  // Computed independently (Python hmac, hashlib) from PROTOCOL.md.
+  constexpr std::uint64_t kTag = 0x1122334455667788;
+  const Secret pair = secret('a');
+  EXPECT_EQ(
+      to_hex(encode({kTrainer, 3, 8, true}, kTag, direction_key(pair, kTrainer))),
+      "50444c3101080100200000003a0eac1188776655443322110100000103000000000000000000000008000000"
+      "0000000000000000000000000000000084673ac2"
+      "5db5daa3683142e8744e5e04c6198f26dbbc3b88f4f062247105a80c802129d6");
+  EXPECT_EQ(
+      to_hex(encode({kPserver, 9, 8, false, 3}, kTag, direction_key(pair, kPserver))),
+      "50444c3101080000200000009c4ea75f88776655443322110000000203000000090000000000000008000000"
+      "00000000000000000000000000000000c1aae9fa"
+      "721ef5c41c8c41603bff884d7fb0b81d12e4d4f59d50893ec501cf430de2e184");
 }
 
 TEST(Datagrams, TheKernelPassesOnThoseOfTheJobOnly) {

@@ -308,5 +308,48 @@ TEST(Lanes, TheProofHasTheGoldenBytesOfTheProtocol) {
   EXPECT_EQ(to_hex(proof), "cdd3b1d43ee0041eebcd9358f2f473d9dfe10da9919759b94b51477a60d9d95c");
 }
 
+TEST(Lanes, TheFrameOfAFurtherLaneHasTheBytesOfTheProtocol) {
+  Ranks ranks(1);
+  const Self self{.keys = keys_of(1), .id = {Role::kTrainer, 1}, .incarnation = 5, .job_tag = kJob};
+  Transcript first;
+  first.server = {Role::kTrainer, 0};
+  first.client_nonce.fill(std::byte{1});
+  first.server_nonce.fill(std::byte{2});
+  auto caller = Handshake::call_lane(self, first, 3, call(ranks.endpoints[0]), now());
+  ASSERT_TRUE(caller);
+  auto socket = next_caller(ranks.listeners[0]);
+  ASSERT_TRUE(socket);
+  const auto stream = make_socket_stream(socket->socket.get());
+  const JobKeys keys = keys_of(1);
+  ServerSession server({keys, first.server, kJob, 9}, Nonce{}, now());
+  FrameReader reader(kUnprovenBufferBytes, kUnprovenPayloadBytesMax);
+  FrameWriter writer;
+  std::optional<Frame> lane;
+  bool is_done = false;
+  for (const TimePoint end = soon(); !is_done && now() < end;) {
+    const auto advanced = (*caller)->advance(now());
+    ASSERT_TRUE(advanced) << advanced.error().message;
+    is_done = *advanced;
+    ASSERT_TRUE(writer.flush(*stream));
+    reader.commit(*stream->read_some(reader.space()));
+    auto frame = *reader.next();
+    if (!frame) continue;
+    if (server.proven()) lane = *frame;
+    auto answer = lane ? server.reply(kLaneTaken) : server.on_frame(now(), *frame);
+    ASSERT_TRUE(answer) << answer.error().message;
+    writer.push(*std::move(answer));
+  }
+  ASSERT_TRUE(is_done && lane);
+  EXPECT_EQ(
+      lane->header,
+      (FrameHeader{
+          .type = kLane, .job_tag = kJob, .sender = self.id, .incarnation = self.incarnation}));
+  EXPECT_EQ(lane->head, "");
+  const Secret pair = *keys.pair(self.id, first.server);
+  EXPECT_EQ(to_hex(lane->tail),
+            "03" + to_hex(make_lane_proof(pair, first, server.transcript(), 3)));
+  EXPECT_TRUE((*caller)->take_lane());
+}
+
 }  // namespace
 }  // namespace paddle::net::peer

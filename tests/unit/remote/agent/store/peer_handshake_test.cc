@@ -66,6 +66,36 @@ TEST_F(PeerHandshake, BothEndsHaveTheSameKeysAndEveryConnectionOthers) {
   }
 }
 
+TEST_F(PeerHandshake, HasTheGoldenBytesOfTheProtocol) {
+  // Computed independently (Python hmac, hashlib) from PROTOCOL.md.
+  const std::string caller_proof =
+      "ccf16e6ac429176bffb840df0e3a37b289f295e41a1e6e55764a6c3eefde9e66";
+  const std::string listener_proof =
+      "8e8c55f928ab146d7986d5ec53ca0fc0ad3ab96decebed256f9d1ae90ca8f3ad";
+  PeerNonce listener_nonce;
+  listener_nonce.fill(std::byte{3});
+  PeerClaim claim{std::byte{kCaller}};
+  std::fill_n(claim.begin() + 4, kPeerNonceBytes, std::byte{2});
+  for (std::size_t i = 0; i < kSecretBytes; ++i) {
+    const auto byte = std::stoul(caller_proof.substr(2 * i, 2), nullptr, 16);
+    claim[claim.size() - kSecretBytes + i] = static_cast<std::byte>(byte);
+  }
+  const Secret token = *Secret::from_bytes(Bytes(kSecretBytes, std::byte{1}));
+  const auto proven = check_claim(token, "store", listener_nonce, claim);
+  ASSERT_TRUE(proven);
+  EXPECT_EQ(proven->caller, kCaller);
+  EXPECT_EQ(to_hex(proven->keys.listener_proof.reveal()), listener_proof);
+
+  // A caller makes its own nonce.
+  const PeerClaim made = claim_for(listener_nonce);
+  EXPECT_EQ(to_hex(ByteSpan(made).first(4)), "07000000");
+  PeerTranscript transcript{"store", kCaller, {}, listener_nonce};
+  std::copy_n(made.begin() + 4, kPeerNonceBytes, transcript.caller_nonce.begin());
+  const PeerKeys keys = derive_peer_keys(key_, transcript);
+  EXPECT_EQ(to_hex(ByteSpan(made).last(kSecretBytes)), to_hex(keys.caller_proof.reveal()));
+  EXPECT_TRUE(answer(keys.listener_proof.reveal()));
+}
+
 TEST_F(PeerHandshake, ARecordedClaimIsNoProofForAnotherNonce) {
   const PeerClaim claim = claim_for(nonce_);
   EXPECT_TRUE(check(nonce_, claim));
