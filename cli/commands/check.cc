@@ -105,7 +105,7 @@ void show(Context& context, const CheckedCluster& checked, const std::vector<Fau
   for (const std::string& line : checked.stalls) context.console.result("! " + line);
 }
 
-Status run(Context& context, const NodeTarget& options) {
+Status run_check(Context& context, const NodeTarget& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   context.console.note(
@@ -166,7 +166,7 @@ Command check_command() {
           "  paddlectl check\n"
           "  paddlectl check --cluster lab.toml --on rack1\n"
           "  paddlectl check --json",
-          [] { return invocation(node_options, run); }, "doctor"};
+          [] { return invocation(node_options, run_check); }, "doctor"};
 }
 
 }  // namespace paddle::cli

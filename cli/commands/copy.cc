@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kNamesShownMax = 5;
+constexpr std::size_t kPathsShownMax = 5;
 constexpr std::size_t kNameBytesMax = 255;
 constexpr const char* kOtherFolder = "choose another folder";
 
@@ -81,7 +81,7 @@ std::string state_of(const Member& member, const CopyCounts& counts) {
 
 // The error for files that could not be read; all others are copied.
 Error unreadable(const std::string& node, const wire::agent::CopyReply& taken) {
-  const auto shown = std::min(static_cast<int>(kNamesShownMax), taken.unreadable_names_size());
+  const auto shown = std::min(static_cast<int>(kPathsShownMax), taken.unreadable_names_size());
   const auto first = taken.unreadable_names().begin();
   return {
       Errc::kFailed,
@@ -95,7 +95,7 @@ Error unreadable(const std::string& node, const wire::agent::CopyReply& taken) {
 void note_left_out(Context& context, std::uint64_t count, const std::vector<std::string>& names,
                    const std::string& where) {
   if (count == 0) return;
-  const auto shown = static_cast<std::ptrdiff_t>(std::min(kNamesShownMax, names.size()));
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(kPathsShownMax, names.size()));
   context.console.note(
       fmt::format("{}{} left out, because sockets, pipes and devices are not copied: {}{}", where,
                   count, fmt::join(names.begin(), names.begin() + shown, ", "),
@@ -241,7 +241,7 @@ class PutTree {
  private:
   Status add(const TreeEntry& entry, const std::string& local, bool no_links) {
     if (entry.kind == TreeEntry::Kind::kOther) {
-      if (++left_out_ <= kNamesShownMax) left_out_names_.push_back(escape_control(entry.path));
+      if (++left_out_ <= kPathsShownMax) left_out_names_.push_back(escape_control(entry.path));
       return {};
     }
     const auto [before, is_new] = names_.emplace(entry.path, entry.kind);

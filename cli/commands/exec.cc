@@ -13,7 +13,7 @@ namespace paddle::cli {
 namespace {
 
 // Output kept per node until all nodes are done; --stream keeps none.
-constexpr std::size_t kOutputBytesMax = 16U << 20U;
+constexpr std::size_t kKeptOutputBytesMax = 16U << 20U;
 constexpr std::size_t kLineBytesMax = 64U << 10U;      // longer lines are shown in pieces
 constexpr auto kStateEvery = std::chrono::seconds(5);  // for a progress bar, with --stream
 constexpr int kNotExecutable = 126, kNotFound = 127;
@@ -94,7 +94,7 @@ void stream_lines(Context& context, std::size_t index, const std::string& node,
 
 void keep(NodeRun& run, std::string& into, std::string_view text) {
   const std::size_t used = run.out.size() + run.error.size();
-  const std::size_t room = kOutputBytesMax - std::min(used, kOutputBytesMax);
+  const std::size_t room = kKeptOutputBytesMax - std::min(used, kKeptOutputBytesMax);
   into += text.substr(0, room);
   run.dropped += text.size() - std::min(text.size(), room);
 }
@@ -257,7 +257,7 @@ Error interrupted(const std::vector<Member>& members, const std::vector<NodeRun>
       "then"};
 }
 
-Status run(Context& context, const ExecOptions& options) {
+Status run_exec(Context& context, const ExecOptions& options) {
   PADDLE_TRY(const std::vector<std::string> arguments, command_of(options));
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, choose_nodes(context, cluster, options.on));
@@ -289,7 +289,7 @@ Command exec_command() {
           "  paddlectl exec -- uname -r\n"
           "  paddlectl exec --on node[01-04] --shell 'dmesg | tail -3'\n"
           "  paddlectl exec --stream --timeout 60 -- nvidia-smi",
-          [] { return invocation(list_options, run); }};
+          [] { return invocation(list_options, run_exec); }};
 }
 
 }  // namespace paddle::cli

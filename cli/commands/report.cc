@@ -11,7 +11,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr const char* kOtherFolder = "choose another --output";
+constexpr const char* kOtherOutput = "choose another --output";
 
 OptionList report_options(ResultsOptions& options) {
   return {cluster_option(options.target.cluster), job_option(options.target),
@@ -47,7 +47,7 @@ Status run_report(Context& context, const ResultsOptions& options) {
   Result<Made> made = from_nodes(context, options, output);
   if (!made && !job.empty() && are_nodes_gone(made.error())) {
     // Uses the files that were fetched earlier, unless their folder is the reason.
-    PADDLE_TRY_STATUS(check_output_folder(context, output, job, kOtherFolder));
+    PADDLE_TRY_STATUS(check_output_folder(context, output, job, kOtherOutput));
     auto files = make_report(output, job, context.share);
     if (files) {
       context.console.note("made from the files in " + shown_path(context, output + "/" + job) +

@@ -319,7 +319,7 @@ void show(Context& context, const ClusterSpec& cluster, const JobView& view,
                   text);
 }
 
-Status run(Context& context, const StatusOptions& options) {
+Status run_status(Context& context, const StatusOptions& options) {
   PADDLE_TRY(FoundJob found, find_job(context, options.target, Missing::kAllowedIfLeftOut));
   ClusterSession& session = found.session;
   JobView view(found.name);
@@ -345,7 +345,7 @@ Command status_command() {
           "  paddlectl status\n"
           "  paddlectl status --watch\n"
           "  paddlectl status --json",
-          [] { return invocation(list_options, run); }};
+          [] { return invocation(list_options, run_status); }};
 }
 
 }  // namespace paddle::cli

@@ -15,7 +15,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kOutputBytesMax = 1U << 20U;
+constexpr std::size_t kAnswerBytesMax = 1U << 20U;
 
 struct TestOptions {
   JobTarget target;
@@ -145,7 +145,7 @@ Status run_there(Context& context, Member& member, std::vector<std::string> argu
   EngineOutput output;
   const auto keep = [&](std::string_view text, bool is_stderr) {
     std::string& into = is_stderr ? output.error : output.out;
-    into += text.substr(0, kOutputBytesMax - std::min(kOutputBytesMax, into.size()));
+    into += text.substr(0, kAnswerBytesMax - std::min(kAnswerBytesMax, into.size()));
   };
   PADDLE_TRY(const remote::CommandEnd end,
              member.client->run({arguments, context.limits.timeout}, keep, context.interrupted));

@@ -183,7 +183,7 @@ Status trust_stage(Context& context, const TrustOptions& options, std::vector<As
   return {};
 }
 
-Status run(Context& context, const TrustOptions& options) {
+Status run_trust(Context& context, const TrustOptions& options) {
   PADDLE_TRY(const auto nodes, nodes_asked_for(context, options));
   PADDLE_TRY(auto stages, stages_of(nodes));
   Table table{{{"node", "node", 0, false, true},
@@ -225,7 +225,7 @@ Command trust_command() {
           "  paddlectl trust --cluster lab.toml\n"
           "  paddlectl trust gpu-1.lab --fingerprint SHA256:uNiVztksCsDhcc0u9e8BrQXv...\n"
           "  paddlectl trust --on rack1 --yes",
-          [] { return invocation(list_options, run); }};
+          [] { return invocation(list_options, run_trust); }};
 }
 
 }  // namespace paddle::cli
