@@ -72,6 +72,12 @@ void store_le(std::byte* to, T value) {
 }
 
 template <class T>
+void append_le(Bytes& to, T value) {
+  to.resize(to.size() + sizeof(T));
+  store_le(to.data() + to.size() - sizeof(T), value);
+}
+
+template <class T>
 void append_bytes(Bytes& to, std::span<const T> values) {
   // With a custom allocator, std::vector's insert() and growth would copy one byte at a time.
   const std::size_t begin = to.size();

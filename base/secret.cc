@@ -23,9 +23,7 @@ std::optional<rlimit> g_limit_before;
 
 Result<Secret> Secret::generate() {
   Secret secret;
-  if (::getrandom(secret.bytes_.data(), kSecretBytes, 0) != static_cast<ssize_t>(kSecretBytes)) {
-    return system_error(Errc::kResource, "getrandom");
-  }
+  PADDLE_TRY_STATUS(fill_random(secret.bytes_));
   return secret;
 }
 
@@ -71,6 +69,12 @@ void turn_off_cores() {
 
 void restore_cores() {
   if (g_limit_before) ::setrlimit(RLIMIT_CORE, &*g_limit_before);
+}
+
+Status fill_random(std::span<std::byte> bytes) {
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return system_error(Errc::kResource, "getrandom");
+  return {};
 }
 
 bool equal_constant_time(ByteSpan a, ByteSpan b) {

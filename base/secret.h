@@ -16,7 +16,7 @@ constexpr std::size_t kSecretBytes = 32;
 
 class Secret {
  public:
-  static Result<Secret> generate();                  // getrandom
+  static Result<Secret> generate();                  // fill_random()
   static Result<Secret> from_bytes(ByteSpan bytes);  // exactly kSecretBytes
 
   Secret(const Secret&) = default;
@@ -40,6 +40,9 @@ Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max);
 void turn_off_cores();
 // Restores the limit from before turn_off_cores(), in a forked child before its exec.
 void restore_cores();
+
+// Fills up to 256 bytes from the kernel's random source.
+Status fill_random(std::span<std::byte> bytes);
 
 // Compares in time that depends on the length alone.
 bool equal_constant_time(ByteSpan a, ByteSpan b);

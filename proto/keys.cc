@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/hmac.h"
-
 namespace paddle {
 namespace {
 
@@ -103,15 +101,13 @@ Bytes encode_keys(const Secret& job, NodeId self, bool serves, std::span<const N
   return file;
 }
 
-Secret peer_caller_key(const Secret& token, std::uint32_t caller) {
-  std::array<std::byte, sizeof caller> id;
-  store_le(id.data(), caller);
-  return derive_secret(token, "paddlectl peer 1 caller key", id);
+Secret peer_caller_key(const Secret& token, const std::uint32_t caller) {
+  return derive_secret(token, "paddlectl peer 1 caller key", bytes_of(std::span(&caller, 1)));
 }
 
 PeerKeys derive_peer_keys(const Secret& caller_key, const PeerTranscript& transcript) {
-  Bytes facts(sizeof transcript.caller);
-  store_le(facts.data(), transcript.caller);
+  Bytes facts;
+  append_le(facts, transcript.caller);
   append_bytes<std::byte>(facts, transcript.caller_nonce);
   append_bytes<std::byte>(facts, transcript.listener_nonce);
   append_bytes<std::byte>(facts, as_bytes(transcript.service));

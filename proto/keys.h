@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/secret.h"
+#include "base/proof.h"
 #include "proto/frame.h"
 
 namespace paddle {
@@ -44,9 +44,6 @@ Bytes encode_keys(const Secret& job, NodeId self, bool serves, std::span<const N
 // the token of the listener; a caller receives only its own key, so it cannot impersonate another
 // caller or the listener.
 
-constexpr std::size_t kPeerNonceBytes = 32;
-using PeerNonce = std::array<std::byte, kPeerNonceBytes>;
-
 // The key of one caller, derived from the listener's token.
 Secret peer_caller_key(const Secret& token, std::uint32_t caller);
 
@@ -54,8 +51,8 @@ Secret peer_caller_key(const Secret& token, std::uint32_t caller);
 struct PeerTranscript {
   std::string_view service;
   std::uint32_t caller = 0;
-  PeerNonce caller_nonce{};
-  PeerNonce listener_nonce{};
+  Nonce caller_nonce{};
+  Nonce listener_nonce{};
 };
 
 // The keys of one connection. The nonces are fresh, so no other connection has the same keys.

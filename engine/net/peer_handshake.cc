@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/hmac.h"
 #include "engine/net/tls_stream.h"
 
 namespace paddle::net::peer {
@@ -12,10 +11,6 @@ namespace {
 // takes for proven.
 constexpr Duration kClientDeadline = 5 * kHandshakeDeadline;
 
-constexpr std::size_t kLabelBytes = 32;  // zero-padded
-constexpr std::string_view kLaneLabel = "paddlectl lane 1";
-static_assert(kLaneLabel.size() <= kLabelBytes);
-
 Error malformed() {
   return Error{Errc::kAuth, "unexpected frame in a handshake between ranks"};
 }
@@ -24,15 +19,13 @@ Error malformed() {
 
 Proof make_lane_proof(const Secret& key, const Transcript& first, const Transcript& own,
                       std::uint8_t number) {
-  Bytes text(kLabelBytes, std::byte{0});
-  std::ranges::copy(as_bytes(kLaneLabel), text.begin());
+  Bytes facts;
   for (const Transcript* const transcript : {&first, &own}) {
-    append_bytes<std::byte>(text, transcript->client_nonce);
-    append_bytes<std::byte>(text, transcript->server_nonce);
+    append_bytes<std::byte>(facts, transcript->client_nonce);
+    append_bytes<std::byte>(facts, transcript->server_nonce);
   }
-  text.push_back(std::byte{number});
-  const ByteSpan parts[] = {text};
-  return hmac_sha256(key.reveal(), parts);
+  append_le(facts, number);
+  return prove(key, "paddlectl lane 1", facts);
 }
 
 Handshake::Handshake(const Self& self, UniqueFd socket, TimePoint deadline)
@@ -165,15 +158,7 @@ void Handshake::offer_memory() {
 }
 
 void Handshake::tell(SessionFrame type, Bytes tail) {
-  Frame frame;
-  if (is_client()) {
-    frame.header.type = type;
-    frame.header.job_tag = self_.job_tag;
-    frame.header.sender = self_.id;
-    frame.header.incarnation = self_.incarnation;
-  } else {
-    frame = std::get<ServerSession>(*session_).reply(type);
-  }
+  Frame frame = std::visit([type](const auto& one) { return one.frame_of(type); }, *session_);
   frame.tail = std::move(tail);
   writer_.push(std::move(frame));
 }

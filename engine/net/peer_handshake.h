@@ -22,8 +22,7 @@ struct Self {
   std::uint32_t lanes = 1;  // lanes of a connection without shared memory
 };
 
-// HMAC-SHA256 of a label, the nonces of the first lane's handshake and of this one's, and the
-// lane's number.
+// Proves the nonces of the first lane's handshake and of this one's, and the lane's number.
 Proof make_lane_proof(const Secret& key, const Transcript& first, const Transcript& own,
                       std::uint8_t number);
 

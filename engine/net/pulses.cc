@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "base/hmac.h"
 
 namespace paddle::heartbeat {
 namespace {
@@ -32,10 +31,8 @@ FrameHeader header_of(const Pulse& pulse, std::uint64_t job_tag) {
   return header;
 }
 
-Sha256Digest proof_of(const FrameHeader& header, const Secret& key) {
-  const FrameHeaderBytes bytes = encode_header(header, {}, ByteSpan());
-  const ByteSpan part = bytes;
-  return hmac_sha256(key.reveal(), {&part, 1});
+Proof proof_of(const FrameHeader& header, const Secret& key) {
+  return hmac_sha256(key.reveal(), {encode_header(header, {}, ByteSpan())});
 }
 
 std::optional<FrameHeader> decode(ByteSpan bytes) {
@@ -89,7 +86,7 @@ Secret direction_key(const Secret& pair, NodeId from) {
 
 Datagram encode(const Pulse& pulse, std::uint64_t job_tag, const Secret& key) {
   const FrameHeader header = header_of(pulse, job_tag);
-  const Sha256Digest proof = proof_of(header, key);
+  const Proof proof = proof_of(header, key);
   const FrameHeaderBytes bytes = encode_header(header, {}, ByteSpan(proof));
   Datagram datagram;
   std::ranges::copy(bytes, datagram.begin());

@@ -62,7 +62,6 @@ class Pulses {
 // A pulse as the bytes of a datagram: a frame's header, and a proof with the pair's key
 // (PROTOCOL.md, "Heartbeats").
 
-constexpr std::size_t kProofBytes = 32;
 constexpr std::size_t kJobTagAt = 16;  // in a frame's header
 using Datagram = std::array<std::byte, kFrameHeaderBytes + kProofBytes>;
 

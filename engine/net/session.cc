@@ -5,16 +5,11 @@
 
 #include <fmt/format.h>
 
-#include "base/hmac.h"
-
 namespace paddle::net {
 namespace {
 
-constexpr std::size_t kLabelBytes = 32;  // zero-padded
-constexpr std::size_t kTranscriptBytes = kLabelBytes + 8 + 4 + 4 + 4 + 8 + 2 * kNonceBytes;
 constexpr std::string_view kClientLabel = "paddlectl session 1 client";
 constexpr std::string_view kServerLabel = "paddlectl session 1 server";
-static_assert(kClientLabel.size() <= kLabelBytes && kServerLabel.size() <= kLabelBytes);
 
 bool is_plain(const Frame& frame, std::size_t tail_bytes) {
   return frame.head.empty() && frame.tail.size() == tail_bytes;
@@ -27,26 +22,15 @@ Error malformed(std::uint8_t type) {
 }  // namespace
 
 Proof make_proof(const Secret& key, Side side, const Transcript& transcript) {
-  std::array<std::byte, kTranscriptBytes> text{};
-  std::byte* at = text.data();
-  const ByteSpan label = as_bytes(side == Side::kClient ? kClientLabel : kServerLabel);
-  std::copy(label.begin(), label.end(), at);
-  at += kLabelBytes;
-  const auto put = [&at](auto value) {
-    store_le(at, value);
-    at += sizeof value;
-  };
-  put(transcript.job_tag);
-  put(pack(transcript.client));
-  put(transcript.incarnation);
-  put(pack(transcript.server));
-  put(transcript.server_generation);
-  at = std::copy(transcript.client_nonce.begin(), transcript.client_nonce.end(), at);
-  at = std::copy(transcript.server_nonce.begin(), transcript.server_nonce.end(), at);
-  PADDLE_CHECK(at == text.data() + text.size());
-
-  const ByteSpan parts[] = {text};
-  return hmac_sha256(key.reveal(), parts);
+  Bytes facts;
+  append_le(facts, transcript.job_tag);
+  append_le(facts, pack(transcript.client));
+  append_le(facts, transcript.incarnation);
+  append_le(facts, pack(transcript.server));
+  append_le(facts, transcript.server_generation);
+  append_bytes<std::byte>(facts, transcript.client_nonce);
+  append_bytes<std::byte>(facts, transcript.server_nonce);
+  return prove(key, side == Side::kClient ? kClientLabel : kServerLabel, facts);
 }
 
 ServerSession::ServerSession(const Options& options, const Nonce& nonce, TimePoint now)
@@ -57,7 +41,31 @@ ServerSession::ServerSession(const Options& options, const Nonce& nonce, TimePoi
   transcript_.server_nonce = nonce;
 }
 
-Frame ServerSession::reply(SessionFrame type) const {
+Result<Frame> ServerSession::on_frame(TimePoint now, const Frame& frame) {
+  if (expired(now)) {
+    state_ = State::kClosed;
+    return Error{Errc::kAuth, "handshake deadline passed"};
+  }
+  if (state_ == State::kExpectHello && frame.header.type == kHello) return on_hello(frame);
+  if (state_ == State::kExpectProof && frame.header.type == kProof) return on_proof(frame);
+  state_ = State::kClosed;
+  return malformed(frame.header.type);
+}
+
+Status ServerSession::check_sender(const FrameHeader& header) const {
+  if (header.job_tag == transcript_.job_tag && header.sender == transcript_.client &&
+      header.incarnation == transcript_.incarnation) {
+    return {};
+  }
+  return Error{Errc::kAuth, "frame with another identity than the proven one"};
+}
+
+Status ServerSession::check(const FrameHeader& header) const {
+  if (header.type < kFirstApplicationType && header.type != kShare) return malformed(header.type);
+  return check_sender(header);
+}
+
+Frame ServerSession::frame_of(SessionFrame type) const {
   Frame frame;
   frame.header.type = type;
   frame.header.job_tag = transcript_.job_tag;
@@ -74,17 +82,6 @@ Frame ServerSession::refuse(Refusal why) {
   return frame;
 }
 
-Result<Frame> ServerSession::on_frame(TimePoint now, const Frame& frame) {
-  if (expired(now)) {
-    state_ = State::kClosed;
-    return Error{Errc::kAuth, "handshake deadline passed"};
-  }
-  if (state_ == State::kExpectHello && frame.header.type == kHello) return on_hello(frame);
-  if (state_ == State::kExpectProof && frame.header.type == kProof) return on_proof(frame);
-  state_ = State::kClosed;
-  return malformed(frame.header.type);
-}
-
 Frame ServerSession::on_hello(const Frame& frame) {
   const NodeId peer = frame.header.sender;
   // A HELLO with our own identity is our own frame, reflected.
@@ -99,7 +96,7 @@ Frame ServerSession::on_hello(const Frame& frame) {
   if (!key) return refuse(Refusal::kBadProof);
   key_ = *std::move(key);
   state_ = State::kExpectProof;
-  Frame challenge = reply(kChallenge);
+  Frame challenge = frame_of(kChallenge);
   append_bytes<std::byte>(challenge.tail, transcript_.server_nonce);
   append_bytes<std::byte>(challenge.tail, make_proof(*key_, Side::kServer, transcript_));
   return challenge;
@@ -110,20 +107,7 @@ Frame ServerSession::on_proof(const Frame& frame) {
   const Proof expected = make_proof(*key_, Side::kClient, transcript_);
   if (!equal_constant_time(expected, frame.tail)) return refuse(Refusal::kBadProof);
   state_ = State::kProven;
-  return reply(kAccepted);
-}
-
-Status ServerSession::check(const FrameHeader& header) const {
-  if (header.type < kFirstApplicationType && header.type != kShare) return malformed(header.type);
-  return check_sender(header);
-}
-
-Status ServerSession::check_sender(const FrameHeader& header) const {
-  if (header.job_tag == transcript_.job_tag && header.sender == transcript_.client &&
-      header.incarnation == transcript_.incarnation) {
-    return {};
-  }
-  return Error{Errc::kAuth, "frame with another identity than the proven one"};
+  return frame_of(kAccepted);
 }
 
 ClientSession::ClientSession(const Options& options, const Nonce& nonce) : key_(options.key) {
@@ -132,15 +116,6 @@ ClientSession::ClientSession(const Options& options, const Nonce& nonce) : key_(
   transcript_.incarnation = options.incarnation;
   transcript_.server = options.server;
   transcript_.client_nonce = nonce;
-}
-
-Frame ClientSession::frame_of(SessionFrame type) const {
-  Frame frame;
-  frame.header.type = type;
-  frame.header.job_tag = transcript_.job_tag;
-  frame.header.sender = transcript_.client;
-  frame.header.incarnation = transcript_.incarnation;
-  return frame;
 }
 
 Frame ClientSession::hello() const {
@@ -174,6 +149,15 @@ Result<std::optional<Frame>> ClientSession::on_frame(const Frame& frame) {
     return std::optional<Frame>();
   }
   return malformed(frame.header.type);
+}
+
+Frame ClientSession::frame_of(SessionFrame type) const {
+  Frame frame;
+  frame.header.type = type;
+  frame.header.job_tag = transcript_.job_tag;
+  frame.header.sender = transcript_.client;
+  frame.header.incarnation = transcript_.incarnation;
+  return frame;
 }
 
 Result<Frame> ClientSession::on_challenge(const Frame& frame) {

@@ -28,17 +28,12 @@ constexpr std::uint8_t kFirstApplicationType = 16;
 
 enum class Refusal : std::uint8_t { kBadProof = 1, kOtherJob = 2, kMalformed = 3 };
 
-constexpr std::size_t kNonceBytes = 32;
-constexpr std::size_t kProofBytes = 32;
 constexpr Duration kHandshakeDeadline = std::chrono::seconds(2);
 // An unproven peer costs at most kUnprovenBufferBytes + kUnprovenPayloadBytesMax <= 4 KiB of
 // memory.
 constexpr std::size_t kUnprovenBufferBytes = 2048;
 constexpr std::size_t kUnprovenPayloadBytesMax = 256;
 constexpr std::size_t kUnprovenConnectionsMax = 256;
-
-using Nonce = std::array<std::byte, kNonceBytes>;
-using Proof = std::array<std::byte, kProofBytes>;
 
 // The values that both sides prove to agree on.
 struct Transcript {
@@ -52,8 +47,7 @@ struct Transcript {
 };
 
 enum class Side { kClient, kServer };
-// HMAC-SHA256 of a label of that side and the transcript, so one side's proof never serves the
-// other.
+// Proves the transcript. The label names the side, so one side's proof never serves the other.
 Proof make_proof(const Secret& key, Side side, const Transcript& transcript);
 
 class ServerSession {
@@ -79,8 +73,8 @@ class ServerSession {
   Status check_sender(const FrameHeader& header) const;
   // check_sender(), and kAuth unless the frame is an application frame or a kShare.
   Status check(const FrameHeader& header) const;
-  // A frame of the session from this side, with no payload yet.
-  Frame reply(SessionFrame type) const;
+  // A frame from this side, with no payload yet.
+  Frame frame_of(SessionFrame type) const;
 
  private:
   enum class State { kExpectHello, kExpectProof, kProven, kClosed };
@@ -111,12 +105,13 @@ class ClientSession {
   // not the called one or did not prove the key.
   Result<std::optional<Frame>> on_frame(const Frame& frame);
   bool established() const { return state_ == State::kEstablished; }
+  // A frame from this side, with no payload yet.
+  Frame frame_of(SessionFrame type) const;
   // server_generation is valid once established().
   const Transcript& transcript() const { return transcript_; }
 
  private:
   enum class State { kExpectChallenge, kExpectAccepted, kEstablished, kClosed };
-  Frame frame_of(SessionFrame type) const;
   Result<Frame> on_challenge(const Frame& frame);
 
   Secret key_;

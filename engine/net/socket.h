@@ -56,6 +56,4 @@ Result<asio::ip::tcp::endpoint> parse_endpoint(const Endpoint& endpoint);
 std::string endpoint_text(
     const asio::ip::tcp::endpoint& endpoint);  // "10.0.0.1:7164", "[::1]:7164"
 
-Result<Nonce> random_nonce();  // getrandom
-
 }  // namespace paddle::net

@@ -464,7 +464,7 @@ void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
   auto segment = is_same_host(socket) && !is_sealed(options_.transport, socket)
                      ? SharedSegment::open(frame.tail)
                      : Error{Errc::kAuth, "another host"};
-  Frame answer = connection.session.reply(kShared);
+  Frame answer = connection.session.frame_of(kShared);
   answer.tail.push_back(std::byte{segment ? std::uint8_t{1} : std::uint8_t{0}});
   enqueue(connection, std::move(answer), {}, false);
   if (!segment) return;

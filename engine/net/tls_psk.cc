@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include "base/hmac.h"
-
 namespace paddle::net {
 namespace {
 

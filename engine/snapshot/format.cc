@@ -27,12 +27,6 @@ constexpr std::size_t kUpdateCountAt = 24;
 constexpr std::size_t kSnapshotAt = 36;
 constexpr std::size_t kNameAt = kSnapshotAt + sizeof(SnapshotId) + sizeof(std::uint32_t);
 
-template <class T>
-void append_le(Bytes& bytes, T value) {
-  bytes.resize(bytes.size() + sizeof(T));
-  store_le<T>(bytes.data() + bytes.size() - sizeof(T), value);
-}
-
 Bytes encode(const BlockHeader& header, const std::string& name) {
   Bytes bytes;
   append_le<std::uint32_t>(bytes, kMagic);

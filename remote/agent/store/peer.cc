@@ -72,7 +72,7 @@ class PeerServer {
     UniqueFd fd;
     CallerSource source;
     TimePoint deadline;
-    PeerNonce nonce{};
+    Nonce nonce{};
     PeerClaim claim{};
     std::size_t size = 0;  // bytes of the claim received so far
   };
@@ -136,7 +136,7 @@ void PeerServer::admit() {
   if (!fd) return;
   const int on = 1;
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const auto nonce = random_peer_nonce();
+  const auto nonce = random_nonce();
   if (!nonce || !send_now(fd.get(), *nonce)) return;
   const CallerSource source = source_of(from.data());
   make_room(source);

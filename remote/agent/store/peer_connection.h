@@ -22,10 +22,8 @@ struct PeerConnection {
   PeerKeys keys;
 };
 
-Result<PeerNonce> random_peer_nonce();
-
 // The first bytes of a caller: its number, nonce and proof.
-using PeerClaim = std::array<std::byte, 4 + kPeerNonceBytes + kSecretBytes>;
+using PeerClaim = std::array<std::byte, 4 + kNonceBytes + kSecretBytes>;
 
 struct ProvenCaller {
   std::uint32_t caller = 0;
@@ -35,7 +33,7 @@ struct ProvenCaller {
 // the caller if the claim proves the key of the number that it names; keys.listener_proof is then
 // the answer to send. Returns nothing otherwise.
 std::optional<ProvenCaller> check_claim(const Secret& token, std::string_view service,
-                                        const PeerNonce& listener_nonce, const PeerClaim& claim);
+                                        const Nonce& listener_nonce, const PeerClaim& claim);
 
 // The whole exchange of proofs on the caller's side. kAuth when the listener has another key.
 Result<PeerKeys> prove_to_listener(int fd, const Secret& caller_key, std::uint32_t caller,

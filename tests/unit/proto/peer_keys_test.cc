@@ -12,8 +12,8 @@ Secret token_of(int value) {
   return *Secret::from_bytes(Bytes(kSecretBytes, static_cast<std::byte>(value)));
 }
 
-PeerNonce nonce_of(int value) {
-  PeerNonce nonce;
+Nonce nonce_of(int value) {
+  Nonce nonce;
   nonce.fill(static_cast<std::byte>(value));
   return nonce;
 }

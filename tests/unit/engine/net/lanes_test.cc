@@ -335,7 +335,7 @@ TEST(Lanes, TheFrameOfAFurtherLaneHasTheBytesOfTheProtocol) {
     auto frame = *reader.next();
     if (!frame) continue;
     if (server.proven()) lane = *frame;
-    auto answer = lane ? server.reply(kLaneTaken) : server.on_frame(now(), *frame);
+    auto answer = lane ? server.frame_of(kLaneTaken) : server.on_frame(now(), *frame);
     ASSERT_TRUE(answer) << answer.error().message;
     writer.push(*std::move(answer));
   }

@@ -23,7 +23,7 @@ class PeerHandshake : public testing::Test {
     listener_ = UniqueFd(pair[1]);
   }
   // Sends `nonce` as a listener and returns the claim of a caller that hears it.
-  PeerClaim claim_for(const PeerNonce& nonce) {
+  PeerClaim claim_for(const Nonce& nonce) {
     EXPECT_TRUE(write_all(listener_.get(), nonce, within(kLong)));
     call_ = std::jthread([this] {
       keys_ = prove_to_listener(caller_.get(), key_, kCaller, "store", within(kLong));
@@ -38,13 +38,13 @@ class PeerHandshake : public testing::Test {
     call_.join();
     return *std::exchange(keys_, std::nullopt);
   }
-  std::optional<ProvenCaller> check(const PeerNonce& nonce, const PeerClaim& claim) {
+  std::optional<ProvenCaller> check(const Nonce& nonce, const PeerClaim& claim) {
     return check_claim(token_, "store", nonce, claim);
   }
 
   const Secret token_ = *Secret::generate();
   const Secret key_ = peer_caller_key(token_, kCaller);
-  const PeerNonce nonce_ = *random_peer_nonce();
+  const Nonce nonce_ = *random_nonce();
   UniqueFd caller_, listener_;
   std::optional<Result<PeerKeys>> keys_;
   std::jthread call_;
@@ -53,7 +53,7 @@ class PeerHandshake : public testing::Test {
 TEST_F(PeerHandshake, BothEndsHaveTheSameKeysAndEveryConnectionOthers) {
   std::string before;
   for (int i = 0; i < 2; ++i) {
-    const PeerNonce nonce = *random_peer_nonce();
+    const Nonce nonce = *random_nonce();
     const auto proven = check(nonce, claim_for(nonce));
     ASSERT_TRUE(proven);
     EXPECT_EQ(proven->caller, kCaller);
@@ -72,10 +72,10 @@ TEST_F(PeerHandshake, HasTheGoldenBytesOfTheProtocol) {
       "ccf16e6ac429176bffb840df0e3a37b289f295e41a1e6e55764a6c3eefde9e66";
   const std::string listener_proof =
       "8e8c55f928ab146d7986d5ec53ca0fc0ad3ab96decebed256f9d1ae90ca8f3ad";
-  PeerNonce listener_nonce;
+  Nonce listener_nonce;
   listener_nonce.fill(std::byte{3});
   PeerClaim claim{std::byte{kCaller}};
-  std::fill_n(claim.begin() + 4, kPeerNonceBytes, std::byte{2});
+  std::fill_n(claim.begin() + 4, kNonceBytes, std::byte{2});
   for (std::size_t i = 0; i < kSecretBytes; ++i) {
     const auto byte = std::stoul(caller_proof.substr(2 * i, 2), nullptr, 16);
     claim[claim.size() - kSecretBytes + i] = static_cast<std::byte>(byte);
@@ -90,7 +90,7 @@ TEST_F(PeerHandshake, HasTheGoldenBytesOfTheProtocol) {
   const PeerClaim made = claim_for(listener_nonce);
   EXPECT_EQ(to_hex(ByteSpan(made).first(4)), "07000000");
   PeerTranscript transcript{"store", kCaller, {}, listener_nonce};
-  std::copy_n(made.begin() + 4, kPeerNonceBytes, transcript.caller_nonce.begin());
+  std::copy_n(made.begin() + 4, kNonceBytes, transcript.caller_nonce.begin());
   const PeerKeys keys = derive_peer_keys(key_, transcript);
   EXPECT_EQ(to_hex(ByteSpan(made).last(kSecretBytes)), to_hex(keys.caller_proof.reveal()));
   EXPECT_TRUE(answer(keys.listener_proof.reveal()));
@@ -99,8 +99,8 @@ TEST_F(PeerHandshake, HasTheGoldenBytesOfTheProtocol) {
 TEST_F(PeerHandshake, ARecordedClaimIsNoProofForAnotherNonce) {
   const PeerClaim claim = claim_for(nonce_);
   EXPECT_TRUE(check(nonce_, claim));
-  EXPECT_FALSE(check(*random_peer_nonce(), claim));
-  EXPECT_FALSE(answer(PeerNonce{}));
+  EXPECT_FALSE(check(*random_nonce(), claim));
+  EXPECT_FALSE(answer(Nonce{}));
 }
 
 TEST_F(PeerHandshake, ARecordedAnswerIsNoProofForAnotherCall) {
@@ -125,7 +125,7 @@ TEST_F(PeerHandshake, AnotherTokenCallerOrServiceIsRefused) {
   other[0] ^= std::byte{1};
   EXPECT_FALSE(check(nonce_, other)) << "the proof of one caller for the number of another";
   EXPECT_FALSE(check_claim(key_, "store", nonce_, claim)) << "a caller's key is no token";
-  EXPECT_FALSE(answer(PeerNonce{}));
+  EXPECT_FALSE(answer(Nonce{}));
 }
 
 TEST_F(PeerHandshake, EveryBitOfAClaimCounts) {
@@ -135,7 +135,7 @@ TEST_F(PeerHandshake, EveryBitOfAClaimCounts) {
     changed[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_FALSE(check(nonce_, changed)) << bit;
   }
-  EXPECT_FALSE(answer(PeerNonce{}));
+  EXPECT_FALSE(answer(Nonce{}));
 }
 
 }  // namespace
