@@ -15,7 +15,7 @@ ClientLanes::ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link
   }
 }
 
-void ClientLanes::set_position(LanePosition position) {
+void ClientLanes::set_position(TrainerPosition position) {
   position_ = position;
   is_behind_ = link_positions_.is_behind(position);
 }

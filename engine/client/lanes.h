@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "engine/client/lane.h"
-#include "engine/client/link_positions.h"
+#include "engine/client/recovery.h"
 #include "engine/net/link.h"
 
 namespace paddle::client {
@@ -48,22 +48,22 @@ class ClientLanes {
   Error malformed(std::size_t lane, std::string_view what) const;
 
   // The trainer's position in its pass, counted by its pushes on these lanes.
-  LanePosition position() const { return position_; }
-  void set_position(LanePosition position);
-  // Sets the lanes' own positions, which may be further than the trainer's (link_positions.h). They
+  TrainerPosition position() const { return position_; }
+  void set_position(TrainerPosition position);
+  // Sets the lanes' own positions, which may be further than the trainer's (recovery.h). They
   // decide which lanes a push leaves out.
   void set_link_positions(LinkPositions link_positions) {
     link_positions_ = std::move(link_positions);
   }
   const LinkPositions& link_positions() const { return link_positions_; }
   bool is_behind() const { return is_behind_; }
-  bool lacks(std::size_t lane, LanePosition push) const {
+  bool lacks(std::size_t lane, TrainerPosition push) const {
     return !is_behind_ || link_positions_.lacks(lane, push);
   }
   void on_push(std::uint64_t batches);
   // Records that all lanes have the push that ended at `end`. on_push() records it only if a lane
   // was ahead of the trainer.
-  void on_repeat(LanePosition end) { link_positions_.on_push(end); }
+  void on_repeat(TrainerPosition end) { link_positions_.on_push(end); }
 
   // See net::Link::interrupt(). Any thread may call it.
   void interrupt(const Error& why);
@@ -94,7 +94,7 @@ class ClientLanes {
   Duration deadline_;
   Duration patience_max_ = Duration::max();
   SteadyClock clock_;
-  LanePosition position_;
+  TrainerPosition position_;
   LinkPositions link_positions_;
   bool is_behind_ = false;
   const ClientLanes* others_ = nullptr;
@@ -150,7 +150,7 @@ struct PartedPush {
 
   std::vector<std::vector<Part>> shards;  // at least one part each
   std::uint64_t batches = 1;
-  LanePosition end;  // position of the trainer after this push
+  TrainerPosition end;  // position of the trainer after this push
 
  private:
   static constexpr FrameType kType =

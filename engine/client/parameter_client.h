@@ -2,6 +2,8 @@
 // gradients and ends passes together with the other trainers. connect.h makes one over TCP.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -9,8 +11,8 @@
 
 #include "base/tally.h"
 #include "engine/client/batch_parameters.h"
-#include "engine/client/link_positions.h"
 #include "engine/client/snapshot_client.h"
+#include "proto/wire.pb.h"
 
 namespace paddle::client {
 
@@ -45,6 +47,16 @@ struct PassTotals {
   PushCounts sparse;
 };
 
+// A position of a trainer in the sequence of its pushes, pauses and ends of passes: finished
+// passes, pauses of the current pass, and batches of it. Later positions compare greater.
+struct TrainerPosition {
+  std::uint64_t passes = 0;
+  std::uint64_t pauses = 0;
+  std::uint64_t batches = 0;
+
+  friend auto operator<=>(const TrainerPosition&, const TrainerPosition&) = default;
+};
+
 struct JobProgress {
   std::uint64_t samples = 0;  // sum over all trainers
   std::uint64_t passes = 0;   // finished
@@ -58,7 +70,7 @@ struct JobProgress {
   std::uint64_t passes_loaded = 0;
   std::uint64_t pauses = 0;     // by all trainers, since the last end of a pass
   bool is_within_pass = false;  // in a group: some trainer has done batches of the next pass
-  LanePosition furthest;        // position of this trainer on the port where it is furthest
+  TrainerPosition furthest;     // position of this trainer on the port where it is furthest
   // The trainer's earlier process ended during a push that some ports have applied in a round: the
   // other ports need the same bits, by repeat_push().
   bool is_split = false;

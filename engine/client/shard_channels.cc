@@ -14,18 +14,6 @@ namespace {
 
 constexpr std::size_t kReasonBytesMax = 2000;  // limit for a reason, and for a hint
 
-// After a loss: limit for trainer 0 to send Ready to all ports, one after the other.
-constexpr Duration kStartMax = std::chrono::seconds(10);
-// Limit for a port to read its savepoint; it answers no trainer meanwhile.
-constexpr Duration kRollbackMax = std::chrono::minutes(10);
-
-// Whether all trainers have passed the barrier after their last pass and the barrier at the end of
-// the job. A job that stops early passes both before its last configured pass.
-bool has_met_at_end(const wire::Position& position) {
-  return position.pauses() > 1 &&
-         std::ranges::all_of(position.pass_batches(), [](std::uint64_t n) { return n == 0; });
-}
-
 }  // namespace
 
 ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
@@ -36,7 +24,8 @@ ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
       sparse_(options_.parameters,
               ClientLanes("sparse", std::move(sparse), options_.lane,
                           static_cast<std::uint16_t>(dense_.lanes().size()), options_.deadline),
-              options_.transfer_bytes) {
+              options_.transfer_bytes),
+      recovery_(options_.parameters, options_.lane.trainer_id, options_.passes) {
   dense_.lanes().look_after(sparse_.lanes());
   sparse_.lanes().look_after(dense_.lanes());
 }
@@ -56,119 +45,68 @@ Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options,
   }
   std::unique_ptr<ShardChannels> channels(
       new ShardChannels(std::move(options), std::move(dense), std::move(sparse)));
-  PADDLE_TRY_STATUS(channels->join());
+  const Recovery& recovery = channels->recovery_;
+  do {
+    PADDLE_TRY_STATUS(channels->run_state());
+  } while (recovery.state() == Recovery::State::kGoBack);
   return channels;
 }
 
-Status ShardChannels::join() {
-  const std::string set = options_.parameters.SerializeAsString();
-  RollbackPlan rollback;
-  const auto ask = [&](ClientLanes& lanes, std::size_t i) {
-    Bytes tail;
-    append_bytes(tail, std::span<const char>(set));
-    wire::Join message;
-    message.set_shard(static_cast<std::uint32_t>(i));
-    message.set_is_sparse(&lanes == &sparse_.lanes());
-    return lanes.send(i, FrameType::kJoin, message, std::move(tail));
+// Sends the requests of the machine's state, and gives it the answers.
+Status ShardChannels::run_state() {
+  const auto ask = [&](ClientLanes& lanes, std::size_t i) -> Status {
+    auto request = recovery_.request(shard_of(lanes, i));
+    if (!request) return {};
+    const auto send = [&](const auto& message) {
+      return lanes.send(i, request->type, message, std::move(request->tail));
+    };
+    return std::visit(send, request->message);
   };
   const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
+    const std::size_t shard = shard_of(lanes, i);
+    if (!recovery_.is_asked(shard)) return {};
     PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPosition));
     wire::Position position;
     PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
-    rollback.add(position);
-    is_over_ =
-        is_over_ || (position.ready() && position.left() &&
-                     (position.passes_finished() >= options_.passes || has_met_at_end(position)));
+    recovery_.on_position(shard, position);
     return {};
   };
-  PADDLE_TRY_STATUS(on_all(ask, take));
-  if (is_over_) return {};
-  is_running_ = rollback.all_run();
-  if (is_running_) return {};
-  const bool is_first = options_.lane.trainer_id == 0;
-  if (const auto savepoints = rollback.savepoints())
-    return is_first ? go_back(*savepoints) : Status();
-  if (rollback.none_runs()) return {};
-  loss_ = Error{Errc::kUnreachable,
-                "a pserver was restarted, and there is no savepoint to restore it from",
-                "the whole job resumes from its last snapshot"};
-  // For other trainers this is perhaps no loss: trainer 0 sends Ready to one port after the other,
-  // and they may have joined in between. ready() finds out.
-  if (!is_first) return {};
-  abandon(*loss_);
-  return *loss_;
-}
-
-Status ShardChannels::go_back(const std::vector<std::optional<std::uint64_t>>& savepoints) {
-  const auto savepoint_of = [&](const ClientLanes& lanes, std::size_t i) {
-    return savepoints[&lanes == &dense_.lanes() ? i : dense_.lanes().size() + i];
+  const auto set_limits = [&](std::optional<Duration> silence, std::optional<Duration> patience) {
+    for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+      lanes->set_deadline(silence.value_or(options_.deadline));
+      lanes->set_patience(patience.value_or(Duration::max()));
+    }
   };
-  const auto ask = [&](ClientLanes& lanes, std::size_t i) -> Status {
-    const auto savepoint = savepoint_of(lanes, i);
-    if (!savepoint) return {};
-    wire::GoBack message;
-    message.set_savepoint(*savepoint);
-    return lanes.send(i, FrameType::kGoBack, message, {});
-  };
-  const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
-    if (!savepoint_of(lanes, i)) return {};
-    PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPosition));
-    wire::Position position;
-    return lanes.parse(i, frame, position);
-  };
-  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) lanes->set_deadline(kRollbackMax);
-  Status done = on_all(ask, take);
-  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
-    lanes->set_deadline(options_.deadline);
-  }
-  is_running_ = true;
-  return done;
-}
-
-// A trainer may wait at a port that runs, while another port waits for Ready of trainer 0. After a
-// loss, abandons the job if the answers to Ready failed.
-Status ShardChannels::give_up_after_loss(Status asked) {
-  dense_.lanes().set_patience(Duration::max());
-  sparse_.lanes().set_patience(Duration::max());
-  if (asked || !loss_) return asked;
-  abandon(*loss_);
-  return *loss_;
+  set_limits(recovery_.silence_max(), recovery_.patience_max());
+  Status ended = recovery_.end_state(on_all(ask, take));
+  set_limits({}, {});
+  if (recovery_.state() == Recovery::State::kLost) abandon(ended.error());
+  return ended;
 }
 
 Status ShardChannels::ready() {
-  LinkPositions dense;
-  LinkPositions sparse;
-  std::uint64_t loaded = 0;
+  recovery_.begin_ready();
+  PADDLE_TRY_STATUS(run_state());
   in_rounds_.clear();
-  const auto take = [&](ClientLanes& lanes, std::size_t i, const Frame& frame) -> Status {
-    wire::Position position;
-    PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
-    loaded = position.passes_loaded();
-    if (position.has_origin()) origin_ = position.origin();
-    const bool is_dense = &lanes == &dense_.lanes();
-    (is_dense ? dense : sparse)
-        .add(position_of(position, options_.lane.trainer_id), position.has_rounds());
-    if (position.has_rounds()) in_rounds_.push_back(&lanes.at(i));
+  PADDLE_TRY_STATUS(on_each([&](const ClientLanes& lanes, std::size_t i) -> Status {
+    if (recovery_.in_rounds(shard_of(lanes, i))) in_rounds_.push_back(&lanes.at(i));
     return {};
-  };
-  if (loss_) {
-    dense_.lanes().set_patience(kStartMax);
-    sparse_.lanes().set_patience(kStartMax);
+  }));
+  LinkPositions all;
+  for (const bool is_sparse : {false, true}) {
+    LinkPositions links = recovery_.links(is_sparse);
+    all.add(links);
+    (is_sparse ? sparse_.lanes() : dense_.lanes()).set_link_positions(std::move(links));
   }
-  PADDLE_TRY_STATUS(
-      give_up_after_loss(ask_all(FrameType::kReady, wire::Ready(), FrameType::kPosition, take)));
-  passes_loaded_ = loaded;
-  position_ = std::min(dense.start(), sparse.start());
-  furthest_ = std::max(dense.furthest(), sparse.furthest());
-  dense_.lanes().set_link_positions(std::move(dense));
-  sparse_.lanes().set_link_positions(std::move(sparse));
+  position_ = all.start();
+  furthest_ = all.furthest();
   set_position(position_);
   return {};
 }
 
 // Functions for a running job.
 
-void ShardChannels::set_position(LanePosition position) {
+void ShardChannels::set_position(TrainerPosition position) {
   dense_.lanes().set_position(position);
   sparse_.lanes().set_position(position);
 }
@@ -184,14 +122,12 @@ JobProgress ShardChannels::progress() const {
   progress.passes = position_.passes;
   progress.batches = position_.batches;
   progress.pauses = position_.pauses;
-  progress.passes_loaded = passes_loaded_;
-  progress.is_running = is_running_;
-  progress.is_over = is_over_;
+  progress.passes_loaded = recovery_.passes_loaded();
+  progress.is_running = recovery_.is_running();
+  progress.is_over = recovery_.state() == Recovery::State::kOver;
   progress.furthest = furthest_;
-  progress.origin = origin_;
-  LinkPositions all = dense_.lanes().link_positions();
-  all.add(sparse_.lanes().link_positions());
-  progress.is_split = all.is_split();
+  progress.origin = recovery_.origin();
+  progress.is_split = recovery_.state() == Recovery::State::kRepeat;
   for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
     for (std::size_t i = 0; i < lanes->size(); ++i) {
       progress.generations = hash_combine(progress.generations, lanes->at(i).server_generation());
@@ -200,14 +136,14 @@ JobProgress ShardChannels::progress() const {
   return progress;
 }
 
-Status ShardChannels::repeat_push(LanePosition end, const PushTotals& totals,
+Status ShardChannels::repeat_push(TrainerPosition end, const PushTotals& totals,
                                   std::optional<std::span<DenseParameter>> dense,
                                   std::optional<std::span<const SparseRows>> rows) {
   // Pushes are kept only for a kind in rounds; otherwise the trainer computes the push again.
   if (!has_rounds(dense_.lanes())) dense.reset();
   if (!has_rounds(sparse_.lanes())) rows.reset();
   if (!dense && !rows) return {};
-  LanePosition before = end;
+  TrainerPosition before = end;
   before.batches -= totals.batches;
   if (dense) dense_.lanes().set_position(before);
   if (rows) sparse_.lanes().set_position(before);
@@ -218,8 +154,10 @@ Status ShardChannels::repeat_push(LanePosition end, const PushTotals& totals,
   }
   if (dense) dense_.lanes().on_repeat(end);
   if (rows) sparse_.lanes().on_repeat(end);
-  position_ =
-      std::min(dense_.lanes().link_positions().start(), sparse_.lanes().link_positions().start());
+  LinkPositions all = dense_.lanes().link_positions();
+  all.add(sparse_.lanes().link_positions());
+  recovery_.on_repeated(all);
+  position_ = all.start();
   set_position(position_);
   return {};
 }
@@ -378,8 +316,8 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
   PADDLE_TRY_STATUS(on_each(ask));
   const auto await = [&] { return on_each(take); };
   PADDLE_TRY_STATUS(around ? around(await) : await());
-  position_ = totals.paused ? LanePosition{position_.passes, position_.pauses + 1, batches()}
-                            : LanePosition{position_.passes + 1, 0, 0};
+  position_ = totals.paused ? TrainerPosition{position_.passes, position_.pauses + 1, batches()}
+                            : TrainerPosition{position_.passes + 1, 0, 0};
   set_position(position_);
   return totals;
 }

@@ -7,7 +7,7 @@
 
 #include "engine/client/dense_channel.h"
 #include "engine/client/parameter_client.h"
-#include "engine/client/savepoints.h"
+#include "engine/client/recovery.h"
 #include "engine/client/sparse_channel.h"
 
 namespace paddle::client {
@@ -72,7 +72,7 @@ class ShardChannels {
 
   // Sends the push that ends at `end` on the lanes that lack it. std::nullopt: nothing is repeated
   // for this kind.
-  Status repeat_push(LanePosition end, const PushTotals& totals,
+  Status repeat_push(TrainerPosition end, const PushTotals& totals,
                      std::optional<std::span<DenseParameter>> dense,
                      std::optional<std::span<const SparseRows>> rows);
 
@@ -98,10 +98,11 @@ class ShardChannels {
 
  private:
   ShardChannels(ShardOptions options, Links dense, Links sparse);
-  Status join();
-  Status go_back(const std::vector<std::optional<std::uint64_t>>& savepoints);
-  Status give_up_after_loss(Status asked);
-  void set_position(LanePosition position);
+  Status run_state();
+  std::size_t shard_of(const ClientLanes& lanes, std::size_t i) const {  // see Recovery
+    return &lanes == &dense_.lanes() ? i : dense_.lanes().size() + i;
+  }
+  void set_position(TrainerPosition position);
   std::uint64_t batches() const;  // batches of this pass that the trainer has pushed
   bool has_rounds(const ClientLanes& lanes) const;
   wire::PushPart part_of(const PushTotals& totals, bool in_rounds) const;
@@ -128,14 +129,10 @@ class ShardChannels {
   ShardOptions options_;
   DenseChannel dense_;
   SparseChannel sparse_;
+  Recovery recovery_;
   bool is_paused_ = false;
-  bool is_running_ = false;                   // since before this trainer joined
-  bool is_over_ = false;                      // see JobProgress
-  std::optional<Error> loss_;                 // at the join some ports were running, others not
-  std::uint64_t passes_loaded_ = 0;           // finished before the shards' processes began
-  LanePosition position_;                     // at ready(), or the end of the last pass or pause
-  LanePosition furthest_;                     // lanes' furthest position at ready()
-  std::optional<wire::PassOrigin> origin_;    // see JobProgress
+  TrainerPosition position_;                  // at ready(), or the end of the last pass or pause
+  TrainerPosition furthest_;                  // on any lane at ready()
   std::vector<const ClientLane*> in_rounds_;  // lanes to shards in rounds, at ready()
   // Atomic, since two threads may push while a third calls ask_to_stop().
   std::atomic<bool> asks_to_stop_ = false;

@@ -106,7 +106,7 @@ Error EndOfPass::no_record() const {
 // pass was saved before this process began.
 Status EndOfPass::save() {
   const PassProgress& at = pass_.progress();
-  const bool was_saved = options_.furthest > client::LanePosition{at.pass + 1ULL, 0, 0};
+  const bool was_saved = options_.furthest > client::TrainerPosition{at.pass + 1ULL, 0, 0};
   return was_saved ? Status() : snapshots_.save(at);
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "engine/client/link_positions.h"
+#include "engine/client/parameter_client.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dataset.h"
 #include "engine/snapshot/info.h"
@@ -41,9 +41,9 @@ struct LoopOptions {
   // was down. barriers_done counts the barriers of all trainers since that end.
   bool repeats_pass_end = false;
   std::uint64_t barriers_done = 0;
-  client::LanePosition furthest;   // this trainer's furthest position on any port
-  ReplayLog* kept = nullptr;       // null: this trainer is not restarted alone
-  std::string restored_from = {};  // as went_back in wire::Progress
+  client::TrainerPosition furthest;  // this trainer's furthest position on any port
+  ReplayLog* kept = nullptr;         // null: this trainer is not restarted alone
+  std::string restored_from = {};    // as went_back in wire::Progress
 
   std::function<bool()> stop_requested = {};
   std::optional<TimePoint> ends_at = {};    // train.time_max; only trainer 0 checks it

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/client/recovery.h"
 
 namespace paddle::trainer {
 
@@ -21,11 +22,7 @@ Status Recovery::run() {
 Status Recovery::repeat_push() {
   const ReplayLog* const kept = options_.kept;
   const auto last = kept != nullptr ? kept->push() : std::nullopt;
-  // Ports that receive pushes without rounds may be several batches behind the last push. These
-  // batches are computed again.
-  const std::uint64_t next = batches_done_ + 1;
-  const bool is_behind = last && last->batch > next && client_.progress().is_split;
-  if (last && last->pass == options_.start_pass && (last->batch == next || is_behind)) {
+  if (last && client::repeats_push(client_.progress(), last->pass, last->batch)) {
     log_info("pushing batch {} of {} again, to the ports that lack it", last->batch,
              pass_words(last->pass));
     PADDLE_TRY(std::vector<client::SparseRows> rows, kept->rows());

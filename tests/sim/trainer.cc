@@ -8,7 +8,6 @@ namespace paddle::sim {
 namespace {
 
 constexpr Duration kResendAfter = std::chrono::milliseconds(300);
-constexpr Duration kStartMax = std::chrono::seconds(10);
 constexpr double kSendWindow = 0.3;  // probability after a batch, while the queue has room
 
 }  // namespace
@@ -18,6 +17,7 @@ Trainer::Trainer(std::uint32_t id, const ClusterOptions& options, const Model& m
       options_(options),
       model_(model),
       disk_(disk),
+      recovery_(model.set(), id, options.passes),
       windows_({}),
       rng_(hash_combine(options.seed, 0x747261696e6572 + id)) {}
 
@@ -33,13 +33,12 @@ void Trainer::start() {
                                                     .resend_after = kResendAfter});
   }
   asks_.assign(model_.shards(), {});
-  positions_.assign(model_.shards(), {});
+  recovery_ = client::Recovery(model_.set(), id_, options_.passes);
   values_.assign(model_.dense_shards(), {});
   has_saved_ = repeats_push_ = false;
   for (client::LinkPositions& kind : link_positions_) kind = {};
   in_rounds_.clear();
-  rollback_.clear();
-  finds_no_rollback_ = is_lost_ = false;
+  finds_no_rollback_ = false;
   gives_up_at_.reset();
   last_words_.clear();
   windows_ = strategy::Communicator({.max_merge = options_.max_merge,
@@ -85,8 +84,8 @@ Status Trainer::on_frame(std::uint32_t shard, Frame&& frame, TimePoint now,
   advance(now, out);
   while (!has_work() && phase_ != Phase::kDone) {
     PADDLE_TRY(phase_, next_phase());
-    if (phase_ == Phase::kReady && is_lost_) gives_up_at_ = now + kStartMax;
     begin_phase();
+    if (const auto patience = recovery_.patience_max()) gives_up_at_ = now + *patience;
     advance(now, out);
   }
   return {};
@@ -110,6 +109,7 @@ Result<Trainer::Phase> Trainer::next_phase() {
     case Phase::kJoin:
       return phase_of_join();
     case Phase::kGoBack:
+      PADDLE_TRY_STATUS(recovery_.end_state({}));
       return Phase::kReady;
     case Phase::kLoadBegin:
       ++loads_;
@@ -179,7 +179,7 @@ Error Trainer::abandon(std::string why) {
 Trainer::Phase Trainer::phase_of_position() {
   const std::uint64_t due = pass_ > start_pass_ ? 1 : 0;
   // Ports that have gone on from the meeting after a save hold what comes after it.
-  const bool was_saved = has_saved_ || furthest_ > client::LanePosition{pass_, 0, 0};
+  const bool was_saved = has_saved_ || furthest_ > client::TrainerPosition{pass_, 0, 0};
   if (meetings_ < due) return id_ == 0 && !was_saved ? Phase::kBusy : Phase::kMeet;
   if (pass_ < options_.passes) return phase_of_pass();
   return meetings_ <= due ? Phase::kMeet : Phase::kLeave;
@@ -213,22 +213,19 @@ void Trainer::begin_push() {
 }
 
 void Trainer::begin_phase() {
+  if (phase_ == Phase::kReady) recovery_.begin_ready();
   for (std::uint32_t shard = 0; shard < model_.shards(); ++shard) {
     switch (phase_) {
       case Phase::kJoin:
-        ask_join(shard);
-        break;
       case Phase::kGoBack:
-        ask_go_back(shard);
+      case Phase::kReady:
+        ask_of_recovery(shard);
         break;
       case Phase::kLoadBegin:
         ask_load_begin(shard);
         break;
       case Phase::kLoad:
         ask_load(shard);
-        break;
-      case Phase::kReady:
-        ask(shard, FrameType::kReady, wire::Ready());
         break;
       case Phase::kPull:
         ask_pull(shard);

@@ -6,8 +6,7 @@
 #include <functional>
 
 #include "base/rng.h"
-#include "engine/client/link_positions.h"
-#include "engine/client/savepoints.h"
+#include "engine/client/recovery.h"
 #include "engine/strategy/communicator.h"
 #include "tests/sim/replay_log.h"
 #include "tests/sim/snapshot.h"
@@ -50,7 +49,7 @@ class Trainer {
   std::uint64_t batch() const { return batch_; }
   // It makes ports go back, and they may not have heard it all yet.
   bool is_going_back() const {
-    return !rollback_.empty() && (phase_ == Phase::kGoBack || phase_ == Phase::kReady);
+    return recovery_.goes_back() && (phase_ == Phase::kGoBack || phase_ == Phase::kReady);
   }
   // It has joined ports that run no job, or not all of them, and has found no way back.
   bool finds_no_rollback() const { return finds_no_rollback_; }
@@ -96,7 +95,7 @@ class Trainer {
   Result<Phase> first_phase();
   Result<Phase> phase_after_push();
   Result<Phase> repeat_replay_log();
-  void take_place(client::LanePosition place);
+  void take_place(client::TrainerPosition place);
   Phase phase_of_position();
   Phase phase_of_pass();
   void begin_phase();
@@ -104,15 +103,15 @@ class Trainer {
   Error abandon(std::string why);
   std::uint64_t generations() const;
   // After the push under way.
-  client::LanePosition end_of_push() const {
+  client::TrainerPosition end_of_push() const {
     return {pass_, meetings_, pushed_ + gradients_.batches};
   }
-  client::LanePosition earliest() const {
+  client::TrainerPosition earliest() const {
     return std::min(link_positions_[0].start(), link_positions_[1].start());
   }
   bool is_split() const;
   bool is_behind() const {
-    const client::LanePosition here{pass_, meetings_, pushed_};
+    const client::TrainerPosition here{pass_, meetings_, pushed_};
     return link_positions_[0].is_behind(here) || link_positions_[1].is_behind(here);
   }
   bool lacks_push(std::uint32_t shard) const {
@@ -122,8 +121,7 @@ class Trainer {
   }
 
   // Requests of the phases, one shard each.
-  void ask_join(std::uint32_t shard);
-  void ask_go_back(std::uint32_t shard);
+  void ask_of_recovery(std::uint32_t shard);
   void ask_load_begin(std::uint32_t shard);
   void ask_load(std::uint32_t shard);
   void ask_pull(std::uint32_t shard);
@@ -136,6 +134,7 @@ class Trainer {
   void ask_export(std::uint32_t shard, std::uint64_t cursor);
 
   Status take(std::uint32_t shard, const Frame& answer);
+  Status take_position(std::uint32_t shard, const Frame& answer);
   Status take_exported(std::uint32_t shard, const Frame& answer);
   void take_values(std::uint32_t shard, const Frame& answer);
 
@@ -149,7 +148,7 @@ class Trainer {
   Phase phase_ = Phase::kDown;
   std::vector<client::ClientLane> lanes_;
   std::vector<std::deque<Ask>> asks_;  // by shard
-  std::vector<wire::Position> positions_;
+  client::Recovery recovery_;
   std::vector<std::vector<float>> values_;  // of the dense ports, as last seen
   std::uint64_t pass_ = 0;
   std::uint64_t batch_ = 0;                  // in the pass
@@ -158,12 +157,9 @@ class Trainer {
   bool has_saved_ = false;                   // since the end of the last pass
   std::uint64_t pushed_ = 0;                 // batches of the pass
   client::LinkPositions link_positions_[2];  // of dense and of sparse ports
-  client::LanePosition furthest_;            // of all, when it joined
+  client::TrainerPosition furthest_;         // of all, when it joined
   std::vector<const client::ClientLane*> in_rounds_;
-  std::vector<std::optional<std::uint64_t>>
-      rollback_;  // savepoints by shard, if it makes them go back
   bool finds_no_rollback_ = false;
-  bool is_lost_ = false;  // the job is, as it joined it; trainer 0 may not hear of that
   std::optional<TimePoint> gives_up_at_;
   bool repeats_push_ = false;  // a kept one is under way
   std::vector<LaneFrame> last_words_;

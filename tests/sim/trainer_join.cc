@@ -10,53 +10,50 @@ constexpr const char* kSplit = "the last push reached only some ports, and is lo
 
 }  // namespace
 
-// Only trainer 0 can tell whether a port was started again: the others may have joined while it
-// says Ready to port after port.
 Result<Trainer::Phase> Trainer::phase_of_join() {
-  // Another has left after the last pass.
-  if (std::ranges::any_of(positions_, [&](const wire::Position& each) {
-        return each.ready() && each.left() && each.passes_finished() >= options_.passes;
-      })) {
-    ++leaves_over_;
-    return Phase::kLeave;
+  using State = client::Recovery::State;
+  const Status joined = recovery_.end_state({});
+  const client::RollbackPlan& plan = recovery_.plan();
+  const bool is_over = recovery_.state() == State::kOver;
+  finds_no_rollback_ = !is_over && !plan.all_run() && !plan.savepoints();
+  if (!joined) return abandon(joined.error().message);
+  switch (recovery_.state()) {
+    case State::kOver:
+      ++leaves_over_;
+      return Phase::kLeave;
+    case State::kGoBack:
+      ++goes_back_;
+      return Phase::kGoBack;
+    case State::kLoad:
+      return disk_.newest ? Phase::kLoadBegin : Phase::kReady;
+    default:
+      if (plan.all_run()) ++lone_returns_;
+      return Phase::kReady;
   }
-  client::RollbackPlan rollback;
-  for (const wire::Position& each : positions_) rollback.add(each);
-  if (rollback.all_run()) {
-    ++lone_returns_;
-    return Phase::kReady;
-  }
-  if (auto savepoints = rollback.savepoints()) {
-    if (id_ != 0) return Phase::kReady;
-    rollback_ = *std::move(savepoints);
-    ++goes_back_;
-    return Phase::kGoBack;
-  }
-  finds_no_rollback_ = true;
-  is_lost_ = !rollback.none_runs();
-  if (id_ != 0) return Phase::kReady;
-  if (is_lost_) return abandon("a pserver was restarted");
-  return disk_.newest ? Phase::kLoadBegin : Phase::kReady;
 }
 
 // The trainer goes on from its earliest lane.
 Result<Trainer::Phase> Trainer::first_phase() {
-  for (std::uint32_t shard = 0; shard < positions_.size(); ++shard) {
-    const wire::Position& each = positions_[shard];
-    link_positions_[model_.is_sparse(shard)].add(client::position_of(each, id_), each.has_rounds());
-    start_pass_ = each.passes_loaded();
-    if (each.has_rounds()) in_rounds_.push_back(&lanes_[shard]);
+  PADDLE_TRY_STATUS(recovery_.end_state({}));
+  for (const bool is_sparse : {false, true})
+    link_positions_[is_sparse] = recovery_.links(is_sparse);
+  for (std::uint32_t shard = 0; shard < lanes_.size(); ++shard) {
+    if (recovery_.in_rounds(shard)) in_rounds_.push_back(&lanes_[shard]);
   }
+  start_pass_ = recovery_.passes_loaded();
   furthest_ = std::max(link_positions_[0].furthest(), link_positions_[1].furthest());
   take_place(earliest());
-  const bool has_push =
-      memory_.push && memory_.push->generations == generations() && memory_.push->pass == pass_ &&
-      (memory_.push->batch == batch_ + 1 || (memory_.push->batch > batch_ && is_split()));
-  if (has_push) {
-    take_place({pass_, meetings_, memory_.push->batch - 1});
+  client::JobProgress now;
+  now.passes = pass_;
+  now.batches = batch_;
+  now.is_split = is_split();
+  const auto& kept = memory_.push;
+  if (kept && kept->generations == generations() &&
+      client::repeats_push(now, kept->pass, kept->batch)) {
+    take_place({pass_, meetings_, kept->batch - 1});
     ++repeated_pushes_;
     repeats_push_ = true;
-    gradients_ = memory_.push->gradients;
+    gradients_ = kept->gradients;
     return Phase::kPushEarly;
   }
   if (is_split()) return abandon(kSplit);
@@ -71,28 +68,22 @@ Result<Trainer::Phase> Trainer::repeat_replay_log() {
     }
   }
   repeats_push_ = false;
+  client::LinkPositions all = link_positions_[0];
+  all.add(link_positions_[1]);
+  recovery_.on_repeated(all);
   take_place(earliest());
   if (is_split()) return abandon(kSplit);
   return phase_of_position();
 }
 
-void Trainer::take_place(client::LanePosition place) {
+void Trainer::take_place(client::TrainerPosition place) {
   pass_ = place.passes;
   meetings_ = place.pauses;
   batch_ = pushed_ = place.batches;
 }
 
 bool Trainer::is_split() const {
-  client::LinkPositions all = link_positions_[0];
-  all.add(link_positions_[1]);
-  return all.is_split();
-}
-
-void Trainer::ask_go_back(std::uint32_t shard) {
-  if (!rollback_[shard]) return;
-  wire::GoBack message;
-  message.set_savepoint(*rollback_[shard]);
-  ask(shard, FrameType::kGoBack, message);
+  return recovery_.state() == client::Recovery::State::kRepeat;
 }
 
 }  // namespace paddle::sim

@@ -21,14 +21,11 @@ Bytes bytes_from(std::span<const float> floats) {
 
 }  // namespace
 
-void Trainer::ask_join(std::uint32_t shard) {
-  const std::string text = model_.set().SerializeAsString();
-  Bytes tail;
-  append_bytes(tail, std::span<const char>(text));
-  wire::Join message;
-  message.set_shard(shard % model_.dense_shards());
-  message.set_is_sparse(model_.is_sparse(shard));
-  ask(shard, FrameType::kJoin, message, std::move(tail));
+void Trainer::ask_of_recovery(std::uint32_t shard) {
+  auto request = recovery_.request(shard);
+  if (!request) return;
+  std::visit([&](const auto& message) { ask(shard, request->type, message, request->tail); },
+             request->message);
 }
 
 void Trainer::ask_load_begin(std::uint32_t shard) {
@@ -182,9 +179,7 @@ void Trainer::ask_export(std::uint32_t shard, std::uint64_t cursor) {
 Status Trainer::take(std::uint32_t shard, const Frame& answer) {
   switch (static_cast<FrameType>(answer.header.type)) {
     case FrameType::kPosition:
-      PADDLE_CHECK(positions_[shard].ParseFromString(answer.head));
-      if (saving_) saving_->position = positions_[shard];
-      break;
+      return take_position(shard, answer);
     case FrameType::kDenseValues:
     case FrameType::kPushed:
       take_values(shard, answer);
@@ -199,6 +194,17 @@ Status Trainer::take(std::uint32_t shard, const Frame& answer) {
       break;
     default:
       break;
+  }
+  return {};
+}
+
+Status Trainer::take_position(std::uint32_t shard, const Frame& answer) {
+  wire::Position position;
+  PADDLE_CHECK(position.ParseFromString(answer.head));
+  if (saving_) {
+    saving_->position = position;
+  } else if (phase_ != Phase::kLoadBegin) {
+    recovery_.on_position(shard, position);
   }
   return {};
 }
