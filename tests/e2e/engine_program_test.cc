@@ -41,6 +41,11 @@ Process with_descriptors(int count, std::vector<std::string> arguments, const st
 }
 
 TEST(PserverProgram, TooFewDescriptorsAreNamedBeforeATrainerWaits) {
+#if defined(__SANITIZE_ADDRESS__)
+  // UBSan opens a pipe before it reads an object's vptr. Without a free descriptor it reports that
+  // the object has none.
+  GTEST_SKIP() << "UBSan itself needs descriptors";
+#endif
   const TemporaryFolder folder;
   std::vector<std::pair<int, Process>> all;  // by their descriptors; each waits a second in vain
   for (int count = 12; count <= 40; count += 2) {
