@@ -42,11 +42,11 @@ class TcpLink final : public Link {
     if (is_sealed_) stream_ = make_tls_client(std::move(stream_), self_, server_, job_tag_, key);
     PADDLE_TRY(const Nonce nonce, random_nonce());
     ClientSession session({key, self_, incarnation_, server_, job_tag_}, nonce);
-    PADDLE_TRY_STATUS(write(session.hello(), {}, deadline));
+    PADDLE_TRY_STATUS(send(session.hello(), {}, deadline));
     while (!session.established()) {
-      PADDLE_TRY(Frame frame, read(deadline, {}));
+      PADDLE_TRY(const Frame frame, receive(deadline, {}));
       PADDLE_TRY(std::optional<Frame> answer, session.on_frame(frame));
-      if (answer) PADDLE_TRY_STATUS(write(*answer, {}, deadline));
+      if (answer) PADDLE_TRY_STATUS(send(*std::move(answer), {}, deadline));
     }
     reader_.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
     return {};
@@ -60,8 +60,8 @@ class TcpLink final : public Link {
     Frame offer;
     offer.header.type = kShare;
     offer.tail = segment->offer();
-    PADDLE_TRY_STATUS(write(offer, {}, deadline));
-    PADDLE_TRY(const Frame answer, read(deadline, {}));
+    PADDLE_TRY_STATUS(send(std::move(offer), {}, deadline));
+    PADDLE_TRY(const Frame answer, receive(deadline, {}));
     if (answer.header.type != kShared || answer.tail.size() != 1 || !reader_.is_idle()) {
       return Error{Errc::kAuth, "unexpected answer to an offer of shared memory"};
     }
@@ -71,48 +71,15 @@ class TcpLink final : public Link {
     return {};
   }
 
-  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
-    return named(write(frame, pieces, deadline));
-  }
-  Result<Frame> receive(TimePoint deadline, const TailPlace& place) override {
-    return named(read(deadline, place));
-  }
-  std::string peer() const override { return peer_; }
-  bool is_closed() const override {
-    pollfd socket{fd_.get(), POLLRDHUP, 0};
-    return ::poll(&socket, 1, 0) > 0;
-  }
-  void interrupt(const Error& why) override {
-    {
-      const std::scoped_lock lock(interruption_mutex_);
-      if (!interruption_) interruption_ = why;
-    }
-    ::shutdown(fd_.get(), SHUT_RDWR);  // wakes the thread blocked on the socket
-  }
-
- private:
-  // Adds the peer's name to an error. Errors are final, except a deadline that passed in read().
-  template <class T>
-  Result<T> named(Result<T> result) const {
-    if (result) return result;
-    return std::move(result).error().with(peer_);
-  }
-  Status fail(Error error) {
-    const std::scoped_lock lock(interruption_mutex_);
-    broken_ = interruption_ ? *interruption_ : std::move(error);
-    return *broken_;
-  }
-
   // Writes a frame without copying its tail, with the session's identity in its header.
-  Status write(const Frame& frame, std::span<const ByteSpan> pieces, TimePoint deadline) {
+  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
     if (broken_) return *broken_;
-    FrameHeader stamped = frame.header;
-    stamped.sender = self_;
-    stamped.incarnation = incarnation_;
-    stamped.job_tag = job_tag_;
+    frame.header.sender = self_;
+    frame.header.incarnation = incarnation_;
+    frame.header.job_tag = job_tag_;
     parts_.assign({ByteSpan(), as_bytes(frame.head), frame.tail});
     parts_.insert(parts_.end(), pieces.begin(), pieces.end());
-    const auto header = encode_header(stamped, parts_[1], std::span(parts_).subspan(2));
+    const auto header = encode_header(frame.header, parts_[1], std::span(parts_).subspan(2));
     parts_[0] = header;
     for (std::size_t begin = 0;;) {
       while (begin < parts_.size() && parts_[begin].empty()) ++begin;
@@ -135,7 +102,7 @@ class TcpLink final : public Link {
     }
   }
 
-  Result<Frame> read(TimePoint deadline, const TailPlace& place) {
+  Result<Frame> receive(TimePoint deadline, const TailPlace& place) override {
     if (broken_) return *broken_;
     for (;;) {
       auto frame = reader_.next(place);
@@ -154,6 +121,27 @@ class TcpLink final : public Link {
         return std::move(ready).error();
       }
     }
+  }
+
+  std::string peer() const override { return peer_; }
+  bool is_closed() const override {
+    pollfd socket{fd_.get(), POLLRDHUP, 0};
+    return ::poll(&socket, 1, 0) > 0;
+  }
+  void interrupt(const Error& why) override {
+    {
+      const std::scoped_lock lock(interruption_mutex_);
+      if (!interruption_) interruption_ = why;
+    }
+    ::shutdown(fd_.get(), SHUT_RDWR);  // wakes the thread blocked on the socket
+  }
+
+ private:
+  // Errors are final, except a deadline that passed in receive().
+  Status fail(Error error) {
+    const std::scoped_lock lock(interruption_mutex_);
+    broken_ = interruption_ ? *interruption_ : std::move(error);
+    return *broken_;
   }
 
   UniqueFd fd_;

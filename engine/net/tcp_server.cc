@@ -109,7 +109,6 @@ class TcpServerImpl final : public TcpServer {
   void on_readable(PeerId id);
   void read(Connection& connection);
   void drain(Connection& connection);
-  void on_bytes(Connection& connection);
   void time_frame(Connection& connection) const;
   void on_frame(Connection& connection, Frame&& frame);
   void on_handshake(Connection& connection, const Frame& frame);
@@ -371,24 +370,7 @@ void TcpServerImpl::on_readable(PeerId id) {
 }
 
 void TcpServerImpl::read(Connection& connection) {
-  if (connection.close_when_flushed) {
-    drain(connection);
-  } else {
-    on_bytes(connection);
-  }
-}
-
-void TcpServerImpl::drain(Connection& connection) {
-  std::array<std::byte, 4096> scrap;
-  for (std::size_t total = 0; total < kWakeUpBytesMax;) {
-    const auto count = connection.stream->read_some(scrap);
-    if (!count) return doom(connection, "closed");
-    if (*count == 0) return;
-    total += *count;
-  }
-}
-
-void TcpServerImpl::on_bytes(Connection& connection) {
+  if (connection.close_when_flushed) return drain(connection);
   for (std::size_t total = 0; total < kWakeUpBytesMax;) {
     const auto count = connection.stream->read_some(connection.reader.space());
     if (!count) return end(connection, count.error());
@@ -409,6 +391,16 @@ void TcpServerImpl::on_bytes(Connection& connection) {
       }
       if (!connection.doomed.empty() || connection.close_when_flushed) return;
     }
+  }
+}
+
+void TcpServerImpl::drain(Connection& connection) {
+  std::array<std::byte, 4096> scrap;
+  for (std::size_t total = 0; total < kWakeUpBytesMax;) {
+    const auto count = connection.stream->read_some(scrap);
+    if (!count) return doom(connection, "closed");
+    if (*count == 0) return;
+    total += *count;
   }
 }
 
