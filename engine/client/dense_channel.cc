@@ -17,13 +17,6 @@ std::span<const float> floats(const Bytes& tail) {
   return {reinterpret_cast<const float*>(tail.data()), tail.size() / sizeof(float)};
 }
 
-bool has_values(const wire::Pushed& answer) {
-  return answer.has_values();
-}
-bool has_values(const wire::DenseValues&) {
-  return true;
-}
-
 }  // namespace
 
 DenseChannel::DenseChannel(const wire::ParameterSet& set, ClientLanes lanes,
@@ -55,27 +48,20 @@ Result<std::vector<DenseParameter*>> DenseChannel::by_index(
   return result;
 }
 
-template <class Answer>
 Status DenseChannel::receive_values(std::size_t shard, FrameType type, std::uint64_t offset,
-                                    std::uint64_t count, std::span<DenseParameter* const> to,
-                                    Answer& answer) {
+                                    std::uint64_t count, std::span<DenseParameter* const> to) {
   const std::size_t bytes = count * sizeof(float);
   bool is_placed = false;
-  // Only the awaited answer is read into the values. A late copy of an earlier answer is read into
-  // its own frame.
-  const auto place = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
+  const auto place = [&](std::size_t tail_bytes) {
     std::vector<std::span<std::byte>> result;
-    if (tail_bytes == bytes && header.type == static_cast<std::uint8_t>(type) &&
-        answer.ParseFromArray(head.data(), static_cast<int>(head.size())) &&
-        answer.request() == lanes_.at(shard).awaited()) {
-      result = destinations(layout_.pieces[shard], offset, count, to);
-    }
+    if (tail_bytes == bytes) result = destinations(layout_.pieces[shard], offset, count, to);
     is_placed = !result.empty();
     return result;
   };
   PADDLE_TRY(const Frame frame, lanes_.receive(shard, type, place));
-  PADDLE_TRY_STATUS(lanes_.parse(shard, frame, answer));
-  if (is_placed || !has_values(answer)) return {};
+  const bool has_values =
+      type != FrameType::kPushed || lanes_.at(shard).answer<wire::Pushed>().has_values();
+  if (is_placed || !has_values) return {};
   if (frame.tail.size() != bytes) return lanes_.malformed(shard, "tail");
   scatter(layout_.pieces[shard], floats(frame.tail), offset, to);
   return {};
@@ -91,9 +77,7 @@ Status DenseChannel::pull_shard(std::size_t shard, std::span<DenseParameter* con
     pull.set_offset(done);
     pull.set_count(std::min(layout_.sizes[shard] - done, floats_max_));
     PADDLE_TRY_STATUS(lanes_.send(shard, FrameType::kPullDense, pull, {}));
-    wire::DenseValues answer;
-    PADDLE_TRY_STATUS(
-        receive_values(shard, FrameType::kDenseValues, done, pull.count(), to, answer));
+    PADDLE_TRY_STATUS(receive_values(shard, FrameType::kDenseValues, done, pull.count(), to));
   }
   return {};
 }
@@ -131,10 +115,8 @@ Result<std::vector<float>> DenseChannel::read(std::size_t shard, std::uint32_t p
     pull.set_plane(plane);
     PADDLE_TRY(const Frame frame,
                lanes_.exchange(shard, FrameType::kPullDense, pull, {}, FrameType::kDenseValues));
-    wire::DenseValues answer;
-    PADDLE_TRY_STATUS(lanes_.parse(shard, frame, answer));
     if (frame.tail.size() != pull.count() * sizeof(float)) return lanes_.malformed(shard, "tail");
-    if (done == 0) update_count = answer.update_count();
+    if (done == 0) update_count = lanes_.at(shard).answer<wire::DenseValues>().update_count();
     const auto part = floats(frame.tail);
     values.insert(values.end(), part.begin(), part.end());
     done += pull.count();
@@ -145,24 +127,22 @@ Result<std::vector<float>> DenseChannel::read(std::size_t shard, std::uint32_t p
 Result<DenseChannel::Push> DenseChannel::prepare(const wire::PushPart& totals,
                                                  std::span<DenseParameter> parameters,
                                                  std::optional<std::uint64_t> node_samples) {
-  Push push(*this);
+  Push push(*this, totals);
   PADDLE_TRY(push.parameters_, by_index(parameters));
-  push.parts_.begin(lanes_, totals);
   push.is_empty_ = node_samples == 0 && parameters.empty();
   for (std::size_t shard = 0; shard < lanes_.size(); ++shard) {
     const std::uint64_t size = layout_.sizes[shard];
     if (push.is_empty_) {
-      push.parts_.add_shard(1, totals,
-                            [](std::size_t, auto& part) { part.head.set_node_samples(0); });
+      push.add_shard(1, [](std::size_t, auto& part) { part.head.set_node_samples(0); });
       continue;
     }
     if (!loans_.empty()) push.lent_.push_back(gradients(layout_.pieces[shard], push.parameters_));
     if (!loans_.empty() && !push.lent_.back().empty()) {
-      push.parts_.add_shard(1, totals, [&](std::size_t, auto& part) { part.head.set_count(size); });
+      push.add_shard(1, [&](std::size_t, auto& part) { part.head.set_count(size); });
       continue;
     }
     const std::uint64_t count = std::max<std::uint64_t>(1, (size + floats_max_ - 1) / floats_max_);
-    push.parts_.add_shard(count, totals, [&](std::size_t i, auto& part) {
+    push.add_shard(count, [&](std::size_t i, auto& part) {
       const std::uint64_t offset = i * floats_max_;
       part.head.set_offset(offset);
       if (node_samples) part.head.set_node_samples(*node_samples);
@@ -173,29 +153,29 @@ Result<DenseChannel::Push> DenseChannel::prepare(const wire::PushPart& totals,
   return push;
 }
 
-Status DenseChannel::Push::send_last() {
+Status DenseChannel::Push::send() {
   for (std::size_t i = 0; i < lent_.size(); ++i) channel_.loans_[i]->gradient = std::move(lent_[i]);
-  Status sent = parts_.send_last(channel_.lanes_);
+  Status sent = PartedPush::send();
   for (std::size_t i = 0; i < lent_.size(); ++i) channel_.loans_[i]->gradient.clear();
   return sent;
 }
 
 Status DenseChannel::Push::receive() {
   std::vector<std::size_t> to_pull;
-  for (std::size_t shard = 0; shard < channel_.lanes_.size(); ++shard) {
-    wire::Pushed pushed;
-    if (!channel_.lanes_.lacks(shard, parts_.end)) {
+  for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (!is_sent_to(shard)) {
       to_pull.push_back(shard);
       continue;
     }
     PADDLE_TRY_STATUS(channel_.receive_values(shard, FrameType::kPushed, 0,
-                                              channel_.layout_.sizes[shard], parameters_, pushed));
-    if (!pushed.has_values() && !is_empty_) to_pull.push_back(shard);
+                                              channel_.layout_.sizes[shard], parameters_));
+    const bool has_values = lanes_.at(shard).answer<wire::Pushed>().has_values();
+    if (!has_values && !is_empty_) to_pull.push_back(shard);
   }
   for (const std::size_t shard : to_pull) {
     PADDLE_TRY_STATUS(channel_.pull_shard(shard, parameters_));
   }
-  channel_.lanes_.on_push(parts_.batches);
+  lanes_.on_push(batches_);
   return {};
 }
 

@@ -27,20 +27,19 @@ class DenseChannel {
 
   // A push in steps: the requests to dense and sparse shards are sent before the first answer is
   // read. The gradients must not change until receive() has returned.
-  class Push {
+  class Push : public PartedPush<wire::PushDense> {
    public:
-    Status send_early() { return parts_.send_early(channel_.lanes_); }
-    Status send_last();
+    Status send();
     // Reads the answers, and copies the new values into the parameters.
     Status receive();
 
    private:
     friend DenseChannel;
-    explicit Push(DenseChannel& channel) : channel_(channel) {}
+    Push(DenseChannel& channel, const wire::PushPart& totals)
+        : PartedPush(channel.lanes_, totals), channel_(channel) {}
 
     DenseChannel& channel_;
-    std::vector<DenseParameter*> parameters_;  // by index; null: not in this push
-    PartedPush<wire::PushDense> parts_;
+    std::vector<DenseParameter*> parameters_;                // by index; null: not in this push
     std::vector<std::vector<std::span<const float>>> lent_;  // gradients by shard
     bool is_empty_ = false;  // carries no gradients, and the answers carry no values
   };
@@ -59,9 +58,8 @@ class DenseChannel {
   // Receives the answer to a request for elements [offset, offset + count) of a shard. The values
   // are read straight into `to` if none of its parameters is null, else copied there. After an
   // error some values may be overwritten.
-  template <class Answer>
   Status receive_values(std::size_t shard, FrameType type, std::uint64_t offset,
-                        std::uint64_t count, std::span<DenseParameter* const> to, Answer& answer);
+                        std::uint64_t count, std::span<DenseParameter* const> to);
 
   const wire::ParameterSet& set_;
   ClientLanes lanes_;

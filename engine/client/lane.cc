@@ -54,112 +54,129 @@ Frame ClientLane::open(FrameType type, std::string head, Bytes tail, TimePoint n
 
 namespace {
 
-std::string name_of(const Frame& answer) {
-  return fmt::format("the pserver's answer of type {}", answer.header.type);
+std::string name_of(const FrameHeader& answer) {
+  return fmt::format("the pserver's answer of type {}", answer.type);
 }
 
-template <class Message>
-Status parse(const Frame& frame, Message& message) {
-  if (message.ParseFromString(frame.head)) return {};
-  return Error{Errc::kData, name_of(frame) + " is malformed"};
+Error malformed(const FrameHeader& answer) {
+  return {Errc::kData, name_of(answer) + " is malformed"};
 }
 
 }  // namespace
 
-Error ClientLane::unasked(const Frame& answer, std::uint64_t request) const {
-  return Error{Errc::kData,
-               fmt::format("{} is for request {}, but {} was expected", name_of(answer), request,
-                           is_open() ? fmt::format("request {}", awaited_) : "none")};
+template <class Message>
+Status ClientLane::parse(const FrameHeader& header, std::string_view head) {
+  auto& message = head_.emplace<Message>();
+  if (!message.ParseFromArray(head.data(), static_cast<int>(head.size()))) return malformed(header);
+  head_request_ = message.request();
+  return {};
 }
 
-// Reads the request number, and applies the lane's new position if this is the awaited answer.
-Status ClientLane::take(const Frame& frame, std::uint64_t& request) {
-  const auto type = static_cast<FrameType>(frame.header.type);
-  const auto read = [&](auto message, auto&& apply) -> Status {
-    PADDLE_TRY_STATUS(parse(frame, message));
-    request = message.request();
-    if (is_open() && request == awaited_) apply(message);
-    return {};
-  };
-  const auto nothing = [](const auto&) {};
-  switch (type) {
+Status ClientLane::read_head(const FrameHeader& header, std::string_view head) {
+  switch (static_cast<FrameType>(header.type)) {
     case FrameType::kDone:
-      return read(wire::Done(), nothing);
+      return parse<wire::Done>(header, head);
     case FrameType::kStored:
-      return read(wire::Stored(), nothing);
+      return parse<wire::Stored>(header, head);
     case FrameType::kDenseValues:
-      return read(wire::DenseValues(), nothing);
+      return parse<wire::DenseValues>(header, head);
     case FrameType::kRowValues:
-      return read(wire::RowValues(), nothing);
+      return parse<wire::RowValues>(header, head);
     case FrameType::kExportedRows:
-      return read(wire::ExportedRows(), nothing);
+      return parse<wire::ExportedRows>(header, head);
     case FrameType::kPosition:
-      return read(wire::Position(), [&](const wire::Position& position) {
-        server_generation_ = frame.header.server_generation;
-        last_applied_ = position.last_applied();
-        step_ = position.step();
-        samples_ = position.samples();
-      });
-    case FrameType::kPushed: {
-      std::uint64_t last = last_applied_ + 1;
-      PADDLE_TRY_STATUS(read(wire::Pushed(), [&](const wire::Pushed& pushed) {
-        last = pushed.last_applied();
-        stop_asked_ = stop_asked_ || pushed.stop();
-        savepoint_asked_ = pushed.savepoint();
-        whole_savepoint_ = pushed.whole_savepoint();
-        step_ = pushed.step();
-      }));
-      if (!is_open() || request != awaited_) return {};
-      if (last == ++last_applied_) return {};
-      return Error{Errc::kData, fmt::format("trainer {} pushed batch {}, but the pserver reports "
-                                            "batch {} as the last one applied",
-                                            options_.trainer_id, last_applied_, last)};
-    }
+      return parse<wire::Position>(header, head);
+    case FrameType::kPushed:
+      return parse<wire::Pushed>(header, head);
     case FrameType::kPassFinished:
-      return read(wire::PassFinished(), [&](const wire::PassFinished& finished) {
-        samples_ = finished.job_samples();
-        step_ = finished.step();
-      });
+      return parse<wire::PassFinished>(header, head);
+    case FrameType::kWaiting:
+      return parse<wire::Waiting>(header, head);
+    case FrameType::kRefused:
+      return parse<wire::Refused>(header, head);
     default:
-      return Error{Errc::kData, fmt::format("frame type {} is not an answer", frame.header.type)};
+      return Error{Errc::kData, fmt::format("frame type {} is not an answer", header.type)};
   }
+}
+
+bool ClientLane::is_awaited(const FrameHeader& header, std::string_view head) {
+  is_head_read_ = static_cast<bool>(read_head(header, head));
+  const bool is_answer = !std::holds_alternative<wire::Waiting>(head_) &&
+                         !std::holds_alternative<wire::Refused>(head_);
+  return is_head_read_ && is_answer && is_open() && head_request_ == awaited_;
 }
 
 Result<std::optional<Frame>> ClientLane::on_frame(Frame&& frame, TimePoint now) {
   const std::optional<Frame> nothing;
-  const auto type = static_cast<FrameType>(frame.header.type);
-  if (type == FrameType::kWaiting) {
-    wire::Waiting waiting;
-    PADDLE_TRY_STATUS(parse(frame, waiting));
-    if (!frame.tail.empty()) return Error{Errc::kData, name_of(frame) + " is malformed"};
-    if (is_past(waiting.request())) return nothing;
-    if (!is_open(waiting.request())) return unasked(frame, waiting.request());
-    waiting_for_ = waiting.reason();
-    waits_for_connected_ = waiting.all_connected();
-    if (waiting.progress() != progress_) last_progress_ = now;
-    progress_ = waiting.progress();
+  if (!std::exchange(is_head_read_, false)) {
+    PADDLE_TRY_STATUS(read_head(frame.header, frame.head));
+  }
+  if (const auto* const waiting = std::get_if<wire::Waiting>(&head_)) {
+    if (!frame.tail.empty()) return malformed(frame.header);
+    if (is_past(head_request_)) return nothing;
+    if (!is_open(head_request_)) return unasked(frame.header);
+    on_waiting(*waiting, now);
     return nothing;
   }
-  if (type == FrameType::kRefused) {
-    wire::Refused refused;
-    PADDLE_TRY_STATUS(parse(frame, refused));
-    if (is_past(refused.request())) return nothing;
-    if (refused.request() > request_) return unasked(frame, refused.request());
-    refused_ = request_;
-    awaited_ = request_ + 1;
-    copy_.reset();
-    const bool is_given_up = refused.code() == wire::REFUSAL_ABANDONED;
-    const Errc code = is_given_up ? errc_of(refused.exit_code()) : exit_code(refused.code());
-    return Error{code, refused.message(), refused.hint()};
+  if (const auto* const refused = std::get_if<wire::Refused>(&head_)) {
+    if (is_past(head_request_)) return nothing;
+    if (head_request_ > request_) return unasked(frame.header);
+    return on_refused(*refused);
   }
-  std::uint64_t request = 0;
-  PADDLE_TRY_STATUS(take(frame, request));
-  const bool may_come_late = request <= refused_ || options_.resend_after > Duration::zero();
-  if (is_past(request) && may_come_late) return nothing;
-  if (!is_open() || request != awaited_) return unasked(frame, request);
+  const bool may_come_late = head_request_ <= refused_ || options_.resend_after > Duration::zero();
+  if (is_past(head_request_) && may_come_late) return nothing;
+  if (!is_open() || head_request_ != awaited_) return unasked(frame.header);
+  PADDLE_TRY_STATUS(apply(frame.header));
   ++awaited_;
   copy_.reset();
   return std::optional<Frame>(std::move(frame));
+}
+
+void ClientLane::on_waiting(const wire::Waiting& waiting, TimePoint now) {
+  waiting_for_ = waiting.reason();
+  waits_for_connected_ = waiting.all_connected();
+  if (waiting.progress() != progress_) last_progress_ = now;
+  progress_ = waiting.progress();
+}
+
+// A refusal closes all open requests.
+Error ClientLane::on_refused(const wire::Refused& refused) {
+  refused_ = request_;
+  awaited_ = request_ + 1;
+  copy_.reset();
+  const bool is_given_up = refused.code() == wire::REFUSAL_ABANDONED;
+  const Errc code = is_given_up ? errc_of(refused.exit_code()) : exit_code(refused.code());
+  return {code, refused.message(), refused.hint()};
+}
+
+// Takes the lane's new position from the awaited answer.
+Status ClientLane::apply(const FrameHeader& header) {
+  if (const auto* const position = std::get_if<wire::Position>(&head_)) {
+    server_generation_ = header.server_generation;
+    last_applied_ = position->last_applied();
+    step_ = position->step();
+    samples_ = position->samples();
+  } else if (const auto* const finished = std::get_if<wire::PassFinished>(&head_)) {
+    samples_ = finished->job_samples();
+    step_ = finished->step();
+  } else if (const auto* const pushed = std::get_if<wire::Pushed>(&head_)) {
+    stop_asked_ = stop_asked_ || pushed->stop();
+    savepoint_asked_ = pushed->savepoint();
+    whole_savepoint_ = pushed->whole_savepoint();
+    step_ = pushed->step();
+    if (pushed->last_applied() == ++last_applied_) return {};
+    return Error{Errc::kData,
+                 fmt::format("trainer {} pushed batch {}, but the pserver reports batch {} as the "
+                             "last one applied",
+                             options_.trainer_id, last_applied_, pushed->last_applied())};
+  }
+  return {};
+}
+
+Error ClientLane::unasked(const FrameHeader& answer) const {
+  return {Errc::kData,
+          fmt::format("{} is for request {}, but {} was expected", name_of(answer), head_request_,
+                      is_open() ? fmt::format("request {}", awaited_) : "none")};
 }
 
 const Frame* ClientLane::on_tick(TimePoint now) {

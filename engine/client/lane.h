@@ -3,6 +3,8 @@
 // reads the rows of one pull while the answers to earlier pulls are being sent.
 #pragma once
 
+#include <variant>
+
 #include "base/clock.h"
 #include "proto/frame.h"
 #include "proto/wire.pb.h"
@@ -33,15 +35,23 @@ class ClientLane {
   Frame notice(FrameType type, const Message& message) const {
     return make(type, message.SerializeAsString(), {});
   }
+  // Reads the head of a frame whose tail has not arrived yet: whether the frame is the answer to
+  // the oldest open request, so that its tail may be placed. The next on_frame() must be for this
+  // frame.
+  bool is_awaited(const FrameHeader& header, std::string_view head);
   // The answer to the oldest open request; nothing for Waiting, a late copy of an answer, or an
   // answer to a request that a refusal closed. An error if the shard refused, which closes all
   // requests, or broke the protocol, as with an answer to a request that is not awaited.
   Result<std::optional<Frame>> on_frame(Frame&& frame, TimePoint now);
+  // The head of the answer that on_frame() has returned last. REQUIRES: its type is Message.
+  template <class Message>
+  const Message& answer() const {
+    return std::get<Message>(head_);
+  }
   // The frame to send again now, or null.
   const Frame* on_tick(TimePoint now);
 
   bool is_open() const { return awaited_ <= request_; }
-  std::uint64_t awaited() const { return awaited_; }  // the number of the oldest open request
   std::uint64_t last_applied() const { return last_applied_; }
   std::uint64_t step() const { return step_; }
   // Samples of all trainers, at the shard's last Position or at the end of the last pass.
@@ -63,10 +73,22 @@ class ClientLane {
   Frame open(FrameType type, std::string head, Bytes tail, TimePoint now);
   bool is_open(std::uint64_t request) const { return awaited_ <= request && request <= request_; }
   bool is_past(std::uint64_t request) const { return request > 0 && request < awaited_; }
-  Status take(const Frame& frame, std::uint64_t& request);
-  Error unasked(const Frame& answer, std::uint64_t request) const;
+  Status read_head(const FrameHeader& header, std::string_view head);
+  template <class Message>
+  Status parse(const FrameHeader& header, std::string_view head);
+  void on_waiting(const wire::Waiting& waiting, TimePoint now);
+  Error on_refused(const wire::Refused& refused);
+  Status apply(const FrameHeader& header);
+  Error unasked(const FrameHeader& answer) const;
+
+  using Head =
+      std::variant<wire::Done, wire::Stored, wire::DenseValues, wire::RowValues, wire::ExportedRows,
+                   wire::Position, wire::Pushed, wire::PassFinished, wire::Waiting, wire::Refused>;
 
   Options options_;
+  Head head_;                       // of the last frame
+  std::uint64_t head_request_ = 0;  // the request that it answers
+  bool is_head_read_ = false;       // by is_awaited(), before the frame itself
   std::uint64_t server_generation_ = 0;
   std::uint64_t request_ = 0;  // number of the last request
   std::uint64_t awaited_ = 1;

@@ -47,12 +47,6 @@ Error ClientLanes::malformed(std::size_t lane, std::string_view what) const {
   return Error{Errc::kData, fmt::format("{}: malformed {} of an answer", name(lane), what)};
 }
 
-Status ClientLanes::deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces) {
-  auto sent = lanes_[lane].link->send(std::move(frame), pieces, clock_.now() + deadline_);
-  if (!sent) return std::move(sent).error().with(name(lane));
-  return {};
-}
-
 Error ClientLanes::late(std::size_t lane, const Error& cause) const {
   const std::string& reason = lanes_[lane].core.waiting_for();
   Error error{cause.code, fmt::format("{}: {}", name(lane), cause.message), cause.hint};
@@ -68,8 +62,16 @@ Status ClientLanes::find_closed(std::optional<std::size_t> except) const {
   return {};
 }
 
-Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::TailPlace& place) {
+Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const Place& place) {
   Lane& to = lanes_[lane];
+  net::TailPlace place_of;
+  if (place) {
+    place_of = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
+      const bool is_answer =
+          to.core.is_awaited(header, head) && header.type == static_cast<std::uint8_t>(type);
+      return is_answer ? place(tail_bytes) : std::vector<std::span<std::byte>>();
+    };
+  }
   const TimePoint started = clock_.now();
   TimePoint heard = started;
   while (true) {
@@ -79,7 +81,7 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const net::
         std::min(patience_max_, to.core.waits_for_connected() ? kPeerDeadline : deadline_);
     const TimePoint quiet_since = std::max(started, to.core.last_progress());
     const TimePoint until = std::min(heard + deadline_, quiet_since + patience);
-    auto frame = to.link->receive(until, place);
+    auto frame = to.link->receive(until, place_of);
     if (!frame) return late(lane, frame.error());
     heard = clock_.now();
     auto answer = to.core.on_frame(*std::move(frame), heard);

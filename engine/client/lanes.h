@@ -1,6 +1,8 @@
 // A trainer's blocking lanes to all shards of one kind, and the pushes sent on them.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "engine/client/lane.h"
@@ -16,6 +18,9 @@ constexpr Duration kAbandonDeadline = std::chrono::seconds(1);
 
 class ClientLanes {
  public:
+  // Memory for the tail of an answer: spans of tail_bytes in all, or none, to use Frame::tail.
+  using Place = std::function<std::vector<std::span<std::byte>>(std::size_t tail_bytes)>;
+
   // `kind` is "dense" or "sparse", for messages; lane numbers start at first_lane.
   ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link>> links,
               ClientLane::Options options, std::uint16_t first_lane, Duration deadline);
@@ -26,12 +31,16 @@ class ClientLanes {
   template <class Message>
   Status send(std::size_t lane, FrameType type, const Message& message, Bytes tail,
               std::span<const ByteSpan> pieces = {}) {
-    return deliver(lane, lanes_[lane].core.request(type, message, std::move(tail), clock_.now()),
-                   pieces);
+    Lane& to = lanes_[lane];
+    const TimePoint now = clock_.now();
+    auto sent = to.link->send(to.core.request(type, message, std::move(tail), now), pieces,
+                              now + deadline_);
+    if (!sent) return std::move(sent).error().with(name(lane));
+    return {};
   }
-  // Receives the answer, which must have this type; errors name the port. `place` may also be
-  // called for frames of other types.
-  Result<Frame> receive(std::size_t lane, FrameType type, const net::TailPlace& place = {});
+  // Receives the answer, which must have this type; errors name the port. Its head is
+  // at(lane).answer(). A late copy of an earlier answer is not read into `place`.
+  Result<Frame> receive(std::size_t lane, FrameType type, const Place& place = {});
 
   template <class Message>
   Result<Frame> exchange(std::size_t lane, FrameType type, const Message& message, Bytes tail,
@@ -40,10 +49,11 @@ class ClientLanes {
     return receive(lane, answer);
   }
 
+  // The head of the answer that receive() has returned last.
   template <class Message>
-  Status parse(std::size_t lane, const Frame& frame, Message& message) const {
-    if (message.ParseFromString(frame.head)) return {};
-    return malformed(lane, "head");
+  Status parse(std::size_t lane, const Frame& /*frame*/, Message& message) const {
+    message = at(lane).template answer<Message>();
+    return {};
   }
   Error malformed(std::size_t lane, std::string_view what) const;
 
@@ -85,7 +95,6 @@ class ClientLanes {
   };
 
   std::string name(std::size_t lane) const;
-  Status deliver(std::size_t lane, Frame frame, std::span<const ByteSpan> pieces);
   Error late(std::size_t lane, const Error& cause) const;
   Status find_closed(std::optional<std::size_t> except) const;
 
@@ -100,65 +109,70 @@ class ClientLanes {
   const ClientLanes* others_ = nullptr;
 };
 
-// A push of one kind of parameters to all shards, in parts of bounded size. The last parts are sent
-// only after all earlier parts are stored on every shard: the answer to a last part waits for other
-// trainers, and these must not in turn wait for a part that is not sent yet.
+// A push of one kind of parameters to all shards, in parts of bounded size.
 template <class Message>
-struct PartedPush {
+class PartedPush {
+ public:
   struct Part {
     Message head;
     Bytes tail;
     std::vector<ByteSpan> pieces;  // views of gradients, sent after the tail
   };
 
-  void begin(const ClientLanes& lanes, const wire::PushPart& totals) {
-    batches = std::max<std::uint64_t>(1, totals.batches());
-    end = lanes.position();
-    end.batches += batches;
+  // `totals` is the PushPart of each part but for the numbers of parts.
+  PartedPush(ClientLanes& lanes, const wire::PushPart& totals)
+      : lanes_(lanes),
+        totals_(totals),
+        batches_(std::max<std::uint64_t>(1, totals.batches())),
+        end_(lanes.position()) {
+    end_.batches += batches_;
   }
-  // Calls make(i, part) for each of a shard's `count` parts, with its PushPart filled in.
+  // Calls make(i, part) for each of the next shard's `count` parts.
   template <class Make>
-  void add_shard(std::size_t count, const wire::PushPart& totals, const Make& make) {
-    std::vector<Part>& parts = shards.emplace_back(count);
+  void add_shard(std::size_t count, const Make& make) {
+    std::vector<Part>& parts = shards_.emplace_back(count);
     for (std::size_t i = 0; i < count; ++i) {
       wire::PushPart& part = *parts[i].head.mutable_part();
-      part = totals;
+      part = totals_;
       part.set_part(static_cast<std::uint32_t>(i));
       part.set_parts(static_cast<std::uint32_t>(count));
       make(i, parts[i]);
     }
   }
 
-  Status send_early(ClientLanes& lanes) {
-    for (std::size_t lane = 0; lane < shards.size(); ++lane) {
-      if (!lanes.lacks(lane, end)) continue;
-      for (std::size_t i = 0; i + 1 < shards[lane].size(); ++i) {
-        PADDLE_TRY_STATUS(send(lanes, lane, shards[lane][i]));
-        PADDLE_TRY_STATUS(lanes.receive(lane, FrameType::kStored));
+  // Sends the last parts only after all earlier parts are stored on every shard: the answer to a
+  // last part waits for other trainers, and these must not in turn wait for a part that is not sent
+  // yet.
+  Status send() {
+    const auto send_part = [&](std::size_t lane, Part& part) {
+      return lanes_.send(lane, kType, part.head, std::move(part.tail), part.pieces);
+    };
+    for (std::size_t lane = 0; lane < shards_.size(); ++lane) {
+      if (!is_sent_to(lane)) continue;
+      for (std::size_t i = 0; i + 1 < shards_[lane].size(); ++i) {
+        PADDLE_TRY_STATUS(send_part(lane, shards_[lane][i]));
+        PADDLE_TRY_STATUS(lanes_.receive(lane, FrameType::kStored));
       }
     }
-    return {};
-  }
-
-  Status send_last(ClientLanes& lanes) {
-    for (std::size_t lane = 0; lane < shards.size(); ++lane) {
-      if (!lanes.lacks(lane, end)) continue;
-      PADDLE_TRY_STATUS(send(lanes, lane, shards[lane].back()));
+    for (std::size_t lane = 0; lane < shards_.size(); ++lane) {
+      if (is_sent_to(lane)) PADDLE_TRY_STATUS(send_part(lane, shards_[lane].back()));
     }
     return {};
   }
 
-  std::vector<std::vector<Part>> shards;  // at least one part each
-  std::uint64_t batches = 1;
-  TrainerPosition end;  // position of the trainer after this push
+ protected:
+  // False: the shard has this push from an earlier process of the trainer.
+  bool is_sent_to(std::size_t lane) const { return lanes_.lacks(lane, end_); }
+
+  ClientLanes& lanes_;
+  wire::PushPart totals_;
+  std::uint64_t batches_;
+  TrainerPosition end_;                    // position of the trainer after this push
+  std::vector<std::vector<Part>> shards_;  // at least one part each
 
  private:
   static constexpr FrameType kType =
       std::is_same_v<Message, wire::PushDense> ? FrameType::kPushDense : FrameType::kPushRows;
-
-  static Status send(ClientLanes& lanes, std::size_t lane, Part& part) {
-    return lanes.send(lane, kType, part.head, std::move(part.tail), part.pieces);
-  }
 };
 
 }  // namespace paddle::client

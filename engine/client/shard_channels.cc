@@ -65,10 +65,8 @@ Status ShardChannels::run_state() {
   const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
     const std::size_t shard = shard_of(lanes, i);
     if (!recovery_.is_asked(shard)) return {};
-    PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPosition));
-    wire::Position position;
-    PADDLE_TRY_STATUS(lanes.parse(i, frame, position));
-    recovery_.on_position(shard, position);
+    PADDLE_TRY_STATUS(lanes.receive(i, FrameType::kPosition));
+    recovery_.on_position(shard, lanes.at(i).answer<wire::Position>());
     return {};
   };
   const auto set_limits = [&](std::optional<Duration> silence, std::optional<Duration> patience) {
@@ -204,24 +202,21 @@ void ShardChannels::note_stop(const ClientLanes& lanes) {
   }
 }
 
-template <class Push>
-Status ShardChannels::run(Push& push, const ClientLanes& lanes) {
-  PADDLE_TRY_STATUS(push.send_early());
-  PADDLE_TRY_STATUS(push.send_last());
-  PADDLE_TRY_STATUS(push.receive());
-  note_stop(lanes);
-  return {};
-}
-
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense) {
   PADDLE_TRY(auto push, dense_.prepare(part_of(totals, has_rounds(dense_.lanes())), dense,
                                        totals.node_samples));
-  return run(push, dense_.lanes());
+  PADDLE_TRY_STATUS(push.send());
+  PADDLE_TRY_STATUS(push.receive());
+  note_stop(dense_.lanes());
+  return {};
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<const SparseRows> rows) {
   PADDLE_TRY(auto push, sparse_.prepare(part_of(totals, has_rounds(sparse_.lanes())), rows));
-  return run(push, sparse_.lanes());
+  PADDLE_TRY_STATUS(push.send());
+  PADDLE_TRY_STATUS(push.receive());
+  note_stop(sparse_.lanes());
+  return {};
 }
 
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense,
@@ -234,19 +229,21 @@ Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> d
   PADDLE_TRY(auto rows_push, sparse_.prepare(part, rows));
   if (options_.run_pair && dense_.lanes().size() > 0 && sparse_.lanes().size() > 0) {
     std::array<Status, 2> outcomes;
+    const auto run = [](auto& push) -> Status {
+      PADDLE_TRY_STATUS(push.send());
+      return push.receive();
+    };
     options_.run_pair([&](std::size_t i) {
-      if (i == 0) outcomes[0] = run(dense_push, dense_.lanes());
-      if (i == 1) outcomes[1] = run(rows_push, sparse_.lanes());
+      if (i == 0) outcomes[0] = run(dense_push);
+      if (i == 1) outcomes[1] = run(rows_push);
     });
-    PADDLE_TRY_STATUS(std::move(outcomes[0]));
-    return std::move(outcomes[1]);
+    for (Status& outcome : outcomes) PADDLE_TRY_STATUS(std::move(outcome));
+  } else {
+    PADDLE_TRY_STATUS(dense_push.send());
+    PADDLE_TRY_STATUS(rows_push.send());
+    PADDLE_TRY_STATUS(dense_push.receive());
+    PADDLE_TRY_STATUS(rows_push.receive());
   }
-  PADDLE_TRY_STATUS(dense_push.send_early());
-  PADDLE_TRY_STATUS(rows_push.send_early());
-  PADDLE_TRY_STATUS(dense_push.send_last());
-  PADDLE_TRY_STATUS(rows_push.send_last());
-  PADDLE_TRY_STATUS(dense_push.receive());
-  PADDLE_TRY_STATUS(rows_push.receive());
   note_stop(dense_.lanes());
   note_stop(sparse_.lanes());
   return {};
@@ -301,8 +298,7 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
   };
   const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
     PADDLE_TRY(const Frame frame, lanes.receive(i, FrameType::kPassFinished));
-    wire::PassFinished finished;
-    PADDLE_TRY_STATUS(lanes.parse(i, frame, finished));
+    const auto& finished = lanes.at(i).answer<wire::PassFinished>();
     add(finished, i == 0, &lanes == &dense_.lanes() ? totals.dense : totals.sparse, totals);
     if (!has_tally(lanes, i)) return {};
     totals.paused = is_paused_ = finished.paused();

@@ -106,8 +106,6 @@ class ShardChannels {
   std::uint64_t batches() const;  // batches of this pass that the trainer has pushed
   bool has_rounds(const ClientLanes& lanes) const;
   wire::PushPart part_of(const PushTotals& totals, bool in_rounds) const;
-  template <class Push>
-  Status run(Push& push, const ClientLanes& lanes);
   void note_stop(const ClientLanes& lanes);
   void add(const wire::PassFinished& finished, bool is_first, PushCounts& counts,
            PassTotals& totals);

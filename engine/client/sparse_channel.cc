@@ -153,14 +153,8 @@ Status SparseChannel::receive_pull(std::size_t shard, const RowFrame& frame,
     }
   }
   bool is_placed = false;
-  // Only the awaited answer is read into the values. A late copy of an earlier answer is read into
-  // its own frame.
-  const auto place = [&](const FrameHeader& header, std::string_view head, std::size_t tail_bytes) {
-    wire::RowValues answer;
-    is_placed = tail_bytes == expected && stays_in_place(frame) &&
-                header.type == static_cast<std::uint8_t>(FrameType::kRowValues) &&
-                answer.ParseFromArray(head.data(), static_cast<int>(head.size())) &&
-                answer.request() == lanes_.at(shard).awaited();
+  const auto place = [&](std::size_t tail_bytes) {
+    is_placed = tail_bytes == expected && stays_in_place(frame);
     return is_placed ? places : std::vector<std::span<std::byte>>();
   };
   PADDLE_TRY(const Frame answer, lanes_.receive(shard, FrameType::kRowValues, place));
@@ -177,11 +171,9 @@ Status SparseChannel::receive_pull(std::size_t shard, const RowFrame& frame,
 Result<SparseChannel::Push> SparseChannel::prepare(const wire::PushPart& totals,
                                                    std::span<const SparseRows> rows) {
   PADDLE_TRY_STATUS(check(rows, true));
-  Push push(lanes_);
-  push.parts_.begin(lanes_, totals);
+  Push push(lanes_, totals);
   for (const std::vector<RowFrame>& frames : split_rows(rows, set_, transfer_bytes_)) {
-    push.parts_.add_shard(frames.size(), totals,
-                          [&](std::size_t i, auto& part) { fill(part, frames[i], rows); });
+    push.add_shard(frames.size(), [&](std::size_t i, auto& part) { fill(part, frames[i], rows); });
   }
   return push;
 }
@@ -224,11 +216,10 @@ void SparseChannel::fill(PartedPush<wire::PushRows>::Part& part, const RowFrame&
 }
 
 Status SparseChannel::Push::receive() {
-  for (std::size_t shard = 0; shard < parts_.shards.size(); ++shard) {
-    if (!lanes_.lacks(shard, parts_.end)) continue;
-    PADDLE_TRY_STATUS(lanes_.receive(shard, FrameType::kPushed));
+  for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (is_sent_to(shard)) PADDLE_TRY_STATUS(lanes_.receive(shard, FrameType::kPushed));
   }
-  lanes_.on_push(parts_.batches);
+  lanes_.on_push(batches_);
   return {};
 }
 

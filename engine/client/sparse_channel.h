@@ -70,18 +70,10 @@ class SparseChannel {
 
   // A push in steps: the requests to dense and sparse shards are sent before the first answer is
   // read. The rows must not change until receive() has returned.
-  class Push {
+  class Push : public PartedPush<wire::PushRows> {
    public:
-    Status send_early() { return parts_.send_early(lanes_); }
-    Status send_last() { return parts_.send_last(lanes_); }
+    using PartedPush::PartedPush;
     Status receive();
-
-   private:
-    friend SparseChannel;
-    explicit Push(ClientLanes& lanes) : lanes_(lanes) {}
-
-    ClientLanes& lanes_;
-    PartedPush<wire::PushRows> parts_;
   };
   Result<Push> prepare(const wire::PushPart& totals, std::span<const SparseRows> rows);
 

@@ -72,6 +72,33 @@ TEST(ClientLane, AnAnswerAgainIsALateCopyWhereRequestsAreSentAgainOnly) {
             "the pserver's answer of type 34 is for request 1, but request 2 was expected");
 }
 
+TEST(ClientLane, AHeadIsReadOnceBeforeItsTailIsPlaced) {
+  ClientLane lane({});
+  lane.request(FrameType::kPullDense, wire::PullDense(), {}, kNow);
+  wire::DenseValues values;
+  values.set_update_count(7);
+  const Frame awaited = answer(FrameType::kDenseValues, 1, values);
+  EXPECT_FALSE(lane.is_awaited(rows(2).header, rows(2).head)) << "of another request";
+  EXPECT_TRUE(lane.is_awaited(awaited.header, awaited.head));
+  Frame arrived = awaited;
+  arrived.head = "not read again";
+  EXPECT_TRUE(takes(lane, std::move(arrived)));
+  EXPECT_EQ(lane.answer<wire::DenseValues>().update_count(), 7U);
+  EXPECT_FALSE(lane.is_awaited(awaited.header, awaited.head)) << "it is a late copy now";
+}
+
+TEST(ClientLane, ATailOfANoticeOrOfAMalformedAnswerIsNotPlaced) {
+  ClientLane lane = asked();
+  const Frame waiting = answer<wire::Waiting>(FrameType::kWaiting, 1);
+  EXPECT_FALSE(lane.is_awaited(waiting.header, waiting.head));
+  EXPECT_FALSE(takes(lane, waiting));
+  Frame malformed = done(1);
+  malformed.head = "\xff";
+  EXPECT_FALSE(lane.is_awaited(malformed.header, malformed.head));
+  EXPECT_EQ(error_of(lane.on_frame(std::move(malformed), kNow)),
+            "the pserver's answer of type 34 is malformed");
+}
+
 TEST(ClientLane, PipelinedPullsAreAnsweredInTheirOrder) {
   ClientLane lane({});
   lane.request(FrameType::kPullRows, wire::PullRows(), {}, kNow);
