@@ -49,12 +49,6 @@ class ClientLanes {
     return receive(lane, answer);
   }
 
-  // The head of the answer that receive() has returned last.
-  template <class Message>
-  Status parse(std::size_t lane, const Frame& /*frame*/, Message& message) const {
-    message = at(lane).template answer<Message>();
-    return {};
-  }
   Error malformed(std::size_t lane, std::string_view what) const;
 
   // The trainer's position in its pass, counted by its pushes on these lanes.

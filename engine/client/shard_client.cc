@@ -310,11 +310,9 @@ std::vector<T> take(ByteSpan& from, std::uint64_t count) {
 // Ready is idempotent: its answer contains the position of every trainer's lane.
 Result<wire::Position> position_of_all(ShardChannels& shards) {
   ClientLanes& primary = shards.primary();
-  PADDLE_TRY(const Frame frame,
-             primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
-  wire::Position position;
-  PADDLE_TRY_STATUS(primary.parse(0, frame, position));
-  return position;
+  PADDLE_TRY_STATUS(
+      primary.exchange(0, FrameType::kReady, wire::Ready(), {}, FrameType::kPosition));
+  return primary.at(0).answer<wire::Position>();
 }
 
 Result<snapshot::SnapshotInfo> snapshot_info(ShardChannels& shards) {
@@ -452,8 +450,7 @@ Status SnapshotSave::export_all(std::size_t shard, wire::ExportRows ask, std::ui
   while (true) {
     PADDLE_TRY(const Frame frame,
                lanes.exchange(shard, FrameType::kExportRows, ask, {}, FrameType::kExportedRows));
-    wire::ExportedRows exported;
-    PADDLE_TRY_STATUS(lanes.parse(shard, frame, exported));
+    const auto& exported = lanes.at(shard).answer<wire::ExportedRows>();
     if (frame.tail.size() % row_bytes != 0 || frame.tail.size() / row_bytes != exported.count()) {
       return lanes.malformed(shard, "tail");
     }
