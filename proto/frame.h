@@ -23,13 +23,12 @@ enum class Role : std::uint8_t {
 };
 
 // Types of frames on the engine's ports. Below 16: sessions (engine/net). From 16: a trainer's lane
-// to a shard (wire.proto). From 48: between trainers.
+// to a shard (wire.proto). From 48: between trainers. 19 and 41 had rows column by column.
 enum class FrameType : std::uint8_t {
   // Requests, trainer to shard.
   kJoin = 16,
   kLoadBegin = 17,
   kPutDense = 18,
-  kPutRows = 19,
   kReady = 20,
   kPullDense = 21,
   kPullRows = 22,
@@ -41,6 +40,7 @@ enum class FrameType : std::uint8_t {
   kBusy = 28,
   kAbandon = 29,
   kGoBack = 30,
+  kPutRows = 31,
   // Replies, shard to trainer.
   kRefused = 32,
   kWaiting = 33,
@@ -51,7 +51,7 @@ enum class FrameType : std::uint8_t {
   kStored = 38,
   kPushed = 39,
   kPassFinished = 40,
-  kExportedRows = 41,
+  kExportedRows = 42,
   // Between the ranks of a group (collective.proto).
   kMember = 48,
   kStep = 49,

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "engine/snapshot/writer.h"
 #include "engine/table/parameter_set.h"
 #include "engine/table/partition.h"
-#include "engine/table/row_notes.h"
+#include "engine/table/row_form.h"
 
 namespace paddle::client {
 
@@ -144,30 +144,6 @@ namespace {
 
 constexpr std::uint64_t kChunkBytes = 8ULL << 20U;
 
-// Rows to be sent to one shard, in the layout of PutRows.
-struct RowChunk {
-  std::vector<std::uint64_t> ids;
-  std::vector<std::uint64_t> marks;
-  std::vector<float> values;
-  std::vector<float> state;
-  std::vector<parameter::RowScore> scores;
-
-  std::uint64_t bytes() const {
-    return (ids.size() + marks.size()) * sizeof(std::uint64_t) +
-           (values.size() + state.size()) * sizeof(float) +
-           scores.size() * sizeof(parameter::RowScore);
-  }
-  Bytes tail() const {
-    Bytes bytes;
-    append_bytes(bytes, std::span(ids));
-    append_bytes(bytes, std::span(marks));
-    append_bytes(bytes, std::span(values));
-    append_bytes(bytes, std::span(state));
-    append_bytes(bytes, std::span(scores));
-    return bytes;
-  }
-};
-
 class SnapshotLoad {
  public:
   SnapshotLoad(ShardChannels& shards, const snapshot::SnapshotReader& reader)
@@ -184,8 +160,8 @@ class SnapshotLoad {
   Status put_dense(std::size_t shard, const DensePiece& piece, std::uint32_t plane,
                    std::span<const float> from, std::uint64_t update_count);
   Status load_rows(std::uint32_t parameter);
-  Status add_row(const wire::ParameterSpec& spec, const snapshot::SparseRow& row, RowChunk& chunk);
-  Status flush(std::uint32_t parameter, std::size_t shard, RowChunk& chunk);
+  // Sends rows to one shard, and empties `rows`.
+  Status flush(std::uint32_t parameter, std::size_t shard, Bytes& rows);
 
   ShardChannels& shards_;
   const wire::ParameterSet& set_;
@@ -248,11 +224,13 @@ Status SnapshotLoad::put_dense(std::size_t shard, const DensePiece& piece, std::
 
 Status SnapshotLoad::load_rows(std::uint32_t parameter) {
   const auto& spec = set_.parameters(static_cast<int>(parameter));
-  std::vector<RowChunk> chunks(set_.sparse_shards());
-  const auto take_row = [&](const snapshot::SparseRow& row) -> Status {
+  std::vector<Bytes> chunks(set_.sparse_shards());
+  const auto take_row = [&](const table::Row& row) -> Status {
     const std::size_t shard = parameter::sparse_shard(row.id, set_.sparse_shards());
-    PADDLE_TRY_STATUS(add_row(spec, row, chunks[shard]));
-    return chunks[shard].bytes() >= kChunkBytes ? flush(parameter, shard, chunks[shard]) : Status();
+    Bytes& chunk = chunks[shard];
+    if (chunk.empty()) chunk.reserve(kChunkBytes + source_.form(spec).bytes());
+    PADDLE_TRY_STATUS(source_.append(spec, row, chunk));
+    return chunk.size() >= kChunkBytes ? flush(parameter, shard, chunk) : Status();
   };
   PADDLE_TRY_STATUS(reader_.read_rows(spec.name(), take_row));
   for (std::size_t shard = 0; shard < chunks.size(); ++shard) {
@@ -261,24 +239,15 @@ Status SnapshotLoad::load_rows(std::uint32_t parameter) {
   return {};
 }
 
-Status SnapshotLoad::add_row(const wire::ParameterSpec& spec, const snapshot::SparseRow& row,
-                             RowChunk& chunk) {
-  PADDLE_TRY(const parameter::RowMarks marks, source_.append(spec, row, chunk.values, chunk.state));
-  chunk.ids.push_back(row.id);
-  chunk.marks.push_back(marks.pack());
-  if (spec.table().has_shrink()) chunk.scores.push_back(row.score);
-  return {};
-}
-
-Status SnapshotLoad::flush(std::uint32_t parameter, std::size_t shard, RowChunk& chunk) {
-  if (chunk.ids.empty()) return {};
+Status SnapshotLoad::flush(std::uint32_t parameter, std::size_t shard, Bytes& rows) {
+  if (rows.empty()) return {};
+  const auto& spec = set_.parameters(static_cast<int>(parameter));
   wire::PutRows put;
   put.set_parameter(parameter);
-  put.set_count(chunk.ids.size());
+  put.set_count(rows.size() / source_.form(spec).bytes());
   put.set_state_width(static_cast<std::uint32_t>(state_width_));
-  PADDLE_TRY_STATUS(shards_.sparse().lanes().exchange(shard, FrameType::kPutRows, put, chunk.tail(),
-                                                      FrameType::kDone));
-  chunk = {};
+  PADDLE_TRY_STATUS(shards_.sparse().lanes().exchange(shard, FrameType::kPutRows, put,
+                                                      std::exchange(rows, {}), FrameType::kDone));
   return {};
 }
 
@@ -298,14 +267,6 @@ Status ShardClient::resume(const snapshot::SnapshotReader& snapshot) {
 namespace {
 
 constexpr std::uint64_t kExportBytes = 8ULL << 20U;
-
-template <class T>
-std::vector<T> take(ByteSpan& from, std::uint64_t count) {
-  std::vector<T> values(count);
-  if (count > 0) std::memcpy(values.data(), from.data(), count * sizeof(T));
-  from = from.subspan(count * sizeof(T));
-  return values;
-}
 
 // Ready is idempotent: its answer contains the position of every trainer's lane.
 Result<wire::Position> position_of_all(ShardChannels& shards) {
@@ -364,14 +325,12 @@ class SnapshotSave {
   // One shard's rows or candidates, as the request asks.
   Status save_rows(std::size_t shard, const wire::ExportRows& ask);
   Status save_removed(std::size_t shard, wire::ExportRows ask);
-  // Calls use(exported, tail) for each answer until the shard has no more rows. A row takes
-  // `row_bytes`.
+  // Calls use(exported, tail) for each answer until the shard has no more rows.
   template <class Use>
-  Status export_all(std::size_t shard, wire::ExportRows ask, std::uint64_t row_bytes,
-                    const Use& use);
-  std::vector<snapshot::SparseRow> read_rows(ByteSpan tail, std::uint64_t count,
-                                             const wire::ParameterSpec& spec) const;
-  std::uint64_t bytes_per_row(const wire::ParameterSpec& spec) const;
+  Status export_all(std::size_t shard, wire::ExportRows ask, const Use& use);
+  table::RowForm form_of(const wire::ParameterSpec& spec) const {
+    return table::RowForm::of(spec, state_width_);
+  }
 
   ShardChannels& shards_;
   const wire::ParameterSet& set_;
@@ -417,12 +376,6 @@ Status SnapshotSave::save_dense(std::uint32_t parameter) {
   return writer_.add_dense(spec, value, state, update_count);
 }
 
-std::uint64_t SnapshotSave::bytes_per_row(const wire::ParameterSpec& spec) const {
-  return 2 * sizeof(std::uint64_t) +
-         parameter::row_width(spec) * (1 + state_width_) * sizeof(float) +
-         (spec.table().has_shrink() ? sizeof(parameter::RowScore) : 0);
-}
-
 Status SnapshotSave::save_table(std::uint32_t parameter) {
   const auto& spec = set_.parameters(static_cast<int>(parameter));
   const auto waits = [](const auto& policy) { return policy.entry_count() > 1; };
@@ -432,7 +385,7 @@ Status SnapshotSave::save_table(std::uint32_t parameter) {
   for (std::size_t shard = 0; shard < set_.sparse_shards(); ++shard) {
     wire::ExportRows ask;
     ask.set_parameter(parameter);
-    ask.set_rows_max(std::max<std::uint64_t>(1, kExportBytes / bytes_per_row(spec)));
+    ask.set_rows_max(std::max<std::uint64_t>(1, kExportBytes / form_of(spec).bytes()));
     if (set_.delta_snapshots()) ask.set_mode(mode_of(kind_));
     PADDLE_TRY_STATUS(save_rows(shard, ask));
     if (kind_ == SavedRows::kDelta) PADDLE_TRY_STATUS(save_removed(shard, ask));
@@ -444,17 +397,13 @@ Status SnapshotSave::save_table(std::uint32_t parameter) {
 }
 
 template <class Use>
-Status SnapshotSave::export_all(std::size_t shard, wire::ExportRows ask, std::uint64_t row_bytes,
-                                const Use& use) {
+Status SnapshotSave::export_all(std::size_t shard, wire::ExportRows ask, const Use& use) {
   ClientLanes& lanes = shards_.sparse().lanes();
   while (true) {
-    PADDLE_TRY(const Frame frame,
+    PADDLE_TRY(Frame frame,
                lanes.exchange(shard, FrameType::kExportRows, ask, {}, FrameType::kExportedRows));
     const auto& exported = lanes.at(shard).answer<wire::ExportedRows>();
-    if (frame.tail.size() % row_bytes != 0 || frame.tail.size() / row_bytes != exported.count()) {
-      return lanes.malformed(shard, "tail");
-    }
-    PADDLE_TRY_STATUS(use(exported, ByteSpan(frame.tail)));
+    PADDLE_TRY_STATUS(use(exported, frame.tail));
     if (exported.next_cursor() == 0) return {};
     if (exported.next_cursor() <= ask.cursor()) return lanes.malformed(shard, "cursor");
     ask.set_cursor(exported.next_cursor());
@@ -463,42 +412,38 @@ Status SnapshotSave::export_all(std::size_t shard, wire::ExportRows ask, std::ui
 
 Status SnapshotSave::save_rows(std::size_t shard, const wire::ExportRows& ask) {
   const auto& spec = set_.parameters(static_cast<int>(ask.parameter()));
-  return export_all(shard, ask, bytes_per_row(spec),
-                    [&](const wire::ExportedRows& exported, ByteSpan tail) -> Status {
-                      if (exported.state_width() != state_width_) {
-                        return shards_.sparse().lanes().malformed(shard, "tail");
-                      }
-                      return writer_.add_rows(read_rows(tail, exported.count(), spec));
-                    });
-}
-
-std::vector<snapshot::SparseRow> SnapshotSave::read_rows(ByteSpan tail, std::uint64_t count,
-                                                         const wire::ParameterSpec& spec) const {
-  const std::uint64_t width = parameter::row_width(spec);
-  const bool has_scores = spec.table().has_shrink();
-  const auto ids = take<std::uint64_t>(tail, count);
-  const auto marks = take<std::uint64_t>(tail, count);
-  ByteSpan values = tail.first(count * width * sizeof(float));
-  ByteSpan state = tail.subspan(values.size(), values.size() * state_width_);
-  tail = tail.subspan(values.size() + state.size());
-  const auto scores = take<parameter::RowScore>(tail, has_scores ? count : 0);
-  std::vector<snapshot::SparseRow> rows;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    rows.push_back({ids[i], marks[i], take<float>(values, width),
-                    take<float>(state, state_width_ * width),
-                    has_scores ? scores[i] : parameter::RowScore()});
-    if (has_average_) optim::swap_average(rows.back().value, rows.back().state);
-  }
-  return rows;
+  const table::RowForm form = form_of(spec);
+  return export_all(shard, ask, [&](const wire::ExportedRows& exported, Bytes& rows) -> Status {
+    const ClientLanes& lanes = shards_.sparse().lanes();
+    if (exported.state_width() != state_width_) {
+      return lanes.malformed(shard, fmt::format("rows of '{}' (state width {}, here {})",
+                                                spec.name(), exported.state_width(), state_width_));
+    }
+    if (const Status whole = form.check(rows, exported.count()); !whole) {
+      return lanes.malformed(shard,
+                             fmt::format("rows of '{}' ({})", spec.name(), whole.error().message));
+    }
+    for (std::size_t at = 0; has_average_ && at < rows.size(); at += form.bytes()) {
+      const std::span<float> floats = form.floats_at(rows.data() + at);
+      optim::swap_average(floats.first(form.width),
+                          floats.subspan(form.width, form.state_floats()));
+    }
+    return writer_.add_rows(rows);
+  });
 }
 
 Status SnapshotSave::save_removed(std::size_t shard, wire::ExportRows ask) {
   ask.set_mode(wire::EXPORT_REMOVED);
   ask.set_rows_max(kExportBytes / sizeof(std::uint64_t));
-  return export_all(shard, ask, sizeof(std::uint64_t),
-                    [&](const wire::ExportedRows& exported, ByteSpan tail) {
-                      return writer_.add_removed(take<std::uint64_t>(tail, exported.count()));
-                    });
+  return export_all(shard, ask, [&](const wire::ExportedRows& exported, Bytes& ids) -> Status {
+    if (ids.size() % sizeof(std::uint64_t) != 0 ||
+        ids.size() / sizeof(std::uint64_t) != exported.count()) {
+      return shards_.sparse().lanes().malformed(
+          shard, fmt::format("removed rows ({} ids in {} bytes)", exported.count(), ids.size()));
+    }
+    return writer_.add_removed(
+        {reinterpret_cast<const std::uint64_t*>(ids.data()), ids.size() / sizeof(std::uint64_t)});
+  });
 }
 
 }  // namespace

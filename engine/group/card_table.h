@@ -72,15 +72,6 @@ class CardTable {
     device::CardMemory<float> gradients;
     std::size_t rows_max = 0;
   };
-  // Rows of a snapshot to be copied to the card: consecutive rows, which each plane stores as a
-  // run.
-  struct Run {
-    std::vector<std::uint64_t> ids;
-    std::vector<float> values;
-    std::vector<float> state;  // the planes of a row follow each other
-    std::vector<std::uint32_t> updates;
-  };
-
   std::size_t rows() const { return ids_.size(); }
   std::size_t bytes_per_row() const;
   float* plane(std::size_t number) const {
@@ -95,7 +86,8 @@ class CardTable {
   // Writes the values of absent_ behind the rows.
   Status place_absent(const optim::InitialRows& values);
   std::size_t rows_of_run() const;
-  Status put(Run& run);
+  // Copies rows of a snapshot to the card, where each plane stores them as one run; empties `run`.
+  Status put(const table::RowForm& form, Bytes& run);
   // Copies from or to pinned memory of the host, which may be reused after wait() has returned.
   template <class T>
   void upload(const T* from, T* to, std::size_t count) {

@@ -34,8 +34,8 @@ class Rows {
   std::size_t width() const { return width_; }
   Status for_each(const UseRow& use) const {
     if (spec_.sparse()) {
-      return snapshot_.read_rows(spec_.name(), [&](const snapshot::SparseRow& row) -> Status {
-        if (parameter::RowMarks::unpack(row.marks).sightings == 0) use(row.id, row.value);
+      return snapshot_.read_rows(spec_.name(), [&](const table::Row& row) -> Status {
+        if (row.marks.sightings == 0) use(row.id, row.value);
         return {};
       });
     }

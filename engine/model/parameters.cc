@@ -48,9 +48,8 @@ Status check_shape(const snapshot::SnapshotReader& snapshot,
 Status load_table(const snapshot::SnapshotReader& snapshot, const std::string& name,
                   table::SparseTable& table) {
   std::uint64_t reserved = 0;
-  return snapshot.read_rows(name, [&](const snapshot::SparseRow& row) -> Status {
-    const auto marks = parameter::RowMarks::unpack(row.marks);
-    if (marks.sightings > 0) return {};  // not admitted: it has no row yet
+  return snapshot.read_rows(name, [&](const table::Row& row) -> Status {
+    if (row.marks.sightings > 0) return {};  // not admitted: it has no row yet
     if (reserved == 0) {
       PADDLE_TRY_STATUS(table.reserve(kRowsReserved));
       reserved = kRowsReserved;

@@ -14,17 +14,6 @@ namespace {
 
 constexpr std::uint64_t kScannedRowsMax = 1U << 20U;  // for one answer
 
-template <class T>
-std::span<const T> take(ByteSpan& from, std::uint64_t count) {
-  const std::span<const T> taken(reinterpret_cast<const T*>(from.data()), count);
-  from = from.subspan(count * sizeof(T));
-  return taken;
-}
-
-std::span<const float> floats_of(std::span<const parameter::RowScore> scores) {
-  return {reinterpret_cast<const float*>(scores.data()), 2 * scores.size()};
-}
-
 Refused check_finite(std::span<const float> values, std::string_view what) {
   if (optim::all_below(values, std::numeric_limits<float>::infinity())) return {};
   return Refusal{wire::REFUSAL_NOT_FINITE, fmt::format("initial {} are not finite", what)};
@@ -86,11 +75,11 @@ Refused ValueTransfer::on_load_begin(const Request& request, const wire::LoadBeg
 Refused ValueTransfer::on_put_dense(const Request& request, const wire::PutDense& message) {
   if (auto refused = begin_loading(request)) return refused;
   if (state_.parameters.dense() == nullptr) return protocol_error("dense values on a sparse port");
-  ByteSpan tail = request.frame.tail;
+  const ByteSpan tail = request.frame.tail;
   if (tail.size() % sizeof(float) != 0 || tail.size() / sizeof(float) != message.count()) {
     return protocol_error("{} values in {} bytes", message.count(), tail.size());
   }
-  const auto values = take<float>(tail, message.count());
+  const std::span values(reinterpret_cast<const float*>(tail.data()), message.count());
   if (auto refused = check_finite(values, "dense values")) return refused;
   if (message.update_count() > parameter::kCounterMax) {
     return protocol_error("values after {} updates", message.update_count());
@@ -108,34 +97,31 @@ Refused ValueTransfer::on_put_rows(const Request& request, const wire::PutRows& 
     return protocol_error("this port has no such table");
   }
   table::SparseTable& table = *state_.parameters.table(parameter);
-  const std::uint64_t row_bytes = table.exported_bytes_per_row();
-  ByteSpan tail = request.frame.tail;
-  if (message.state_width() != table.state_width() || tail.size() % row_bytes != 0 ||
-      tail.size() / row_bytes != message.count()) {
-    return protocol_error("{} rows of state width {} in {} bytes, {} bytes a row here",
-                          message.count(), message.state_width(), tail.size(), row_bytes);
+  const std::string what = fmt::format("rows of '{}'", state_.parameters.name(parameter));
+  const table::RowForm form = table.form();
+  if (message.state_width() != form.state_width) {
+    return protocol_error("{} with state width {}, here {}", what, message.state_width(),
+                          form.state_width);
   }
-  const auto ids = take<std::uint64_t>(tail, message.count());
+  const ByteSpan rows = request.frame.tail;
+  if (const Status whole = form.check(rows, message.count()); !whole) {
+    return protocol_error("{}: {}", what, whole.error().message);
+  }
+  std::vector<std::uint64_t> ids(message.count());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = table::RowForm::id_at(rows.data() + i * form.bytes());
+  }
   const RowSegment segment{parameter, table.width(), ids, {}};
   if (auto refused = state_.parameters.make_room({&segment, 1}, 1, state_.membership)) {
     return refused;
   }
-  const auto marks = take<std::uint64_t>(tail, message.count());
-  const auto values = take<float>(tail, message.count() * table.width());
-  const std::uint64_t state_floats = table.width() * table.state_width();
-  const auto state = take<float>(tail, message.count() * state_floats);
-  const auto scores = take<parameter::RowScore>(tail, table.shrinks() ? message.count() : 0);
-  const std::string& name = state_.parameters.name(parameter);
-  for (const auto floats : {values, state, floats_of(scores)}) {
-    if (auto refused = check_finite(floats, fmt::format("rows of '{}'", name))) return refused;
+  for (std::size_t at = 0; at < rows.size(); at += form.bytes()) {
+    if (auto refused = check_finite(form.floats_at(rows.data() + at), what)) return refused;
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const bool is_new = table.put({ids[i], parameter::RowMarks::unpack(marks[i]),
-                                   values.subspan(i * table.width(), table.width()),
-                                   state.subspan(i * state_floats, state_floats),
-                                   scores.empty() ? parameter::RowScore() : scores[i]});
-    if (!is_new)
-      return protocol_error("row {} of '{}' was sent twice, with different values", ids[i], name);
+    if (table.put(form.read(rows.data() + i * form.bytes()))) continue;
+    return protocol_error("row {} of '{}' was sent twice, with different values", ids[i],
+                          state_.parameters.name(parameter));
   }
   return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
 }
@@ -215,7 +201,7 @@ Refused ValueTransfer::on_export(const Request& request, const wire::ExportRows&
   }
   if (message.mode() == wire::EXPORT_BASE && message.cursor() == 0) changes->begin_base();
   const std::uint64_t wanted =
-      std::min(message.rows_max(), kTransferBytesMax / table->exported_bytes_per_row());
+      std::min(message.rows_max(), kTransferBytesMax / table->form().bytes());
   wire::ExportedRows answer;
   answer.set_request(request.id);
   answer.set_next_cursor(scan(*table, message, wanted));
@@ -227,24 +213,15 @@ Refused ValueTransfer::on_export(const Request& request, const wire::ExportRows&
 }
 
 Bytes ValueTransfer::pack(table::SparseTable& table, wire::ExportMode mode) const {
-  Bytes tail;
-  tail.reserve(entries_.size() * table.exported_bytes_per_row());
-  const auto row = [&](const table::RowIndex::Entry& entry) {
-    return mode == wire::EXPORT_CANDIDATES ? table.candidate(entry) : table.row(entry);
-  };
-  const auto append = [&tail](std::uint64_t value) {
-    append_bytes(tail, std::span<const std::uint64_t>(&value, 1));
-  };
-  for (const auto& entry : entries_) append(entry.id);
-  for (const auto& entry : entries_) append(row(entry).marks.pack());
-  for (const auto& entry : entries_) append_bytes(tail, row(entry).value);
-  for (const auto& entry : entries_) append_bytes(tail, row(entry).state);
-  for (const auto& entry : entries_) {
-    const parameter::RowScore score = row(entry).score;
-    if (table.shrinks()) append_bytes(tail, std::span<const parameter::RowScore>(&score, 1));
+  const table::RowForm form = table.form();
+  Bytes rows;
+  rows.reserve(entries_.size() * form.bytes());
+  for (const table::RowIndex::Entry& entry : entries_) {
+    const bool is_candidate = mode == wire::EXPORT_CANDIDATES;
+    form.add(is_candidate ? table.candidate(entry) : table.row(entry), rows);
     if (mode == wire::EXPORT_BASE) table.changes()->on_base(entry.number);
   }
-  return tail;
+  return rows;
 }
 
 std::uint64_t ValueTransfer::scan(table::SparseTable& table, const wire::ExportRows& message,

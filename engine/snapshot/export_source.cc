@@ -199,8 +199,8 @@ Result<Source> Source::open(const snapshot::SnapshotReader& snapshot,
   }
   source.width_ = static_cast<std::size_t>(parameter::row_width(spec));
   source.rows_ = std::make_unique<SortedRows>(source.width_, scratch);
-  PADDLE_TRY_STATUS(snapshot.read_rows(spec.name(), [&](const snapshot::SparseRow& row) -> Status {
-    if (parameter::RowMarks::unpack(row.marks).sightings > 0) return {};
+  PADDLE_TRY_STATUS(snapshot.read_rows(spec.name(), [&](const table::Row& row) -> Status {
+    if (row.marks.sightings > 0) return {};
     return source.rows_->add(row.id, row.value);
   }));
   return source;
@@ -228,8 +228,8 @@ Result<std::vector<std::uint64_t>> shape_of(const snapshot::SnapshotReader& snap
                                             const wire::ParameterSpec& spec) {
   if (!spec.sparse()) return std::vector<std::uint64_t>(spec.dims().begin(), spec.dims().end());
   std::uint64_t rows = 0;
-  PADDLE_TRY_STATUS(snapshot.read_rows(spec.name(), [&](const snapshot::SparseRow& row) -> Status {
-    rows += parameter::RowMarks::unpack(row.marks).sightings > 0 ? 0 : 1;
+  PADDLE_TRY_STATUS(snapshot.read_rows(spec.name(), [&](const table::Row& row) -> Status {
+    rows += row.marks.sightings > 0 ? 0 : 1;
     return {};
   }));
   return std::vector<std::uint64_t>{rows, parameter::row_width(spec)};

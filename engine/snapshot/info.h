@@ -1,4 +1,4 @@
-// Facts about a job that its snapshot contains, and the form of a table's rows.
+// Facts about a job that its snapshot contains.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "engine/table/row_notes.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::snapshot {
@@ -60,13 +59,5 @@ struct ModelFile {
 };
 constexpr std::size_t kModelFilesMax = 64;
 constexpr std::size_t kModelFileBytesMax = 16U << 20U;
-
-struct SparseRow {
-  std::uint64_t id = 0;
-  std::uint64_t marks = 0;  // parameter::RowMarks, packed
-  std::vector<float> value;
-  std::vector<float> state;        // state_width planes of value.size() floats
-  parameter::RowScore score = {};  // if the table shrinks
-};
 
 }  // namespace paddle::snapshot

@@ -18,7 +18,6 @@
 #include "engine/math/update_kernels.h"
 #include "engine/snapshot/format.h"
 #include "engine/table/parameter_set.h"
-#include "engine/table/row_notes.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -28,7 +27,7 @@ namespace {
 
 constexpr std::size_t kVerifyThreadsMax = 4;
 constexpr std::uint64_t kVerifyAloneBytes = 8U << 20U;  // fewer bytes are not worth a thread
-constexpr std::size_t kRowHeadBytes = 2 * sizeof(std::uint64_t);
+constexpr std::size_t kRowsReadBytes = 64U << 10U;      // rows read at once
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -42,20 +41,18 @@ Status check_finite(const File& file, std::span<const float> values, std::string
       fmt::format("{} {} is {}, not a finite number", what, bad - values.begin(), *bad));
 }
 
-Status check_row(const BlockReader& file, const SparseRow& row) {
+Status check_row(const BlockReader& file, const table::RowForm& form, const std::byte* from) {
+  if (optim::all_below(form.floats_at(from), kInfinity)) return {};
+  const table::Row row = form.read(from);
   const std::array<float, 2> score{row.score.shows, row.score.clicks};
-  if (optim::all_below(row.value, kInfinity) && optim::all_below(row.state, kInfinity) &&
-      optim::all_below(score, kInfinity))
-    return {};
   const std::string of_row = fmt::format("row {}, ", row.id);
   PADDLE_TRY_STATUS(check_finite(file, row.value, of_row + "value"));
   PADDLE_TRY_STATUS(check_finite(file, row.state, of_row + "state"));
   return check_finite(file, score, of_row + "score");
 }
 
-std::uint64_t row_bytes(const BlockHeader& header) {
-  return kRowHeadBytes + header.width * (1 + header.state_width) * sizeof(float) +
-         (header.has_scores ? sizeof(parameter::RowScore) : 0);
+table::RowForm form_of(const BlockHeader& header) {
+  return {header.width, header.state_width, header.has_scores};
 }
 
 // The most bytes that a file may have, without its header and checksums.
@@ -66,7 +63,7 @@ std::uint64_t body_bytes_max(const ManifestParameter& parameter, const BlockHead
       return header.width * sizeof(float) *
              (file == parameter.spec.name() ? 1 : header.state_width);
     case BlockKind::kRows:
-      return parameter.rows == 0 ? 0 : kRowsFileBytesMax + row_bytes(header);
+      return parameter.rows == 0 ? 0 : kRowsFileBytesMax + form_of(header).bytes();
     case BlockKind::kIds:
       return parameter.removed * sizeof(std::uint64_t);
   }
@@ -140,33 +137,26 @@ Result<std::vector<float>> read_value(const Directory& root, const FileEntry& en
   return values;
 }
 
-// Calls on_row for the rows of one file and adds the number of these rows to `rows`.
+// Calls on_row for the rows of one file and adds the number of these rows to `count`.
 Status read_rows_file(const Directory& root, const FileEntry& entry, const BlockHeader& header,
-                      const std::function<Status(SparseRow&)>& on_row, std::uint64_t& rows) {
-  const std::uint64_t width = header.width;
-  const bool has_scores = header.has_scores;
+                      const std::function<Status(table::Row&)>& on_row, std::uint64_t& count) {
+  const table::RowForm form = form_of(header);
   PADDLE_TRY(BlockReader file, BlockReader::open(root, entry, header));
-  if (file.bytes_left() % row_bytes(header) != 0) {
-    return file.error(fmt::format("expected whole rows of {} bytes, found {} bytes",
-                                  row_bytes(header), file.bytes_left()));
+  if (file.bytes_left() % form.bytes() != 0) {
+    return file.error(fmt::format("expected whole rows of {} bytes, found {} bytes", form.bytes(),
+                                  file.bytes_left()));
   }
-  if (file.bytes_left() == 0) return file.finish();
-  SparseRow row;
-  row.value.resize(width);
-  row.state.resize(width * header.state_width);
+  const std::uint64_t most = std::max<std::uint64_t>(1, kRowsReadBytes / form.bytes());
+  Bytes rows;
   while (file.bytes_left() > 0) {
-    std::byte head[kRowHeadBytes];
-    PADDLE_TRY_STATUS(file.read(head));
-    row.id = load_le<std::uint64_t>(head);
-    row.marks = load_le<std::uint64_t>(head + sizeof(std::uint64_t));
-    PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(row.value))));
-    PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(row.state))));
-    if (has_scores) {
-      PADDLE_TRY_STATUS(file.read(std::as_writable_bytes(std::span(&row.score, 1))));
+    rows.resize(std::min(file.bytes_left(), most * form.bytes()));
+    PADDLE_TRY_STATUS(file.read(rows));
+    for (const std::byte* at = rows.data(); at < rows.data() + rows.size(); at += form.bytes()) {
+      PADDLE_TRY_STATUS(check_row(file, form, at));
+      table::Row row = form.read(at);
+      ++count;
+      PADDLE_TRY_STATUS(on_row(row));
     }
-    PADDLE_TRY_STATUS(check_row(file, row));
-    ++rows;
-    PADDLE_TRY_STATUS(on_row(row));
   }
   return file.finish();
 }
@@ -335,7 +325,7 @@ Result<std::vector<float>> SnapshotReader::read_dense_value(const std::string& n
 }
 
 Status SnapshotReader::read_rows(const std::string& name,
-                                 const std::function<Status(const SparseRow&)>& on_row) const {
+                                 const std::function<Status(const table::Row&)>& on_row) const {
   PADDLE_TRY(const ManifestParameter* const table, find(name, true));
   if (base_) PADDLE_TRY_STATUS(read_base_rows(*table, on_row));
   return read_own_rows(*table, on_row);
@@ -359,7 +349,7 @@ Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRo
   const BlockHeader header = block_header(manifest_.id, table, removed.name);
   PADDLE_TRY(std::vector<std::uint64_t> replaced,
              named(read_removed(*root_, removed, header, table.removed)));
-  PADDLE_TRY_STATUS(read_own_rows(table, [&](const SparseRow& row) -> Status {
+  PADDLE_TRY_STATUS(read_own_rows(table, [&](const table::Row& row) -> Status {
     replaced.push_back(row.id);
     return {};
   }));
@@ -367,13 +357,11 @@ Status SnapshotReader::read_base_rows(const ManifestParameter& table, const OnRo
   PADDLE_TRY(const ManifestParameter* const before, base_->find(table.spec.name(), true));
   const std::uint64_t passes = manifest_.info.pass - base_->manifest_.info.pass;
   const float decay = table.spec.table().shrink().decay();
-  return base_->read_own_rows(*before, [&](SparseRow& row) -> Status {
-    parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
-    if (marks.sightings > 0) return {};
+  return base_->read_own_rows(*before, [&](table::Row& row) -> Status {
+    if (row.marks.sightings > 0) return {};
     if (std::binary_search(replaced.begin(), replaced.end(), row.id)) return {};
-    marks.passes_unseen = static_cast<std::uint16_t>(
-        std::min<std::uint64_t>(marks.passes_unseen + passes, UINT16_MAX));
-    row.marks = marks.pack();
+    row.marks.passes_unseen = static_cast<std::uint16_t>(
+        std::min<std::uint64_t>(row.marks.passes_unseen + passes, UINT16_MAX));
     const std::uint64_t decays = decay == 1 ? 0 : passes;
     for (std::uint64_t pass = 0; pass < decays && !row.score.is_zero(); ++pass)
       row.score.decay(decay);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine/snapshot/format.h"
+#include "engine/table/row_form.h"
 
 namespace paddle::snapshot {
 
@@ -34,13 +35,13 @@ class SnapshotReader {
                     std::uint64_t& update_count) const;
   // Reads only the parameter's values.
   Result<std::vector<float>> read_dense_value(const std::string& name) const;
-  // Calls `on_row` for each row, first for the rows of a base. Its first error ends the reading and
-  // is returned.
+  // Calls `on_row` for each row, first for the rows of a base. The row's floats stay in place for
+  // that call only. Its first error ends the reading and is returned.
   Status read_rows(const std::string& name,
-                   const std::function<Status(const SparseRow&)>& on_row) const;
+                   const std::function<Status(const table::Row&)>& on_row) const;
 
  private:
-  using OnRow = std::function<Status(SparseRow&)>;
+  using OnRow = std::function<Status(table::Row&)>;
 
   SnapshotReader(std::string directory, FileSystem& files)
       : directory_(std::move(directory)), files_(&files) {}

@@ -14,7 +14,9 @@ namespace paddle::snapshot {
 SnapshotSource::SnapshotSource(const wire::ParameterSet& set, const SnapshotReader& reader)
     : set_(set),
       reader_(reader),
-      with_state_(optim::same_state(reader.info().optimizer, set.optimizer())) {}
+      with_state_(optim::same_state(reader.info().optimizer, set.optimizer())),
+      has_average_(optim::has_average(set.optimizer())),
+      state_width_(optim::state_width(set.optimizer())) {}
 
 Status SnapshotSource::check() const {
   if (!with_state_) {
@@ -82,9 +84,8 @@ wire::PassOrigins SnapshotSource::origins(bool resumes) const {
 
 void SnapshotSource::convert(const wire::ParameterSpec& spec, std::span<float> value,
                              std::span<float> state) const {
-  const wire::Optimizer& optimizer = set_.optimizer();
-  if (!with_state_) return optim::UpdateRule(optimizer, spec).start(value, state);
-  if (optim::has_average(optimizer)) optim::swap_average(value, state);
+  if (!with_state_) return optim::UpdateRule(set_.optimizer(), spec).start(value, state);
+  if (has_average_) optim::swap_average(value, state);
 }
 
 Result<SnapshotSource::Dense> SnapshotSource::dense(std::uint32_t parameter) const {
@@ -92,7 +93,7 @@ Result<SnapshotSource::Dense> SnapshotSource::dense(std::uint32_t parameter) con
   Dense dense;
   PADDLE_TRY_STATUS(reader_.read_dense(spec.name(), dense.value, dense.state, dense.update_count));
   const std::uint64_t elements = parameter::element_count(spec);
-  const std::uint64_t state = elements * optim::state_width(set_.optimizer());
+  const std::uint64_t state = elements * state_width_;
   if (dense.value.size() != elements || (with_state_ && dense.state.size() != state)) {
     return Error{Errc::kData, fmt::format("parameter '{}' has another size", spec.name())};
   }
@@ -102,23 +103,27 @@ Result<SnapshotSource::Dense> SnapshotSource::dense(std::uint32_t parameter) con
   return dense;
 }
 
-Result<parameter::RowMarks> SnapshotSource::append(const wire::ParameterSpec& spec,
-                                                   const SparseRow& row, std::vector<float>& values,
-                                                   std::vector<float>& state) const {
-  const std::size_t width = parameter::row_width(spec);
-  const std::size_t state_floats = width * optim::state_width(set_.optimizer());
-  if (row.value.size() != width || (with_state_ && row.state.size() != state_floats)) {
+table::RowForm SnapshotSource::form(const wire::ParameterSpec& spec) const {
+  return table::RowForm::of(spec, state_width_);
+}
+
+Status SnapshotSource::append(const wire::ParameterSpec& spec, const table::Row& row,
+                              Bytes& to) const {
+  const table::RowForm form = this->form(spec);
+  if (row.value.size() != form.width || (with_state_ && row.state.size() != form.state_floats())) {
     return Error{Errc::kData,
                  fmt::format("row {} of table '{}' has another width", row.id, spec.name())};
   }
-  values.insert(values.end(), row.value.begin(), row.value.end());
-  const std::size_t before = state.size();
-  if (with_state_) state.insert(state.end(), row.state.begin(), row.state.end());
-  state.resize(before + state_floats);
-  convert(spec, std::span(values).last(width), std::span(state).last(state_floats));
-  parameter::RowMarks marks = parameter::RowMarks::unpack(row.marks);
-  if (!with_state_) marks.updates = 0;
-  return marks;
+  table::Row own = row;
+  const std::vector<float> zeros(with_state_ ? 0 : form.state_floats());
+  if (!with_state_) {
+    own.marks.updates = 0;
+    own.state = zeros;
+  }
+  form.add(own, to);
+  const auto floats = form.floats_at(to.data() + to.size() - form.bytes());
+  convert(spec, floats.first(form.width), floats.subspan(form.width, form.state_floats()));
+  return {};
 }
 
 }  // namespace paddle::snapshot

@@ -29,10 +29,10 @@ class SnapshotSource {
     std::uint64_t update_count = 0;
   };
   Result<Dense> dense(std::uint32_t parameter) const;
-  // Appends the value and the state of a table's row in that form, and returns its marks. kData:
-  // the row has another width.
-  Result<parameter::RowMarks> append(const wire::ParameterSpec& spec, const SparseRow& row,
-                                     std::vector<float>& values, std::vector<float>& state) const;
+  // The form of a table's rows in the job.
+  table::RowForm form(const wire::ParameterSpec& spec) const;
+  // Appends a row of the snapshot in that form. kData: the row has another width.
+  Status append(const wire::ParameterSpec& spec, const table::Row& row, Bytes& to) const;
 
  private:
   // Converts values and state of a snapshot to those of a shard. If the snapshot's state is not
@@ -43,6 +43,8 @@ class SnapshotSource {
   const wire::ParameterSet& set_;
   const SnapshotReader& reader_;
   bool with_state_;
+  bool has_average_;
+  std::uint64_t state_width_;  // planes
 };
 
 }  // namespace paddle::snapshot

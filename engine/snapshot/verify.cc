@@ -15,7 +15,7 @@ namespace {
 // kData if a row occurs twice: one of the two would be lost.
 Status read_rows(const SnapshotReader& reader, const std::string& table) {
   std::vector<std::uint64_t> ids;
-  PADDLE_TRY_STATUS(reader.read_rows(table, [&ids](const SparseRow& row) -> Status {
+  PADDLE_TRY_STATUS(reader.read_rows(table, [&ids](const table::Row& row) -> Status {
     ids.push_back(row.id);
     return {};
   }));

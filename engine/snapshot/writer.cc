@@ -1,5 +1,6 @@
 #include "engine/snapshot/writer.h"
 
+#include <algorithm>
 #include <limits>
 #include <unordered_set>
 
@@ -11,6 +12,7 @@
 #include "engine/snapshot/format.h"
 #include "engine/snapshot/replacement.h"
 #include "engine/table/parameter_set.h"
+#include "engine/table/row_form.h"
 
 namespace paddle::snapshot {
 namespace {
@@ -134,35 +136,28 @@ struct SnapshotWriter::Impl {
     return entry;
   }
 
-  Status add_row(const SparseRow& row) {
-    const std::uint64_t width = parameter::row_width(current().spec);
-    if (row.value.size() != width || row.state.size() != width * current().state_width) {
-      return Error{
-          Errc::kUsage,
-          fmt::format("row {} of '{}' has {} values and {} state values, expected {} and {}",
-                      row.id, current().spec.name(), row.value.size(), row.state.size(), width,
-                      width * current().state_width)};
+  Status add_rows(ByteSpan rows) {
+    const table::RowForm form = table::RowForm::of(current().spec, current().state_width);
+    if (const Status whole = form.check(rows, rows.size() / form.bytes()); !whole) {
+      return Error{Errc::kUsage,
+                   fmt::format("rows of '{}': {}", current().spec.name(), whole.error().message)};
     }
-    const std::array<float, 2> score{row.score.shows, row.score.clicks};
-    for (const std::span<const float> floats :
-         {std::span<const float>(row.value), std::span<const float>(row.state),
-          std::span<const float>(score)}) {
-      PADDLE_TRY_STATUS(check_finite(current().spec.name(), floats));
+    for (std::size_t at = 0; at < rows.size(); at += form.bytes()) {
+      PADDLE_TRY_STATUS(check_finite(current().spec.name(), form.floats_at(rows.data() + at)));
     }
-    if (rows_file->body_bytes() >= kRowsFileBytesMax) {
-      PADDLE_TRY_STATUS(close_rows_file());
-      PADDLE_TRY_STATUS(open_rows_file());
+    current().rows += rows.size() / form.bytes();
+    while (!rows.empty()) {
+      if (rows_file->body_bytes() >= kRowsFileBytesMax) {
+        PADDLE_TRY_STATUS(close_rows_file());
+        PADDLE_TRY_STATUS(open_rows_file());
+      }
+      // The row that reaches the limit is the last one of its file.
+      const std::uint64_t left = kRowsFileBytesMax - rows_file->body_bytes();
+      const std::uint64_t some = (left + form.bytes() - 1) / form.bytes() * form.bytes();
+      const ByteSpan part = rows.first(std::min<std::uint64_t>(some, rows.size()));
+      PADDLE_TRY_STATUS(rows_file->append(part));
+      rows = rows.subspan(part.size());
     }
-    std::byte head[2 * sizeof(std::uint64_t)];
-    store_le(head, row.id);
-    store_le(head + sizeof(std::uint64_t), row.marks);
-    PADDLE_TRY_STATUS(rows_file->append(head));
-    PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.value))));
-    PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(row.state))));
-    if (current().spec.table().has_shrink()) {
-      PADDLE_TRY_STATUS(rows_file->append(bytes_of(std::span<const float>(score))));
-    }
-    ++current().rows;
     return {};
   }
 };
@@ -250,10 +245,9 @@ Status SnapshotWriter::begin_sparse(const wire::ParameterSpec& spec, std::uint32
   return impl_->open_rows_file();
 }
 
-Status SnapshotWriter::add_rows(std::span<const SparseRow> rows) {
+Status SnapshotWriter::add_rows(ByteSpan rows) {
   PADDLE_CHECK(impl_->in_sparse);
-  for (const SparseRow& row : rows) PADDLE_TRY_STATUS(impl_->add_row(row));
-  return {};
+  return impl_->add_rows(rows);
 }
 
 Status SnapshotWriter::end_sparse() {

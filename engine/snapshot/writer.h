@@ -34,9 +34,9 @@ class SnapshotWriter {
   Status add_dense(const wire::ParameterSpec& spec, std::span<const float> value,
                    std::span<const float> state, std::uint64_t update_count);
   // Between begin_sparse() and end_sparse(), adds the rows of one table, in any order, each id
-  // once.
+  // once. `rows` is any number of them in the form of table::RowForm, which the file has, too.
   Status begin_sparse(const wire::ParameterSpec& spec, std::uint32_t state_width);
-  Status add_rows(std::span<const SparseRow> rows);
+  Status add_rows(ByteSpan rows);
   Status add_removed(std::span<const std::uint64_t> ids);  // for a delta
   Status end_sparse();
   Status finish();

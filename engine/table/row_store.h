@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "engine/math/region.h"
 #include "engine/math/row_access.h"
+#include "engine/table/row_form.h"
 #include "engine/table/row_index.h"
 #include "engine/table/row_notes.h"
 #include "proto/parameters.pb.h"
@@ -248,6 +249,7 @@ struct RowLayout {
   std::uint64_t floats;    // value, state and score
   std::uint64_t rows_max;  // from the table's bytes_max
 
+  RowForm form() const { return {width, state_width, shrinks}; }
   std::uint64_t payload_bytes() const {
     return floats * sizeof(float) + (counts_updates ? sizeof(std::uint32_t) : 0);
   }

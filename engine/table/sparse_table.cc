@@ -364,7 +364,7 @@ Result<std::uint64_t> SparseTable::end_pass() {
   if (rows_.layout().expires) {
     PADDLE_TRY(expired, expire());
   }
-  if (shrinks()) PADDLE_TRY_STATUS(shrink());
+  if (rows_.layout().shrinks) PADDLE_TRY_STATUS(shrink());
   return expired;
 }
 
@@ -424,7 +424,7 @@ bool SparseTable::put(const Row& row) {
   return true;
 }
 
-SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
+Row SparseTable::row(const RowIndex::Entry& entry) const {
   const RowLayout& layout = rows_.layout();
   Row row{entry.id,
           {},
@@ -439,7 +439,7 @@ SparseTable::Row SparseTable::row(const RowIndex::Entry& entry) const {
   return row;
 }
 
-SparseTable::Row SparseTable::candidate(const RowIndex::Entry& entry) const {
+Row SparseTable::candidate(const RowIndex::Entry& entry) const {
   const EntryPolicy::Candidate waiting = entry_.candidate(entry);
   const auto* const zeros = reinterpret_cast<const float*>(zeros_.data());
   return {waiting.id,
@@ -470,7 +470,7 @@ void SparseTable::end_savepoint() {
 }
 
 Status SparseTable::restore_savepoint(ByteSpan bytes) {
-  auto part = SavepointPart::read(bytes, rows_.layout().floats);
+  auto part = SavepointPart::read(bytes, form());
   if (!part) {
     return std::move(part).error().with(fmt::format("restoring table '{}'", spec_.name()));
   }
@@ -523,12 +523,12 @@ void SparseTable::restore_candidates(const SavepointPart& part) {
 }
 
 void SparseTable::restore_rows(const SavepointPart& part) {
-  const std::size_t bytes = row_bytes(rows_);
+  const std::uint64_t bytes = form().bytes();
   for (std::uint64_t begin = 0; begin < part.count; begin += LookupBlock::kIds) {
     const std::uint64_t end = std::min<std::uint64_t>(begin + LookupBlock::kIds, part.count);
     rows_.index().make_room(end - begin);
     for (std::uint64_t i = begin; i < end; ++i) {
-      const auto id = load_le<std::uint64_t>(part.body.data() + i * bytes);
+      const std::uint64_t id = RowForm::id_at(part.body.data() + i * bytes);
       rows_.index().prefetch_home(rows_.index().home(RowIndex::hash_of(id)));
     }
     for (std::uint64_t i = begin; i < end; ++i) restore_row(part.body.data() + i * bytes);
@@ -537,8 +537,8 @@ void SparseTable::restore_rows(const SavepointPart& part) {
 
 void SparseTable::restore_row(const std::byte* from) {
   const RowLayout& layout = rows_.layout();
-  const auto id = load_le<std::uint64_t>(from);
-  const auto marks = load_le<std::uint64_t>(from + sizeof(id));
+  const std::uint64_t id = RowForm::id_at(from);
+  const std::uint64_t marks = RowForm::marks_at(from);
   const std::uint64_t hash = RowIndex::hash_of(id);
   const std::uint64_t home = rows_.index().home(hash);
   std::uint32_t number = rows_.index().find_at(home, hash);
@@ -548,8 +548,7 @@ void SparseTable::restore_row(const std::byte* from) {
   } else if (layout.evicts) {
     rows_.recency().move_to_front(number);
   }
-  std::memcpy(rows_.value(number), from + SavepointPart::kMarksBytes,
-              layout.floats * sizeof(float));
+  std::memcpy(rows_.value(number), from + RowForm::kHeadBytes, layout.floats * sizeof(float));
   if (layout.counts_updates) rows_.update_count(number) = static_cast<std::uint32_t>(marks);
   if (layout.expires) rows_.seen(number) = static_cast<std::uint16_t>(marks >> 32U);
   if (layout.tracks) rows_.changes().on_update(number);

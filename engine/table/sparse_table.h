@@ -17,6 +17,7 @@
 #include "engine/math/optimizer.h"
 #include "engine/table/entry_policy.h"
 #include "engine/table/lookup.h"
+#include "engine/table/row_form.h"
 #include "engine/table/row_notes.h"
 #include "engine/table/row_store.h"
 #include "engine/table/table_savepoint.h"
@@ -96,13 +97,6 @@ class SparseTable {
   // and removes rows whose score is too low. Returns how many rows were unseen for too long.
   Result<std::uint64_t> end_pass();
 
-  struct Row {
-    std::uint64_t id = 0;
-    parameter::RowMarks marks;
-    std::span<const float> value;
-    std::span<const float> state;  // state_width * width
-    parameter::RowScore score = {};
-  };
   // Creates a row, or a candidate, from a snapshot. False if the id has a row already.
   bool put(const Row& row);
   // Appends rows in an order that depends on their ids alone: from position `from` on, at least
@@ -113,11 +107,8 @@ class SparseTable {
   Row row(const RowIndex::Entry& entry) const;
   // A candidate of entry().scan(), with a value and state of 0.
   Row candidate(const RowIndex::Entry& entry) const;
-  bool shrinks() const { return rows_.layout().shrinks; }
-  // Size of a row in PutRows and ExportedRows.
-  std::uint64_t exported_bytes_per_row() const {
-    return 2 * sizeof(std::uint64_t) + rows_.layout().floats * sizeof(float);
-  }
+  // The form of the table's rows in savepoints, on the wire and in snapshots.
+  RowForm form() const { return rows_.layout().form(); }
   // Null unless the job makes delta snapshots.
   RowChanges* changes() { return rows_.layout().tracks ? &rows_.changes() : nullptr; }
 

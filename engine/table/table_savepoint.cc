@@ -42,7 +42,7 @@ constexpr std::size_t kRun = 128;                  // rows loaded into the cache
 
 bool takes_row(const Bytes& part, const RowStore& rows) {
   return SavepointPart::kind_of(part) == SavepointPart::Kind::kRows &&
-         part.capacity() - part.size() >= row_bytes(rows);
+         part.capacity() - part.size() >= rows.layout().form().bytes();
 }
 
 // Calls add(id, number) for rows, after loading the memory of many of them at once.
@@ -58,7 +58,7 @@ void for_rows(const RowStore& rows, std::span<const std::uint64_t> ids,
 
 }  // namespace
 
-Result<SavepointPart> SavepointPart::read(ByteSpan bytes, std::uint64_t floats) {
+Result<SavepointPart> SavepointPart::read(ByteSpan bytes, const RowForm& form) {
   if (bytes.size() < kHeaderBytes) return malformed("ends within its header");
   SavepointPart part;
   part.kind = kind_of(bytes);
@@ -72,9 +72,9 @@ Result<SavepointPart> SavepointPart::read(ByteSpan bytes, std::uint64_t floats) 
           part.count > RowStore::kRowsMax || part.candidates() > RowStore::kRowsMax) {
         return malformed("has an invalid start");
       }
-      if (part.word(2) != floats) {
+      if (part.word(2) != form.floats()) {
         return malformed(
-            fmt::format("has rows of {} floats, but this job has {}", part.word(2), floats));
+            fmt::format("has rows of {} floats, but this job has {}", part.word(2), form.floats()));
       }
       return part;
     case Kind::kRemoved:
@@ -84,7 +84,7 @@ Result<SavepointPart> SavepointPart::read(ByteSpan bytes, std::uint64_t floats) 
       each = kCandidateBytes;
       break;
     case Kind::kRows:
-      each = kMarksBytes + floats * sizeof(float);
+      each = form.bytes();
       break;
     default:
       return malformed("has an unknown kind");
@@ -129,18 +129,14 @@ Bytes candidates_part(std::span<const EntryPolicy::Candidate> candidates) {
 }
 
 Bytes rows_part(const RowStore& rows, std::uint64_t rows_max) {
-  return part_of(SavepointPart::Kind::kRows, 0, rows_max * row_bytes(rows));
+  return part_of(SavepointPart::Kind::kRows, 0, rows_max * rows.layout().form().bytes());
 }
 
 void add_row(const RowStore& rows, std::uint64_t id, std::uint32_t number, Bytes& part) {
   const RowLayout& layout = rows.layout();
   std::uint64_t marks = layout.counts_updates ? rows.update_count(number) : 0;
   if (layout.expires) marks |= static_cast<std::uint64_t>(rows.seen(number)) << 32U;
-  const std::size_t begin = part.size();
-  part.resize(begin + row_bytes(rows));
-  store_le(part.data() + begin, id);
-  store_le(part.data() + begin + kWord, marks);
-  std::memcpy(part.data() + begin + SavepointPart::kMarksBytes, rows.value(number),
+  std::memcpy(layout.form().add(id, marks, part).data(), rows.value(number),
               layout.floats * sizeof(float));
   store_le(part.data() + kWord, count_of(part) + 1);
 }
@@ -248,7 +244,8 @@ void TableSavepoint::stage_found(const RowStore& rows) {
 
 void TableSavepoint::stage(const RowStore& rows, std::uint64_t id, std::uint32_t number) {
   if (parts_.empty() || !takes_row(parts_.back(), rows)) {
-    parts_.push_back(rows_part(rows, std::max<std::size_t>(1, kStagedBytes / row_bytes(rows))));
+    parts_.push_back(
+        rows_part(rows, std::max<std::size_t>(1, kStagedBytes / rows.layout().form().bytes())));
   }
   add_row(rows, id, number, parts_.back());
   ++staged_rows_;
@@ -263,7 +260,7 @@ std::optional<Bytes> TableSavepoint::take(RowStore& rows, std::uint64_t bytes_ma
     return part;
   }
   const std::uint64_t rows_max =
-      std::clamp<std::uint64_t>(bytes_max / row_bytes(rows), 1, kVisitedMax);
+      std::clamp<std::uint64_t>(bytes_max / rows.layout().form().bytes(), 1, kVisitedMax);
   std::uint64_t visited = 0;
   do {
     const std::uint64_t entries = std::min(rows_max - ids_.size(), kVisitedMax - visited);

@@ -21,15 +21,14 @@ namespace paddle::table {
 //                count: rows of the table at the savepoint
 //   kRemoved     count ids
 //   kCandidates  count ids, and for each u32 sightings | pass last seen << 16
-//   kRows        count times u64 id, u64 updates | pass last seen << 32, and the row's floats:
-//                value, state and score
+//   kRows        count rows in the form of row_form.h, with u64 updates | pass last seen << 32 as
+//   marks
 // A savepoint is a kStart, and any number of the other parts in this order. Integers are
 // little-endian.
 struct SavepointPart {
   enum class Kind : std::uint64_t { kStart = 1, kRemoved, kCandidates, kRows };
 
   static constexpr std::size_t kHeaderBytes = 2 * sizeof(std::uint64_t);
-  static constexpr std::size_t kMarksBytes = 2 * sizeof(std::uint64_t);  // id and marks of a row
 
   Kind kind = Kind::kStart;
   std::uint64_t count = 0;
@@ -37,7 +36,7 @@ struct SavepointPart {
 
   // kData if the bytes are not a part of a savepoint of such rows. Otherwise `body` has the size
   // that `count` needs.
-  static Result<SavepointPart> read(ByteSpan bytes, std::uint64_t floats);
+  static Result<SavepointPart> read(ByteSpan bytes, const RowForm& form);
 
   static Kind kind_of(ByteSpan bytes) { return Kind{load_le<std::uint64_t>(bytes.data())}; }
 
@@ -61,9 +60,6 @@ Bytes rows_part(const RowStore& rows, std::uint64_t rows_max);
 // Appends a row to a part of rows, which must have room for it.
 void add_row(const RowStore& rows, std::uint64_t id, std::uint32_t number, Bytes& part);
 std::uint64_t count_of(const Bytes& part);
-inline std::size_t row_bytes(const RowStore& rows) {
-  return SavepointPart::kMarksBytes + rows.layout().floats * sizeof(float);
-}
 
 // A sparse table's savepoint in progress: returns the rows as they were when it began, while
 // updates go on. A row that an update is about to change is copied before that; all others are

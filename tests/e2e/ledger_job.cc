@@ -57,7 +57,7 @@ std::map<float, int> shows(const std::string& snapshot) {
   const auto reader = snapshot::SnapshotReader::open(snapshot);
   EXPECT_TRUE(reader) << reader.error().message;
   if (!reader) return counts;
-  const Status read = reader->read_rows("_ids.w0", [&](const snapshot::SparseRow& row) -> Status {
+  const Status read = reader->read_rows("_ids.w0", [&](const table::Row& row) -> Status {
     ++counts[row.score.shows];
     return {};
   });

@@ -278,9 +278,12 @@ class Attack {
     message.set_parameter(parameter);
     message.set_count(rows);
     message.set_state_width(state_width);
-    for (std::uint64_t i = 0; i < 2 * rows; ++i) number(input_.number());
-    floats(rows * (parameter == kTable ? 4 : 3) * (1 + state_width));
-    if (parameter == kTable && has_notes()) floats(2 * rows);
+    for (std::uint64_t i = 0; i < rows; ++i) {
+      number(input_.number());  // id
+      number(input_.number());  // marks
+      floats((parameter == kTable ? 4 : 3) * (1 + state_width));
+      if (parameter == kTable && has_notes()) floats(2);  // shows and clicks
+    }
     send(trainer, FrameType::kPutRows, message);
   }
 

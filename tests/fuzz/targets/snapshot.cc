@@ -10,6 +10,7 @@
 #include "engine/snapshot/reader.h"
 #include "engine/snapshot/writer.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/saved_row.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace paddle;
@@ -43,16 +44,16 @@ void write_snapshot(const std::string& directory, std::optional<BaseSnapshot> ba
   auto writer = *SnapshotWriter::create(directory, info);
   const std::vector<float> value = {1, -2.5F};
   const std::vector<float> state = {1, 2, 3, 4};
-  const std::vector<SparseRow> rows = {
+  const std::vector<test::SavedRow> rows = {
       {.id = 0, .marks = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
       {.id = 5, .marks = 5, .value = {-1, 0, 1}, .state = {0, 0, 0, 1, 1, 1}, .score = {8, 4}}};
   const std::vector<std::uint64_t> removed = {6, 77};
-  const bool written = writer.add_model_file({"model/job.toml", "seed = 1\n"}) &&
-                       writer.add_model_file({"path.txt", "job.toml"}) &&
-                       writer.add_dense(make_spec("w", 1, 2), value, state, 17) &&
-                       writer.begin_sparse(make_spec("t", 0, 3), 2) && writer.add_rows(rows) &&
-                       (!is_delta || writer.add_removed(removed)) && writer.end_sparse() &&
-                       writer.finish();
+  const bool written =
+      writer.add_model_file({"model/job.toml", "seed = 1\n"}) &&
+      writer.add_model_file({"path.txt", "job.toml"}) &&
+      writer.add_dense(make_spec("w", 1, 2), value, state, 17) &&
+      writer.begin_sparse(make_spec("t", 0, 3), 2) && writer.add_rows(test::encoded(rows, true)) &&
+      (!is_delta || writer.add_removed(removed)) && writer.end_sparse() && writer.finish();
   PADDLE_CHECK(written);
 }
 
@@ -209,7 +210,7 @@ void read_all(const std::string& directory) {
     std::vector<float> state;
     std::uint64_t update_count = 0;
     static_cast<void>(reader->read_dense(spec.name(), value, state, update_count));
-    static_cast<void>(reader->read_rows(spec.name(), [](const SparseRow&) { return Status(); }));
+    static_cast<void>(reader->read_rows(spec.name(), [](const table::Row&) { return Status(); }));
   }
 }
 

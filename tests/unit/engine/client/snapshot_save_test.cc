@@ -74,9 +74,10 @@ Content content_of(const std::string& directory) {
   const auto reader = snapshot::SnapshotReader::open(directory);
   EXPECT_TRUE(reader) << reader.error().message;
   if (!reader) return content;
-  EXPECT_TRUE(reader->read_rows("words", [&](const snapshot::SparseRow& row) -> Status {
-    std::vector<float> all{static_cast<float>(row.marks & 0xffffffff),
-                           static_cast<float>(row.marks >> 32U), row.score.shows, row.score.clicks};
+  EXPECT_TRUE(reader->read_rows("words", [&](const table::Row& row) -> Status {
+    std::vector<float> all{static_cast<float>(row.marks.updates),
+                           static_cast<float>(row.marks.pack() >> 32U), row.score.shows,
+                           row.score.clicks};
     all.insert(all.end(), row.value.begin(), row.value.end());
     all.insert(all.end(), row.state.begin(), row.state.end());
     EXPECT_TRUE(content.rows.emplace(row.id, std::move(all)).second) << row.id;
@@ -220,6 +221,83 @@ TEST(DeltaSnapshot, HoldsOnlyWhatChangedSinceTheLastFullOne) {
   EXPECT_EQ(content_of(folder / "pass-00004"), content_of(folder / "pass-00003"));
   // A delta is no base.
   EXPECT_FALSE(job.client->snapshots().save_delta(folder / "pass-00005", folder / "pass-00004"));
+}
+
+TEST(SnapshotRows, ARowLargerThanATransferGoesByItself) {
+  const test::TemporaryFolder folder;
+  auto set = test::small_set("adam", 1, 1, 2);
+  constexpr std::uint64_t kWidth = 1U << 20U;  // 12 MiB a row, and 8 MiB of them go at once
+  set.mutable_parameters(kTable)->set_dims(1, kWidth);
+  Job job(set);
+  ASSERT_TRUE(job.client->ready());
+  std::vector<client::SparseRows> rows{{kTable, {1, 2, 3}, {}, std::vector<float>(3 * kWidth, 1)}};
+  ASSERT_TRUE(job.client->push(4, 1, {}, rows));
+  ASSERT_TRUE(job.client->snapshots().save(folder / "pass-00000"));
+  Job restored(set);
+  ASSERT_TRUE(restored.client->snapshots().load(folder / "pass-00000"));
+  ASSERT_TRUE(restored.client->ready());
+  ASSERT_TRUE(restored.client->snapshots().save(folder / "pass-00001"));
+  const Content before = content_of(folder / "pass-00000");
+  EXPECT_EQ(before.rows.size(), 3U);
+  EXPECT_EQ(content_of(folder / "pass-00001"), before);
+}
+
+// Cuts the last bytes off the rows that a shard exports, or names another state width.
+class ShorteningLink final : public net::Link {
+ public:
+  ShorteningLink(std::unique_ptr<net::Link> inner, FrameType type, std::size_t bytes)
+      : inner_(std::move(inner)), type_(type), bytes_(bytes) {}
+  Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
+    return inner_->send(std::move(frame), pieces, deadline);
+  }
+  Result<Frame> receive(TimePoint deadline, const net::TailPlace& place) override {
+    auto frame = inner_->receive(deadline, place);
+    if (!frame || frame->header.type != static_cast<std::uint8_t>(type_)) return frame;
+    if (bytes_ > 0) {
+      frame->tail.resize(frame->tail.size() - bytes_);
+      return frame;
+    }
+    wire::ExportedRows exported;
+    EXPECT_TRUE(exported.ParseFromString(frame->head));
+    exported.set_state_width(exported.state_width() + 1);
+    frame->head = exported.SerializeAsString();
+    return frame;
+  }
+  std::string peer() const override { return inner_->peer(); }
+
+ private:
+  std::unique_ptr<net::Link> inner_;
+  FrameType type_;
+  std::size_t bytes_;
+};
+
+TEST(SnapshotRows, MalformedRowsOfAShardAreNamed) {
+  const auto error_of = [](std::size_t bytes) {
+    const test::TemporaryFolder folder;
+    const auto set = test::small_set("adagrad", 1);
+    ShardChannels::Links dense;
+    ShardChannels::Links sparse;
+    dense.push_back(local_shard(0, false));
+    sparse.push_back(
+        std::make_unique<ShorteningLink>(local_shard(0, true), FrameType::kExportedRows, bytes));
+    auto shards = ShardChannels::join({.parameters = set}, std::move(dense), std::move(sparse));
+    EXPECT_TRUE(shards);
+    ShardClient client(*std::move(shards));
+    EXPECT_TRUE(client.ready());
+    std::vector<client::SparseRows> rows{{kTable, {1, 2}, {}, std::vector<float>(6, 1)}};
+    EXPECT_TRUE(client.push(4, 1, {}, rows));
+    const Status saved = static_cast<ParameterClient&>(client).snapshots().save(folder / "pass");
+    EXPECT_FALSE(saved);
+    EXPECT_FALSE(std::filesystem::exists(folder / "pass"));
+    return saved ? std::string() : saved.error().message;
+  };
+  EXPECT_NE(error_of(1).find("rows of 'words' (expected 2 rows of 40 bytes, found 79 bytes)"),
+            std::string::npos)
+      << error_of(1);
+  EXPECT_NE(error_of(40).find("(expected 2 rows of 40 bytes, found 40 bytes)"), std::string::npos)
+      << error_of(40);
+  EXPECT_NE(error_of(0).find("rows of 'words' (state width 2, here 1)"), std::string::npos)
+      << error_of(0);
 }
 
 TEST(DeltaSnapshot, RetentionKeepsTheBasesOfWhatItKeeps) {

@@ -10,6 +10,7 @@
 #include "engine/snapshot/reader.h"
 #include "engine/table/sparse_table.h"
 #include "tests/support/device/fake_device.h"
+#include "tests/support/saved_row.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::strategy {
@@ -155,12 +156,13 @@ void expect_rows(const std::string& directory, const table::SparseTable& right,
   ASSERT_TRUE(reader) << reader.error().message;
   std::vector<table::RowIndex::Entry> entries;
   right.scan(0, right.rows(), entries);
-  std::map<std::uint64_t, table::SparseTable::Row> rows;
+  std::map<std::uint64_t, table::Row> rows;
   for (const auto& entry : entries) rows.emplace(entry.id, right.row(entry));
   if (loaded != nullptr) {
     ASSERT_TRUE(loaded->reserve(rows.size()));
   }
-  ASSERT_TRUE(reader->read_rows("table", [&](snapshot::SparseRow row) -> Status {
+  ASSERT_TRUE(reader->read_rows("table", [&](const table::Row& saved) -> Status {
+    test::SavedRow row = test::saved_row(saved);
     optim::swap_average(row.value, row.state);
     const auto found = rows.find(row.id);
     EXPECT_TRUE(found != rows.end()) << row.id;
@@ -169,8 +171,7 @@ void expect_rows(const std::string& directory, const table::SparseTable& right,
     EXPECT_TRUE(std::ranges::equal(row.state, found->second.state));
     EXPECT_EQ(row.marks, found->second.marks.pack());
     if (loaded != nullptr) {
-      EXPECT_TRUE(
-          loaded->put({row.id, parameter::RowMarks::unpack(row.marks), row.value, row.state, {}}));
+      EXPECT_TRUE(loaded->put({row.id, saved.marks, row.value, row.state, {}}));
     }
     rows.erase(found);
     return {};

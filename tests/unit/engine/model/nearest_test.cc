@@ -19,7 +19,7 @@ class NearestTest : public snapshot::SnapshotTest {
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 0));
     for (std::uint64_t id = 0; id < kRows; ++id) {
-      snapshot::SparseRow row{.id = id, .marks = {}, .value = {}, .state = {}};
+      test::SavedRow row{.id = id, .marks = {}, .value = {}, .state = {}};
       for (std::size_t i = 0; i < kWidth; ++i)
         row.value.push_back(id == kZeroRow ? 0 : static_cast<float>(rng.below(1000)) - 400);
       if (id % 7 == 6) {
@@ -27,7 +27,7 @@ class NearestTest : public snapshot::SnapshotTest {
       } else {
         table_.emplace_back(id, row.value);
       }
-      ASSERT_TRUE(writer->add_rows(std::vector{row}));
+      ASSERT_TRUE(writer->add_rows(test::encoded({row})));
     }
     ASSERT_TRUE(writer->end_sparse());
     ASSERT_TRUE(writer->finish());

@@ -18,6 +18,7 @@
 #include "engine/model/predictor.h"
 #include "engine/model/service.h"
 #include "engine/snapshot/writer.h"
+#include "tests/support/saved_row.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::serve {
@@ -118,10 +119,10 @@ class Served {
         continue;
       }
       ASSERT_TRUE(writer->begin_sparse(spec, 0));
-      std::vector<snapshot::SparseRow> rows;
+      std::vector<test::SavedRow> rows;
       for (std::uint64_t id = 0; id < kTags; ++id)
         rows.push_back({.id = id, .value = draw(8), .state = {}});
-      ASSERT_TRUE(writer->add_rows(rows));
+      ASSERT_TRUE(writer->add_rows(test::encoded(rows)));
       ASSERT_TRUE(writer->end_sparse());
     }
     const Status finished = writer->finish();

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/table/parameter_set.h"
+#include "tests/support/saved_row.h"
 #include "tests/unit/engine/pserver/one_shard.h"
 
 namespace paddle::pserver {
@@ -213,12 +214,9 @@ TEST(ShardValues, RowsOverTheLimitAreRefusedFromAPushAndFromASnapshot) {
     wire::PutRows message;
     message.set_parameter(2);
     message.set_count(ids.size());
-    Bytes tail;
-    append_bytes(tail, std::span<const std::uint64_t>(ids));
-    append_bytes(tail, std::span<const std::uint64_t>(ids));  // the update counts
-    const std::vector<float> values(3 * ids.size());
-    append_bytes(tail, std::span<const float>(values));
-    return one.send(0, FrameType::kPutRows, message, std::move(tail));
+    std::vector<test::SavedRow> rows;
+    for (const std::uint64_t id : ids) rows.push_back({.id = id, .value = {0, 0, 0}, .state = {}});
+    return one.send(0, FrameType::kPutRows, message, test::encoded(rows));
   };
   expect_refused(put({1, 2, 3}), wire::REFUSAL_LIMIT, "table 'words' would exceed the limit");
   EXPECT_EQ(one.shard.sparse(2)->rows(), 0U);
@@ -303,6 +301,60 @@ TEST(ShardValues, RowsThatAreNotFiniteOrComeTwiceAreRefused) {
   expect_refused(put(7, 2, 1), wire::REFUSAL_PROTOCOL, "row 7 of 'words' was sent twice");
   expect_refused(put(7, 1, 2), wire::REFUSAL_PROTOCOL, "row 7 of 'words' was sent twice");
   EXPECT_TRUE(is(put(8, 2, 2), FrameType::kDone));
+}
+
+TEST(ShardValues, RowsOfAnotherLengthAreRefusedByName) {
+  OneShard one(test::small_set("adagrad", 1), true);
+  one.join(0);
+  const std::vector<test::SavedRow> rows{{.id = 7, .value = {1, 2, 3}, .state = {4, 5, 6}},
+                                         {.id = 8, .value = {1, 2, 3}, .state = {4, 5, 6}}};
+  const auto put = [&](std::uint64_t count, std::uint32_t state_width, std::size_t bytes) {
+    wire::PutRows message;
+    message.set_parameter(2);
+    message.set_count(count);
+    message.set_state_width(state_width);
+    Bytes tail = test::encoded(rows);
+    tail.resize(bytes);
+    return one.send(0, FrameType::kPutRows, message, std::move(tail));
+  };
+  expect_refused(put(2, 1, 79), wire::REFUSAL_PROTOCOL,
+                 "rows of 'words': expected 2 rows of 40 bytes, found 79 bytes");
+  expect_refused(put(1, 1, 80), wire::REFUSAL_PROTOCOL, "expected 1 rows of 40 bytes, found 80");
+  expect_refused(put(1ULL << 61U, 1, 0), wire::REFUSAL_PROTOCOL, "found 0 bytes");
+  expect_refused(put(2, 2, 80), wire::REFUSAL_PROTOCOL,
+                 "rows of 'words' with state width 2, here 1");
+  EXPECT_EQ(one.shard.sparse(2)->rows(), 0U);
+  EXPECT_TRUE(is(put(2, 1, 80), FrameType::kDone));
+  EXPECT_EQ(one.shard.sparse(2)->rows(), 2U);
+}
+
+// The rows that a shard exports are those that another loads, and a file of a snapshot has.
+TEST(ShardValues, ExportedRowsAreTheBytesThatWerePut) {
+  OneShard one(test::small_set("adagrad", 1), true);
+  one.join(0);
+  const Bytes rows = test::encoded({{.id = 7, .value = {1, 2, 3}, .state = {4, 5, 6}}});
+  wire::PutRows put;
+  put.set_parameter(2);
+  put.set_count(1);
+  put.set_state_width(1);
+  EXPECT_TRUE(is(one.send(0, FrameType::kPutRows, put, rows), FrameType::kDone));
+  one.send(0, FrameType::kReady, wire::Ready());
+  wire::ExportRows ask;
+  ask.set_parameter(2);
+  ask.set_rows_max(10);
+  const auto out = one.send(0, FrameType::kExportRows, ask);
+  ASSERT_TRUE(is(out, FrameType::kExportedRows));
+  EXPECT_EQ(out[0].frame.tail, rows);
+}
+
+// Frames of these types had rows column by column.
+TEST(ShardFrames, RowsOfEarlierReleasesAreRefused) {
+  OneShard one(test::small_set("sgd", 1), true);
+  one.join(0);
+  wire::PutRows put;
+  put.set_parameter(2);
+  expect_refused(one.send(0, FrameType{19}, put), wire::REFUSAL_PROTOCOL,
+                 "frame type 19 is not a request");
 }
 
 TEST(ShardFrames, WrongJobEpochStrangerAndGarbageAreRefused) {

@@ -29,10 +29,10 @@ class BindingTest : public SnapshotTest {
     for (std::size_t i = 0; i < kTables; ++i) {
       table.set_name("t" + std::to_string(i));
       ASSERT_TRUE(writer->begin_sparse(table, 0));
-      SparseRow row;
+      test::SavedRow row;
       for (row.id = 0; row.id < 3; ++row.id) {
         row.value.assign(width_, number + static_cast<float>(row.id));
-        ASSERT_TRUE(writer->add_rows(std::span(&row, 1)));
+        ASSERT_TRUE(writer->add_rows(test::encoded({row})));
       }
       ASSERT_TRUE(writer->end_sparse());
     }
@@ -52,7 +52,7 @@ class BindingTest : public SnapshotTest {
       std::uint64_t count = 0;
       PADDLE_TRY_STATUS(
           spec.sparse()
-              ? reader.read_rows(spec.name(), [](const SparseRow&) -> Status { return {}; })
+              ? reader.read_rows(spec.name(), [](const table::Row&) -> Status { return {}; })
               : reader.read_dense(spec.name(), value, state, count));
     }
     return {};
@@ -249,14 +249,14 @@ TEST_F(BindingTest, ValuesThatAreNotFiniteAreRefusedByName) {
   for (const float number :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()}) {
-    const auto expect_all = [&](std::vector<float> value, std::vector<float> state, SparseRow row,
-                                const std::string& file) {
+    const auto expect_all = [&](std::vector<float> value, std::vector<float> state,
+                                test::SavedRow row, const std::string& file) {
       std::filesystem::remove_all(directory_);
       auto writer = SnapshotWriter::create(directory_, info());
       ASSERT_TRUE(writer);
       ASSERT_TRUE(writer->add_dense(dense_spec(), value, state, 17));
       ASSERT_TRUE(writer->begin_sparse(spec, 2));
-      ASSERT_TRUE(writer->add_rows(std::span(&row, 1)));
+      ASSERT_TRUE(writer->add_rows(test::encoded({row}, true)));
       ASSERT_TRUE(writer->end_sparse());
       ASSERT_TRUE(writer->finish());
       replace_float(file, kMark, number);
@@ -264,8 +264,8 @@ TEST_F(BindingTest, ValuesThatAreNotFiniteAreRefusedByName) {
     };
     const std::vector<float> value{1, 2};
     const std::vector<float> state{1, 2, 3, 4};
-    const SparseRow row = rows().front();
-    SparseRow marked = row;
+    const test::SavedRow row = rows().front();
+    test::SavedRow marked = row;
     expect_all({1, kMark}, state, row, "_fc.wbias");
     expect_all(value, {1, 2, kMark, 4}, row, "_fc.wbias.state");
     marked.value[2] = kMark;

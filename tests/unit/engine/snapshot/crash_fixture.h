@@ -18,6 +18,7 @@
 #include "engine/snapshot/verify.h"
 #include "engine/snapshot/writer.h"
 #include "tests/support/files/crash_states.h"
+#include "tests/support/saved_row.h"
 
 namespace paddle::snapshot {
 
@@ -64,8 +65,8 @@ class CrashFixture : public ::testing::Test {
     table.set_learning_rate(1);
     const std::vector<float> value(kValues, version);
     const std::vector<float> state(kValues, -version);
-    std::vector<SparseRow> rows;
-    for (std::uint64_t id = 0; id < 30; ++id) {
+    std::vector<test::SavedRow> rows;
+    for (std::uint64_t id = 0; id < (is_delta ? 9 : 30); ++id) {
       rows.push_back({.id = id, .value = {version, 0, 1, 2}, .state = {3, 4, 5, version}});
     }
     PADDLE_TRY(auto writer, SnapshotWriter::create(path_of(pass), info, files));
@@ -73,7 +74,7 @@ class CrashFixture : public ::testing::Test {
     PADDLE_TRY_STATUS(writer.add_model_file({"model/job.toml", fmt::format("seed = {}", version)}));
     PADDLE_TRY_STATUS(writer.add_dense(dense, value, state, pass));
     PADDLE_TRY_STATUS(writer.begin_sparse(table, 1));
-    PADDLE_TRY_STATUS(writer.add_rows(std::span(rows).first(is_delta ? 9 : 30)));
+    PADDLE_TRY_STATUS(writer.add_rows(test::encoded(rows)));
     if (is_delta) PADDLE_TRY_STATUS(writer.add_removed(std::vector<std::uint64_t>{28, 29}));
     PADDLE_TRY_STATUS(writer.end_sparse());
     return writer.finish();
@@ -130,10 +131,10 @@ class CrashFixture : public ::testing::Test {
     if (!dense) return "error: " + dense.error().message;
     add(std::span<const float>(value));
     add(std::span<const float>(state));
-    const Status sparse = reader.read_rows("table", [&](const SparseRow& row) -> Status {
+    const Status sparse = reader.read_rows("table", [&](const table::Row& row) -> Status {
       add(std::span(&row.id, 1));
-      add(std::span<const float>(row.value));
-      add(std::span<const float>(row.state));
+      add(row.value);
+      add(row.state);
       return {};
     });
     if (!sparse) return "error: " + sparse.error().message;

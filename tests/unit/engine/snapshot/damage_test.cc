@@ -157,7 +157,7 @@ TEST_F(SnapshotTest, RowsOfADeltaAreThoseOfItsBaseAgedAndDecayedWhereItNamesNone
   const auto reader = SnapshotReader::open(directory_);
   ASSERT_TRUE(reader) << reader.error().message;
   std::vector<std::uint64_t> ids;
-  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& row) -> Status {
+  ASSERT_TRUE(reader->read_rows("my table", [&](const table::Row& row) -> Status {
     ids.push_back(row.id);
     if (row.id == 0) {
       EXPECT_EQ(row.value[0], 1);
@@ -165,7 +165,7 @@ TEST_F(SnapshotTest, RowsOfADeltaAreThoseOfItsBaseAgedAndDecayedWhereItNamesNone
     if (row.id == 5) {
       EXPECT_EQ(row.score.shows, 2);  // 8 halved in two passes
       EXPECT_EQ(row.score.clicks, 1);
-      EXPECT_EQ(row.marks, 3ULL << 32U);  // unseen for two more
+      EXPECT_EQ(row.marks.passes_unseen, 3);  // two more
     }
     return {};
   }));
@@ -189,9 +189,9 @@ TEST_F(SnapshotTest, Trap09FilesThatTheManifestDoesNotNameAreNotReadAndMissingOn
   auto writer = SnapshotWriter::create(directory_, info());
   ASSERT_TRUE(writer);
   ASSERT_TRUE(writer->begin_sparse(table, 0));
-  SparseRow row;
+  test::SavedRow row;
   row.value.resize(kWidth);
-  for (row.id = 0; row.id < 70; ++row.id) ASSERT_TRUE(writer->add_rows(std::span(&row, 1)));
+  for (row.id = 0; row.id < 70; ++row.id) ASSERT_TRUE(writer->add_rows(test::encoded({row})));
   ASSERT_TRUE(writer->end_sparse());
   ASSERT_TRUE(writer->finish());
   const std::string second = directory_ + "/my table.sparse-00001";
@@ -200,7 +200,7 @@ TEST_F(SnapshotTest, Trap09FilesThatTheManifestDoesNotNameAreNotReadAndMissingOn
   const auto reader = SnapshotReader::open(directory_);
   ASSERT_TRUE(reader) << reader.error().message;
   std::uint64_t rows = 0;
-  ASSERT_TRUE(reader->read_rows("my table", [&](const SparseRow& /*found*/) -> Status {
+  ASSERT_TRUE(reader->read_rows("my table", [&](const table::Row& /*found*/) -> Status {
     ++rows;
     return {};
   }));
@@ -258,7 +258,7 @@ TEST_F(SnapshotTest, DamageAfterOpenIsRefused) {
   std::uint64_t update_count = 0;
   EXPECT_FALSE(reader->read_dense("_fc.wbias", value, state, update_count));
   EXPECT_TRUE(value.empty());
-  EXPECT_FALSE(reader->read_rows("my table", [](const SparseRow&) -> Status { return {}; }));
+  EXPECT_FALSE(reader->read_rows("my table", [](const table::Row&) -> Status { return {}; }));
 }
 
 }  // namespace

@@ -103,10 +103,10 @@ TEST_F(ExportTest, CandidatesHaveNoRowYet) {
   auto writer = snapshot::SnapshotWriter::create(directory_, info());
   ASSERT_TRUE(writer);
   ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 0));
-  const std::vector<snapshot::SparseRow> rows = {
+  const std::vector<test::SavedRow> rows = {
       {.id = 3, .marks = 1ULL << 48U, .value = {0, 0, 0}, .state = {}},
       {.id = 4, .marks = 0, .value = {1, 2, 3}, .state = {}}};
-  ASSERT_TRUE(writer->add_rows(rows));
+  ASSERT_TRUE(writer->add_rows(test::encoded(rows)));
   ASSERT_TRUE(writer->end_sparse());
   ASSERT_TRUE(writer->finish());
   EXPECT_EQ(*exported("text", "my table"), "4 1 2 3\n");
@@ -151,7 +151,7 @@ TEST_F(ExportTest, SafetensorsAreAlignedBehindAnOddNumberOfFloats) {
   bias.set_dims(0, 3);
   ASSERT_TRUE(writer->add_dense(bias, std::vector<float>{1, 2, 3}, {}, 0));
   ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 2));
-  ASSERT_TRUE(writer->add_rows(rows()));
+  ASSERT_TRUE(writer->add_rows(test::encoded(rows())));
   ASSERT_TRUE(writer->end_sparse());
   ASSERT_TRUE(writer->finish());
   const std::string all = *exported("safetensors", "");

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "engine/snapshot/reader.h"
 #include "engine/snapshot/writer.h"
+#include "tests/support/saved_row.h"
 
 namespace paddle::snapshot {
 
@@ -67,7 +68,7 @@ class SnapshotTest : public ::testing::Test {
     info.pass_batches = {3, 0, 4};
     return info;
   }
-  static std::vector<SparseRow> rows() {
+  static std::vector<test::SavedRow> rows() {
     return {{.id = 0, .marks = 1, .value = {1, 2, 3}, .state = {4, 5, 6, 7, 8, 9}},
             {.id = ~0ULL, .marks = 5, .value = {-1, 0, 1e-30F}, .state = {0, 0, 0, 1, 1, 1}}};
   }
@@ -78,7 +79,7 @@ class SnapshotTest : public ::testing::Test {
     const std::vector<float> state = {1, 2, 3, 4};
     ASSERT_TRUE(writer->add_dense(dense_spec(), value, state, 17));
     ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 2));
-    ASSERT_TRUE(writer->add_rows(rows()));
+    ASSERT_TRUE(writer->add_rows(test::encoded(rows())));
     ASSERT_TRUE(writer->end_sparse());
     const Status finished = writer->finish();
     ASSERT_TRUE(finished) << finished.error().message;
@@ -103,7 +104,7 @@ class SnapshotTest : public ::testing::Test {
     others.back().score = {8, 4};
     others.push_back(others.back());
     others.back().id = 6;
-    ASSERT_TRUE(writer->add_rows(others));
+    ASSERT_TRUE(writer->add_rows(test::encoded(others, true)));
     ASSERT_TRUE(writer->end_sparse());
     ASSERT_TRUE(writer->finish());
 
@@ -115,7 +116,7 @@ class SnapshotTest : public ::testing::Test {
     ASSERT_TRUE(delta);
     ASSERT_TRUE(delta->add_dense(dense_spec(), value, state, 17));
     ASSERT_TRUE(delta->begin_sparse(spec, 2));
-    ASSERT_TRUE(delta->add_rows(rows()));
+    ASSERT_TRUE(delta->add_rows(test::encoded(rows(), true)));
     const std::vector<std::uint64_t> removed{6, 77};
     ASSERT_TRUE(delta->add_removed(removed));
     ASSERT_TRUE(delta->end_sparse());

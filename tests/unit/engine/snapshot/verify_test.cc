@@ -83,8 +83,8 @@ TEST_F(SnapshotTest, VerifyNamesARowThatIsThereTwice) {
   auto writer = SnapshotWriter::create(directory_, info());
   ASSERT_TRUE(writer);
   ASSERT_TRUE(writer->begin_sparse(sparse_spec(), 2));
-  ASSERT_TRUE(writer->add_rows(rows()));
-  ASSERT_TRUE(writer->add_rows(std::vector<SparseRow>{rows().back()}));
+  ASSERT_TRUE(writer->add_rows(test::encoded(rows())));
+  ASSERT_TRUE(writer->add_rows(test::encoded({rows().back()})));
   ASSERT_TRUE(writer->end_sparse());
   ASSERT_TRUE(writer->finish());
   const Verdict verdict = verify(directory_);

@@ -31,7 +31,7 @@ inline TableImage image_of(const SparseTable& table) {
   std::vector<RowIndex::Entry> entries;
   table.scan(0, table.rows() + 1, entries);
   for (const RowIndex::Entry& entry : entries) {
-    const SparseTable::Row row = table.row(entry);
+    const Row row = table.row(entry);
     std::vector<std::uint32_t> bits;
     for (const auto floats : {row.value, row.state}) {
       for (const float value : floats) bits.push_back(std::bit_cast<std::uint32_t>(value));
