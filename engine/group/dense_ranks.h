@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/result.h"
 #include "engine/client/batch_parameters.h"
 #include "engine/group/group_layout.h"
 

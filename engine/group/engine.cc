@@ -186,7 +186,7 @@ void Engine::set_activity(std::string_view activity) {
   for (std::uint32_t rank = 0; rank < core_.size(); ++rank) write(clock_now(), rank);
 }
 
-void Engine::tell_waiting(std::span<const std::uint32_t> ranks, Duration waited) {
+void Engine::report_waiting(std::span<const std::uint32_t> ranks, Duration waited) {
   const Turn turn(*this);
   tell_awaited(clock_now(), ranks, waited);
 }

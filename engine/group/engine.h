@@ -52,7 +52,7 @@ class Engine {
   void set_activity(std::string_view activity);
   // Calls on_waiting if it is due, for a wait that consists of several calls. wait() needs no such
   // call.
-  void tell_waiting(std::span<const std::uint32_t> ranks, Duration waited);
+  void report_waiting(std::span<const std::uint32_t> ranks, Duration waited);
   // Lets the engine's thread serve the posted operations until the next wait().
   void serve_in_background();
   // Ends the group: sends a failure to the peers, closes all connections and joins the thread.

@@ -351,8 +351,8 @@ void Group::set_activity(std::string_view activity) {
   engine_->set_activity(activity);
 }
 
-void Group::tell_waiting(std::span<const std::uint32_t> ranks, Duration waited) {
-  engine_->tell_waiting(ranks, waited);
+void Group::report_waiting(std::span<const std::uint32_t> ranks, Duration waited) {
+  engine_->report_waiting(ranks, waited);
 }
 
 void Group::abort(Error why) {

@@ -142,7 +142,7 @@ class Group {
   // Sets what this rank reports to ranks that wait for it: "testing", "saving"; "": nothing.
   void set_activity(std::string_view activity);
   // Calls on_waiting if it is due, for a wait that consists of several calls.
-  void tell_waiting(std::span<const std::uint32_t> ranks, Duration waited);
+  void report_waiting(std::span<const std::uint32_t> ranks, Duration waited);
   // Ends every wait of every rank with `why`. Any thread may call it; only the first call counts.
   void abort(Error why);
   // Waits until the group fails or the deadline passes. Returns the first cause, or OK.

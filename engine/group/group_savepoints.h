@@ -1,6 +1,11 @@
 // Savepoints of one rank: its part of the parameters at a step, in memory that outlives its
-// process. All ranks keep them at the same steps, so after a loss all can go back to the same one.
-// The two newest are kept, since a rank may be lost while it writes the next one.
+// process. GroupRecovery (group_recovery.h) decides when all ranks keep one, and goes back to one.
+//
+//     slot 0   mark | head | floats of the part        the older one, which the next one replaces
+//     slot 1   mark | head | floats of the part        the newest one
+//
+// INVARIANT: a slot's mark is written last, so a savepoint with a mark is whole. The two newest are
+// kept, since a rank may be lost while it writes the next one.
 #pragma once
 
 #include <array>

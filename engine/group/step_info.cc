@@ -36,7 +36,7 @@ std::string encode(const StepInfo& info) {
   message.set_stop(info.stop);
   message.set_out_of_data(info.out_of_data);
   message.set_failed(info.failed);
-  message.set_wish(info.request);
+  message.set_request(info.request);
   message.set_savepoint(info.savepoint);
   return message.SerializeAsString();
 }
@@ -52,7 +52,7 @@ std::optional<StepInfo> decode_step(std::uint64_t step, std::string_view head) {
                   .stop = message.stop(),
                   .out_of_data = message.out_of_data(),
                   .failed = message.failed(),
-                  .request = message.wish(),
+                  .request = message.request(),
                   .savepoint = message.savepoint()};
 }
 

@@ -1,5 +1,5 @@
 // local_sgd: the trainers keep the dense parameters. Each updates its own copy, and all average
-// their copies among themselves (group_client.h). Shards take no part in it.
+// their copies among themselves (local_rounds.h). Shards take no part in it.
 #include "engine/strategy/strategy_table.h"
 #include "engine/strategy/sync.h"
 
