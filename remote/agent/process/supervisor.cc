@@ -71,6 +71,16 @@ Status make_save_folder(const Root& root, const wire::agent::ProcessSpec& spec) 
 
 // The supervisor of one process: starts it, keeps its output and records, and starts it again after
 // failures. It outlives the agent and paddlectl.
+//
+//   agent -> guard -> supervisor -> process      (without restarts there is no guard)
+//
+//   ended         then
+//   agent         the other three go on
+//   guard         the supervisor goes on, but no other one would follow it
+//   supervisor    the kernel kills the process (PR_SET_PDEATHSIG); a guard starts another
+//                 supervisor, which calls resume() and starts the process again
+//   process       the supervisor starts it again, or writes its exit record and ends, and the
+//                 guard ends with it
 class Supervisor {
  public:
   // `lock`: on `folder`, held until the end, so that there is one supervisor per name.
@@ -91,43 +101,52 @@ class Supervisor {
   // `memory`: the file of memory_of(), shared by all runs of the process under any of its
   // supervisors; -1: none.
   void set_memory(int memory) { memory_ = memory; }
+  // Returns once the process has ended for good. REQUIRES: start() or resume() has succeeded.
+  void run(const Environment& environment);
   Status start(const Environment& environment);
   // Call in place of start() after the previous supervisor was killed together with its process.
   // Failures that were counted since `guarded_from` still count.
   Status resume(const Record& before, TimePoint guarded_from);
-  void run(const Environment& environment);
 
  private:
   Status watch_signals();
   // Starts the process once.
   Status spawn(const Environment& environment);
+
+  // While the process runs.
   void wait_for_end();
   void poll_until(TimePoint until);
+  void drain();
+  bool reap();  // true once the process itself has ended
   void kill_if_it_hangs();
   // Writes the records again if they were removed: without them the process could not be stopped.
   void restore_records();
   // Records whether the run ended for lack of memory. REQUIRES: the process was waited for.
   void note_out_of_memory();
+
   // Decides whether the process is started again, and waits for the pause before that; a stop
   // request shortens the pause.
   bool starts_again();
-  bool is_interrupted() const;     // whether SIGTERM ended the last run
-  bool has_to_save() const;        // is to be started again to save, although a stop is requested
-  bool ends_as_requested() const;  // as a stop request demands
+  // The pause before the next start; nothing: the process is not started again.
+  std::optional<Duration> pause_before_restart(StopMode stop, bool is_ordered);
+  bool is_interrupted() const;       // whether SIGTERM ended the last run
+  bool has_to_save() const;          // is to be started again to save, although a stop is requested
+  bool ends_as_requested() const;    // as a stop request demands
+  std::string describe_end() const;  // for the log
   StopMode stop_mode() const {
     return is_end_requested_ ? StopMode::kNow : requested_stop(root_, folder_);
   }
   void log_line(const std::string& text) {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
-  std::string describe_end() const;  // for the log
-  bool reap();                       // true once the process itself has ended
+
+  // After a run.
   void read_signals();
-  void drain();
   std::vector<ProcStat> leftovers() const;
   void end_leftovers();
   void keep_end();
 
+  // Of the process's whole life.
   Root root_;
   wire::agent::ProcessSpec spec_;
   SafePath folder_;
@@ -137,32 +156,58 @@ class Supervisor {
   sigset_t signals_{};
   UniqueFd signal_fd_;
   int memory_ = -1;
+  std::uint32_t incarnation_ = 0;
+  RestartPolicy restarts_;
+  bool is_end_requested_ = false;
+  TimePoint looked_at_;
+
+  // Of the current run, or of the last one until the next begins.
+  pid_t child_ = -1;  // none yet
+  TimePoint started_at_;
   UniqueFd output_;
   Notices notices_;
-  pid_t child_ = -1;  // none yet
+  PulseWatch watch_;
+  OomWatch oom_;
+  bool is_save_requested_ = false;  // the run was asked to save when it started
+  std::string hang_;                // why the run was killed, or ""
   int wait_status_ = 0;
   rusage used_{};
-  bool is_end_requested_ = false;
-  bool is_save_requested_ = false;  // the current run was asked to save when it started
-  bool is_end_counted_ = false;     // the killed supervisor has counted the end of the last run
-  std::uint32_t incarnation_ = 0;
-  TimePoint started_at_;
-  RestartPolicy restarts_;
-  PulseWatch watch_;
-  TimePoint looked_at_;
-  std::string hang_;  // why the current run was killed, or ""
-  OomWatch oom_;
   std::uint64_t out_of_memory_bytes_ = 0;  // as in an ExitRecord
+  bool is_end_counted_ = false;            // the killed supervisor has counted this run's end
 };
 
-Status Supervisor::watch_signals() {
-  ::sigemptyset(&signals_);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
-  ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
-  signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
-  return {};
+// 1. Wait until the process ends.
+// 2. Decide: start it again, after a pause, or end.
+// 3. Before another start, end the processes that the run has left, which may still have its ports
+//    open.
+// 4. Start the process, and go on at 1.
+// 5. At the end: write the exit record, end the leftovers, wipe the keys that no process of the job
+//    needs now, and stay until the disk has the exit record.
+void Supervisor::run(const Environment& environment) {
+  for (;;) {
+    if (child_ > 0) wait_for_end();  // after resume() there is no process yet
+    // An end that is counted already has had its pause, in the previous supervisor or its guard.
+    const bool has_paused = std::exchange(is_end_counted_, false);
+    const bool goes_on = has_paused ? stop_mode() != StopMode::kNow : starts_again();
+    if (!goes_on) break;
+    end_leftovers();
+    if (const Status again = spawn(environment); !again) {
+      log_line("it cannot be started again: " + again.error().message);
+      break;
+    }
+  }
+  wire::agent::ExitRecord record = exit_record(wait_status_, used_);
+  record.set_stopped(ends_as_requested());
+  record.set_hang(hang_);
+  record.set_out_of_memory_bytes(out_of_memory_bytes_);
+  const auto written = write_record(root_, folder_, "exit", record);
+  if (!written) log_line("cannot write the exit record: " + written.error().message);
+  end_leftovers();
+  wipe_unneeded_keys(root_, spec_.job());
+  keep_end();
 }
+
+// The start of a process.
 
 Status Supervisor::start(const Environment& environment) {
   PADDLE_TRY_STATUS(watch_signals());
@@ -187,6 +232,15 @@ Status Supervisor::resume(const Record& before, TimePoint guarded_from) {
   // The process may still have its port open for a short time, and its children for longer.
   std::size_t ended = 0;
   end_processes([&] { return members_of(root_, {before}); }, kLeftoverGrace, ended);
+  return {};
+}
+
+Status Supervisor::watch_signals() {
+  ::sigemptyset(&signals_);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
+  ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
   return {};
 }
 
@@ -236,32 +290,7 @@ Status Supervisor::spawn(const Environment& environment) {
   return {};
 }
 
-bool Supervisor::reap() {
-  bool ended = false;
-  for (;;) {
-    int status = 0;
-    rusage used{};
-    const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
-    if (pid <= 0) return ended;
-    if (pid == child_) {
-      wait_status_ = status;
-      used_ = used;
-      ended = true;
-    }
-  }
-}
-
-void Supervisor::drain() {
-  Bytes buffer(kOutputReadBytes);
-  for (int reads = 0; reads < kDrainReadsMax; ++reads) {
-    const ssize_t got = ::read(output_.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got == 0) output_.reset();  // all writers have closed it
-    if (got <= 0) return;
-    log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)), unix_ms());
-    if (static_cast<std::size_t>(got) < buffer.size()) return;
-  }
-}
+// While the process runs.
 
 void Supervisor::wait_for_end() {
   TimePoint kill_at = TimePoint::max();
@@ -291,13 +320,6 @@ void Supervisor::wait_for_end() {
   note_out_of_memory();
 }
 
-void Supervisor::note_out_of_memory() {
-  const bool is_killed = WIFSIGNALED(wait_status_) && WTERMSIG(wait_status_) == SIGKILL;
-  const bool is_ours = !hang_.empty();
-  const bool is_oom = is_killed && !is_ours && oom_.has_counted(now());
-  out_of_memory_bytes_ = is_oom ? exit_record(wait_status_, used_).resident_peak_bytes() : 0;
-}
-
 void Supervisor::poll_until(TimePoint until) {
   pollfd polls[] = {{signal_fd_.get(), POLLIN, 0},
                     {output_ ? output_.get() : -1, POLLIN, 0},
@@ -305,6 +327,33 @@ void Supervisor::poll_until(TimePoint until) {
   ::poll(polls, 3, until == TimePoint::max() ? -1 : milliseconds_until(until));
   if (polls[1].revents != 0) drain();
   if (polls[2].revents != 0) notices_.receive(root_, folder_, watch_);
+}
+
+void Supervisor::drain() {
+  Bytes buffer(kOutputReadBytes);
+  for (int reads = 0; reads < kDrainReadsMax; ++reads) {
+    const ssize_t got = ::read(output_.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) output_.reset();  // all writers have closed it
+    if (got <= 0) return;
+    log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)), unix_ms());
+    if (static_cast<std::size_t>(got) < buffer.size()) return;
+  }
+}
+
+bool Supervisor::reap() {
+  bool ended = false;
+  for (;;) {
+    int status = 0;
+    rusage used{};
+    const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
+    if (pid <= 0) return ended;
+    if (pid == child_) {
+      wait_status_ = status;
+      used_ = used;
+      ended = true;
+    }
+  }
 }
 
 void Supervisor::kill_if_it_hangs() {
@@ -331,31 +380,22 @@ void Supervisor::restore_records() {
   }
 }
 
-void Supervisor::read_signals() {
-  signalfd_siginfo info{};
-  while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
-    is_end_requested_ = is_end_requested_ || info.ssi_signo != SIGCHLD;
-  }
+void Supervisor::note_out_of_memory() {
+  const bool is_killed = WIFSIGNALED(wait_status_) && WTERMSIG(wait_status_) == SIGKILL;
+  const bool is_ours = !hang_.empty();
+  const bool is_oom = is_killed && !is_ours && oom_.has_counted(now());
+  out_of_memory_bytes_ = is_oom ? exit_record(wait_status_, used_).resident_peak_bytes() : 0;
 }
 
-std::string Supervisor::describe_end() const {
-  if (out_of_memory_bytes_ > 0) return "killed by the kernel: out of memory";
-  if (WIFSIGNALED(wait_status_)) {
-    return "killed by signal " + std::to_string(WTERMSIG(wait_status_));
-  }
-  return "exited with code " + std::to_string(WEXITSTATUS(wait_status_));
-}
+// Whether it is started again.
 
 bool Supervisor::starts_again() {
-  if (stop_mode() == StopMode::kNow || (stop_mode() == StopMode::kSave && !has_to_save()))
-    return false;
-  const int end = stop_mode() == StopMode::kSave && is_interrupted() ? SIGTERM : wait_status_;
+  const StopMode stop = stop_mode();
+  if (stop == StopMode::kNow) return false;
+  if (stop == StopMode::kSave && !has_to_save()) return false;
   const bool is_ordered =
       WIFSIGNALED(wait_status_) && is_restart_ordered(root_, folder_, incarnation_);
-  const auto pause = is_ordered
-                         ? std::optional(Duration::zero())
-                         : restarts_.next({end, started_at_, now(), notices_.has_progressed(),
-                                           notices_.progressed_at()});
+  const auto pause = pause_before_restart(stop, is_ordered);
   if (!pause) return false;
   log_line((is_ordered ? "ended by paddlectl restart" : describe_end()) + "; it is started again");
   wire::agent::Restart why;
@@ -372,6 +412,17 @@ bool Supervisor::starts_again() {
     read_signals();
   }
   return stop_mode() != StopMode::kNow;
+}
+
+std::optional<Duration> Supervisor::pause_before_restart(StopMode stop, bool is_ordered) {
+  // `paddlectl restart` has ended the run: this is no failure.
+  if (is_ordered) return Duration::zero();
+  Run run{wait_status_, started_at_, now(), notices_.has_progressed(), notices_.progressed_at()};
+  // The stop's SIGTERM met a trainer that could not save yet. It may have exited with a code, for
+  // which the policy may start nothing. The run counts as ended by the signal, so that the trainer
+  // is started to save.
+  if (stop == StopMode::kSave && is_interrupted()) run.wait_status = SIGTERM;
+  return restarts_.next(run);
 }
 
 // True if SIGTERM ended the run, or if it exited as a trainer that received SIGTERM before it
@@ -399,46 +450,21 @@ bool Supervisor::ends_as_requested() const {
          code == static_cast<int>(Errc::kInterrupted) || code == kShellSignalBase + SIGTERM;
 }
 
-void Supervisor::run(const Environment& environment) {
-  for (;;) {
-    if (child_ > 0) wait_for_end();
-    // An end that is counted already has had its pause, in the previous supervisor or its guard.
-    if (std::exchange(is_end_counted_, false) ? stop_mode() == StopMode::kNow : !starts_again())
-      break;
-    end_leftovers();
-    if (const Status again = spawn(environment); !again) {
-      log_line("it cannot be started again: " + again.error().message);
-      break;
-    }
+std::string Supervisor::describe_end() const {
+  if (out_of_memory_bytes_ > 0) return "killed by the kernel: out of memory";
+  if (WIFSIGNALED(wait_status_)) {
+    return "killed by signal " + std::to_string(WTERMSIG(wait_status_));
   }
-  wire::agent::ExitRecord record = exit_record(wait_status_, used_);
-  record.set_stopped(ends_as_requested());
-  record.set_hang(hang_);
-  record.set_out_of_memory_bytes(out_of_memory_bytes_);
-  const auto written = write_record(root_, folder_, "exit", record);
-  if (!written) log_line("cannot write the exit record: " + written.error().message);
-  end_leftovers();
-  wipe_unneeded_keys(root_, spec_.job());
-  keep_end();
+  return "exited with code " + std::to_string(WEXITSTATUS(wait_status_));
 }
 
-// If the disk takes no exit record, the end would be lost with this supervisor, which therefore
-// waits until the disk takes it. A SIGTERM in the first seconds may be a late one for the process.
-void Supervisor::keep_end() {
-  const TimePoint until = now() + kLateSignals;
-  is_end_requested_ = false;
-  const auto has_to_wait = [&] {
-    return !move_records_to_disk(root_, folder_, spec_.job()) && is_end_in_memory(root_, folder_) &&
-           (now() < until || !is_end_requested_);
-  };
-  if (!has_to_wait()) return;
-  do {
-    pollfd signals{signal_fd_.get(), POLLIN, 0};
-    ::poll(&signals, 1, kKeepPeriodMs);
-    is_end_requested_ = false;
-    read_signals();
-  } while (has_to_wait());
-  wipe_unneeded_keys(root_, spec_.job());  // they may be on this disk
+// After a run.
+
+void Supervisor::read_signals() {
+  signalfd_siginfo info{};
+  while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+    is_end_requested_ = is_end_requested_ || info.ssi_signo != SIGCHLD;
+  }
 }
 
 // The descendants of the process that still run; they are children of this subreaper. They may be
@@ -472,11 +498,26 @@ void Supervisor::end_leftovers() {
   if (output_) drain();
 }
 
-// The guard of a supervisor: waits for it, and starts another one when it was killed.
-
-TimePoint time_now() {
-  return std::chrono::steady_clock::now();
+// If the disk takes no exit record, the end would be lost with this supervisor, which therefore
+// waits until the disk takes it. A SIGTERM in the first seconds may be a late one for the process.
+void Supervisor::keep_end() {
+  const TimePoint until = now() + kLateSignals;
+  is_end_requested_ = false;
+  const auto has_to_wait = [&] {
+    return !move_records_to_disk(root_, folder_, spec_.job()) && is_end_in_memory(root_, folder_) &&
+           (now() < until || !is_end_requested_);
+  };
+  if (!has_to_wait()) return;
+  do {
+    pollfd signals{signal_fd_.get(), POLLIN, 0};
+    ::poll(&signals, 1, kKeepPeriodMs);
+    is_end_requested_ = false;
+    read_signals();
+  } while (has_to_wait());
+  wipe_unneeded_keys(root_, spec_.job());  // they may be on this disk
 }
+
+// The guard of a supervisor: waits for it, and starts another one when it was killed.
 
 class Guard {
  public:
@@ -499,7 +540,7 @@ class Guard {
     }
   }
   void pause(Duration time) {
-    const TimePoint until = time_now() + time;
+    const TimePoint until = now() + time;
     for (int ms = 0; !is_end_requested_ && (ms = milliseconds_until(until)) > 0;) {
       const timespec left{ms / 1000, ms % 1000 * 1'000'000L};
       is_end(::sigtimedwait(&signals_, nullptr, &left));
@@ -528,7 +569,7 @@ int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int star
   Guard guard;
   RestartPolicy policy(spec);
   for (int start = 1;; ++start) {
-    const TimePoint started = time_now();
+    const TimePoint started = now();
     const pid_t supervisor = ::fork();
     if (supervisor == 0) return supervise(start);
     if (supervisor < 0) return start == 1 ? supervise(start) : kLost;  // without a guard
@@ -536,7 +577,7 @@ int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int star
     const int end = guard.wait_for(supervisor);
     if (!WIFSIGNALED(end)) return WEXITSTATUS(end);
     if (guard.is_end_requested() || !is_restartable()) return kLost;
-    const auto pause = policy.next({end, started, time_now(), {}});
+    const auto pause = policy.next({end, started, now(), {}});
     if (!pause) return kLost;
     guard.pause(*pause);
     if (guard.is_end_requested() || !is_restartable()) return kLost;
