@@ -102,105 +102,12 @@ Status ShardChannels::ready() {
   return {};
 }
 
-// Functions for a running job.
-
 void ShardChannels::set_position(TrainerPosition position) {
   dense_.lanes().set_position(position);
   sparse_.lanes().set_position(position);
 }
 
-std::uint64_t ShardChannels::batches() const {
-  return std::max(dense_.lanes().position().batches, sparse_.lanes().position().batches);
-}
-
-JobProgress ShardChannels::progress() const {
-  const ClientLanes& first = dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes();
-  JobProgress progress;
-  progress.samples = first.at(0).samples();
-  progress.passes = position_.passes;
-  progress.batches = position_.batches;
-  progress.pauses = position_.pauses;
-  progress.passes_loaded = recovery_.passes_loaded();
-  progress.is_running = recovery_.is_running();
-  progress.is_over = recovery_.state() == Recovery::State::kOver;
-  progress.furthest = furthest_;
-  progress.origin = recovery_.origin();
-  progress.is_split = recovery_.state() == Recovery::State::kRepeat;
-  for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
-    for (std::size_t i = 0; i < lanes->size(); ++i) {
-      progress.generations = hash_combine(progress.generations, lanes->at(i).server_generation());
-    }
-  }
-  return progress;
-}
-
-Status ShardChannels::repeat_push(TrainerPosition end, const PushTotals& totals,
-                                  std::optional<std::span<DenseParameter>> dense,
-                                  std::optional<std::span<const SparseRows>> rows) {
-  // Pushes are kept only for a kind in rounds; otherwise the trainer computes the push again.
-  if (!has_rounds(dense_.lanes())) dense.reset();
-  if (!has_rounds(sparse_.lanes())) rows.reset();
-  if (!dense && !rows) return {};
-  TrainerPosition before = end;
-  before.batches -= totals.batches;
-  if (dense) dense_.lanes().set_position(before);
-  if (rows) sparse_.lanes().set_position(before);
-  if (dense && rows) {
-    PADDLE_TRY_STATUS(push(totals, *dense, *rows));
-  } else {
-    PADDLE_TRY_STATUS(dense ? push(totals, *dense) : push(totals, *rows));
-  }
-  if (dense) dense_.lanes().on_repeat(end);
-  if (rows) sparse_.lanes().on_repeat(end);
-  LinkPositions all = dense_.lanes().link_positions();
-  all.add(sparse_.lanes().link_positions());
-  recovery_.on_repeated(all);
-  position_ = all.start();
-  set_position(position_);
-  return {};
-}
-
-void ShardChannels::abandon(const Error& why) {
-  wire::Abandon message;
-  message.set_reason(why.message.substr(0, kReasonBytesMax));
-  message.set_hint(why.hint.substr(0, kReasonBytesMax));
-  message.set_is_unreachable(why.code == Errc::kUnreachable);
-  message.set_exit_code(static_cast<std::uint32_t>(why.code));
-  dense_.lanes().abandon(message);
-  sparse_.lanes().abandon(message);
-}
-
-Status ShardChannels::pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) {
-  const wire::Optimizer& optimizer = options_.parameters.optimizer();
-  if (!dense.empty()) {
-    const bool averages = optim::has_average(optimizer);
-    const auto plane = static_cast<std::uint32_t>(optim::state_width(optimizer));
-    PADDLE_TRY_STATUS(averages ? dense_.pull_plane(plane, dense) : dense_.pull(dense));
-  }
-  return sparse_.pull(rows, SparseChannel::Reads::kToTest);
-}
-
-// Whether these lanes are in rounds. Only then may a push read their latest answers: otherwise
-// another thread may be receiving answers on them.
-bool ShardChannels::has_rounds(const ClientLanes& lanes) const {
-  return lanes.size() > 0 && std::ranges::count(in_rounds_, &lanes.at(0)) > 0;
-}
-
-wire::PushPart ShardChannels::part_of(const PushTotals& totals, bool in_rounds) const {
-  wire::PushPart part;
-  part.set_samples(totals.samples);
-  part.set_cost_sum(totals.cost);
-  if (totals.batches > 1) part.set_batches(totals.batches);
-  part.set_stop(asks_to_stop_);
-  if (in_rounds) note_savepoints(in_rounds_, part);
-  return part;
-}
-
-void ShardChannels::note_stop(const ClientLanes& lanes) {
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes.at(i).stop_asked()) stop_asked_ = true;
-  }
-}
+// Pushes and pulls.
 
 Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> dense) {
   PADDLE_TRY(auto push, dense_.prepare(part_of(totals, has_rounds(dense_.lanes())), dense,
@@ -249,35 +156,39 @@ Status ShardChannels::push(const PushTotals& totals, std::span<DenseParameter> d
   return {};
 }
 
-void ShardChannels::add(const wire::PassFinished& finished, bool is_first, PushCounts& counts,
-                        PassTotals& totals) {
-  totals.discarded = std::max(totals.discarded, finished.discarded());
-  for (const wire::TableStatus& status : finished.tables()) {
-    TableTotals& table = totals.tables[status.parameter()];
-    table.rows += status.rows();
-    table.bytes += status.bytes();
-    table.payload_bytes += status.payload_bytes();
-    table.candidates += status.candidates();
-    table.expired += status.expired();
-    table.evicted += status.evicted();
-    table.shrunk += status.shrunk();
-  }
-  if (!is_first) return;
-  counts.pushes = finished.pushes();
-  counts.batches = finished.batches();
-  counts.lags.assign(finished.lags().begin(), finished.lags().end());
+// Whether these lanes are in rounds. Only then may a push read their latest answers: otherwise
+// another thread may be receiving answers on them.
+bool ShardChannels::has_rounds(const ClientLanes& lanes) const {
+  return lanes.size() > 0 && std::ranges::count(in_rounds_, &lanes.at(0)) > 0;
 }
 
-void ShardChannels::repeat_end(bool pauses) {
-  PADDLE_CHECK(position_.batches == 0);
-  if (pauses) {
-    PADDLE_CHECK(position_.pauses > 0);
-    --position_.pauses;
-    return;
-  }
-  PADDLE_CHECK(position_.passes > 0 && position_.pauses == 0);
-  --position_.passes;
+wire::PushPart ShardChannels::part_of(const PushTotals& totals, bool in_rounds) const {
+  wire::PushPart part;
+  part.set_samples(totals.samples);
+  part.set_cost_sum(totals.cost);
+  if (totals.batches > 1) part.set_batches(totals.batches);
+  part.set_stop(asks_to_stop_);
+  if (in_rounds) note_savepoints(in_rounds_, part);
+  return part;
 }
+
+void ShardChannels::note_stop(const ClientLanes& lanes) {
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes.at(i).stop_asked()) stop_asked_ = true;
+  }
+}
+
+Status ShardChannels::pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) {
+  const wire::Optimizer& optimizer = options_.parameters.optimizer();
+  if (!dense.empty()) {
+    const bool averages = optim::has_average(optimizer);
+    const auto plane = static_cast<std::uint32_t>(optim::state_width(optimizer));
+    PADDLE_TRY_STATUS(averages ? dense_.pull_plane(plane, dense) : dense_.pull(dense));
+  }
+  return sparse_.pull(rows, SparseChannel::Reads::kToTest);
+}
+
+// The end of a pass, and pauses in it.
 
 Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, const Around& around) {
   PassTotals totals;
@@ -318,6 +229,72 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
   return totals;
 }
 
+std::uint64_t ShardChannels::batches() const {
+  return std::max(dense_.lanes().position().batches, sparse_.lanes().position().batches);
+}
+
+void ShardChannels::add(const wire::PassFinished& finished, bool is_first, PushCounts& counts,
+                        PassTotals& totals) {
+  totals.discarded = std::max(totals.discarded, finished.discarded());
+  for (const wire::TableStatus& status : finished.tables()) {
+    TableTotals& table = totals.tables[status.parameter()];
+    table.rows += status.rows();
+    table.bytes += status.bytes();
+    table.payload_bytes += status.payload_bytes();
+    table.candidates += status.candidates();
+    table.expired += status.expired();
+    table.evicted += status.evicted();
+    table.shrunk += status.shrunk();
+  }
+  if (!is_first) return;
+  counts.pushes = finished.pushes();
+  counts.batches = finished.batches();
+  counts.lags.assign(finished.lags().begin(), finished.lags().end());
+}
+
+// Repeats, for shards that lack a push, and for the totals of an end that this trainer has passed.
+
+Status ShardChannels::repeat_push(TrainerPosition end, const PushTotals& totals,
+                                  std::optional<std::span<DenseParameter>> dense,
+                                  std::optional<std::span<const SparseRows>> rows) {
+  // Pushes are kept only for a kind in rounds; otherwise the trainer computes the push again.
+  if (!has_rounds(dense_.lanes())) dense.reset();
+  if (!has_rounds(sparse_.lanes())) rows.reset();
+  if (!dense && !rows) return {};
+  TrainerPosition before = end;
+  before.batches -= totals.batches;
+  if (dense) dense_.lanes().set_position(before);
+  if (rows) sparse_.lanes().set_position(before);
+  if (dense && rows) {
+    PADDLE_TRY_STATUS(push(totals, *dense, *rows));
+  } else {
+    PADDLE_TRY_STATUS(dense ? push(totals, *dense) : push(totals, *rows));
+  }
+  if (dense) dense_.lanes().on_repeat(end);
+  if (rows) sparse_.lanes().on_repeat(end);
+  LinkPositions all = dense_.lanes().link_positions();
+  all.add(sparse_.lanes().link_positions());
+  recovery_.on_repeated(all);
+  position_ = all.start();
+  set_position(position_);
+  return {};
+}
+
+// Counts back, so that the next end_pass() asks for the end before. The shards have kept its
+// totals: those of the last kEndedPasses passes, and of the last pause (PassEnd::answer_repeat).
+void ShardChannels::repeat_end(bool pauses) {
+  PADDLE_CHECK(position_.batches == 0);
+  if (pauses) {
+    PADDLE_CHECK(position_.pauses > 0);
+    --position_.pauses;
+    return;
+  }
+  PADDLE_CHECK(position_.passes > 0 && position_.pauses == 0);
+  --position_.passes;
+}
+
+// The end of the session, and how far the job is.
+
 // A port that has ended must not keep this trainer from sending Leave to the others.
 Status ShardChannels::leave() {
   Status left;
@@ -328,6 +305,37 @@ Status ShardChannels::leave() {
     }
   }
   return left;
+}
+
+void ShardChannels::abandon(const Error& why) {
+  wire::Abandon message;
+  message.set_reason(why.message.substr(0, kReasonBytesMax));
+  message.set_hint(why.hint.substr(0, kReasonBytesMax));
+  message.set_is_unreachable(why.code == Errc::kUnreachable);
+  message.set_exit_code(static_cast<std::uint32_t>(why.code));
+  dense_.lanes().abandon(message);
+  sparse_.lanes().abandon(message);
+}
+
+JobProgress ShardChannels::progress() const {
+  const ClientLanes& first = dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes();
+  JobProgress progress;
+  progress.samples = first.at(0).samples();
+  progress.passes = position_.passes;
+  progress.batches = position_.batches;
+  progress.pauses = position_.pauses;
+  progress.passes_loaded = recovery_.passes_loaded();
+  progress.is_running = recovery_.is_running();
+  progress.is_over = recovery_.state() == Recovery::State::kOver;
+  progress.furthest = furthest_;
+  progress.origin = recovery_.origin();
+  progress.is_split = recovery_.state() == Recovery::State::kRepeat;
+  for (const ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+    for (std::size_t i = 0; i < lanes->size(); ++i) {
+      progress.generations = hash_combine(progress.generations, lanes->at(i).server_generation());
+    }
+  }
+  return progress;
 }
 
 }  // namespace paddle::client

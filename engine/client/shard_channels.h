@@ -24,6 +24,14 @@ struct ShardOptions {
   std::uint64_t passes = UINT64_MAX;  // in the whole job
 };
 
+// Threads. The two kinds of parameters have lanes of their own, so that these may run together:
+//
+//   one thread     push and pull of dense parameters
+//   one thread     push and pull of rows
+//   any thread     ask_to_stop(), stop_asked(), interrupt()
+//
+// If both kinds are in rounds, one thread pushes both: such a push reads the last answers on the
+// lanes of both kinds. All else, the push of both kinds at once included, has the lanes alone.
 class ShardChannels {
  public:
   using Links = std::vector<std::unique_ptr<net::Link>>;
@@ -33,51 +41,51 @@ class ShardChannels {
   static Result<std::unique_ptr<ShardChannels>> join(ShardOptions options, Links dense,
                                                      Links sparse);
 
+  // See ParameterClient.
+  Status ready();
   const wire::ParameterSet& parameters() const { return options_.parameters; }
   DenseChannel& dense() { return dense_; }
   SparseChannel& sparse() { return sparse_; }
   // The kind whose first lane is used for what concerns the whole job.
   ClientLanes& primary() { return dense_.lanes().size() > 0 ? dense_.lanes() : sparse_.lanes(); }
-  JobProgress progress() const;
+
+  // Pushes and pulls; see Threads.
+  Status push(const PushTotals& totals, std::span<DenseParameter> dense);
+  Status push(const PushTotals& totals, std::span<const SparseRows> rows);
+  Status push(const PushTotals& totals, std::span<DenseParameter> dense,
+              std::span<const SparseRows> rows);
+  Status pull(std::span<DenseParameter> parameters) { return dense_.pull(parameters); }
+  Status pull(std::span<SparseRows> rows) {
+    return sparse_.pull(rows, SparseChannel::Reads::kToTrain);
+  }
+  Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
+  void ask_to_stop() { asks_to_stop_ = true; }
+  bool stop_asked() const { return stop_asked_; }
+
+  // The end of a pass. Once all ports have received that this trainer's pass ends, calls `around`,
+  // if there is one, with a function that awaits the answers.
+  using Around = std::function<Status(const std::function<Status()>& await)>;
+  Result<PassTotals> end_pass(const Tally& tally, bool pauses, const Around& around = {});
+  // Whether the last pass that ended was paused.
+  bool is_paused() const { return is_paused_; }
+
+  // Repeats. Sends the push that ends at `end` on the lanes that lack it. std::nullopt: nothing is
+  // repeated for this kind.
+  Status repeat_push(TrainerPosition end, const PushTotals& totals,
+                     std::optional<std::span<DenseParameter>> dense,
+                     std::optional<std::span<const SparseRows>> rows);
+  void repeat_end(bool pauses);
   // Whether some lanes are further than the trainer: pushes leave them out until it catches up.
   bool is_behind() const { return dense_.lanes().is_behind() || sparse_.lanes().is_behind(); }
 
-  // See ParameterClient.
-  Status ready();
+  // The end of the session, and how far the job is.
+  Status leave();
   void interrupt(const Error& why) {
     dense_.lanes().interrupt(why);
     sparse_.lanes().interrupt(why);
   }
   void abandon(const Error& why);
-  Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows);
-  void repeat_end(bool pauses);
-  // Once all ports have received that this trainer's pass ends, calls `around`, if there is one,
-  // with a function that awaits the answers.
-  using Around = std::function<Status(const std::function<Status()>& await)>;
-  Result<PassTotals> end_pass(const Tally& tally, bool pauses, const Around& around = {});
-  void ask_to_stop() { asks_to_stop_ = true; }
-  bool stop_asked() const { return stop_asked_; }
-  Status leave();
-
-  // One thread may push or pull dense parameters while another pushes or pulls rows; everything
-  // else is for one thread at a time.
-  Status pull(std::span<DenseParameter> parameters) { return dense_.pull(parameters); }
-  Status pull(std::span<SparseRows> rows) {
-    return sparse_.pull(rows, SparseChannel::Reads::kToTrain);
-  }
-  Status push(const PushTotals& totals, std::span<DenseParameter> dense);
-  Status push(const PushTotals& totals, std::span<const SparseRows> rows);
-  Status push(const PushTotals& totals, std::span<DenseParameter> dense,
-              std::span<const SparseRows> rows);
-
-  // Sends the push that ends at `end` on the lanes that lack it. std::nullopt: nothing is repeated
-  // for this kind.
-  Status repeat_push(TrainerPosition end, const PushTotals& totals,
-                     std::optional<std::span<DenseParameter>> dense,
-                     std::optional<std::span<const SparseRows>> rows);
-
-  // Whether the last pass that ended was paused.
-  bool is_paused() const { return is_paused_; }
+  JobProgress progress() const;
 
   // Sends a message, with this tail, on every lane, then calls use(lanes, lane, answer) for each.
   template <class Message, class Use>
@@ -103,10 +111,10 @@ class ShardChannels {
     return &lanes == &dense_.lanes() ? i : dense_.lanes().size() + i;
   }
   void set_position(TrainerPosition position);
-  std::uint64_t batches() const;  // batches of this pass that the trainer has pushed
   bool has_rounds(const ClientLanes& lanes) const;
   wire::PushPart part_of(const PushTotals& totals, bool in_rounds) const;
   void note_stop(const ClientLanes& lanes);
+  std::uint64_t batches() const;  // batches of this pass that the trainer has pushed
   void add(const wire::PassFinished& finished, bool is_first, PushCounts& counts,
            PassTotals& totals);
 
