@@ -84,20 +84,20 @@ const PlannedProcess& first_process(const JobPlan& plan) {
 // them; "" if all were claimed.
 Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& cluster,
                                    const JobPlan& plan,
-                                   const std::vector<remote::ProcessStatus>& ours) {
+                                   const std::vector<remote::ProcessStatus>& running) {
   std::mutex mutex;
-  std::string job;
+  std::string holder;
   const auto claim = [&](Member& member) -> Status {
-    if (const std::lock_guard lock(mutex); !job.empty()) return {};
+    if (const std::lock_guard lock(mutex); !holder.empty()) return {};
     for (const remote::PortRange& range : ports_on(plan, member.node)) {
       PADDLE_TRY(const auto ports,
                  member.client->claim_ports(range.address, range.first, range.count));
       for (const remote::PortStatus& port : ports) {
         if (port.free) continue;
-        const std::string owner = port.claimed
-                                      ? fmt::format("a job that is being started ({})", port.owner)
-                                      : job_on_port(port, ours);
-        if (owner.empty()) {
+        const std::string job = port.claimed
+                                    ? fmt::format("a job that is being started ({})", port.owner)
+                                    : job_on_port(port, running);
+        if (job.empty()) {
           return Error{Errc::kResource,
                        fmt::format("node {}: port {} on {} is taken{}; nothing was started",
                                    member.spec.name, port.port, range.address,
@@ -105,51 +105,14 @@ Result<std::string> claim_ports_of(ClusterSession& session, const ClusterSpec& c
                        next_free_ports(cluster, member, range.address, range.first)};
         }
         const std::lock_guard lock(mutex);
-        job = owner;
+        holder = job;
       }
     }
     return {};
   };
   Member& first = *session.find_node(first_process(plan).node);
   PADDLE_TRY_STATUS(on_first_then_others(session, first, claim));
-  return job;
-}
-
-constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // if --timeout is not given
-constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
-
-Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server,
-                  TimePoint deadline) {
-  Member& member = *session.find_node(server.node);
-  for (;;) {
-    PADDLE_TRY(const auto statuses, member.client->processes(server.spec.job));
-    const auto found = std::ranges::find(statuses, server.spec.name, &remote::ProcessStatus::name);
-    if (found != statuses.end() && found->phase == remote::Phase::kReady) return {};
-    if (found != statuses.end() && !is_running(*found)) {
-      return failure_error(session, {session.index_of(member), *found}).with("before it was ready");
-    }
-    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
-    if (context.clock.now() > deadline) {
-      return Error{
-          Errc::kUnreachable,
-          fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
-          fmt::format("see its log: paddlectl logs --node {}; --timeout allows it more time",
-                      member.spec.name)};
-    }
-    context.pause(kReadyPollPeriod);
-  }
-}
-
-using Start = std::function<Status(remote::AgentClient&, const remote::ProcessSpec&)>;
-
-Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& processes,
-                 const Start& start) {
-  return session.each([&](Member& member) -> Status {
-    for (const PlannedProcess& process : processes) {
-      if (process.node == member.node) PADDLE_TRY_STATUS(start(*member.client, process.spec));
-    }
-    return {};
-  });
+  return holder;
 }
 
 }  // namespace
@@ -172,47 +135,54 @@ Status claim_old_name(Context& context, ClusterSession& session, const std::stri
   return claim_or_refuse(context, session, job, {.command = JobCommand::kResume, .idle = true});
 }
 
+// A block: the ports that this job needs on every node, from `port` of the cluster file plus
+// skipped_ports on.
+// 1. Skip the blocks in which a process of a running job has a port, open or not.
+// 2. Plan the job on the next block.
+// 3. Claim the block's ports on the nodes: two jobs that start at the same time have no processes
+//    yet, so step 1 does not see them.
+// 4. If another job has a port of the block, because it is being started or has opened a port
+//    outside its plan, go on at 1 with the next block. A port of a program outside paddlectl's jobs
+//    is an error in the first block, and only ends the try in a later one.
 Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const ClusterSpec& cluster,
                             JobRequest request, const Placement& placement,
                             const Workspace& workspace) {
   PADDLE_TRY(const NodeNetwork network, network_of(session, cluster, workspace.trainers_listen()));
   const std::vector<std::string>& addresses = network.addresses;
-  std::string neighbour;
+  std::string last_holder;  // the last job that had a port of a block; "": this is the first block
   for (std::size_t tries = 0; tries < kConcurrentJobsMax; ++tries) {
-    PADDLE_TRY(const auto ours, processes_of_jobs(session));
+    PADDLE_TRY(const auto running, processes_of_jobs(session));
     PADDLE_TRY(JobPorts ports, ports_of_job(cluster, request, placement, addresses, workspace));
-    std::string job = job_on_ports(ports.all(), ours);
-    while (!job.empty()) {
-      neighbour = std::move(job);
+    std::string holder = job_on_ports(ports.all(), running);
+    while (!holder.empty()) {
+      last_holder = std::move(holder);
       request.skipped_ports += ports.span();
       PADDLE_TRY(ports, ports_of_job(cluster, request, placement, addresses, workspace));
-      job = job_on_ports(ports.all(), ours);
+      holder = job_on_ports(ports.all(), running);
     }
     PADDLE_TRY(JobPlan plan, plan_job(cluster, request, placement, network, workspace));
     for (const auto* const processes : {&plan.pservers, &plan.trainers}) {
       for (const PlannedProcess& process : *processes)
         PADDLE_TRY_STATUS(remote::check_size(process.spec));
     }
-    auto other = claim_ports_of(session, cluster, plan, ours);
-    // After a block with ports of another job, a port that a foreign program holds only means that
-    // the next block is tried.
-    if (!other && (neighbour.empty() || other.error().code != Errc::kResource))
-      return std::move(other).error();
-    if (!other || !other->empty()) {
-      if (other) neighbour = *other;
+    auto blocked_by = claim_ports_of(session, cluster, plan, running);
+    if (!blocked_by && (last_holder.empty() || blocked_by.error().code != Errc::kResource))
+      return std::move(blocked_by).error();
+    if (!blocked_by || !blocked_by->empty()) {
+      if (blocked_by) last_holder = *blocked_by;
       request.skipped_ports += ports.span();
       continue;
     }
-    if (!neighbour.empty()) {
+    if (!last_holder.empty()) {
       context.console.note(fmt::format(
-          "{} is running on these nodes: this job's processes take the ports from {} on", neighbour,
-          ports.all().front().first));
+          "{} is running on these nodes: this job's processes take the ports from {} on",
+          last_holder, ports.all().front().first));
     }
     return plan;
   }
   return Error{Errc::kResource,
                fmt::format("{} jobs use ports of this cluster, and {} is the last of them",
-                           kConcurrentJobsMax, neighbour),
+                           kConcurrentJobsMax, last_holder),
                "list the jobs with paddlectl jobs, and end one with paddlectl stop"};
 }
 
@@ -293,6 +263,43 @@ Status deal_keys(ClusterSession& session, const JobPlan& plan) {
       }
       PADDLE_TRY_STATUS(
           write_keys(member, trainer, encode_keys(secret, id, plan.trainers_talk, servers)));
+    }
+    return {};
+  });
+}
+
+constexpr Duration kReadyDeadline = std::chrono::seconds(20);  // if --timeout is not given
+constexpr auto kReadyPollPeriod = std::chrono::milliseconds(50);
+
+Status wait_ready(Context& context, ClusterSession& session, const PlannedProcess& server,
+                  TimePoint deadline) {
+  Member& member = *session.find_node(server.node);
+  for (;;) {
+    PADDLE_TRY(const auto statuses, member.client->processes(server.spec.job));
+    const auto found = std::ranges::find(statuses, server.spec.name, &remote::ProcessStatus::name);
+    if (found != statuses.end() && found->phase == remote::Phase::kReady) return {};
+    if (found != statuses.end() && !is_running(*found)) {
+      return failure_error(session, {session.index_of(member), *found}).with("before it was ready");
+    }
+    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
+    if (context.clock.now() > deadline) {
+      return Error{
+          Errc::kUnreachable,
+          fmt::format("{} on {} was not ready in time", server.spec.name, member.spec.name),
+          fmt::format("see its log: paddlectl logs --node {}; --timeout allows it more time",
+                      member.spec.name)};
+    }
+    context.pause(kReadyPollPeriod);
+  }
+}
+
+using Start = std::function<Status(remote::AgentClient&, const remote::ProcessSpec&)>;
+
+Status start_all(ClusterSession& session, const std::vector<PlannedProcess>& processes,
+                 const Start& start) {
+  return session.each([&](Member& member) -> Status {
+    for (const PlannedProcess& process : processes) {
+      if (process.node == member.node) PADDLE_TRY_STATUS(start(*member.client, process.spec));
     }
     return {};
   });
