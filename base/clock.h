@@ -32,6 +32,7 @@ inline int milliseconds_until(TimePoint end) {
 }
 
 // The wall clock, for records that other machines read.
+// INVARIANT: the wall clock decides nothing.
 inline std::int64_t unix_milliseconds() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();

@@ -1,6 +1,8 @@
 // The order of commands on one job: which commands may run at the same time, and what a command
-// does that arrives while another one runs. The job's nodes enforce it: a command that changes a
-// job holds the job's claim there (remote/agent/process/claims.h).
+// does that arrives while another one runs.
+//
+// INVARIANT: nodes order two commands on one job. A command that changes a job holds the job's
+// claim on its nodes (remote/agent/process/claims.h).
 #pragma once
 
 #include <cstdint>

@@ -97,6 +97,7 @@ Result<DecodedHeader> decode_header(std::span<const std::byte, kFrameHeaderBytes
   }
   const auto payload_bytes = load_le<std::uint32_t>(at + kPayloadBytesAt);
   const auto head_bytes = load_le<std::uint16_t>(at + kHeadBytesAt);
+  // INVARIANT: a length is checked before memory is allocated.
   if (payload_bytes > payload_bytes_max || head_bytes > payload_bytes) {
     return Error{Errc::kData, fmt::format("frame of {} bytes (head {}), the limit is {}",
                                           payload_bytes, head_bytes, payload_bytes_max)};

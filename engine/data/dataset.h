@@ -1,6 +1,7 @@
-// Batches of a trainer's records, which background threads read, parse and shuffle. A batch is a
-// pure function of the data, the options, the pass and its number, not of DataConfig::threads or
-// time.
+// Batches of a trainer's records, which background threads read, parse and shuffle.
+//
+// INVARIANT: threads do not change a batch. It is a pure function of the data, the options, the
+// pass and its number, not of DataConfig::threads or time.
 #pragma once
 
 #include <cstddef>

@@ -15,6 +15,7 @@ namespace paddle::optim {
 void fill_initial(std::span<float> values, const wire::ParameterSpec& spec, std::uint64_t seed,
                   std::uint64_t begin);
 
+// INVARIANT: a new row depends on id, name and seed alone.
 // row[j] = element j of row `id` of a sparse table: initial_mean + initial_std * normal(seed, name,
 // id, j).
 void fill_initial_row(std::span<float> row, const wire::ParameterSpec& spec, std::uint64_t seed,

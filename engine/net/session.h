@@ -1,5 +1,7 @@
-// Mutual proof of the pair's key before any other frame is parsed. Passive: frames in, frames out;
-// PROTOCOL.md specifies the bytes. HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
+// Mutual proof of the pair's key. Passive: frames in, frames out; PROTOCOL.md specifies the bytes.
+// HELLO -> CHALLENGE -> PROOF -> ACCEPTED or REFUSED.
+//
+// INVARIANT: no frame is parsed before its sender's proof, except the frames of the session itself.
 #pragma once
 
 #include <optional>

@@ -24,6 +24,7 @@ Refused Membership::join(net::PeerId from, const FrameHeader& header) {
                    "trainer ids are 0 to num_gradient_servers - 1"};
   }
   Trainer& trainer = trainers_[id];
+  // INVARIANT: a lower incarnation never joins again: its successor has taken over its position.
   if (trainer.joined && header.incarnation < trainer.incarnation) {
     return Refusal{
         wire::REFUSAL_STALE_INCARNATION,

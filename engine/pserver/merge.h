@@ -1,5 +1,7 @@
-// The merge of several trainers' gradients into one update, in the order of trainer ids, so that
-// the order of arrival does not change the result.
+// The merge of several trainers' gradients into one update.
+//
+// INVARIANT: pushes are merged in trainer order, so that the order of arrival does not change the
+// result. REQUIRES: `pushes` are sorted by trainer id, as UpdatePolicy::next_update() returns them.
 #pragma once
 
 #include <memory>

@@ -163,6 +163,9 @@ Refused PushAssembly::finish(const Request& request) {
   if (!trainer.push->complete()) {
     return state_.replies.acknowledge<wire::Stored>(request, FrameType::kStored);
   }
+  // INVARIANT: a push is checked before it waits. Once it waits, it may be merged with pushes of
+  // other trainers, and a bad one would spoil their update, too.
+  //
   // If the policy holds pushes, every trainer may push as many rows, or have such a push waiting,
   // so there must be room for all of them.
   const std::uint64_t contributors =

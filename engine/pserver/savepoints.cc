@@ -146,6 +146,8 @@ void Savepoints::begin() {
   (is_full_ ? full_bytes_ : changed_bytes_) = 0;
   if (is_full_) changed_bytes_ = 0;
   store_->begin(number_, is_full_);
+  // INVARIANT: values and last_applied are saved together. All of this is done between two updates;
+  // a table whose rows are copied later copies a row before an update changes it.
   const std::string text = state().SerializeAsString();
   Bytes record;
   append_bytes(record, std::span<const char>(text));

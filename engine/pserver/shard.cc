@@ -137,6 +137,8 @@ void Shard::on_tick(TimePoint now, std::vector<net::Outgoing>& out) {
 
 Refused Shard::dispatch(Request& request) {
   const FrameHeader& header = request.frame.header;
+  // INVARIANT: frames from before a rollback change nothing. A rollback raises the generation, and
+  // a trainer's frames have the generation of the last Position that it received.
   if (header.server_generation != state_.progress.generation) {
     return Refusal{wire::REFUSAL_STALE_GENERATION,
                    fmt::format("this pserver has generation {}, but the frame names generation {}",
@@ -336,6 +338,8 @@ Refused Shard::on_push(const Request& request, const Message& message) {
     return is_dense ? protocol_error("a dense push on a sparse port")
                     : protocol_error("a push of rows on a dense port");
   }
+  // INVARIANT: a shard applies a push once. A trainer sends a push again if its acknowledgement was
+  // lost, and last_applied says whether this shard has it.
   if (state_.progress.ready && request.frame.header.sequence <= request.trainer.last_applied) {
     updates_.reply_pushed(request.trainer, request.id, false, carries_dense(message), request.out);
     return {};

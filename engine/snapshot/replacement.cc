@@ -17,6 +17,8 @@ Status rename_in_turn(FileSystem& files, const std::string& temporary, const std
 
 }  // namespace
 
+// INVARIANT: a crash leaves the old snapshot or the new one. The new one is durable before it gets
+// the name, and the old one is removed after the new name is durable.
 Status publish(FileSystem& files, const std::string& directory) {
   const std::string temporary = directory + std::string(kUnfinished);
   const std::string replaced = directory + std::string(kReplaced);

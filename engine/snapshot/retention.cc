@@ -78,6 +78,7 @@ Result<std::vector<std::string>> snapshot_names(const std::string& folder, FileS
 
 Status keep_newest(const std::string& folder, std::uint64_t pass, std::uint32_t count,
                    const std::string& best, FileSystem& files) {
+  // INVARIANT: only a readable snapshot replaces others.
   PADDLE_TRY_STATUS(SnapshotReader::check(folder + "/" + pass_name(pass), files));
   std::map<std::uint64_t, Manifest, std::greater<>> snapshots;  // by pass, the newest first
   std::vector<std::string> unwanted;

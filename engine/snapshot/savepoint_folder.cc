@@ -314,6 +314,8 @@ Status SavepointFolder::end() {
     drop();
     return durable;
   }
+  // INVARIANT: a savepoint counts once it is durable. Trainers may go back only to what numbers()
+  // has, so a loss of power leaves every savepoint that was announced.
   savepoints_.push_back({*mark, open_.is_full});
   writer_.reset();
   return {};

@@ -31,7 +31,7 @@ struct DenseBlock {
 // dense_shards = 0 it has no blocks.
 std::vector<DenseBlock> partition_dense(const wire::ParameterSet& set);
 
-// A sparse row never changes its virtual shard, so a snapshot loads on any number of sparse shards.
+// INVARIANT: a row keeps its virtual shard. So a snapshot loads on any number of sparse shards.
 constexpr std::uint32_t kVirtualShards = 4096;
 
 constexpr std::uint32_t virtual_shard(std::uint64_t id) {

@@ -35,8 +35,8 @@ Status EndOfPass::run() {
   PADDLE_TRY_STATUS(report_.write_pass(at, totals, rate));
   if (is_saved()) PADDLE_TRY_STATUS(save());
   if (!options_.train.has_decisions()) {
-    // INVARIANT: no trainer pushes for the next pass while this one is saved: a job that resumes
-    // from the snapshot would push those batches again.
+    // INVARIANT: nothing is pushed during a save. A job that resumes from the snapshot would push
+    // the batches of the next pass again.
     if (is_saved()) PADDLE_TRY_STATUS(barrier());
     return prepare_next_pass();
   }

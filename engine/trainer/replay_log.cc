@@ -248,6 +248,8 @@ void ReplayLog::keep(BatchNumber number, const Score& batch, const PassCounts* c
   if (const Status kept = try_keep(number, batch, counts, rows); !kept) give_up(kept.error());
 }
 
+// INVARIANT: a push under way outlives its process. The header, written last, says that the push is
+// whole, so the next process never repeats a part of one.
 Status ReplayLog::try_keep(BatchNumber number, const Score& batch, const PassCounts* counts,
                            std::span<const client::SparseRows> rows) {
   if (counts != nullptr) PADDLE_TRY_STATUS(keep_counts(number, *counts));

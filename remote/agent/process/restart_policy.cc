@@ -23,6 +23,7 @@ std::optional<Duration> RestartPolicy::next(const Run& run) {
   const bool was_killed = WIFSIGNALED(run.wait_status);
   const int code = was_killed ? 0 : WEXITSTATUS(run.wait_status);
   if (restarts_max_ == 0) return {};
+  // INVARIANT: a lost peer is no failure of its own.
   if (code == static_cast<int>(Errc::kUnreachable)) return after_lost_peer(run);
   const bool failed =
       was_killed || (any_exit_ && code != 0 && code != static_cast<int>(Errc::kResumable));

@@ -358,6 +358,7 @@ bool Supervisor::reap() {
 
 void Supervisor::kill_if_it_hangs() {
   const TimePoint at = now();
+  // INVARIANT: a watcher's own pause does not count.
   // This supervisor was suspended, or had to wait for a disk: it may not have read the pulses.
   if (at - looked_at_ > kOwnGap) watch_.discount(at);
   looked_at_ = at;
