@@ -263,23 +263,34 @@ Status SnapshotWriter::add_removed(std::span<const std::uint64_t> ids) {
   return {};
 }
 
+// The steps from 3 have the numbers of the drawing in docs/internals.md, "A snapshot".
 Status SnapshotWriter::finish() {
   PADDLE_CHECK(!impl_->in_sparse && !impl_->finished);
   PADDLE_CHECK(impl_->manifest.parameters.size() == impl_->names.size());  // no error was ignored
+  // 3: the names in the model's folder.
   if (impl_->model) PADDLE_TRY_STATUS(impl_->model->sync());
   const std::string text = encode_manifest(impl_->manifest);
   if (text.size() > kManifestBytesMax) {
     return Error{Errc::kResource, fmt::format("MANIFEST is too large: {} bytes", text.size())};
   }
+  // Readers refuse more than this writer does, and a snapshot that none of them accepts must not
+  // replace an earlier one.
   if (auto read = decode_manifest(text); !read) {
     return std::move(read).error().with("not saved, since it could not be read again");
   }
+  // 4: from here the folder is a snapshot.
   PADDLE_TRY_STATUS(impl_->write_file("MANIFEST", text));
-  // The loaders of v0.10 require this file.
+  // 5: the loaders of v0.10 require this file.
   const std::string done = fmt::format("paddle version: {} real byte size: 4\n", kProgramVersion);
   PADDLE_TRY_STATUS(impl_->write_file("done", done));
+  // 6: the names of all other files.
   PADDLE_TRY_STATUS(impl_->root->sync());
+  // Checked in create() already, but the files took their time to write, and something else may
+  // have taken the name since then.
   PADDLE_TRY_STATUS(check_replaceable(*impl_->files, impl_->directory));
+  // 7: from here publish() cleans up. Once it has exchanged the names, the folder with the
+  // temporary name is the earlier snapshot, which a crash may still bring back: if publish() fails
+  // then, the destructor must not remove it.
   impl_->finished = true;
   return publish(*impl_->files, impl_->directory);
 }
