@@ -89,6 +89,7 @@ Status GroupSteps::barrier() {
 }
 
 Result<bool> GroupSteps::is_any(bool own) {
+  // No step reads this info, so the field is free for the answer.
   PADDLE_TRY(const Infos infos, meet(Request::kAsk, {.out_of_data = own}));
   return std::ranges::any_of(infos, &collective::StepInfo::out_of_data);
 }

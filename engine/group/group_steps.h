@@ -62,7 +62,14 @@ class GroupSteps {
   bool stop_asked() const { return stop_asked_; }
 
  private:
-  enum class Request : std::uint32_t { kStep = 0, kMeet = 1, kAsk = 2, kState = 3, kAverages = 4 };
+  // A rank's request in a round. REQUIRES: requests for state are the last ones, from kState on.
+  enum class Request : std::uint32_t {
+    kStep = 0,      // the step of a batch, or a step without data
+    kMeet = 1,      // a barrier
+    kAsk = 2,       // a question; StepInfo::out_of_data carries the rank's answer
+    kState = 3,     // all planes of the parameters, sent to this rank
+    kAverages = 4,  // the last plane alone, of averages, sent to this rank
+  };
   using Infos = std::span<const collective::StepInfo>;
 
   Status push_moves();
