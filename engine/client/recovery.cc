@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/check.h"
+
 namespace paddle::client {
 namespace {
 
@@ -86,9 +88,15 @@ Status Recovery::end_state(Status asked) {
       state_ = all.is_split() ? State::kRepeat : State::kTrain;
       return {};
     }
-    default:
-      return {};
+    case State::kLoad:
+    case State::kRepeat:
+    case State::kTrain:
+    case State::kOver:
+    case State::kLost:
+      break;
   }
+  PADDLE_CHECK(false);  // these states have no requests
+  return {};
 }
 
 Recovery::State Recovery::after_join() {

@@ -143,6 +143,7 @@ std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
 
 void GroupCore::sent(TimePoint now, std::uint32_t peer) {
   Peer& one = peers_[peer];
+  PADDLE_CHECK(!one.given.empty());
   const FrameHeader given = one.given.front();
   one.given.pop_front();
   const auto type = static_cast<FrameType>(given.type);
@@ -151,6 +152,7 @@ void GroupCore::sent(TimePoint now, std::uint32_t peer) {
   if (operation == nullptr) return;
   note(now, EventKind::kSent, peer, given.sequence, given.step);
   if (++one.sending.done < one.sending.count) return;
+  PADDLE_CHECK(operation->sends_left > 0);
   --operation->sends_left;
   go_on(one.sending, rank(), peer);
   work(now);
@@ -491,6 +493,7 @@ void GroupCore::absorb_facts(TimePoint now, std::uint32_t peer) {
 void GroupCore::count_received(std::uint32_t peer, Open& operation) {
   Progress& way = peers_[peer].receiving;
   if (++way.done < way.count) return;
+  PADDLE_CHECK(operation.receives_left > 0);
   --operation.receives_left;
   go_on(way, peer, rank());
 }

@@ -2,6 +2,18 @@
 // in, sums out. Every rank posts the same operations in the same order. Between two ranks, the
 // frames of each direction are sent in that order too, so both know which frame is next, and memory
 // is bounded.
+//
+//     a rank that sends                          a rank that receives
+//
+//     post()     the operation is open           post()      the same operation, sooner or later
+//     next()     its next frame for a peer --.
+//     sent()     the frame has left           |
+//                                             '-> judge()     kLater: the frame waits at the
+//                                                             connection, judged again later
+//                                                 place()     kTake: memory for its tail
+//                                                 received()  counted, and added to the sums
+//
+// An operation is done when all its frames are sent and received, and all its sums are made.
 #pragma once
 
 #include <array>
