@@ -38,6 +38,7 @@ struct UpdatedElement {
 
     template <class Of>
     PADDLE_HD_INLINE void operator()(const Of& rule) const {
+      static_assert(Of::kPlanes <= optim::kPlanesMax);
       constexpr auto kPlanes = static_cast<int>(Of::kPlanes);
       optim::State planes{};
       for (int p = 0; p < kPlanes; ++p)

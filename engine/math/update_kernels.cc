@@ -1,5 +1,7 @@
 #include "engine/math/update_kernels.h"
 
+#include <iterator>
+
 #include "base/multiversion.h"
 
 // Inlined into each version of its caller, so that it is compiled for that instruction set.
@@ -12,6 +14,7 @@ namespace {
 template <class Rule>
 PADDLE_INLINE Largest sweep_one(const Constants& k, const Elements& e, const Rule& the_rule) {
   constexpr std::size_t kPlanes = Rule::kPlanes;
+  static_assert(kPlanes <= kPlanesMax);
   const Rule rule = the_rule;
   const Constants constants = k;
   float* const w = e.value;
@@ -116,11 +119,14 @@ bool update_ftrl(const Step& step, Batch batch) {
   return sweep(Formula::kFtrl, step, batch);
 }
 
+// By Formula.
 constexpr UpdateKernel kKernels[] = {
     update_sgd,      update_momentum, update_torch_momentum, update_adagrad, update_decayed_adagrad,
     update_adadelta, update_rmsprop,  update_adam,           update_adamw,   update_adamax,
     update_ftrl,
 };
+static_assert(std::size(kKernels) == static_cast<std::size_t>(Formula::kFtrl) + 1,
+              "kFtrl is the last formula, and each has a kernel");
 
 }  // namespace
 

@@ -19,6 +19,9 @@ constexpr Duration kDeadAfter = std::chrono::seconds(3);
 // A longer gap between calls of on_tick() means that this process itself was stopped: a silence of
 // peers during the gap does not count.
 constexpr Duration kOwnGap = std::chrono::seconds(1);
+// Else a peer could die in a gap that does not count as one: no pulse of it could be read
+// meanwhile, and the last one before the gap may be a period old.
+static_assert(kOwnGap + kPeriod < kDeadAfter);
 
 struct Pulse {
   NodeId from;
