@@ -5,71 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "engine/table/parameter_set.h"
 
 namespace paddle::pserver {
-namespace {
-
-// Trainers that wait, and the trainers that they wait for. The first receive notices; the
-// supervisor receives the ids of the second.
-
-Blockers blockers_of(const ShardState& state, WaitFor what) {
-  switch (what) {
-    case WaitFor::kReady:
-      return {[](const Trainer& t) { return t.id == 0; },
-              " to announce that initial values are loaded"};
-    case WaitFor::kStep:
-    case WaitFor::kUpdate:
-      return state.parameters.policy().blockers(state.membership, state.progress.step);
-    case WaitFor::kPass:
-      break;
-  }
-  return {[](const Trainer& t) { return t.active(); },
-          " to finish " + pass_words(state.progress.passes_finished)};
-}
-
-void send_notice(TimePoint now, const ShardState& state, Trainer& trainer,
-                 std::vector<net::Outgoing>& out) {
-  const Blockers blockers = blockers_of(state, trainer.waiter->what);
-  bool all_connected = true;
-  const bool is_any = std::ranges::any_of(state.membership.trainers(), blockers.is_one);
-  const std::string names = state.membership.names(blockers.is_one, all_connected);
-  wire::Waiting message;
-  message.set_request(trainer.waiter->request);
-  message.set_reason(is_any ? names + blockers.debt : "its savepoint to be written to disk");
-  message.set_all_connected(all_connected);
-  message.set_progress(state.progress.requests);
-  trainer.waiter->next_notice = now + kNoticePeriod;
-  state.replies.send(trainer, FrameType::kWaiting, message, {}, out);
-}
-
-// Sends a notice to every waiting trainer whose last one is kNoticePeriod old; it names the
-// trainers that this one waits for.
-void send_due_notices(TimePoint now, ShardState& state, std::vector<net::Outgoing>& out) {
-  for (Trainer& trainer : state.membership.trainers()) {
-    if (trainer.waiter && now >= trainer.waiter->next_notice) {
-      send_notice(now, state, trainer, out);
-    }
-  }
-}
-
-}  // namespace
-
-std::optional<Awaited> awaited(const ShardState& state) {
-  const Waiter* first = nullptr;
-  for (const Trainer& trainer : state.membership.trainers()) {
-    if (!trainer.waiter) continue;
-    if (first == nullptr || trainer.waiter->since < first->since) first = &*trainer.waiter;
-  }
-  if (first == nullptr) return std::nullopt;
-  const Blockers blockers = blockers_of(state, first->what);
-  Awaited found{first->since, {}};
-  for (const Trainer& trainer : state.membership.trainers()) {
-    if (blockers.is_one(trainer)) found.trainers.push_back(trainer.id);
-  }
-  return found;
-}
 
 Shard::Shard(ShardOptions options) : state_(std::move(options)) {
   const std::uint32_t trainers = state_.options.num_gradient_servers;
@@ -201,6 +139,98 @@ Refused Shard::handle(Request& request, Part& part,
   return (part.*handler)(request, message);
 }
 
+// Pushes, and the updates and ends of passes that a request makes possible.
+
+template <class Message>
+Refused Shard::on_push(const Request& request, const Message& message) {
+  constexpr bool is_dense = std::is_same_v<Message, wire::PushDense>;
+  request.trainer.is_busy = false;
+  if (is_dense != (state_.parameters.dense() != nullptr)) {
+    return is_dense ? protocol_error("a dense push on a sparse port")
+                    : protocol_error("a push of rows on a dense port");
+  }
+  // INVARIANT: a shard applies a push once. A trainer sends a push again if its acknowledgement was
+  // lost, and last_applied says whether this shard has it.
+  if (state_.progress.ready && request.frame.header.sequence <= request.trainer.last_applied) {
+    updates_.reply_pushed(request.trainer, request.id, false, carries_dense(message), request.out);
+    return {};
+  }
+  if (auto refused = pushes_.take(request, message)) return refused;
+  advance(request.now, request.out);
+  return {};
+}
+
+void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
+  if (failure_ || !state_.parameters.is_created()) return;
+  while (updates_.apply_next(out)) {
+    savepoints_.on_update();
+    if (state_.parameters.policy().has_rounds()) release_pulls(now, out);
+  }
+  if (updates_.failure()) fail(*updates_.failure(), out);
+}
+
+void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
+  for (Trainer& trainer : state_.membership.trainers()) {
+    if (!trainer.waiter || trainer.waiter->what != WaitFor::kStep) continue;
+    Waiter waiter = std::move(*trainer.waiter);
+    trainer.waiter.reset();
+    Request request{now, trainer, waiter.frame, out, waiter.request};
+    if (const auto refused = dispatch(request)) {
+      state_.replies.refuse(trainer.peer, waiter.request, *refused, out);
+    }
+  }
+}
+
+Refused Shard::on_finish_pass(const Request& request, const wire::FinishPass& message) {
+  request.trainer.is_busy = false;
+  if (auto refused = pass_end_.on_finish(request, message)) return refused;
+  advance(request.now, request.out);
+  try_end_pass(request.out);
+  return {};
+}
+
+void Shard::try_end_pass(std::vector<net::Outgoing>& out) {
+  if (failure_) return;
+  const std::uint64_t passes = state_.progress.passes_finished;
+  if (const Status ended = pass_end_.try_end(savepoints_.may_end_pass(), out); !ended) {
+    fail({wire::REFUSAL_TRAINER_LOST, ended.error().message}, out);
+  }
+  if (state_.progress.passes_finished != passes) savepoints_.on_pass_end();
+}
+
+Refused Shard::on_busy(const Request& request, const wire::Busy& /*message*/) {
+  request.trainer.is_busy = true;
+  return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
+}
+
+// From a trainer's Join to Ready.
+
+Refused Shard::on_join(TimePoint now, net::PeerId from, const Frame& frame,
+                       std::vector<net::Outgoing>& out) {
+  wire::Join message;
+  wire::ParameterSet set;
+  if (!message.ParseFromString(frame.head) || frame.tail.size() > kParameterSetBytesMax ||
+      !set.ParseFromArray(frame.tail.data(), static_cast<int>(frame.tail.size()))) {
+    return protocol_error("malformed Join");
+  }
+  const std::uint32_t id = frame.header.sender.index;
+  if (auto refused = check_join(from, id, message, set)) return refused;
+  if (failure_) return failure_;
+  if (!state_.parameters.is_created()) {
+    if (auto refused = state_.parameters.create(set)) return refused;
+    savepoints_.open();
+    if (!state_.savepoints.whole.empty()) await_missing(now);
+  }
+  if (auto refused = state_.membership.join(from, frame.header)) return refused;
+  Trainer& trainer = state_.membership.at(id);
+  if (message.request() < trainer.last_request) return {};
+  trainer.last_request = message.request();
+  ++state_.progress.requests;
+  if (id == 0 && !state_.progress.ready && state_.progress.is_loading) savepoints_.begin_anew();
+  state_.send_position(trainer, message.request(), out);
+  return {};
+}
+
 Refused Shard::check_join(net::PeerId from, std::uint32_t trainer, const wire::Join& message,
                           const wire::ParameterSet& set) {
   if (message.shard() != state_.options.index || message.is_sparse() != state_.options.is_sparse) {
@@ -231,32 +261,6 @@ Refused Shard::check_join(net::PeerId from, std::uint32_t trainer, const wire::J
   return protocol_error("trainer {} joined on the connection of trainer {}", trainer, other->id);
 }
 
-Refused Shard::on_join(TimePoint now, net::PeerId from, const Frame& frame,
-                       std::vector<net::Outgoing>& out) {
-  wire::Join message;
-  wire::ParameterSet set;
-  if (!message.ParseFromString(frame.head) || frame.tail.size() > kParameterSetBytesMax ||
-      !set.ParseFromArray(frame.tail.data(), static_cast<int>(frame.tail.size()))) {
-    return protocol_error("malformed Join");
-  }
-  const std::uint32_t id = frame.header.sender.index;
-  if (auto refused = check_join(from, id, message, set)) return refused;
-  if (failure_) return failure_;
-  if (!state_.parameters.is_created()) {
-    if (auto refused = state_.parameters.create(set)) return refused;
-    savepoints_.open();
-    if (!state_.savepoints.whole.empty()) await_missing(now);
-  }
-  if (auto refused = state_.membership.join(from, frame.header)) return refused;
-  Trainer& trainer = state_.membership.at(id);
-  if (message.request() < trainer.last_request) return {};
-  trainer.last_request = message.request();
-  ++state_.progress.requests;
-  if (id == 0 && !state_.progress.ready && state_.progress.is_loading) savepoints_.begin_anew();
-  state_.send_position(trainer, message.request(), out);
-  return {};
-}
-
 Refused Shard::on_ready(const Request& request, const wire::Ready& /*message*/) {
   if (request.trainer.id == 0 && !state_.progress.ready) {
     state_.progress.ready = true;
@@ -272,14 +276,6 @@ Refused Shard::on_ready(const Request& request, const wire::Ready& /*message*/) 
     trainer.waiter.reset();
     state_.send_position(trainer, waiting, request.out);
   }
-  return {};
-}
-
-Refused Shard::on_finish_pass(const Request& request, const wire::FinishPass& message) {
-  request.trainer.is_busy = false;
-  if (auto refused = pass_end_.on_finish(request, message)) return refused;
-  advance(request.now, request.out);
-  try_end_pass(request.out);
   return {};
 }
 
@@ -306,49 +302,6 @@ Refused Shard::on_go_back(const Request& request, const wire::GoBack& message) {
   return {};
 }
 
-Refused Shard::on_busy(const Request& request, const wire::Busy& /*message*/) {
-  request.trainer.is_busy = true;
-  return state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
-}
-
-Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) {
-  request.trainer.left = state_.progress.has_leaver = true;
-  request.trainer.push.reset();
-  state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
-  if (failure_) return {};
-  if (!state_.progress.ready && state_.options.server_generation > kFirstIncarnation) {
-    on_job_over(request);
-    return {};
-  }
-  if (!state_.progress.ready && request.trainer.id == 0) {
-    fail({wire::REFUSAL_TRAINER_LOST, "trainer 0 left before the parameters were ready"},
-         request.out);
-    return {};
-  }
-  advance(request.now, request.out);
-  try_end_pass(request.out);
-  return {};
-}
-
-template <class Message>
-Refused Shard::on_push(const Request& request, const Message& message) {
-  constexpr bool is_dense = std::is_same_v<Message, wire::PushDense>;
-  request.trainer.is_busy = false;
-  if (is_dense != (state_.parameters.dense() != nullptr)) {
-    return is_dense ? protocol_error("a dense push on a sparse port")
-                    : protocol_error("a push of rows on a dense port");
-  }
-  // INVARIANT: a shard applies a push once. A trainer sends a push again if its acknowledgement was
-  // lost, and last_applied says whether this shard has it.
-  if (state_.progress.ready && request.frame.header.sequence <= request.trainer.last_applied) {
-    updates_.reply_pushed(request.trainer, request.id, false, carries_dense(message), request.out);
-    return {};
-  }
-  if (auto refused = pushes_.take(request, message)) return refused;
-  advance(request.now, request.out);
-  return {};
-}
-
 // Lost trainers: how long the shard waits for them, and whether the job goes on without them.
 
 void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
@@ -366,6 +319,22 @@ void Shard::on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
   fail({message.is_unreachable() ? wire::REFUSAL_TRAINER_LOST : wire::REFUSAL_ABANDONED,
         fmt::format("trainer {}: {}", trainer.id, message.reason()), message.hint(), code},
        out);
+}
+
+void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
+  trainer.lost_at.reset();
+  const bool is_needed = needs_all_trainers() || !state_.progress.ready;
+  // Once another trainer has left, all trainers have passed the barrier after the last pass, so
+  // this trainer owes nothing. But at a stop trainer 0 still saves.
+  if (is_needed && (state_.progress.stop || !state_.membership.any_other_left(trainer))) {
+    return fail({wire::REFUSAL_TRAINER_LOST,
+                 fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
+                out);
+  }
+  trainer.left = true;
+  trainer.push.reset();
+  advance(now, out);
+  try_end_pass(out);
 }
 
 bool Shard::needs_all_trainers() const {
@@ -388,28 +357,33 @@ Duration Shard::patience(const Trainer& trainer) const {
   return is_ending ? std::min(grace(), kLastTrainerGrace) : grace();
 }
 
-void Shard::on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out) {
-  trainer.lost_at.reset();
-  const bool is_needed = needs_all_trainers() || !state_.progress.ready;
-  // Once another trainer has left, all trainers have passed the barrier after the last pass, so
-  // this trainer owes nothing. But at a stop trainer 0 still saves.
-  if (is_needed && (state_.progress.stop || !state_.membership.any_other_left(trainer))) {
-    return fail({wire::REFUSAL_TRAINER_LOST,
-                 fmt::format("trainer {} lost at step {}", trainer.id, state_.progress.step)},
-                out);
-  }
-  trainer.left = true;
-  trainer.push.reset();
-  advance(now, out);
-  try_end_pass(out);
-}
-
 void Shard::await_missing(TimePoint now) {
   for (Trainer& trainer : state_.membership.trainers()) {
     trainer.lost_at.reset();
     const bool is_missing = !trainer.connected && !trainer.left;
     if (is_missing && grace() > Duration::zero()) trainer.lost_at = now;
   }
+}
+
+// The end of the job for this port.
+
+Refused Shard::on_leave(const Request& request, const wire::Leave& /*message*/) {
+  request.trainer.left = state_.progress.has_leaver = true;
+  request.trainer.push.reset();
+  state_.replies.acknowledge<wire::Done>(request, FrameType::kDone);
+  if (failure_) return {};
+  if (!state_.progress.ready && state_.options.server_generation > kFirstIncarnation) {
+    on_job_over(request);
+    return {};
+  }
+  if (!state_.progress.ready && request.trainer.id == 0) {
+    fail({wire::REFUSAL_TRAINER_LOST, "trainer 0 left before the parameters were ready"},
+         request.out);
+    return {};
+  }
+  advance(request.now, request.out);
+  try_end_pass(request.out);
+  return {};
 }
 
 // A trainer that leaves a restarted pserver has received from another pserver that the job is over.
@@ -423,38 +397,6 @@ void Shard::on_job_over(const Request& request) {
     state_.replies.refuse(trainer.peer, trainer.waiter->request, over, request.out);
     trainer.waiter.reset();
   }
-}
-
-// Updates and ends of passes that a request makes possible.
-
-void Shard::advance(TimePoint now, std::vector<net::Outgoing>& out) {
-  if (failure_ || !state_.parameters.is_created()) return;
-  while (updates_.apply_next(out)) {
-    savepoints_.on_update();
-    if (state_.parameters.policy().has_rounds()) release_pulls(now, out);
-  }
-  if (updates_.failure()) fail(*updates_.failure(), out);
-}
-
-void Shard::release_pulls(TimePoint now, std::vector<net::Outgoing>& out) {
-  for (Trainer& trainer : state_.membership.trainers()) {
-    if (!trainer.waiter || trainer.waiter->what != WaitFor::kStep) continue;
-    Waiter waiter = std::move(*trainer.waiter);
-    trainer.waiter.reset();
-    Request request{now, trainer, waiter.frame, out, waiter.request};
-    if (const auto refused = dispatch(request)) {
-      state_.replies.refuse(trainer.peer, waiter.request, *refused, out);
-    }
-  }
-}
-
-void Shard::try_end_pass(std::vector<net::Outgoing>& out) {
-  if (failure_) return;
-  const std::uint64_t passes = state_.progress.passes_finished;
-  if (const Status ended = pass_end_.try_end(savepoints_.may_end_pass(), out); !ended) {
-    fail({wire::REFUSAL_TRAINER_LOST, ended.error().message}, out);
-  }
-  if (state_.progress.passes_finished != passes) savepoints_.on_pass_end();
 }
 
 void Shard::fail(Refusal why, std::vector<net::Outgoing>& out) {

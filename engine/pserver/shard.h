@@ -8,15 +8,9 @@
 #include "engine/pserver/savepoints.h"
 #include "engine/pserver/updates.h"
 #include "engine/pserver/value_transfer.h"
+#include "engine/pserver/waiting.h"
 
 namespace paddle::pserver {
-
-struct Awaited {
-  TimePoint since;
-  std::vector<std::uint32_t> trainers;
-};
-// The trainers that the longest waiting trainer waits for; std::nullopt if none waits.
-std::optional<Awaited> awaited(const ShardState& state);
 
 class Shard final : public net::FrameHandler {
  public:
@@ -66,35 +60,39 @@ class Shard final : public net::FrameHandler {
   Refused handle(Request& request, Part& part,
                  Refused (Part::*handler)(const Request&, const Message&));
 
-  // The first trainer sends the parameter set; all others must have the same one.
+  // Pushes, and the updates and ends of passes that a request makes possible.
+  template <class Message>
+  Refused on_push(const Request& request, const Message& message);
+  // Makes the updates that are possible, and answers the requests that waited for them.
+  void advance(TimePoint now, std::vector<net::Outgoing>& out);
+  void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
+  Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
+  void try_end_pass(std::vector<net::Outgoing>& out);
+  Refused on_busy(const Request& request, const wire::Busy& message);
+
+  // From a trainer's Join to Ready. The first trainer sends the parameter set; all others must have
+  // the same one.
   Refused on_join(TimePoint now, net::PeerId from, const Frame& frame,
                   std::vector<net::Outgoing>& out);
   Refused check_join(net::PeerId from, std::uint32_t trainer, const wire::Join& message,
                      const wire::ParameterSet& set);
   Refused on_ready(const Request& request, const wire::Ready& message);
-  template <class Message>
-  Refused on_push(const Request& request, const Message& message);
-  Refused on_finish_pass(const Request& request, const wire::FinishPass& message);
-  Refused on_busy(const Request& request, const wire::Busy& message);
   Refused on_go_back(const Request& request, const wire::GoBack& message);
-  Refused on_leave(const Request& request, const wire::Leave& message);
+
+  // Lost trainers: how long the shard waits for them, and whether the job goes on without them.
   void on_abandon(TimePoint now, Trainer& trainer, const Frame& frame,
                   std::vector<net::Outgoing>& out);
+  void on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
   bool needs_all_trainers() const;  // the loss of any trainer ends the job
-
   // How long the place of a lost trainer is kept for its next process.
   Duration grace() const;
   Duration patience(const Trainer& trainer) const;  // grace() of this trainer
-  void on_lost(TimePoint now, Trainer& trainer, std::vector<net::Outgoing>& out);
   // Starts the grace of trainers that are neither connected nor have left: they are lost unless
   // they join in time.
   void await_missing(TimePoint now);
-  void on_job_over(const Request& request);
 
-  // Makes the updates that are possible, and answers the requests that waited for them.
-  void advance(TimePoint now, std::vector<net::Outgoing>& out);
-  void release_pulls(TimePoint now, std::vector<net::Outgoing>& out);
-  void try_end_pass(std::vector<net::Outgoing>& out);
+  Refused on_leave(const Request& request, const wire::Leave& message);
+  void on_job_over(const Request& request);
   void fail(Refusal why, std::vector<net::Outgoing>& out);
 
   ShardState state_;

@@ -83,6 +83,20 @@ class ShardParameters {
   std::vector<std::uint64_t> push_widths_;
 };
 
+// The life of a shard. Names on the arrows are frames of trainer 0.
+//
+//           LoadBegin             Ready
+//   [empty] ----------> [loading] ------> [ready] --- all trainers left or are lost ---> [over]
+//      |                                   ^   |
+//      |   Ready, if no values are loaded  |   |
+//      +-----------------------------------+   |
+//      |                             Ready |   | GoBack
+//      |   GoBack                          |   v
+//      +--------------------------------> [went back]
+//
+// A Join of trainer 0 leads from [loading] or [went back] to [empty]: the process that joins
+// decides anew. Shard::fail() leads from any state to [failed], and from there to [over] once no
+// trainer is connected or kFailureLinger has passed.
 struct ShardProgress {
   std::uint64_t generation = 0;  // the server's, and a new one after each rollback
   bool ready = false;            // the initial values are in place
