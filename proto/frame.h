@@ -77,7 +77,7 @@ struct FrameHeader {
   std::uint64_t job_tag = 0;  // first 8 bytes of the job id
   NodeId sender;
   std::uint32_t incarnation = 0;
-  std::uint64_t server_generation = 0;  // 1 higher at each start of the same pserver
+  std::uint64_t server_generation = 0;  // higher after each start and each rollback
   std::uint64_t sequence = 0;
   std::uint64_t step = 0;
   std::uint16_t lane = 0;

@@ -109,9 +109,9 @@ class ParameterClient {
   // Optional.
   virtual Status begin_push(std::uint64_t /*num_samples*/) { return {}; }
   // Pushes one batch's gradients, which are means over its samples, and refreshes the dense values;
-  // shards weight trainers by num_samples. With sync, this step's pushes of all active trainers are
-  // applied before the next call returns. Until then the client may still read `sparse`, which must
-  // not change.
+  // shards weight trainers by num_samples. With sync, the step's pushes of all active trainers are
+  // applied when the next call of the client returns, if not earlier. Until then the client may
+  // still read `sparse`, which must not change.
   virtual Status push(std::uint64_t num_samples, double cost_sum, std::span<DenseParameter> dense,
                       std::span<SparseRows> sparse) = 0;
 

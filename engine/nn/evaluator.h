@@ -1,6 +1,9 @@
 // Evaluator of a network: collects from the examples the counts and sums that a figure such as AUC
-// is computed from. Counters add up over threads, batches and trainers; the figure is computed from
-// their total.
+// is computed from.
+//
+// Counters (one evaluator's, of a batch) -> Tally (of all evaluators; added up over threads,
+// batches and trainers) -> Totals (one evaluator's part of it) -> Value (a figure) -> Reading (all
+// figures, trainer/metrics.h). Sums must stay finite: a pass with another one is refused.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,8 @@ class UpdatePolicy {
  public:
   virtual ~UpdatePolicy() = default;
 
-  // Whether trainers go in step: pushes and pulls name the round, and a lost trainer ends the job.
+  // Whether trainers go in step: pushes and pulls name the round, and the job cannot go on without
+  // a lost trainer.
   virtual bool has_rounds() const = 0;
   // Whether a complete push may wait for pushes of other trainers.
   virtual bool holds_pushes() const = 0;
