@@ -40,7 +40,6 @@ constexpr auto kGonePause = std::chrono::seconds(3);
 constexpr auto kStandstill = std::chrono::seconds(10);
 // How long a process's restart after a lost peer counts as a sign of the loss.
 constexpr auto kLostPeerHolds = std::chrono::seconds(60);
-constexpr std::int64_t kMissedMs = 3'000;
 // Time for the job's other processes to notice the same silence, and to end because of it.
 constexpr auto kPeersEndPause = std::chrono::seconds(3);
 constexpr std::size_t kNamesMax = 4;
@@ -181,7 +180,7 @@ bool has_lost_peer(const remote::ProcessStatus& status) {
   });
   if (came_back || !status.progress) return came_back;
   return std::ranges::any_of(status.progress->missed_ms,
-                             [](const auto& missed) { return missed.second >= kMissedMs; });
+                             [](const auto& missed) { return missed.second >= kMissedMinMs; });
 }
 
 // Watches whether a followed job has lost a node, or makes no progress because a node is silent.

@@ -44,7 +44,7 @@ ProcessPace pace_of_trainer(const remote::ProcessStatus& status,
   const remote::Progress& progress = *status.progress;
   const std::int64_t silent = status.silent_ms;
   const bool is_stalled = silent > silence_max(progress, first_batch_ms);
-  if (status.notice_age_ms.value_or(0) > kHeartbeatAgeMaxMs)
+  if (status.notice_age_ms.value_or(0) > kNoticeAgeMaxMs)
     return {is_stalled ? Pace::kStalled : Pace::kSuspect, silent, {}};
   if (!hanging_pservers.empty() && silent > kWaitingSilenceMinMs)
     return {Pace::kWaiting, silent, hanging_pservers};
@@ -71,7 +71,7 @@ void note_missed(const std::vector<ProcessOnNode>& processes, Paces& paces) {
     for (const auto& [index, missed_ms] : status.progress->missed_ms) {
       const char* const role = is_pserver(status) ? "trainer-" : "pserver-";
       const auto peer = paces.find(role + std::to_string(index));
-      if (peer == paces.end() || missed_ms < kHeartbeatAgeMaxMs) continue;
+      if (peer == paces.end() || missed_ms < kMissedMinMs) continue;
       peer->second.missed_by.push_back(status.name);
       // A trainer that waits for the peer reports this once.
       const std::int64_t since = is_pserver(status) ? 0 : status.silent_ms;
@@ -89,8 +89,8 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
   for (const auto& [member, status] : processes) {
     if (!is_running(status)) continue;
     ProcessPace& pace = paces[status.name];
-    pace.heartbeat_age_ms = status.notice_age_ms.value_or(0);
-    const bool is_suspect = pace.heartbeat_age_ms > kHeartbeatAgeMaxMs;
+    pace.notice_age_ms = status.notice_age_ms.value_or(0);
+    const bool is_suspect = pace.notice_age_ms > kNoticeAgeMaxMs;
     if (!status.progress) {
       pace.pace = status.reports ? Pace::kStarting : Pace::kUnknown;
       if (is_suspect) pace.pace = Pace::kSuspect;
@@ -119,7 +119,7 @@ Paces paces_of(const std::vector<ProcessOnNode>& processes) {
     if (!is_running(status) || is_pserver(status) || !status.progress) continue;
     ProcessPace& pace = paces[status.name];
     pace = pace_of_trainer(status, hanging_pservers, awaited, first_batch_ms);
-    pace.heartbeat_age_ms = status.notice_age_ms.value_or(0);
+    pace.notice_age_ms = status.notice_age_ms.value_or(0);
   }
   note_missed(processes, paces);
   return paces;
@@ -136,7 +136,7 @@ std::string describe(const ProcessPace& pace) {
     case Pace::kWaiting:
       return "waits for " + shortened(pace.waits_for);
     case Pace::kSuspect:
-      return "no response for " + span_text(pace.heartbeat_age_ms);
+      return "no response for " + span_text(pace.notice_age_ms);
     case Pace::kStalled:
       return "stalled " + span_text(pace.silent_ms);
     case Pace::kUnknown:
@@ -161,8 +161,8 @@ std::vector<std::string> describe_stalls(
     std::vector<std::string> signs;
     if (pace.pace == Pace::kStalled)
       signs.push_back("no progress for " + span_text(pace.silent_ms));
-    if (pace.heartbeat_age_ms > kHeartbeatAgeMaxMs)
-      signs.push_back("no response for " + span_text(pace.heartbeat_age_ms));
+    if (pace.notice_age_ms > kNoticeAgeMaxMs)
+      signs.push_back("no response for " + span_text(pace.notice_age_ms));
     lines.push_back(
         fmt::format("{} on {}{}: {}", name, node == node_of_process.end() ? "?" : node->second,
                     pace.pace == Pace::kStalled ? " is stalled" : "", fmt::join(signs, ", ")));

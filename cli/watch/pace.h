@@ -14,9 +14,12 @@ namespace paddle::cli {
 // A process reports about once a second, but not while it hangs or waits for another.
 constexpr std::int64_t kTrainerSilenceMaxMs = 10'000;
 constexpr std::int64_t kPserverSilenceMaxMs = 5'000;
-// A process also gives a sign of life every second, whatever it waits for. It gives none if it or
-// its machine is stopped.
-constexpr std::int64_t kHeartbeatAgeMaxMs = 3'000;
+// A process sends its supervisor a notice every second, whatever it waits for. It sends none if it
+// or its machine is stopped.
+constexpr std::int64_t kNoticeAgeMaxMs = 3'000;
+// Heartbeats between trainers and pservers count as missed after this time, which is the engine's
+// heartbeat::kDeadAfter.
+constexpr std::int64_t kMissedMinMs = 3'000;
 // Well below the two limits, so that waiting processes are known to wait when the process they wait
 // for is called stalled, although reports are up to a second apart.
 constexpr std::int64_t kWaitingSilenceMinMs = 3'000;
@@ -35,7 +38,7 @@ struct ProcessPace {
   Pace pace = Pace::kUnknown;
   std::int64_t silent_ms = 0;               // since its last report
   std::vector<std::string> waits_for;       // with kWaiting: processes
-  std::int64_t heartbeat_age_ms = 0;        // since its last heartbeat, if it sends any
+  std::int64_t notice_age_ms = 0;           // since its last notice, if it sends any
   std::vector<std::string> missed_by = {};  // processes that its heartbeats do not reach
   std::int64_t missed_ms = 0;               // the longest of those times
 };

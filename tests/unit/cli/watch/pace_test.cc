@@ -73,38 +73,38 @@ TEST(Paces, TrainersOfAGroupNameThoseWhomTheyWaitFor) {
 }
 
 // A process whose notices and heartbeats stopped so long ago.
-ProcessOnNode heartbeat_of_age(ProcessOnNode made, std::int64_t heartbeat_age_ms) {
-  made.status.notice_age_ms = heartbeat_age_ms;
+ProcessOnNode notice_of_age(ProcessOnNode made, std::int64_t notice_age_ms) {
+  made.status.notice_age_ms = notice_age_ms;
   return made;
 }
 
 TEST(Paces, AProcessWithoutASignOfLifeIsSuspectLongBeforeItIsStalled) {
-  const Paces paces = paces_of({heartbeat_of_age(process("pserver-0", 500, {"trainer-1"}), 500),
-                                heartbeat_of_age(process("trainer-0", 4'000), 500),
-                                heartbeat_of_age(process("trainer-1", 4'200), 4'200)});
+  const Paces paces = paces_of({notice_of_age(process("pserver-0", 500, {"trainer-1"}), 500),
+                                notice_of_age(process("trainer-0", 4'000), 500),
+                                notice_of_age(process("trainer-1", 4'200), 4'200)});
   EXPECT_EQ(text(paces, "trainer-0"), "waits for trainer-1");
   EXPECT_EQ(text(paces, "trainer-1"), "no response for 4.2s");
   EXPECT_EQ(describe_stalls(paces, {{"trainer-1", "n-1"}}),
             (std::vector<std::string>{"trainer-1 on n-1: no response for 4.2s",
                                       "trainer-0 waits for trainer-1 (4.0s)"}));
-  EXPECT_EQ(describe_stalls(paces_of({heartbeat_of_age(process("trainer-1", 12'000), 11'000)}), {})
-                .front(),
-            "trainer-1 on ? is stalled: no progress for 12s, no response for 11s");
+  EXPECT_EQ(
+      describe_stalls(paces_of({notice_of_age(process("trainer-1", 12'000), 11'000)}), {}).front(),
+      "trainer-1 on ? is stalled: no progress for 12s, no response for 11s");
 }
 
 TEST(Paces, APserverWithoutASignOfLifeIsTheCulpritAtOnce) {
-  const Paces paces = paces_of({heartbeat_of_age(process("pserver-0", 3'900), 3'900),
-                                heartbeat_of_age(process("trainer-0", 3'500), 100)});
+  const Paces paces = paces_of({notice_of_age(process("pserver-0", 3'900), 3'900),
+                                notice_of_age(process("trainer-0", 3'500), 100)});
   EXPECT_EQ(text(paces, "pserver-0"), "no response for 3.9s");
   EXPECT_EQ(text(paces, "trainer-0"), "waits for pserver-0");
 }
 
 TEST(Paces, AProcessThatSavesOrStartsGivesSignsOfLifeToo) {
-  ProcessOnNode starting = heartbeat_of_age(process("trainer-1", 0), 5'000);
+  ProcessOnNode starting = notice_of_age(process("trainer-1", 0), 5'000);
   starting.status.progress.reset();
-  const Paces paces = paces_of(
-      {heartbeat_of_age(busy(process("trainer-0", 5'000), remote::Activity::kSaving), 5'000),
-       starting});
+  const Paces paces =
+      paces_of({notice_of_age(busy(process("trainer-0", 5'000), remote::Activity::kSaving), 5'000),
+                starting});
   EXPECT_EQ(text(paces, "trainer-0"), "no response for 5.0s");
   EXPECT_EQ(text(paces, "trainer-1"), "no response for 5.0s");
 }
