@@ -183,7 +183,7 @@ Status run_export(const ExportFlags& flags) {
   return written;
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_export(FlagSet& flags) {
   const auto options = std::make_shared<ExportFlags>();
   flags.text("snapshot", "a pass-0000N folder", options->snapshot);
   flags.boolean("list", "list the parameters: kind, shape, bytes", options->list);
@@ -223,6 +223,6 @@ examples:
   paddle export --snapshot=output/pass-00002 --format=npz --output=model.npz
   paddle export --snapshot=output/pass-00002 --format=onnx --output=model.onnx
 )",
-    declare};
+    declare_export};
 
 }  // namespace paddle::commands

@@ -148,7 +148,7 @@ Status run_nearest(const NearestFlags& flags) {
   return {};
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_nearest(FlagSet& flags) {
   const auto options = std::make_shared<NearestFlags>();
   flags.positionals("WORD|ID", "words of the snapshot's dictionary; else numbers of rows",
                     options->queries);
@@ -177,6 +177,6 @@ examples:
   paddle nearest --snapshot=output/pass-00002 king water
   paddle nearest --snapshot=output/pass-00002 --parameter=_proj --ids 7 300
 )",
-                              declare};
+                              declare_nearest};
 
 }  // namespace paddle::commands

@@ -27,7 +27,7 @@ struct PlanOptions {
   bool json = false;
 };
 
-struct Port {
+struct PlannedPort {
   std::string endpoint;  // "host:port"
   std::string node;
   std::string text() const { return endpoint.starts_with(node) ? endpoint : node + " " + endpoint; }
@@ -36,8 +36,8 @@ struct Port {
 struct Plan {
   wire::ParameterSet set;
   std::vector<parameter::DenseBlock> blocks;
-  std::vector<Port> dense_ports;  // by shard
-  std::vector<Port> sparse_ports;
+  std::vector<PlannedPort> dense_ports;  // by shard
+  std::vector<PlannedPort> sparse_ports;
   std::uint64_t element_bytes = 0;  // value and optimizer state
 
   const wire::ParameterSpec& spec(const parameter::DenseBlock& block) const {
@@ -64,7 +64,7 @@ Result<Plan> make_plan(const trainer::TrainOptions& options,
   for (std::size_t i = 0; i < options.pservers.size(); ++i) {
     PADDLE_TRY(client::HostPort at, client::parse_host_port(options.pservers[i], options.port));
     const std::string node = i < names.size() ? names[i] : at.host;
-    const auto add = [&](std::vector<Port>& ports, std::uint32_t count) {
+    const auto add = [&](std::vector<PlannedPort>& ports, std::uint32_t count) {
       for (std::uint32_t n = 0; n < count; ++n) {
         const bool is_ipv6 = at.host.find(':') != std::string::npos;
         ports.push_back({fmt::format("{0}{1}{2}:{3}", is_ipv6 ? "[" : "", at.host,
@@ -126,13 +126,13 @@ std::string as_json_text(const Plan& plan) {
   JsonArray blocks;
   JsonArray tables;
   const auto bytes = plan.bytes_by_shard();
-  const auto port_fields = [](const Port& port, std::string_view kind) {
+  const auto port_fields = [](const PlannedPort& port, std::string_view kind) {
     return JsonObject().add("port", port.endpoint).add("node", port.node).add("kind", kind);
   };
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     ports.add(port_fields(plan.dense_ports[i], "dense").add("bytes", bytes[i]));
   }
-  for (const Port& port : plan.sparse_ports) ports.add(port_fields(port, "sparse"));
+  for (const PlannedPort& port : plan.sparse_ports) ports.add(port_fields(port, "sparse"));
   for (const parameter::DenseBlock& block : plan.blocks) {
     JsonObject fields;
     fields.add("parameter", plan.spec(block).name()).add("block", block.index);
@@ -156,7 +156,7 @@ Status run_plan(PlanOptions& options) {
   return {};
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_plan(FlagSet& flags) {
   const auto options = std::make_shared<PlanOptions>();
   options->train.declare(flags);
   flags.list("pserver_names", "NAME,... to print for the pservers", options->names);
@@ -172,6 +172,6 @@ const Command kPlanCommand{"plan", "print which block of which parameter a port 
 example:
   paddle plan --config=job.toml --pservers=10.0.0.1,10.0.0.2 --ports_num=2
 )",
-                           declare};
+                           declare_plan};
 
 }  // namespace paddle::commands

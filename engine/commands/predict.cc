@@ -75,7 +75,7 @@ Status run_predict(const PredictFlags& flags) {
   return {};
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_predict(FlagSet& flags) {
   const auto options = std::make_shared<PredictFlags>();
   options->model.declare(flags);
   flags.text("output", "format of the lines, csv or jsonl", options->output);
@@ -99,6 +99,6 @@ examples:
   paddle predict --snapshot=output/pass-00002 --data='new/*.txt' >scores.csv
   zcat new.txt.gz | paddle predict --snapshot=output/pass-00002 --data=-
 )",
-                              declare};
+                              declare_predict};
 
 }  // namespace paddle::commands

@@ -278,7 +278,7 @@ Status run_pserver(PserverOptions& options) {
   return serve(options);
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_pserver(FlagSet& flags) {
   const auto options = std::make_shared<PserverOptions>();
   PserverOptions& to = *options;
   flags.number("port", "the first port", to.port, 1, kPortMax);
@@ -324,6 +324,6 @@ const Command kPserverCommand{"pserver", "serve parameters: one shard on each po
 example: paddle pserver --port=7164 --ports_num=2 --ports_num_for_sparse=2 \
            --num_gradient_servers=4 --bind=10.0.0.1 --key_file=job.key
 )",
-                              declare};
+                              declare_pserver};
 
 }  // namespace paddle::commands

@@ -108,7 +108,7 @@ Status run_serve(const ServeFlags& flags) {
   return {};
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_serve(FlagSet& flags) {
   const auto options = std::make_shared<ServeFlags>();
   ServeFlags& to = *options;
   flags.text("snapshot",
@@ -155,6 +155,6 @@ examples:
   curl --data-binary @new.txt http://127.0.0.1:8500/v1/predict
   curl --json '{"age":40,"city":"Bern"}' http://127.0.0.1:8500/v1/predict
 )",
-                            declare};
+                            declare_serve};
 
 }  // namespace paddle::commands

@@ -51,7 +51,7 @@ Status run_test(TestOptions options) {
   return {};
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_test(FlagSet& flags) {
   const auto options = std::make_shared<TestOptions>();
   options->model.declare(flags);
   flags.number("threads",
@@ -72,6 +72,6 @@ the figures that training logged for that snapshot.
 examples: paddle test --snapshot=output/pass-00002 --workspace=clicks
           paddle test --snapshot=output/pass-00002 --data='new/*.txt' --json
 )",
-                           declare};
+                           declare_test};
 
 }  // namespace paddle::commands

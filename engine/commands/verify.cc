@@ -79,7 +79,7 @@ Status run_verify(const VerifyOptions& options) {
                             : std::move(hint)};
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_verify(FlagSet& flags) {
   const auto options = std::make_shared<VerifyOptions>();
   flags.positional("DIR", "a pass-0000N folder, or the --save_dir that they are in",
                    options->directory);
@@ -90,6 +90,6 @@ std::function<Status()> declare(FlagSet& flags) {
 }  // namespace
 
 const Command kVerifyCommand{"verify", "read all files of snapshots and report damage",
-                             "usage: paddle verify DIR [--json]\n", declare};
+                             "usage: paddle verify DIR [--json]\n", declare_verify};
 
 }  // namespace paddle::commands

@@ -61,7 +61,7 @@ std::string gpu_lines() {
   return text;
 }
 
-std::function<Status()> declare(FlagSet& flags) {
+std::function<Status()> declare_version(FlagSet& flags) {
   const auto libraries = std::make_shared<bool>(false);
   flags.boolean("libraries", "print each library that it contains, with its version", *libraries);
   return [libraries]() -> Status {
@@ -73,6 +73,6 @@ std::function<Status()> declare(FlagSet& flags) {
 }  // namespace
 
 const Command kVersionCommand{"version", "this program's version and how it was built",
-                              "usage: paddle version [--libraries]\n", declare};
+                              "usage: paddle version [--libraries]\n", declare_version};
 
 }  // namespace paddle::commands
