@@ -32,7 +32,8 @@ class CliRestart : public testing::Test {
     const Outcome prepared =
         cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(300));
     ASSERT_EQ(prepared.code, 0) << prepared.output;
-    ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+    const Outcome up = cluster.run({"up", "cluster.toml"});
+    ASSERT_EQ(up.code, 0) << up.output;
   }
   void expect_clean_teardown() {
     const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
