@@ -98,28 +98,15 @@ bool has_checkpoint(ClusterSession& session, const std::string& job, const std::
   return is_on_node || has_checkpoint_here((std::filesystem::path(output) / job).string());
 }
 
-// The command that resumes the job: as typed here, or else built from what its nodes know.
-ResumeCommand way_to_resume(const Context& context, ClusterSession& session, const std::string& job,
+// The command that resumes the job: as typed here or kept with its results. Where neither is known,
+// `train --resume` takes the settings from the nodes.
+ResumeCommand way_to_resume(const Context& context, const std::string& job,
                             const std::string& output) {
   ResumeCommand command = resume_command(context.arguments, context.command_at, job);
   if (!command.text.empty()) return command;
   const auto commands = read_commands((std::filesystem::path(output) / job).string());
   if (!commands.empty() && !commands.back().resume.text.empty()) return commands.back().resume;
-  constexpr std::string_view kSet = "--set=";
-  for (Member& member : session.members()) {
-    if (!member.client) continue;
-    const auto status = member.client->status(job);
-    if (!status) continue;
-    for (const remote::ProcessStatus& process : status->processes) {
-      if (is_pserver(process)) continue;
-      std::vector<std::string> values;
-      for (const std::string& argument : process.arguments) {
-        if (argument.starts_with(kSet)) values.push_back(argument.substr(kSet.size()));
-      }
-      return resume_command_of(job, values);
-    }
-  }
-  return resume_command_of(job, {});
+  return resume_command_of(job);
 }
 
 // Fetches the results of a job that another terminal ended at once, unless that one also removed
@@ -256,7 +243,7 @@ std::string way_to_begin(ClusterSession& session, const std::string& job) {
 std::string next_step(const Context& context, ClusterSession& session, const std::string& job,
                       const std::string& output, std::string_view lead) {
   if (!has_checkpoint(session, job, output)) return way_to_begin(session, job);
-  return way_to_resume(context, session, job, output).after(lead);
+  return way_to_resume(context, job, output).after(lead);
 }
 
 Result<Destination> destination(const Context& context, const ResultsOptions& options) {

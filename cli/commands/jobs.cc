@@ -66,21 +66,16 @@ void take_metrics(const std::vector<MetricsLine>& lines, JobSummary& job) {
   if (const std::uint32_t passes = passes_of(lines); passes > 0) job.passes = passes;
 }
 
-// Keys of the job's own job.toml, with overrides from the command line. Only the engine uses these
-// keys; a user's own program ignores them.
+// Keys of the job's own job.toml. Only the engine uses these keys; a user's own program ignores
+// them.
 struct TrainKeys {
   std::optional<std::uint64_t> passes;
   std::string best;
 };
-TrainKeys keys_of(remote::AgentClient& client, const remote::ProcessStatus& trainer) {
-  const auto text =
-      client.read_file(workspace_folder(trainer.job) + "/job.toml", 0, kJobFileBytesMax);
+TrainKeys keys_of(remote::AgentClient& client, const std::string& job) {
+  const auto text = client.read_file(workspace_folder(job) + "/job.toml", 0, kJobFileBytesMax);
   if (!text) return {};
-  std::vector<std::string> overrides;
-  for (const std::string& one : trainer.arguments) {
-    if (one.starts_with("--set=")) overrides.push_back(one.substr(6));
-  }
-  auto table = config::TomlTable::parse(text->data, "job.toml", overrides);
+  auto table = config::TomlTable::parse(text->data, "job.toml");
   if (!table) return {};
   config::TomlTable train = table->table("train");
   return {static_cast<std::uint64_t>(train.integer("passes", 1)), train.string("best")};
@@ -97,7 +92,7 @@ Status look_at(Member& member, std::size_t index, Jobs& jobs) {
     job.age_ms = std::max(age, job.age_ms.value_or(age));
     if (process.name != "trainer-0") continue;
     job.run = process.run;
-    const TrainKeys keys = process.reports ? keys_of(*member.client, process) : TrainKeys();
+    const TrainKeys keys = process.reports ? keys_of(*member.client, process.job) : TrainKeys();
     job.figure = keys.best;
     take_metrics(read_metrics(*member.client, metrics_path(process.log), kMetricsBytesMax), job);
     if (!job.passes) job.passes = keys.passes;

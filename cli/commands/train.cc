@@ -18,7 +18,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/fd.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/cluster/placement.h"
@@ -39,7 +38,6 @@
 #include "cli/report/record.h"
 #include "cli/watch/process_state.h"
 #include "engine/config/job_config.h"
-#include "engine/config/toml_reader.h"
 #include "remote/client/push_source.h"
 
 namespace paddle::cli {
@@ -86,12 +84,9 @@ Result<JobNodes> nodes_of_job(Context& context, const NodeTarget& target) {
 }
 
 // A user's own program has pservers only if the command line asks for them.
-std::optional<std::uint32_t> pservers_of(const Context& context, const PlanOptions& options) {
+std::optional<std::uint32_t> pservers_of(const PlanOptions& options, const config::JobConfig& job) {
   if (options.pservers) return options.pservers;
-  const std::string file =
-      (std::filesystem::path(context.directory) / options.source.workspace / "job.toml").string();
-  const auto job = config::read_job(file, options.source.overrides);
-  return job && !job->command.empty() ? std::optional(0U) : std::nullopt;
+  return job.command.empty() ? std::nullopt : std::optional(0U);
 }
 
 std::size_t nodes_with_a_role(const ClusterSpec& cluster) {
@@ -142,8 +137,9 @@ Result<Placement> place_on_idle_nodes(Context& context, const ClusterSpec& clust
 
 // is_planned: asks no node, so `train` may choose other nodes if these are busy.
 Result<Placement> place(Context& context, const ClusterSpec& cluster, const PlanOptions& options,
+                        const config::JobConfig& job,
                         const std::map<std::string, std::string>& environment, bool is_planned) {
-  const std::optional<std::uint32_t> pservers = pservers_of(context, options);
+  const std::optional<std::uint32_t> pservers = pservers_of(options, job);
   if (options.gpus.empty()) {
     return is_planned ? place_job(cluster, options.trainers, pservers)
                       : place_on_idle_nodes(context, cluster, options.trainers, pservers);
@@ -175,8 +171,10 @@ Status print_plan(Context& context, const JobSource& source, const ClusterSpec& 
 
 Status run_plan(Context& context, const PlanOptions& options) {
   PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.target));
-  PADDLE_TRY(const Placement placement, place(context, nodes.cluster, options, {}, true));
-  PADDLE_TRY(const Workspace workspace, check_job(context, options.source, placement));
+  PADDLE_TRY(const config::ResolvedJob job, resolve_job(context, options.source));
+  PADDLE_TRY(const Placement placement,
+             place(context, nodes.cluster, options, job.config, {}, true));
+  PADDLE_TRY(const Workspace workspace, check_job(context, options.source, job, placement));
   return print_plan(context, options.source, nodes.cluster, placement, workspace);
 }
 
@@ -332,12 +330,13 @@ Result<std::string> claim_fresh(Context& context, ClusterSession& session,
   return name_taken(context, session, name, output, std::move(claimed).error());
 }
 
-JobRequest request_of(const TrainOptions& options, const JobEngines& engines) {
+JobRequest request_of(const TrainOptions& options, const JobEngines& engines,
+                      const config::ResolvedJob& job) {
   JobRequest request;
   request.job = options.job;
   request.engine = engines.engine.remote_path;
   if (engines.gpu_engine) request.gpu_engine = engines.gpu_engine->remote_path;
-  request.overrides = options.plan.source.overrides;
+  request.job_toml = job.text;
   request.resume = options.resume;
   request.restarts = options.restarts.value_or(0);
   request.stall_restarts_after =
@@ -458,15 +457,14 @@ Status take_variables(const PreviousRun& previous, const std::vector<std::string
 }
 
 JobSettings settings_of(const Context& context, const TrainOptions& options,
-                        const PreviousRun& previous, const Placement& placement,
-                        const Workspace& workspace,
+                        const PreviousRun& previous, const config::ResolvedJob& job,
+                        const Placement& placement, const Workspace& workspace,
                         const std::map<std::string, std::string>& environment) {
   JobSettings settings;
   settings.run = static_cast<std::uint64_t>(context.unix_seconds()) * 1000;
   if (previous.settings) settings.run = std::max(settings.run, previous.settings->run + 1);
   settings.workspace = workspace.path;
-  const auto text = read_file(workspace.path + "/job.toml", config::kConfigBytesMax);
-  if (text) settings.configuration = *text;
+  settings.configuration = job.written;
   settings.overrides = options.plan.source.overrides;
   settings.trainers = static_cast<std::uint32_t>(placement.trainers.size());
   settings.pservers = static_cast<std::uint32_t>(placement.pservers.size());
@@ -550,12 +548,13 @@ Status run_dry(Context& context, TrainOptions options,
   }
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
   const JobSource& source = options.plan.source;
+  PADDLE_TRY(const config::ResolvedJob job, resolve_job(context, source));
   PADDLE_TRY(const Placement placement,
-             place(context, nodes.cluster, options.plan, environment, true));
-  PADDLE_TRY(const Workspace workspace, check_job(context, source, placement));
+             place(context, nodes.cluster, options.plan, job.config, environment, true));
+  PADDLE_TRY(const Workspace workspace, check_job(context, source, job, placement));
   if (options.resume) {
     JobSettings settings =
-        settings_of(context, options, previous, placement, workspace, environment);
+        settings_of(context, options, previous, job, placement, workspace, environment);
     PADDLE_TRY(settings.data, contents_of_data(context, workspace));
     note_changes(context, previous, settings, environment);
   }
@@ -576,11 +575,13 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   }
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
   const ClusterSpec& cluster = job.nodes.cluster;
-  PADDLE_TRY(job.placement, place(context, cluster, options.plan, environment, options.resume));
-  PADDLE_TRY(job.workspace, check_job(context, options.plan.source, job.placement));
+  PADDLE_TRY(const config::ResolvedJob resolved, resolve_job(context, options.plan.source));
+  PADDLE_TRY(job.placement,
+             place(context, cluster, options.plan, resolved.config, environment, options.resume));
+  PADDLE_TRY(job.workspace, check_job(context, options.plan.source, resolved, job.placement));
   note_missing_copies(context, cluster, job.placement, job.workspace);
   PADDLE_TRY(job.engines, engines_of(context, job.placement, job.workspace));
-  job.request = request_of(options, job.engines);
+  job.request = request_of(options, job.engines, resolved);
   if (options.job.empty())
     job.request.job = default_job_name(job.workspace.name, context.unix_seconds());
   PADDLE_TRY_STATUS(check_job_name(job.request.job));
@@ -590,7 +591,8 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
                find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),
                                    job.to.output, !job.workspace.command.empty()));
   }
-  job.settings = settings_of(context, options, previous, job.placement, job.workspace, environment);
+  job.settings =
+      settings_of(context, options, previous, resolved, job.placement, job.workspace, environment);
   job.request.run = job.settings.run;
   job.request.environment = std::move(environment);
   if (options.resume) {
@@ -627,7 +629,7 @@ Status keep_settings(Context& context, ClusterSession& session, const JobToStart
                      const std::string& name) {
   PADDLE_TRY(const auto folder,
              make_output_folder(context, job.to.output, name, "choose another --output"));
-  PADDLE_TRY_STATUS(write_settings(folder.string(), job.settings));
+  PADDLE_TRY_STATUS(write_settings(folder.string(), job.settings, job.request.job_toml));
   remote::PushSource source("", session.members().size());
   const std::vector<remote::PushItem> items{
       {(folder / kSettingsFile).string(), job_folder(name) + "/" + kSettingsFile, false}};

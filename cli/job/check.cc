@@ -288,32 +288,42 @@ Status check_headers(const config::DataConfig& data, const Workspace& workspace,
   return {};
 }
 
+std::string folder_of(const Context& context, const JobSource& source) {
+  return (std::filesystem::path(context.directory) / source.workspace).lexically_normal().string();
+}
+
 }  // namespace
 
-Result<Workspace> check_job(Context& context, const JobSource& source, const Placement& placement) {
-  const std::string path =
-      (std::filesystem::path(context.directory) / source.workspace).lexically_normal().string();
+Result<config::ResolvedJob> resolve_job(const Context& context, const JobSource& source) {
+  const std::string path = folder_of(context, source);
   PADDLE_TRY_STATUS(check_workspace(path));
-  const auto config = config::read_job(path + "/job.toml", source.overrides);
-  if (!config) return name_prepare_script(config.error(), source.workspace, path);
+  auto job = config::resolve_job(path + "/job.toml", source.overrides);
+  if (!job) return name_prepare_script(std::move(job).error(), source.workspace, path);
+  return job;
+}
+
+Result<Workspace> check_job(Context& context, const JobSource& source,
+                            const config::ResolvedJob& job, const Placement& placement) {
+  const std::string path = folder_of(context, source);
+  const config::JobConfig& config = job.config;
   auto workspace =
-      scan_workspace(path, *config, static_cast<std::uint32_t>(placement.trainers.size()));
+      scan_workspace(path, config, static_cast<std::uint32_t>(placement.trainers.size()));
   if (!workspace) return name_prepare_script(workspace.error(), source.workspace, path);
   const bool is_alone = placement.trainers.size() == 1 && trains_on_gpus(placement, *workspace);
-  PADDLE_TRY_STATUS(check_pservers(*config, placement.pservers.size(), is_alone));
+  PADDLE_TRY_STATUS(check_pservers(config, placement.pservers.size(), is_alone));
   if (trains_on_gpus(placement, *workspace)) {
     PADDLE_TRY_STATUS(check_gpu_engine(context, placement));
-    if (placement.trainers.size() > 1 && adds_up_on_gpus(*config)) {
+    if (placement.trainers.size() > 1 && adds_up_on_gpus(config)) {
       note_missing_nccl(context, placement);
     }
   }
-  PADDLE_TRY_STATUS(check_shares(*workspace, config->data.train));
+  PADDLE_TRY_STATUS(check_shares(*workspace, config.data.train));
   if (workspace->command.empty()) {
-    PADDLE_TRY_STATUS(config::check_dictionary(config->data, path));
-    PADDLE_TRY_STATUS(check_headers(config->data, *workspace, source.workspace));
+    PADDLE_TRY_STATUS(config::check_dictionary(config.data, path));
+    PADDLE_TRY_STATUS(check_headers(config.data, *workspace, source.workspace));
   }
   const std::size_t trainers = placement.trainers.size();
-  if (const auto batch = config->train.batch_size_of(0, static_cast<std::uint32_t>(trainers));
+  if (const auto batch = config.train.batch_size_of(0, static_cast<std::uint32_t>(trainers));
       !batch)
     return batch.error();
   if (const auto& left_out = workspace->snapshots; !left_out.empty()) {
@@ -322,9 +332,9 @@ Result<Workspace> check_job(Context& context, const JobSource& source, const Pla
         counted(left_out.size(), "snapshot"), left_out.size() == 1 ? "is" : "are", left_out.front(),
         left_out.size() == 1 ? "" : " ...", left_out.front()));
   }
-  note_size_of_update(context, *config, trainers);
-  note_unlike_shares(context, *config, *workspace);
-  note_backups(context, config->data, *workspace);
+  note_size_of_update(context, config, trainers);
+  note_unlike_shares(context, config, *workspace);
+  note_backups(context, config.data, *workspace);
   return workspace;
 }
 

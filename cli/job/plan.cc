@@ -163,7 +163,7 @@ struct Planner {
       trainer.spec.keeps_memory = request.restarts > 0 && workspace.command.empty();
       trainer.spec.arguments = {
           "train",
-          "--config=job.toml",
+          fmt::format("--config={}", kJobFile),
           fmt::format("--trainer_id={}", i),
           fmt::format("--num_gradient_servers={}", placement.trainers.size()),
           fmt::format("--save_dir={{root}}/{}/output", job_folder(request.job)),
@@ -190,8 +190,6 @@ struct Planner {
       const bool is_engine = workspace.command.empty();
       if (is_engine && workspace.snapshot_copies > 1 && i == copying_trainer(placement))
         trainer.spec.arguments.emplace_back("--saves_copy");
-      for (const std::string& item : request.overrides)
-        trainer.spec.arguments.push_back("--set=" + item);
       if (!request.gpu_engine.empty()) use_gpu_engine(trainer, gpus[i]);
       if (!workspace.command.empty()) {
         use_own_program(trainer, {.index = i,
@@ -250,10 +248,12 @@ struct Planner {
   }
 
   // Each node gets the common files and the data of its own trainers; trainer 0's node also gets
-  // the test set.
+  // the test set. The job.toml of all nodes is the resolved one, so no process there knows of
+  // --set.
   void add_files(JobPlan& plan) const {
     for (const std::size_t node : placement.nodes) {
       std::set<std::string> files(workspace.common.begin(), workspace.common.end());
+      files.emplace(kJobFile);
       for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
         if (placement.trainers[i] != node) continue;
         files.insert(workspace.trainer_data[i].begin(), workspace.trainer_data[i].end());
@@ -264,8 +264,10 @@ struct Planner {
       for (const std::string& file : files) {
         pushed.items.push_back({workspace.path + "/" + file,
                                 fmt::format("{}/{}", workspace_folder(request.job), file), false});
+        if (file == kJobFile) pushed.items.back().content = request.job_toml;
       }
       for (const auto& [path, target] : workspace.links) {
+        if (path == kJobFile) continue;
         pushed.items.push_back(
             {"", fmt::format("{}/{}", workspace_folder(request.job), path), false, target});
       }

@@ -25,7 +25,7 @@ struct StartSnapshot {
 struct JobRequest {
   std::string job;                          // its name
   std::string engine;                       // below root: "bin/paddle-<hash16>"
-  std::vector<std::string> overrides;       // --set
+  std::string job_toml;                     // config::ResolvedJob::text, for the nodes
   bool resume = false;                      // trainers resume from the newest snapshot
   std::size_t skipped_ports = 0;            // from each node's `port` on; other jobs use them
   std::uint32_t restarts = 0;               // per hour, of a failed process and its peers

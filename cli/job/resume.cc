@@ -481,9 +481,7 @@ Status find_settings(Context& context, ClusterSession& session, const ClusterSpe
   PADDLE_TRY(previous.settings_here, read_settings(output + "/" + job));
   const auto& here = previous.settings_here;
   PADDLE_TRY(previous.settings, later_settings(session, cluster, job, here));
-  if (!previous.settings && !here) {
-    PADDLE_TRY(previous.settings, settings_of_processes(session, cluster, job));
-  }
+  if (!previous.settings && !here) previous.settings = settings_of_processes(session, job);
   if (previous.settings) note_options_of_nodes(context, previous);
   if (!previous.settings) previous.settings = here;
   for (const ProcessOnNode& process : session.processes(job)) {

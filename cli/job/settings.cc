@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "base/sha256.h"
@@ -16,7 +15,6 @@
 #include "cli/cluster/selection.h"
 #include "cli/console/json.h"
 #include "cli/job/folders.h"
-#include "cli/watch/process_state.h"
 #include "engine/config/toml_reader.h"
 #include "proto/agent.pb.h"
 #include "remote/client/push_source.h"
@@ -195,13 +193,6 @@ std::optional<JobSettings> decode_settings(std::string_view text) {
   return settings;
 }
 
-std::string resolved_configuration(const JobSettings& settings) {
-  if (settings.overrides.empty()) return settings.configuration;
-  const auto table =
-      config::TomlTable::parse(settings.configuration, "job.toml", settings.overrides);
-  return table ? table->resolved_text() : settings.configuration;
-}
-
 std::vector<std::string> merged_overrides(const std::vector<std::string>& earlier,
                                           const std::vector<std::string>& later) {
   std::vector<std::string> merged;
@@ -338,10 +329,11 @@ Result<std::optional<JobSettings>> later_settings(ClusterSession& session,
   return std::move(agreed).error();
 }
 
-Status write_settings(const std::string& folder, const JobSettings& settings) {
+Status write_settings(const std::string& folder, const JobSettings& settings,
+                      const std::string& job_toml) {
   const std::string text = encode(settings);
   PADDLE_TRY_STATUS(replace_file(folder + "/" + kSettingsFile, as_bytes(text), 0600));
-  return replace_file(folder + "/job.toml", as_bytes(resolved_configuration(settings)), 0644);
+  return replace_file(folder + "/job.toml", as_bytes(job_toml), 0644);
 }
 
 Result<std::map<std::string, std::string>> contents_of_data(const Context& context,
@@ -365,35 +357,22 @@ Result<std::map<std::string, std::string>> contents_of_data(const Context& conte
       {fmt::format("the {} data files", contents.size()), to_hex(all.finish())}};
 }
 
-Result<std::optional<JobSettings>> settings_of_processes(ClusterSession& session,
-                                                         const ClusterSpec& cluster,
-                                                         const std::string& job) {
-  constexpr std::string_view kSet = "--set=";
+std::optional<JobSettings> settings_of_processes(ClusterSession& session, const std::string& job) {
   const auto records = session.all_records(job);
-  if (records.empty()) return std::optional<JobSettings>();
+  if (records.empty()) return std::nullopt;
   JobSettings settings;
-  std::vector<Claim> claims;  // the --set of each trainer
   for (const auto& [member, status] : records) {
     settings.run = std::max(settings.run, status.run);
     settings.trainers = std::max(settings.trainers, status.trainers);
     settings.pservers = std::max(settings.pservers, status.pservers);
     settings.restarts = std::max(settings.restarts, status.restarts_allowed);
-    if (is_pserver(status)) continue;
-    std::vector<std::string> overrides;
-    for (const std::string& argument : status.arguments) {
-      if (argument.starts_with(kSet)) overrides.push_back(argument.substr(kSet.size()));
-    }
-    claims.push_back(
-        {session.members()[member].node, fmt::format("{}", fmt::join(overrides, "\n"))});
-    settings.overrides = std::move(overrides);
     remote::AgentClient* const client = session.members()[member].client.get();
     if (client == nullptr || !settings.configuration.empty()) continue;
     settings.configuration =
         client->read_whole_file(workspace_folder(job) + "/job.toml", kSettingsBytesMax)
             .value_or("");
   }
-  if (!claims.empty()) PADDLE_TRY_STATUS(check_agreed(cluster, job, claims.back().text, claims));
-  return std::optional(std::move(settings));
+  return settings;
 }
 
 std::map<std::string, NodeVariable> variables_on_nodes(ClusterSession& session,

@@ -45,9 +45,6 @@ std::string encode(const JobSettings& settings);
 // Nothing if the text has no line of kind "start". Lines of unknown kinds are ignored.
 std::optional<JobSettings> decode_settings(std::string_view text);
 
-// job.toml with the values of --set in it; without --set, the text of job.toml.
-std::string resolved_configuration(const JobSettings& settings);
-
 // Both lists in one; for a key in both, the value in `later` is used.
 std::vector<std::string> merged_overrides(const std::vector<std::string>& earlier,
                                           const std::vector<std::string>& later);
@@ -81,17 +78,17 @@ Result<std::optional<JobSettings>> later_settings(ClusterSession& session,
                                                   const ClusterSpec& cluster,
                                                   const std::string& job,
                                                   const std::optional<JobSettings>& here);
-Status write_settings(const std::string& folder, const JobSettings& settings);
+// Writes the settings, and `job_toml`, the resolved one that the nodes get, into the folder.
+Status write_settings(const std::string& folder, const JobSettings& settings,
+                      const std::string& job_toml);
 
 // The hashes for JobSettings::data, with a cache that is kept between runs.
 Result<std::map<std::string, std::string>> contents_of_data(const Context& context,
                                                             const Workspace& workspace);
 
-// The settings as far as the job's processes on its nodes show them, for a job that was started by
-// a paddlectl that kept no record. kFailed: the nodes disagree on --set.
-Result<std::optional<JobSettings>> settings_of_processes(ClusterSession& session,
-                                                         const ClusterSpec& cluster,
-                                                         const std::string& job);
+// The settings of a job whose record is lost, as far as its processes on the nodes and its job.toml
+// there show them. That job.toml has the values of --set, so `overrides` is empty.
+std::optional<JobSettings> settings_of_processes(ClusterSession& session, const std::string& job);
 
 // A variable that --env gave the job's processes.
 struct NodeVariable {

@@ -8,13 +8,13 @@
 
 #include "base/fd.h"
 #include "base/text.h"
+#include "cli/job/workspace.h"
 
 namespace paddle::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kJobFile = "job.toml";
 constexpr std::size_t kReadmeBytesMax = 1U << 20U;
 // Folders that exist in a template if it was used in place.
 constexpr std::array<std::string_view, 2> kUsedFolders = {"data", "output"};

@@ -25,7 +25,9 @@ struct PlatformJob {
   std::string engine;
   std::uint32_t trainers = 1;
   std::uint32_t pservers = 1;
-  std::vector<std::string> overrides;     // --set
+  // --set, for `paddle train`: these processes read the workspace itself, which paddlectl does not
+  // push, so nothing resolves its job.toml before.
+  std::vector<std::string> overrides;
   std::string image;                      // for Kubernetes
   std::vector<std::string> command = {};  // the user's own trainer program; none: the engine
   std::string own_program = {};           // text of own_program.sh, for `command`

@@ -48,8 +48,7 @@ Variables trainer_environment(const std::vector<std::string>& arguments, const O
     std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     const std::string value = equals == std::string::npos ? "true" : argument.substr(equals + 1);
     for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    std::string& variable = variables["PADDLE_INIT_" + name];
-    variable = name == "SET" && !variable.empty() ? variable + "\n" + value : value;
+    variables["PADDLE_INIT_" + name] = value;
   }
   if (!own.pservers.empty()) name_pservers(own.pservers, variables);
   variables["PADDLE_INIT_TRAINER_COUNT"] = fmt::format("{}", own.trainer_count);

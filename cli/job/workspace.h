@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -12,6 +13,7 @@
 namespace paddle::cli {
 
 constexpr std::size_t kWorkspaceFilesMax = 100000;
+constexpr std::string_view kJobFile = "job.toml";  // at the root of a workspace
 
 // Paths are relative to the workspace. Hidden files, the folder "output", snapshots, and files that
 // match .paddleignore (in any folder, by gitignore's rules) are left out unless [data] names them;

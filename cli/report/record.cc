@@ -261,10 +261,8 @@ ResumeCommand resume_command(const std::vector<std::string>& arguments, std::siz
   return {fmt::format("{}", fmt::join(words, " ")), fmt::format("{}", fmt::join(variables, ", "))};
 }
 
-ResumeCommand resume_command_of(const std::string& job, const std::vector<std::string>& values) {
-  std::string text = "paddlectl train --resume --name " + shell_word(job);
-  for (const std::string& value : values) text += " --set " + shell_word(value);
-  return {text + " <workspace>", ""};
+ResumeCommand resume_command_of(const std::string& job) {
+  return {fmt::format("paddlectl train --resume --name {} <workspace>", shell_word(job)), ""};
 }
 
 Status write_machines(const std::string& folder, ClusterSession& session) {

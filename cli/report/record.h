@@ -71,8 +71,8 @@ struct CommandRecord {
 // command other than `train`.
 ResumeCommand resume_command(const std::vector<std::string>& arguments, std::size_t command,
                              const std::string& job);
-// The command for a job of which only the `values` of --set are known.
-ResumeCommand resume_command_of(const std::string& job, const std::vector<std::string>& values);
+// The command for a job whose settings only its nodes have.
+ResumeCommand resume_command_of(const std::string& job);
 
 // Writes machines.jsonl, with an object for each node that answers.
 Status write_machines(const std::string& folder, ClusterSession& session);

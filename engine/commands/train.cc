@@ -177,10 +177,11 @@ Status prepare_save_folder(const trainer::TrainOptions& options) {
 // The model's description for the snapshots that this trainer saves; null: it saves none.
 using Description = std::shared_ptr<const std::vector<snapshot::ModelFile>>;
 
-Result<Description> describe_saved(const trainer::TrainOptions& options) {
+Result<Description> describe_saved(const trainer::TrainOptions& options,
+                                   const config::ResolvedJob& job) {
   if (options.save_dir.empty() || (options.trainer_id != 0 && !options.saves_copy))
     return Description();
-  PADDLE_TRY(auto files, inference::describe_model(options.config, options.overrides));
+  PADDLE_TRY(auto files, inference::describe_model(job, options.config));
   return std::make_shared<const std::vector<snapshot::ModelFile>>(std::move(files));
 }
 
@@ -561,7 +562,8 @@ Status train(trainer::TrainOptions options) {
   take_early_signals(take_mark("PADDLECTL_STOP_ASKED"));
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
-  PADDLE_TRY(config::JobConfig job, config::read_job(options.config, options.overrides));
+  PADDLE_TRY(config::ResolvedJob resolved, config::resolve_job(options.config, options.overrides));
+  config::JobConfig& job = resolved.config;
   PADDLE_TRY(job.train.batch_size,
              job.train.batch_size_of(options.trainer_id, options.num_gradient_servers));
   trainer::leave_out_unused(job, options);
@@ -580,7 +582,7 @@ Status train(trainer::TrainOptions options) {
   const TimePoint begun = trainer::ReplayLog::first_begin(memory, SteadyClock().now());
   if (job.train.time_max) loop.ends_at = begun + *job.train.time_max;
   PADDLE_TRY_STATUS(prepare_save_folder(options));
-  PADDLE_TRY(Description description, describe_saved(options));
+  PADDLE_TRY(Description description, describe_saved(options, resolved));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   if (options.trainer_id == 0) {
     loop.train_data.warn = [&metrics](const std::string& warning) {

@@ -119,6 +119,21 @@ Result<TomlTable> open_job(const std::string& path, const std::vector<std::strin
   return root;
 }
 
+// The document as a text that read_job() reads again: what no program could read is refused here.
+Result<std::string> text_of(const TomlTable& root, const std::string& path) {
+  std::string text = root.resolved_text();
+  if (text.size() > kConfigBytesMax) {
+    return Error{Errc::kUsage,
+                 fmt::format("{} would have {} bytes with its values in place, but at most {} are "
+                             "allowed",
+                             path, text.size(), kConfigBytesMax),
+                 "move long lists into files"};
+  }
+  auto read_back = TomlTable::parse(text, "the text with all values in place");
+  if (!read_back) return std::move(read_back).error().with(path);
+  return text;
+}
+
 // Calls visit(table, key) for each key that names a file which the network depends on.
 template <class Visit>
 void for_job_files(TomlTable& root, const Visit& visit) {
@@ -156,6 +171,17 @@ Result<JobConfig> read_job(const std::string& path, const std::vector<std::strin
   return job;
 }
 
+Result<ResolvedJob> resolve_job(const std::string& path,
+                                const std::vector<std::string>& overrides) {
+  PADDLE_TRY(TomlTable root, open_job(path, overrides));
+  ResolvedJob job{read_tables(root, path), root.written_text(), root.written_text()};
+  PADDLE_TRY_STATUS(root.finish());
+  if (!overrides.empty()) {
+    PADDLE_TRY(job.text, text_of(root, path));
+  }
+  return job;
+}
+
 std::vector<std::string> override_keys(const std::string& path) {
   auto root = TomlTable::read(path);
   if (!root) root = TomlTable::parse("", path);
@@ -164,17 +190,14 @@ std::vector<std::string> override_keys(const std::string& path) {
   return root->known_keys();
 }
 
-Result<JobDescription> describe_job(const std::string& path,
-                                    const std::vector<std::string>& overrides) {
-  PADDLE_TRY(TomlTable root, open_job(path, overrides));
+Result<JobDescription> describe_job(std::string_view text, const std::string& path) {
+  PADDLE_TRY(TomlTable root, TomlTable::parse(text, path));
   JobDescription description;
   for_job_files(root, [&](TomlTable& table, const char* key) {
     const std::string file = in_folder(folder_of(path), table.string(key));
     table.replace(key, name_of(file, key, description.files));
   });
-  description.text = root.resolved_text();
-  auto read_back = TomlTable::parse(description.text, "the configuration as snapshots keep it");
-  if (!read_back) return std::move(read_back).error().with(path);
+  PADDLE_TRY(description.text, text_of(root, path));
   return description;
 }
 

@@ -64,7 +64,7 @@ struct LayerConfig {
   std::string distribution;           // of the negatives: uniform, unigram; "": uniform
   std::vector<std::uint64_t> counts;  // of each class, for unigram
   bool has_bias = true;
-  std::string label;  // cost layers: a data slot
+  std::string label;  // cost layers and evaluators: a data slot
   ParameterAttributes weight;
   ParameterAttributes bias;
 };
@@ -198,6 +198,18 @@ struct JobConfig {
 Result<JobConfig> read_job(const std::string& path, const std::vector<std::string>& overrides = {},
                            const std::map<std::string, std::string>& files = {});
 
+// A job.toml, read once: all that a command needs of it.
+struct ResolvedJob {
+  JobConfig config;
+  std::string written;  // the text of the file
+  // The same job in a text that needs no overrides. Without overrides it is `written`, so that line
+  // numbers in errors are those of the user's file. With overrides it has no comments.
+  std::string text;
+};
+// read_job() that also returns the texts. kUsage.
+Result<ResolvedJob> resolve_job(const std::string& path,
+                                const std::vector<std::string>& overrides = {});
+
 // The keys that --set takes: "train.passes" and all others below tables, for a job.toml like the
 // one at `path`; that file may be missing or wrong.
 std::vector<std::string> override_keys(const std::string& path);
@@ -208,16 +220,15 @@ struct JobFile {
   std::string path;
 };
 
-// A job.toml that needs no workspace, as snapshots store it: with its --set values applied, and
-// with plain names for the files that its network depends on.
+// A job.toml that needs no workspace, as snapshots store it: with plain names for the files that
+// its network depends on.
 struct JobDescription {
   std::string text;
   std::vector<JobFile> files;
 };
 
-// Describes the job at `path`, which read_job() must accept. kUsage.
-Result<JobDescription> describe_job(const std::string& path,
-                                    const std::vector<std::string>& overrides);
+// Describes the job of ResolvedJob::text, which was at `path`. kUsage.
+Result<JobDescription> describe_job(std::string_view text, const std::string& path);
 
 // folder_of() returns the folder of a path, "." for a bare name. in_folder() returns an absolute
 // name as it is, and a relative one below the folder.

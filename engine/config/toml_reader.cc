@@ -830,6 +830,10 @@ void TomlTable::decides(std::string_view key) {
   if (node != nullptr) document_->reported_first = document_->locate(node->source());
 }
 
+const std::string& TomlTable::written_text() const {
+  return document_->text;
+}
+
 std::string TomlTable::resolved_text() const {
   // toml++ 3.3 writes some strings with a line break in a form that it cannot read again.
   constexpr toml::format_flags kFlags = toml::toml_formatter::default_flags &

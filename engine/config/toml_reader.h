@@ -67,6 +67,7 @@ class TomlTable {
   // lookup.
   std::string location(std::string_view key) const;
 
+  const std::string& written_text() const;  // as it was read, without the overrides
   // The whole document as TOML, with the overrides applied. Comments are lost.
   std::string resolved_text() const;
   // Every value of the document as text, by its dotted key: "train.batch_size". The key of a table

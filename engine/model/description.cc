@@ -101,10 +101,10 @@ Status check_files(const snapshot::SnapshotReader& snapshot, const NeededFiles& 
   return {};
 }
 
-// The snapshot's own job.toml, at `path`, may name only files of the snapshot.
+// The snapshot's own job.toml, with this text and at `path`, may name only files of the snapshot.
 Status check_names(const snapshot::SnapshotReader& snapshot, const NeededFiles& needed,
-                   const std::string& path) {
-  PADDLE_TRY(const config::JobDescription own, config::describe_job(path, {}));
+                   std::string_view text, const std::string& path) {
+  PADDLE_TRY(const config::JobDescription own, config::describe_job(text, path));
   const std::string folder = config::folder_of(path) + "/";
   for (const config::JobFile& file : own.files) {
     const bool is_below = file.path.starts_with(folder);
@@ -170,19 +170,17 @@ JsonObject slots_json(const config::DataConfig& data) {
   return JsonObject().add("format", data.format).add("slots", slots);
 }
 
-Result<std::vector<snapshot::ModelFile>> describe_model(const std::string& config,
-                                                        const std::vector<std::string>& overrides,
+Result<std::vector<snapshot::ModelFile>> describe_model(const config::ResolvedJob& job,
+                                                        const std::string& path,
                                                         std::size_t bytes_max) {
-  PADDLE_TRY(const config::JobConfig job, config::read_job(config, overrides));
-  PADDLE_TRY(config::JobDescription description, config::describe_job(config, overrides));
-  PADDLE_TRY(std::string written, read_file(config, config::kConfigBytesMax));
+  PADDLE_TRY(config::JobDescription description, config::describe_job(job.text, path));
   std::vector<snapshot::ModelFile> files{{"path.txt", "job.toml"},
-                                         {"job.toml", std::move(written)},
+                                         {"job.toml", job.written},
                                          {kJobFile, std::move(description.text)},
-                                         {kSlotsFile, slots_json(job.data).text() + "\n"}};
+                                         {kSlotsFile, slots_json(job.config.data).text() + "\n"}};
   if (files.size() + description.files.size() > snapshot::kModelFilesMax) {
     return Error{Errc::kUsage,
-                 fmt::format("{}: its network depends on {} files; snapshots keep {}", config,
+                 fmt::format("{}: its network depends on {} files; snapshots keep {}", path,
                              description.files.size(), snapshot::kModelFilesMax - files.size()),
                  "layers with the same counts can share a file"};
   }
@@ -209,7 +207,7 @@ Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapsh
     }
     PADDLE_TRY(const NeededFiles needed, needed_files(snapshot));
     PADDLE_TRY_STATUS(check_files(snapshot, needed, given));
-    PADDLE_TRY_STATUS(check_names(snapshot, needed, path));
+    PADDLE_TRY_STATUS(check_names(snapshot, needed, *text, path));
   } else if (!given.empty()) {
     return Error{Errc::kUsage, "--model_file cannot be combined with --config",
                  "--config names its files itself; replace one with --set=data.dictionary=PATH"};

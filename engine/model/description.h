@@ -1,8 +1,8 @@
 // The description of a model in its snapshots, so that a snapshot can be used without its job:
-//   path.txt, job.toml                 as in v0.10: the configuration as it was written
+//   path.txt, job.toml                 as in v0.10: the job.toml that the trainer read
 //   model/job.toml                     with --set values applied; files by their names in model/
-//   model/dictionary.txt, counts.txt   or, for a larger file, "<name>.sha256" as sha256sum writes
-//   it model/slots.json                   the contents of a record
+//   model/dictionary.txt, counts.txt   or, for a larger file, "<name>.sha256", as of sha256sum
+//   model/slots.json                   the contents of a record
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@
 
 namespace paddle::inference {
 
-// The files for the snapshots of a job that read_job() accepts. `bytes_max` bounds each file.
+// The files for the snapshots of a job that was read from `path`. `bytes_max` bounds each file.
 // kUsage: there are more files than a snapshot may have.
 Result<std::vector<snapshot::ModelFile>> describe_model(
-    const std::string& config, const std::vector<std::string>& overrides,
+    const config::ResolvedJob& job, const std::string& path,
     std::size_t bytes_max = snapshot::kModelFileBytesMax);
 
 // Replacements for the description, or for parts of it.

@@ -275,8 +275,25 @@ PushSource::Described PushSource::read(const std::string& path, bool no_links) {
   return file;
 }
 
+PushSource::Described PushSource::read_content_of(const PushItem& item) {
+  struct stat info {};
+  if (::stat(item.local_path.c_str(), &info) != 0)
+    return system_error(Errc::kData, "read " + item.local_path);
+  auto file = std::make_unique<LocalFile>();
+  file->path = item.local_path;
+  file->mode = info.st_mode & 0777U;
+  file->copy = UniqueFd(::memfd_create("paddlectl-push", MFD_CLOEXEC));
+  if (!file->copy || !write_at(file->copy.get(), as_bytes(*item.content), 0))
+    return system_error(Errc::kResource, "copy " + item.local_path);
+  return describe_copy(std::move(file));
+}
+
 PushSource::Described PushSource::read_copy(int fd, std::unique_ptr<LocalFile> file) {
   PADDLE_TRY(file->copy, copy_of(fd, file->path));
+  return describe_copy(std::move(file));
+}
+
+PushSource::Described PushSource::describe_copy(std::unique_ptr<LocalFile> file) {
   struct stat info {};
   if (::fstat(file->copy.get(), &info) != 0 || ::lseek(file->copy.get(), 0, SEEK_SET) != 0)
     return system_error(Errc::kResource, "copy " + file->path);
@@ -306,7 +323,9 @@ Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<Pus
   for_each_parallel(
       wanted.size(),
       [&](std::size_t i) {
-        wanted[i].second.set_value(read(wanted[i].first->local_path, wanted[i].first->no_links));
+        const PushItem& item = *wanted[i].first;
+        wanted[i].second.set_value(item.content ? read_content_of(item)
+                                                : read(item.local_path, item.no_links));
       },
       threads);
   std::vector<const LocalFile*> files;

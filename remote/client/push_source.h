@@ -62,6 +62,9 @@ struct PushItem {
   bool executable = false;  // even when the local file is not
   std::string link = {};    // target of a symbolic link; local_path is then not read
   bool no_links = false;    // local_path is refused if a link leads to it or is on the way
+  // Pushed in place of the content of local_path, which then only gives its permissions and its
+  // name in errors.
+  std::optional<std::string> content = {};
 };
 struct PushStats {
   std::size_t files = 0, files_sent = 0;    // files_sent: at least a part moved
@@ -83,8 +86,8 @@ struct LocalFile {
   std::uint32_t mode = 0;  // permission bits
   bool no_links = false;
   FileContent content;
-  // A copy of a file that reports a wrong size, such as those of /proc and /sys, since its content
-  // may differ at each reading. `stamp` is then that of the copy.
+  // PushItem::content, or a copy of a file that reports a wrong size, such as those of /proc and
+  // /sys, since its content may differ at each reading. `stamp` is then that of the copy.
   UniqueFd copy = {};
 };
 
@@ -110,7 +113,8 @@ class PushSource {
       : fan_out_(nodes), cache_(std::move(cache_file)) {}
 
   // Returns a file for each item that is not a link, in the order of the items; valid as long as
-  // this object. kData for a file that is unreadable, not regular, or over kPushFileBytesMax.
+  // this object. Items with the same local_path are the same file. kData for a file that is
+  // unreadable, not regular, or over kPushFileBytesMax.
   Result<std::vector<const LocalFile*>> describe(const std::vector<PushItem>& items);
   // The blobs, concatenated. kData when a file changed since it was described.
   Result<std::shared_ptr<const Pack>> pack(std::span<const Blob> blobs);
@@ -123,7 +127,9 @@ class PushSource {
   using Packed = Result<std::shared_ptr<const Pack>>;
 
   Described read(const std::string& path, bool no_links);
+  static Described read_content_of(const PushItem& item);
   static Described read_copy(int fd, std::unique_ptr<LocalFile> file);
+  static Described describe_copy(std::unique_ptr<LocalFile> file);
 
   FanOut fan_out_;
   std::mutex mutex_;

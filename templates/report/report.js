@@ -382,10 +382,7 @@ function pservers() {
 // How the job was started, and on what. Nodes with the same machine share a row.
 function surroundings() {
   const isClear = job.processes.some(process => process.arguments.split(' ').includes('--transport=clear'));
-  const settings = [...new Set(job.processes.flatMap(process => process.arguments.split(' ')))]
-    .filter(word => word.startsWith('--set='));
   const typed = job.commands.map(({unix_ms: when, text}) => `# ${utc(when)} UTC\n${text}`);
-  if (typed.length === 0 && settings.length > 0) typed.push(settings.join('\n'));
   const versions = [...new Set(job.commands.map(({version}) => version))];
   const groups = new Map();
   for (const {node, ...machine} of job.machines) {

@@ -130,6 +130,12 @@ TEST_F(CliLocal, JobsShowsAFinishedAndARunningJob) {
                       "train.passes=2", "quick_start"})
                 .code,
             0);
+  const auto fetched = [&](const std::string& file) {
+    return TemporaryFolder::read(cluster.folder() / ("output/short/" + file));
+  };
+  EXPECT_NE(fetched("job.toml").find("passes = 2"), std::string::npos) << fetched("job.toml");
+  EXPECT_EQ(fetched("pass-00001/job.toml"), fetched("job.toml")) << "what the trainer has read";
+  EXPECT_EQ(fetched("processes.jsonl").find("--set"), std::string::npos) << "nodes know no --set";
   Process endless = start_endless("endless");
   const Outcome jobs = cluster.run({"jobs"});
   EXPECT_EQ(jobs.code, 0) << jobs.output;

@@ -144,7 +144,10 @@ class FakeAgentClient : public AgentClient {
       std::ifstream file(item.local_path, std::ios::binary);
       if (!file) return Error{Errc::kData, "no file " + item.local_path, ""};
       std::ostringstream content;
-      content << file.rdbuf();
+      if (item.content)
+        content << *item.content;
+      else
+        content << file.rdbuf();
       ++stats.files;
       auto& stored = fake_.files[item.remote_path];
       if (stored == content.str() && !stored.empty()) continue;
@@ -349,6 +352,7 @@ class FakeAgentClient : public AgentClient {
     status.arguments = process.arguments;
     status.trainers = process.trainers;
     status.pservers = process.pservers;
+    status.restarts_allowed = process.restarts;
     status.run = process.run;
     status.ports = process.ports;
     status.state = ProcessState::kRunning;

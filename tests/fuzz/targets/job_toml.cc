@@ -1,4 +1,5 @@
 // A job.toml, and values of --set on the lines behind "%%".
+#include "base/check.h"
 #include "engine/config/job_config.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/temporary_folder.h"
@@ -17,6 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   lines.text(end + kOverrides.size());
   while (!lines.empty()) overrides.emplace_back(lines.text_until('\n'));
   const std::string file = kFolder.write("job.toml", std::string(text.substr(0, end)));
-  static_cast<void>(config::read_job(file, overrides));
+  const auto job = config::resolve_job(file, overrides);
+  if (!job) return 0;
+  // Nodes get the same job without the overrides.
+  const auto again = config::resolve_job(kFolder.write("job.toml", job->text));
+  PADDLE_CHECK(again && again->config.layers.size() == job->config.layers.size());
+  PADDLE_CHECK(again->config.train.batch_size == job->config.train.batch_size);
+  PADDLE_CHECK(config::describe_job(job->text, file));
   return 0;
 }

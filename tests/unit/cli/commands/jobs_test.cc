@@ -88,14 +88,14 @@ TEST_F(JobsTest, TheFiguresOfAJobAreThoseOfItsNewestRun) {
 
 TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
   add(nodes_[0], "old", "pserver-0", 400'000);
-  add(nodes_[1], "old", "trainer-0", 400'500).arguments = {"train", "--set=train.passes=3"};
+  add(nodes_[1], "old", "trainer-0", 400'500).arguments = {"train", "--set=train.passes=7"};
   nodes_[1].processes.back().reports = true;
   nodes_[1].processes.back().log = "jobs/old/train.log";
   nodes_[1].files["jobs/old/metrics.jsonl"] =
       "{\"kind\":\"test\",\"pass\":0,\"samples\":1,\"cost\":0.25}\n"
       "{\"kind\":\"test\",\"pass\":1,\"samples\":1,\"cost\":0.5}\n"
       "{\"kind\":\"pass\",\"pass\":1,\"batch\":9,\"cost\":0.375}\n";
-  nodes_[1].files["jobs/old/workspace/job.toml"] = "[train]\npasses = 7\n";
+  nodes_[1].files["jobs/old/workspace/job.toml"] = "[train]\npasses = 3\n";
   add(nodes_[0], "new", "trainer-0", 940'000).state = ProcessState::kRunning;
 
   EXPECT_EQ(jobs(), 0) << err_.str();

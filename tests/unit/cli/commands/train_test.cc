@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "engine/config/job_config.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -43,6 +44,37 @@ TEST_F(CommandsTest, TrainRunsToItsEndAndBringsResultsHome) {
   EXPECT_TRUE(nodes_[1].files.contains("jobs/job1/workspace/data/dictionary.txt"));
   EXPECT_EQ(train(), 2);  // the name is taken
   EXPECT_TRUE(err_has("already exists"));
+}
+
+// The file here is the user's, with comments; the one on the nodes needs no --set.
+TEST_F(CommandsTest, NodesGetTheJobTomlThatPaddlectlHasResolved) {
+  const std::string path = "jobs/job1/workspace/job.toml";
+  write("w/first.toml", std::string("# mine\n") + kJob);
+  fs::remove(folder_ + "/w/job.toml");
+  fs::create_symlink("first.toml", folder_ + "/w/job.toml");
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_EQ(nodes_[0].files[path], *read_file(folder_ + "/w/job.toml")) << "the same lines";
+  ASSERT_EQ(run({"rm", "job1", "--yes", "--discard"}), 0) << err_.str();
+  ASSERT_EQ(run({"train", "--name", "job1", "--set", "train.passes=7", "--set",
+                 "optimizer.learning_rate=0.3", "w"}),
+            0)
+      << err_.str();
+  for (const FakeNode& node : nodes_) {
+    write("there/job.toml", node.files.at(path));
+    EXPECT_EQ(*read_file(folder_ + "/output/job1/job.toml"), node.files.at(path));
+    fs::create_directory_symlink(folder_ + "/w/data", folder_ + "/there/data");
+    const auto job = config::read_job(folder_ + "/there/job.toml");
+    fs::remove_all(folder_ + "/there");
+    ASSERT_TRUE(job) << job.error().message;
+    EXPECT_EQ(job->train.passes, 7U);
+    EXPECT_EQ(job->optimizer.learning_rate(), 0.3F);
+    for (const auto& [name, spec] : node.specs) {
+      for (const std::string& argument : spec.arguments)
+        EXPECT_FALSE(argument.starts_with("--set")) << name << ": " << argument;
+    }
+  }
+  EXPECT_TRUE(read_file(folder_ + "/w/job.toml")->starts_with("# mine\n"));
 }
 
 TEST_F(CommandsTest, VariablesThatAreTooLargeAreRefusedBeforeThePush) {

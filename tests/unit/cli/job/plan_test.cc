@@ -32,12 +32,12 @@ Workspace workspace_of(std::size_t trainers) {
 }
 
 JobPlan plan_of(const ClusterSpec& cluster, std::uint32_t trainers, std::uint32_t pservers,
-                const std::vector<std::string>& overrides = {}) {
+                const std::string& job_toml = "") {
   const auto placement = place_job(cluster, trainers, pservers);
   EXPECT_TRUE(placement);
   std::vector<std::string> addresses;
   for (const auto& node : cluster.nodes) addresses.push_back(node.address);
-  const auto plan = plan_job(cluster, {"j", "bin/paddle-1", overrides}, *placement, {addresses},
+  const auto plan = plan_job(cluster, {"j", "bin/paddle-1", job_toml}, *placement, {addresses},
                              workspace_of(placement->trainers.size()));
   EXPECT_TRUE(plan) << plan.error().message;
   return *plan;
@@ -182,13 +182,38 @@ TEST(JobPlan, TheFirstTrainerOfAnotherNodeSavesCopies) {
   EXPECT_FALSE(copying_trainer({{0, 1}, {1, 1}, {0, 1}})) << "a node of pservers saves nothing";
 }
 
-TEST(JobPlan, OverridesAndSecretsReachTheTrainers) {
-  const JobPlan plan = plan_of(two_hosts(), 1, 1, {"train.passes=7"});
-  EXPECT_TRUE(has(plan.trainers[0], "--set=train.passes=7"));
+TEST(JobPlan, SecretsReachTheProcesses) {
+  const JobPlan plan = plan_of(two_hosts(), 1, 1);
   EXPECT_TRUE(has(plan.trainers[0], "--key_file={root}/jobs/j/keys/trainer-0"));
   EXPECT_TRUE(has(plan.pservers[0], "--key_file={root}/jobs/j/keys/pserver-0"));
   EXPECT_TRUE(has(plan.pservers[0], "--transport=sealed"));
   EXPECT_EQ(plan.trainers[0].spec.arguments[0], "train");
+}
+
+TEST(JobPlan, EachNodeGetsTheResolvedJobTomlWhateverTheWorkspaceHasThere) {
+  const JobPlan plan = plan_of(two_hosts(), 2, 1, "[train]\npasses = 7\n");
+  for (const NodeFiles& node : plan.files) {
+    const auto job =
+        std::ranges::find(node.items, "jobs/j/workspace/job.toml", &remote::PushItem::remote_path);
+    ASSERT_NE(job, node.items.end());
+    EXPECT_EQ(job->content, "[train]\npasses = 7\n");
+    for (const remote::PushItem& item : node.items)
+      EXPECT_EQ(item.content.has_value(), &item == &*job) << item.remote_path;
+  }
+  EXPECT_TRUE(has(plan.trainers[1], "--config=job.toml"));
+
+  Workspace linked = workspace_of(1);
+  linked.common.clear();
+  linked.links = {{"job.toml", "jobs/first.toml"}, {"other.toml", "job.toml"}};
+  const auto of_link = plan_job(two_hosts(), {"j", "bin/paddle-1", "text"},
+                                *place_job(two_hosts(), 1, 1), {{"10.0.0.1", "10.0.0.2"}}, linked);
+  ASSERT_TRUE(of_link) << of_link.error().message;
+  std::size_t files = 0;
+  for (const remote::PushItem& item : of_link->files[0].items) {
+    files += item.remote_path == "jobs/j/workspace/job.toml" ? 1 : 0;
+    EXPECT_EQ(item.link, item.remote_path.ends_with("other.toml") ? "job.toml" : "");
+  }
+  EXPECT_EQ(files, 1U);
 }
 
 TEST(JobPlan, RolesAreKept) {

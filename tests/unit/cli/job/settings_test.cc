@@ -110,15 +110,6 @@ TEST(JobSettings, OfTheCommandLineStandBeforeThoseOfTheLastRun) {
             (Texts{"train.batch_size=128", "a.b=1", "train.passes = 9", "c.d=2"}));
 }
 
-TEST(JobSettings, ResolvedAreJobTomlWithTheValuesOfSet) {
-  JobSettings one = settings();
-  one.overrides = {"train.batch_size=128"};
-  const std::string text = resolved_configuration(one);
-  EXPECT_NE(text.find("batch_size = 128"), std::string::npos) << text;
-  one.overrides.clear();
-  EXPECT_EQ(resolved_configuration(one), one.configuration) << "with its comments";
-}
-
 TEST(JobSettings, NameProgramsThatAreNewHoweverTheyAreSpelled) {
   using Keys = std::set<std::string>;
   EXPECT_EQ(new_programs({}, {"train.passes=3", "data.train=/x", "trainer.commands=[\"a\"]"}),

@@ -26,11 +26,9 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
 }
 
 TEST(TrainerEnvironment, FlagsBecomeVariables) {
-  auto variables = variables_of(
-      {"train", "--config=job.toml", "--resume", "--set=a=1", "--set=b=2"}, {"10.0.0.1:7164"});
+  auto variables = variables_of({"train", "--config=job.toml", "--resume"}, {"10.0.0.1:7164"});
   EXPECT_EQ(variables["PADDLE_INIT_CONFIG"], "job.toml");
   EXPECT_EQ(variables["PADDLE_INIT_RESUME"], "true");
-  EXPECT_EQ(variables["PADDLE_INIT_SET"], "a=1\nb=2");
   EXPECT_FALSE(variables.contains("PADDLE_INIT_TRAIN")) << "the command is no flag";
   EXPECT_EQ(variables["PADDLE_PROGRAM"], "/root/bin/paddle");
   EXPECT_EQ(variables["PADDLE_INIT_TRAINER_COUNT"], "3");

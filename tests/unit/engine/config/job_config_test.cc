@@ -5,6 +5,7 @@
 
 #include "base/named_rows.h"
 #include "engine/config/layer_keys.h"
+#include "engine/config/toml_reader.h"
 #include "tests/unit/engine/config/job_config_fixture.h"
 
 namespace paddle::config {
@@ -60,6 +61,47 @@ TEST_F(JobConfigTest, OverridesWin) {
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->train.passes, 7U);
   EXPECT_EQ(job->name, "other");
+}
+
+TEST_F(JobConfigTest, WithoutOverridesTheResolvedTextIsTheFile) {
+  const std::string text = std::string("# mine\r\n") + kJob;
+  const auto job = resolve_job(folder_.write("job.toml", text));
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->written, text);
+  EXPECT_EQ(job->text, text);
+  EXPECT_EQ(job->config.train.passes, 2U);
+}
+
+TEST_F(JobConfigTest, TheResolvedTextNeedsNoOverrides) {
+  const std::string path = edited("passes = 2", "passes = 2\nbatch_size_total = 64  # of all");
+  const std::string written = test::TemporaryFolder::read(path);
+  const auto job = resolve_job(
+      path, {"train.passes=7", "train.batch_size=5", "optimizer.learning_rate=0.1", "name=a \"b\"",
+             "optimizer.l2=1.4e-45", R"(data.pipe_command=["sh", "-c", "a\nb\t\u007f''' é"])"});
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->written, written);
+  const auto read = read_job(folder_.write("job.toml", job->text));
+  ASSERT_TRUE(read) << read.error().message << job->text;
+  EXPECT_EQ(read->train.passes, 7U);
+  EXPECT_EQ(read->train.batch_size, 5U) << "--set stands before batch_size_total of the file";
+  EXPECT_EQ(read->train.batch_size_total, 0U);
+  EXPECT_EQ(read->optimizer.learning_rate(), 0.1F);
+  EXPECT_EQ(read->optimizer.l2(), 1.4e-45F) << "the same bits";
+  EXPECT_EQ(read->name, "a \"b\"");
+  EXPECT_EQ(read->data.pipe_command, job->config.data.pipe_command);
+  EXPECT_EQ(read->data.pipe_command.back(), "a\nb\t\x7f''' é");
+  EXPECT_EQ(read->layers[0].weight.initial_std, job->config.layers[0].weight.initial_std);
+}
+
+TEST_F(JobConfigTest, AResolvedTextThatNoProgramWouldReadIsRefused) {
+  std::string job = kJob;
+  job.insert(0, "# " + std::string(kConfigBytesMax - job.size() - 3, 'x') + "\n");
+  EXPECT_TRUE(resolve_job(folder_.write("job.toml", job), {"train.passes=7"})) << "comments go";
+  const auto refused =
+      resolve_job(folder_.write("job.toml", kJob), {"name=" + std::string(kConfigBytesMax, 'x')});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("with its values in place"), std::string::npos)
+      << refused.error().message;
 }
 
 TEST_F(JobConfigTest, AFolderOrAnAbsentFileIsNamedWithTheWayToTheJob) {

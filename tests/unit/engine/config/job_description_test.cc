@@ -64,12 +64,17 @@ class JobDescriptionTest : public testing::Test {
     folder_.write("w/data/counts.txt", "a 5\nb 6\n<unk> 0\n");
     folder_.write("w/data/other.txt", "1\n2\n3\n");
   }
+  Result<JobDescription> described_job(const std::vector<std::string>& overrides = {}) {
+    const std::string path = folder_ / "w/job.toml";
+    PADDLE_TRY(const ResolvedJob job, resolve_job(path, overrides));
+    return describe_job(job.text, path);
+  }
+
   test::TemporaryFolder folder_;
 };
 
 TEST_F(JobDescriptionTest, IsTheSameJobWithoutItsWorkspace) {
-  const auto described =
-      describe_job(folder_ / "w/job.toml", {"train.passes=7", "name=other", "seed=9"});
+  const auto described = described_job({"train.passes=7", "name=other", "seed=9"});
   ASSERT_TRUE(described) << described.error().message;
   ASSERT_EQ(described->files.size(), 3U);
   EXPECT_EQ(described->files[0].name, "dictionary.txt");
@@ -97,16 +102,15 @@ TEST_F(JobDescriptionTest, IsTheSameJobWithoutItsWorkspace) {
 }
 
 TEST_F(JobDescriptionTest, OfADescriptionIsItself) {
-  const auto described = describe_job(folder_ / "w/job.toml", {});
+  const auto described = described_job();
   ASSERT_TRUE(described);
-  folder_.write("model/job.toml", described->text);
-  const auto again = describe_job(folder_ / "model/job.toml", {});
+  const auto again = describe_job(described->text, folder_ / "model/job.toml");
   ASSERT_TRUE(again);
   EXPECT_EQ(again->text, described->text);
 }
 
 TEST_F(JobDescriptionTest, FilesMayStandElsewhere) {
-  folder_.write("model/job.toml", describe_job(folder_ / "w/job.toml", {})->text);
+  folder_.write("model/job.toml", described_job()->text);
   const auto missing = read_job(folder_ / "model/job.toml");
   ASSERT_FALSE(missing);
   const auto job = read_job(folder_ / "model/job.toml", {},
@@ -125,7 +129,7 @@ TEST_F(JobDescriptionTest, AStringOfSeveralLinesIsReadBack) {
              R"(pipe_command = ["python3", "-c", "def f():\n  '''doc'''\n", "\"\"\"\n\\"])"
              "\n");
   folder_.write("w/job.toml", job);
-  const auto described = describe_job(folder_ / "w/job.toml", {});
+  const auto described = described_job();
   ASSERT_TRUE(described) << described.error().message;
   folder_.write("model/job.toml", described->text);
   for (const JobFile& file : described->files)

@@ -48,8 +48,14 @@ class DescriptionTest : public testing::Test {
     EXPECT_TRUE(reader);
     return *std::move(reader);
   }
+  config::ResolvedJob resolved(const std::vector<std::string>& overrides) {
+    auto job = config::resolve_job(folder_ / "w/job.toml", overrides);
+    EXPECT_TRUE(job) << job.error().message;
+    return *std::move(job);
+  }
   std::vector<snapshot::ModelFile> describe(std::size_t bytes_max = 1U << 20U) {
-    const auto files = describe_model(folder_ / "w/job.toml", {"train.passes=7"}, bytes_max);
+    const auto files =
+        describe_model(resolved({"train.passes=7"}), folder_ / "w/job.toml", bytes_max);
     EXPECT_TRUE(files) << files.error().message;
     return *files;
   }
@@ -143,7 +149,7 @@ TEST(SlotsJsonTest, NamesTheSlotsThatHoldTexts) {
 
 // As one that a GPU has trained.
 TEST_F(DescriptionTest, ABfloat16ModelIsComputedInFloat32WhereTheCpuHasNoOther) {
-  const auto files = describe_model(folder_ / "w/job.toml", {"train.compute=\"bf16\""});
+  const auto files = describe_model(resolved({"train.compute=\"bf16\""}), folder_ / "w/job.toml");
   ASSERT_TRUE(files) << files.error().message;
   const auto snapshot = save(*files);
   for (const bool has_it : {true, false}) {
@@ -283,7 +289,7 @@ TEST_F(DescriptionTest, MoreFilesThanASnapshotKeepsAreRefusedAtTheStart) {
                                         counts + "\"\n");
   }
   folder_.write("w/job.toml", job);
-  const auto described = describe_model(folder_ / "w/job.toml", {});
+  const auto described = describe_model(resolved({}), folder_ / "w/job.toml");
   ASSERT_FALSE(described);
   EXPECT_EQ(described.error().code, Errc::kUsage);
   EXPECT_NE(described.error().message.find("snapshots keep 60"), std::string::npos)

@@ -91,10 +91,11 @@ class Served {
 
   // A snapshot with other parameters for each pass, in save/pass-0000N or in `place`.
   void put(std::uint32_t pass, const std::string& place = "") {
-    const auto job = config::read_job(folder_ / "w/job.toml");
+    const auto job = config::resolve_job(folder_ / "w/job.toml");
     ASSERT_TRUE(job) << job.error().message;
-    const auto predictor = inference::Predictor::build(*job, "", inference::LineFormat::kCsv);
-    const auto files = inference::describe_model(folder_ / "w/job.toml", {});
+    const auto predictor =
+        inference::Predictor::build(job->config, "", inference::LineFormat::kCsv);
+    const auto files = inference::describe_model(*job, folder_ / "w/job.toml");
     ASSERT_TRUE(predictor && files);
     snapshot::SnapshotInfo info;
     info.pass = pass;

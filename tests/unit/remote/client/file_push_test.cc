@@ -91,6 +91,26 @@ TEST_F(PushTest, CopiesLeftBehindGoWithTheNextPushButNotThoseInUse) {
   EXPECT_TRUE(fs::exists(at(".paddlectl-copies/4-4/1")));
 }
 
+TEST_F(PushTest, AContentStandsForThatOfTheFile) {
+  const std::string local = write_file(folder_ + "/job.toml", "as the user wrote it");
+  fs::permissions(local, fs::perms(0640));
+  const std::string large = test::noise(3U << 20U, 1);
+  for (const std::string& content : {std::string("other"), std::string(), large}) {
+    PushItem item{local, "jobs/a/job.toml"};
+    item.content = content;
+    const auto pushed = push(*connect_agent(), {item});
+    ASSERT_TRUE(pushed) << pushed.error().message;
+    EXPECT_TRUE(file_content(at("jobs/a/job.toml")) == content) << content.size();
+    EXPECT_EQ(fs::status(at("jobs/a/job.toml")).permissions(), fs::perms(0440));
+  }
+  EXPECT_EQ(file_content(local), "as the user wrote it");
+  ASSERT_TRUE(push(*connect_agent(), {{local, "jobs/a/job.toml"}}));
+  EXPECT_EQ(file_content(at("jobs/a/job.toml")), "as the user wrote it");
+  PushItem absent{folder_ + "/absent", "jobs/a/x"};
+  absent.content = "x";
+  EXPECT_FALSE(push(*connect_agent(), {absent}));
+}
+
 TEST_F(PushTest, AFileWhoseSizeSaysNothingIsReadToItsEnd) {
   // Those of /proc say 0, those of /sys a page, whatever is in them.
   std::vector<std::string> sources = {"/proc/version", "/proc/self/maps", "/proc/filesystems"};
