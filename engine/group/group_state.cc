@@ -52,7 +52,7 @@ Status GroupState::begin_training() {
   }
 }
 
-Status GroupState::gather(std::uint32_t root, Planes planes, const Use& use) {
+Status GroupState::gather(std::uint32_t root, Planes planes, const Use& use) const {
   const std::uint32_t last = rank_.dense->state_width();
   const std::uint32_t first = planes == Planes::kAverages ? last : 0;
   std::vector<float> gathered;
@@ -112,7 +112,7 @@ Status GroupState::receive(const wire::GroupStart& start) {
 
 // Rank 0 sends its arguments; the other ranks ignore theirs.
 Status GroupState::spread(std::uint32_t parameter, std::span<const float> value,
-                          std::span<const float> state, std::uint64_t update_count) {
+                          std::span<const float> state, std::uint64_t update_count) const {
   PADDLE_TRY_STATUS(
       rank_.group->broadcast(0, std::as_writable_bytes(std::span(&update_count, 1))).wait());
   const std::size_t size = value.size();

@@ -45,7 +45,7 @@ class GroupState {
 
   // Gathers all dense parameters on the root, one at a time, for `use`; on the other ranks, `use`
   // is null. The root takes part to the end, whatever happens in `use`.
-  Status gather(std::uint32_t root, Planes planes, const Use& use);
+  Status gather(std::uint32_t root, Planes planes, const Use& use) const;
   // Copies averages to where a test reads the values.
   static Use copy_averages(std::span<client::DenseParameter> parameters);
   // Adds all planes to a snapshot, until `written` has the first failure.
@@ -56,7 +56,7 @@ class GroupState {
  private:
   Status receive(const wire::GroupStart& start);
   Status spread(std::uint32_t parameter, std::span<const float> value, std::span<const float> state,
-                std::uint64_t update_count);
+                std::uint64_t update_count) const;
   Status send_start(const wire::LoadBegin* place, const wire::PassOrigins& origins);
   Result<wire::GroupStart> receive_start();
 

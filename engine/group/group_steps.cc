@@ -155,7 +155,7 @@ Status GroupSteps::apply(Infos infos) {
   return {};
 }
 
-void GroupSteps::report_others_training(Infos infos, Duration waited) {
+void GroupSteps::report_others_training(Infos infos, Duration waited) const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < infos.size(); ++rank) {
     if (!infos[rank].out_of_data) ranks.push_back(rank);

@@ -78,7 +78,7 @@ class GroupSteps {
   Status apply(Infos infos);
   // Reports the ranks that still train, for a rank that has been out of data for `waited`:
   // otherwise the programs that watch the job would consider this rank stalled.
-  void report_others_training(Infos infos, Duration waited);
+  void report_others_training(Infos infos, Duration waited) const;
 
   Result<Infos> meet_for_step(collective::StepInfo own);
   // Makes rounds until no rank requests state; all ranks have the same request then.

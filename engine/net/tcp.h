@@ -49,6 +49,6 @@ struct ClientOptions {
 
 // Connects (retrying refused connections with backoff until the deadline) and proves the key
 // both ways.
-Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline);
+Result<std::unique_ptr<Link>> connect(const ClientOptions& options, TimePoint deadline);
 
 }  // namespace paddle::net

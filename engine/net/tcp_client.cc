@@ -204,7 +204,7 @@ Result<std::unique_ptr<Link>> connect_once(const ClientOptions& options,
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> connect(ClientOptions options, TimePoint deadline) {
+Result<std::unique_ptr<Link>> connect(const ClientOptions& options, TimePoint deadline) {
   PADDLE_TRY(const asio::ip::tcp::endpoint endpoint, parse_endpoint(options.endpoint));
   PADDLE_TRY(const Nonce jitter, random_nonce());
   Rng rng(load_le<std::uint64_t>(jitter.data()));
