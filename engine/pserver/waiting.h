@@ -1,5 +1,5 @@
-// Trainers that wait for a shard's answer, and the trainers that they wait for. The first receive
-// notices; the supervisor receives the ids of the second.
+// Trainers that wait for a shard's answer, and the trainers that they wait for. A waiting trainer
+// receives notices. The supervisor receives the ids of the trainers that are waited for.
 #pragma once
 
 #include <cstdint>

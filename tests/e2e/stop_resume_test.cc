@@ -40,9 +40,9 @@ void damage(const std::string& snapshot, const std::string& what) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// Runs two trainers and two pservers, and stops them by a signal to the trainers in `whom` in the
-// middle of the second pass.
-void run_and_stop(Job& job, const std::string& name, const std::vector<int>& whom,
+// Runs two trainers and two pservers. In the middle of the second pass, sends a stop signal to the
+// trainers with the ids `stopped`.
+void run_and_stop(Job& job, const std::string& name, const std::vector<int>& stopped,
                   const std::vector<std::string>& flags) {
   const Shape shape{.trainers = 2, .pservers = 2};
   const int port = free_ports(4);
@@ -54,7 +54,7 @@ void run_and_stop(Job& job, const std::string& name, const std::vector<int>& who
   // With a sanitizer on a busy machine the first pass takes minutes.
   ASSERT_TRUE(trainers[0].prints("Pass=1 Batch=10 ", std::chrono::seconds(240)))
       << trainers[0].output();
-  for (const int id : whom) trainers[static_cast<std::size_t>(id)].signal(SIGTERM);
+  for (const int id : stopped) trainers[static_cast<std::size_t>(id)].signal(SIGTERM);
   for (Process& trainer : trainers) {
     EXPECT_EQ(trainer.wait(), kResumable) << trainer.output();
     EXPECT_NE(trainer.output().find("stopped on request in pass 2 (pass-00001), after batch"),
@@ -70,9 +70,9 @@ TEST(StopResume, AJobStoppedInTheMiddleOfAPassEndsWithTheSameBits) {
       "--num_passes=3", "--set=train.log_period=1", "--set=optimizer.learning_rate_schedule=poly",
       "--set=optimizer.learning_rate_decay_a=0.01", "--set=optimizer.learning_rate_decay_b=0.5"};
   ASSERT_TRUE(job.run("whole", {.trainers = 2, .pservers = 2}, flags));
-  for (const std::vector<int>& whom : {std::vector<int>{0, 1}, std::vector<int>{1}}) {
-    const std::string name = fmt::format("parts{}", whom.size());
-    run_and_stop(job, name, whom, flags);
+  for (const std::vector<int>& stopped : {std::vector<int>{0, 1}, std::vector<int>{1}}) {
+    const std::string name = fmt::format("parts{}", stopped.size());
+    run_and_stop(job, name, stopped, flags);
     EXPECT_TRUE(stopped_snapshot(job, name).starts_with("pass-00001-")) << name;
     // Resumed on another number of pservers and ports, from the snapshot with the most progress.
     std::vector<std::string> more = flags;

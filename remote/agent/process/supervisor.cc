@@ -146,7 +146,7 @@ class Supervisor {
   void end_leftovers();
   void keep_end();
 
-  // Of the process's whole life.
+  // State that lasts as long as the supervised process, over all of its restarts.
   Root root_;
   wire::agent::ProcessSpec spec_;
   SafePath folder_;
@@ -161,7 +161,7 @@ class Supervisor {
   bool is_end_requested_ = false;
   TimePoint looked_at_;
 
-  // Of the current run, or of the last one until the next begins.
+  // State of the current run. Between two runs it is that of the last one.
   pid_t child_ = -1;  // none yet
   TimePoint started_at_;
   UniqueFd output_;

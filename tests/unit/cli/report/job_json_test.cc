@@ -11,7 +11,7 @@
 namespace paddle::cli {
 namespace {
 
-// Of a value that a Json made.
+// Turns a parsed value back into a Json, to compare it with one that was built.
 Json written(const JsonValue& value) {
   if (value.is_null()) return {};
   if (value.is_bool()) return value.truth();

@@ -14,7 +14,7 @@ void PrintTo(const KilledCase& one, std::ostream* out) {
 
 class KilledGroup : public testing::TestWithParam<KilledCase> {};
 
-// Target 6: as a shard that nobody disturbed.
+// The reference is the same job on one shard without a kill.
 TEST_P(KilledGroup, GoesOnFromItsSnapshotWithTheBitsOfAShard) {
   const KilledCase& one = GetParam();
   const auto set = set_of(one.method, kSliced, one.trainers);

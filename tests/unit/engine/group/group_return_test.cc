@@ -1,5 +1,5 @@
 // Groups whose ranks are lost and come back: all go on from a savepoint that each of them has kept,
-// with the bits of a shard that nobody disturbed.
+// and end with the bits of the same job on one shard without a loss.
 #include <latch>
 
 #include "tests/unit/engine/group/group_client_fixture.h"

@@ -80,7 +80,7 @@ TEST(LocalRounds, TrainersMoveAloneUntilARoundSetsAllToTheMeanBySamples) {
   EXPECT_EQ(ends[2], ends[0]);
 }
 
-// The stop is told in a round that is the last of one rank's data, and not of the other's.
+// The ranks learn of the stop in a round that uses the last data of one rank, but not of the other.
 TEST(LocalRounds, AStopInTheLastRoundOfARankPausesAll) {
   as_trainers(local_set(2), [](Rank& rank) {
     const std::uint64_t batches = rank.rank == 0 ? 4 : 6;

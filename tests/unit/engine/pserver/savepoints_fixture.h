@@ -30,7 +30,7 @@ inline wire::ParameterSet async_set(std::uint32_t trainers) {
 
 class SavepointsFixture : public testing::Test {
  protected:
-  // Of a pserver's later incarnation, if `generation` says no other.
+  // Options of a shard whose pserver was started again, unless `generation` gives another number.
   ShardOptions options(bool is_sparse = false, std::uint32_t index = 0,
                        std::uint64_t generation = 0) {
     return {.index = index,

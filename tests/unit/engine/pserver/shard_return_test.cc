@@ -1,4 +1,4 @@
-// A trainer whose next incarnation takes up the work while the others wait.
+// A trainer is lost, and its next incarnation joins and goes on while the others wait.
 #include "tests/unit/engine/pserver/one_shard.h"
 
 namespace paddle::pserver {

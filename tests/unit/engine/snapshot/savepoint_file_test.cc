@@ -23,7 +23,7 @@ class SavepointFileTest : public SavepointFixture {
     return *mark;
   }
 
-  // Of all records, or the error.
+  // The text of all records, or the error.
   std::string read_file() {
     auto reader = SavepointFileReader::open(*directory_, "savepoint");
     if (!reader) return "error: " + reader.error().message;

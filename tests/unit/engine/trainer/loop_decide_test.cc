@@ -161,7 +161,7 @@ TEST_F(LoopDecide, OthersEndWhenTheyHearIt) {
   EXPECT_FALSE(std::filesystem::exists(options_.save_dir + "/TESTS"));
 }
 
-// An earlier incarnation of trainer 0 told another decision, which the others have heard.
+// An earlier incarnation of trainer 0 sent another decision, and the others have received it.
 TEST_F(LoopDecide, Trainer0ObeysWhatAllHear) {
   client_.after_pass = {1.0F, 0.5F, 0.6F, 0.7F};
   tell(EndReason::kNone, 0.25);

@@ -124,7 +124,7 @@ TEST_F(LoopTest, RecordsAreCountedOnFromThoseOfBatchesOfAnotherSize) {
   EXPECT_EQ(client_.empty_snapshots.place->records, std::vector<std::uint64_t>{2});
 }
 
-// An incarnation that is soon killed has told that it trained.
+// A process that is killed soon after its start has reported that it trained.
 TEST_F(LoopTest, TheFirstBatchOfAProcessIsReportedAtOnce) {
   std::vector<std::uint64_t> batches;
   options_.publish = [&](const wire::Progress& progress) { batches.push_back(progress.batch()); };
