@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/limits.h"
 #include "base/pool.h"
 #include "cli/cluster/selection.h"
 #include "cli/console/console.h"
@@ -278,6 +279,7 @@ Status all_reached(const ClusterSpec& cluster, const ClusterSession& session) {
   }
   if (reached || well.empty()) return reached;
   Error error = std::move(reached).error();
+  if (error.hint.empty()) error.hint = hint_for_lack(error.message);
   error.hint += fmt::format("{}train on the others: --on {}", error.hint.empty() ? "" : "; or ",
                             on_text(cluster, well));
   return error;

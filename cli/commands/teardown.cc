@@ -16,6 +16,8 @@
 namespace paddle::cli {
 namespace {
 
+constexpr int kTriesMax = 3;
+
 struct TeardownOptions {
   NodeTarget target;
   bool keep_data = false;
@@ -48,43 +50,68 @@ Status wait_for_commands(Context& context, ClusterSession& session,
   return {};
 }
 
-Status teardown_node(Member& member, bool keep_data, wire::agent::TeardownReply& report) {
-  PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
-  PADDLE_TRY(report, member.client->teardown(keep_data));
-  member.client.reset();
+// Whether another command made the node's folder anew after its agent had removed it. Only folders
+// of this machine can be seen without a new agent.
+bool is_made_anew(const Member& member, const std::string& folder, bool keep_data) {
   std::error_code ignored;
-  if (member.spec.is_local() && !keep_data) {
-    if (report.remaining().empty() && std::filesystem::exists(facts.root(), ignored)) {
-      report.add_remaining(facts.root());
-    }
-  }
-  if (report.remaining().empty()) return {};
-  std::string what;
-  for (const std::string& item : report.remaining()) what += "\n  " + item;
-  return Error{Errc::kFailed, fmt::format("node {}: these remain:{}", member.spec.name, what),
-               "remove them by hand, or run paddlectl teardown again"};
+  return member.spec.is_local() && !keep_data && std::filesystem::exists(folder, ignored);
 }
 
-Status teardown_all(Context& context, ClusterSession& session, bool keep_data,
-                    std::vector<wire::agent::TeardownReply>& reports) {
-  const auto teardown_one = [&](Member& member) {
-    Status done = teardown_node(member, keep_data, reports[member.node]);
-    if (!done && done.error().code == Errc::kUnreachable) member.client.reset();
-    return done;
-  };
-  std::vector<const Member*> reached;
-  for (const Member& member : session.members()) {
-    if (member.client) reached.push_back(&member);
+Status teardown_node(Member& member, bool keep_data, wire::agent::TeardownReply& total) {
+  PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
+  PADDLE_TRY(const wire::agent::TeardownReply report, member.client->teardown(keep_data));
+  member.client.reset();
+  total.set_processes_ended(total.processes_ended() + report.processes_ended());
+  total.set_files_removed(total.files_removed() + report.files_removed());
+  if (!report.remaining().empty()) {
+    std::string what;
+    for (const std::string& item : report.remaining()) what += "\n  " + item;
+    return Error{Errc::kFailed, fmt::format("node {}: these remain:{}", member.spec.name, what),
+                 "remove them by hand, or run paddlectl teardown again"};
   }
-  Status done = session.each(teardown_one);
-  const bool is_one_lost = std::ranges::any_of(reached, [](const Member* member) {
-    return member->error && member->error->code == Errc::kUnreachable;
-  });
-  if (done || !is_one_lost) return done;
-  // Another teardown has ended the agent that this one used. Connects again to remove what is left.
-  session.reconnect(context);
-  session.forgive_absent();
-  return session.each(teardown_one);
+  if (!is_made_anew(member, facts.root(), keep_data)) return {};
+  return Error{Errc::kUnreachable,
+               fmt::format("node {}: another paddlectl has made {} anew, as train and up do",
+                           member.spec.name, facts.root()),
+               "wait until that command has ended, then run paddlectl teardown again"};
+}
+
+// Refuses to remove a job that the user was not asked about.
+Status check_new_jobs(ClusterSession& session, const std::vector<JobOnNodes>& known) {
+  std::vector<JobOnNodes> jobs;
+  PADDLE_TRY_STATUS(list_jobs_on_nodes(session, jobs));
+  for (const JobOnNodes& job : jobs) {
+    if (std::ranges::find(known, job.job, &JobOnNodes::job) != known.end()) continue;
+    return Error{Errc::kUsage, fmt::format("job {} was started on these nodes meanwhile", job.job),
+                 "run paddlectl teardown again"};
+  }
+  return {};
+}
+
+// Removes everything. Tries again if another command is in the way: a teardown that has ended the
+// agents of this one, or a start of a job that has made a folder anew.
+Status teardown_all(Context& context, ClusterSession& session, const TeardownOptions& options,
+                    const std::vector<JobOnNodes>& jobs,
+                    std::vector<wire::agent::TeardownReply>& reports) {
+  const bool may_discard = options.consent.yes && options.consent.discard;
+  for (int tries = 1;; ++tries) {
+    std::vector<const Member*> reached;
+    for (const Member& member : session.members()) {
+      if (member.client) reached.push_back(&member);
+    }
+    Status done = session.each([&](Member& member) {
+      Status removed = teardown_node(member, options.keep_data, reports[member.node]);
+      if (!removed && removed.error().code == Errc::kUnreachable) member.client.reset();
+      return removed;
+    });
+    const bool is_in_the_way = std::ranges::any_of(reached, [](const Member* member) {
+      return member->error && member->error->code == Errc::kUnreachable;
+    });
+    if (done || !is_in_the_way || tries == kTriesMax) return done;
+    session.reconnect(context);
+    session.forgive_absent();
+    if (!may_discard) PADDLE_TRY_STATUS(check_new_jobs(session, jobs));
+  }
 }
 
 Status run_teardown(Context& context, const TeardownOptions& options) {
@@ -107,7 +134,7 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, options.keep_data));
   PADDLE_TRY_STATUS(wait_for_commands(context, session, jobs));
   std::vector<wire::agent::TeardownReply> reports(cluster.nodes.size());
-  const Status done = teardown_all(context, session, options.keep_data, reports);
+  const Status done = teardown_all(context, session, options, jobs, reports);
   Table table{{{"node", "node"},
                {"processes ended", "processes_ended"},
                {"files removed", "files_removed"},

@@ -183,6 +183,9 @@ constexpr std::size_t kProgramShownMax = 1000;      // characters of a program i
 constexpr std::size_t kNamesShownMax = 10;          // variables in an error
 constexpr std::uint32_t kRestartsMax = 1000;
 constexpr std::uint32_t kStallSecondsMax = 24 * 60 * 60;
+// A teardown removes a node's folder within about this time after it has ended the agents there.
+constexpr Duration kTeardownOfANode = std::chrono::seconds(2);
+constexpr Duration kLookForTeardownPeriod = std::chrono::milliseconds(200);
 
 struct TrainOptions {
   PlanOptions plan;
@@ -639,10 +642,34 @@ Status keep_settings(Context& context, ClusterSession& session, const JobToStart
   });
 }
 
-Status start(Context& context, const TrainOptions& options, JobToStart& job) {
+// The error of a start. A teardown at another terminal ends the agents that this command uses, and
+// then removes their folders. In that case the error says so.
+Error start_error(Context& context, const JobToStart& job, Error error) {
+  if (error.code != Errc::kUnreachable && error.code != Errc::kResource) return error;
+  const TimePoint until =
+      context.clock.now() + (error.code == Errc::kUnreachable ? kTeardownOfANode : Duration());
+  while (!context.interrupted()) {
+    const ClusterSession now =
+        ClusterSession::find(context, job.nodes.cluster, job.placement.nodes);
+    const auto gone = std::ranges::find_if(now.members(), &Member::absent);
+    if (gone != now.members().end()) {
+      return {Errc::kInterrupted,
+              fmt::format("job {} was not started: node {} has no folder of this cluster any more, "
+                          "as after paddlectl teardown at another terminal",
+                          job.request.job, gone->spec.name),
+              "run the same command again when that teardown has ended"};
+    }
+    if (context.clock.now() >= until) break;
+    context.pause(kLookForTeardownPeriod);
+  }
+  return error;
+}
+
+// Claims the job, pushes it, and starts its processes. Returns the tests of its earlier runs.
+Result<std::size_t> begin(Context& context, ClusterSession& session, const TrainOptions& options,
+                          JobToStart& job) {
   const ClusterSpec& cluster = job.nodes.cluster;
   JobRequest& request = job.request;
-  ClusterSession session = ClusterSession::open(context, cluster, job.placement.nodes);
   PADDLE_TRY_STATUS(all_reached(cluster, session));
   if (request.resume) {
     PADDLE_TRY_STATUS(claim_old_name(context, session, request.job));
@@ -672,8 +699,15 @@ Status start(Context& context, const TrainOptions& options, JobToStart& job) {
   if (auto started = start_job(context, session, plan); !started)
     return stop_after(context, session, request.job, job.to.output, std::move(started).error());
   (void)end_claims(session);  // a node that was lost in the meantime releases its own claim
-  if (options.detach) return say_detached(context, request.job);
-  return follow_to_end(context, session, request.job, job.to, past_tests);
+  return past_tests;
+}
+
+Status start(Context& context, const TrainOptions& options, JobToStart& job) {
+  ClusterSession session = ClusterSession::open(context, job.nodes.cluster, job.placement.nodes);
+  auto past_tests = begin(context, session, options, job);
+  if (!past_tests) return start_error(context, job, std::move(past_tests).error());
+  if (options.detach) return say_detached(context, job.request.job);
+  return follow_to_end(context, session, job.request.job, job.to, *past_tests);
 }
 
 Status run_train(Context& context, const TrainOptions& options) {

@@ -24,7 +24,7 @@ Error change_error(const std::string& what) {
   const int reason = errno;
   Error error = system_error(Errc::kResource, what);
   if (reason == ENOSPC || reason == EDQUOT)
-    error.hint = "free some space there; earlier snapshots are not affected";
+    error.hint = "free some space there; a save that fails harms no earlier snapshot";
   if (reason == EROFS) error.hint = "check the mount options, and whether the disk has failed";
   if (reason == EFBIG) error.hint = "allow larger files: ulimit -f";
   return error;

@@ -430,6 +430,8 @@ Status serve(const Root& root, int input, int output, Duration silence_max) {
     return write_frame(output, header, as_bytes(head.SerializeAsString()), tail,
                        TimePoint(std::chrono::steady_clock::now()) + kFrameDeadline);
   };
+  // A user may have removed the folder of the node by hand. Its jobs are gone, but not their keys.
+  if (!open_folder(root, "jobs")) wipe_stray_key_files(root);
   RequestStream requests(input, silence_max);
   Session session(root, requests, send);
   while (!session.finished()) {

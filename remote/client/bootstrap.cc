@@ -91,6 +91,7 @@ constexpr std::string_view kPrepare =
     "m=0; d=${r%/*}; [ -z \"$n\" ] || "
     "while [ ${#d} -ge ${#n} ]; do m=$((m+1)); d=${d%/*}; done; "
     "for d in \"$r\" \"$r/bin\"; do "
+    "[ -e \"$d\" ] || { echo PADDLECTL-REFUSED $d was removed meanwhile; exit 1; }; "
     "if [ -L \"$d\" ] || ! [ -O \"$d\" ]; then "
     "echo PADDLECTL-REFUSED $d is a link or belongs to another user; exit 1; fi; "
     "case $(ls -ld \"$d\") in ?????w*|????????w*) "
@@ -104,7 +105,8 @@ constexpr std::string_view kPrepare =
 // paddlectl may use it. `head` ends after N bytes, so the channel needs no half-close.
 constexpr std::string_view kUpload =
     "t || { echo PADDLECTL-REFUSED $b; exit 1; }; u=\"$r/bin/.upload-$$\"; "
-    "head -c N > \"$u\" && [ $(wc -c < \"$u\") -eq N ] && chmod 700 \"$u\" && "
+    "head -c N > \"$u\" && [ \"$(wc -c 2>/dev/null < \"$u\")\" -eq N ] 2>/dev/null && chmod 700 "
+    "\"$u\" && "
     "mv \"$u\" \"$f\" || rm -f \"$u\"; ";
 
 // The end of both the preparing and the uploading command: reports the file at $f, by its SHA-256

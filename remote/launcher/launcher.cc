@@ -25,6 +25,10 @@ constexpr auto kKinds = std::to_array<LauncherKind>({
 // programs.
 Error refused(std::string why) {
   const std::string_view lack = hint_for_lack(why);
+  if (why.ends_with(" was removed meanwhile")) {
+    return {Errc::kUnreachable, std::move(why),
+            "run the same command again once no paddlectl teardown runs"};
+  }
   // The check failed on the node, or a part of the folder was removed meanwhile.
   if (why.ends_with(" cannot be checked"))
     return {Errc::kFailed, std::move(why), "run the same command again"};

@@ -139,6 +139,30 @@ TEST_F(TwoCommands, ATeardownWaitsForWhatIsBeingSaved) {
   EXPECT_TRUE(cluster.nothing_left());
 }
 
+// The teardown comes before the first connection of the training, or while it claims, pushes and
+// starts, or after that. A training that connects after the teardown has ended is not ended by it.
+TEST_F(TwoCommands, ATeardownBesideAStartLeavesNothingAndTheStartSaysSo) {
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
+    const std::string job = fmt::format("job-{}", i);
+    Process start = train(job, 3);
+    ::usleep(static_cast<useconds_t>(i) * 40'000);
+    const Outcome down = cluster.run({"teardown", "--yes", "--discard"});
+    EXPECT_EQ(down.code, 0) << down.output << "\n" << job << ": " << start.output();
+    const std::optional<int> code = start.wait();
+    ASSERT_TRUE(code) << job << ": " << start.output();
+    const auto says = [&](const char* text) {
+      return start.output().find(text) != std::string::npos;
+    };
+    EXPECT_TRUE(*code == 0 || says("teardown") || says("has no folder of this cluster") ||
+                says("it was asked to end"))
+        << job << ": " << start.output();
+    EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard", "--cluster", "cluster.toml"}).code, 0);
+    EXPECT_TRUE(cluster.nothing_left());
+  }
+  is_torn_down_ = true;
+}
+
 // Two trainings at the same time on the same nodes.
 class TwoJobs : public TwoCommands {
  protected:

@@ -204,6 +204,19 @@ class StrayKeysTest : public WipedKeysTest {
     }
     return count;
   }
+  void kill_supervisors_too() {
+    const auto processes = agent_->processes("job-1");
+    ASSERT_TRUE(processes);
+    std::vector<int> pids;
+    for (const ProcessStatus& process : *processes) {
+      wire::agent::PidRecord record;
+      ASSERT_TRUE(record.ParseFromString(
+          file_content(node_.root + "/jobs/job-1/proc/" + process.name + "/pid")));
+      pids.push_back(record.supervisor());
+      pids.push_back(record.pid());
+    }
+    for (const int pid : pids) ::kill(pid, SIGKILL);
+  }
   void tear_down() {
     const auto report = agent_->teardown(false);
     ASSERT_TRUE(report) << report.error().message;
@@ -218,19 +231,19 @@ TEST_F(StrayKeysTest, OfAJobWhoseFolderWasRemovedGoWithATeardown) {
 }
 
 TEST_F(StrayKeysTest, OfAJobWhoseSupervisorsWereKilledTooGoWithATeardown) {
-  const auto processes = agent_->processes("job-1");
-  ASSERT_TRUE(processes);
-  std::vector<int> pids;
-  for (const ProcessStatus& process : *processes) {
-    wire::agent::PidRecord record;
-    ASSERT_TRUE(record.ParseFromString(
-        file_content(node_.root + "/jobs/job-1/proc/" + process.name + "/pid")));
-    pids.push_back(record.supervisor());
-    pids.push_back(record.pid());
-  }
-  for (const int pid : pids) ::kill(pid, SIGKILL);
+  kill_supervisors_too();
   std::filesystem::remove_all(node_.root + "/jobs/job-1");
   tear_down();
+  EXPECT_EQ(folders(), 0);
+}
+
+TEST_F(StrayKeysTest, OfANodeWhoseFolderWasRemovedGoWithItsNextAgent) {
+  kill_supervisors_too();
+  std::filesystem::remove_all(node_.root);
+  agent_.reset();
+  EXPECT_EQ(folders(), 1);
+  agent_ = connect_agent();
+  ASSERT_TRUE(agent_->facts()) << "it serves now";
   EXPECT_EQ(folders(), 0);
 }
 
