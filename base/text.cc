@@ -122,6 +122,12 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
   return std::string(found);
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  return lower;
+}
+
 std::string pass_words(std::uint64_t pass, std::uint64_t passes) {
   return fmt::format("pass {}{} (pass-{:05})", pass + 1,
                      passes > 0 ? fmt::format(" of {}", passes) : "", pass);

@@ -1,4 +1,4 @@
-// Text helpers: escaping, suggestions, hexadecimal, and the names of passes.
+// Text helpers: escaping, letter case, suggestions, hexadecimal, and the names of passes.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,9 @@ std::string escape_lines(std::string_view text);
 
 // "1.5 GB", "12 kB".
 std::string human_bytes(std::uint64_t bytes);
+
+// With 'a' to 'z' in place of 'A' to 'Z'.
+std::string lower_case(std::string_view text);
 
 // The candidate nearest to `word`, whatever the case of letters, within edit distance 3 and under
 // half its length, or "": "did you mean ...?".

@@ -51,8 +51,8 @@ void take_test(const MetricsLine& test, JobSummary& job) {
   }
   const auto value = job.figure == "cost" ? test.cost : test.number(job.figure);
   if (!value) return;
-  const bool is_better =
-      !job.best || (is_better_when_higher(job.figure) ? *value > *job.best : *value < *job.best);
+  const bool is_better = !job.best || (test.is_better_when_higher(job.figure) ? *value > *job.best
+                                                                              : *value < *job.best);
   if (is_better) job.best = value;
 }
 

@@ -1,7 +1,6 @@
 #include "cli/console/json.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -52,15 +51,14 @@ bool is_word(char c) {
 // False for the names that programs give to numbers that are not finite, and for digits beyond the
 // range of a double.
 bool is_finite_word(std::string_view word) {
-  std::string name(word.substr(word.starts_with('-') || word.starts_with('+') ? 1 : 0));
+  const std::string name =
+      lower_case(word.substr(word.starts_with('-') || word.starts_with('+') ? 1 : 0));
   if (!name.empty() && name[0] >= '0' && name[0] <= '9') {
     double value = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
     return error != std::errc::result_out_of_range ||
            std::isfinite(std::strtod(name.c_str(), nullptr));
   }
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return name != "nan" && name != "inf" && name != "infinity";
 }
 

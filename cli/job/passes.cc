@@ -1,7 +1,6 @@
 #include "cli/job/passes.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 
@@ -11,9 +10,6 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kPassDigits = 5, kBatchDigits = 6;
-// Evaluators for which a higher value is better; for all others a lower value is better.
-constexpr auto kHigherIsBetter =
-    std::to_array<std::string_view>({"auc", "accuracy", "precision", "recall", "f1"});
 
 // Parses a number of at least `digits` digits, as fmt's {:05d} writes it.
 std::optional<std::uint64_t> padded_number(std::string_view text, std::size_t digits) {
@@ -27,7 +23,7 @@ std::optional<std::uint64_t> padded_number(std::string_view text, std::size_t di
 double loss(const MetricsLine& test, bool by_cost) {
   if (by_cost) return *test.cost;
   const auto [name, value] = test.evaluators().front();
-  return is_better_when_higher(name) ? -value : value;
+  return test.is_better_when_higher(name) ? -value : value;
 }
 
 }  // namespace
@@ -90,10 +86,6 @@ Result<PassChoice> parse_pass_choice(const std::string& text) {
                number == 0 ? "write pass-00000 for pass 1"
                            : fmt::format("write pass-{:05} for pass {}, or pass-{:05} for pass {}",
                                          number - 1, number, number, number + 1)};
-}
-
-bool is_better_when_higher(std::string_view figure) {
-  return std::ranges::find(kHigherIsBetter, figure) != kHigherIsBetter.end();
 }
 
 std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics) {

@@ -43,9 +43,6 @@ struct PassChoice {
 // is refused: passes are counted from 1 on the screen and from 0 in the names of folders.
 Result<PassChoice> parse_pass_choice(const std::string& text);
 
-// Whether a higher value of this figure is better: true for "auc", false for "cost" and "rmse".
-bool is_better_when_higher(std::string_view figure);
-
 // The passes from the best to the worst, by the held-out cost of each pass's last test or, if tests
 // have no cost, by their first evaluator.
 std::vector<std::uint64_t> ranked_passes(const std::vector<MetricsLine>& metrics);

@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/text.h"
+
 namespace paddle::cli {
 namespace {
 
@@ -58,14 +60,6 @@ constexpr std::string_view kOfJob = "total_";
 // the headline.
 constexpr std::array<std::string_view, 8> kKnownFirst{"auc", "perplexity", "rmse",      "f1",
                                                       "acc", "error",      "precision", "mae"};
-constexpr std::array<std::string_view, 10> kHigherIsBetter{
-    "auc", "acc", "precision", "recall", "f1", "bleu", "ndcg", "r2", "score", "iou"};
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
-}
 
 // The order of evaluators: known ones, then others with test results, then the cost, and last those
 // that only log points of a user's own program have, such as a learning rate.
@@ -144,7 +138,9 @@ std::optional<BestValue> best_of(const Series& series, bool higher_is_better) {
 EvaluatorCurves curves_of(const std::vector<StepOfLine>& steps, const std::string& name) {
   EvaluatorCurves curves;
   curves.name = name;
-  curves.higher_is_better = is_higher_better(name);
+  for (const StepOfLine& at : steps) {
+    if (at.line->number(name)) curves.higher_is_better = at.line->is_better_when_higher(name);
+  }
   const Series held_out = series_of(steps, "test", name);
   Series training = series_of(steps, "pass", std::string(kOfJob) + name);
   if (training.points.size() < 2) {
@@ -236,12 +232,6 @@ std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerCurve>& curves) 
 const ProcessRecord* leader_of(const JobRecord& record) {
   const auto found = std::ranges::find(record.processes, "trainer-0", &ProcessRecord::role);
   return found == record.processes.end() ? nullptr : &*found;
-}
-
-bool is_higher_better(std::string_view evaluator) {
-  const std::string name = lower_case(evaluator);
-  return std::ranges::any_of(
-      kHigherIsBetter, [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }
 
 std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader) {

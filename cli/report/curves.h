@@ -65,8 +65,6 @@ struct EvaluatorCurves {
   std::optional<BestValue> best, last;  // on held-out data; if there is none, on training data
 };
 
-bool is_higher_better(std::string_view evaluator);
-
 // The first one is the headline: the best known kind among the evaluators or, without such a kind,
 // the cost, which every job has.
 std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader);

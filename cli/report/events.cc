@@ -131,9 +131,9 @@ void add_metrics_events(const ProcessRecord& process, std::vector<JobEvent>& eve
     if (line.kind == "test") {
       events.push_back({when_known, process.role, describe(line), false});
     } else if (line.kind == "save") {
-      const std::string path = line.texts.empty() ? "" : line.texts.front().second;
-      events.push_back(
-          {when_known, process.role, "snapshot " + path.substr(path.rfind('/') + 1), false});
+      const std::string* const path = line.text("path");
+      const std::string name = path == nullptr ? "" : path->substr(path->rfind('/') + 1);
+      events.push_back({when_known, process.role, "snapshot " + name, false});
     }
   }
   if (!process.lacks_metrics) return;

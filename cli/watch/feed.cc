@@ -189,11 +189,9 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
     }
   }
   if (line.kind == "stop" && is_of_this_run(line, process.status)) {
-    const auto why =
-        std::ranges::find(line.texts, "why", &std::pair<std::string, std::string>::first);
-    if (why != line.texts.end()) {
-      tests_.push_back(fmt::format("training ends with {}: {}", pass_words(line.pass),
-                                   escape_control(why->second)));
+    if (const std::string* const why = line.text("why")) {
+      tests_.push_back(
+          fmt::format("training ends with {}: {}", pass_words(line.pass), escape_control(*why)));
     }
   }
   // A process's first line may be far from the first batch; a resumed run has a new first batch.
@@ -213,10 +211,8 @@ void JobFeed::tell_pass() {
 
 void JobFeed::take_warning(const ProcessOnNode& process, const MetricsLine& line) {
   if (!is_of_this_run(line, process.status)) return;
-  const auto message =
-      std::ranges::find(line.texts, "message", &std::pair<std::string, std::string>::first);
-  if (message != line.texts.end())
-    warnings_.push_back("warning: " + escape_control(message->second));
+  if (const std::string* const message = line.text("message"))
+    warnings_.push_back("warning: " + escape_control(*message));
 }
 
 void JobFeed::show_tests() {

@@ -32,6 +32,10 @@ constexpr std::array<std::string_view, 15> kTrainerKeys{"current_cost",
                                                         "pass_done",
                                                         "passes"};
 
+// Parts of names of figures for which a higher value is better.
+constexpr std::array<std::string_view, 10> kNamesOfHigher{
+    "auc", "acc", "precision", "recall", "f1", "bleu", "ndcg", "r2", "score", "iou"};
+
 std::uint64_t count_of(double value) {
   return value > 0 && value < 1e18 ? static_cast<std::uint64_t>(value) : 0;
 }
@@ -60,6 +64,11 @@ std::optional<double> MetricsLine::number(std::string_view key) const {
   return found->second;
 }
 
+const std::string* MetricsLine::text(std::string_view key) const {
+  const auto found = std::ranges::find(texts, key, &std::pair<std::string, std::string>::first);
+  return found == texts.end() ? nullptr : &found->second;
+}
+
 std::vector<std::pair<std::string, double>> MetricsLine::evaluators() const {
   std::vector<std::pair<std::string, double>> found;
   if (kind == "pserver") return found;
@@ -68,6 +77,15 @@ std::vector<std::pair<std::string, double>> MetricsLine::evaluators() const {
     if (!known && !one.first.starts_with("total_")) found.push_back(one);
   }
   return found;
+}
+
+bool MetricsLine::is_better_when_higher(std::string_view figure) const {
+  if (const std::string* const names = text("higher_is_better")) {
+    return fmt::format(" {} ", *names).find(fmt::format(" {} ", figure)) != std::string::npos;
+  }
+  const std::string name = lower_case(figure);
+  return std::ranges::any_of(
+      kNamesOfHigher, [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }
 
 std::optional<MetricsLine> parse_metrics(std::string_view line) {

@@ -22,8 +22,13 @@ struct MetricsLine {
   std::vector<std::pair<std::string, std::vector<double>>> lists;
 
   std::optional<double> number(std::string_view key) const;
+  const std::string* text(std::string_view key) const;  // null: the line has no such text
   // The numbers that are evaluators' values.
   std::vector<std::pair<std::string, double>> evaluators() const;
+  // Whether a higher value of this figure of the line is better. A line without the key
+  // "higher_is_better", as a user's own program may write it, is judged by the figure's name: true
+  // for "auc" and "val_accuracy", false for "cost" and "rmse".
+  bool is_better_when_higher(std::string_view figure) const;
 };
 
 // Nothing if the text is no such line.

@@ -27,11 +27,33 @@ constexpr std::size_t kCountsBytesMax = 1U << 30U;
 constexpr std::array<std::string_view, 2> kDistributions{"uniform", "unigram"};
 constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
 
-// Keys of metrics.jsonl, and of `paddle test --json`, that are not evaluators.
-constexpr std::array<std::string_view, 15> kReservedNames{
-    "kind",    "pass", "batch",     "samples",     "cost", "current_cost", "examples_per_second",
-    "unix_ms", "path", "discarded", "bad_records", "rows", "absent_rows",  "pass_done",
-    "passes"};
+// Keys of metrics.jsonl, and of `paddle test --json`, that are not evaluators. "total_" begins the
+// keys of the figures over all trainers.
+constexpr auto kReservedNames = std::to_array<std::string_view>({"kind",
+                                                                 "pass",
+                                                                 "batch",
+                                                                 "samples",
+                                                                 "cost",
+                                                                 "current_cost",
+                                                                 "first_cost",
+                                                                 "pass_done",
+                                                                 "passes",
+                                                                 "path",
+                                                                 "why",
+                                                                 "discarded",
+                                                                 "bad_records",
+                                                                 "rows",
+                                                                 "absent_rows",
+                                                                 "dense_pushes",
+                                                                 "dense_merged",
+                                                                 "dense_lags",
+                                                                 "sparse_pushes",
+                                                                 "sparse_merged",
+                                                                 "sparse_lags",
+                                                                 "unix_ms",
+                                                                 "examples_per_second",
+                                                                 "examples_per_busy_second",
+                                                                 "higher_is_better"});
 
 // Reads the last word of each line, a whole number; a dictionary with counts qualifies.
 Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
@@ -231,7 +253,8 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
     for (const std::string_view key : find_row(evaluator_types(), evaluator.type)->required) {
       require(table, key, evaluator.name);
     }
-    if (std::ranges::find(kReservedNames, evaluator.name) != kReservedNames.end()) {
+    if (std::ranges::find(kReservedNames, evaluator.name) != kReservedNames.end() ||
+        evaluator.name.starts_with("total_")) {
       table.fail("name", fmt::format("the name '{}' is reserved in metrics.jsonl", evaluator.name));
     }
     if (!taken.insert(evaluator.name).second) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -460,8 +459,7 @@ std::string hint_for_set(std::string_view key, std::string_view text, std::strin
   if (wanted == "true or false") {
     constexpr auto kTrue = std::to_array<std::string_view>({"true", "yes", "on"});
     constexpr auto kFalse = std::to_array<std::string_view>({"false", "no", "off"});
-    std::string lower(text);
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string lower = lower_case(text);
     if (std::ranges::find(kTrue, lower) != kTrue.end()) return fmt::format("--set {}true", key);
     if (std::ranges::find(kFalse, lower) != kFalse.end()) return fmt::format("--set {}false", key);
     return "";

@@ -31,6 +31,15 @@ void add_values(JsonObject& fields, std::string_view prefix, const std::vector<n
   for (const nn::Value& one : values) fields.add(std::string(prefix) + one.name, one.value);
 }
 
+// The names of the figures for which a higher value is better, with spaces between them.
+std::string higher_is_better(const std::vector<nn::Value>& values) {
+  std::string names;
+  for (const nn::Value& one : values) {
+    if (one.higher_is_better) names += (names.empty() ? "" : " ") + one.name;
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string progress_line(std::uint32_t pass, std::uint64_t batch, const Reading& since_start,
@@ -106,7 +115,9 @@ void MetricsFile::write(std::string_view kind, std::uint32_t pass, std::uint64_t
   fields.add("pass", pass).add("batch", batch);
   fields.add("samples", reading.samples).add("cost", reading.cost);
   add_values(fields, "", reading.values);
-  write(kind, fields.add(more));
+  fields.add(more);
+  if (!reading.values.empty()) fields.add("higher_is_better", higher_is_better(reading.values));
+  write(kind, fields);
 }
 
 void MetricsFile::write(std::string_view kind, const JsonObject& fields) {

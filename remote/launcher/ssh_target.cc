@@ -71,12 +71,6 @@ bool is_among(std::string_view option, std::string_view options) {
   return options.find(fmt::format(" {} ", option)) != options.npos;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-  return lower;
-}
-
 bool exists(const std::string& file) {
   return ::access(file.c_str(), F_OK) == 0;
 }

@@ -233,12 +233,17 @@ TEST_F(FetchPasses, TheBestIsWhatTheJobTakesForIt) {
   EXPECT_EQ(brought("best"), "0 ");
 }
 
-TEST_F(FetchPasses, WithoutACostTheFirstEvaluatorTells) {
+TEST_F(FetchPasses, WithoutACostTheFirstEvaluatorDecides) {
   for (const int pass : {0, 1, 2}) tested(pass, pass == 1 ? "\"auc\":0.9" : "\"auc\":0.8");
   EXPECT_EQ(brought("best"), "1 ");
   fake_.node(1).files["jobs/j/node_1/metrics.jsonl"].clear();
   for (const int pass : {0, 1, 2}) tested(pass, pass == 0 ? "\"rmse\":0.8" : "\"rmse\":0.9");
   EXPECT_EQ(brought("best"), "0 ");
+  fake_.node(1).files["jobs/j/node_1/metrics.jsonl"].clear();
+  for (const int pass : {0, 1, 2}) {
+    tested(pass, fmt::format(R"("clicks":0.{},"higher_is_better":"clicks")", pass == 1 ? 9 : 8));
+  }
+  EXPECT_EQ(brought("best"), "1 ");
 }
 
 TEST_F(FetchPasses, ADeltaComesWithTheSnapshotItIsBasedOn) {

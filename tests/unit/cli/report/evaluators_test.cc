@@ -74,6 +74,18 @@ TEST(EvaluatorCurves, OfOnePassShowItsLogPoints) {
   EXPECT_EQ(all[0].held_out, (Points{{10, 130}}));
 }
 
+TEST(EvaluatorCurves, TheLinesSayThatHigherIsBetter) {
+  ProcessRecord leader;
+  leader.metrics = {line_of("test", 0, 5, 5, {{"clicks", 0.7}}),
+                    line_of("test", 1, 10, 4, {{"clicks", 0.8}})};
+  for (MetricsLine& line : leader.metrics) line.texts = {{"higher_is_better", "clicks"}};
+  const auto all = evaluator_curves(&leader);
+  ASSERT_EQ(all[0].name, "clicks");
+  EXPECT_TRUE(all[0].higher_is_better);
+  ASSERT_TRUE(all[0].best);
+  EXPECT_EQ(all[0].best->pass, 1U);
+}
+
 TEST(EvaluatorCurves, AnOwnProgramsNumbersCountButItsRateOfLearningIsNoHeadline) {
   ProcessRecord leader;
   leader.metrics = {line_of("train", 0, 5, 5, {{"lr", 0.1}}),

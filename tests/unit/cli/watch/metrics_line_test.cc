@@ -37,6 +37,24 @@ TEST(Metrics, OfAProgramOfOnesOwnKeepItsLinesWhenItDiverges) {
   EXPECT_FALSE(parse_metrics(R"({"kind":"train","batch":4})")->cost_is_null);
 }
 
+TEST(Metrics, ALineSaysForWhichFiguresHigherIsBetter) {
+  const auto named = parse_metrics(R"({"kind":"test","pass":0,"clicks":0.7,"f1_loss":2,)"
+                                   R"("higher_is_better":"views clicks"})");
+  ASSERT_TRUE(named);
+  EXPECT_TRUE(named->is_better_when_higher("clicks"));
+  EXPECT_TRUE(named->is_better_when_higher("views"));
+  EXPECT_FALSE(named->is_better_when_higher("click"));
+  EXPECT_FALSE(named->is_better_when_higher("f1_loss")) << "its name does not count";
+  const auto none = parse_metrics(R"({"kind":"test","auc":0.5,"higher_is_better":""})");
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->is_better_when_higher("auc"));
+  const auto unnamed = parse_metrics(R"({"kind":"test","pass":0,"clicks":0.7})");
+  ASSERT_TRUE(unnamed);
+  EXPECT_TRUE(unnamed->is_better_when_higher("val_Accuracy"));
+  EXPECT_FALSE(unnamed->is_better_when_higher("clicks"));
+  EXPECT_FALSE(unnamed->is_better_when_higher("cost"));
+}
+
 TEST(Metrics, PathFollowsTheLog) {
   EXPECT_EQ(metrics_path("jobs/train/node_0/train-1.log"), "jobs/train/node_0/metrics-1.jsonl");
   EXPECT_EQ(metrics_path("jobs/x/node_0/server.log"), "jobs/x/node_0/server-metrics.jsonl");

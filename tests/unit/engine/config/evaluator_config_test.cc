@@ -32,6 +32,11 @@ TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
             "job.toml:27:9: 'none' is not a layer");
   EXPECT_EQ(wrong("name = \"cost\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
             "job.toml:26:8: the name 'cost' is reserved in metrics.jsonl");
+  for (const std::string name :
+       {"first_cost", "why", "sparse_lags", "higher_is_better", "total_auc"})
+    EXPECT_EQ(
+        wrong("name = \"" + name + "\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
+        "job.toml:26:8: the name '" + name + "' is reserved in metrics.jsonl");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:25:1: auc has no 'label'");
 }
 

@@ -54,10 +54,13 @@ TEST(MetricsFile, WritesOneObjectALine) {
   const double infinite = std::numeric_limits<double>::infinity();
   file->write("pass", 1, 20, {4, infinite, {{"classification_error", 0.25}}});
   const std::string text = test::TemporaryFolder::read(folder / "metrics.jsonl");
-  EXPECT_TRUE(text.starts_with(R"({"kind":"train","pass":1,"batch":20,"samples":4,"cost":0.5,)"
-                               R"("classification_error":0.25,"x":1,"unix_ms":)"))
+  EXPECT_TRUE(
+      text.starts_with(R"({"kind":"train","pass":1,"batch":20,"samples":4,"cost":0.5,)"
+                       R"("classification_error":0.25,"x":1,"higher_is_better":"","unix_ms":)"))
       << text;
-  EXPECT_NE(text.find(R"("cost":null,"classification_error":0.25,"unix_ms":)"), std::string::npos)
+  EXPECT_NE(
+      text.find(R"("cost":null,"classification_error":0.25,"higher_is_better":"","unix_ms":)"),
+      std::string::npos)
       << text;
   file->write("pserver", JsonObject().add("port", 7164));
   EXPECT_NE(test::TemporaryFolder::read(folder / "metrics.jsonl")
