@@ -19,7 +19,7 @@
 #include "base/rng.h"
 #include "engine/client/shard_client.h"
 #include "engine/math/allocator.h"
-#include "engine/net/heartbeat.h"
+#include "engine/net/heartbeat_thread.h"
 #include "engine/net/tcp.h"
 #include "engine/pserver/shard.h"
 #include "engine/strategy/strategy_table.h"
@@ -327,36 +327,36 @@ void heartbeats(std::uint32_t trainers, std::uint16_t udp_port) {
   const std::set<std::string> before = threads();
   std::atomic<int> dead = 0;
   const auto on_dead = [&](const heartbeat::Silence&) { ++dead; };
-  auto server = heartbeat::Heartbeat::start({.keys = keys(),
-                                             .self = {Role::kPserver, 0},
-                                             .incarnation = 1,
-                                             .trainers = trainers,
-                                             .bind = endpoint,
-                                             .on_dead = on_dead});
-  must(server, "heartbeat of the pserver");
+  auto server = heartbeat::HeartbeatThread::start({.keys = keys(),
+                                                   .self = {Role::kPserver, 0},
+                                                   .incarnation = 1,
+                                                   .trainers = trainers,
+                                                   .bind = endpoint,
+                                                   .on_dead = on_dead});
+  must(server, "heartbeats of the pserver");
   std::string thread;
   for (const std::string& id : threads()) {
     if (!before.contains(id)) thread = id;
   }
-  std::vector<std::unique_ptr<heartbeat::Heartbeat>> clients;
+  std::vector<std::unique_ptr<heartbeat::HeartbeatThread>> clients;
   for (std::uint32_t id = 0; id < trainers; ++id) {
-    auto client = heartbeat::Heartbeat::start({.keys = keys(),
-                                               .self = {Role::kTrainer, id},
-                                               .incarnation = 1,
-                                               .servers = {endpoint},
-                                               .on_dead = on_dead});
-    must(client, "heartbeat of a trainer");
+    auto client = heartbeat::HeartbeatThread::start({.keys = keys(),
+                                                     .self = {Role::kTrainer, id},
+                                                     .incarnation = 1,
+                                                     .servers = {endpoint},
+                                                     .on_dead = on_dead});
+    must(client, "heartbeats of a trainer");
     clients.push_back(*std::move(client));
   }
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const double cpu = cpu_of_thread(thread);
   std::this_thread::sleep_for(std::chrono::seconds(kSeconds));
   const double used = (cpu_of_thread(thread) - cpu) / kSeconds;
-  const double pulses = trainers * 1e9 / static_cast<double>(heartbeat::kPeriod.count());
+  const double expected = trainers * 1e9 / static_cast<double>(heartbeat::kPeriod.count());
   std::printf(
-      "heartbeats of %u trainers at one pserver: %.2f %% of a core, %.1f us a pulse and its "
+      "heartbeats of %u trainers at one pserver: %.2f %% of a core, %.1f us a heartbeat and its "
       "answer, %d taken for dead\n",
-      trainers, 100 * used, 1e6 * used / pulses, dead.load());
+      trainers, 100 * used, 1e6 * used / expected, dead.load());
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ enum class FrameType : std::uint8_t {
   kMember = 48,
   kStep = 49,
   kSegment = 50,
-  kPulse = 51,
+  kRankState = 51,
   kAbort = 52,
   kLeaveGroup = 53,
 };

@@ -224,9 +224,9 @@ Json to_json(const ProcessView& process) {
        {"save_failure", status.progress && !status.progress->save_failure.empty()
                             ? Json(status.progress->save_failure)
                             : Json()},
-       {"went_back", status.progress && !status.progress->went_back.empty()
-                         ? Json(status.progress->went_back)
-                         : Json()},
+       {"restored_from", status.progress && !status.progress->restored_from.empty()
+                             ? Json(status.progress->restored_from)
+                             : Json()},
        {"heard_ms_ago", process.heard_ms_ago},
        {"hang", status.hang.empty() ? Json() : Json(status.hang)},
        {"restarts", to_json(status.restarts)},

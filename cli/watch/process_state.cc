@@ -83,8 +83,9 @@ std::string describe_save_failure(const remote::ProcessStatus& status, const std
 }
 
 std::string describe_rollback(const remote::ProcessStatus& status, const std::string& node) {
-  if (!status.progress || status.progress->went_back.empty()) return "";
-  return fmt::format("{} on {} continued from {}", status.name, node, status.progress->went_back);
+  if (!status.progress || status.progress->restored_from.empty()) return "";
+  return fmt::format("{} on {} continued from {}", status.name, node,
+                     status.progress->restored_from);
 }
 
 bool comes_before(const remote::ProcessStatus& a, const remote::ProcessStatus& b) {

@@ -16,7 +16,7 @@ constexpr std::size_t kReasonBytesMax = 2000;  // limit for a reason, and for a 
 
 }  // namespace
 
-ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
+ShardChannels::ShardChannels(ChannelOptions options, Links dense, Links sparse)
     : options_(std::move(options)),
       dense_(options_.parameters,
              ClientLanes("dense", std::move(dense), options_.lane, 0, options_.deadline),
@@ -32,7 +32,7 @@ ShardChannels::ShardChannels(ShardOptions options, Links dense, Links sparse)
 
 // Joining a job: at its start, while it runs, or after some of its shards lost their parameters.
 
-Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ShardOptions options, Links dense,
+Result<std::unique_ptr<ShardChannels>> ShardChannels::join(ChannelOptions options, Links dense,
                                                            Links sparse) {
   const wire::ParameterSet& set = options.parameters;
   PADDLE_TRY_STATUS(parameter::validate(set));

@@ -12,7 +12,7 @@
 
 namespace paddle::client {
 
-struct ShardOptions {
+struct ChannelOptions {
   wire::ParameterSet parameters = {};
   ClientLane::Options lane = {};                 // its number is set for each lane
   Duration deadline = std::chrono::seconds(60);  // without any progress
@@ -38,7 +38,7 @@ class ShardChannels {
 
   // Link i of `dense` leads to dense shard i = pserver index * ports_num + port index. `sparse` is
   // in the same order, with ports_num_for_sparse.
-  static Result<std::unique_ptr<ShardChannels>> join(ShardOptions options, Links dense,
+  static Result<std::unique_ptr<ShardChannels>> join(ChannelOptions options, Links dense,
                                                      Links sparse);
 
   // See ParameterClient.
@@ -105,7 +105,7 @@ class ShardChannels {
   }
 
  private:
-  ShardChannels(ShardOptions options, Links dense, Links sparse);
+  ShardChannels(ChannelOptions options, Links dense, Links sparse);
   Status run_state();
   std::size_t shard_of(const ClientLanes& lanes, std::size_t i) const {  // see Recovery
     return &lanes == &dense_.lanes() ? i : dense_.lanes().size() + i;
@@ -132,7 +132,7 @@ class ShardChannels {
     return on_each(receive);
   }
 
-  ShardOptions options_;
+  ChannelOptions options_;
   DenseChannel dense_;
   SparseChannel sparse_;
   Recovery recovery_;

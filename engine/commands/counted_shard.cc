@@ -76,7 +76,7 @@ void CountedShard::report(TimePoint now) {
     progress.set_awaited_since_unix_ms(unix_milliseconds() - waited.count());
     for (const std::uint32_t trainer : awaited->trainers) progress.add_awaited_trainers(trainer);
   }
-  note_silences(heartbeat_, progress);
+  note_silences(heartbeats_, progress);
   notify_progress(std::move(progress));
 }
 

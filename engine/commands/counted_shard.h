@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "engine/net/heartbeat.h"
+#include "engine/net/heartbeat_thread.h"
 #include "engine/pserver/shard.h"
 #include "engine/trainer/metrics.h"
 
@@ -26,9 +26,9 @@ class CountedShard final : public net::FrameHandler {
 
   // Makes this port report for the whole process; one is enough, because the rounds of all ports
   // wait for the same trainers.
-  void report_to_supervisor(const heartbeat::Heartbeat* heartbeat) {
+  void report_to_supervisor(const heartbeat::HeartbeatThread* heartbeats) {
     reports_ = true;
-    heartbeat_ = heartbeat;
+    heartbeats_ = heartbeats;
   }
   // See Shard. Any thread may call it.
   bool takes_back_trainers() const { return takes_back_trainers_; }
@@ -53,7 +53,7 @@ class CountedShard final : public net::FrameHandler {
   TimePoint begun_;
   TimePoint measured_at_;
   bool reports_ = false;
-  const heartbeat::Heartbeat* heartbeat_ = nullptr;
+  const heartbeat::HeartbeatThread* heartbeats_ = nullptr;
   TimePoint reported_at_;
   bool is_lonely_ = true;  // no trainer has ever sent a frame
   bool has_logged_ = false;

@@ -17,7 +17,7 @@ std::chrono::milliseconds milliseconds(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration);
 }
 
-HeartbeatPtr start(heartbeat::Heartbeat::Options options) {
+HeartbeatThreadPtr start(heartbeat::HeartbeatThread::Options options) {
   options.on_dead = [act = std::move(options.on_dead)](const heartbeat::Silence& silence) {
     log_warning("{}", silence_text(silence));
     notify_silence(silence.peer.index, milliseconds(silence.lasted));
@@ -26,7 +26,7 @@ HeartbeatPtr start(heartbeat::Heartbeat::Options options) {
   options.on_again = [](NodeId peer) {
     log_warning("heartbeats of {} arrive again", name_of(peer));
   };
-  auto started = heartbeat::Heartbeat::start(std::move(options));
+  auto started = heartbeat::HeartbeatThread::start(std::move(options));
   if (started) return *std::move(started);
   log_warning("heartbeats are off: {}", started.error().message);
   return nullptr;
@@ -39,8 +39,8 @@ std::string silence_text(const heartbeat::Silence& silence) {
                      std::chrono::duration<double>(silence.lasted).count());
 }
 
-HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::ParameterClient& client,
-                             bool comes_back) {
+HeartbeatThreadPtr start_heartbeats(const trainer::TrainOptions& options,
+                                    client::ParameterClient& client, bool comes_back) {
   if (options.key_file.empty() || options.local) return nullptr;
   if (options.pservers.empty()) return nullptr;  // the group notices lost ranks itself
   auto keys = JobKeys::read(options.key_file);
@@ -65,7 +65,8 @@ HeartbeatPtr start_heartbeat(const trainer::TrainOptions& options, client::Param
                 .on_restart = on_restart});
 }
 
-HeartbeatPtr start_heartbeat(const std::string& key_file, heartbeat::Heartbeat::Options options) {
+HeartbeatThreadPtr start_heartbeats(const std::string& key_file,
+                                    heartbeat::HeartbeatThread::Options options) {
   if (key_file.empty()) return nullptr;
   auto keys = JobKeys::read(key_file);
   if (!keys) return nullptr;
@@ -73,9 +74,9 @@ HeartbeatPtr start_heartbeat(const std::string& key_file, heartbeat::Heartbeat::
   return start(std::move(options));
 }
 
-void note_silences(const heartbeat::Heartbeat* heartbeat, wire::Progress& progress) {
-  if (heartbeat == nullptr) return;
-  for (const heartbeat::Silence& silence : heartbeat->silences()) {
+void note_silences(const heartbeat::HeartbeatThread* thread, wire::Progress& progress) {
+  if (thread == nullptr) return;
+  for (const heartbeat::Silence& silence : thread->silences()) {
     wire::Silent& silent = *progress.add_silent();
     silent.set_index(silence.peer.index);
     silent.set_ms(static_cast<std::uint64_t>(milliseconds(silence.lasted).count()));

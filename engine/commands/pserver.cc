@@ -169,7 +169,7 @@ Result<std::vector<Port>> listen_all(const PserverOptions& options, Shared& shar
 }
 
 // If lost trainers may return to the job, the ports drop the connections of a trainer that is dead.
-HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>& ports) {
+HeartbeatThreadPtr pserver_heartbeats(const PserverOptions& options, std::vector<Port>& ports) {
   const auto on_dead = [&ports](const heartbeat::Silence& silence) {
     const std::string text = silence_text(silence);
     for (Port& port : ports) {
@@ -179,13 +179,13 @@ HeartbeatPtr pserver_heartbeat(const PserverOptions& options, std::vector<Port>&
   };
   const auto address = net::interface_address(options.bind);
   if (!address || ports.empty()) return nullptr;
-  return start_heartbeat(options.key_file,
-                         {.self = {Role::kPserver, options.pserver_id},
-                          .incarnation = options.server_generation,
-                          .job_tag = net::job_tag_of(options.job_tag),
-                          .trainers = options.num_gradient_servers,
-                          .bind = {*address, static_cast<std::uint16_t>(options.port)},
-                          .on_dead = on_dead});
+  return start_heartbeats(options.key_file,
+                          {.self = {Role::kPserver, options.pserver_id},
+                           .incarnation = options.server_generation,
+                           .job_tag = net::job_tag_of(options.job_tag),
+                           .trainers = options.num_gradient_servers,
+                           .bind = {*address, static_cast<std::uint16_t>(options.port)},
+                           .on_dead = on_dead});
 }
 
 // Serves until every trainer has left. kUnreachable: a trainer was lost and the job could not go
@@ -208,8 +208,8 @@ Status serve(const PserverOptions& options) {
   const PulseThread pulse([] { return wire::Pulse(); });
   forget_earlier_run(options);
   PADDLE_TRY(std::vector<Port> ports, listen_all(options, shared, unfinished, metrics));
-  HeartbeatPtr heartbeat = pserver_heartbeat(options, ports);
-  ports.front().shard->report_to_supervisor(heartbeat.get());
+  HeartbeatThreadPtr heartbeats = pserver_heartbeats(options, ports);
+  ports.front().shard->report_to_supervisor(heartbeats.get());
   std::vector<std::thread> threads;
   threads.reserve(ports.size());
   for (Port& port : ports) threads.emplace_back([&port] { port.server->run(); });
@@ -246,7 +246,7 @@ Status serve(const PserverOptions& options) {
     if (!outcome || failure.empty()) continue;
     outcome = Error{port.shard->exit_code(), failure};
   }
-  heartbeat.reset();  // its thread drops connections of the ports
+  heartbeats.reset();  // the thread drops connections of the ports
   ports.clear();
   // A job that is over never loads its savepoints again.
   if (outcome && !options.savepoints.empty()) remove_savepoints(options.savepoints);

@@ -94,7 +94,7 @@ void notify_failed(const Error& error) {
       notice.mutable_progress()->clear_awaited_trainers();
       notice.mutable_progress()->clear_silent();
       notice.mutable_progress()->clear_save_failure();
-      notice.mutable_progress()->clear_went_back();
+      notice.mutable_progress()->clear_restored_from();
     }
     notice.mutable_failure()->set_code(static_cast<int>(error.code));
     notice.mutable_failure()->set_message(error.message.substr(0, kTextBytesMax));

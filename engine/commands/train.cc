@@ -515,7 +515,7 @@ Status run_session(TrainerProcess& process) {
     client.abandon(same.error());
     return same;
   }
-  const auto heartbeat = start_heartbeat(options, client, comes_back);
+  const auto heartbeats = start_heartbeats(options, client, comes_back);
   const auto kept = open_kept(memory_of(process), process.parameters, client, process.model);
   // Without this memory, a loss sends the job back to its last snapshot.
   if (!kept) log_warning("{}", kept.error().message);
@@ -526,7 +526,7 @@ Status run_session(TrainerProcess& process) {
   };
   loop.publish = [&](wire::Progress progress) {
     process.stepping.set_activity(progress.activity());
-    note_silences(heartbeat.get(), progress);
+    note_silences(heartbeats.get(), progress);
     notify_progress(std::move(progress));
   };
   take_stop_signals();

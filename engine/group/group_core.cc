@@ -129,8 +129,8 @@ std::optional<GroupCore::Outgoing> GroupCore::next(std::uint32_t peer) {
   if (failure_) {
     if (!std::exchange(one.abort_is_due, false)) return std::nullopt;
     out = {header_of(FrameType::kAbort), abort_head_};
-  } else if (std::exchange(one.pulse_is_due, false)) {
-    out = {header_of(FrameType::kPulse), encode(pulse_)};
+  } else if (std::exchange(one.state_is_due, false)) {
+    out = {header_of(FrameType::kRankState), encode(state_)};
   } else {
     const Open* const operation = open_.find(one.giving.operation);
     if (operation == nullptr || !may_send(one.giving.operation)) return std::nullopt;
@@ -147,7 +147,7 @@ void GroupCore::sent(TimePoint now, std::uint32_t peer) {
   const FrameHeader given = one.given.front();
   one.given.pop_front();
   const auto type = static_cast<FrameType>(given.type);
-  if (failure_ || type == FrameType::kPulse || type == FrameType::kAbort) return;
+  if (failure_ || type == FrameType::kRankState || type == FrameType::kAbort) return;
   Open* const operation = open_.find(one.sending.operation);
   if (operation == nullptr) return;
   note(now, EventKind::kSent, peer, given.sequence, given.step);
@@ -161,7 +161,7 @@ void GroupCore::sent(TimePoint now, std::uint32_t peer) {
 GroupCore::Verdict GroupCore::judge(TimePoint now, std::uint32_t peer, const DecodedHeader& frame) {
   const std::uint8_t type = frame.header.type;
   Peer& one = peers_[peer];
-  if (type == static_cast<std::uint8_t>(FrameType::kPulse) ||
+  if (type == static_cast<std::uint8_t>(FrameType::kRankState) ||
       type == static_cast<std::uint8_t>(FrameType::kAbort)) {
     if (frame.tail_bytes == 0) return Verdict::kTake;
     return broken(now, peer, frame, "no tail");
@@ -190,10 +190,10 @@ std::span<std::byte> GroupCore::place(std::uint32_t peer, const FrameHeader& hea
 
 void GroupCore::received(TimePoint now, std::uint32_t peer, Frame&& frame) {
   Peer& one = peers_[peer];
-  one.word.received = now;
+  one.last.received = now;
   const FrameHeader& header = frame.header;
-  if (header.type == static_cast<std::uint8_t>(FrameType::kPulse)) {
-    if (auto pulse = decode_pulse(frame.head, size())) one.word.pulse = *std::move(pulse);
+  if (header.type == static_cast<std::uint8_t>(FrameType::kRankState)) {
+    if (auto state = decode_rank_state(frame.head, size())) one.last.state = *std::move(state);
     return;
   }
   if (header.type == static_cast<std::uint8_t>(FrameType::kAbort)) {
@@ -237,17 +237,17 @@ void GroupCore::closed(TimePoint now, std::uint32_t peer, const Error& why) {
   fail(now,
        Error{code,
              fmt::format("lost {}: {}; {}", name(peer), why.message,
-                         one.word.text(now, options_.names, " by " + name(rank()))),
+                         one.last.text(now, options_.names, " by " + name(rank()))),
              why.hint},
        peer);
 }
 
 std::vector<std::string> GroupCore::on_tick(TimePoint now) {
   std::vector<std::string> lines;
-  if (now - pulsed_ >= kPulsePeriod) {
-    pulsed_ = now;
-    for (Peer& peer : peers_) peer.pulse_is_due = true;
-    pulse_.waits_for = waited(now) >= kPulsePeriod ? awaited() : std::vector<std::uint32_t>();
+  if (now - state_period_began_ >= kRankStatePeriod) {
+    state_period_began_ = now;
+    for (Peer& peer : peers_) peer.state_is_due = true;
+    state_.waits_for = waited(now) >= kRankStatePeriod ? awaited() : std::vector<std::uint32_t>();
   }
   if (is_idle() || failure_) return lines;
   const Duration waited = this->waited(now);
@@ -268,15 +268,15 @@ std::vector<std::string> GroupCore::on_tick(TimePoint now) {
 }
 
 void GroupCore::set_activity(std::string_view activity) {
-  pulse_.activity = activity.substr(0, kActivityBytesMax);
-  for (Peer& peer : peers_) peer.pulse_is_due = true;
+  state_.activity = activity.substr(0, kActivityBytesMax);
+  for (Peer& peer : peers_) peer.state_is_due = true;
 }
 
 std::string GroupCore::waited_for(TimePoint now) const {
   std::string text;
   for (const std::uint32_t peer : awaited()) {
     text += fmt::format("{}{} [{}]", text.empty() ? "" : ", ", name(peer),
-                        peers_[peer].word.text(now, options_.names));
+                        peers_[peer].last.text(now, options_.names));
   }
   return text;
 }
@@ -298,10 +298,10 @@ std::vector<std::uint32_t> GroupCore::holding_up(TimePoint now) const {
   const std::vector<std::uint32_t> peers = awaited();
   std::vector<std::uint32_t> ranks;
   for (const std::uint32_t peer : peers) {
-    const LastWord& word = peers_[peer].word;
-    if (!word.waits(now)) ranks.push_back(peer);
-    if (!word.waits(now)) continue;
-    std::ranges::copy_if(word.pulse.waits_for, std::back_inserter(ranks),
+    const LastRankState& last = peers_[peer].last;
+    if (!last.waits(now)) ranks.push_back(peer);
+    if (!last.waits(now)) continue;
+    std::ranges::copy_if(last.state.waits_for, std::back_inserter(ranks),
                          [&](std::uint32_t other) { return other != rank(); });
   }
   std::ranges::sort(ranks);
@@ -324,7 +324,7 @@ std::string GroupCore::position(TimePoint now) const {
     text += fmt::format("; {}: sent {} of {}, received {} of {}, {}", name(peer),
                         one.sending.operation > open_.first() ? sends : one.sending.done, sends,
                         one.receiving.operation > open_.first() ? receives : one.receiving.done,
-                        receives, one.word.text(now, options_.names));
+                        receives, one.last.text(now, options_.names));
   }
   return text;
 }
@@ -587,9 +587,9 @@ void GroupCore::fail(TimePoint now, Error why, std::uint32_t untold) {
 bool GroupCore::is_gone(TimePoint now) const {
   TimePoint since = first_since_;
   for (const std::uint32_t peer : awaited()) {
-    const LastWord& word = peers_[peer].word;
-    if (word.is_busy()) since = std::max(since, word.received);
-    if (word.waits(now)) since = std::max(since, first_since_ + options_.slow_after);
+    const LastRankState& last = peers_[peer].last;
+    if (last.is_busy()) since = std::max(since, last.received);
+    if (last.waits(now)) since = std::max(since, first_since_ + options_.slow_after);
   }
   return now - since >= options_.gone_after;
 }

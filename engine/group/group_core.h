@@ -24,7 +24,7 @@
 #include "base/bytes.h"
 #include "engine/group/events.h"
 #include "engine/group/numbered_queue.h"
-#include "engine/group/pulse.h"
+#include "engine/group/rank_state.h"
 #include "engine/group/schedule.h"
 #include "engine/group/step_info.h"
 #include "engine/math/rank_sums.h"
@@ -133,7 +133,7 @@ class GroupCore {
   // frame's header is known. It belongs to the core, never to an operation. Empty if no such
   // segment can be taken now.
   std::span<std::byte> likely_place(std::uint32_t peer);
-  void on_traffic(TimePoint now, std::uint32_t peer) { peers_[peer].word.received = now; }
+  void on_traffic(TimePoint now, std::uint32_t peer) { peers_[peer].last.received = now; }
 
   // Call it when the connection has ended. That is a loss, unless the rank has left the group.
   void closed(TimePoint now, std::uint32_t peer, const Error& why);
@@ -142,8 +142,8 @@ class GroupCore {
   bool has_left(std::uint32_t peer) const { return peers_[peer].has_left; }
   bool is_leaving() const { return is_leaving_; }
 
-  // Call it about every 100 ms. Makes pulses due, and returns log lines about ranks that this rank
-  // waits for.
+  // Call it about every 100 ms. Makes frames with the rank state due, and returns log lines about
+  // ranks that this rank waits for.
   std::vector<std::string> on_tick(TimePoint now);
   void set_activity(std::string_view activity);
   // The ranks that the oldest operation waits for: "rank 2 (node b) [last frame
@@ -180,8 +180,8 @@ class GroupCore {
     Progress receiving;
     Window window;  // received segments of reductions
     Facts facts;
-    LastWord word;
-    bool pulse_is_due = false;
+    LastRankState last;
+    bool state_is_due = false;
     bool abort_is_due = false;
     bool is_drained = false;
     bool has_left = false;
@@ -221,11 +221,11 @@ class GroupCore {
   std::vector<const kernels::Bf16*> packed_terms_;
   std::optional<Error> failure_;
   std::string abort_head_;
-  Pulse pulse_;  // the pulse that this rank sends
+  RankState state_;  // of this rank, for the others
   bool is_leaving_ = false;
   TimePoint first_since_{};  // when the oldest open operation became the oldest
   Duration warn_after_{};
-  TimePoint pulsed_{};
+  TimePoint state_period_began_{};  // see kRankStatePeriod
   EventRing events_;
 };
 

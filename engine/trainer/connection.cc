@@ -309,27 +309,28 @@ Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobCo
                                                              const TrainOptions& options,
                                                              ThreadTeam& team) {
   client::ShardLinks links;
-  client::ShardOptions shard_options{.parameters = parameters,
-                                     .lane = {.trainer_id = options.local ? 0 : options.trainer_id,
-                                              .incarnation = options.incarnation,
-                                              .job_tag = net::job_tag_of(options.job_tag)},
-                                     .deadline = kStepDeadline,
-                                     .passes = job.train.passes};
+  client::ChannelOptions channel_options{
+      .parameters = parameters,
+      .lane = {.trainer_id = options.local ? 0 : options.trainer_id,
+               .incarnation = options.incarnation,
+               .job_tag = net::job_tag_of(options.job_tag)},
+      .deadline = kStepDeadline,
+      .passes = job.train.passes};
   if (options.local) {
     // A strategy that pushes while training continues would change lent values while a batch uses
     // them.
     const bool lends_values = client::is_undivided(client::dense_layout(parameters)) &&
                               strategy::pushes_dense_straight(parameters);
     for (std::uint32_t i = 0; i < options.ports_num; ++i) {
-      shard_options.loans.push_back(
+      channel_options.loans.push_back(
           std::make_shared<parameter::DenseLoan>(parameter::DenseLoan{lends_values}));
     }
-    links = make_local_shards(options, team, shard_options.loans);
+    links = make_local_shards(options, team, channel_options.loans);
   } else {
     PADDLE_TRY(links, client::connect_links(options));
   }
-  if (team.size() > 1) shard_options.run_pair = [&team](const auto& work) { team.run(work); };
-  return client::ShardChannels::join(std::move(shard_options), std::move(links.dense),
+  if (team.size() > 1) channel_options.run_pair = [&team](const auto& work) { team.run(work); };
+  return client::ShardChannels::join(std::move(channel_options), std::move(links.dense),
                                      std::move(links.sparse));
 }
 

@@ -1,7 +1,7 @@
 // The training loop: come back, then for each pass train it and end it, then leave.
 //
 //   Loop
-//    +-- Recovery       finishes what an earlier process of this trainer began
+//    +-- UnfinishedWork finishes what an earlier process of this trainer began
 //    +-- EndOfPass      totals of all trainers, save (PassSnapshots), decision (EarlyStop)
 //    +-- Pass           data, batches, counts
 //    +-- HeldOutTest    tests of trainer 0
@@ -21,8 +21,8 @@
 #include "engine/trainer/metrics.h"
 #include "engine/trainer/model.h"
 #include "engine/trainer/pass.h"
-#include "engine/trainer/recovery.h"
 #include "engine/trainer/report.h"
+#include "engine/trainer/unfinished_work.h"
 
 namespace paddle::trainer {
 
@@ -38,7 +38,7 @@ class Loop {
         test_(options_, dictionary, model, client, report_),
         pass_(options_, dictionary, model, client, report_, test_),
         end_(options_, model, client, pass_, report_, test_),
-        recovery_(options_, model, client, pass_, test_, end_) {}
+        unfinished_(options_, model, client, pass_, test_, end_) {}
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
@@ -47,7 +47,7 @@ class Loop {
   Status run();
   // The last push of an earlier process of this trainer reached only some ports, and cannot reach
   // the others.
-  bool has_lost_push() const { return recovery_.has_lost_push(); }
+  bool has_lost_push() const { return unfinished_.has_lost_push(); }
 
  private:
   const LoopOptions options_;
@@ -57,7 +57,7 @@ class Loop {
   HeldOutTest test_;
   Pass pass_;
   EndOfPass end_;
-  Recovery recovery_;
+  UnfinishedWork unfinished_;
 };
 
 }  // namespace paddle::trainer

@@ -43,7 +43,7 @@ struct LoopOptions {
   std::uint64_t barriers_done = 0;
   client::TrainerPosition furthest;  // this trainer's furthest position on any port
   ReplayLog* kept = nullptr;         // null: this trainer is not restarted alone
-  std::string restored_from = {};    // as went_back in wire::Progress
+  std::string restored_from = {};    // as restored_from in wire::Progress
 
   std::function<bool()> stop_requested = {};
   std::optional<TimePoint> ends_at = {};    // train.time_max; only trainer 0 checks it

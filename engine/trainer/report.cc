@@ -233,7 +233,7 @@ void Report::publish(const PassProgress& at, wire::Activity activity) {
   wire::Progress progress = to_progress(record);
   progress.set_activity(activity);
   progress.set_save_failure(save_failure_);
-  progress.set_went_back(options_.restored_from.substr(0, kFailureBytesMax));
+  progress.set_restored_from(options_.restored_from.substr(0, kFailureBytesMax));
   if (at.batch > batch_published_) {
     const auto each = (time - published_at_) / (at.batch - batch_published_);
     progress.set_batch_ms(static_cast<std::uint64_t>(

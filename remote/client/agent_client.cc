@@ -63,7 +63,7 @@ remote::Progress from_wire(const wire::Progress& from) {
     progress.awaited.push_back("trainer-" + std::to_string(trainer));
   }
   progress.save_failure = from.save_failure();
-  progress.went_back = from.went_back();
+  progress.restored_from = from.restored_from();
   for (const wire::Silent& silent : from.silent())
     progress.missed_ms[silent.index()] = age_of(silent.ms());
   return progress;

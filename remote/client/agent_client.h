@@ -109,7 +109,7 @@ struct Progress {
   std::string save_failure;  // trainer 0 only: why the latest snapshot was not saved, or ""
   // Trainer 0 only: the older snapshot that this run continues from, and why: "pass-00001, since
   // pass-00002 is damaged: ...". "": the newest one.
-  std::string went_back;
+  std::string restored_from;
 };
 // The end of one run of a process, after which the process was started again.
 struct Restart {

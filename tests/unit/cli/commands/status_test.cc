@@ -237,14 +237,14 @@ TEST_F(CommandsTest, StatusTellsOfADamagedSnapshotThatWasPassedOver) {
     for (ProcessStatus& status : node.processes) {
       status.progress.emplace();
       if (status.name == "trainer-0")
-        status.progress->went_back = "pass-1, since pass-2 is damaged";
+        status.progress->restored_from = "pass-1, since pass-2 is damaged";
     }
   }
   ASSERT_EQ(run({"status"}), 0);
   EXPECT_TRUE(out_has("continued from pass-1, since pass-2 is damaged")) << out_.str();
   ASSERT_EQ(run({"status", "--json"}), 0);
-  EXPECT_TRUE(out_has(R"("went_back": null)")) << out_.str();
-  EXPECT_TRUE(out_has(R"("went_back": "pass-1, since pass-2 is damaged")")) << out_.str();
+  EXPECT_TRUE(out_has(R"("restored_from": null)")) << out_.str();
+  EXPECT_TRUE(out_has(R"("restored_from": "pass-1, since pass-2 is damaged")")) << out_.str();
 }
 
 TEST_F(CommandsTest, StatusAsJsonSaysWhenProcessesEndedAndHow) {

@@ -287,7 +287,7 @@ TEST_F(Feed, TheProgressLineHasTheLastPassThatIsSavedWhileTheLatestIsNot) {
 TEST_F(Feed, TellsOnceThatADamagedSnapshotWasPassedOver) {
   report(1);
   look();
-  trainer(0).progress->went_back = "pass-00001, since pass-00002 is damaged: w: other bytes";
+  trainer(0).progress->restored_from = "pass-00001, since pass-00002 is damaged: w: other bytes";
   const std::string told = look();
   EXPECT_NE(told.find("warning: trainer-0 on n-0 continued from pass-00001, since pass-00002 is "
                       "damaged: w: other bytes\n"),

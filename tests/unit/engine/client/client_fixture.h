@@ -32,7 +32,7 @@ inline std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_spars
 using Work = std::function<void(std::size_t)>;
 
 inline std::unique_ptr<ShardChannels> channels_of(const wire::ParameterSet& set,
-                                                  ShardOptions options = {}) {
+                                                  ChannelOptions options = {}) {
   options.parameters = set;
   ShardChannels::Links dense;
   ShardChannels::Links sparse;
@@ -45,7 +45,7 @@ inline std::unique_ptr<ShardChannels> channels_of(const wire::ParameterSet& set,
 
 // Follows the strategies of the set.
 inline std::unique_ptr<ParameterClient> client_of(const wire::ParameterSet& set,
-                                                  ShardOptions options = {},
+                                                  ChannelOptions options = {},
                                                   const strategy::PathOptions& paths = {}) {
   return strategy::make_client(channels_of(set, std::move(options)), paths);
 }

@@ -141,7 +141,7 @@ TEST_F(NoticeTest, AFailureKeepsTheNumbersOfTheLastReportAndFitsOneWrite) {
   progress.set_batch(7);
   progress.set_updates(9);
   progress.set_save_failure(std::string(1500, 'x'));
-  progress.set_went_back(std::string(1500, 'x'));
+  progress.set_restored_from(std::string(1500, 'x'));
   for (std::uint32_t i = 0; i < 100; ++i) progress.add_awaited_trainers(1'000'000 + i);
   notify_progress(progress);
   (void)received();

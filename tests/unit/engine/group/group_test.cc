@@ -75,8 +75,8 @@ TEST_P(GroupOverWay, ManyBucketsMayBeUnderWay) {
   });
 }
 
-// A segment's tail is read along with its header, and what comes may be a pulse.
-TEST_P(GroupOverWay, PulsesAmongSegmentsChangeNoSum) {
+// A segment's tail is read along with its header, and what comes may be a rank state.
+TEST_P(GroupOverWay, RankStatesAmongSegmentsChangeNoSum) {
   constexpr std::uint32_t kSize = 3;
   const std::vector<float> shares(kSize, 0.5F);
   std::vector<std::vector<float>> sums;  // two of each step
@@ -87,7 +87,7 @@ TEST_P(GroupOverWay, PulsesAmongSegmentsChangeNoSum) {
   }
   as_groups(options_of(kSize, GetParam()), [&](Group& group) {
     std::atomic<bool> has_ended = false;
-    std::thread pulses([&] {
+    std::thread states([&] {
       for (Rng rng(group.rank()); !has_ended;) {
         group.set_activity(std::string(rng.below(60), 'a'));
         std::this_thread::sleep_for(std::chrono::microseconds(rng.below(200)));
@@ -101,7 +101,7 @@ TEST_P(GroupOverWay, PulsesAmongSegmentsChangeNoSum) {
       EXPECT_TRUE(is_there && same_bits(bucket, sums[i])) << i / 2;
     }
     has_ended = true;
-    pulses.join();
+    states.join();
   });
 }
 

@@ -1,5 +1,3 @@
-#include "engine/net/heartbeat.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -15,7 +13,8 @@
 
 #include "base/fd.h"
 #include "base/text.h"
-#include "engine/net/pulses.h"
+#include "engine/net/heartbeat_thread.h"
+#include "engine/net/heartbeat_watch.h"
 #include "tests/support/free_ports.h"
 
 namespace paddle::heartbeat {
@@ -30,58 +29,58 @@ TimePoint at(double seconds) {
 }
 
 // Ticks every quarter of a second, and gives those who died in between.
-std::vector<Silence> tick(Pulses& pulses, double from, double to) {
+std::vector<Silence> tick(HeartbeatWatch& watch, double from, double to) {
   std::vector<Silence> dead;
   for (double time = from; time <= to; time += 0.25) {
-    for (const Silence& silence : pulses.on_tick(at(time))) dead.push_back(silence);
+    for (const Silence& silence : watch.on_tick(at(time))) dead.push_back(silence);
   }
   return dead;
 }
 
-TEST(Pulses, APeerIsSuspectAfterASecondAndDeadAfterThreeOnceASilence) {
-  Pulses pulses;
-  tick(pulses, 0, 0);
-  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 1}), PulseNews::kPulse);
-  EXPECT_TRUE(tick(pulses, 0.25, 2.75).empty());
-  EXPECT_TRUE(pulses.silences(at(0.9)).empty());
-  ASSERT_EQ(pulses.silences(at(1)).size(), 1U);
-  EXPECT_EQ(pulses.silences(at(1))[0].peer, kTrainer);
-  const auto dead = tick(pulses, 3, 9);
+TEST(HeartbeatWatchTest, APeerIsSilentAfterASecondAndDeadAfterThreeOnceASilence) {
+  HeartbeatWatch watch;
+  tick(watch, 0, 0);
+  EXPECT_EQ(watch.on_heartbeat(at(0), {kTrainer, 4, 1}), HeartbeatNews::kAlive);
+  EXPECT_TRUE(tick(watch, 0.25, 2.75).empty());
+  EXPECT_TRUE(watch.silences(at(0.9)).empty());
+  ASSERT_EQ(watch.silences(at(1)).size(), 1U);
+  EXPECT_EQ(watch.silences(at(1))[0].peer, kTrainer);
+  const auto dead = tick(watch, 3, 9);
   ASSERT_EQ(dead.size(), 1U);
   EXPECT_EQ(dead[0].peer, kTrainer);
   EXPECT_EQ(dead[0].incarnation, 4U);
   EXPECT_EQ(dead[0].lasted, std::chrono::seconds(3));
-  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 2}), PulseNews::kAgain);
-  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 4, 3}), PulseNews::kPulse);
-  EXPECT_EQ(pulses.on_pulse(at(9.1), {kTrainer, 5, 1}), PulseNews::kRestarted);
-  EXPECT_TRUE(pulses.silences(at(9.2)).empty());
-  EXPECT_EQ(tick(pulses, 9.25, 20).size(), 1U);
+  EXPECT_EQ(watch.on_heartbeat(at(9.1), {kTrainer, 4, 2}), HeartbeatNews::kAgain);
+  EXPECT_EQ(watch.on_heartbeat(at(9.1), {kTrainer, 4, 3}), HeartbeatNews::kAlive);
+  EXPECT_EQ(watch.on_heartbeat(at(9.1), {kTrainer, 5, 1}), HeartbeatNews::kRestarted);
+  EXPECT_TRUE(watch.silences(at(9.2)).empty());
+  EXPECT_EQ(tick(watch, 9.25, 20).size(), 1U);
 }
 
-TEST(Pulses, CopiesAndEarlierIncarnationsCountForNothing) {
-  Pulses pulses;
-  EXPECT_EQ(pulses.on_pulse(at(0), {kTrainer, 4, 7}), PulseNews::kPulse);
-  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 7}), PulseNews::kNothing);
-  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 4, 6}), PulseNews::kNothing);
-  EXPECT_EQ(pulses.on_pulse(at(2), {kTrainer, 3, 99}), PulseNews::kNothing);
-  EXPECT_EQ(pulses.silences(at(2)).size(), 1U);
+TEST(HeartbeatWatchTest, CopiesAndEarlierIncarnationsCountForNothing) {
+  HeartbeatWatch watch;
+  EXPECT_EQ(watch.on_heartbeat(at(0), {kTrainer, 4, 7}), HeartbeatNews::kAlive);
+  EXPECT_EQ(watch.on_heartbeat(at(2), {kTrainer, 4, 7}), HeartbeatNews::kDropped);
+  EXPECT_EQ(watch.on_heartbeat(at(2), {kTrainer, 4, 6}), HeartbeatNews::kDropped);
+  EXPECT_EQ(watch.on_heartbeat(at(2), {kTrainer, 3, 99}), HeartbeatNews::kDropped);
+  EXPECT_EQ(watch.silences(at(2)).size(), 1U);
 }
 
-TEST(Pulses, NobodyIsJudgedWhoWasNeverHeardOrHasLeft) {
-  Pulses pulses;
-  EXPECT_TRUE(tick(pulses, 0, 60).empty());
-  pulses.on_pulse(at(60), {kTrainer, 1, 1});
-  pulses.on_pulse(at(60.1), {kTrainer, 1, 2, true});
-  EXPECT_TRUE(tick(pulses, 60.25, 90).empty());
-  EXPECT_TRUE(pulses.silences(at(90)).empty());
+TEST(HeartbeatWatchTest, NobodyIsJudgedWhoWasNeverHeardOrHasLeft) {
+  HeartbeatWatch watch;
+  EXPECT_TRUE(tick(watch, 0, 60).empty());
+  watch.on_heartbeat(at(60), {kTrainer, 1, 1});
+  watch.on_heartbeat(at(60.1), {kTrainer, 1, 2, true});
+  EXPECT_TRUE(tick(watch, 60.25, 90).empty());
+  EXPECT_TRUE(watch.silences(at(90)).empty());
 }
 
-TEST(Pulses, AProcessThatWasStoppedItselfJudgesNobodyByThatTime) {
-  Pulses pulses;
-  tick(pulses, 0, 0);
-  pulses.on_pulse(at(0), {kTrainer, 1, 1});
-  EXPECT_TRUE(tick(pulses, 10, 10).empty());
-  EXPECT_EQ(tick(pulses, 10.25, 13).size(), 1U) << "but by the time after it";
+TEST(HeartbeatWatchTest, AProcessThatWasStoppedItselfJudgesNobodyByThatTime) {
+  HeartbeatWatch watch;
+  tick(watch, 0, 0);
+  watch.on_heartbeat(at(0), {kTrainer, 1, 1});
+  EXPECT_TRUE(tick(watch, 10, 10).empty());
+  EXPECT_EQ(tick(watch, 10.25, 13).size(), 1U) << "but by the time after it";
 }
 
 Secret secret(char fill) {
@@ -169,10 +168,10 @@ TEST(Datagrams, TheKernelPassesOnThoseOfTheJobOnly) {
   }
 }
 
-class HeartbeatTest : public testing::Test {
+class HeartbeatThreadTest : public testing::Test {
  protected:
-  Heartbeat::Options options(NodeId self) {
-    Heartbeat::Options result;
+  HeartbeatThread::Options options(NodeId self) {
+    HeartbeatThread::Options result;
     result.keys = JobKeys::of_job(secret('k'));
     result.self = self;
     result.incarnation = 2;
@@ -185,17 +184,17 @@ class HeartbeatTest : public testing::Test {
     };
     return result;
   }
-  std::unique_ptr<Heartbeat> pserver() {
+  std::unique_ptr<HeartbeatThread> pserver() {
     auto of_pserver = options(kPserver);
     of_pserver.bind = endpoint_;
-    auto started = Heartbeat::start(std::move(of_pserver));
+    auto started = HeartbeatThread::start(std::move(of_pserver));
     EXPECT_TRUE(started);
     return *std::move(started);
   }
-  std::unique_ptr<Heartbeat> trainer() {
+  std::unique_ptr<HeartbeatThread> trainer() {
     auto of_trainer = options(kTrainer);
     of_trainer.servers = {endpoint_};
-    auto started = Heartbeat::start(std::move(of_trainer));
+    auto started = HeartbeatThread::start(std::move(of_trainer));
     EXPECT_TRUE(started);
     return *std::move(started);
   }
@@ -218,8 +217,8 @@ class HeartbeatTest : public testing::Test {
   std::vector<NodeId> dead_;
 };
 
-// A pserver by hand: a trainer's heartbeat calls it, and it answers whatever it likes.
-class AnsweredHeartbeat : public HeartbeatTest {
+// A pserver by hand: a trainer's heartbeat thread calls it, and it answers whatever it likes.
+class AnsweredHeartbeatThread : public HeartbeatThreadTest {
  protected:
   void SetUp() override {
     auto of_trainer = options(kTrainer);
@@ -229,19 +228,19 @@ class AnsweredHeartbeat : public HeartbeatTest {
     socket_ = UniqueFd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const sockaddr_in at = address();
     ASSERT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
-    heartbeat_ = *Heartbeat::start(std::move(of_trainer));
+    thread_ = *HeartbeatThread::start(std::move(of_trainer));
   }
-  // Answers the trainer's next pulse, and returns when the trainer has heard the answers: between
-  // two later pulses it listens.
-  void answer(const std::vector<Pulse>& pulses) {
-    ASSERT_TRUE(takes_pulse());
-    for (const Pulse& pulse : pulses) {
-      const Datagram datagram = encode(pulse, 5, key_);
+  // Answers the trainer's next heartbeat, and returns when the trainer has heard the answers:
+  // between two later heartbeats it listens.
+  void answer(const std::vector<Heartbeat>& heartbeats) {
+    ASSERT_TRUE(takes_heartbeat());
+    for (const Heartbeat& heartbeat : heartbeats) {
+      const Datagram datagram = encode(heartbeat, 5, key_);
       ::sendto(socket_.get(), datagram.data(), datagram.size(), 0,
                reinterpret_cast<const sockaddr*>(&trainer_), sizeof trainer_);
     }
-    while (takes_pulse(MSG_DONTWAIT)) continue;
-    ASSERT_TRUE(takes_pulse() && takes_pulse());
+    while (takes_heartbeat(MSG_DONTWAIT)) continue;
+    ASSERT_TRUE(takes_heartbeat() && takes_heartbeat());
   }
 
   const Secret key_ =
@@ -249,15 +248,15 @@ class AnsweredHeartbeat : public HeartbeatTest {
   UniqueFd socket_;
   std::atomic<int> back_ = 0;
   std::atomic<int> new_lives_ = 0;
-  std::unique_ptr<Heartbeat> heartbeat_;
+  std::unique_ptr<HeartbeatThread> thread_;
 
  private:
-  bool takes_pulse(int flags = 0) {
-    Datagram pulse;
+  bool takes_heartbeat(int flags = 0) {
+    Datagram heartbeat;
     socklen_t size = sizeof trainer_;
-    return ::recvfrom(socket_.get(), pulse.data(), pulse.size(), flags,
+    return ::recvfrom(socket_.get(), heartbeat.data(), heartbeat.size(), flags,
                       reinterpret_cast<sockaddr*>(&trainer_),
-                      &size) == static_cast<ssize_t>(pulse.size());
+                      &size) == static_cast<ssize_t>(heartbeat.size());
   }
 
   sockaddr_in trainer_{};
@@ -266,8 +265,9 @@ class AnsweredHeartbeat : public HeartbeatTest {
 constexpr std::uint64_t kIncarnation = 2;  // of the trainer
 
 // Somebody who has recorded them sends them again.
-TEST_F(AnsweredHeartbeat, PulsesOfAnEarlierGenerationToAnEarlierIncarnationCountForNothing) {
-  const Pulse recorded{kPserver, 6, 50, false, kIncarnation - 1};
+TEST_F(AnsweredHeartbeatThread,
+       HeartbeatsOfAnEarlierGenerationToAnEarlierIncarnationCountForNothing) {
+  const Heartbeat recorded{kPserver, 6, 50, false, kIncarnation - 1};
   answer({recorded});
   answer({{kPserver, 7, 1, false, kIncarnation}});
   EXPECT_EQ(new_lives_, 0) << "the trainer has joined generation 7";
@@ -279,13 +279,13 @@ TEST_F(AnsweredHeartbeat, PulsesOfAnEarlierGenerationToAnEarlierIncarnationCount
   EXPECT_EQ(new_lives_, 1) << "it was started again";
 }
 
-TEST_F(AnsweredHeartbeat, APulseToAnEarlierIncarnationIsNoNewGenerationEither) {
+TEST_F(AnsweredHeartbeatThread, AHeartbeatToAnEarlierIncarnationIsNoNewGenerationEither) {
   answer({{kPserver, 7, 1, false, kIncarnation}});
   answer({{kPserver, 8, 1, false, kIncarnation - 1}, {kPserver, 9, 1, false, kIncarnation + 1}});
   EXPECT_EQ(new_lives_, 0);
 }
 
-TEST_F(AnsweredHeartbeat, AnEndOfTheSilenceIsTold) {
+TEST_F(AnsweredHeartbeatThread, AnEndOfTheSilenceIsTold) {
   answer({{kPserver, 7, 1, false, kIncarnation}});
   EXPECT_TRUE(dies(kPserver));
   EXPECT_EQ(back_, 0);
@@ -294,7 +294,7 @@ TEST_F(AnsweredHeartbeat, AnEndOfTheSilenceIsTold) {
   EXPECT_EQ(new_lives_, 0);
 }
 
-TEST_F(AnsweredHeartbeat, ARecordedFarewellHidesNoDeath) {
+TEST_F(AnsweredHeartbeatThread, ARecordedFarewellHidesNoDeath) {
   answer({{kPserver, 7, 1, false, kIncarnation}});
   answer({{kPserver, 7, 90, true, kIncarnation - 1}});
   EXPECT_TRUE(dies(kPserver));
@@ -302,7 +302,7 @@ TEST_F(AnsweredHeartbeat, ARecordedFarewellHidesNoDeath) {
 
 // Strangers send whatever they like to the port, faster than it is read, for longer than a silence
 // that ends a peer.
-TEST_F(HeartbeatTest, AFloodHidesNoPulse) {
+TEST_F(HeartbeatThreadTest, AFloodHidesNoHeartbeat) {
   const auto server = pserver();
   const auto client = trainer();
   std::atomic<bool> stop = false;
@@ -328,8 +328,8 @@ TEST_F(HeartbeatTest, AFloodHidesNoPulse) {
   EXPECT_TRUE(dead_.empty());
 }
 
-// A trainer whose pulses come, then a stop of them without a farewell.
-TEST_F(HeartbeatTest, BothSidesNoticeThatTheOtherIsGone) {
+// A trainer whose heartbeats come, then a stop of them without a farewell.
+TEST_F(HeartbeatThreadTest, BothSidesNoticeThatTheOtherIsGone) {
   const Secret key =
       direction_key(*JobKeys::of_job(secret('k')).pair(kTrainer, kPserver), kTrainer);
   const auto server = pserver();
@@ -344,15 +344,15 @@ TEST_F(HeartbeatTest, BothSidesNoticeThatTheOtherIsGone) {
   Datagram answer;
   ASSERT_EQ(::recv(socket.get(), answer.data(), answer.size(), 0),
             static_cast<ssize_t>(answer.size()));
-  const auto pulse = read_claim(answer, 5);
-  ASSERT_TRUE(pulse);
-  EXPECT_EQ(pulse->from, kPserver);
-  EXPECT_EQ(pulse->answers, 2U);
+  const auto heartbeat = read_claim(answer, 5);
+  ASSERT_TRUE(heartbeat);
+  EXPECT_EQ(heartbeat->from, kPserver);
+  EXPECT_EQ(heartbeat->answers, 2U);
   EXPECT_TRUE(dies(kTrainer));
   EXPECT_EQ(server->silences().size(), 1U);
 }
 
-TEST_F(HeartbeatTest, ATrainerHearsThatAPserverWasStartedAgain) {
+TEST_F(HeartbeatThreadTest, ATrainerHearsThatAPserverWasStartedAgain) {
   auto of_trainer = options(kTrainer);
   of_trainer.servers = {endpoint_};
   of_trainer.on_restart = [this](NodeId peer) {
@@ -362,35 +362,35 @@ TEST_F(HeartbeatTest, ATrainerHearsThatAPserverWasStartedAgain) {
   };
   of_trainer.on_dead = {};
   auto first = pserver();
-  const auto client = *Heartbeat::start(std::move(of_trainer));
+  const auto client = *HeartbeatThread::start(std::move(of_trainer));
   std::this_thread::sleep_for(4 * kPeriod);
   first.reset();
   auto again = options(kPserver);
   again.bind = endpoint_;
   again.incarnation = 3;
-  const auto second = Heartbeat::start(std::move(again));
+  const auto second = HeartbeatThread::start(std::move(again));
   ASSERT_TRUE(second);
   EXPECT_TRUE(dies(kPserver));
 }
 
-TEST_F(HeartbeatTest, ThoseThatLeaveAreNotDead) {
+TEST_F(HeartbeatThreadTest, ThoseThatLeaveAreNotDead) {
   auto server = pserver();
   {
     const auto client = trainer();
     std::this_thread::sleep_for(4 * kPeriod);
     EXPECT_TRUE(client->silences().empty());
     server.reset();
-    std::this_thread::sleep_for(kSuspectAfter + 2 * kPeriod);
+    std::this_thread::sleep_for(kSilentAfter + 2 * kPeriod);
     EXPECT_TRUE(client->silences().empty()) << "it has said so";
   }
   EXPECT_TRUE(dead_.empty());
 }
 
-TEST_F(HeartbeatTest, APortThatIsTakenIsAnError) {
+TEST_F(HeartbeatThreadTest, APortThatIsTakenIsAnError) {
   const auto first = pserver();
   auto second = options(kPserver);
   second.bind = endpoint_;
-  const auto started = Heartbeat::start(std::move(second));
+  const auto started = HeartbeatThread::start(std::move(second));
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().code, Errc::kResource);
 }

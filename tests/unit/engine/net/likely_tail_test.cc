@@ -71,9 +71,10 @@ TEST(LikelyTail, AShortTailAndTheMiddleOfAFrameHaveOneSpace) {
   EXPECT_TRUE(reader.space(to).back().empty());
 }
 
-// A pulse comes before the likely frame now and then, and long tails are to be read in place again.
+// A rank state comes before the likely frame now and then, and long tails are to be read in place
+// again.
 TEST(LikelyTail, TheBufferIsShortAgainAfterAnotherFrame) {
-  const Frame frames[] = {frame_of(kEchoType, "pulse", 0), frame_of(kEchoType, "", kTailBytes),
+  const Frame frames[] = {frame_of(kEchoType, "state", 0), frame_of(kEchoType, "", kTailBytes),
                           frame_of(kEchoType, "", kTailBytes)};
   const Bytes bytes = bytes_of(frames);
   ByteSpan left = bytes;

@@ -367,7 +367,7 @@ TEST_F(LoopSaves, ASaveThatSucceedsEndsTheFailure) {
 TEST_F(LoopSaves, TheSnapshotThatWasGoneBackToIsReported) {
   options_.restored_from = "pass-00001, since pass-00002 is damaged: w";
   std::string told;
-  options_.publish = [&](const wire::Progress& progress) { told = progress.went_back(); };
+  options_.publish = [&](const wire::Progress& progress) { told = progress.restored_from(); };
   ASSERT_TRUE(run());
   EXPECT_EQ(told, options_.restored_from);
 }

@@ -1,5 +1,6 @@
-// A thread that exchanges pulses with the processes of a job over UDP, beside their connections,
-// which bulk data may delay. A trainer sends pulses to every pserver; a pserver answers them.
+// A thread that exchanges heartbeats with the processes of a job over UDP, beside their
+// connections, which bulk data may delay. A trainer sends heartbeats to every pserver; a pserver
+// answers them.
 #pragma once
 
 #include <functional>
@@ -7,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/net/pulses.h"
+#include "engine/net/heartbeat_watch.h"
 #include "engine/net/tcp.h"
 
 namespace paddle::heartbeat {
 
-class Heartbeat {
+class HeartbeatThread {
  public:
   struct Options {
     JobKeys keys = {};
@@ -24,14 +25,14 @@ class Heartbeat {
     std::vector<net::Endpoint> servers = {};  // of a trainer, by pserver id
     // The thread calls these functions; they may be empty.
     std::function<void(Silence)> on_dead = {};
-    std::function<void(NodeId)> on_again = {};    // a dead peer sends pulses again
+    std::function<void(NodeId)> on_again = {};    // a dead peer sends heartbeats again
     std::function<void(NodeId)> on_restart = {};  // the peer was restarted
   };
   // kResource: the port is taken.
-  static Result<std::unique_ptr<Heartbeat>> start(Options options);
-  // Sends last pulses: the peers learn that this process leaves.
-  virtual ~Heartbeat() = default;
-  // Peers that are suspect or dead. Any thread may call it.
+  static Result<std::unique_ptr<HeartbeatThread>> start(Options options);
+  // Sends last heartbeats: the peers learn that this process leaves.
+  virtual ~HeartbeatThread() = default;
+  // See HeartbeatWatch. Any thread may call it.
   virtual std::vector<Silence> silences() const = 0;
 };
 

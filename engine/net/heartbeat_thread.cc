@@ -1,4 +1,4 @@
-#include "engine/net/heartbeat.h"
+#include "engine/net/heartbeat_thread.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 namespace paddle::heartbeat {
 namespace {
 
-constexpr int kReadsMax = 256;  // before the clock is read again
-constexpr int kLastPulses = 3;  // some may be lost
+constexpr int kReadsMax = 256;      // before the clock is read again
+constexpr int kLastHeartbeats = 3;  // some may be lost
 constexpr int kBufferBytes = 1 << 20;
 
 struct Address {
@@ -50,10 +50,10 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
-class UdpHeartbeat final : public Heartbeat {
+class UdpHeartbeatThread final : public HeartbeatThread {
  public:
-  explicit UdpHeartbeat(Options options) : options_(std::move(options)) {}
-  ~UdpHeartbeat() override {
+  explicit UdpHeartbeatThread(Options options) : options_(std::move(options)) {}
+  ~UdpHeartbeatThread() override {
     if (!thread_.joinable()) return;
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t put = ::write(stop_.get(), &one, sizeof one);
@@ -63,7 +63,7 @@ class UdpHeartbeat final : public Heartbeat {
   Status open();
   std::vector<Silence> silences() const override {
     const std::scoped_lock lock(mutex_);
-    return pulses_.silences(now());
+    return watch_.silences(now());
   }
 
  private:
@@ -71,20 +71,20 @@ class UdpHeartbeat final : public Heartbeat {
     NodeId id;
     Address address;
     Secret to, from;                // keys of the two directions
-    std::uint64_t incarnation = 0;  // of a trainer; pulses to it repeat it
+    std::uint64_t incarnation = 0;  // of a trainer; heartbeats to it repeat it
   };
   bool is_server() const { return options_.servers.empty(); }
   // A replayed answer to an earlier process of this trainer may be from an old generation of the
   // pserver.
-  bool is_for_us(const Pulse& pulse) const {
-    return is_server() || pulse.answers == options_.incarnation;
+  bool is_for_us(const Heartbeat& heartbeat) const {
+    return is_server() || heartbeat.answers == options_.incarnation;
   }
   Result<Peer> peer_of(NodeId id) const;
   Peer* find(NodeId id);
   void run();
-  PulseNews note(const Pulse& pulse) {
+  HeartbeatNews note(const Heartbeat& heartbeat) {
     const std::scoped_lock lock(mutex_);
-    return pulses_.on_pulse(now(), pulse);
+    return watch_.on_heartbeat(now(), heartbeat);
   }
   void receive();
   void send(Peer& peer, bool is_last);
@@ -97,18 +97,18 @@ class UdpHeartbeat final : public Heartbeat {
   std::map<std::uint32_t, Peer> peers_;  // by packed id; used by the thread only
   std::uint64_t sequence_ = 0;
   mutable std::mutex mutex_;
-  Pulses pulses_;
+  HeartbeatWatch watch_;
   std::thread thread_;  // last, because it uses all of the above
 };
 
-Result<UdpHeartbeat::Peer> UdpHeartbeat::peer_of(NodeId id) const {
+Result<UdpHeartbeatThread::Peer> UdpHeartbeatThread::peer_of(NodeId id) const {
   const NodeId client = is_server() ? id : options_.self;
   const NodeId server = is_server() ? options_.self : id;
   PADDLE_TRY(const Secret pair, options_.keys.pair(client, server));
   return Peer{id, {}, direction_key(pair, options_.self), direction_key(pair, id), 0};
 }
 
-Status UdpHeartbeat::open() {
+Status UdpHeartbeatThread::open() {
   stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
   const auto open_socket = [this](int family) {
     UniqueFd socket(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -144,7 +144,7 @@ Status UdpHeartbeat::open() {
   return {};
 }
 
-UdpHeartbeat::Peer* UdpHeartbeat::find(NodeId id) {
+UdpHeartbeatThread::Peer* UdpHeartbeatThread::find(NodeId id) {
   const auto found = peers_.find(pack(id));
   if (found != peers_.end()) return &found->second;
   if (!is_server() || id.role != Role::kTrainer || id.index >= options_.trainers) return nullptr;
@@ -152,24 +152,24 @@ UdpHeartbeat::Peer* UdpHeartbeat::find(NodeId id) {
   return made ? &peers_.emplace(pack(id), *std::move(made)).first->second : nullptr;
 }
 
-void UdpHeartbeat::send(Peer& peer, bool is_last) {
+void UdpHeartbeatThread::send(Peer& peer, bool is_last) {
   const Datagram datagram =
       encode({options_.self, options_.incarnation, ++sequence_, is_last, peer.incarnation},
              options_.job_tag, peer.to);
   const int socket = peer.address.storage.ss_family == AF_INET ? v4_.get() : v6_.get();
-  // A pulse that cannot be sent counts as lost.
+  // A heartbeat that cannot be sent counts as lost.
   [[maybe_unused]] const ssize_t sent =
       ::sendto(socket, datagram.data(), datagram.size(), MSG_NOSIGNAL, peer.address.data(),
                peer.address.size);
 }
 
-void UdpHeartbeat::send_all(bool is_last) {
+void UdpHeartbeatThread::send_all(bool is_last) {
   for (auto& [id, peer] : peers_) {
     if (peer.address.storage.ss_family != 0) send(peer, is_last);
   }
 }
 
-void UdpHeartbeat::receive() {
+void UdpHeartbeatThread::receive() {
   std::array<std::byte, sizeof(Datagram) + 1> bytes;
   for (const int socket : {v4_.get(), v6_.get()}) {
     for (int reads = 0; socket >= 0 && reads < kReadsMax; ++reads) {
@@ -178,33 +178,34 @@ void UdpHeartbeat::receive() {
           ::recvfrom(socket, bytes.data(), bytes.size(), 0, from.data(), &from.size);
       if (got < 0) break;
       const ByteSpan datagram(bytes.data(), static_cast<std::size_t>(got));
-      const auto pulse = read_claim(datagram, options_.job_tag);
-      Peer* const peer = pulse ? find(pulse->from) : nullptr;
-      if (peer == nullptr || !is_for_us(*pulse) || !is_proven(datagram, peer->from)) continue;
-      const PulseNews news = note(*pulse);
-      if (news == PulseNews::kNothing) continue;
-      if (news == PulseNews::kAgain && options_.on_again) options_.on_again(pulse->from);
-      if (news == PulseNews::kRestarted && options_.on_restart) options_.on_restart(pulse->from);
+      const auto heartbeat = read_claim(datagram, options_.job_tag);
+      Peer* const peer = heartbeat ? find(heartbeat->from) : nullptr;
+      if (peer == nullptr || !is_for_us(*heartbeat) || !is_proven(datagram, peer->from)) continue;
+      const HeartbeatNews news = note(*heartbeat);
+      if (news == HeartbeatNews::kDropped) continue;
+      if (news == HeartbeatNews::kAgain && options_.on_again) options_.on_again(heartbeat->from);
+      if (news == HeartbeatNews::kRestarted && options_.on_restart)
+        options_.on_restart(heartbeat->from);
       if (!is_server()) continue;
       peer->address = from;
-      peer->incarnation = pulse->incarnation;
-      if (!pulse->is_last) send(*peer, false);
+      peer->incarnation = heartbeat->incarnation;
+      if (!heartbeat->is_last) send(*peer, false);
     }
   }
 }
 
-void UdpHeartbeat::look() {
+void UdpHeartbeatThread::look() {
   std::vector<Silence> dead;
   {
     const std::scoped_lock lock(mutex_);
-    dead = pulses_.on_tick(now());
+    dead = watch_.on_tick(now());
   }
   for (const Silence& silence : dead) {
     if (options_.on_dead) options_.on_dead(silence);
   }
 }
 
-void UdpHeartbeat::run() {
+void UdpHeartbeatThread::run() {
   TimePoint next = now();
   for (;;) {
     if (now() >= next) {
@@ -217,15 +218,15 @@ void UdpHeartbeat::run() {
     if (polls[0].revents != 0) break;
     receive();
   }
-  for (int i = 0; i < kLastPulses; ++i) send_all(true);
+  for (int i = 0; i < kLastHeartbeats; ++i) send_all(true);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Heartbeat>> Heartbeat::start(Options options) {
-  auto heartbeat = std::make_unique<UdpHeartbeat>(std::move(options));
-  PADDLE_TRY_STATUS(heartbeat->open());
-  return std::unique_ptr<Heartbeat>(std::move(heartbeat));
+Result<std::unique_ptr<HeartbeatThread>> HeartbeatThread::start(Options options) {
+  auto thread = std::make_unique<UdpHeartbeatThread>(std::move(options));
+  PADDLE_TRY_STATUS(thread->open());
+  return std::unique_ptr<HeartbeatThread>(std::move(thread));
 }
 
 }  // namespace paddle::heartbeat

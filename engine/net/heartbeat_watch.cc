@@ -1,4 +1,4 @@
-#include "engine/net/pulses.h"
+#include "engine/net/heartbeat_watch.h"
 
 #include <linux/filter.h>
 #include <sys/socket.h>
@@ -15,19 +15,19 @@ namespace {
 constexpr std::uint8_t kHeartbeat = 8;  // the frame's type
 constexpr std::uint16_t kLast = 1;      // its flag
 
-FrameHeader header_of(const Pulse& pulse, std::uint64_t job_tag) {
+FrameHeader header_of(const Heartbeat& heartbeat, std::uint64_t job_tag) {
   FrameHeader header;
   header.type = kHeartbeat;
-  header.flags = pulse.is_last ? kLast : 0;
+  header.flags = heartbeat.is_last ? kLast : 0;
   header.job_tag = job_tag;
-  header.sender = pulse.from;
-  if (pulse.from.role == Role::kPserver) {
-    header.server_generation = pulse.incarnation;
-    header.incarnation = static_cast<std::uint32_t>(pulse.answers);
+  header.sender = heartbeat.from;
+  if (heartbeat.from.role == Role::kPserver) {
+    header.server_generation = heartbeat.incarnation;
+    header.incarnation = static_cast<std::uint32_t>(heartbeat.answers);
   } else {
-    header.incarnation = static_cast<std::uint32_t>(pulse.incarnation);
+    header.incarnation = static_cast<std::uint32_t>(heartbeat.incarnation);
   }
-  header.sequence = pulse.sequence;
+  header.sequence = heartbeat.sequence;
   return header;
 }
 
@@ -44,20 +44,20 @@ std::optional<FrameHeader> decode(ByteSpan bytes) {
 
 }  // namespace
 
-PulseNews Pulses::on_pulse(TimePoint now, const Pulse& pulse) {
-  const auto [found, is_first] = peers_.try_emplace(pack(pulse.from));
+HeartbeatNews HeartbeatWatch::on_heartbeat(TimePoint now, const Heartbeat& heartbeat) {
+  const auto [found, is_first] = peers_.try_emplace(pack(heartbeat.from));
   Peer& peer = found->second;
-  if (pulse.incarnation < peer.incarnation) return PulseNews::kNothing;
-  if (pulse.incarnation == peer.incarnation && pulse.sequence <= peer.sequence)
-    return PulseNews::kNothing;
-  const bool is_restarted = !is_first && pulse.incarnation > peer.incarnation;
+  if (heartbeat.incarnation < peer.incarnation) return HeartbeatNews::kDropped;
+  if (heartbeat.incarnation == peer.incarnation && heartbeat.sequence <= peer.sequence)
+    return HeartbeatNews::kDropped;
+  const bool is_restarted = !is_first && heartbeat.incarnation > peer.incarnation;
   const bool was_dead = peer.is_dead;
-  peer = {pulse.incarnation, pulse.sequence, now, pulse.is_last, false};
-  if (is_restarted) return PulseNews::kRestarted;
-  return was_dead ? PulseNews::kAgain : PulseNews::kPulse;
+  peer = {heartbeat.incarnation, heartbeat.sequence, now, heartbeat.is_last, false};
+  if (is_restarted) return HeartbeatNews::kRestarted;
+  return was_dead ? HeartbeatNews::kAgain : HeartbeatNews::kAlive;
 }
 
-std::vector<Silence> Pulses::on_tick(TimePoint now) {
+std::vector<Silence> HeartbeatWatch::on_tick(TimePoint now) {
   const bool was_stopped = now - looked_ > kOwnGap;
   looked_ = now;
   std::vector<Silence> dead;
@@ -70,10 +70,10 @@ std::vector<Silence> Pulses::on_tick(TimePoint now) {
   return dead;
 }
 
-std::vector<Silence> Pulses::silences(TimePoint now) const {
+std::vector<Silence> HeartbeatWatch::silences(TimePoint now) const {
   std::vector<Silence> silent;
   for (const auto& [id, peer] : peers_) {
-    if (peer.has_left || now - peer.received < kSuspectAfter) continue;
+    if (peer.has_left || now - peer.received < kSilentAfter) continue;
     silent.push_back({unpack(id), peer.incarnation, now - peer.received});
   }
   return silent;
@@ -84,8 +84,8 @@ Secret direction_key(const Secret& pair, NodeId from) {
   return derive_secret(pair, "paddlectl heartbeat 1", bytes_of(std::span(&sender, 1)));
 }
 
-Datagram encode(const Pulse& pulse, std::uint64_t job_tag, const Secret& key) {
-  const FrameHeader header = header_of(pulse, job_tag);
+Datagram encode(const Heartbeat& heartbeat, std::uint64_t job_tag, const Secret& key) {
+  const FrameHeader header = header_of(heartbeat, job_tag);
   const Proof proof = proof_of(header, key);
   const FrameHeaderBytes bytes = encode_header(header, {}, ByteSpan(proof));
   Datagram datagram;
@@ -94,14 +94,16 @@ Datagram encode(const Pulse& pulse, std::uint64_t job_tag, const Secret& key) {
   return datagram;
 }
 
-std::optional<Pulse> read_claim(ByteSpan bytes, std::uint64_t job_tag) {
+std::optional<Heartbeat> read_claim(ByteSpan bytes, std::uint64_t job_tag) {
   const auto header = decode(bytes);
   if (!header || header->type != kHeartbeat || header->job_tag != job_tag) return {};
   const bool is_pserver = header->sender.role == Role::kPserver;
   if (!is_pserver && header->sender.role != Role::kTrainer) return {};
-  Pulse pulse{header->sender, header->incarnation, header->sequence, (header->flags & kLast) != 0};
-  if (is_pserver) pulse.answers = std::exchange(pulse.incarnation, header->server_generation);
-  return pulse;
+  Heartbeat heartbeat{header->sender, header->incarnation, header->sequence,
+                      (header->flags & kLast) != 0};
+  if (is_pserver)
+    heartbeat.answers = std::exchange(heartbeat.incarnation, header->server_generation);
+  return heartbeat;
 }
 
 void drop_foreign_datagrams(int socket, std::uint64_t job_tag) {

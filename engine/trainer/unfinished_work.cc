@@ -1,4 +1,4 @@
-#include "engine/trainer/recovery.h"
+#include "engine/trainer/unfinished_work.h"
 
 #include <optional>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace paddle::trainer {
 
-Status Recovery::run() {
+Status UnfinishedWork::run() {
   if (options_.repeats_pass_end) return repeat_pass_end(options_.start_pass - 1);
   if (options_.train.has_decisions()) PADDLE_TRY_STATUS(decide_at_start());
   return repeat_push();
@@ -19,7 +19,7 @@ Status Recovery::run() {
 
 // The last push.
 
-Status Recovery::repeat_push() {
+Status UnfinishedWork::repeat_push() {
   const ReplayLog* const kept = options_.kept;
   const auto last = kept != nullptr ? kept->push() : std::nullopt;
   if (last && client::repeats_push(client_.progress(), last->pass, last->batch)) {
@@ -43,7 +43,7 @@ Status Recovery::repeat_push() {
 
 // The pservers send the totals of the last pass again. The other trainers wait at the same barrier,
 // or have passed it already.
-Status Recovery::repeat_pass_end(std::uint32_t pass) {
+Status UnfinishedWork::repeat_pass_end(std::uint32_t pass) {
   pass_.go_to_end(pass, kept_counts(pass, 0));
   if (options_.train.has_decisions() && options_.barriers_done > 0) {
     PADDLE_TRY_STATUS(repeat_decision());
@@ -60,7 +60,7 @@ Status Recovery::repeat_pass_end(std::uint32_t pass) {
 
 // REQUIRES: this trainer has passed the barrier with the decision. A second barrier is the last one
 // of the job.
-Status Recovery::repeat_decision() {
+Status UnfinishedWork::repeat_decision() {
   has_passed_last_barrier_ = options_.barriers_done > 1;
   if (has_passed_last_barrier_) {
     pass_.make_last();
@@ -72,7 +72,7 @@ Status Recovery::repeat_decision() {
 
 // A job that resumes from the snapshot of a whole pass decides again: that pass may be its last
 // one.
-Status Recovery::decide_at_start() {
+Status UnfinishedWork::decide_at_start() {
   if (options_.start_pass == 0 || options_.start_pass >= options_.train.passes) return {};
   const std::uint32_t pass = options_.start_pass - 1;
   pass_.go_to_end(pass, {});
@@ -86,7 +86,7 @@ Status Recovery::decide_at_start() {
 
 // The counts of the pass.
 
-Pass::Start Recovery::start_of(std::uint32_t pass) const {
+Pass::Start UnfinishedWork::start_of(std::uint32_t pass) const {
   const std::uint64_t batch = pass == options_.start_pass ? batches_done_ : 0;
   Pass::Start start = kept_counts(pass, batch);
   start.lacks_test = lacks_test({pass, batch});
@@ -94,7 +94,7 @@ Pass::Start Recovery::start_of(std::uint32_t pass) const {
 }
 
 // The counts of earlier processes may be ahead of `batch`, at which this process begins.
-Pass::Start Recovery::kept_counts(std::uint32_t pass, std::uint64_t batch) const {
+Pass::Start UnfinishedWork::kept_counts(std::uint32_t pass, std::uint64_t batch) const {
   Pass::Start start{.batch = batch};
   if (options_.kept == nullptr) return start;
   auto last = options_.kept->last_counts(pass);
@@ -108,7 +108,7 @@ Pass::Start Recovery::kept_counts(std::uint32_t pass, std::uint64_t batch) const
 }
 
 // Whether an earlier process of this trainer ended during the test that follows the batch.
-bool Recovery::lacks_test(BatchNumber at) const {
+bool UnfinishedWork::lacks_test(BatchNumber at) const {
   const std::uint32_t period = options_.train.test_period;
   if (options_.kept == nullptr || at.batch == 0 || period == 0 || at.batch % period != 0)
     return false;

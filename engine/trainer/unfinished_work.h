@@ -26,11 +26,11 @@
 
 namespace paddle::trainer {
 
-class Recovery {
+class UnfinishedWork {
  public:
   // All references must outlive the object.
-  Recovery(const LoopOptions& options, Model& model, client::ParameterClient& client, Pass& pass,
-           HeldOutTest& test, EndOfPass& end)
+  UnfinishedWork(const LoopOptions& options, Model& model, client::ParameterClient& client,
+                 Pass& pass, HeldOutTest& test, EndOfPass& end)
       : options_(options),
         model_(model),
         client_(client),
