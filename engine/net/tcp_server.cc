@@ -75,6 +75,7 @@ struct Connection {
   TimePoint speaks_until = TimePoint::max();  // deadline of the first frame of a proven peer
   TimePoint frame_until = TimePoint::max();   // deadline of a frame that has begun
   bool wait_write = false;                    // a wait for writability is armed
+  bool cannot_write = false;                  // a write has failed
   bool close_when_flushed = false;
   bool half_closed = false;  // our side is shut; incoming bytes are dropped
   TimePoint linger_until{};  // deadline of a half-closed connection
@@ -108,6 +109,7 @@ class TcpServerImpl final : public TcpServer {
   void arm_read(Connection& connection);
   void on_readable(PeerId id);
   void read(Connection& connection);
+  void take_frames(Connection& connection);
   void drain(Connection& connection);
   void time_frame(Connection& connection) const;
   void on_frame(Connection& connection, Frame&& frame);
@@ -377,20 +379,21 @@ void TcpServerImpl::read(Connection& connection) {
     if (*count == 0) return;
     total += *count;
     connection.reader.commit(*count);
-    for (;;) {
-      auto frame = connection.reader.next();
-      if (!frame) return refuse(connection, frame.error().message);
-      if (!*frame) {
-        time_frame(connection);
-        break;
-      }
-      connection.frame_until = TimePoint::max();
-      on_frame(connection, std::move(**frame));
-      if (connection.doomed.empty() && connection.writer.queued_bytes() >= kFlushAtOnceBytes) {
-        flush(connection);
-      }
-      if (!connection.doomed.empty() || connection.close_when_flushed) return;
-    }
+    take_frames(connection);
+    if (!connection.doomed.empty() || connection.close_when_flushed) return;
+  }
+}
+
+// Handles the whole frames among the bytes that were read.
+void TcpServerImpl::take_frames(Connection& connection) {
+  while (connection.doomed.empty() && !connection.close_when_flushed) {
+    auto frame = connection.reader.next();
+    if (!frame) return refuse(connection, frame.error().message);
+    if (!*frame) return time_frame(connection);
+    connection.frame_until = TimePoint::max();
+    on_frame(connection, std::move(**frame));
+    if (connection.doomed.empty() && connection.writer.queued_bytes() >= kFlushAtOnceBytes)
+      flush(connection);
   }
 }
 
@@ -548,9 +551,15 @@ bool TcpServerImpl::prepare_sleep() {
 }
 
 void TcpServerImpl::flush(Connection& connection) {
-  if (connection.wait_write || connection.half_closed) return;
+  if (connection.wait_write || connection.half_closed || connection.cannot_write) return;
   const auto flushed = connection.writer.flush(*connection.stream);
-  if (!flushed) return doom(connection, flushed.error().message);
+  if (!flushed) {
+    // The peer has closed. It may have sent frames before, and its last one may say why it ends.
+    connection.cannot_write = true;
+    take_frames(connection);
+    if (connection.doomed.empty()) read(connection);
+    return doom(connection, flushed.error().message);
+  }
   if (!*flushed) {
     if (connection.ring != nullptr) return;  // serve_rings() continues when there is room
     connection.wait_write = true;

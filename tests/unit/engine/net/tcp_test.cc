@@ -117,6 +117,25 @@ TEST_P(LinkTest, DeliversTheLastReplyBeforeClosing) {
   EXPECT_TRUE(link->is_closed());
 }
 
+// A trainer that fails says why in its last frame, while replies that it will not read are on their
+// way to it.
+TEST_P(LinkTest, TheLastFrameOfAPeerThatReadsNoRepliesArrives) {
+  constexpr int kPeers = 60;
+  for (int peer = 0; peer < kPeers; ++peer) {
+    auto link = joined_trainer(static_cast<std::uint32_t>(peer));
+    ASSERT_TRUE(link);
+    Frame flood = frame_of(kFloodType, "", 0);
+    flood.header.step = 8;
+    flood.header.sequence = 1U << 20U;
+    ASSERT_TRUE(link->send(flood, soon()));
+    if (peer % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_TRUE(link->send(frame_of(kEchoType, "last", 0), soon()));
+    link.reset();
+    wait_disconnects(peer + 1);
+    ASSERT_EQ(handler_.frames, 3 * (peer + 1)) << "joined, flood, last";
+  }
+}
+
 TEST_P(LinkTest, IsNotClosedWhileThePeerIsThere) {
   const auto link = joined_trainer(0);
   ASSERT_TRUE(link);
