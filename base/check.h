@@ -1,4 +1,5 @@
-// PADDLE_CHECK: an invariant only a bug can break. Stays on in release builds.
+// PADDLE_CHECK ends the program if an invariant does not hold, which only a bug can cause. Release
+// builds check it, too.
 #pragma once
 
 #include <cstdio>

@@ -40,9 +40,9 @@ __attribute__((target("sse4.2"))) std::uint32_t update_sse42(std::uint32_t crc,
   return crc;
 }
 
-// The effect of a run of zero bytes on a CRC. It is a linear map over GF(2), a matrix whose column
-// i is its effect on bit i. A run of twice the length is the square of the matrix: the matrix
-// applied to each of its own columns.
+// The effect of a run of zero bytes on a CRC. It is a linear map over GF(2): column i of its matrix
+// is the CRC that it makes of bit i alone. The matrix of a run of twice the length is the square:
+// the matrix applied to each of its own columns.
 class ZeroRun {
  public:
   explicit ZeroRun(std::size_t bytes_power_of_two) {

@@ -75,7 +75,8 @@ constexpr Lack kLacks[] = {
     {"Disk quota exceeded", kDiskHint},
 };
 
-// Ends the program if the message of an exception names a lack, such as Asio's for descriptors.
+// Ends the program if an exception's message contains one of kLacks, as Asio's does when there are
+// no descriptors left. Otherwise prints the message.
 void end_if_lack(const char* message) {
   const std::string_view hint = hint_for_lack(message);
   if (!hint.empty()) end_for_lack(message, hint);

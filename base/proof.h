@@ -2,11 +2,11 @@
 // clock. Four protocols use it; they differ in their messages (PROTOCOL.md) and in this:
 //
 //   protocol           its proof                           cannot be replayed, because it includes
-//   session            prove() with a label of the side    a fresh nonce of each side
+//   session            prove() with a label for each side  a fresh nonce of each side
 //   lane of a group    prove()                             both nonces of both sessions
-//   heartbeat          hmac_sha256() of a header, with     a sequence that rises
-//                      the derived key of a direction
-//   between nodes      derive_secret() for the side        a fresh nonce of each side
+//   heartbeat          hmac_sha256() of a header, with     a rising sequence number
+//                      a derived key for each direction
+//   node to node       derive_secret() for each side       a fresh nonce of each side
 //
 // INVARIANT: each label and purpose has one use, so no proof serves another protocol or side.
 // Received proofs are compared with equal_constant_time() (base/secret.h).

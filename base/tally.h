@@ -10,9 +10,9 @@
 
 namespace paddle {
 
-// The most counts and sums together, in one job: 512 KiB.
+// The largest number of counts and sums together, in one job: 512 KiB.
 constexpr std::size_t kTallyEntriesMax = 1U << 16U;
-// The most histograms of scores, in one job: 2.5 MiB.
+// The largest number of score histograms in one job: 2.5 MiB.
 constexpr std::size_t kTallyHistogramsMax = 8;
 constexpr std::size_t kTallyBytesMax =
     kTallyEntriesMax * sizeof(std::uint64_t) + kTallyHistogramsMax * ScoreHistogram::kBytesMax;
@@ -22,14 +22,14 @@ struct Tally {
   std::vector<double> sums;
   std::vector<ScoreHistogram> histograms = {};
 
-  // Adds entry by entry. The shapes must be equal, or this tally empty.
+  // Adds entry by entry. REQUIRES: the shapes are equal, or this tally is empty.
   void add(const Tally& other);
   bool same_shape(const Tally& other) const {
     return counts.size() == other.counts.size() && sums.size() == other.sums.size() &&
            histograms.size() == other.histograms.size();
   }
   bool empty() const { return counts.empty() && sums.empty() && histograms.empty(); }
-  // The most bytes that encode() returns for a tally of this shape.
+  // The largest number of bytes that encode() returns for a tally of this shape.
   std::size_t bytes_max() const {
     return (counts.size() + sums.size()) * sizeof(std::uint64_t) +
            histograms.size() * ScoreHistogram::kBytesMax;
@@ -38,9 +38,9 @@ struct Tally {
 
 // Counts as u64, then sums as f64, little-endian; then the histograms.
 Bytes encode(const Tally& tally);
-// Decodes exactly so many counts, sums and histograms. kData: `bytes` are malformed or of another
-// length, there are more than kTallyEntriesMax counts and sums, or more than kTallyHistogramsMax
-// histograms.
+// Decodes a tally with these numbers of counts, sums and histograms. kData: `bytes` are malformed
+// or have another length, there are more than kTallyEntriesMax counts and sums, or more than
+// kTallyHistogramsMax histograms.
 Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums,
                            std::uint64_t histograms = 0);
 

@@ -13,19 +13,20 @@ namespace paddle::cli {
 
 constexpr std::size_t kClusterNodesMax = 4096;
 constexpr std::uint16_t kDefaultPort = 7164;
-constexpr std::string_view kAllNodes = "all";  // the group that every node is in
+constexpr std::string_view kAllNodes = "all";  // every node is in this group
 
 struct ClusterNode {
   remote::NodeSpec spec;
-  // Data plane; "": the address that the node reports (a local node: 127.0.0.1).
+  // For training traffic; "": the address that the node reports (a local node: 127.0.0.1).
   std::string address;
   bool runs_pserver = true;
   bool runs_trainer = true;
-  // Share of the processes: a node of capacity 3 gets three of a role for each one of a node of 1.
+  // Share of the processes: a node with capacity 3 gets three times as many of each role as a node
+  // with capacity 1.
   std::uint32_t capacity = 1;
   std::uint16_t port = kDefaultPort;  // first port of its first pserver
   std::vector<std::string> groups;    // names for --on; never a node's name
-  // For its processes; overrides the agent's variables.
+  // Variables of the node's processes; they override the agent's.
   std::map<std::string, std::string> environment;
   std::vector<std::string> gpus;  // nvidia-smi's numbers, or UUIDs, that its trainers see
 };

@@ -23,7 +23,7 @@ Result<GpuChoice> parse_gpus(const std::string& text);
 
 // The GPUs of a node that a job uses, one for each trainer there.
 struct NodeGpus {
-  std::string visible;              // CUDA_VISIBLE_DEVICES for all its trainers
+  std::string visible;              // CUDA_VISIBLE_DEVICES of all trainers there
   std::vector<std::size_t> places;  // position of each trainer's GPU in `visible`
   std::vector<std::string> keys;    // gpu_key() of each trainer's GPU
   Status libc_status = {};          // check_libc()'s result, for paddle-gpu only
@@ -34,20 +34,20 @@ struct NodeGpus {
 // needs or is not glibc.
 Status check_libc(const ClusterNode& node, const wire::agent::Facts& facts);
 
-// Chooses GPUs of a node. CUDA_VISIBLE_DEVICES in `environment` (the job's) takes precedence over
-// the variable of the node in the cluster file, then its `gpus` there, then its login environment.
-// kUsage: a GPU that the node does not show.
+// Chooses among the GPUs that a job may use on a node. The first of these that is set lists them:
+// CUDA_VISIBLE_DEVICES in `environment` (the job's), the same variable of the node in the cluster
+// file, the node's `gpus` there, the node's login environment. kUsage: the node has no such GPU.
 Result<NodeGpus> choose_gpus(const ClusterNode& node, const wire::agent::Facts& facts,
                              const std::map<std::string, std::string>& environment,
                              const GpuChoice& choice);
 
-// A warning that no NCCL was found on the node; "" if it has one, or if a variable names the folder
+// A warning if no NCCL was found on the node; "" if it was found, or if a variable names the folder
 // of the libraries.
 std::string nccl_missing(const ClusterNode& node, const wire::agent::Facts& facts,
                          const std::map<std::string, std::string>& environment);
 
-// Chooses GPUs on every node with the trainer role; returns them by node of the cluster. kUsage
-// also if two nodes share one GPU, as nodes on one machine may.
+// Chooses GPUs on every node with the trainer role. The result has an entry for each node of the
+// cluster. kUsage also if two nodes share one GPU, as nodes on one machine may.
 Result<std::vector<NodeGpus>> find_gpus(Context& context, const ClusterSpec& cluster,
                                         const std::map<std::string, std::string>& environment,
                                         const GpuChoice& choice);

@@ -9,8 +9,8 @@
 namespace paddle::data {
 namespace {
 
-// A column gives a warning if its mean size is above kLargeAlone, or above kLarge and above
-// kTimesOthers times the median of the other columns.
+// The size of a column is the mean of its absolute values. A column gives a warning if its size is
+// above kLargeAlone, or above kLarge and above kTimesOthers times the median of the other columns.
 constexpr double kLarge = 100;
 constexpr double kLargeAlone = 1000;
 constexpr double kTimesOthers = 100;

@@ -1,5 +1,5 @@
-// Warnings about the numbers in a trainer's first records: about columns of very different sizes,
-// from which most networks learn badly, and about empty fields, which are read as 0.
+// Warnings about the numbers in a trainer's first records: about columns whose numbers are far
+// larger than others', from which most networks learn badly, and about empty fields, read as 0.
 #pragma once
 
 #include <cstdint>

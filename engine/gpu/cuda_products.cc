@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kScratchBytes = std::size_t{32} << 20U;
 constexpr std::uint64_t kAlignmentMax = 256;  // alignment of memory from cudaMalloc()
 
-// The largest power of two that divides the address.
+// The largest power of two, up to kAlignmentMax, that divides the address.
 std::uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(bits & (~bits + 1), kAlignmentMax));
@@ -75,8 +75,8 @@ Result<LtApi> load_lt(const std::vector<std::string>& folders) {
                                    std::to_string(CUBLAS_VER_MAJOR) + ".x"};
 }
 
-// A product as cuBLASLt computes it. Matrices of cuBLASLt are column-major: a row-major matrix is
-// its transpose there, so it computes the product of the transposes, with b first.
+// A product as cuBLASLt computes it. The library's matrices are column-major, so it reads our
+// row-major a, b and c as their transposes, and computes transpose(c) = transpose(b) transpose(a).
 struct Products::Plan {
   explicit Plan(const LtApi& of) : api(of) {}
   ~Plan() {

@@ -39,8 +39,8 @@ struct LtApi {
   decltype(&cublasLtMatmul) matmul = nullptr;
 };
 
-// kResource: no folder has it. kVersion: it has another major version than the headers that this
-// program is built with, or lacks a function.
+// kResource: no folder has the library. kVersion: it has another major version than the headers
+// that this program is built with, or lacks a function.
 Result<LtApi> load_lt(const std::vector<std::string>& folders);
 
 class Products {

@@ -20,13 +20,14 @@ class DenseRanks {
   DenseRanks(const DenseRanks&) = delete;
   DenseRanks& operator=(const DenseRanks&) = delete;
 
-  // Lends the values, and sets the places of the gradients. kUsage: no such dense parameter.
+  // Points each parameter to the memory of its values and of its gradient. kUsage: there is no such
+  // dense parameter.
   virtual Status lend(std::span<client::DenseParameter> parameters) = 0;
   // Takes the gradients of a batch, with zeros for parameters without a gradient. Returns the name
   // of the first parameter with a gradient that would make its values infinite, or "".
   virtual Result<std::string> take(std::span<client::DenseParameter> parameters) = 0;
-  // All gradients, if they are small enough for the group's begin_step() to carry; else an empty
-  // span.
+  // All gradients, if they are so small that the group's begin_step() sums them at once; else an
+  // empty span.
   virtual std::span<float> carried() = 0;
   // Whether a sum may begin while the gradients are still being computed.
   virtual bool sums_early() const { return false; }
@@ -35,8 +36,8 @@ class DenseRanks {
   // Updates the parameters by the weighted sum of all ranks' gradients. kFailed: a value or its
   // optimizer's state is not finite.
   virtual Status update(std::span<const float> shares, float learning_rate) = 0;
-  // If values are rounded when they are sent, sends all ranks the owners' values in float32, and
-  // drops the residuals of the roundings: as if the parameters had just been loaded.
+  // If values are rounded when they are sent, sends the owners' float32 values to all ranks and
+  // drops the rounding residuals. The state is then as after a load.
   virtual Status settle() = 0;
 
   // Gathers a plane of a parameter on the root, where `into` has the parameter's size; on other
@@ -48,9 +49,9 @@ class DenseRanks {
   virtual Status spread(std::uint32_t root, std::uint32_t parameter, std::uint32_t plane,
                         std::span<const float> from, std::uint64_t update_count) = 0;
 
-  // The rank's own part of the values and the optimizer's state, the same after each restart of the
-  // rank; the parts of all ranks are everything. REQUIRES: is_settled(), which is the same on all
-  // ranks.
+  // The rank's own part of the values and the optimizer's state. A restarted rank has the same
+  // part; the parts of all ranks together are the whole state. REQUIRES: is_settled(), which is the
+  // same on all ranks.
   using Put = std::function<Status(std::span<const float> next)>;
   using Take = std::function<Status(std::span<float> next)>;
   virtual std::uint64_t part_floats() const = 0;
@@ -59,7 +60,8 @@ class DenseRanks {
   virtual Status restore_parts(const Take& take, std::span<const std::uint64_t> update_counts) = 0;
   virtual bool is_settled() const { return true; }
 
-  // Ends the waits for other ranks that are not the group's waits. Any thread may call it.
+  // Ends waits for other ranks outside of the group's own calls, such as those of the cards. Any
+  // thread may call it.
   virtual void interrupt(const Error&) {}
 
   virtual std::uint64_t update_count(std::uint32_t parameter) const = 0;

@@ -1,7 +1,7 @@
 // The description of a model in its snapshots, so that a snapshot can be used without its job:
-//   path.txt, job.toml                 as in v0.10: the job.toml that the trainer read
-//   model/job.toml                     with --set values applied; files by their names in model/
-//   model/dictionary.txt, counts.txt   or, for a larger file, "<name>.sha256", as of sha256sum
+//   path.txt, job.toml                 as in v0.10: path.txt names job.toml, as the trainer read it
+//   model/job.toml                     the same with --set applied; it names the files in model/
+//   model/dictionary.txt, counts.txt   files; for a large one only "<name>.sha256" by sha256sum
 //   model/slots.json                   the contents of a record
 #pragma once
 
@@ -31,7 +31,7 @@ struct DescriptionSource {
   // "dictionary.txt=<path>", for files that are too large for a snapshot.
   std::vector<std::string> files = {};
   bool allows_pipe_command = false;  // allows the program in the snapshot's job.toml
-  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // of this CPU
+  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // whether this CPU has it
 };
 
 // The contents of a record, in the form of model/slots.json.
@@ -43,9 +43,10 @@ struct ModelDescription {
 };
 
 // kUsage: the snapshot and the source give no description, or only a part of it, or the snapshot
-// names a program that the source does not allow. kData: a file of the source is not the job's, or
-// the snapshot's own job.toml names a file that is not the snapshot's. On a CPU without bfloat16, a
-// job of bfloat16 becomes one of float32, with a warning: its parameters are float32 in both cases.
+// names a program that the source does not allow. kData: a file of the source is not the one that
+// training read, or the snapshot's own job.toml names a file outside of the snapshot. On a CPU
+// without bfloat16, a job of bfloat16 becomes one of float32, with a warning: its parameters are
+// float32 in both cases.
 Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapshot,
                                           const DescriptionSource& source);
 

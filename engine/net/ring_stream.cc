@@ -9,7 +9,7 @@
 namespace paddle::net {
 namespace {
 
-constexpr int kBellsPerWake = 16;  // reads of up to 64 bytes each; the next wake-up reads the rest
+constexpr int kBellsPerWake = 16;  // reads of up to 64 bells; the next wake-up reads the rest
 
 Error broken() {
   return Error{Errc::kData, "the peer's counters of the shared memory are invalid"};
@@ -110,8 +110,9 @@ bool RingStream::is_revoked() const {
   return in_.counters->revoked.load(std::memory_order_seq_cst) != 0;
 }
 
-// This side stores its counter, then loads the peer's flag; a peer going to sleep stores its flag,
-// then loads the counter. All are sequentially consistent, so at least one side sees the other.
+// Sends a bell, one byte on the socket, if the peer sleeps until `flag`. This side stores its
+// counter, then loads the peer's flag. A peer going to sleep stores its flag, then loads the
+// counter. All are sequentially consistent, so at least one side sees the other's store.
 void RingStream::ring_bell(std::uint32_t flag) {
   if ((peer_flags_->load(std::memory_order_seq_cst) & flag) == 0) return;
   peer_flags_->store(0, std::memory_order_seq_cst);

@@ -8,8 +8,9 @@
 
 namespace paddle::net {
 
-// The handshake takes place within read_some() and write_some(). Errors are kAuth while the peer is
-// unproven. After write_some() returned 0, the next call must begin with the same bytes.
+// The handshake takes place within read_some() and write_some(). Errors are kAuth until the peer
+// has proved that it has the key. After write_some() returned 0, the next call must begin with the
+// same bytes.
 std::unique_ptr<Stream> make_tls_client(std::unique_ptr<Stream> inner, NodeId self, NodeId server,
                                         std::uint64_t job_tag, const Secret& key);
 // The client's hello contains its identity. `keys` must outlive the stream.

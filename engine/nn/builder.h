@@ -87,7 +87,7 @@ class Builder {
   const config::SlotConfig& slot_config(std::size_t slot) const { return slots_[slot]; }
   // Index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
-  // Adds a condition that the layer or evaluator being built sets.
+  // Adds a condition of the layer or evaluator being built on a slot's values.
   void add_rule(SlotRule rule) { rules_.push_back(std::move(rule)); }
   // Value of the key 'activation'; identity when absent.
   Result<const kernels::Activation*> activation() const;

@@ -33,7 +33,7 @@ class Data final : public Layer {
   }
 
   Status forward(const Run& run, LayerAccess access, double&) const override {
-    if (!is_read_) return {};  // only a label: no layer reads it
+    if (!is_read_) return {};  // the slot is only a label
     std::copy_n(run.batch.slots[slot_index_].values.data() + run.begin * width(),
                 run.rows() * width(), access.output(index()));
     return {};

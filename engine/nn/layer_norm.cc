@@ -1,6 +1,6 @@
-// layer_norm: each example's inputs shifted to mean 0 and scaled to variance 1, then by a learned
-// gain and bias {width}. It is the same in training and in tests, and shares nothing between
-// trainers.
+// layer_norm: shifts and scales each example's inputs to mean 0 and variance 1, then multiplies
+// them by a learned gain {width} and adds a learned bias {width}. It computes the same in training
+// and in tests, and needs no statistics of other examples or trainers.
 #include <fmt/format.h>
 
 #include "engine/math/row_wise.h"

@@ -26,12 +26,13 @@ struct SparseView {
   }
 };
 
-// Both vectors are indexed by parameter; an entry of the other kind is empty.
+// All vectors are indexed by parameter. A dense parameter has an empty entry in `sparse`, and a
+// sparse one in `dense`.
 struct Parameters {
   std::vector<std::span<const float>> dense;
   std::vector<SparseView> sparse;
-  // Addresses in a card's memory of dense parameters and of the buffers for their gradients. An
-  // entry of null pointers, or no entry: the host's memory has the parameter. Only an executor of
+  // Addresses in a card's memory of dense parameters and of the buffers for their gradients. A
+  // parameter with null pointers, or without an entry, is in the host's memory. Only an executor of
   // that card reads these addresses and those in SparseView::card.
   std::vector<CardPlace> card = {};
 

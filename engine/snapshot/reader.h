@@ -17,8 +17,8 @@ Result<BaseSnapshot> base_of(const std::string& directory,
 // Every error is kData (or kResource) and names the file, what was expected and what was found.
 class SnapshotReader {
  public:
-  // Verifies MANIFEST, and the size and SHA-256 of every file that it lists; the same for a delta's
-  // base.
+  // Verifies MANIFEST, and the size and SHA-256 of every file that it lists. For a delta, also
+  // verifies the base in this way.
   static Result<SnapshotReader> open(const std::string& directory,
                                      FileSystem& files = kernel_file_system());
   // Verifies the same as open(), but not the base.
@@ -30,13 +30,13 @@ class SnapshotReader {
   std::vector<wire::ParameterSpec> parameters() const;
   // Reads a file that describes the model; std::nullopt if the snapshot has no file of that name.
   Result<std::optional<std::string>> read_model_file(const std::string& name) const;
-  // Replaces `value` and `state` by the parameter's; `state` is whole planes.
+  // Replaces `value` and `state` by the parameter's. `state` has one plane after the other.
   Status read_dense(const std::string& name, std::vector<float>& value, std::vector<float>& state,
                     std::uint64_t& update_count) const;
   // Reads only the parameter's values.
   Result<std::vector<float>> read_dense_value(const std::string& name) const;
-  // Calls `on_row` for each row, first for the rows of a base. The row's floats stay in place for
-  // that call only. Its first error ends the reading and is returned.
+  // Calls `on_row` for each row, first for the rows of a base. The row's floats are valid during
+  // that call only. The first error of `on_row` ends the reading and is returned.
   Status read_rows(const std::string& name,
                    const std::function<Status(const table::Row&)>& on_row) const;
 
@@ -67,7 +67,7 @@ class SnapshotReader {
   FileSystem* files_;
   std::unique_ptr<Directory> root_;
   Manifest manifest_;
-  BaseSnapshot identity_;                 // as a delta on it names it
+  BaseSnapshot identity_;                 // how a delta names this snapshot as its base
   std::unique_ptr<SnapshotReader> base_;  // null unless this is a delta
 };
 

@@ -27,7 +27,7 @@ Error refused(std::string why) {
   const std::string_view lack = hint_for_lack(why);
   if (why.ends_with(" was removed meanwhile")) {
     return {Errc::kUnreachable, std::move(why),
-            "run the same command again once no paddlectl teardown runs"};
+            "run the same command again when paddlectl teardown has ended"};
   }
   // The check failed on the node, or a part of the folder was removed meanwhile.
   if (why.ends_with(" cannot be checked"))

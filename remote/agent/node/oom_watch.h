@@ -44,10 +44,10 @@ class OomWatch {
   std::optional<TimePoint> started_at_;         // time of the first look()
   std::optional<std::uint64_t> machine_kills_;  // value at the last look()
   TimePoint looked_at_;
-  std::string groups_;   // /proc/<pid>/cgroup at the last look()
-  std::string counter_;  // path of the file
-  std::optional<std::uint64_t> kills_;
-  std::optional<TimePoint> rose_at_;
+  std::string groups_;                  // /proc/<pid>/cgroup at the last look()
+  std::string counter_;                 // path of the counter's file
+  std::optional<std::uint64_t> kills_;  // the counter's last value
+  std::optional<TimePoint> rose_at_;    // when kills_ last rose
 };
 
 }  // namespace paddle::agent

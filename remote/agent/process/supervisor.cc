@@ -37,7 +37,7 @@ namespace paddle::agent {
 namespace {
 
 constexpr std::size_t kOutputReadBytes = 64U << 10U;
-// More than a pipe holds; bounds the time spent on a process that writes without end.
+// Enough reads to empty a pipe; the limit matters for a process that writes without end.
 constexpr int kDrainReadsMax = 16;
 // The grace of a process whose supervisor receives SIGTERM; stop_processes() has its own grace.
 constexpr Duration kTermGrace = std::chrono::seconds(30);
@@ -45,15 +45,15 @@ constexpr Duration kTermGrace = std::chrono::seconds(30);
 // answers.
 constexpr Duration kKillAgain = std::chrono::seconds(1);
 constexpr Duration kWatchPeriod = std::chrono::seconds(1);
-// If two checks are further apart, this supervisor was held up; far longer than kWatchPeriod, for
-// busy machines.
+// If two checks are further apart, this supervisor was suspended or blocked. The gap is far longer
+// than kWatchPeriod, because a busy machine delays checks, too.
 constexpr Duration kOwnGap = std::chrono::seconds(5);
-// For leftovers in the process group, between SIGTERM and SIGKILL.
+// The time between SIGTERM and SIGKILL for the processes that an ended process leaves.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
-// The rest of a stop, after the process has ended.
+// A SIGTERM within this time after the end of the process may have been meant for the process.
 constexpr Duration kLateSignals = std::chrono::seconds(20);
 constexpr int kKeepPeriodMs = 1000;
-constexpr int kShellSignalBase = 128;  // plus a signal: the exit code of some programs
+constexpr int kShellSignalBase = 128;  // a program may exit with this plus the signal's number
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
@@ -76,14 +76,14 @@ Status make_save_folder(const Root& root, const wire::agent::ProcessSpec& spec) 
 //
 //   ended         then
 //   agent         the other three go on
-//   guard         the supervisor goes on, but no other one would follow it
+//   guard         the supervisor goes on, but is not replaced if it is killed later
 //   supervisor    the kernel kills the process (PR_SET_PDEATHSIG); a guard starts another
 //                 supervisor, which calls resume() and starts the process again
 //   process       the supervisor starts it again, or writes its exit record and ends, and the
 //                 guard ends with it
 class Supervisor {
  public:
-  // `lock`: on `folder`, held until the end, so that there is one supervisor per name.
+  // `lock` is on `folder` and is held until the end, so that there is one supervisor per name.
   Supervisor(Root root, wire::agent::ProcessSpec spec, SafePath folder, UniqueFd lock,
              LogWriter log, std::uint32_t incarnation)
       : root_(std::move(root)),
@@ -130,8 +130,8 @@ class Supervisor {
   // The pause before the next start; nothing: the process is not started again.
   std::optional<Duration> pause_before_restart(StopMode stop, bool is_ordered);
   bool is_interrupted() const;       // whether SIGTERM ended the last run
-  bool has_to_save() const;          // is to be started again to save, although a stop is requested
-  bool ends_as_requested() const;    // as a stop request demands
+  bool has_to_save() const;          // whether it must start once more to save before a stop
+  bool ends_as_requested() const;    // whether its end is the one that a stop request asks for
   std::string describe_end() const;  // for the log
   StopMode stop_mode() const {
     return is_end_requested_ ? StopMode::kNow : requested_stop(root_, folder_);
@@ -150,7 +150,7 @@ class Supervisor {
   Root root_;
   wire::agent::ProcessSpec spec_;
   SafePath folder_;
-  UniqueFd lock_;  // held until we exit: one supervisor per name
+  UniqueFd lock_;  // held until this supervisor ends
   LogWriter log_;
   ProcStat guard_;
   sigset_t signals_{};
@@ -283,7 +283,7 @@ Status Supervisor::spawn(const Environment& environment) {
     ::waitpid(child_, nullptr, 0);
     return written;
   }
-  // An agent that asked meanwhile has signalled the pid of the previous run.
+  // An agent that requested a stop before write_pid() has sent SIGTERM to the previous run's pid.
   if (!is_save_requested_ && requested_stop(root_, folder_) == StopMode::kSave)
     ::kill(child_, SIGTERM);
   reserve_records(root_, folder_);
@@ -359,7 +359,7 @@ bool Supervisor::reap() {
 void Supervisor::kill_if_it_hangs() {
   const TimePoint at = now();
   // INVARIANT: a watcher's own pause does not count.
-  // This supervisor was suspended, or had to wait for a disk: it may not have read the pulses.
+  // A supervisor that was suspended, or had to wait for a disk, may not have read the pulses.
   if (at - looked_at_ > kOwnGap) watch_.discount(at);
   looked_at_ = at;
   const auto hang = watch_.hangs(at);
@@ -388,7 +388,7 @@ void Supervisor::note_out_of_memory() {
   out_of_memory_bytes_ = is_oom ? exit_record(wait_status_, used_).resident_peak_bytes() : 0;
 }
 
-// Whether it is started again.
+// The decision to start the process again.
 
 bool Supervisor::starts_again() {
   const StopMode stop = stop_mode();
@@ -419,9 +419,9 @@ std::optional<Duration> Supervisor::pause_before_restart(StopMode stop, bool is_
   // `paddlectl restart` has ended the run: this is no failure.
   if (is_ordered) return Duration::zero();
   Run run{wait_status_, started_at_, now(), notices_.has_progressed(), notices_.progressed_at()};
-  // The stop's SIGTERM met a trainer that could not save yet. It may have exited with a code, for
-  // which the policy may start nothing. The run counts as ended by the signal, so that the trainer
-  // is started to save.
+  // The stop's SIGTERM came before the trainer could save. If the trainer exited with a code, the
+  // policy may not start it again. The run therefore counts as ended by the signal, so that the
+  // trainer is started again to save.
   if (stop == StopMode::kSave && is_interrupted()) run.wait_status = SIGTERM;
   return restarts_.next(run);
 }
@@ -441,7 +441,7 @@ bool Supervisor::has_to_save() const {
   return !spec_.program().empty() && !is_save_requested_ && (has_begun || !is_interrupted());
 }
 
-// A process that was asked to save, and failed to, has not ended as the request demands.
+// A process that was asked to save, but did not save, has not ended as requested.
 bool Supervisor::ends_as_requested() const {
   const StopMode mode = requested_stop(root_, folder_);
   if (mode != StopMode::kSave) return mode == StopMode::kNow;
@@ -468,9 +468,8 @@ void Supervisor::read_signals() {
   }
 }
 
-// The descendants of the process that still run; they are children of this subreaper. They may be
-// in any process group, since the process may run programs in groups of their own, and in any
-// session: there the mark in their environment identifies them.
+// The descendants of the process that still run, in any process group. Those in another session are
+// found by the mark in their environment. This supervisor is their subreaper.
 std::vector<ProcStat> Supervisor::leftovers() const {
   const pid_t session = ::getsid(0);
   const std::string mark = process_mark(root_, spec_.job(), spec_.name());
@@ -499,8 +498,8 @@ void Supervisor::end_leftovers() {
   if (output_) drain();
 }
 
-// If the disk takes no exit record, the end would be lost with this supervisor, which therefore
-// waits until the disk takes it. A SIGTERM in the first seconds may be a late one for the process.
+// If the exit record cannot be written to the disk, it is lost when this supervisor ends. So the
+// supervisor waits until the disk accepts it, or until a SIGTERM after the first kLateSignals.
 void Supervisor::keep_end() {
   const TimePoint until = now() + kLateSignals;
   is_end_requested_ = false;
@@ -515,7 +514,7 @@ void Supervisor::keep_end() {
     is_end_requested_ = false;
     read_signals();
   } while (has_to_wait());
-  wipe_unneeded_keys(root_, spec_.job());  // they may be on this disk
+  wipe_unneeded_keys(root_, spec_.job());  // the first wipe may have failed, too
 }
 
 // The guard of a supervisor: waits for it, and starts another one when it was killed.
@@ -559,11 +558,11 @@ class Guard {
   bool is_end_requested_ = false;
 };
 
-// Calls `supervise` in a child process with the number of the start, from 1, and returns its exit
-// code, in the child as well. If a signal ended the child, starts another one, as often in an hour
-// as `spec` allows restarts, unless is_restartable() returns false or this process received
-// SIGTERM, SIGINT or SIGHUP, which it passes on as SIGTERM. Closes `status` in the parent once the
-// child has it.
+// Calls `supervise` in a child process with the number of the start, from 1. If a signal ended the
+// child, starts another one, as often in an hour as `spec` allows restarts, unless is_restartable()
+// returns false or this process received SIGTERM, SIGINT or SIGHUP, which it passes on as SIGTERM.
+// Returns in the parent the exit code of the last child, or kLost, and in a child the result of
+// `supervise`. Closes `status` in the parent once the child has it.
 int guard(const wire::agent::ProcessSpec& spec, const std::function<int(int start)>& supervise,
           const std::function<bool()>& is_restartable, UniqueFd& status) {
   constexpr int kLost = 1;
@@ -643,7 +642,7 @@ struct Supervision {
   std::string root;
   wire::agent::ProcessSpec spec;
   Environment environment;
-  ProcStat guard;  // without a pid: none
+  ProcStat guard;  // has no pid if there is no guard
   TimePoint guarded_from;
   // Kept by the guard, so that they outlive a supervisor.
   UniqueFd memory = {};
