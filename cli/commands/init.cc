@@ -228,8 +228,19 @@ Status check_target(const InitOptions& options) {
                   list.ends_with(',') ? "" : ",", options.target, options.target)};
 }
 
+// Refuses the name of a template as the name of a cluster file: --template was forgotten.
+Status check_no_template(const Context& context, const std::string& target) {
+  const auto names = template_names(context.share);
+  if (!names || std::ranges::find(*names, target) == names->end()) return {};
+  return Error{Errc::kUsage, fmt::format("'{}' is a template, and no cluster file", target),
+               fmt::format("for a workspace from it: paddlectl init --template {} my-{}; for a "
+                           "cluster file: paddlectl init cluster.toml",
+                           target, target)};
+}
+
 Status write_cluster(Context& context, const InitOptions& options) {
   PADDLE_TRY_STATUS(check_target(options));
+  PADDLE_TRY_STATUS(check_no_template(context, options.target));
   const std::string name = options.target.empty() ? kClusterFile : options.target;
   const std::string path = (fs::path(context.directory) / name).lexically_normal().string();
   std::error_code ignored;

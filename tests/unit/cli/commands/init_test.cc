@@ -334,6 +334,15 @@ TEST_F(InitTest, WritesIntoNoFolderWithSomethingInIt) {
   EXPECT_TRUE(fs::exists(folder_ / "word2vec/job.toml"));
 }
 
+TEST_F(InitTest, ATemplateWithoutItsOptionIsNoClusterFile) {
+  EXPECT_EQ(run({"word2vec"}), 2);
+  EXPECT_NE(err_.str().find("paddlectl init --template word2vec my-word2vec; "), std::string::npos)
+      << err_.str();
+  EXPECT_FALSE(fs::exists(folder_ / "word2vec"));
+  EXPECT_EQ(run({"word2vec.toml"}), 0) << err_.str();
+  EXPECT_EQ(run({"skipgram", "--local"}), 2);
+}
+
 TEST_F(InitTest, AnUnknownTemplateNamesTheNearestOne) {
   EXPECT_EQ(run({"--template", "word2vek"}), 2);
   EXPECT_NE(err_.str().find("did you mean 'word2vec'?"), std::string::npos) << err_.str();
