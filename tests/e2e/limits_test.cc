@@ -34,6 +34,9 @@ TEST_F(ULimits, AFileThatMayNotGrowIsNamed) {
 }
 
 TEST_F(ULimits, ALittleStackOrMemoryEndsNoProgramWithoutAWord) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer needs more memory and descriptors than these limits allow";
+#endif
   for (const char* const limits : {"ulimit -s 64", "ulimit -s 400", "ulimit -v 60000",
                                    "ulimit -v 150000", "ulimit -n 8", "ulimit -n 20"}) {
     const Outcome up = run(limits, "up cluster.toml");
@@ -45,6 +48,9 @@ TEST_F(ULimits, ALittleStackOrMemoryEndsNoProgramWithoutAWord) {
 }
 
 TEST_F(ULimits, AJobThatMayDoLittleIsEndedByName) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer needs more memory and descriptors than these limits allow";
+#endif
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   cluster.copy_template("word2vec");
   ASSERT_EQ(cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(100)).code, 0);
