@@ -99,7 +99,7 @@ class TcpServerImpl final : public TcpServer {
   void drop(NodeId client, std::uint32_t incarnation, std::string why) override;
 
  private:
-  void add(int socket, const asio::ip::tcp::endpoint& remote);
+  void add(int fd, const asio::ip::tcp::endpoint& remote);
   void evict_unproven();
   void on_decided(const Connection& connection);
   void end_surplus(const Connection& newest);
