@@ -175,11 +175,17 @@ TEST_F(JobsTest, TheBestFigureIsTheOneThatTheJobChose) {
   job("a", both, "[train]\nbest = \"auc\"\n", true);
   job("b", both, "[train]\npasses = 2\n", true);
   job("c", "{\"kind\":\"test\",\"pass\":0,\"accuracy\":0.5}\n", "[trainer]\n", false);
+  // An evaluator of type auc with a name of its own: the lines say that higher is better.
+  job("d",
+      "{\"kind\":\"test\",\"pass\":0,\"clicks\":0.625,\"higher_is_better\":\"clicks\"}\n"
+      "{\"kind\":\"test\",\"pass\":1,\"clicks\":0.5,\"higher_is_better\":\"clicks\"}\n",
+      "[train]\nbest = \"clicks\"\n", true);
   EXPECT_EQ(jobs(), 0) << err_.str();
   for (const char* const row : {"a    ", "b    ", "c    "}) EXPECT_TRUE(out_has(row)) << out_.str();
   EXPECT_TRUE(out_has("  auc 0.875  ")) << out_.str();
   EXPECT_TRUE(out_has("         0.25  ")) << out_.str();
   EXPECT_TRUE(out_has("  accuracy 0.5  ")) << out_.str();
+  EXPECT_TRUE(out_has("  clicks 0.625  ")) << out_.str();
   EXPECT_EQ(jobs({"--json"}), 0) << err_.str();
   EXPECT_TRUE(out_has(R"("best_held_out": {"figure": "auc", "value": 0.875})")) << out_.str();
 }

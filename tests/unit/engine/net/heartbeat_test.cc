@@ -230,8 +230,8 @@ class AnsweredHeartbeatThread : public HeartbeatThreadTest {
     ASSERT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
     thread_ = *HeartbeatThread::start(std::move(of_trainer));
   }
-  // Answers the trainer's next heartbeat, and returns when the trainer has heard the answers:
-  // between two later heartbeats it listens.
+  // Answers the next heartbeat of the trainer, and returns when the trainer has read the answers:
+  // it reads them between two later heartbeats.
   void answer(const std::vector<Heartbeat>& heartbeats) {
     ASSERT_TRUE(takes_heartbeat());
     for (const Heartbeat& heartbeat : heartbeats) {
