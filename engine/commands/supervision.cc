@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -16,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/thread.h"
 
 namespace paddle::commands {
 namespace {
@@ -141,13 +141,7 @@ void notify_pulse(const wire::Pulse& pulse) {
 }
 
 PulseThread::PulseThread(std::function<wire::Pulse()> read) : read_(std::move(read)) {
-  // The thread takes no signals: they are for the threads that expect them.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = thread_without_signals([this] { run(); });
 }
 
 PulseThread::~PulseThread() {

@@ -6,11 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <mutex>
 #include <thread>
 
 #include "base/fd.h"
+#include "base/thread.h"
 
 namespace paddle::heartbeat {
 namespace {
@@ -134,13 +134,7 @@ Status UdpHeartbeatThread::open() {
       peers_.emplace(pack(peer.id), std::move(peer));
     }
   }
-  // The thread takes no signals: they are for the threads that expect them.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = thread_without_signals([this] { run(); });
   return {};
 }
 

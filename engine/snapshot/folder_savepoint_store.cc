@@ -1,23 +1,17 @@
 #include "engine/snapshot/folder_savepoint_store.h"
 
-#include <csignal>
 #include <future>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 namespace paddle::snapshot {
 
 SavepointThread::SavepointThread() {
-  // Other threads expect the signals.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { serve(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = thread_without_signals([this] { serve(); });
 }
 
 SavepointThread::~SavepointThread() {

@@ -1,7 +1,6 @@
 #include "remote/launcher/ssh_pump.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace paddle::remote {
 namespace {
@@ -347,12 +347,7 @@ Result<std::shared_ptr<SshPump>> SshPump::start(SshConnection connection) {
     return Error{Errc::kResource, "libssh: out of memory", ""};
   }
   ssh_set_counters(session, &pump->socket_bytes_, nullptr);
-  // The thread inherits a mask without signals: they belong to the program's main thread.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pump->thread_ = std::thread([raw = pump.get()] { raw->run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pump->thread_ = thread_without_signals([raw = pump.get()] { raw->run(); });
   return pump;
 }
 
