@@ -70,7 +70,7 @@ Error write_error(const std::string& what) {
   return system_error(is_full ? Errc::kResource : Errc::kFailed, what);
 }
 
-Error in_the_way(const std::string& path, const struct stat& there, const char* wanted) {
+Error other_kind_error(const std::string& path, const struct stat& there, const char* wanted) {
   return Error{Errc::kData,
                fmt::format("{} exists as a {} at the destination, but is {} here", shown(path),
                            S_ISLNK(there.st_mode)   ? "link"
@@ -198,7 +198,7 @@ Status DraftFile::commit(const std::string& name, std::optional<std::uint32_t> m
   struct stat there {};
   if (::fstatat(folder_.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       !is_replaceable(there)) {
-    return in_the_way(name, there, "a file");
+    return other_kind_error(name, there, "a file");
   }
   if (::renameat(folder_.get(), name_.c_str(), folder_.get(), name.c_str()) != 0)
     return write_error("write " + shown(name));
@@ -234,7 +234,7 @@ Result<UniqueFd> TreeWriter::open_above(const std::string& path) {
     struct stat there {};
     if (!next && ::fstatat(at.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
         !S_ISDIR(there.st_mode)) {
-      return in_the_way(above.substr(0, end), there, "a folder");
+      return other_kind_error(above.substr(0, end), there, "a folder");
     }
     if (!next) return write_error("open " + shown(above.substr(0, end)));
     at = std::move(next);
@@ -251,7 +251,7 @@ Status TreeWriter::make_folder(const TreeEntry& folder) {
     struct stat there {};
     if (::fstatat(above.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0)
       return write_error("make the folder " + shown(folder.path));
-    if (!S_ISDIR(there.st_mode)) return in_the_way(folder.path, there, "a folder");
+    if (!S_ISDIR(there.st_mode)) return other_kind_error(folder.path, there, "a folder");
     // Gives the owner access until finish() sets the mode. An error here is ignored: a later write
     // into the folder reports the reason.
     if ((there.st_mode & S_IRWXU) != S_IRWXU && there.st_uid == ::geteuid()) {
@@ -269,7 +269,7 @@ Status TreeWriter::make_link(const TreeEntry& link) {
   struct stat there {};
   if (::fstatat(above.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       !is_replaceable(there)) {
-    return in_the_way(link.path, there, "a link");
+    return other_kind_error(link.path, there, "a link");
   }
   const std::string draft = fmt::format("{}{}{}", kDraftBegin, ::getpid(), ".link");
   ::unlinkat(above.get(), draft.c_str(), 0);

@@ -160,7 +160,7 @@ class GpuFaultFinder {
     }
     const bool has_own_folder = own_.node->environment.contains("PADDLE_CUDA_LIBRARY_PATH");
     if (facts_.cublas_library().empty() && !has_own_folder) {
-      faults_.push_back({"gpu_driver", "it shows no libcublasLt.so.13, which paddle-gpu needs",
+      faults_.push_back({"gpu_driver", "it has no libcublasLt.so.13, which paddle-gpu needs",
                          "install CUDA 13's cuBLAS there (libcublas-13-0, or pip install "
                          "nvidia-cublas), or name its folder: env.PADDLE_CUDA_LIBRARY_PATH of the "
                          "node"});

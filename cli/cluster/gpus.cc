@@ -153,7 +153,7 @@ Status check_libc(const ClusterNode& node, const wire::agent::Facts& facts) {
     (void)std::from_chars(glibc.data() + 2, glibc.data() + glibc.size(), minor);
   }
   if (minor >= kGlibcMinorMin) return {};
-  const std::string found = glibc.empty() ? "it shows no glibc" : "its glibc is " + glibc;
+  const std::string found = glibc.empty() ? "it has no glibc" : "its glibc is " + glibc;
   return Error{Errc::kResource,
                fmt::format("node {}: {}, but paddle-gpu needs 2.{} or later", node.spec.name, found,
                            kGlibcMinorMin),
@@ -170,7 +170,7 @@ std::string nccl_missing(const ClusterNode& node, const wire::agent::Facts& fact
     return "";
   }
   return fmt::format(
-      "node {} shows no libnccl.so.2, with which trainers on several GPUs sum gradients for dense "
+      "node {} has no libnccl.so.2, with which trainers on several GPUs sum gradients for dense "
       "= \"collective\"; install it (libnccl2, or pip install nvidia-nccl-cu13), or name its "
       "folder: env.{} of the node",
       node.spec.name, kFolders);

@@ -153,7 +153,7 @@ Result<std::uint32_t> TrainConfig::batch_size_of(std::uint32_t trainer,
                fmt::format("train.batch_size_total = {} is less than one example for each of {} "
                            "trainers",
                            batch_size_total, trainers),
-               fmt::format("use {} trainers or fewer, or raise it", batch_size_total)};
+               fmt::format("use {} trainers or fewer, or raise train.batch_size_total", batch_size_total)};
 }
 
 TrainConfig read_train(TomlTable table, const JobConfig& job) {

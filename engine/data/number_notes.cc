@@ -94,7 +94,8 @@ std::string NumberNotes::large_columns() const {
   if (names.empty()) return "";
   return fmt::format(
       "the numbers of {} are large: a network trains poorly on columns of very different scale; "
-      "scale them to about the size of 1 in the data, the same for training, tests and predictions",
+      "scale them to values near 1 in the data, in the same way for training, tests and "
+      "predictions",
       list_of(std::move(names)));
 }
 

@@ -42,8 +42,10 @@ class LostNodes : public testing::Test {
       ::poll(nullptr, 0, 10);
     }
   }
+  // With the keys, which are in the machine's memory.
   void lose(int number) const {
     kill_all_in(node(number));
+    fs::remove_all(fs::canonical(node(number) + "/jobs/job/keys"));
     fs::remove_all(node(number));
   }
   // As a machine that loses its power: its disk stays as it is, and may come back.

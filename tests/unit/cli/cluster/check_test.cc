@@ -190,7 +190,7 @@ TEST_F(NodeCheckTest, WhatPaddleGpuWouldLack) {
   EXPECT_TRUE(find_faults(checked).empty());
   facts.set_cublas_library("");
   EXPECT_TRUE(mentions(only_fault("gpu_driver", Errc::kResource).message,
-                       "it shows no libcublasLt.so.13, which paddle-gpu needs"));
+                       "it has no libcublasLt.so.13, which paddle-gpu needs"));
   cluster.nodes[1].environment["PADDLE_CUDA_LIBRARY_PATH"] = "/opt/cuda";
   EXPECT_TRUE(find_faults(checked).empty()) << "the user says where";
   cluster.nodes[1].environment.clear();

@@ -122,7 +122,7 @@ TEST_F(ChooseGpus, Trap44ANodeIsRefusedWhoseLibcIsTooOldForPaddleGpu) {
   for (const auto& [glibc, says] :
        {std::pair("2.34", "node a: its glibc is 2.34, but paddle-gpu needs 2.35 or later"),
         {"2.4", "node a: its glibc is 2.4, but paddle-gpu needs 2.35 or later"},
-        {"", "node a: it shows no glibc, but paddle-gpu needs 2.35 or later"}}) {
+        {"", "node a: it has no glibc, but paddle-gpu needs 2.35 or later"}}) {
     facts.set_glibc(glibc);
     const auto chosen = choose("all");
     ASSERT_TRUE(chosen) << "a program of the user's own may do without";

@@ -148,8 +148,8 @@ TEST_F(BuiltInOnGpus, Trap30MissingNcclIsNamedForJobsThatNeedIt) {
     all.insert(all.end(), more.begin(), more.end());
     all.emplace_back("w");
     EXPECT_EQ(run(all), 0) << err_.str();
-    EXPECT_FALSE(err_has("node n-1 shows no libnccl"));
-    return err_has("node n-0 shows no libnccl.so.2, with which trainers on several GPUs sum");
+    EXPECT_FALSE(err_has("node n-1 has no libnccl"));
+    return err_has("node n-0 has no libnccl.so.2, with which trainers on several GPUs sum");
   };
   EXPECT_TRUE(collective({}));
   EXPECT_EQ(run({"train", "--gpus", "1", "--name", "job1", "w"}), 0) << err_.str();
@@ -159,8 +159,8 @@ TEST_F(BuiltInOnGpus, Trap30MissingNcclIsNamedForJobsThatNeedIt) {
   EXPECT_FALSE(collective({"--set", "optimizer.clip_global_norm=1"}));
   EXPECT_FALSE(collective({"--on", "n-1"}));
   (void)run({"check"});
-  EXPECT_TRUE(err_has("node n-0 shows no libnccl.so.2")) << err_.str();
-  EXPECT_FALSE(err_has("node n-1 shows no libnccl.so.2")) << err_.str();
+  EXPECT_TRUE(err_has("node n-0 has no libnccl.so.2")) << err_.str();
+  EXPECT_FALSE(err_has("node n-1 has no libnccl.so.2")) << err_.str();
   nodes_[0].gpus.resize(1);
   nodes_[1].gpus.clear();
   (void)run({"check"});

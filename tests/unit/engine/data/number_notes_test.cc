@@ -39,7 +39,7 @@ TEST_F(NumberNotesTest, ColumnsOfUnlikeSizesAreNamed) {
   const auto notes = notes_of("40,30000,5,1\n-60,28000,1,0\n", {kLabel});
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_TRUE(notes[0].starts_with("the numbers of income (about 29000) are large: ")) << notes[0];
-  EXPECT_NE(notes[0].find("scale them to about the size of 1"), std::string::npos);
+  EXPECT_NE(notes[0].find("scale them to values near 1"), std::string::npos);
   EXPECT_TRUE(notes_of("40,300,50,1\n60,200,1,0\n", {kLabel}).empty());
   EXPECT_TRUE(notes_of("0.1,0.001,5,1\n", {kLabel}).empty());
   // Large beside small ones, though not by itself.
