@@ -1,5 +1,6 @@
 #include "remote/launcher/ssh_target.h"
 
+#include <glob.h>
 #include <poll.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include <climits>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -154,6 +156,74 @@ std::pair<std::string, std::string> split_line(const std::string& line) {
           line.substr(rest, last == line.npos || last < rest ? 0 : last + 1 - rest)};
 }
 
+// Reads the files of a configuration, to find whether ssh gives the same answer for every host but
+// for its name. Says no where it is not sure.
+class HostScan {
+ public:
+  // `include_folder`: where relative names of included files begin.
+  explicit HostScan(std::string include_folder) : include_folder_(std::move(include_folder)) {}
+
+  // No file: the same for all hosts.
+  bool is_same_for_all_hosts(const std::string& file, int depth = 0) {
+    constexpr int kDepthMax = 16;  // as ssh
+    struct stat info {};
+    if (::stat(file.c_str(), &info) != 0) return errno == ENOENT;
+    version_ += fmt::format("{}:{}:{}:{}.{:09};", file, info.st_ino, info.st_size,
+                            info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    if (depth > kDepthMax || !S_ISREG(info.st_mode)) return false;
+    const auto text = read_file(file);
+    if (!text) return false;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+      if (!is_same_for_all_hosts_in(line, depth)) return false;
+    }
+    return true;
+  }
+
+  // Differs after a change of a file that was read.
+  const std::string& version() const { return version_; }
+
+ private:
+  bool is_same_for_all_hosts_in(const std::string& line, int depth) {
+    const auto [name, value] = split_line(line);
+    const std::string option = lower_case(name);
+    if (option.empty() || option.starts_with('#')) return true;
+    if (option == "host") return value == "*";
+    if (option == "include") return is_same_for_all_hosts_included(value, depth);
+    // ssh itself replaces tokens in a HostName; other values with tokens differ by its version.
+    return option != "match" && option != "hostname" && !option.starts_with("canonical") &&
+           option.find('"') == option.npos &&
+           (value.find('%') == value.npos || is_among(option, kWithoutEffect));
+  }
+
+  bool is_same_for_all_hosts_included(const std::string& patterns, int depth) {
+    if (patterns.find_first_of("~\"'\\$%{") != patterns.npos) return false;
+    std::istringstream words(patterns);
+    for (std::string pattern; words >> pattern;) {
+      if (!pattern.starts_with('/')) pattern = include_folder_ + "/" + pattern;
+      ::glob_t found{};
+      const int code = ::glob(pattern.c_str(), 0, nullptr, &found);
+      bool is_same = code == 0 || code == GLOB_NOMATCH;
+      for (std::size_t i = 0; is_same && i < found.gl_pathc; ++i) {
+        is_same = is_same_for_all_hosts(found.gl_pathv[i], depth + 1);
+      }
+      ::globfree(&found);
+      if (!is_same) return false;
+    }
+    return true;
+  }
+
+  std::string include_folder_;
+  std::string version_;
+};
+
+// A name that ssh prints as it is.
+bool is_simple_host(std::string_view host) {
+  return std::ranges::all_of(host, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+  });
+}
+
 // The folder that contains config, known_hosts and the default keys.
 std::string ssh_directory(const NodeSpec& node) {
   return node.ssh_directory.empty() ? home_directory() + "/.ssh" : expand_home(node.ssh_directory);
@@ -184,10 +254,39 @@ Result<OpensshConfig> OpensshConfig::ask(const NodeSpec& node, TimePoint deadlin
   if (node.ssh_port != 0) add({"-p", fmt::format("{}", node.ssh_port)});
   add({"--", node.host});
   config.starts_programs_ = usual || node.allow_proxy_command;
-  PADDLE_TRY(config.answer_, config.read(deadline));
+  PADDLE_TRY(config.answer_, config.read_or_share(node.host, usual, deadline));
   if (!defaults()) return defaults().error();
   PADDLE_TRY_STATUS(config.refuse_unsupported());
   return config;
+}
+
+// One `ssh -G` takes as much CPU as a fifth of a handshake, and most configurations give all nodes
+// of a cluster the same options.
+Result<OpensshConfig::Answer> OpensshConfig::read_or_share(const std::string& host, bool usual,
+                                                           TimePoint deadline) const {
+  HostScan user_files(home_directory() + "/.ssh");
+  HostScan system_files("/etc/ssh");
+  if (!is_simple_host(host) ||
+      !user_files.is_same_for_all_hosts(usual ? home_directory() + "/.ssh/config" : file_) ||
+      (usual && !system_files.is_same_for_all_hosts(kSystemConfig))) {
+    return read(deadline);
+  }
+  const std::vector<std::string> but_host(arguments_.begin(), arguments_.end() - 1);
+  const std::string key = fmt::format("{} {}{}{}", fmt::join(but_host, " "), starts_programs_,
+                                      user_files.version(), system_files.version());
+  static std::mutex mutex;
+  static std::map<std::string, Answer> answers;
+  const std::scoped_lock lock(mutex);  // all wait for the first one's answer
+  auto found = answers.find(key);
+  if (found == answers.end()) {
+    PADDLE_TRY(Answer answer, read(deadline));
+    found = answers.emplace(key, std::move(answer)).first;
+  }
+  Answer answer = found->second;
+  for (const char* const option : {"host", "hostname"}) {
+    if (answer.contains(option)) answer[option] = {host};
+  }
+  return answer;
 }
 
 Result<OpensshConfig::Answer> OpensshConfig::read(TimePoint deadline) const {

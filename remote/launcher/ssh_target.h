@@ -59,6 +59,9 @@ class OpensshConfig {
   static const Result<Answer>& defaults();
   Status refuse_unsupported() const;
   Result<Answer> read(TimePoint deadline) const;
+  // As read(), or the answer for another host where the files give all hosts the same one. `usual`:
+  // the files are those of the user and the system.
+  Result<Answer> read_or_share(const std::string& host, bool usual, TimePoint deadline) const;
   std::string location(const std::string& option, const std::string& value) const;
 
   std::vector<std::string> arguments_;  // for ssh

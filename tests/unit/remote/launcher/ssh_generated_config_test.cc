@@ -40,6 +40,11 @@ class Generator {
     }
     return text;
   }
+  // As most people have it: the same for all hosts.
+  std::string config_for_all_hosts() {
+    return one_of({"", "Host *\n", "# all\nHost=*\n"}) + options(1 + rng_.below(5)) +
+           one_of({"", "Include " + folder_ + "/conf.d/*.conf\n"});
+  }
   std::string included() { return options(1 + rng_.below(2)) + block() + options(2); }
   std::string host() { return one_of({"n2", "web.lab", "10.0.0.7", "db-01"}); }
   bool chance(std::uint64_t of) { return rng_.below(of) == 0; }
@@ -216,6 +221,20 @@ TEST_F(SshTargetTest, GeneratedConfigurationsMeanWhatTheyMeanToSsh) {
   }
   EXPECT_LT(refused, kConfigurations / 4);
   for (const std::uint64_t seen : {with_keys, with_jump, with_command}) EXPECT_GT(seen, 5U);
+}
+
+TEST_F(SshTargetTest, OneAnswerForAllHostsIsThatOfEachHost) {
+  for (std::uint64_t seed = 1; seed <= kConfigurations / 4 && !HasFailure(); ++seed) {
+    Generator generator(seed, folder_.path());
+    folder_.write("conf.d/1.conf", seed % 3 == 0 ? generator.included() : "  User included\n");
+    const std::string config = generator.config_for_all_hosts();
+    folder_.write("config", config);
+    for (const char* const host : {"n2", "web.lab", "N2", "10.0.0.7"}) {
+      node_.host = host;
+      SCOPED_TRACE(fmt::format("seed {}, ssh {}\n{}", seed, arguments(node_), config));
+      (void)compare_with_ssh(node_, soon());
+    }
+  }
 }
 
 }  // namespace

@@ -31,6 +31,61 @@ TEST_F(SshTargetTest, WithoutAConfigurationSshNeedNotBeInstalled) {
   EXPECT_NE(error.hint.find("install OpenSSH's client"), std::string::npos);
 }
 
+// Counts the starts of ssh by a program of this name before it in PATH.
+class SshStarts {
+ public:
+  explicit SshStarts(const test::TemporaryFolder& folder)
+      : counted_(folder / "starts"), path_(std::getenv("PATH")) {
+    folder.write("bin/ssh",
+                 fmt::format("#!/bin/sh\necho >>{}\nPATH='{}' exec ssh \"$@\"\n", counted_, path_));
+    std::filesystem::permissions(folder / "bin/ssh", std::filesystem::perms::owner_all);
+    ::setenv("PATH", fmt::format("{}:{}", folder / "bin", path_).c_str(), 1);
+  }
+  ~SshStarts() { ::setenv("PATH", path_.c_str(), 1); }
+  SshStarts(const SshStarts&) = delete;
+  SshStarts& operator=(const SshStarts&) = delete;
+  std::size_t count() const { return test::TemporaryFolder::read(counted_).size(); }
+
+ private:
+  std::string counted_;
+  std::string path_;
+};
+
+TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
+  constexpr std::size_t kHosts = 4;
+  folder_.write("config", "");
+  ASSERT_TRUE(resolve(node_, soon()));  // asks for ssh's defaults, once
+  std::filesystem::create_directory(folder_ / "bin");
+  const SshStarts starts(folder_);
+  folder_.write("conf.d/1.conf", "Port 1\n");
+  const std::string include = "Include " + folder_.path() + "/conf.d/*.conf\n";
+  for (const auto& [config, asks_once] :
+       std::vector<std::pair<std::string, bool>>{{"User u\nHost *\n  Port 2\n", true},
+                                                 {"ControlPath ~/.ssh/%r@%h:%p\n", true},
+                                                 {"# Host n1\n\n" + include, true},
+                                                 {"Host n1\n  Port 2\n", false},
+                                                 {"Host * !n1\n  Port 2\n", false},
+                                                 {"Match all\n  Port 2\n", false},
+                                                 {"\"Host\" n1\n  Port 2\n", false},
+                                                 {"HostName %h.lab\n", false},
+                                                 {"IdentityFile ~/keys/%h\n", false},
+                                                 {"CanonicalizeHostname yes\n", false},
+                                                 {"Include ~/other*\n", false}}) {
+    folder_.write("config", config);
+    const std::size_t before = starts.count();
+    for (std::size_t i = 0; i < kHosts; ++i) {
+      node_.host = fmt::format("n{}", i);
+      ASSERT_TRUE(resolve(node_, soon())) << config;
+    }
+    EXPECT_EQ(starts.count() - before, asks_once ? 1 : kHosts) << config;
+  }
+  // An answer is not used after a change of a file, which need not be the first one.
+  folder_.write("config", include);
+  EXPECT_EQ(resolve(node_, soon())->port, 1);
+  folder_.write("conf.d/1.conf", "Port 20\n");
+  EXPECT_EQ(resolve(node_, soon())->port, 20);
+}
+
 TEST_F(SshTargetTest, LoginMethodsComeInTheirOrderWithoutThoseThatAreOff) {
   for (const auto& [config, methods] : std::vector<std::pair<std::string, std::string>>{
            {"PreferredAuthentications gssapi-with-mic,password,publickey", "password publickey"},
