@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <functional>
 #include <initializer_list>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/networks.h"
@@ -21,6 +23,11 @@ using bench::Subject;
 
 constexpr int kTurns = 9;
 constexpr auto kTurn = std::chrono::milliseconds(200);
+constexpr std::pair<kernels::Compute, kernels::Kernel> kVariants[] = {
+    {kernels::Compute::kFloat32, kernels::Kernel::kFloat32},
+    {kernels::Compute::kBfloat16, kernels::Kernel::kBfloat16Vectors},
+    {kernels::Compute::kBfloat16, kernels::Kernel::kBfloat16Tiles},
+    {kernels::Compute::kBfloat16x3, kernels::Kernel::kBfloat16x3Tiles}};
 
 // Calls step() until kTurn has passed; returns calls per second.
 template <class Step>
@@ -102,7 +109,7 @@ bool measure(const Subject& subject, const nn::Network& network, std::size_t siz
   std::printf(
       "%s batch %4zu %s: %8.0f examples/s, matrix products alone %8.0f, share %.2f, "
       "cost %.3f -> %.3f\n",
-      subject.name.c_str(), size, compute == kernels::Compute::kBfloat16 ? "bf16" : "float32",
+      subject.name.c_str(), size, std::string(name_of(kernels::kernel_for(compute))).c_str(),
       steps * static_cast<double>(size), products * static_cast<double>(size), steps / products,
       costs.front(), costs.back());
   return std::isfinite(costs.back()) && costs.back() < costs.front();
@@ -115,8 +122,10 @@ bool measure_all(const Subject& subject, std::initializer_list<std::size_t> batc
     return false;
   }
   for (const std::size_t size : batches) {
-    for (const auto compute : {kernels::Compute::kFloat32, kernels::Compute::kBfloat16}) {
-      if (!kernels::can_compute(compute) || measure(subject, *network, size, compute)) continue;
+    for (const auto& [compute, kernel] : kVariants) {
+      if (!kernels::has_kernel(kernel)) continue;
+      if (compute != kernels::Compute::kFloat32) kernels::use_kernel(compute, kernel);
+      if (measure(subject, *network, size, compute)) continue;
       std::fprintf(stderr, "the cost did not fall\n");
       return false;
     }

@@ -598,6 +598,8 @@ Status train(trainer::TrainOptions options) {
   if (!loop.is_brief) {
     log_info("trainer {} of {}: {}, batches of {}", options.trainer_id,
              options.num_gradient_servers, model.computes_on(), job.train.batch_size);
+  } else if (job.train.compute != kernels::Compute::kFloat32) {
+    log_plain(model.computes_on());
   }
   TrainerProcess process{options, job,   dictionary, parameters, loop,
                          memory,  model, metrics,    stepping,   std::move(description)};

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "engine/config/data_config.h"
+#include "engine/math/gemm.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::wire {
@@ -101,8 +102,8 @@ struct TrainConfig {
   // The number of examples in a batch of this trainer: batch_size, or its part of batch_size_total.
   // If that does not divide evenly, each of the first trainers has one more. kUsage: its part is 0.
   Result<std::uint32_t> batch_size_of(std::uint32_t trainer, std::uint32_t trainers) const;
-  std::uint32_t trainer_count = 1;  // threads inside one trainer
-  bool bfloat16 = false;            // matrix products in bfloat16
+  std::uint32_t trainer_count = 1;                        // threads inside one trainer
+  kernels::Compute compute = kernels::Compute::kFloat32;  // precision of matrix products
   TrainDevice device = TrainDevice::kAuto;
   std::uint32_t log_period = 100;   // batches
   std::uint32_t test_period = 0;    // batches; 0: at the end of each pass

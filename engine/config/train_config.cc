@@ -88,7 +88,8 @@ std::optional<std::chrono::seconds> parse_duration(std::string_view text) {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> kComputes{"float32", "bf16"};
+// In the order of kernels::Compute.
+constexpr std::array<std::string_view, 3> kComputes{"float32", "bf16", "bf16x3"};
 constexpr std::array<std::string_view, 3> kDevices{"auto", "cpu", "gpu"};
 constexpr std::array<std::string_view, 2> kOnDivergence{"warn", "stop"};
 constexpr std::array<std::string_view, 2> kOnNotFinite{"stop", "skip"};
@@ -149,11 +150,12 @@ Result<std::uint32_t> TrainConfig::batch_size_of(std::uint32_t trainer,
   if (batch_size_total >= trainers) {
     return batch_size_total / trainers + (trainer < batch_size_total % trainers ? 1 : 0);
   }
-  return Error{Errc::kUsage,
-               fmt::format("train.batch_size_total = {} is less than one example for each of {} "
-                           "trainers",
-                           batch_size_total, trainers),
-               fmt::format("use {} trainers or fewer, or raise train.batch_size_total", batch_size_total)};
+  return Error{
+      Errc::kUsage,
+      fmt::format("train.batch_size_total = {} is less than one example for each of {} "
+                  "trainers",
+                  batch_size_total, trainers),
+      fmt::format("use {} trainers or fewer, or raise train.batch_size_total", batch_size_total)};
 }
 
 TrainConfig read_train(TomlTable table, const JobConfig& job) {
@@ -167,7 +169,9 @@ TrainConfig read_train(TomlTable table, const JobConfig& job) {
                "leave one of them out");
   }
   train.trainer_count = read_count(table, "trainer_count", train.trainer_count, 1, 1024);
-  train.bfloat16 = table.choice("compute", kComputes[0], kComputes) == kComputes[1];
+  const std::string compute = table.choice("compute", kComputes[0], kComputes);
+  train.compute =
+      static_cast<kernels::Compute>(std::ranges::find(kComputes, compute) - kComputes.begin());
   const std::string device = table.choice("device", kDevices[0], kDevices);
   if (device == "cpu") train.device = TrainDevice::kCpu;
   if (device == "gpu") train.device = TrainDevice::kGpu;

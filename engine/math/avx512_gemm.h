@@ -11,6 +11,9 @@ namespace paddle::kernels {
 // Whether this CPU has the instructions that avx512_gemm needs for `compute`.
 bool has_avx512_gemm(Compute compute);
 
+// Whether a product of n columns would leave most of a tile empty. It is computed in float32.
+bool is_narrow(std::size_t n);
+
 // Whether avx512_gemm() is faster than OpenBLAS for a product with these arguments.
 bool fits_avx512_gemm(Transpose transpose_a, std::size_t n);
 

@@ -5,14 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/check.h"
 #include "engine/math/activation.h"
 #include "engine/math/avx512_gemm.h"
+#include "engine/math/tile_gemm.h"
 
 namespace paddle::kernels {
 namespace {
@@ -70,14 +76,103 @@ blasint blas_size(std::size_t value) {
   return static_cast<blasint>(value);
 }
 
+// A product on a CPU with AVX-512. REQUIRES: fits_avx512_gemm().
+void multiply(Kernel kernel, Transpose transpose_a, Transpose transpose_b, std::size_t m,
+              std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate,
+              float* c, std::size_t stride_c, const Epilogue& epilogue) {
+  if (is_narrow(n)) kernel = Kernel::kFloat32;
+  switch (kernel) {
+    case Kernel::kBfloat16Tiles:
+      return tile_gemm(transpose_a, transpose_b, m, n, k, a, b, accumulate, c, stride_c, epilogue);
+    case Kernel::kBfloat16x3Tiles:
+      return tile_gemm_of_parts(transpose_a, transpose_b, m, n, k, a, b, accumulate, c, stride_c,
+                                epilogue);
+    case Kernel::kFloat32:
+    case Kernel::kBfloat16Vectors:
+      break;
+  }
+  const Compute compute =
+      kernel == Kernel::kBfloat16Vectors ? Compute::kBfloat16 : Compute::kFloat32;
+  avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c, stride_c, epilogue);
+}
+
+// The fastest of float32's kernel and these, of which each must be clearly faster.
+Kernel fastest_of(std::initializer_list<Kernel> kernels) {
+  constexpr double kClearly = 1.2;
+  constexpr int kRounds = 5;  // the first ones also load code and make panels
+  constexpr std::size_t kSize = 256;
+  constexpr Transpose kNo = Transpose::kNo;
+  if (std::ranges::none_of(kernels, has_kernel)) return Kernel::kFloat32;
+  const std::vector<float> factor(kSize * kSize, 0.5F);
+  std::vector<float> product(kSize * kSize);
+  const auto seconds = [&](Kernel kernel) {
+    const auto start = std::chrono::steady_clock::now();
+    multiply(kernel, kNo, kNo, kSize, kSize, kSize, factor.data(), factor.data(), false,
+             product.data(), kSize, {});
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::vector<Kernel> all{Kernel::kFloat32};
+  std::ranges::copy_if(kernels, std::back_inserter(all), has_kernel);
+  std::vector<double> best(all.size(), std::numeric_limits<double>::infinity());
+  // In turns, so that what slows this process down meanwhile slows down all of them.
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      best[i] = std::min(best[i], seconds(all[i]) * (i == 0 ? 1 : kClearly));
+    }
+  }
+  return all[static_cast<std::size_t>(std::ranges::min_element(best) - best.begin())];
+}
+
+std::atomic<Kernel>& selected_kernel(Compute compute) {
+  if (compute == Compute::kBfloat16) {
+    static std::atomic<Kernel> kernel =
+        fastest_of({Kernel::kBfloat16Tiles, Kernel::kBfloat16Vectors});
+    return kernel;
+  }
+  static std::atomic<Kernel> kernel = fastest_of({Kernel::kBfloat16x3Tiles});
+  return kernel;
+}
+
 }  // namespace
 
 void forget_openblas_variables() {
   if (has_set_kernels) ::unsetenv(kKernelsVariable);
 }
 
-bool can_compute(Compute compute) {
-  return compute == Compute::kFloat32 || has_avx512_gemm(compute);
+bool has_kernel(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::kFloat32:
+      return true;
+    case Kernel::kBfloat16Vectors:
+      return has_avx512_gemm(Compute::kBfloat16);
+    case Kernel::kBfloat16Tiles:
+    case Kernel::kBfloat16x3Tiles:
+      return has_tile_gemm();
+  }
+  return false;
+}
+
+std::string_view name_of(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::kFloat32:
+      return "float32";
+    case Kernel::kBfloat16Vectors:
+      return "bfloat16 by AVX-512";
+    case Kernel::kBfloat16Tiles:
+      return "bfloat16 by AMX";
+    case Kernel::kBfloat16x3Tiles:
+      return "bf16x3 by AMX";
+  }
+  return "";
+}
+
+Kernel kernel_for(Compute compute) {
+  return compute == Compute::kFloat32 ? Kernel::kFloat32 : selected_kernel(compute).load();
+}
+
+void use_kernel(Compute compute, Kernel kernel) {
+  PADDLE_CHECK(has_kernel(kernel) && compute != Compute::kFloat32);
+  selected_kernel(compute) = kernel;
 }
 
 bool has_independent_rows() {
@@ -88,12 +183,12 @@ void gemm(Compute compute, Transpose transpose_a, Transpose transpose_b, std::si
           std::size_t n, std::size_t k, const float* a, const float* b, bool accumulate, float* c,
           const Epilogue& epilogue, std::size_t stride_c) {
   static const bool has_own = has_avx512_gemm(Compute::kFloat32);
-  PADDLE_CHECK(compute == Compute::kFloat32 || can_compute(compute));
   PADDLE_CHECK(stride_c == 0 || (stride_c >= n && epilogue.bias == nullptr && !epilogue.relu));
   if (m == 0 || n == 0) return;
   const std::size_t stride = stride_c == 0 ? n : stride_c;
   if (has_own && k > 0 && fits_avx512_gemm(transpose_a, n)) {
-    avx512_gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c, stride, epilogue);
+    multiply(kernel_for(compute), transpose_a, transpose_b, m, n, k, a, b, accumulate, c, stride,
+             epilogue);
     return;
   }
   for (std::size_t row = 0; k == 0 && !accumulate && row < m; ++row) {

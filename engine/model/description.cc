@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "engine/config/job_config.h"
@@ -218,13 +217,6 @@ Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapsh
   if (!description.job.has_network()) {
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", path),
                  "only models of paddle train can be tested and used for predictions"};
-  }
-  if (description.job.train.bfloat16 && !source.has_bfloat16) {
-    log_warning(
-        "the model was trained with compute = \"bf16\"; this CPU has no AVX512-BF16, so its "
-        "products "
-        "are computed in float32");
-    description.job.train.bfloat16 = false;
   }
   const std::string& dictionary = description.job.data.dictionary;
   if (dictionary.empty()) return description;

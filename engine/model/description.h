@@ -13,7 +13,6 @@
 #include "base/result.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dictionary.h"
-#include "engine/math/gemm.h"
 #include "engine/snapshot/reader.h"
 
 namespace paddle::inference {
@@ -31,7 +30,6 @@ struct DescriptionSource {
   // "dictionary.txt=<path>", for files that are too large for a snapshot.
   std::vector<std::string> files = {};
   bool allows_pipe_command = false;  // allows the program in the snapshot's job.toml
-  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // whether this CPU has it
 };
 
 // The contents of a record, in the form of model/slots.json.
@@ -44,9 +42,7 @@ struct ModelDescription {
 
 // kUsage: the snapshot and the source give no description, or only a part of it, or the snapshot
 // names a program that the source does not allow. kData: a file of the source is not the one that
-// training read, or the snapshot's own job.toml names a file outside of the snapshot. On a CPU
-// without bfloat16, a job of bfloat16 becomes one of float32, with a warning: its parameters are
-// float32 in both cases.
+// training read, or the snapshot's own job.toml names a file outside of the snapshot.
 Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapshot,
                                           const DescriptionSource& source);
 

@@ -113,9 +113,7 @@ Result<Predictor> Predictor::build(const config::JobConfig& job, const std::stri
   Predictor predictor(std::move(network), format);
   predictor.is_layer_ = !layer.empty();
   predictor.with_labels_ = with_labels;
-  if (job.train.bfloat16 && kernels::can_compute(kernels::Compute::kBfloat16)) {
-    predictor.compute_ = kernels::Compute::kBfloat16;
-  }
+  predictor.compute_ = job.train.compute;
   if (layer.empty() && cost.type == "binary_cross_entropy")
     predictor.score_ = Score::kProbabilities;
   if (layer.empty() && cost.type == "softmax_cross_entropy") predictor.score_ = Score::kClasses;

@@ -34,11 +34,6 @@ void scale(std::span<float> values, float by) {
 
 Result<Model> Model::build(const config::JobConfig& job, const Machine& machine) {
   PADDLE_TRY(auto card, open_card(job.train.device, machine.selected_gpus));
-  if (card == nullptr && job.train.bfloat16 && !machine.has_bfloat16) {
-    return Error{Errc::kUsage,
-                 "[train] compute = \"bf16\": this machine's CPU has no AVX512-BF16 instructions",
-                 "compute = \"float32\" runs on every CPU"};
-  }
   PADDLE_TRY_STATUS(kernels::reserve_products(job.train.trainer_count));
   PADDLE_TRY(nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
@@ -51,7 +46,10 @@ Result<Model> Model::build(const config::JobConfig& job, const Machine& machine)
 Status Model::choose_executor(std::unique_ptr<device::Device> card) {
   if (card == nullptr) {
     executor_ = std::make_unique<HostExecutor>(*network_, *team_);
-    computes_on_ = fmt::format("{} threads", team_->size());
+    computes_on_ = fmt::format("{} thread{}", team_->size(), team_->size() == 1 ? "" : "s");
+    if (compute_ != kernels::Compute::kFloat32) {
+      computes_on_ += fmt::format(", products in {}", name_of(kernels::kernel_for(compute_)));
+    }
     return {};
   }
   computes_on_ = name_of(card->card());
@@ -63,7 +61,7 @@ Model::Model(std::unique_ptr<nn::Network> network, BatchNotes notes,
              const config::TrainConfig& train)
     : network_(std::move(network)),
       notes_(std::move(notes)),
-      compute_(train.bfloat16 ? kernels::Compute::kBfloat16 : kernels::Compute::kFloat32),
+      compute_(train.compute),
       team_(std::make_unique<ThreadTeam>(train.trainer_count)),
       ids_(network_->parameters().size()),
       gradients_(network_->parameters().size()) {

@@ -19,17 +19,16 @@ namespace paddle::trainer {
 
 // The machine that a model computes on.
 struct Machine {
-  bool has_bfloat16 = kernels::can_compute(kernels::Compute::kBfloat16);  // of its CPU
   std::string selected_gpus = trainer::selected_gpus();
 };
 
 class Model {
  public:
-  // kUsage: the layers do not fit together, or this CPU lacks the job's arithmetic. Errors of
-  // opening a GPU: as open_card().
+  // kUsage: the layers do not fit together. Errors of opening a GPU: as open_card().
   static Result<Model> build(const config::JobConfig& job, const Machine& machine = {});
 
-  // "4 threads", or the name of a GPU.
+  // "4 threads", with the kernel of products if the job asks for less than float32; or the name of
+  // a GPU.
   const std::string& computes_on() const { return computes_on_; }
   // The GPU and the stream where a client may keep dense parameters; empty on CPUs.
   std::optional<device::ComputeStream> compute_stream() const {

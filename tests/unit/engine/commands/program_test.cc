@@ -118,6 +118,9 @@ TEST(Program, TrainWithoutAServerNamesTheFlagForNone) {
   EXPECT_TRUE(contains(all[1], "pass 2 of 2 (pass-00001): held-out cost ")) << all[1];
   EXPECT_TRUE(contains(all[1], ", rmse ") && contains(all[1], " (1 samples)")) << all[1];
   EXPECT_EQ(all[2], "saved " + saved + "/pass-00001");
+  const Outcome lower =
+      run({"train", "--config=" + config, "--local", "--set=train.compute=\"bf16\""});
+  EXPECT_TRUE(lower.error.starts_with("1 thread, products in ")) << lower.error;
   const Outcome verbose = run({"train", "--config=" + config, "--local", "--verbose"});
   EXPECT_TRUE(contains(verbose.error, "Pass=0 over all trainers: ")) << verbose.error;
 }

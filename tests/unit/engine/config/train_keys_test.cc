@@ -7,10 +7,16 @@ namespace paddle::config {
 namespace {
 
 TEST_F(JobConfigTest, ReadsHowProductsAreComputed) {
-  EXPECT_FALSE(read_job(folder_.write("job.toml", kJob))->train.bfloat16);
-  const auto job = read_job(edited("passes = 2", "passes = 2\ncompute = \"bf16\""));
-  ASSERT_TRUE(job) << job.error().message;
-  EXPECT_TRUE(job->train.bfloat16);
+  using kernels::Compute;
+  EXPECT_EQ(read_job(folder_.write("job.toml", kJob))->train.compute, Compute::kFloat32);
+  for (const auto& [name, compute] : {std::pair{"float32", Compute::kFloat32},
+                                      {"bf16", Compute::kBfloat16},
+                                      {"bf16x3", Compute::kBfloat16x3}}) {
+    const auto job =
+        read_job(edited("passes = 2", std::string("passes = 2\ncompute = \"") + name + "\""));
+    ASSERT_TRUE(job) << job.error().message;
+    EXPECT_EQ(job->train.compute, compute);
+  }
   EXPECT_NE(mistake("passes = 2", "passes = 2\ncompute = \"fp16\"").find("'bf16'"),
             std::string::npos);
 }

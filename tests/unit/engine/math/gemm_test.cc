@@ -71,14 +71,9 @@ TEST(Gemm, LeavesWhatIsBetweenTheRowsOfCAlone) {
   }
 }
 
-float round_to_bfloat16(float value) {
-  auto bits = std::bit_cast<std::uint32_t>(value);
-  bits += 0x7fffU + ((bits >> 16U) & 1U);  // to nearest, ties to even
-  return std::bit_cast<float>(bits & 0xffff0000U);
-}
-
 TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
-  if (!can_compute(Compute::kBfloat16)) GTEST_SKIP() << "the CPU has no AVX512-BF16";
+  if (!has_kernel(Kernel::kBfloat16Vectors)) GTEST_SKIP() << "the CPU has no AVX512-BF16";
+  use_kernel(Compute::kBfloat16, Kernel::kBfloat16Vectors);
   const std::size_t shapes[][3] = {{3, 16, 1},    {17, 33, 31},   {600, 50, 64},
                                    {15, 2081, 9}, {29, 40, 1201}, {600, 70, 1101}};
   for (const auto& [m, n, k] : shapes) {
@@ -87,8 +82,8 @@ TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
         const auto a = reference::random_floats(m * k, 1);
         const auto b = reference::random_floats(k * n, 2);
         std::vector<double> da, db;
-        for (const float value : a) da.push_back(round_to_bfloat16(value));
-        for (const float value : b) db.push_back(round_to_bfloat16(value));
+        for (const float value : a) da.push_back(reference::round_to_bfloat16(value));
+        for (const float value : b) db.push_back(reference::round_to_bfloat16(value));
         auto c = reference::random_floats(m * n, 3);
         std::vector<double> dc(c.begin(), c.end());
         gemm(Compute::kBfloat16, ta, tb, m, n, k, a.data(), b.data(), true, c.data());
@@ -130,6 +125,7 @@ TEST(Gemm, GivesARowTheSameBitsAmongFewAndMany) {
   EXPECT_EQ(has_independent_rows(), has_avx512_gemm(Compute::kFloat32));
   for (const Compute compute : {Compute::kFloat32, Compute::kBfloat16}) {
     if (!has_avx512_gemm(compute)) continue;
+    if (compute == Compute::kBfloat16) use_kernel(compute, Kernel::kBfloat16Vectors);
     for (const auto& [n, k] : shapes) {
       constexpr std::size_t kMany = 41;
       const auto a = reference::random_floats(kMany * k, 1);

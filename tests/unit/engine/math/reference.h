@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,12 @@ inline std::vector<float> random_floats(std::size_t count, std::uint64_t stream)
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(rng.normal());
   return values;
+}
+
+inline float round_to_bfloat16(float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  bits += 0x7fffU + ((bits >> 16U) & 1U);  // to nearest, ties to even
+  return std::bit_cast<float>(bits & 0xffff0000U);
 }
 
 // Every activation but softmax, which takes a row.

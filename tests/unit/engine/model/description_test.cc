@@ -147,21 +147,6 @@ TEST(SlotsJsonTest, NamesTheSlotsThatHoldTexts) {
   EXPECT_NE(slots_json(data).text().find("\"weighted_ids\""), std::string::npos);
 }
 
-// As one that a GPU has trained.
-TEST_F(DescriptionTest, ABfloat16ModelIsComputedInFloat32WhereTheCpuHasNoOther) {
-  const auto files = describe_model(resolved({"train.compute=\"bf16\""}), folder_ / "w/job.toml");
-  ASSERT_TRUE(files) << files.error().message;
-  const auto snapshot = save(*files);
-  for (const bool has_it : {true, false}) {
-    testing::internal::CaptureStderr();
-    const auto read = read_description(snapshot, {.has_bfloat16 = has_it});
-    const std::string log = testing::internal::GetCapturedStderr();
-    ASSERT_TRUE(read) << read.error().message;
-    EXPECT_EQ(read->job.train.bfloat16, has_it);
-    EXPECT_EQ(log.find("computed in float32") == std::string::npos, has_it) << log;
-  }
-}
-
 TEST_F(DescriptionTest, ASnapshotNeedsNoWorkspace) {
   const auto snapshot = save(describe());
   EXPECT_EQ(content("path.txt"), "job.toml") << "as v0.10 wrote it, without an end of line";

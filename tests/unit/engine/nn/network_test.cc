@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "engine/nn/builder.h"
+#include "tests/unit/engine/math/use_bfloat16.h"
 #include "tests/unit/engine/nn/test_network.h"
 
 namespace paddle::nn {
@@ -177,7 +178,7 @@ TEST(Network, ASplitBatchSumsToTheWholeAndAnEmptyPartAddsNothing) {
 }
 
 TEST(Network, MatrixProductsAreOfThePrecisionOfTheRun) {
-  if (!kernels::can_compute(kernels::Compute::kBfloat16)) GTEST_SKIP() << "no AVX512-BF16";
+  if (!kernels::use_bfloat16()) GTEST_SKIP() << "the CPU has no AVX512-BF16";
   for (const char* type : {"fc", "cross"}) {
     auto middle = layer(type, "m", {"x"});
     if (middle.type == "fc") middle.size = 16;

@@ -7,6 +7,7 @@
 #include "engine/nn/lowering.h"
 #include "engine/nn/makers.h"
 #include "tests/support/device/host_interpreter.h"
+#include "tests/unit/engine/math/use_bfloat16.h"
 #include "tests/unit/engine/nn/equal_plan.h"
 #include "tests/unit/engine/nn/random_network.h"
 
@@ -33,7 +34,7 @@ TEST(Plan, EqualsTheLayersInRandomNetworks) {
 }
 
 TEST(Plan, EqualsTheLayersInBfloat16) {
-  if (!kernels::can_compute(kernels::Compute::kBfloat16)) GTEST_SKIP();
+  if (!kernels::use_bfloat16()) GTEST_SKIP() << "the CPU has no AVX512-BF16";
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     TestNetwork test = random_network(seed);
     test.compute = kernels::Compute::kBfloat16;

@@ -99,7 +99,7 @@ TEST(GpuExecutor, ScoresAndGradientsAreThoseOfCpus) {
   Model cpu = build(job("cpu"));
   Model gpu = build(job("gpu"));
   EXPECT_EQ(gpu.computes_on(), "GPU 0 (Fake)");
-  EXPECT_EQ(cpu.computes_on(), "1 threads");
+  EXPECT_EQ(cpu.computes_on(), "1 thread");
   std::uint64_t seed = 0;
   for (const std::size_t size : {32UL, 32UL, 7UL, 101UL, 1UL, 32UL}) {
     const nn::Mode mode = size == 7 ? nn::Mode::kTest : nn::Mode::kTrain;
@@ -139,8 +139,9 @@ TEST(GpuExecutor, BringsOnlyTheResultsDownThatAreRead) {
 TEST(GpuExecutor, Bfloat16IsNoMatterOfTheCpu) {
   const FakeCards cards(1);
   config::JobConfig bf16 = job("gpu");
-  bf16.train.bfloat16 = true;
-  Model gpu = build(bf16, {.has_bfloat16 = false});
+  bf16.train.compute = kernels::Compute::kBfloat16;
+  kernels::use_kernel(kernels::Compute::kBfloat16, kernels::Kernel::kFloat32);
+  Model gpu = build(bf16);
   const Score right = step(gpu, batch(32, 1), nn::Mode::kTrain, 1);
   Model cpu = build(job("cpu"));
   const Score exact = step(cpu, batch(32, 1), nn::Mode::kTrain, 1);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "tests/unit/engine/math/use_bfloat16.h"
 
 namespace paddle::trainer {
 namespace {
@@ -169,24 +170,22 @@ TEST(Model, TheSameThreadsGiveTheSameBits) {
   EXPECT_EQ(first.model.rows()[0].gradients, second.model.rows()[0].gradients);
 }
 
-TEST(Model, RefusesBfloat16WhereTheCpuLacksIt) {
+TEST(Model, SaysInWhichPrecisionItComputesAJobOfLess) {
   config::JobConfig bf16 = job(1);
-  bf16.train.bfloat16 = true;
-  const auto refused = Model::build(bf16, {.has_bfloat16 = false});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Errc::kUsage);
-  EXPECT_NE(refused.error().message.find("AVX512-BF16"), std::string::npos);
-  EXPECT_TRUE(Model::build(job(1), {.has_bfloat16 = false}));
+  bf16.train.compute = kernels::Compute::kBfloat16;
+  EXPECT_EQ(Model::build(job(1))->computes_on(), "1 thread");
+  kernels::use_kernel(kernels::Compute::kBfloat16, kernels::Kernel::kFloat32);
+  EXPECT_EQ(Model::build(bf16)->computes_on(), "1 thread, products in float32");
+  if (!kernels::use_bfloat16()) GTEST_SKIP() << "the CPU has no AVX512-BF16";
+  EXPECT_TRUE(Model::build(bf16)->computes_on().starts_with("1 thread, products in bfloat16 by"));
 }
 
 TEST(Model, Bfloat16IsNearFloat32) {
-  if (!kernels::can_compute(kernels::Compute::kBfloat16)) {
-    GTEST_SKIP() << "the CPU has no AVX512-BF16";
-  }
+  if (!kernels::use_bfloat16()) GTEST_SKIP() << "the CPU has no AVX512-BF16";
   config::JobConfig wide = job(1);
   wide.layers[1].size = 64;  // wide enough for bfloat16
   Step exact(wide, 101);
-  wide.train.bfloat16 = true;
+  wide.train.compute = kernels::Compute::kBfloat16;
   Step rounded(wide, 101);
   EXPECT_NE(exact.score.cost, rounded.score.cost);
   EXPECT_NEAR(rounded.score.cost, exact.score.cost, 0.01 * exact.score.cost);
@@ -206,7 +205,7 @@ TEST(Model, Bfloat16IsNearFloat32) {
 }
 
 // Plain gradient descent on one batch; the mean cost of each step.
-std::vector<double> cost_curve(bool bfloat16) {
+std::vector<double> cost_curve(kernels::Compute compute) {
   constexpr std::size_t kSteps = 60;
   constexpr float kRate = 0.5F;
   config::JobConfig learner = job(1);
@@ -218,7 +217,7 @@ std::vector<double> cost_curve(bool bfloat16) {
   output.size = 40;
   learner.layers.insert(learner.layers.begin() + 2, output);
   learner.layers[3].inputs = {"classes"};
-  learner.train.bfloat16 = bfloat16;
+  learner.train.compute = compute;
   Model model = *Model::build(learner);
   const nn::Batch examples = batch(200);
   EXPECT_TRUE(model.prepare(examples, 1));
@@ -238,15 +237,26 @@ std::vector<double> cost_curve(bool bfloat16) {
 }
 
 TEST(Model, Bfloat16LearnsAsFloat32Does) {
-  if (!kernels::can_compute(kernels::Compute::kBfloat16)) {
-    GTEST_SKIP() << "the CPU has no AVX512-BF16";
-  }
-  const std::vector<double> exact = cost_curve(false);
-  const std::vector<double> rounded = cost_curve(true);
+  if (!kernels::use_bfloat16()) GTEST_SKIP() << "the CPU has no AVX512-BF16";
+  const std::vector<double> exact = cost_curve(kernels::Compute::kFloat32);
+  const std::vector<double> rounded = cost_curve(kernels::Compute::kBfloat16);
   EXPECT_LT(exact.back(), 0.6 * exact.front());
   EXPECT_NE(exact, rounded);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     EXPECT_NEAR(rounded[i], exact[i], 0.01 * exact[i]) << i;
+  }
+}
+
+TEST(Model, Bf16x3LearnsAsFloat32DoesToFourDigits) {
+  if (!kernels::has_kernel(kernels::Kernel::kBfloat16x3Tiles)) {
+    GTEST_SKIP() << "the CPU has no AMX-BF16";
+  }
+  kernels::use_kernel(kernels::Compute::kBfloat16x3, kernels::Kernel::kBfloat16x3Tiles);
+  const std::vector<double> exact = cost_curve(kernels::Compute::kFloat32);
+  const std::vector<double> parts = cost_curve(kernels::Compute::kBfloat16x3);
+  EXPECT_NE(exact, parts);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_NEAR(parts[i], exact[i], 1e-4 * exact[i]) << i;
   }
 }
 
