@@ -127,4 +127,14 @@ double binary_cross_entropy(std::size_t count, const float* logits, float scale,
   return cost;
 }
 
+PADDLE_MULTIVERSION
+void candidate_costs(std::size_t count, const float* __restrict labels, float scale,
+                     double* __restrict costs, float* __restrict logits_to_slopes) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const ElementCost of = candidate_cost_of(logits_to_slopes[i], labels[i] != 0, scale);
+    costs[i] = of.cost;
+    logits_to_slopes[i] = of.slope;
+  }
+}
+
 }  // namespace paddle::kernels

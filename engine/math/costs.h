@@ -34,6 +34,11 @@ float sigmoid(float x);
 double binary_cross_entropy(std::size_t count, const float* logits, float scale,
                             float* labels_to_gradient);
 
+// Costs of candidates of a sampled cost: candidate_cost_of() of each logit, where `labels` is 1 for
+// a label and 0 for any other candidate. Each logit becomes scale * d cost / d logit.
+void candidate_costs(std::size_t count, const float* labels, float scale, double* costs,
+                     float* logits_to_slopes);
+
 // Sum over outputs of (x - y)^2, in order, in double precision. labels_to_gradient holds the y on
 // entry and scale * d cost / d x = 2 * scale * (x - y) on return.
 inline double squared_error(std::size_t count, const float* x, float scale,

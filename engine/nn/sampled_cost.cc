@@ -10,6 +10,7 @@
 // Draws are a function of the seed and the example's index in the batch. A test draws negatives
 // too, so its cost can be compared with the cost of training, but not with that of a softmax.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,7 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
-#include "engine/math/formulas.h"
+#include "engine/math/costs.h"
 #include "engine/math/portable_math.h"
 #include "engine/math/row_wise.h"
 #include "engine/math/rows.h"
@@ -35,6 +36,7 @@ namespace paddle::nn {
 namespace {
 
 constexpr std::uint32_t kNegativesDefault = 10;
+constexpr std::size_t kCandidatesAtOnce = 256;  // whose costs are computed together
 
 // Candidate classes of a sampled cost: the label of an example, and classes drawn at random.
 class Candidates {
@@ -46,8 +48,9 @@ class Candidates {
   // The label is the first candidate, the negatives follow.
   std::size_t size() const { return 1 + negatives_; }
   bool corrected() const { return corrected_; }
-  // Random numbers for the negatives of one example of layer `layer`: one for each, in their order.
-  static Rng draws(std::uint64_t seed, std::string_view layer, std::size_t example) {
+  // Random numbers for the negatives of one example of a layer: one for each, in their order.
+  // `layer` is the stable_hash() of its name.
+  static Rng draws(std::uint64_t seed, std::uint64_t layer, std::size_t example) {
     return Rng(example_stream(seed, layer, example));
   }
   std::uint64_t draw(Rng& rng) const { return sampler_.draw(rng.next()); }
@@ -100,9 +103,10 @@ Status CandidateRows::fill(const Run& run, InputArrays& arrays) const {
     const std::size_t row = run.parameters.sparse[parameter].row_of(id);
     arrays.indices.push_back(static_cast<std::uint32_t>(row));
   };
+  const std::uint64_t layer = stable_hash(options_.layer);
   for (std::size_t example = run.begin; example < run.end; ++example) {
     PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, example));
-    Rng rng = Candidates::draws(run.seed, options_.layer, example);
+    Rng rng = Candidates::draws(run.seed, layer, example);
     for (std::size_t k = 0; k < candidates_.size(); ++k) {
       const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
       if (candidates_.corrected()) arrays.scales.push_back(candidates_.correction(id));
@@ -136,38 +140,31 @@ class SampledCost final : public Layer {
   // Keeps for backward() the rows of each candidate's weight and bias, and the derivatives of the
   // cost with respect to the scores.
   Status forward(const Run& run, LayerAccess access, double& cost_sum) const override {
-    auto& positions = access.positions(index());
-    positions.clear();
-    float* slopes = access.scratch(index(), run.rows() * candidates());
-    const float* x = access.output(options_.input.layer);
-    const auto& weights = run.parameters.sparse[options_.weight];
-    for (std::size_t row = 0; row < run.rows(); ++row, x += options_.input.width) {
-      PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, run.begin + row));
-      Rng rng = Candidates::draws(run.seed, name(), run.begin + row);
-      double cost = 0;
-      for (std::size_t k = 0; k < candidates(); ++k, ++slopes) {
-        const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
-        *slopes = 0;
-        if (candidates_.is_left_out(k, id, label)) {
-          positions.insert(positions.end(), options_.bias ? 2 : 1, kernels::kNoRow);
-          continue;
+    float* const logits = access.scratch(index(), run.rows() * candidates());
+    PADDLE_TRY_STATUS(score(run, access, logits));
+    const std::size_t rows_each = options_.bias ? 2 : 1;
+    const std::uint32_t* const positions = access.positions(index()).data();
+    // All at once, because vectors compute logarithms of several candidates in the time of one.
+    std::array<float, kCandidatesAtOnce> labels;
+    std::array<double, kCandidatesAtOnce> costs;
+    double cost = 0;  // of one example
+    const std::size_t count = run.rows() * candidates();
+    for (std::size_t first = 0; first < count; first += kCandidatesAtOnce) {
+      const std::size_t size = std::min(kCandidatesAtOnce, count - first);
+      for (std::size_t i = 0; i < size; ++i) labels[i] = is_label(first + i) ? 1.0F : 0.0F;
+      float* const slopes = logits + first;
+      kernels::candidate_costs(size, labels.data(), run.cost_scale, costs.data(), slopes);
+      for (std::size_t i = 0; i < size; ++i) {
+        if (is_label(first + i)) {
+          cost_sum += cost;
+          cost = 0;
         }
-        const std::size_t at = weights.row_of(id);
-        positions.push_back(static_cast<std::uint32_t>(at));
-        float score = kernels::dot(options_.input.width, x,
-                                   weights.values.data() + at * options_.input.width);
-        if (options_.bias) {
-          const auto& biases = run.parameters.sparse[*options_.bias];
-          positions.push_back(static_cast<std::uint32_t>(biases.row_of(id)));
-          score += biases.values[positions.back()];
-        }
-        const float logit = score - candidates_.correction(id);
-        const auto of = kernels::candidate_cost_of(logit, k == 0, run.cost_scale);
-        cost += of.cost;
-        *slopes = of.slope;
+        const bool is_left_out = positions[(first + i) * rows_each] == kernels::kNoRow;
+        cost += is_left_out ? 0.0 : costs[i];
+        slopes[i] = is_left_out ? 0.0F : slopes[i];
       }
-      cost_sum += cost;
     }
+    cost_sum += cost;
     return {};
   }
 
@@ -203,9 +200,12 @@ class SampledCost final : public Layer {
     for (const std::uint64_t label : batch.slots[options_.label_slot].ids) {
       if (label < options_.classes) into.push_back(label);  // forward() reports other labels
     }
+    std::size_t at = into.size();
+    into.resize(at + batch.size * (candidates() - 1));
+    const std::uint64_t layer = stable_hash(name());
     for (std::size_t example = 0; example < batch.size; ++example) {
-      Rng rng = Candidates::draws(seed, name(), example);
-      for (std::size_t k = 1; k < candidates(); ++k) into.push_back(candidates_.draw(rng));
+      Rng rng = Candidates::draws(seed, layer, example);
+      for (std::size_t k = 1; k < candidates(); ++k) into[at++] = candidates_.draw(rng);
     }
     if (!options_.bias) return;
     const auto own =
@@ -231,6 +231,38 @@ class SampledCost final : public Layer {
 
  private:
   std::size_t candidates() const { return candidates_.size(); }
+  // Whether a candidate, counted over all examples, is the label of one.
+  bool is_label(std::size_t candidate) const { return candidate % candidates() == 0; }
+
+  // Writes the logit of each candidate, and 0 for one that takes no part. Keeps their rows.
+  Status score(const Run& run, LayerAccess access, float* logits) const {
+    const std::size_t width = options_.input.width;
+    const float* x = access.output(options_.input.layer);
+    const auto& weights = run.parameters.sparse[options_.weight];
+    auto& positions = access.positions(index());
+    positions.assign(run.rows() * candidates() * (options_.bias ? 2 : 1), kernels::kNoRow);
+    std::uint32_t* position = positions.data();
+    const std::uint64_t layer = stable_hash(name());
+    for (std::size_t row = 0; row < run.rows(); ++row, x += width) {
+      PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, run.begin + row));
+      Rng rng = Candidates::draws(run.seed, layer, run.begin + row);
+      for (std::size_t k = 0; k < candidates(); ++k, ++logits, position += options_.bias ? 2 : 1) {
+        const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
+        *logits = 0;
+        if (candidates_.is_left_out(k, id, label)) continue;
+        const std::size_t at = weights.row_of(id);
+        position[0] = static_cast<std::uint32_t>(at);
+        float score = kernels::dot(width, x, weights.values.data() + at * width);
+        if (options_.bias) {
+          const auto& biases = run.parameters.sparse[*options_.bias];
+          position[1] = static_cast<std::uint32_t>(biases.row_of(id));
+          score += biases.values[position[1]];
+        }
+        *logits = score - candidates_.correction(id);
+      }
+    }
+    return {};
+  }
 
   void lower_backward(Lowering& lowering, const op::SampledCost& cost) const {
     op::SampledCostBackward backward{

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -47,6 +48,26 @@ TEST(Softmax, TheFirstOfEqualLogitsIsPredicted) {
   const std::vector<float> logits{1, 4, 4};
   std::vector<float> gradient(3);
   EXPECT_EQ(softmax_cross_entropy(3, logits.data(), 0, 0, gradient.data()).prediction, 1U);
+}
+
+// Vectors compute several at once, and must give the bits of the formula for one.
+TEST(CandidateCosts, OfManyAreThoseOfEachAlone) {
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  std::vector<float> logits{0,      -0.0F, kInfinite, -kInfinite, std::nanf(""), 1e30F,
+                            -1e30F, 88,    -88,       1e-30F,     17.5F,         -17.5F};
+  const auto more = reference::random_floats(100, 1);
+  logits.insert(logits.end(), more.begin(), more.end());
+  for (std::size_t count = 0; count <= logits.size(); ++count) {
+    std::vector<float> labels, slopes(logits.begin(), logits.begin() + static_cast<long>(count));
+    for (std::size_t i = 0; i < count; ++i) labels.push_back(i % 6 == 0 ? 1.0F : 0.0F);
+    std::vector<double> costs(count);
+    candidate_costs(count, labels.data(), 0.25F, costs.data(), slopes.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      const ElementCost one = candidate_cost_of(logits[i], i % 6 == 0, 0.25F);
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(costs[i]), std::bit_cast<std::uint64_t>(one.cost));
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(slopes[i]), std::bit_cast<std::uint32_t>(one.slope));
+    }
+  }
 }
 
 }  // namespace
