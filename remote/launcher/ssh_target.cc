@@ -1,6 +1,8 @@
 #include "remote/launcher/ssh_target.h"
 
+#include <arpa/inet.h>
 #include <glob.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -12,9 +14,11 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <condition_variable>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -168,7 +172,8 @@ class HostScan {
     constexpr int kDepthMax = 16;  // as ssh
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0) return errno == ENOENT;
-    version_ += fmt::format("{}:{}:{}:{}.{:09};", file, info.st_ino, info.st_size,
+    files_ += file + "\n";
+    version_ += fmt::format("{}:{}:{}:{}:{}.{:09};", file, info.st_dev, info.st_ino, info.st_size,
                             info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
     if (depth > kDepthMax || !S_ISREG(info.st_mode)) return false;
     const auto text = read_file(file);
@@ -180,19 +185,22 @@ class HostScan {
     return true;
   }
 
-  // Differs after a change of a file that was read.
+  // The files that were read, one a line, in ssh's order.
+  const std::string& files() const { return files_; }
+  // Differs after a change of one of them.
   const std::string& version() const { return version_; }
 
  private:
   bool is_same_for_all_hosts_in(const std::string& line, int depth) {
     const auto [name, value] = split_line(line);
     const std::string option = lower_case(name);
-    if (option.empty() || option.starts_with('#')) return true;
+    if (option.starts_with('#') || line.find_first_not_of(" \t\r\f") == line.npos) return true;
     if (option == "host") return value == "*";
     if (option == "include") return is_same_for_all_hosts_included(value, depth);
-    // ssh itself replaces tokens in a HostName; other values with tokens differ by its version.
-    return option != "match" && option != "hostname" && !option.starts_with("canonical") &&
-           option.find('"') == option.npos &&
+    // ssh itself replaces tokens in a HostName, refuses a ProxyJump through the host itself, and
+    // skips some characters before an option. Other values with tokens differ by its version.
+    return option != "match" && option != "hostname" && option != "proxyjump" && !option.empty() &&
+           !option.starts_with("canonical") && option.find('"') == option.npos &&
            (value.find('%') == value.npos || is_among(option, kWithoutEffect));
   }
 
@@ -214,14 +222,31 @@ class HostScan {
   }
 
   std::string include_folder_;
+  std::string files_;
   std::string version_;
 };
 
-// A name that ssh prints as it is.
-bool is_simple_host(std::string_view host) {
-  return std::ranges::all_of(host, [](char c) {
+// A name or address that ssh prints as it is: no capitals, and no short form of an address.
+bool is_plain_host(const std::string& host) {
+  const bool is_plain = std::ranges::all_of(host, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
   });
+  in_addr address{};
+  if (!is_plain || ::inet_aton(host.c_str(), &address) == 0) return is_plain;
+  std::array<char, INET_ADDRSTRLEN> text{};
+  return ::inet_ntop(AF_INET, &address, text.data(), text.size()) != nullptr && host == text.data();
+}
+
+// The configuration files that `ssh -v` says it reads.
+std::vector<std::string> files_read(const std::string& messages) {
+  constexpr std::string_view kReading = "debug1: Reading configuration data ";
+  std::vector<std::string> files;
+  std::istringstream lines(messages);
+  for (std::string line; std::getline(lines, line);) {
+    while (line.ends_with('\r')) line.pop_back();
+    if (line.starts_with(kReading)) files.push_back(line.substr(kReading.size()));
+  }
+  return files;
 }
 
 // The folder that contains config, known_hosts and the default keys.
@@ -261,12 +286,12 @@ Result<OpensshConfig> OpensshConfig::ask(const NodeSpec& node, TimePoint deadlin
 }
 
 // One `ssh -G` takes as much CPU as a fifth of a handshake, and most configurations give all nodes
-// of a cluster the same options.
+// of a cluster the same options. The first node asks for all; the others wait for its answer.
 Result<OpensshConfig::Answer> OpensshConfig::read_or_share(const std::string& host, bool usual,
                                                            TimePoint deadline) const {
   HostScan user_files(home_directory() + "/.ssh");
   HostScan system_files("/etc/ssh");
-  if (!is_simple_host(host) ||
+  if (!is_plain_host(host) ||
       !user_files.is_same_for_all_hosts(usual ? home_directory() + "/.ssh/config" : file_) ||
       (usual && !system_files.is_same_for_all_hosts(kSystemConfig))) {
     return read(deadline);
@@ -274,19 +299,46 @@ Result<OpensshConfig::Answer> OpensshConfig::read_or_share(const std::string& ho
   const std::vector<std::string> but_host(arguments_.begin(), arguments_.end() - 1);
   const std::string key = fmt::format("{} {}{}{}", fmt::join(but_host, " "), starts_programs_,
                                       user_files.version(), system_files.version());
+  struct Shared {
+    bool is_asked = false;
+    std::optional<Answer> answer;  // none: each host asks itself
+  };
   static std::mutex mutex;
-  static std::map<std::string, Answer> answers;
-  const std::scoped_lock lock(mutex);  // all wait for the first one's answer
-  auto found = answers.find(key);
-  if (found == answers.end()) {
-    PADDLE_TRY(Answer answer, read(deadline));
-    found = answers.emplace(key, std::move(answer)).first;
+  static std::condition_variable asked;
+  static std::map<std::string, Shared> all;
+  std::unique_lock lock(mutex);
+  const auto [at, is_first] = all.try_emplace(key);
+  Shared& shared = at->second;
+  if (is_first) {
+    lock.unlock();
+    auto answer = read_files(user_files.files() + system_files.files(), deadline);
+    lock.lock();
+    shared = {true, std::move(answer)};
+    asked.notify_all();
+  } else {
+    asked.wait_until(lock, deadline, [&] { return shared.is_asked; });
   }
-  Answer answer = found->second;
+  if (!shared.answer) {
+    lock.unlock();
+    return read(deadline);
+  }
+  Answer answer = *shared.answer;
   for (const char* const option : {"host", "hostname"}) {
     if (answer.contains(option)) answer[option] = {host};
   }
   return answer;
+}
+
+std::optional<OpensshConfig::Answer> OpensshConfig::read_files(const std::string& files,
+                                                               TimePoint deadline) const {
+  std::vector<std::string> arguments = arguments_;
+  arguments.insert(arguments.begin() + 1, "-v");
+  const auto output = run_ssh(arguments, deadline, starts_programs_);
+  if (!output) return std::nullopt;
+  std::string read;
+  for (const std::string& file : files_read(output->messages)) read += file + "\n";
+  if (read != files) return std::nullopt;  // ssh has another home, or another system's folder
+  return parse_answer(output->answer);
 }
 
 Result<OpensshConfig::Answer> OpensshConfig::read(TimePoint deadline) const {
@@ -345,17 +397,12 @@ Status OpensshConfig::refuse_unsupported() const {
 // the files that it reads: returns the first line there with the option and its value, or else with
 // the option.
 std::string OpensshConfig::location(const std::string& option, const std::string& value) const {
-  constexpr std::string_view kReading = "debug1: Reading configuration data ";
   std::vector<std::string> arguments = arguments_;
   arguments.insert(arguments.begin() + 1, "-v");
   const auto output = run_ssh(arguments, SteadyClock().now() + kDefaultsPatience, starts_programs_);
-  // ssh fails at a `Match exec` that it may not run; then only the first file is known.
-  std::istringstream messages(output ? output->messages : std::string(kReading) + file_);
   std::string place;
-  for (std::string message; std::getline(messages, message);) {
-    while (message.ends_with('\r')) message.pop_back();
-    if (!message.starts_with(kReading)) continue;
-    const std::string file = message.substr(kReading.size());
+  // ssh fails at a `Match exec` that it may not run; then only the first file is known.
+  for (const std::string& file : output ? files_read(output->messages) : std::vector{file_}) {
     const auto text = read_file(file);
     std::istringstream lines(text ? *text : "");
     int number = 0;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,8 @@ class OpensshConfig {
   // As read(), or the answer for another host where the files give all hosts the same one. `usual`:
   // the files are those of the user and the system.
   Result<Answer> read_or_share(const std::string& host, bool usual, TimePoint deadline) const;
+  // As read(); nothing if ssh fails, or reads others than these files (one a line).
+  std::optional<Answer> read_files(const std::string& files, TimePoint deadline) const;
   std::string location(const std::string& option, const std::string& value) const;
 
   std::vector<std::string> arguments_;  // for ssh

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/pool.h"
 #include "remote/launcher/ssh_login.h"
 #include "remote/launcher/ssh_tokens.h"
 #include "tests/unit/remote/launcher/ssh_target_fixture.h"
@@ -65,7 +66,10 @@ TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
                                                  {"# Host n1\n\n" + include, true},
                                                  {"Host n1\n  Port 2\n", false},
                                                  {"Host * !n1\n  Port 2\n", false},
+                                                 {"=Host n1\n  Port 2\n", false},
+                                                 {"\rMatch host n1\n  Port 2\n", false},
                                                  {"Match all\n  Port 2\n", false},
+                                                 {"ProxyJump n9\n", false},
                                                  {"\"Host\" n1\n  Port 2\n", false},
                                                  {"HostName %h.lab\n", false},
                                                  {"IdentityFile ~/keys/%h\n", false},
@@ -79,11 +83,47 @@ TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
     }
     EXPECT_EQ(starts.count() - before, asks_once ? 1 : kHosts) << config;
   }
+  // ssh reads another file than the one in this user's home.
+  std::filesystem::create_directories(folder_ / "home/.ssh");
+  folder_.write("home/.ssh/more", "Host n1\n  Port 99\n");
+  folder_.write("config", "Include more\n");
+  const std::string home = std::getenv("HOME");
+  ::setenv("HOME", (folder_ / "home").c_str(), 1);
+  node_.host = "n1";
+  EXPECT_EQ(resolve(node_, soon())->port, 99);
+  node_.host = "n2";
+  EXPECT_EQ(resolve(node_, soon())->port, 22);
+  ::setenv("HOME", home.c_str(), 1);
   // An answer is not used after a change of a file, which need not be the first one.
   folder_.write("config", include);
   EXPECT_EQ(resolve(node_, soon())->port, 1);
   folder_.write("conf.d/1.conf", "Port 20\n");
   EXPECT_EQ(resolve(node_, soon())->port, 20);
+}
+
+TEST_F(SshTargetTest, ARefusedConfigurationIsNamedForEveryHostAtOnce) {
+  constexpr std::size_t kHosts = 16;
+  std::filesystem::create_directory(folder_ / "bin");
+  const SshStarts starts(folder_);
+  folder_.write("config", "NoSuchOption 1\n");
+  std::vector<std::string> messages(kHosts);
+  const auto ask = [&](std::size_t i) {
+    NodeSpec node = node_;
+    node.host = fmt::format("n{}", i);
+    const auto target = resolve(node, soon());
+    messages[i] = target ? "" : target.error().message;
+  };
+  for_each_parallel(kHosts, ask, kHosts);
+  for (const std::string& message : messages) {
+    EXPECT_NE(message.find("nosuchoption"), std::string::npos) << message;
+    EXPECT_EQ(message.find("debug1"), std::string::npos) << message;
+  }
+  // Short forms of an address are those of each host.
+  folder_.write("config", "User u\n");
+  for (const auto& [host, real] : {std::pair{"127.0.0.1", "127.0.0.1"}, {"127.1", "127.0.0.1"}}) {
+    node_.host = host;
+    EXPECT_EQ(resolve(node_, soon())->host, real);
+  }
 }
 
 TEST_F(SshTargetTest, LoginMethodsComeInTheirOrderWithoutThoseThatAreOff) {
