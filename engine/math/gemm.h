@@ -33,8 +33,9 @@ bool has_kernel(Kernel kernel);           // on this CPU
 std::string_view name_of(Kernel kernel);  // for people
 
 // The kernel of gemm() for this precision: kFloat32, unless another one takes at most 1/1.2 of its
-// time on this CPU. Measured once in a process, for about 3 ms. CPUs have a factor of about 1, 2 or
-// 8, so every process on the same kind of CPU selects the same one.
+// time on this CPU. Measured once in a process, for about 3 ms. For bfloat16, CPUs have a factor of
+// about 1 (Intel), 2 (Zen 4) or 8 (AMX), so every process on the same kind of CPU selects the same
+// one.
 Kernel kernel_for(Compute compute);
 
 // Makes gemm() use another kernel, for tests and benchmarks. REQUIRES: has_kernel(kernel), and no

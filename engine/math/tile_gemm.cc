@@ -32,12 +32,12 @@ using avx512::Source;
 // tile of A (16 rows of 32 bfloat16 along k) and a tile of B (16 pairs along k of 16 columns) to a
 // tile of C (16 rows of 16 floats).
 //
-//                     B: tiles 6, 7                   tile of A     lane = (row r, k 2j and 2j+1)
-//   A: tile 4      C: tiles 0, 1                      tile of B     lane = (k 2j and 2j+1, column
-//   c)
-//      tile 5         tiles 2, 3
+//                   B: tiles 6, 7
+//   A: tile 4       C: tiles 0, 1
+//      tile 5          tiles 2, 3
 //
-// Four tiles of C and two of each factor: each tile that is loaded is used twice.
+// A lane of A's tile j is a row's values 2j and 2j + 1 along k, one of B's a column's. Four tiles
+// of C and two of each factor: each tile that is loaded is used twice.
 constexpr std::size_t kTileRows = 16;
 constexpr std::size_t kTileLanes = kTileRows * kLanes;  // 1 KiB
 constexpr std::size_t kTileValues = 2 * kLanes;         // along k
@@ -49,7 +49,7 @@ constexpr std::size_t kPanelColumns = 2 * kLanes;       // of B and C, computed 
 constexpr std::size_t kStripLanes = 8192;
 constexpr std::size_t kBlockLanes = 32 * kStripLanes;
 template <std::size_t kParts>
-constexpr std::size_t kDepthMax = kStripLanes / kStripRows / kParts / kLanes* kTileValues;
+constexpr std::size_t kDepthMax = (kStripLanes / kStripRows / kParts / kLanes) * kTileValues;
 constexpr std::size_t kBlockColumnsMax = 32 * kPanelColumns;
 
 // bfloat16 parts of 32 values of a line: the first is nearest to the value, each later one to what
