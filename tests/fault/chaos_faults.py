@@ -212,7 +212,7 @@ def lose_power(job, _):
 
 def damage_snapshot(job, rng):
     roles = kill_everything(job)
-    snapshots = sorted(one for one in glob.glob(f"{job.nodes.workdir(job.node_of['trainer-0'])}/*/jobs/{job.name}/output/pass-?????")
+    snapshots = sorted(one for one in glob.glob(f"{job.nodes.workdir(job.node_of['trainer-0'])}/*/*/jobs/{job.name}/output/pass-?????")
                        if os.path.exists(f"{one}/MANIFEST"))
     if len(snapshots) < 2:
         return Wound(roles, "kill -9 of all; there was no snapshot to damage", may_end_job=True, fault="power lost")

@@ -233,7 +233,7 @@ class Job:
         return sorted(role for role in self.node_of if role.startswith("trainer"))
 
     def folder_on(self, node):
-        return f"{self.nodes.workdir(node)}/*/jobs/{self.name}"
+        return f"{self.nodes.workdir(node)}/*/*/jobs/{self.name}"
 
     def read(self, takes_up=True):
         """Reads the metrics, and takes up the job again where its follower ended before it did."""
