@@ -3,11 +3,10 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <limits>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -94,6 +93,32 @@ TEST(Gemm, RoundsOnlyTheFactorsToBfloat16) {
   }
 }
 
+// A kernel that the CPU lacks is never selected, and the selected one computes the product.
+TEST(Gemm, UsesTheSelectedKernelOfThisCpu) {
+  for (const Compute compute : {Compute::kBfloat16, Compute::kBfloat16x3}) {
+    EXPECT_TRUE(has_kernel(kernel_for(compute))) << name_of(kernel_for(compute));
+  }
+  constexpr std::size_t kSize = 40;
+  const auto a = reference::random_floats(kSize * kSize, 1);
+  const auto b = reference::random_floats(kSize * kSize, 2);
+  const auto product = [&](Compute compute) {
+    std::vector<float> c(kSize * kSize);
+    gemm(compute, Transpose::kNo, Transpose::kNo, kSize, kSize, kSize, a.data(), b.data(), false,
+         c.data());
+    return c;
+  };
+  const auto exact = product(Compute::kFloat32);
+  use_kernel(Compute::kBfloat16, Kernel::kFloat32);
+  EXPECT_EQ(product(Compute::kBfloat16), exact);
+  for (const auto& [compute, kernel] : {std::pair{Compute::kBfloat16, Kernel::kBfloat16Vectors},
+                                        {Compute::kBfloat16, Kernel::kBfloat16Tiles},
+                                        {Compute::kBfloat16x3, Kernel::kBfloat16x3Tiles}}) {
+    if (!has_kernel(kernel)) continue;
+    use_kernel(compute, kernel);
+    EXPECT_NE(product(compute), exact) << name_of(kernel);
+  }
+}
+
 TEST(Gemm, EndsWithItsEpilogue) {
   const std::size_t shapes[][3] = {{3, 5, 7}, {17, 33, 0}, {17, 50, 900}, {600, 2081, 20}};
   for (const auto& [m, n, k] : shapes) {
@@ -171,19 +196,8 @@ TEST(Gemm, GivesTheSameBitsOnManyThreads) {
       };
       std::vector<float> expected(m * n);
       multiply(expected);
-      std::atomic<int> wrong = 0;
-      std::vector<std::thread> threads;
-      for (int thread = 0; thread < 4; ++thread) {
-        threads.emplace_back([&] {
-          std::vector<float> c(expected.size());
-          for (int i = 0; i < 3000; ++i) {
-            multiply(c);
-            if (c != expected) ++wrong;
-          }
-        });
-      }
-      for (auto& thread : threads) thread.join();
-      EXPECT_EQ(wrong, 0) << m << ' ' << n << ' ' << k;
+      EXPECT_EQ(reference::differ_on_threads(expected, 3000, multiply), 0)
+          << m << ' ' << n << ' ' << k;
     }
   }
 }

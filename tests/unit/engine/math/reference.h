@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/rng.h"
@@ -28,6 +30,24 @@ inline float round_to_bfloat16(float value) {
   auto bits = std::bit_cast<std::uint32_t>(value);
   bits += 0x7fffU + ((bits >> 16U) & 1U);  // to nearest, ties to even
   return std::bit_cast<float>(bits & 0xffff0000U);
+}
+
+// How often `multiply` fills a vector with anything but `expected`, on four threads at once.
+template <class Multiply>
+int differ_on_threads(const std::vector<float>& expected, int times, const Multiply& multiply) {
+  std::atomic<int> different = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      std::vector<float> c(expected.size());
+      for (int i = 0; i < times; ++i) {
+        multiply(c);
+        if (c != expected) ++different;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return different;
 }
 
 // Every activation but softmax, which takes a row.

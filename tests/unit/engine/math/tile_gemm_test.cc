@@ -1,10 +1,8 @@
 #include "engine/math/tile_gemm.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -61,12 +59,12 @@ double distance(Multiply multiply, Transpose ta, Transpose tb, std::size_t m, st
   return worst;
 }
 
-TEST_F(TileGemm, RoundsOnlyTheFactorsToBfloat16) {
+void expect_near_float64(Multiply multiply, bool is_rounded) {
   for (const auto& [m, n, k] : kShapes) {
     for (const Transpose ta : kBoth) {
       for (const Transpose tb : kBoth) {
         for (const bool accumulate : {false, true}) {
-          EXPECT_LT(distance(tile_gemm, ta, tb, m, n, k, accumulate, true), 1e-6)
+          EXPECT_LT(distance(multiply, ta, tb, m, n, k, accumulate, is_rounded), 1e-6)
               << m << ' ' << n << ' ' << k;
         }
       }
@@ -74,17 +72,12 @@ TEST_F(TileGemm, RoundsOnlyTheFactorsToBfloat16) {
   }
 }
 
+TEST_F(TileGemm, RoundsOnlyTheFactorsToBfloat16) {
+  expect_near_float64(tile_gemm, true);
+}
+
 TEST_F(TileGemm, OfPartsIsNearlyFloat32) {
-  for (const auto& [m, n, k] : kShapes) {
-    for (const Transpose ta : kBoth) {
-      for (const Transpose tb : kBoth) {
-        for (const bool accumulate : {false, true}) {
-          EXPECT_LT(distance(tile_gemm_of_parts, ta, tb, m, n, k, accumulate, false), 1e-6)
-              << m << ' ' << n << ' ' << k;
-        }
-      }
-    }
-  }
+  expect_near_float64(tile_gemm_of_parts, false);
 }
 
 // A part of a factor that is forgotten changes these: 1 + 2^-9 + 2^-18 has three.
@@ -173,19 +166,7 @@ TEST_F(TileGemm, GivesTheSameBitsOnManyThreads) {
   };
   std::vector<float> expected(kSize * kSize);
   multiply(expected);
-  std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 4; ++thread) {
-    threads.emplace_back([&] {
-      std::vector<float> c(expected.size());
-      for (int i = 0; i < 300; ++i) {
-        multiply(c);
-        if (c != expected) ++wrong;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(reference::differ_on_threads(expected, 300, multiply), 0);
 }
 
 }  // namespace
