@@ -1,7 +1,14 @@
 // Training speed of the word2vec N-gram network and of CTR-DNN on one core, beside that of their
-// matrix products alone. Turns alternate, and the best of each counts. Prints examples per second;
-// fails unless the cost falls.
+// matrix products alone, by our kernels and by OpenBLAS, and beside the CPU's peak of float32
+// multiply-adds. Turns alternate, and the best of each counts. Prints examples per second and
+// GFLOP/s; fails unless the cost falls.
+#include <cblas.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -44,9 +51,84 @@ double rate(Step step) {
   return static_cast<double>(calls) / spent.count();
 }
 
+#if defined(__x86_64__)
+constexpr std::size_t kSums = 12;  // independent sums hide the latency of a multiply-add
+constexpr int kSteps = 1 << 16U;
+
+[[gnu::noipa, gnu::target("avx512f")]] float multiply_add_512() {
+  __m512 sums[kSums];  // all different, else the compiler would compute one sum only
+  float first = 0;
+  for (__m512& sum : sums) sum = _mm512_set1_ps(++first);
+  const __m512 one = _mm512_set1_ps(1);
+  for (int i = 0; i < kSteps; ++i) {
+#pragma GCC unroll 12
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(one, one, sum);
+  }
+  for (const __m512& sum : sums) sums[0] = _mm512_add_ps(sums[0], sum);
+  return _mm512_cvtss_f32(sums[0]);
+}
+
+[[gnu::noipa, gnu::target("avx2,fma")]] float multiply_add_256() {
+  __m256 sums[kSums];  // all different, else the compiler would compute one sum only
+  float first = 0;
+  for (__m256& sum : sums) sum = _mm256_set1_ps(++first);
+  const __m256 one = _mm256_set1_ps(1);
+  for (int i = 0; i < kSteps; ++i) {
+#pragma GCC unroll 12
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(one, one, sum);
+  }
+  for (const __m256& sum : sums) sums[0] = _mm256_add_ps(sums[0], sum);
+  return _mm256_cvtss_f32(sums[0]);
+}
+#endif
+
+// GFLOP/s of multiply-adds that stay in registers; 0 on a CPU without them.
+double peak() {
+  double best = 0;
+#if defined(__x86_64__)
+  const bool is_wide = __builtin_cpu_supports("avx512f") != 0;
+  if (!is_wide && (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0)) {
+    return 0;
+  }
+  const double operations = 2.0 * (is_wide ? 16 : 8) * kSums * kSteps;
+  volatile float kept = 0;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    best = std::max(best, rate([&] { kept = is_wide ? multiply_add_512() : multiply_add_256(); }));
+  }
+  best *= operations / 1e9;
+#endif
+  return best;
+}
+
+// As kernels::gemm() without an epilogue.
+void openblas_gemm(kernels::Compute /*compute*/, kernels::Transpose transpose_a,
+                   kernels::Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,
+                   const float* a, const float* b, bool accumulate, float* c) {
+  const bool is_a_flipped = transpose_a == kernels::Transpose::kYes;
+  const bool is_b_flipped = transpose_b == kernels::Transpose::kYes;
+  const auto size = [](std::size_t value) { return static_cast<blasint>(value); };
+  cblas_sgemm(CblasRowMajor, is_a_flipped ? CblasTrans : CblasNoTrans,
+              is_b_flipped ? CblasTrans : CblasNoTrans, size(m), size(n), size(k), 1, a,
+              size(is_a_flipped ? m : k), b, size(is_b_flipped ? k : n), accumulate ? 1 : 0, c,
+              size(n));
+}
+
+void our_gemm(kernels::Compute compute, kernels::Transpose transpose_a,
+              kernels::Transpose transpose_b, std::size_t m, std::size_t n, std::size_t k,
+              const float* a, const float* b, bool accumulate, float* c) {
+  kernels::gemm(compute, transpose_a, transpose_b, m, n, k, a, b, accumulate, c);
+}
+
+// Floating-point operations of the products of make_products() for one example.
+double operations_of(const Subject& subject) {
+  double count = 0;
+  for (const auto& [in, out] : subject.products) count += 3 * 2.0 * static_cast<double>(in * out);
+  return count;
+}
+
 // The matrix products of one forward and backward, on separate buffers.
 std::function<void()> make_products(const Subject& subject, std::size_t batch,
-                                    kernels::Compute compute) {
+                                    kernels::Compute compute, decltype(our_gemm)& gemm) {
   struct Buffers {
     std::vector<float> x, w, y, dx, dw;
   };
@@ -56,10 +138,9 @@ std::function<void()> make_products(const Subject& subject, std::size_t batch,
     buffers.push_back({filled(batch * in), filled(in * out), filled(batch * out),
                        filled(batch * in), filled(in * out)});
   }
-  using kernels::gemm;
   constexpr auto kNo = kernels::Transpose::kNo;
   constexpr auto kYes = kernels::Transpose::kYes;
-  return [compute, batch, sizes = subject.products, buffers = std::move(buffers)]() mutable {
+  return [compute, batch, &gemm, sizes = subject.products, buffers = std::move(buffers)]() mutable {
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       const auto [in, out] = sizes[i];
       Buffers& one = buffers[i];
@@ -75,7 +156,7 @@ std::function<void()> make_products(const Subject& subject, std::size_t batch,
 }
 
 bool measure(const Subject& subject, const nn::Network& network, std::size_t size,
-             kernels::Compute compute) {
+             kernels::Compute compute, double peak) {
   Model model(network, subject.ids);
   const nn::Batch batch = make_batch(subject, size);
   const float learning_rate = 0.01F * static_cast<float>(subject.classes);
@@ -99,23 +180,28 @@ bool measure(const Subject& subject, const nn::Network& network, std::size_t siz
       bias[i] -= learning_rate / static_cast<float>(size) * gradient[i];
     }
   };
-  const auto multiply = make_products(subject, size, compute);
+  const auto multiply = make_products(subject, size, compute, our_gemm);
+  const auto multiply_openblas = make_products(subject, size, compute, openblas_gemm);
   double steps = 0;
   double products = 0;
+  double openblas = 0;
   for (int turn = 0; turn < kTurns; ++turn) {
     steps = std::max(steps, rate(step));
     products = std::max(products, rate(multiply));
+    openblas = std::max(openblas, rate(multiply_openblas));
   }
+  const double examples = static_cast<double>(size);
+  const double giga = operations_of(subject) * examples / 1e9;
   std::printf(
       "%s batch %4zu %s: %8.0f examples/s, matrix products alone %8.0f, share %.2f, "
-      "cost %.3f -> %.3f\n",
+      "cost %.3f -> %.3f; products %.0f GFLOP/s, OpenBLAS's float32 %.0f, peak of float32 %.0f\n",
       subject.name.c_str(), size, std::string(name_of(kernels::kernel_for(compute))).c_str(),
-      steps * static_cast<double>(size), products * static_cast<double>(size), steps / products,
-      costs.front(), costs.back());
+      steps * examples, products * examples, steps / products, costs.front(), costs.back(),
+      products * giga, openblas * giga, peak);
   return std::isfinite(costs.back()) && costs.back() < costs.front();
 }
 
-bool measure_all(const Subject& subject, std::initializer_list<std::size_t> batches) {
+bool measure_all(const Subject& subject, std::initializer_list<std::size_t> batches, double peak) {
   const auto network = bench::build(subject);
   if (!network) {
     std::fprintf(stderr, "%s\n", network.error().message.c_str());
@@ -125,7 +211,7 @@ bool measure_all(const Subject& subject, std::initializer_list<std::size_t> batc
     for (const auto& [compute, kernel] : kVariants) {
       if (!kernels::has_kernel(kernel)) continue;
       if (compute != kernels::Compute::kFloat32) kernels::use_kernel(compute, kernel);
-      if (measure(subject, *network, size, compute)) continue;
+      if (measure(subject, *network, size, compute, peak)) continue;
       std::fprintf(stderr, "the cost did not fall\n");
       return false;
     }
@@ -137,7 +223,8 @@ bool measure_all(const Subject& subject, std::initializer_list<std::size_t> batc
 }  // namespace paddle
 
 int main() {
-  const bool good = paddle::measure_all(paddle::bench::word2vec(), {100, 1024}) &&
-                    paddle::measure_all(paddle::bench::ctr(), {512, 1000});
+  const double peak = paddle::peak();
+  const bool good = paddle::measure_all(paddle::bench::word2vec(), {100, 1024}, peak) &&
+                    paddle::measure_all(paddle::bench::ctr(), {512, 1000}, peak);
   return good ? 0 : 1;
 }
