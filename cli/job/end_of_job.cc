@@ -20,6 +20,7 @@ namespace {
 
 constexpr auto kStopGrace = std::chrono::seconds(5);
 constexpr auto kPollPeriod = std::chrono::milliseconds(500);
+constexpr auto kFirstPollPeriod = std::chrono::milliseconds(50);
 // Time for the first failure of a job to be recorded on its node.
 constexpr auto kSettlePause = std::chrono::milliseconds(500);
 // Longer than the time in which `restart` leaves a job without a running process.
@@ -44,8 +45,8 @@ constexpr auto kLostPeerHolds = std::chrono::seconds(60);
 constexpr auto kPeersEndPause = std::chrono::seconds(3);
 constexpr std::size_t kNamesMax = 4;
 
-// While this object exists, Ctrl-C prints nothing: the loop in its scope checks for Ctrl-C every
-// kPollPeriod.
+// While this object exists, Ctrl-C prints nothing: the loop in its scope checks for Ctrl-C at least
+// every kPollPeriod.
 class InterruptsAnswered {
  public:
   explicit InterruptsAnswered(Context& context) : context_(context) { note(false); }
@@ -448,6 +449,12 @@ Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& 
   return end;
 }
 
+// How long to wait for the next look at a job that has been followed for `age`: an eighth of it, so
+// that the end of a short job is noticed soon.
+Duration poll_period(Duration age) {
+  return std::min<Duration>(kPollPeriod, kFirstPollPeriod + age / 8);
+}
+
 // stop_wait: null unless the job was asked to stop. feed: null if nothing is shown.
 Status follow_until(Context& context, ClusterSession& session, const std::string& job,
                     StopWait* stop_wait, JobSummary& summary, JobFeed* feed,
@@ -456,7 +463,8 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
   LossWatch loss(context, job);
   ShortPatience patience(context, session);
   const bool is_asked = stop_wait != nullptr;
-  TimePoint last_answer = context.clock.now();
+  const TimePoint begun = context.clock.now();
+  TimePoint last_answer = begun;
   std::string last_note;  // the last note about a command that starts the job again
   for (;;) {
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
@@ -501,7 +509,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
     if (now > deadline)
       return Error{Errc::kUnreachable, fmt::format("{} still runs at the end of --timeout", job),
                    "follow it: paddlectl attach --job " + job};
-    context.pause(kPollPeriod);
+    context.pause(poll_period(now - begun));
   }
 }
 

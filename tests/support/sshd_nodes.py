@@ -55,7 +55,7 @@ class Nodes:
     def __enter__(self):
         options = [f"HostKey={self.folder}/host_key", f"AuthorizedKeysFile={self.folder}/authorized_keys", "PidFile=none",
                    "UsePAM=no", "StrictModes=no", "UseDNS=no", "PrintMotd=no", "MaxStartups=100",
-                   "PasswordAuthentication=no", "SetEnv=SHLVL=2"]  # so that bash reads no start-up file
+                   "PasswordAuthentication=no", "Subsystem=sftp internal-sftp", "SetEnv=SHLVL=2"]  # so that bash reads no start-up file
         for host in self.hosts:
             self.servers.append(start_sshd([f"ListenAddress={host}:{self.port}", *options], f"{self.folder}/sshd.log"))
         end = time.monotonic() + 10

@@ -118,6 +118,23 @@ TEST_F(CommandsTest, AMomentWithoutAnyConnectionDoesNotEndAJob) {
   EXPECT_EQ(run({"attach"}), 0) << err_.str();
 }
 
+// In the time of the fake clock.
+TEST_F(CommandsTest, TheEndOfAShortJobIsNoticedSoon) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  trainer_state_ = ProcessState::kRunning;
+  ASSERT_EQ(run({"train", "--detach", "--name", "job1", "w"}), 0);
+  constexpr Duration kJob = std::chrono::milliseconds(300);
+  const TimePoint begun = clock_.now();
+  on_pause_ = [&] {
+    if (clock_.now() - begun < kJob) return;
+    for (FakeNode& node : nodes_) {
+      for (ProcessStatus& process : node.processes) process.state = ProcessState::kExited;
+    }
+  };
+  EXPECT_EQ(run({"attach"}), 0) << err_.str();
+  EXPECT_LT(clock_.now() - begun, kJob * 4 / 3);
+}
+
 TEST_F(CommandsTest, AttachShowsTheLastTestsOfThePastAndAllThatCome) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   trainer_state_ = ProcessState::kRunning;
