@@ -1,7 +1,6 @@
-// Kernels of a card for softmax and costs, with one warp for each row of the run. Gradients have
-// the same bits as on the CPU. The cost of a row of softmax may differ in the last bit of its
-// logarithm. Other costs are summed in lanes, while the CPU adds the outputs in order: the relative
-// difference is about 1e-12.
+// Kernels of a card for softmax and costs, with one warp for each row of the run. Gradients and the
+// cost of a row of softmax have the same bits as on the CPU. Other costs are summed in lanes, while
+// the CPU adds the outputs in order: the relative difference is about 1e-12.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Formulas for one value, which the host and a card share: activation functions, costs, operations
 // on the rows of a run, and rounding to bfloat16. The bits are the same on every machine and on a
-// card, except for the last bit of a logarithm on a card.
+// card.
 #pragma once
 
 #include <bit>
@@ -112,9 +112,10 @@ PADDLE_HD_INLINE ElementCost candidate_cost_of(float x, bool is_label, float sca
   return {softplus(is_label ? -x : x), scale * (logistic(x) - (is_label ? 1.0F : 0.0F))};
 }
 
-// -ln softmax(x)[label], where `sum` is the sum of e^(x - shift) over the row.
+// -ln softmax(x)[label], where `sum` is the sum of e^(x - shift) over the row. NaN if `sum` is NaN.
 PADDLE_HD_INLINE double softmax_cost_of(float sum, float shift, float x_of_label) {
-  return std::log(static_cast<double>(sum)) -
+  const auto wide = static_cast<double>(sum);
+  return (sum == sum ? logarithm(wide) : wide) -
          (static_cast<double>(x_of_label) - static_cast<double>(shift));
 }
 

@@ -30,6 +30,13 @@ TEST(WarpLanes, ShowAKernelThatReadsWhatAnotherLaneWrote) {
   EXPECT_FALSE(std::isnan(of_host[0]));
 }
 
+TEST(RunKernel, AnyTwoNansAreEqual) {
+  const auto of = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+  EXPECT_TRUE(equal_bits(of(0x7fffffff), of(0xffc00000))) << "a card's, and that of 0 * infinity";
+  EXPECT_FALSE(equal_bits(of(0x7fffffff), of(0x7f800000)));
+  EXPECT_FALSE(equal_bits(0.0F, -0.0F));
+}
+
 TEST(WarpLanes, AddUpAsTheHostsDo) {
   for (const std::size_t width : kWidths) {
     const std::vector<float> x = normals(1, width);

@@ -44,6 +44,19 @@ TEST(Softmax, ANanLogitShowsInTheCost) {
   EXPECT_TRUE(std::isnan(softmax_cross_entropy(3, logits.data(), 0, 1, gradient.data()).cost));
 }
 
+// The logarithm of a C library differs from that of CUDA in its last bit.
+TEST(Softmax, TheCostHasTheLogarithmThatACardHas) {
+  Rng rng(4);
+  for (int i = 0; i < 10'000; ++i) {
+    const auto sum = static_cast<float>(1 + 2073 * rng.uniform());
+    ASSERT_EQ(softmax_cost_of(sum, 2, 2), logarithm(static_cast<double>(sum))) << sum;
+  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(softmax_cost_of(nan, 2, 1)));
+  EXPECT_TRUE(std::isnan(softmax_cost_of(1, nan, 1)));
+  EXPECT_TRUE(std::isnan(softmax_cost_of(1, 2, nan)));
+}
+
 TEST(Softmax, TheFirstOfEqualLogitsIsPredicted) {
   const std::vector<float> logits{1, 4, 4};
   std::vector<float> gradient(3);

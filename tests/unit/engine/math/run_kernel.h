@@ -63,8 +63,11 @@ inline std::vector<float> nans(std::size_t count) {
   return std::vector<float>(count, std::numeric_limits<float>::quiet_NaN());
 }
 
+// Whether the bits are equal, or both are NaN: a card has one NaN, while a CPU keeps the bits of an
+// operand.
 inline bool equal_bits(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
 }
 
 template <class A, class B>
