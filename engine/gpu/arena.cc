@@ -1,5 +1,7 @@
 #include "engine/gpu/arena.h"
 
+#include <algorithm>
+
 namespace paddle::nn {
 namespace {
 
@@ -11,6 +13,11 @@ constexpr std::size_t aligned(std::size_t bytes) {
 }
 
 }  // namespace
+
+bool Arena::has_room() const {
+  return std::ranges::all_of(
+      sections_, [](const Section& section) { return section.wanted <= section.capacity; });
+}
 
 Result<bool> Arena::settle() {
   bool grows = false;
@@ -31,6 +38,13 @@ Result<bool> Arena::settle() {
     return std::move(reserved).error();
   }
   return true;
+}
+
+Result<bool> Arena::settle_as(const Arena& other) {
+  for (std::size_t i = 0; i < sections_.size(); ++i) {
+    sections_[i].wanted = std::max(sections_[i].wanted, other.sections_[i].capacity);
+  }
+  return settle();
 }
 
 Status Arena::reserve(std::size_t bytes) {
@@ -81,11 +95,17 @@ Result<Uploads> Uploads::make(device::Device& device, std::size_t sections,
 
 Result<Arena*> Uploads::take(TimePoint deadline) {
   turn_ = (turn_ + 1) % kArenas;
-  Turn& turn = turns_[turn_];
-  const device::Event& last = turn.is_lent ? turn.computed : turn.sent;
-  if (turn.is_sent) PADDLE_TRY_STATUS(device_->wait(last.handle(), deadline));
-  turn.is_sent = turn.is_lent = false;
-  return &turn.arena;
+  PADDLE_TRY_STATUS(free(turns_[turn_], deadline));
+  return &turns_[turn_].arena;
+}
+
+Status Uploads::settle(TimePoint deadline) {
+  PADDLE_TRY_STATUS(turns_[turn_].arena.settle());
+  for (Turn& turn : turns_) {
+    PADDLE_TRY_STATUS(free(turn, deadline));
+    PADDLE_TRY_STATUS(turn.arena.settle_as(turns_[turn_].arena));
+  }
+  return {};
 }
 
 void Uploads::send() {
@@ -99,6 +119,13 @@ void Uploads::release() {
   Turn& turn = turns_[turn_];
   device_->record(compute_, turn.computed.handle());
   turn.is_lent = true;
+}
+
+Status Uploads::free(Turn& turn, TimePoint deadline) {
+  const device::Event& last = turn.is_lent ? turn.computed : turn.sent;
+  if (turn.is_sent) PADDLE_TRY_STATUS(device_->wait(last.handle(), deadline));
+  turn.is_sent = turn.is_lent = false;
+  return {};
 }
 
 }  // namespace paddle::nn

@@ -24,9 +24,12 @@ class Arena {
     sections_[section].used = bytes;
     sections_[section].wanted = capacity;
   }
+  bool has_room() const;
   // Makes room for the sections. True if they moved: their contents are then lost. REQUIRES: no
   // running command of the card uses the sections if they move.
   Result<bool> settle();
+  // Makes each section as large as that of `other`, which has the same sections; as settle().
+  Result<bool> settle_as(const Arena& other);
 
   template <class T>
   T* card(std::size_t section) const {
@@ -60,6 +63,12 @@ class Arena {
 
 // Copies the inputs of steps to a card. Two arenas take turns, so that the inputs of the next step
 // can be written and copied while a step is computed.
+//
+//     arena 0   step 0: copied  computed | step 2: written  copied           computed
+//     arena 1            step 1: written  copied           computed | step 3: written ...
+//
+// INVARIANT: both have the same room. So memory is made only before a step, never while one is
+// computed, when the card might wait for a sum with other cards first.
 class Uploads {
  public:
   static constexpr std::size_t kArenas = 2;
@@ -72,6 +81,9 @@ class Uploads {
   // arena, or, if that step was never computed, until the arena has been copied; its contents are
   // then lost. kUnreachable: the wait lasts until the deadline.
   Result<Arena*> take(TimePoint deadline);
+  // Makes room for the sections of the arena that was last taken, and as much in the other one.
+  // REQUIRES: no step is computed. kUnreachable: as take().
+  Status settle(TimePoint deadline);
   // Index of the arena that was last taken.
   std::size_t turn() const { return turn_; }
   // Starts to copy the arena to the card. The step before may still be computed.
@@ -92,6 +104,8 @@ class Uploads {
   };
   Uploads(device::Device& device, device::Stream copies, device::StreamHandle compute)
       : device_(&device), compute_(compute), copies_(std::move(copies)) {}
+  // Waits until no command uses the arena.
+  Status free(Turn& turn, TimePoint deadline);
 
   device::Device* device_;
   device::StreamHandle compute_;

@@ -9,7 +9,6 @@ namespace paddle::device {
 namespace {
 
 constexpr Duration kEndMax = std::chrono::seconds(10);
-constexpr Duration kSpin = std::chrono::milliseconds(2);  // longer than most sums take
 constexpr Duration kNap = std::chrono::milliseconds(1);
 
 }  // namespace

@@ -25,7 +25,6 @@ cudaGraphExec_t graph_of(GraphHandle handle) {
 
 constexpr int kMajorMin = 8;  // oldest compute capability that kernels are compiled for
 // Short waits poll, longer ones sleep between polls.
-constexpr auto kSpin = std::chrono::microseconds(200);
 constexpr auto kNap = std::chrono::microseconds(50);
 
 // Whether `state` is cudaErrorNotReady. Clears CUDA's last error then: CUDA stores

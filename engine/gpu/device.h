@@ -18,7 +18,7 @@ namespace paddle::device {
 struct Card {
   std::uint32_t index = 0;
   std::string name;
-  std::string uuid;  // GPU-..., as nvidia-smi prints it
+  std::string uuid;  // GPU-... or MIG-..., as nvidia-smi prints it
   std::size_t memory_bytes = 0;
 };
 
@@ -39,7 +39,8 @@ enum class Precision { kFloat32, kTensorFloat32, kBfloat16 };
 
 // c = op(a) op(b), or += when accumulate, with op(a) m x k and op(b) k x n; all row-major, with
 // rows `stride` values apart; then the bias is added to every row, then relu. a and b are bfloat16
-// if precision is kBfloat16; c and bias are always float32.
+// if precision is kBfloat16; c and bias are always float32. relu may make 0 of NaN: libraries
+// compute it as max(x, 0).
 struct Product {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -134,9 +135,13 @@ class Device {
   virtual void launch(StreamHandle stream, const kernels::device::Kernel& kernel) = 0;
   virtual void multiply(StreamHandle stream, const Product& product) = 0;
 
+  // Whether commands may be captured. False while a search for a fault has the device wait after
+  // each command.
+  virtual bool captures() const { return true; }
   // Commands between begin_capture() and end_capture() are recorded in a graph and do not run.
   // Pointers are recorded as they are. REQUIRES: meanwhile no memory is allocated and no event is
-  // queried.
+  // queried, and every product has run before: a device chooses the algorithm of a product when it
+  // first runs, which libraries may refuse within a capture.
   virtual void begin_capture(StreamHandle stream) = 0;
   virtual Result<GraphHandle> end_capture(StreamHandle stream) = 0;
   virtual void destroy_graph(GraphHandle graph) = 0;
@@ -159,6 +164,16 @@ class Device {
     return {Errc::kResource, "this device has no library for sums between cards"};
   }
 };
+
+// How a thread waits for a card: it spins for as long as most steps take, because a sleeping thread
+// wakes up to 0.1 ms late, and then sleeps between looks.
+constexpr Duration kSpin = std::chrono::milliseconds(2);
+// Between two looks of a thread that spins: lets the other thread of its core work.
+inline void pause_spin() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
 
 // The stream of a card on which a trainer computes.
 struct ComputeStream {

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "engine/gpu/device.h"
-#include "engine/gpu/device_ops.h"
 
 namespace paddle::nn {
 namespace {
 
-constexpr std::size_t kGraphsMax = 64;
+// Both turns of a full batch, a last batch and tests are a few. Data with batches of many sizes
+// would otherwise fill the card's memory with graphs.
+constexpr std::size_t kShapesMax = 64;
 
 }  // namespace
 
@@ -42,22 +44,57 @@ Status DeviceExecutor::begin(const Run& run) {
   return device::as_own(order(run));
 }
 
-Status DeviceExecutor::order(const Run& run) {
-  run_ends_by_ = SteadyClock().now() + deadline_;
-  PADDLE_TRY_STATUS(frame_.begin(run, run_ends_by_));
-  PADDLE_TRY_STATUS(replay(run));
-  frame_.inputs().release();
-  frame_.download(stream_.handle());
-  device_.record(stream_.handle(), done_.handle());
-  return {};
-}
-
 Result<double> DeviceExecutor::finish(std::span<const std::span<float>> gradients) {
   PADDLE_TRY_STATUS(device::as_own(device_.wait(done_.handle(), run_ends_by_)));
   read_gradients(gradients);
   double sum = 0;
   for (const double cost : results().costs_found()) sum += cost;
   return sum;
+}
+
+Status DeviceExecutor::order(const Run& run) {
+  run_ends_by_ = SteadyClock().now() + deadline_;
+  PADDLE_TRY_STATUS(frame_.begin(run, run_ends_by_));
+  PADDLE_TRY_STATUS(compute(run));
+  frame_.inputs().release();
+  frame_.download(stream_.handle());
+  device_.record(stream_.handle(), done_.handle());
+  return {};
+}
+
+// Replaying a graph costs a card less than the same commands given one by one.
+Status DeviceExecutor::compute(const Run& run) {
+  if (generation_ != frame_.generation()) shapes_.clear();
+  generation_ = frame_.generation();
+  const Cuts cuts = cuts_of(run);
+  Known& known = this->known(shape_of(run, cuts));
+  const bool is_first = std::exchange(known.last_run, ++runs_) == 0;
+  const bool replays = !is_first && device_.captures();
+  if (replays && known.graphs.empty()) {
+    PADDLE_TRY(known.graphs, capture(run, cuts));
+  }
+  DeviceOps ops(frame_, run, device_, stream_.handle());
+  std::size_t from = 0;
+  auto graph = known.graphs.begin();
+  for (const auto& [end, events] : cuts) {
+    if (replays) {
+      device_.replay(stream_.handle(), (graph++)->handle());
+    } else {
+      give(ops, std::exchange(from, end), end);
+    }
+    for (const device::EventHandle event : events) device_.record(stream_.handle(), event);
+  }
+  return {};
+}
+
+// Of too many shapes, the one that ran longest ago is forgotten.
+DeviceExecutor::Known& DeviceExecutor::known(Shape shape) {
+  if (const auto found = shapes_.find(shape); found != shapes_.end()) return found->second;
+  if (shapes_.size() == kShapesMax) {
+    shapes_.erase(std::ranges::min_element(
+        shapes_, {}, [](const auto& entry) { return entry.second.last_run; }));
+  }
+  return shapes_[std::move(shape)];
 }
 
 DeviceExecutor::Cuts DeviceExecutor::cuts_of(const Run& run) const {
@@ -99,38 +136,22 @@ DeviceExecutor::Shape DeviceExecutor::shape_of(const Run& run, const Cuts& cuts)
           std::move(ends)};
 }
 
+void DeviceExecutor::give(DeviceOps& ops, std::size_t from, std::size_t end) const {
+  if (from == 0) std::ranges::for_each(plan_.forward, [&](const Op& op) { ops.execute(op); });
+  for (; from < end; ++from) ops.execute(plan_.backward[from]);
+}
+
 Result<std::vector<device::Graph>> DeviceExecutor::capture(const Run& run, const Cuts& cuts) {
   std::vector<device::Graph> graphs;
   DeviceOps ops(frame_, run, device_, stream_.handle());
   std::size_t from = 0;
   for (const auto& [end, events] : cuts) {
     device_.begin_capture(stream_.handle());
-    if (graphs.empty())
-      std::ranges::for_each(plan_.forward, [&](const Op& op) { ops.execute(op); });
-    for (; from < end; ++from) ops.execute(plan_.backward[from]);
+    give(ops, std::exchange(from, end), end);
     PADDLE_TRY(const device::GraphHandle graph, device_.end_capture(stream_.handle()));
     graphs.emplace_back(device_, graph);
   }
   return graphs;
-}
-
-// Replaying a graph costs a card less than the same commands given one by one.
-Status DeviceExecutor::replay(const Run& run) {
-  if (generation_ != frame_.generation() || graphs_.size() == kGraphsMax) graphs_.clear();
-  generation_ = frame_.generation();
-  const Cuts cuts = cuts_of(run);
-  Shape shape = shape_of(run, cuts);
-  auto found = graphs_.find(shape);
-  if (found == graphs_.end()) {
-    PADDLE_TRY(std::vector<device::Graph> graphs, capture(run, cuts));
-    found = graphs_.emplace(std::move(shape), std::move(graphs)).first;
-  }
-  auto graph = found->second.begin();
-  for (const auto& [end, events] : cuts) {
-    device_.replay(stream_.handle(), (graph++)->handle());
-    for (const device::EventHandle event : events) device_.record(stream_.handle(), event);
-  }
-  return {};
 }
 
 void DeviceExecutor::read_gradients(std::span<const std::span<float>> gradients) const {

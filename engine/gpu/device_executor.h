@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "engine/gpu/device_frame.h"
+#include "engine/gpu/device_ops.h"
 #include "engine/gpu/gradient_ends.h"
 
 namespace paddle::nn {
@@ -57,7 +58,7 @@ class DeviceExecutor {
 
  private:
   // All that the commands of a run depend on, except the addresses in the frame. Runs with equal
-  // shapes replay the same graphs.
+  // shapes have the same commands.
   using Shape = std::tuple<std::size_t, std::size_t, Mode, kernels::Compute, std::uint32_t,
                            std::vector<const float*>, std::vector<bool>, std::vector<std::size_t>>;
   // Events to record between ops of the backward, by the number of ops before them. The end of the
@@ -74,11 +75,21 @@ class DeviceExecutor {
         frame_(std::move(frame)),
         gradient_ends_(gradient_ends(plan)) {}
   const DeviceResults& results() const { return frame_.results(); }
+  // A shape that has run. Its first run has no graphs: it gives the commands one by one, and the
+  // device then chooses algorithms, loads kernels and takes memory. Its second run captures them.
+  struct Known {
+    std::vector<device::Graph> graphs;  // one for each part between cuts
+    std::uint64_t last_run = 0;
+  };
+
+  Status order(const Run& run);
+  Status compute(const Run& run);
+  Known& known(Shape shape);
   Cuts cuts_of(const Run& run) const;
   Shape shape_of(const Run& run, const Cuts& cuts) const;
+  // Gives the commands of the part of the run between two cuts.
+  void give(DeviceOps& ops, std::size_t from, std::size_t end) const;
   Result<std::vector<device::Graph>> capture(const Run& run, const Cuts& cuts);
-  Status replay(const Run& run);
-  Status order(const Run& run);
   void read_gradients(std::span<const std::span<float>> gradients) const;
 
   const Plan& plan_;
@@ -89,8 +100,9 @@ class DeviceExecutor {
   DeviceFrame frame_;
   const std::vector<std::size_t> gradient_ends_;
   TimePoint run_ends_by_;
-  std::map<Shape, std::vector<device::Graph>> graphs_;  // one for each part between cuts
-  std::uint64_t generation_ = 0;                        // frame_.generation() of the graphs
+  std::map<Shape, Known> shapes_;
+  std::uint64_t generation_ = 0;  // frame_.generation() of the shapes
+  std::uint64_t runs_ = 0;
 };
 
 }  // namespace paddle::nn

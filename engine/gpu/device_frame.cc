@@ -136,8 +136,8 @@ std::size_t DeviceInputs::rows_of(const List& list, const Run& run) const {
   return run.parameters.sparse[buffer.index].ids.size();
 }
 
-void DeviceInputs::lay_out(const Made& made, const Run& run,
-                           std::span<const std::size_t> table_rows) {
+void DeviceInputs::size_sections(const Made& made, const Run& run,
+                                 std::span<const std::size_t> table_rows) {
   const std::size_t parameters = plan_->parameter_gradients.size();
   const std::size_t head = sizeof(std::uint64_t) + parameters * sizeof(std::uint32_t);
   made.arena->use(kHead, head, head);
@@ -166,25 +166,6 @@ void DeviceInputs::lay_out(const Made& made, const Run& run,
                     values_of(run, buffer.index).size() * sizeof(float),
                     is_on_card ? 0 : room * sizeof(float));
   }
-}
-
-void DeviceInputs::write_inputs(const Made& made, const Run& run) const {
-  *made.arena->host<std::uint64_t>(kHead) = run.seed;
-  for (std::size_t i = 0; i < made.arrays.size(); ++i) {
-    const InputArrays& input = made.arrays[i];
-    copy_into<float>(*made.arena, section(i, kFloats), input.floats);
-    copy_into<std::uint32_t>(*made.arena, section(i, kIndices), input.indices);
-    copy_into<std::uint32_t>(*made.arena, section(i, kStarts), input.starts);
-    copy_into<float>(*made.arena, section(i, kWeights), input.weights);
-    copy_into<float>(*made.arena, section(i, kScales), input.scales);
-    if (!has_bags(i)) continue;
-    auto* const bags = made.arena->host<std::uint32_t>(section(i, kBags));
-    for (std::uint32_t bag = 0; bag + 1 < input.starts.size(); ++bag) {
-      std::fill(bags + input.starts[bag], bags + input.starts[bag + 1], bag);
-    }
-  }
-  if (run.mode == Mode::kTest) return;
-  for (const List& list : lists_) write_list(made, list, run);
 }
 
 void DeviceInputs::write_list(const Made& made, const List& list, const Run& run) const {
@@ -222,15 +203,33 @@ void DeviceInputs::put_places(Made& made, const Run& run) const {
   }
 }
 
-Result<bool> DeviceInputs::write(const Run& run, std::span<const std::size_t> table_rows,
-                                 TimePoint deadline) {
+Result<bool> DeviceInputs::lay_out(const Run& run, std::span<const std::size_t> table_rows,
+                                   TimePoint deadline) {
   Made& made = next();
   PADDLE_TRY(made.arena, uploads_.take(deadline));
   put_places(made, run);
-  lay_out(made, run, table_rows);
-  PADDLE_TRY(const bool moved, made.arena->settle());
-  write_inputs(made, run);
-  return moved;
+  size_sections(made, run, table_rows);
+  return made.arena->has_room();
+}
+
+void DeviceInputs::write(const Run& run) {
+  const Made& made = next();
+  *made.arena->host<std::uint64_t>(kHead) = run.seed;
+  for (std::size_t i = 0; i < made.arrays.size(); ++i) {
+    const InputArrays& input = made.arrays[i];
+    copy_into<float>(*made.arena, section(i, kFloats), input.floats);
+    copy_into<std::uint32_t>(*made.arena, section(i, kIndices), input.indices);
+    copy_into<std::uint32_t>(*made.arena, section(i, kStarts), input.starts);
+    copy_into<float>(*made.arena, section(i, kWeights), input.weights);
+    copy_into<float>(*made.arena, section(i, kScales), input.scales);
+    if (!has_bags(i)) continue;
+    auto* const bags = made.arena->host<std::uint32_t>(section(i, kBags));
+    for (std::uint32_t bag = 0; bag + 1 < input.starts.size(); ++bag) {
+      std::fill(bags + input.starts[bag], bags + input.starts[bag + 1], bag);
+    }
+  }
+  if (run.mode == Mode::kTest) return;
+  for (const List& list : lists_) write_list(made, list, run);
 }
 
 void DeviceInputs::send(const Run& run) {
@@ -362,20 +361,20 @@ DeviceFrame::DeviceFrame(const Plan& plan, device::ComputeStream compute, Device
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) buffers_.emplace_back(*compute.device);
 }
 
-Status DeviceFrame::write(const Run& run, TimePoint deadline) {
+Result<bool> DeviceFrame::lay_out(const Run& run, TimePoint deadline) {
   staged_.reset();
   PADDLE_TRY_STATUS(inputs_.fill(run));
   std::vector<std::size_t> rooms = table_rows_;
   for (std::size_t p = 0; p < rooms.size(); ++p) {
     rooms[p] = std::max(rooms[p], std::bit_ceil(run.parameters.sparse[p].ids.size()));
   }
-  PADDLE_TRY(const bool moved, inputs_.write(run, rooms, deadline));
-  have_inputs_moved_ = have_inputs_moved_ || moved;
-  return {};
+  return inputs_.lay_out(run, rooms, deadline);
 }
 
 Status DeviceFrame::stage(const Run& run, bool has_values, TimePoint deadline) {
-  PADDLE_TRY_STATUS(write(run, deadline));
+  PADDLE_TRY(const bool has_room, lay_out(run, deadline));
+  if (!has_room) return {};
+  inputs_.write(run);
   if (has_values) inputs_.send(run);
   staged_ = {run.seed, run.rows(), run.mode, has_values};
   return {};
@@ -383,12 +382,21 @@ Status DeviceFrame::stage(const Run& run, bool has_values, TimePoint deadline) {
 
 Status DeviceFrame::begin(const Run& run, TimePoint deadline) {
   const bool is_sent = is_staged(run) && staged_->is_sent;
-  if (!is_staged(run)) PADDLE_TRY_STATUS(write(run, deadline));
+  if (!is_staged(run)) {
+    PADDLE_TRY(const bool has_room, lay_out(run, deadline));
+    if (!has_room) {
+      has_moved_ = true;
+      PADDLE_TRY_STATUS(inputs_.make_room(deadline));
+    }
+    inputs_.write(run);
+  }
   staged_.reset();
-  PADDLE_TRY(const bool moved, reserve(run));
+  const Result<bool> moved = reserve(run);
+  has_moved_ = has_moved_ || !moved || *moved;
+  if (!moved) return moved.error();
   if (!is_sent) inputs_.send(run);
   inputs_.begin();
-  if (std::exchange(have_inputs_moved_, false) || moved) ++generation_;
+  if (std::exchange(has_moved_, false)) ++generation_;
   return {};
 }
 

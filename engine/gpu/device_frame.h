@@ -33,9 +33,13 @@ class DeviceInputs {
 
   // Fills the host's arrays with the next run's examples. kData: as BatchInput::fill.
   Status fill(const Run& run);
-  // Writes these arrays to the pinned memory that is sent. `table_rows`: how many rows to make room
-  // for in each sparse table, by parameter. True if memory moved.
-  Result<bool> write(const Run& run, std::span<const std::size_t> table_rows, TimePoint deadline);
+  // Lays these arrays out in the pinned memory that is sent. `table_rows`: how many rows are to
+  // have room in each sparse table, by parameter. False: the memory has no room for them yet.
+  Result<bool> lay_out(const Run& run, std::span<const std::size_t> table_rows, TimePoint deadline);
+  // Makes that room; memory moves. REQUIRES: no run is computed.
+  Status make_room(TimePoint deadline) { return uploads_.settle(deadline); }
+  // Writes the arrays where they were laid out.
+  void write(const Run& run);
   // Sends the arrays and the run's parameters to the card.
   void send(const Run& run);
   // Makes the run that was sent the current one, which the functions below are about. Later
@@ -105,8 +109,7 @@ class DeviceInputs {
   Made& next() { return made_[1 - current_]; }
 
   void put_places(Made& made, const Run& run) const;
-  void lay_out(const Made& made, const Run& run, std::span<const std::size_t> table_rows);
-  void write_inputs(const Made& made, const Run& run) const;
+  void size_sections(const Made& made, const Run& run, std::span<const std::size_t> table_rows);
   void write_list(const Made& made, const List& list, const Run& run) const;
   // If the table is on the card, replaces indices into the run's rows by the rows' numbers there.
   void renumber(const Made& made, const List& list, const Run& run) const;
@@ -200,7 +203,9 @@ class DeviceFrame {
 
   // Prepares the inputs of the next run while a run is computed. With `has_values`, the host's
   // parameters already have the values for the next run, and all is sent to the card. The next
-  // begin() may be of another run. kData: as BatchInput::fill.
+  // begin() may be of another run. Does nothing if there is no room, which begin() makes: a card
+  // may let an allocation wait for all its work, and so for other cards. kData: as
+  // BatchInput::fill.
   Status stage(const Run& run, bool has_values, TimePoint deadline);
   // Makes room for the run and sends its inputs if stage() has not sent them. REQUIRES: the run
   // before has ended. kData: as BatchInput::fill.
@@ -225,6 +230,7 @@ class DeviceFrame {
   // Number of rows in the gradient of a table; for a sparse table, those that there is room for.
   std::size_t table_rows_max(const Region& gradient) const;
 
+  const Plan& plan() const { return plan_; }
   DeviceInputs& inputs() { return inputs_; }
   const DeviceInputs& inputs() const { return inputs_; }
   const DeviceResults& results() const { return results_; }
@@ -253,7 +259,8 @@ class DeviceFrame {
     return staged_ && staged_->seed == run.seed && staged_->rows == run.rows() &&
            staged_->mode == run.mode;
   }
-  Status write(const Run& run, TimePoint deadline);
+  // Fills the inputs of the run, and lays them out. False: the card has no room for them yet.
+  Result<bool> lay_out(const Run& run, TimePoint deadline);
   Result<bool> reserve(const Run& run);
 
   const Plan& plan_;
@@ -268,7 +275,7 @@ class DeviceFrame {
   device::CardMemory<std::uint32_t> counters_;
   std::array<device::CardMemory<std::uint16_t>, 2> factors_;
   std::optional<Staged> staged_;
-  bool have_inputs_moved_ = false;  // since the last begin()
+  bool has_moved_ = false;  // memory, since the last begin() that succeeded
   std::uint64_t generation_ = 0;
 };
 

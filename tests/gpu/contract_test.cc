@@ -51,10 +51,11 @@ TEST(Contract, Trap35GraphsReplayWithTheValuesOfThen) {
   const Stream stream = expect(Stream::open(card()));
   const auto memory = on_card<float>(card(), stream, {0, 0, 0});
   const auto number = pinned<float>(card(), {1});
-  Product product{.m = 1, .n = 1, .k = 1};  // the first of its form, which loads its kernel
+  Product product{.m = 1, .n = 1, .k = 1};
   product.a = product.b = memory.data() + 1;
   product.c = memory.data() + 2;
   product.a_stride = product.b_stride = product.c_stride = 1;
+  card().multiply(stream.handle(), product);  // chooses its algorithm, which no capture may
   card().begin_capture(stream.handle());
   card().launch(stream.handle(), kernels::device::Fill{1, 7, memory.data()});
   upload(card(), stream, number, memory.data() + 1);

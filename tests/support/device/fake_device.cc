@@ -13,6 +13,7 @@ using device::StreamHandle;
 
 FakeDevice::FakeDevice(FakeDeviceOptions options)
     : card_(std::move(options.card)),
+      captures_(options.captures),
       streams_(options.seed, [this](const Order& order) { return run(order); }) {}
 
 FakeDevice::~FakeDevice() {
@@ -56,13 +57,14 @@ std::size_t FakeDevice::memory_most() const {
 
 Result<std::byte*> FakeDevice::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  expect_no_capture("memory is allocated");
+  expect_may_move("memory is allocated");
   if (error_) return *error_;
   if (const std::size_t left = card_.memory_bytes - memory_.used(); bytes > left) {
     return Error{Errc::kResource, "card " + std::to_string(card_.index) + " (" + card_.name +
                                       ") has " + std::to_string(left) + " bytes of memory left; " +
                                       std::to_string(bytes) + " are needed"};
   }
+  ++counts_.allocations;
   std::byte* const memory = memory_.allocate(bytes);
   memory_most_ = std::max(memory_most_, memory_.used());
   return memory;
@@ -70,21 +72,22 @@ Result<std::byte*> FakeDevice::allocate(std::size_t bytes) {
 
 void FakeDevice::release(std::byte* memory) {
   const std::lock_guard lock(mutex_);
-  expect_no_capture("memory is released");
+  expect_may_move("memory is released");
   expect_no_use(memory);
   memory_.release(memory);
 }
 
 Result<std::byte*> FakeDevice::allocate_pinned(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  expect_no_capture("pinned memory is allocated");
+  expect_may_move("pinned memory is allocated");
   if (error_) return *error_;
+  ++counts_.allocations;
   return pinned_.allocate(bytes);
 }
 
 void FakeDevice::release_pinned(std::byte* memory) {
   const std::lock_guard lock(mutex_);
-  expect_no_capture("pinned memory is released");
+  expect_may_move("pinned memory is released");
   expect_no_use(memory);
   pinned_.release(memory);
 }

@@ -2,9 +2,11 @@
 // program with a sentence (violation) where a rule is broken:
 // memory of the card that the host touches, or that an order yet to run names when it is released;
 // a stream, event, graph or block that is released twice or never; anything asked while a stream is
-// captured; a graph that names memory that is gone.
+// captured; a product captured before it ran once; a graph that names memory that is gone; memory
+// that is allocated or released beside a sum, for which a card may wait, however long.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -24,6 +26,7 @@ namespace paddle::test {
 struct FakeDeviceOptions {
   device::Card card = {0, "Fake", "GPU-fake-0", std::size_t{1} << 30U};
   std::uint64_t seed = kLate;
+  bool captures = true;
 };
 
 class FakeDevice final : public device::Device {
@@ -45,6 +48,7 @@ class FakeDevice final : public device::Device {
     std::size_t products = 0;
     std::size_t replays = 0;
     std::size_t sums = 0;
+    std::size_t allocations = 0;  // of both kinds of memory
   };
   Counts counts() const;
   std::size_t memory_used() const;
@@ -69,6 +73,7 @@ class FakeDevice final : public device::Device {
                 std::size_t bytes) override;
   void launch(device::StreamHandle stream, const kernels::device::Kernel& kernel) override;
   void multiply(device::StreamHandle stream, const device::Product& product) override;
+  bool captures() const override { return captures_; }
   void begin_capture(device::StreamHandle stream) override;
   Result<device::GraphHandle> end_capture(device::StreamHandle stream) override;
   void destroy_graph(device::GraphHandle graph) override;
@@ -108,17 +113,23 @@ class FakeDevice final : public device::Device {
   Graph& graph_of(device::GraphHandle handle) const;
   // The order runs or is captured.
   void give(device::StreamHandle stream, Command command);
+  // A library chooses a product's algorithm when its form first runs.
+  void choose(device::StreamHandle stream, const device::Product& product);
   void enqueue(FakeStream* stream, Order order);
   std::vector<const std::byte*> uses_of(const Command& command) const;
   void expect_no_use(const std::byte* memory) const;
   void expect_no_capture(const std::string& call) const;
+  void expect_may_move(const std::string& call) const;
   FakeStreams::Ran run(const Order& order);
   FakeStreams::Ran run_sum(const Sum& sum);
   void give_sum(device::StreamHandle stream, Sum sum);
   // False: the mark has not come by then, or the device broke.
   bool await(std::unique_lock<std::mutex>& lock, const Mark& mark, TimePoint deadline);
 
+  using ProductForm = std::array<std::size_t, 8>;
+
   const device::Card card_;
+  const bool captures_;
   mutable std::mutex mutex_;
   std::condition_variable broke_;
   FakeMemory memory_{"the card", FakeMemory::Access::kWhileOpen};
@@ -127,6 +138,7 @@ class FakeDevice final : public device::Device {
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::optional<Capture> capture_;
+  std::set<ProductForm> chosen_;
   std::optional<Error> error_;  // it is broken
   bool has_hung_ = false;
   std::uint64_t orders_ = 0;

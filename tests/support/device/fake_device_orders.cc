@@ -34,12 +34,14 @@ void FakeDevice::launch(StreamHandle stream, const kernels::device::Kernel& kern
 void FakeDevice::multiply(StreamHandle stream, const device::Product& product) {
   const std::lock_guard lock(mutex_);
   ++counts_.products;
+  choose(stream, product);
   give(stream, product);
 }
 
 void FakeDevice::begin_capture(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   FakeStream* const on = stream_of(stream);
+  if (!captures_) violation("a capture begins on a device that has none");
   if (capture_) violation("a second capture begins");
   capture_ = Capture{on, std::make_unique<Graph>()};
 }
@@ -110,6 +112,19 @@ void FakeDevice::give(StreamHandle stream, Command command) {
   }
 }
 
+void FakeDevice::choose(StreamHandle stream, const device::Product& p) {
+  if (p.m == 0 || p.n == 0 || p.k == 0) return;
+  const std::size_t form = (p.transpose_a ? 1 : 0) | (p.transpose_b ? 2 : 0) |
+                           (p.accumulate ? 4 : 0) | (p.bias != nullptr ? 8 : 0) | (p.relu ? 16 : 0);
+  const bool is_new = chosen_
+                          .insert({form, static_cast<std::size_t>(p.precision), p.m, p.n, p.k,
+                                   p.a_stride, p.b_stride, p.c_stride})
+                          .second;
+  if (is_new && capture_ && capture_->stream == stream_of(stream)) {
+    violation("a product is captured that has not run: its algorithm is chosen when it first runs");
+  }
+}
+
 void FakeDevice::enqueue(FakeStream* stream, Order order) {
   if (!is_mark(order)) order.number = ++orders_;
   if (const auto* const download = std::get_if<Download>(&order.command)) {
@@ -160,6 +175,13 @@ void FakeDevice::expect_no_use(const std::byte* memory) const {
 
 void FakeDevice::expect_no_capture(const std::string& call) const {
   if (capture_) violation(call + " while a stream is captured");
+}
+
+void FakeDevice::expect_may_move(const std::string& call) const {
+  expect_no_capture(call);
+  const bool has_sum = streams_.any_of(
+      [](const Order& order) { return std::holds_alternative<Sum>(order.command); });
+  if (has_sum && !has_hung_) violation(call + " beside a sum: a card may wait for it first");
 }
 
 FakeStreams::Ran FakeDevice::run(const Order& order) {

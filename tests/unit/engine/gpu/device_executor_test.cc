@@ -202,6 +202,61 @@ TEST(DeviceExecutor, ReplaysAGraphForEveryShapeOfABatch) {
   EXPECT_EQ(after.uploads, before.uploads + 4) << "inputs and parameters go up together";
 }
 
+// A library may refuse to choose a product's algorithm within a capture. The fake device does.
+TEST(DeviceExecutor, Trap35AShapeIsCapturedAtItsSecondRun) {
+  TestNetwork test({fc("out", {"x"}, 30, "relu"), fc("last", {"out"}, 3, "identity"),
+                    cost("cost", "last", "class")},
+                   kRandomSlots);
+  DeviceRun run(test);
+  const Batch batch = random_batch(1);
+  for (std::size_t i = 0; i < 8; ++i) {
+    const auto before = run.device().counts();
+    expect_run_near(run, batch, Mode::kTrain, i);
+    const auto after = run.device().counts();
+    EXPECT_EQ(after.replays - before.replays, i < Uploads::kArenas ? 0 : 1) << "run " << i;
+    EXPECT_EQ(after.kernels > before.kernels, i < 2 * Uploads::kArenas) << "run " << i;
+  }
+}
+
+// The graphs of the full batch stay, however many batches of other sizes come between.
+TEST(DeviceExecutor, OfManyShapesTheOneThatRanLongestAgoIsForgotten) {
+  TestNetwork test({fc("out", {"x"}, 3, "identity"), cost("cost", "out", "class")}, kRandomSlots);
+  DeviceRun run(test);
+  const Batch full = random_batch(1, 256);
+  const auto run_full = [&] {
+    const auto before = run.device().counts();
+    for (std::size_t i = 0; i < Uploads::kArenas; ++i) {
+      ASSERT_TRUE(run.on_card(full, Mode::kTrain, 1));
+    }
+    EXPECT_EQ(run.device().counts().kernels, before.kernels);
+    EXPECT_EQ(run.device().counts().replays, before.replays + Uploads::kArenas);
+  };
+  for (std::size_t i = 0; i < 2 * Uploads::kArenas; ++i) {
+    ASSERT_TRUE(run.on_card(full, Mode::kTrain, 1));
+  }
+  for (std::size_t size = 1; size <= 80; ++size) {
+    for (std::size_t i = 0; i < Uploads::kArenas; ++i) {
+      ASSERT_TRUE(run.on_card(random_batch(2, size), Mode::kTrain, 1));
+    }
+    run_full();
+  }
+}
+
+TEST(DeviceExecutor, WithoutCapturesTheBitsAreTheSame) {
+  TestNetwork test(exact_layers(), kRandomSlots, 3);
+  DeviceRun graphs(test);
+  test::FakeDevice device({.captures = false});
+  DeviceRun none(test, device);
+  const Batch batch = random_batch(1);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    const auto right = graphs.on_card(batch, Mode::kTrain, i);
+    const auto found = none.on_card(batch, Mode::kTrain, i);
+    ASSERT_TRUE(right && found);
+    EXPECT_TRUE(*found == *right) << "run " << i;
+  }
+  EXPECT_EQ(device.counts().replays, 0U);
+}
+
 // Each batch is made ready while the one before is computed, in full or without values; now and
 // then another one is, or a test comes before it.
 TEST(DeviceExecutor, Trap35And37BatchesThatAreMadeReadyEarlyHaveTheBitsOfOthers) {
@@ -236,6 +291,26 @@ TEST(DeviceExecutor, TheNextBatchGoesUpWhileOneIsComputed) {
       EXPECT_EQ(run.device().counts().uploads, before.uploads + (i == 0 ? 2 : 1));
     };
     ASSERT_TRUE(run.on_card(random_batch(1), Mode::kTrain, i));
+  }
+}
+
+// A card may wait for a sum with other cards before it gives memory.
+TEST(DeviceExecutor, ABatchMadeReadyEarlyTakesNoMemoryWhileOneIsComputed) {
+  TestNetwork test(exact_layers(), kRandomSlots, 3);
+  DeviceRun plain(test);
+  DeviceRun run(test);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const Batch next = random_batch(i + 1, std::size_t{3} << (i + 1));
+    run.meanwhile = [&] {
+      const auto before = run.device().counts();
+      run.stage(next, i + 1, true);
+      EXPECT_EQ(run.device().counts().allocations, before.allocations) << "batch " << i;
+    };
+    const Batch batch = random_batch(i, std::size_t{3} << i);
+    const auto found = run.on_card(batch, Mode::kTrain, i);
+    const auto right = plain.on_card(batch, Mode::kTrain, i);
+    ASSERT_TRUE(found && right);
+    EXPECT_TRUE(*found == *right) << "batch " << i;
   }
 }
 

@@ -37,6 +37,7 @@ void expect_sum(FakeDevice& device, const Stream& stream, Communicator& communic
   const auto memory = on_card(device, stream, own);
   expect(communicator.begin_sum(stream.handle(), memory.data(), memory.capacity()));
   expect_ready(communicator);
+  expect(finish(device, stream));
   EXPECT_EQ(read(device, stream, memory), want);
 }
 
@@ -80,6 +81,8 @@ TEST(FakeCommunicator, SumsOfTwoStreamsAreInTheOrderOfTheirCalls) {
     expect_ready(*communicator);
     expect(communicator->begin_sum(b.handle(), second.data(), 1));
     expect_ready(*communicator);
+    expect(finish(device, b));
+    expect(finish(device, a));
     EXPECT_EQ(read(device, b, second), Values{6});
     EXPECT_EQ(read(device, a, first), Values{3});
   });
@@ -93,6 +96,7 @@ TEST(FakeCommunicator, ACardGoesOnWhileItsHostAsksForNothing) {
     const auto memory = on_card<float>(device, stream, {1});
     expect(communicator->begin_sum(stream.handle(), memory.data(), 1));
     if (rank == 0) others_are_done.wait();
+    expect(finish(device, stream));
     EXPECT_EQ(read(device, stream, memory), Values{3});
     if (rank != 0) others_are_done.count_down();
   });
@@ -233,6 +237,17 @@ TEST_F(FakeSumsDeathTest, AreOfMemoryOfTheCardAndNotCaptured) {
   device_.begin_capture(stream_.handle());
   EXPECT_DEATH(static_cast<void>(begin_sum()), "a sum is captured");
   const Graph graph(device_, expect(device_.end_capture(stream_.handle())));
+}
+
+TEST_F(FakeSumsDeathTest, NoMemoryMovesBesideThem) {
+  expect(begin_sum());
+  expect_ready(*communicator_);
+  const char* const why = "beside a sum: a card may wait for it first";
+  EXPECT_DEATH(static_cast<void>(device_.allocate(4)), why);
+  EXPECT_DEATH(static_cast<void>(device_.allocate_pinned(4)), why);
+  EXPECT_DEATH(static_cast<void>(memory_.reserve(2)), why);
+  expect(finish(device_, stream_));
+  expect(memory_.reserve(2));
 }
 
 TEST_F(FakeSumsDeathTest, AFailureLeavesOnlyTheAbort) {

@@ -237,6 +237,25 @@ TEST_F(FakeRulesDeathTest, Trap34WhileAStreamIsCapturedNothingIsAsked) {
   expect(device_.wait(event, in_seconds(60)));
 }
 
+TEST_F(FakeRulesDeathTest, Trap35AProductRunsBeforeItIsCaptured) {
+  const auto result = memory_of<float, Place::kCard>(device_, 1);
+  Product product{.m = 1, .n = 1, .k = 1};
+  product.a = product.b = memory_.data();
+  product.c = result.data();
+  product.a_stride = product.b_stride = product.c_stride = 1;
+  EXPECT_DEATH(
+      {
+        device_.begin_capture(stream_.handle());
+        device_.multiply(stream_.handle(), product);
+      },
+      "a product is captured that has not run");
+  device_.multiply(stream_.handle(), product);
+  device_.begin_capture(stream_.handle());
+  device_.multiply(stream_.handle(), product);
+  const Graph graph(device_, expect(device_.end_capture(stream_.handle())));
+  expect(finish(device_, stream_));
+}
+
 TEST_F(FakeRulesDeathTest, Trap35AGraphDoesNotOutliveItsMemory) {
   device_.begin_capture(stream_.handle());
   launch(1, memory_.data());
