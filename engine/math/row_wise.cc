@@ -1,10 +1,13 @@
 #include "engine/math/row_wise.h"
 
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "base/multiversion.h"
 #include "engine/math/formulas.h"
 #include "engine/math/portable_math.h"
+#include "engine/math/rows.h"
 
 namespace paddle::kernels {
 
@@ -79,14 +82,75 @@ void pair_sum_backward(std::size_t fields, std::size_t factors, const float* __r
   }
 }
 
+namespace {
+
+using Half = float __attribute__((vector_size(kSumLanes / 2 * sizeof(float))));
+
+// sum[k] += a[k] * b[k]
+[[gnu::always_inline]] inline void add_products(Half& sum, const float* a, const float* b) {
+  Half from_a;
+  Half from_b;
+  std::memcpy(&from_a, a, sizeof from_a);
+  std::memcpy(&from_b, b, sizeof from_b);
+  sum += from_a * from_b;
+}
+
+// lane_sum() of the products, with the lanes in registers. An array of lanes would go through
+// memory, which takes several times as long as a dot product of a few dozen floats.
+[[gnu::always_inline]] inline float dot_of(std::size_t width, const float* a, const float* b) {
+  constexpr std::size_t kHalf = kSumLanes / 2;
+  Half low{};
+  Half high{};
+  std::size_t i = 0;
+  for (; i + kSumLanes <= width; i += kSumLanes) {
+    add_products(low, a + i, b + i);
+    add_products(high, a + i + kHalf, b + i + kHalf);
+  }
+  if (i < width) {  // zeros for missing terms change no lane
+    std::array<std::array<float, kSumLanes>, 2> rest{};
+    std::memcpy(rest[0].data(), a + i, (width - i) * sizeof(float));
+    std::memcpy(rest[1].data(), b + i, (width - i) * sizeof(float));
+    add_products(low, rest[0].data(), rest[1].data());
+    add_products(high, rest[0].data() + kHalf, rest[1].data() + kHalf);
+  }
+  low += high;
+  const auto eight = __builtin_shufflevector(low, low, 0, 1, 2, 3, 4, 5, 6, 7) +
+                     __builtin_shufflevector(low, low, 8, 9, 10, 11, 12, 13, 14, 15);
+  const auto four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
+                    __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+}  // namespace
+
 PADDLE_MULTIVERSION
 float dot(std::size_t width, const float* a, const float* b) {
-  return lane_sum(width, [=](std::size_t c) { return a[c] * b[c]; });
+  return dot_of(width, a, b);
 }
 
 PADDLE_MULTIVERSION
-void add_scaled(std::size_t width, float scale, const float* __restrict x, float* __restrict y) {
-  for (std::size_t c = 0; c < width; ++c) y[c] += scale * x[c];
+void dots(std::size_t width, const float* x, const float* table, std::size_t count,
+          const std::uint32_t* rows, std::size_t stride, float* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t row = rows[i * stride];
+    out[i] = row == kNoRow ? 0 : dot_of(width, x, table + row * width);
+  }
+}
+
+PADDLE_MULTIVERSION
+void dots_backward(std::size_t width, const float* __restrict x, const float* __restrict table,
+                   std::size_t count, const std::uint32_t* rows, std::size_t stride,
+                   const float* slopes, float* __restrict x_gradient,
+                   float* __restrict table_gradient) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (rows[i * stride] == kNoRow) continue;
+    const std::size_t at = rows[i * stride] * width;
+    const float slope = slopes[i];
+    for (std::size_t c = 0; c < width; ++c) {
+      x_gradient[c] += slope * table[at + c];
+      table_gradient[at + c] += slope * x[c];
+    }
+  }
 }
 
 Cosine cosine(std::size_t width, const float* a, const float* b) {

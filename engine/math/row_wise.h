@@ -39,8 +39,15 @@ Cosine cosine(std::size_t width, const float* a, const float* b);
 void cosine_backward(std::size_t width, const Cosine& of, float slope, const float* a,
                      const float* b, bool accumulate, float* a_gradient);
 
+// Sums as lane_sum() does.
 float dot(std::size_t width, const float* a, const float* b);
-// y[i] += scale * x[i]
-void add_scaled(std::size_t width, float scale, const float* x, float* y);
+// out[i] = x . row rows[i * stride] of the table, or 0 where that is kNoRow; the bits are those of
+// dot().
+void dots(std::size_t width, const float* x, const float* table, std::size_t count,
+          const std::uint32_t* rows, std::size_t stride, float* out);
+// Adds to the gradients of x and of the table what dots() with these slopes gives.
+void dots_backward(std::size_t width, const float* x, const float* table, std::size_t count,
+                   const std::uint32_t* rows, std::size_t stride, const float* slopes,
+                   float* x_gradient, float* table_gradient);
 
 }  // namespace paddle::kernels

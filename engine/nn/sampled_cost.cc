@@ -170,6 +170,7 @@ class SampledCost final : public Layer {
 
   void backward(const Run& run, LayerAccess access) const override {
     const std::size_t width = options_.input.width;
+    const std::size_t rows_each = options_.bias ? 2 : 1;
     const std::uint32_t* position = access.positions(index()).data();
     const float* slope = access.scratch(index(), run.rows() * candidates());
     const float* x = access.output(options_.input.layer);
@@ -182,13 +183,11 @@ class SampledCost final : public Layer {
       std::fill_n(x_gradient, run.rows() * width, 0.0F);
     }
     for (std::size_t row = 0; row < run.rows(); ++row, x += width, x_gradient += width) {
-      for (std::size_t k = 0; k < candidates(); ++k, ++slope) {
-        const std::uint32_t at = *position++;
-        const std::uint32_t bias_at = options_.bias ? *position++ : kernels::kNoRow;
-        if (at == kernels::kNoRow) continue;
-        kernels::add_scaled(width, *slope, weights + at * width, x_gradient);
-        kernels::add_scaled(width, *slope, x, weight_gradient + at * width);
-        if (bias_gradient != nullptr) bias_gradient[bias_at] += *slope;
+      kernels::dots_backward(width, x, weights, candidates(), position, rows_each, slope,
+                             x_gradient, weight_gradient);
+      for (std::size_t k = 0; k < candidates(); ++k, ++slope, position += rows_each) {
+        if (bias_gradient == nullptr || *position == kernels::kNoRow) continue;
+        bias_gradient[position[1]] += *slope;
       }
     }
   }
@@ -240,25 +239,30 @@ class SampledCost final : public Layer {
     const float* x = access.output(options_.input.layer);
     const auto& weights = run.parameters.sparse[options_.weight];
     auto& positions = access.positions(index());
-    positions.assign(run.rows() * candidates() * (options_.bias ? 2 : 1), kernels::kNoRow);
+    const std::size_t rows_each = options_.bias ? 2 : 1;
+    positions.assign(run.rows() * candidates() * rows_each, kernels::kNoRow);
+    std::vector<float> corrections(candidates());
     std::uint32_t* position = positions.data();
     const std::uint64_t layer = stable_hash(name());
     for (std::size_t row = 0; row < run.rows(); ++row, x += width) {
       PADDLE_TRY(const std::uint64_t label, labels_.class_of(run, run.begin + row));
       Rng rng = Candidates::draws(run.seed, layer, run.begin + row);
-      for (std::size_t k = 0; k < candidates(); ++k, ++logits, position += options_.bias ? 2 : 1) {
+      const std::uint32_t* own = position;  // the rows of this example's candidates
+      for (std::size_t k = 0; k < candidates(); ++k, position += rows_each) {
         const std::uint64_t id = k == 0 ? label : candidates_.draw(rng);
-        *logits = 0;
+        corrections[k] = candidates_.correction(id);
         if (candidates_.is_left_out(k, id, label)) continue;
-        const std::size_t at = weights.row_of(id);
-        position[0] = static_cast<std::uint32_t>(at);
-        float score = kernels::dot(width, x, weights.values.data() + at * width);
+        position[0] = static_cast<std::uint32_t>(weights.row_of(id));
         if (options_.bias) {
           const auto& biases = run.parameters.sparse[*options_.bias];
           position[1] = static_cast<std::uint32_t>(biases.row_of(id));
-          score += biases.values[position[1]];
         }
-        *logits = score - candidates_.correction(id);
+      }
+      kernels::dots(width, x, weights.values.data(), candidates(), own, rows_each, logits);
+      for (std::size_t k = 0; k < candidates(); ++k, ++logits, own += rows_each) {
+        if (own[0] == kernels::kNoRow) continue;
+        if (options_.bias) *logits += run.parameters.sparse[*options_.bias].values[own[1]];
+        *logits -= corrections[k];
       }
     }
     return {};

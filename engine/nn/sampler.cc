@@ -38,26 +38,19 @@ Sampler Sampler::unigram(std::span<const std::uint64_t> counts) {
     heights.push_back(sampler.probabilities_[c] * static_cast<double>(counts.size()));
     (heights[c] < 1.0 ? low : high).push_back(c);
   }
-  sampler.thresholds_.assign(counts.size(), 1ULL << 32U);
-  sampler.aliases_.resize(counts.size());
+  // A column that nothing fills has its own class on both sides of its threshold.
+  for (std::uint32_t c = 0; c < counts.size(); ++c) sampler.columns_.push_back({0, c});
   while (!low.empty() && !high.empty()) {
     const std::uint32_t small = low.back();
     const std::uint32_t large = high.back();
     low.pop_back();
-    sampler.thresholds_[small] = static_cast<std::uint64_t>(heights[small] * 0x1.0p+32);
-    sampler.aliases_[small] = large;
+    sampler.columns_[small] = {static_cast<std::uint32_t>(heights[small] * 0x1.0p+32), large};
     heights[large] -= 1.0 - heights[small];
     if (heights[large] >= 1.0) continue;
     high.pop_back();
     low.push_back(large);
   }
   return sampler;
-}
-
-std::size_t Sampler::draw(std::uint64_t random) const {
-  const std::uint64_t column = ((random >> 32U) * classes_) >> 32U;
-  if (thresholds_.empty()) return column;
-  return (random & 0xffffffffU) < thresholds_[column] ? column : aliases_[column];
 }
 
 }  // namespace paddle::nn

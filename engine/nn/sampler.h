@@ -19,18 +19,29 @@ class Sampler {
 
   // The class for 64 random bits. It depends on nothing else and is the same on every machine: no
   // table is computed with libm.
-  std::size_t draw(std::uint64_t random) const;
+  std::size_t draw(std::uint64_t random) const {
+    const std::uint64_t column = ((random >> 32U) * classes_) >> 32U;
+    if (columns_.empty()) return column;
+    const Column drawn = columns_.data()[column];
+    // Selected without a branch, which a CPU could not predict.
+    const bool keeps = static_cast<std::uint32_t>(random) < drawn.threshold;
+    const std::uint32_t keep = 0U - static_cast<std::uint32_t>(keeps);
+    return (static_cast<std::uint32_t>(column) & keep) | (drawn.alias & ~keep);
+  }
   double probability(std::size_t c) const {
     return probabilities_.empty() ? 1.0 / static_cast<double>(classes_) : probabilities_[c];
   }
 
  private:
+  // Gives its own class for 32 random bits below the threshold, and class `alias` otherwise.
+  struct Column {
+    std::uint32_t threshold;
+    std::uint32_t alias;
+  };
+
   std::size_t classes_ = 0;
-  // Empty when uniform. Column c gives class c for 32 random bits below thresholds_[c], and class
-  // aliases_[c] otherwise.
-  std::vector<double> probabilities_;
-  std::vector<std::uint64_t> thresholds_;
-  std::vector<std::uint32_t> aliases_;
+  std::vector<double> probabilities_;  // by class; empty when uniform
+  std::vector<Column> columns_;        // by class; empty when uniform
 };
 
 }  // namespace paddle::nn

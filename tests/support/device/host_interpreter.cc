@@ -393,8 +393,8 @@ void compute(const op::SampledCostBackward& op, HostFrame& frame) {
       const std::uint32_t at = *index++;
       const std::uint32_t bias_at = op.bias_gradient ? *index++ : kernels::kNoRow;
       if (at == kernels::kNoRow) continue;
-      kernels::add_scaled(op.width, slopes[k], frame.read(op.weight) + at * op.width, x_gradient);
-      kernels::add_scaled(op.width, slopes[k], x, frame.write(op.weight_gradient) + at * op.width);
+      kernels::dots_backward(op.width, x, frame.read(op.weight), 1, &at, 1, slopes + k, x_gradient,
+                             frame.write(op.weight_gradient));
       if (op.bias_gradient) frame.write(*op.bias_gradient)[bias_at] += slopes[k];
     }
     x += op.x.stride;

@@ -196,6 +196,8 @@ TEST(DeviceRows, Trap38SampledCostsHaveTheBitsOfTheCpu) {
     std::vector<float> expected(values.size());
     std::vector<float> expected_weight(weight.size());
     std::vector<float> expected_bias(bias.size());
+    constexpr std::uint32_t kFirst = 0;
+    std::vector<float> unused(width);  // a gradient that the card computed before
     for (std::size_t i = 0; i < rows * kCandidates; ++i) {
       const std::uint32_t row = indices[i * step];
       expected_slopes.push_back(0);
@@ -210,9 +212,9 @@ TEST(DeviceRows, Trap38SampledCostsHaveTheBitsOfTheCpu) {
       const ElementCost cost = candidate_cost_of(logit, i % kCandidates == 0, kScale);
       ASSERT_EQ(costs[i], cost.cost);
       expected_slopes.back() = cost.slope;
-      add_scaled(width, cost.slope, weight.data() + row * width,
-                 expected.data() + i / kCandidates * width);
-      add_scaled(width, cost.slope, of, expected_weight.data() + row * width);
+      dots_backward(width, of, weight.data() + row * width, 1, &kFirst, 1, &cost.slope,
+                    expected.data() + i / kCandidates * width,
+                    expected_weight.data() + row * width);
       expected_bias[row] += cost.slope;
     }
     expect_bits(slopes.packed(), expected_slopes, "slopes");
@@ -224,8 +226,9 @@ TEST(DeviceRows, Trap38SampledCostsHaveTheBitsOfTheCpu) {
     for (std::size_t i = 0; i < rows * kCandidates; ++i) {
       const std::uint32_t row = indices[i * step];
       if (row == kNoRow) continue;
-      add_scaled(width, expected_slopes[i], weight.data() + row * width,
-                 expected.data() + i / kCandidates * width);
+      dots_backward(width, values.data() + i / kCandidates * width, weight.data() + row * width, 1,
+                    &kFirst, 1, &expected_slopes[i], expected.data() + i / kCandidates * width,
+                    unused.data());
     }
     expect_bits(x_gradient.packed(), expected, "accumulated gradient of x");
   });

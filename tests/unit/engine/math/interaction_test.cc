@@ -1,8 +1,12 @@
+#include <cstdint>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "engine/math/portable_math.h"
 #include "engine/math/row_wise.h"
+#include "engine/math/rows.h"
+#include "tests/unit/engine/math/reference.h"
 
 namespace paddle::kernels {
 namespace {
@@ -26,12 +30,49 @@ TEST(Interaction, GradientsAreWrittenOrAdded) {
   }
 }
 
-TEST(Interaction, AddScaledAddsAndDotIsAnInnerProduct) {
-  std::vector<float> y{1, 1, 1};
-  const std::vector<float> x{1, 2, 3};
-  add_scaled(3, 2, x.data(), y.data());
-  EXPECT_EQ(y, (std::vector<float>{3, 5, 7}));
-  EXPECT_EQ(dot(3, x.data(), y.data()), 34.0F);
+TEST(Interaction, DotsHaveTheBitsOfLaneSums) {
+  for (std::size_t width = 1; width <= 130; ++width) {
+    constexpr std::size_t kRows = 8;
+    const auto x = reference::random_floats(width, width);
+    const auto table = reference::random_floats(kRows * width, 1000 + width);
+    const std::vector<std::uint32_t> rows{4, 7, kNoRow, 7, 0, 7, 4, 7};  // every second one counts
+    std::vector<float> out(4, -1);
+    dots(width, x.data(), table.data(), 4, rows.data(), 2, out.data());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const std::uint32_t row = rows[2 * i];
+      if (row == kNoRow) {
+        ASSERT_EQ(out[i], 0) << width;
+        continue;
+      }
+      const float* const of = table.data() + row * width;
+      const float sum = lane_sum(width, [&](std::size_t c) { return x[c] * of[c]; });
+      ASSERT_EQ(out[i], sum) << width;
+      ASSERT_EQ(dot(width, x.data(), of), sum) << width;
+    }
+  }
+}
+
+TEST(Interaction, GradientsOfDotsAreAddedInTheOrderOfTheRows) {
+  constexpr std::size_t kWidth = 37;
+  const auto x = reference::random_floats(kWidth, 1);
+  const auto table = reference::random_floats(3 * kWidth, 2);
+  const std::vector<std::uint32_t> rows{2, kNoRow, 0, 2};
+  const std::vector<float> slopes{0.3F, 5, -0.7F, 1e-3F};
+  std::vector<float> x_gradient(kWidth, 0.1F);
+  std::vector<float> table_gradient(table.size(), 0.2F);
+  std::vector<float> expected_x = x_gradient;
+  std::vector<float> expected_table = table_gradient;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] == kNoRow) continue;
+    for (std::size_t c = 0; c < kWidth; ++c) {
+      expected_x[c] += slopes[i] * table[rows[i] * kWidth + c];
+      expected_table[rows[i] * kWidth + c] += slopes[i] * x[c];
+    }
+  }
+  dots_backward(kWidth, x.data(), table.data(), rows.size(), rows.data(), 1, slopes.data(),
+                x_gradient.data(), table_gradient.data());
+  EXPECT_EQ(x_gradient, expected_x);
+  EXPECT_EQ(table_gradient, expected_table);
 }
 
 }  // namespace
