@@ -120,7 +120,7 @@ def cut_node(job, rng):
     node = rng.choice(sorted({one.node for one in engines.values()}))
     job.nodes.cut_off(node)
     return Wound([role for role, one in sorted(engines.items()) if one.node == node], f"n{node} is cut off, for paddlectl too",
-                 rng.uniform(*LONG), lambda: job.nodes.restore(node))
+                 rng.uniform(*LONG), lambda: job.nodes.restore(node), may_end_job=True)
 
 
 def slow_link(job, rng):

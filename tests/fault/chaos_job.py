@@ -248,11 +248,20 @@ class Job:
             self.code = 0
         elif self.attempts > ATTEMPTS_MAX:
             self.code = code
+        elif code == UNREACHABLE and self.has_ended_the_rest():
+            # What ran on the silent node still waits for the others. train's hint says this command.
+            self.paddlectl.run("stop", "--now", "--job", self.name)
+            self.resume()
         elif code == UNREACHABLE or code < 0 or (code == BUSY and self.verb == "train"):
             time.sleep(1)
             self.follow("attach")
         else:
             self.resume()
+
+    def has_ended_the_rest(self):
+        """Whether the last follower ended the job because a silent node kept it from going on (docs/reliability.md)."""
+        with open(self.log) as file:
+            return "the rest of the job was stopped" in file.read().rpartition("\n--- ")[2]
 
     def resume(self):
         self.resumed += 1
