@@ -159,23 +159,26 @@ TEST(ContractOfProducts, OfNothingIsZero) {
   EXPECT_EQ(read(card(), stream, c), (Values{-2, kOutside, -2, kOutside}));
 }
 
+// Large enough for tensor cores, which small products may not use.
 TEST(ContractOfProducts, Trap42Float32KeepsWhatTensorFloat32Loses) {
   constexpr float x = 1 + 0x1p-12F;
+  constexpr std::size_t kSize = 512;
+  constexpr std::size_t kTerms = 64;
   const Stream stream = expect(Stream::open(card()));
-  const auto a = on_card<float>(card(), stream, Values(64 * 64, x));
-  const auto b = on_card<float>(card(), stream, Values(64 * 64, 1.0F / 64));
-  const auto c = on_card<float>(card(), stream, Values(64 * 64, 0));
+  const auto a = on_card<float>(card(), stream, Values(kSize * kTerms, x));
+  const auto b = on_card<float>(card(), stream, Values(kTerms * kSize, 1.0F / kTerms));
+  const auto c = on_card<float>(card(), stream, Values(kSize * kSize, 0));
   for (const Precision precision : {Precision::kFloat32, Precision::kTensorFloat32}) {
-    card().multiply(stream.handle(), {.m = 64,
-                                      .n = 64,
-                                      .k = 64,
+    card().multiply(stream.handle(), {.m = kSize,
+                                      .n = kSize,
+                                      .k = kTerms,
                                       .precision = precision,
                                       .a = a.data(),
-                                      .a_stride = 64,
+                                      .a_stride = kTerms,
                                       .b = b.data(),
-                                      .b_stride = 64,
+                                      .b_stride = kSize,
                                       .c = c.data(),
-                                      .c_stride = 64});
+                                      .c_stride = kSize});
     const float got = read(card(), stream, c)[0];
     if (precision == Precision::kFloat32) {
       EXPECT_NEAR(got, x, 1e-6);
@@ -183,6 +186,26 @@ TEST(ContractOfProducts, Trap42Float32KeepsWhatTensorFloat32Loses) {
       EXPECT_EQ(got, 1);
     }
   }
+}
+
+TEST(ContractOfProducts, ABiasMayBeginAtAnyFloat) {
+  constexpr std::size_t kSize = 24;
+  const Stream stream = expect(Stream::open(card()));
+  const auto ones = on_card(card(), stream, Values(kSize * kSize, 1));
+  const auto bias = on_card(card(), stream, Values(kSize + 1, -2));
+  const auto c = on_card(card(), stream, Values(kSize * kSize, 0));
+  card().multiply(stream.handle(), {.m = kSize,
+                                    .n = kSize,
+                                    .k = kSize,
+                                    .a = ones.data(),
+                                    .a_stride = kSize,
+                                    .b = ones.data(),
+                                    .b_stride = kSize,
+                                    .c = c.data(),
+                                    .c_stride = kSize,
+                                    .bias = bias.data() + 1,
+                                    .relu = true});
+  EXPECT_EQ(read(card(), stream, c), Values(kSize * kSize, kSize - 2));
 }
 
 TEST(ContractOfProducts, TwoRunsGiveTheSameBits) {
