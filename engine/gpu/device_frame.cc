@@ -168,7 +168,7 @@ void DeviceInputs::size_sections(const Made& made, const Run& run,
   }
 }
 
-void DeviceInputs::write_list(const Made& made, const List& list, const Run& run) const {
+void DeviceInputs::write_list(const Made& made, const List& list, const Run& run) {
   const std::size_t rows = rows_of(list, run);
   auto* const table_rows =
       reinterpret_cast<std::uint32_t*>(made.arena->host<std::uint64_t>(kHead) + 1);
@@ -177,9 +177,11 @@ void DeviceInputs::write_list(const Made& made, const List& list, const Run& run
   const std::span<std::uint32_t> starts(made.arena->host<std::uint32_t>(section(list)), rows + 1);
   auto* const order = made.arena->host<std::uint32_t>(section(list) + 1);
   if (list.columns > 1 && !input.weights.empty()) {
-    list_occurrences(input.indices, GroupedIndices{list.columns, list.group}, starts, order);
+    list_occurrences(input.indices, GroupedIndices{list.columns, list.group}, starts, order,
+                     occurrence_memory_, run.team);
   } else {
-    list_occurrences(input.indices, EachIndex{list.first, list.step}, starts, order);
+    list_occurrences(input.indices, EachIndex{list.first, list.step}, starts, order,
+                     occurrence_memory_, run.team);
   }
 }
 
@@ -189,11 +191,9 @@ void DeviceInputs::renumber(const Made& made, const List& list, const Run& run) 
   const Buffer& table = plan_->buffers[list.gradient.buffer];
   const CardRows* const card = run.parameters.sparse[table.index].card;
   if (card == nullptr) return;
-  const std::size_t count = made.arrays[list.input].indices.size();
-  auto* const indices = made.arena->host<std::uint32_t>(section(list.input, kIndices));
-  for (std::size_t i = list.first; i < count; i += list.step) {
-    if (indices[i] != kernels::kNoRow) indices[i] = card->numbers[indices[i]];
-  }
+  const std::span indices(made.arena->host<std::uint32_t>(section(list.input, kIndices)),
+                          made.arrays[list.input].indices.size());
+  nn::renumber(indices, EachIndex{list.first, list.step}, card->numbers, run.team);
 }
 
 void DeviceInputs::put_places(Made& made, const Run& run) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/gpu/arena.h"
+#include "engine/gpu/occurrences.h"
 #include "engine/math/card_rows.h"
 #include "engine/nn/plan.h"
 #include "engine/nn/run.h"
@@ -110,7 +111,7 @@ class DeviceInputs {
 
   void put_places(Made& made, const Run& run) const;
   void size_sections(const Made& made, const Run& run, std::span<const std::size_t> table_rows);
-  void write_list(const Made& made, const List& list, const Run& run) const;
+  void write_list(const Made& made, const List& list, const Run& run);
   // If the table is on the card, replaces indices into the run's rows by the rows' numbers there.
   void renumber(const Made& made, const List& list, const Run& run) const;
 
@@ -118,6 +119,7 @@ class DeviceInputs {
   std::vector<List> lists_;
   std::size_t lists_from_;       // first section of the lists, which have two each
   std::size_t parameters_from_;  // first section of the parameters, which have one each
+  OccurrenceMemory occurrence_memory_;
   std::array<Made, 2> made_;
   std::size_t current_ = 0;
   Uploads uploads_;

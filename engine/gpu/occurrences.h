@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "base/pool.h"
 
 namespace paddle::nn {
 
@@ -22,11 +25,25 @@ struct GroupedIndices {
   std::size_t group = 1;  // divides columns
 };
 
+// Memory of list_occurrences() that is kept from batch to batch.
+struct OccurrenceMemory {
+  std::vector<std::uint32_t> packed;
+  std::vector<std::uint32_t> places;
+};
+
 // Writes `starts` (one for each row of the table, then the end) and `order`, which must have room
-// for all occurrences. kNoRow does not count as an occurrence.
+// for all occurrences. kNoRow does not count as an occurrence. The threads of the team share the
+// work of a large batch; null: the calling thread works alone. The result does not depend on the
+// team.
 void list_occurrences(std::span<const std::uint32_t> indices, EachIndex in_turn,
-                      std::span<std::uint32_t> starts, std::uint32_t* order);
+                      std::span<std::uint32_t> starts, std::uint32_t* order,
+                      OccurrenceMemory& memory, ThreadTeam* team);
 void list_occurrences(std::span<const std::uint32_t> indices, GroupedIndices grouped,
-                      std::span<std::uint32_t> starts, std::uint32_t* order);
+                      std::span<std::uint32_t> starts, std::uint32_t* order,
+                      OccurrenceMemory& memory, ThreadTeam* team);
+
+// Replaces each index i of those that EachIndex names by numbers[i], and leaves kNoRow.
+void renumber(std::span<std::uint32_t> indices, EachIndex in_turn,
+              std::span<const std::uint32_t> numbers, ThreadTeam* team);
 
 }  // namespace paddle::nn

@@ -1,5 +1,6 @@
 // embedding: rows of a table by id, side by side in the output for several slots.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +61,9 @@ class TableRows {
   // position; kNoRow for the padding id. kData: an id is not below the vocabulary, or a slot
   // without pooling has a varying number of ids.
   Status locate(const Run& run, std::size_t i, std::uint32_t* position, std::size_t step) const;
+  // Writes the table rows of one id in each slot for every example, the slots side by side.
+  // Uses the run's team.
+  Status locate_side_by_side(const Run& run, std::uint32_t* positions) const;
 
   // Calls visit(row, bag) for the run's examples in slot number i, whose positions are `own`.
   template <class Visit>
@@ -108,24 +112,58 @@ Status TableRows::locate(const Run& run, std::size_t i, std::uint32_t* position,
                              options_.layer, options_.slot_names[i]),
                  "give the layer pooling = \"sum\", \"mean\" or \"concat\""};
   }
-  const SparseView& known = run.parameters.sparse[options_.parameter];
   const auto [first, last] = ids_of(run, i);
-  for (std::size_t k = first; k < last; ++k, position += step) {
-    const std::uint64_t id = slot.ids[k];
-    if (id == options_.padding_id) {
-      *position = kernels::kNoRow;
-      continue;
+  const auto ids = std::span(slot.ids).subspan(first, last - first);
+  const std::uint64_t id_max = options_.vocabulary - 1;  // all ones without a vocabulary
+  const bool has_padding = options_.padding_id.has_value();
+  const std::uint64_t padding = options_.padding_id.value_or(0);
+  const auto locate_by = [&](auto row_of) -> Status {
+    for (const std::uint64_t id : ids) {
+      if (has_padding && id == padding) {
+        *position = kernels::kNoRow;
+      } else if (id > id_max) {
+        return Error{Errc::kData,
+                     fmt::format("layer '{}': id {} in slot '{}' is not below the "
+                                 "vocabulary of {}",
+                                 options_.layer, id, options_.slot_names[i], options_.vocabulary)};
+      } else {
+        *position = static_cast<std::uint32_t>(row_of(id));
+      }
+      position += step;
     }
-    if (options_.vocabulary != 0 && id >= options_.vocabulary) {
-      return Error{Errc::kData,
-                   fmt::format("layer '{}': id {} in slot '{}' is not below the "
-                               "vocabulary of {}",
-                               options_.layer, id, options_.slot_names[i], options_.vocabulary)};
-    }
-    const std::size_t row = options_.sparse ? known.row_of(id) : id;
-    *position = static_cast<std::uint32_t>(row);
+    return {};
+  };
+  if (!options_.sparse) return locate_by([](std::uint64_t id) { return id; });
+  const SparseView& known = run.parameters.sparse[options_.parameter];
+  if (known.lookup == nullptr) {
+    return locate_by([&](std::uint64_t id) { return row_of(known.ids, id); });
   }
-  return {};
+  return locate_by([lookup = known.lookup](std::uint64_t id) { return (*lookup)(id); });
+}
+
+// Blocks of examples whose positions stay in the first-level cache while slot after slot writes to
+// them.
+Status TableRows::locate_side_by_side(const Run& run, std::uint32_t* positions) const {
+  constexpr std::size_t kBlock = 64;
+  const auto locate_all = [&](const Run& block) -> Status {
+    std::uint32_t* const to = positions + (block.begin - run.begin) * slots();
+    for (std::size_t i = 0; i < slots(); ++i) {
+      PADDLE_TRY_STATUS(locate(block, i, to + i, slots()));
+    }
+    return {};
+  };
+  std::atomic<bool> has_failed = false;
+  for_each_part(run.team, run.rows() * slots(), [&](std::size_t part, std::size_t parts) {
+    Run block = run;
+    const std::size_t end = run.begin + run.rows() * (part + 1) / parts;
+    for (std::size_t at = run.begin + run.rows() * part / parts; at < end; at = block.end) {
+      block.begin = at;
+      block.end = std::min(end, at + kBlock);
+      if (!locate_all(block)) has_failed = true;
+    }
+  });
+  // In the order of slots again, so that the error does not depend on the team.
+  return has_failed ? locate_all(run) : Status();
 }
 
 // The two classes below turn the rows of an embedding's table into arrays for its ops.
@@ -159,14 +197,12 @@ class PooledRows final : public BatchInput {
 Status GatheredRows::fill(const Run& run, InputArrays& arrays) const {
   const std::size_t length = rows_.options().length;
   const std::size_t columns = rows_.slots() * length;
-  arrays.indices.assign(run.rows() * columns, kernels::kNoRow);
   arrays.weights.clear();
   if (rows_.options().pooling == Pooling::kNone && !rows_.has_weights(run)) {
-    for (std::size_t i = 0; i < columns; ++i) {
-      PADDLE_TRY_STATUS(rows_.locate(run, i, arrays.indices.data() + i, columns));
-    }
-    return {};
+    arrays.indices.resize(run.rows() * columns);
+    return rows_.locate_side_by_side(run, arrays.indices.data());
   }
+  arrays.indices.assign(run.rows() * columns, kernels::kNoRow);
   arrays.weights.assign(arrays.indices.size(), 1.0F);
   std::vector<std::uint32_t> positions;
   for (std::size_t i = 0; i < rows_.slots(); ++i) {
@@ -228,11 +264,8 @@ class Embedding final : public Layer {
     const float* table = options().sparse ? run.parameters.sparse[options().parameter].values.data()
                                           : run.parameters.dense[options().parameter].data();
     if (is_plain(run)) {
-      const std::size_t slots = options().slots.size();
-      positions.resize(slots * run.rows());
-      for (std::size_t i = 0; i < slots; ++i) {
-        PADDLE_TRY_STATUS(rows_.locate(run, i, positions.data() + i, slots));
-      }
+      positions.resize(options().slots.size() * run.rows());
+      PADDLE_TRY_STATUS(rows_.locate_side_by_side(run, positions.data()));
       kernels::gather_rows(table, positions, plain_layout(),
                            access.output(slice_.layer) + slice_.offset);
       return {};
@@ -275,16 +308,21 @@ class Embedding final : public Layer {
   }
 
   void collect_ids(const Batch& batch, std::uint64_t,
-                   std::span<std::vector<std::uint64_t>> ids_by_parameter) const override {
+                   std::span<TableReads> by_parameter) const override {
     if (!options().sparse) return;
-    auto& into = ids_by_parameter[options().parameter];
+    TableReads& reads = by_parameter[options().parameter];
     for (const std::size_t slot : options().slots) {
       const std::span ids(batch.slots[slot].ids);
+      if (!options().padding_id) {
+        reads.add(ids);
+        continue;
+      }
+      auto& into = reads.own();
       std::size_t count = into.size();
       into.resize(count + ids.size());
       for (const std::uint64_t id : ids) {
         into[count] = id;
-        count += static_cast<std::size_t>(id != options().padding_id);
+        count += static_cast<std::size_t>(id != *options().padding_id);
       }
       into.resize(count);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 namespace paddle::nn {
@@ -11,6 +12,12 @@ namespace {
 constexpr std::size_t kRadixFrom = 512;  // ids; comparison sort is faster for fewer
 constexpr unsigned kDigitBits = 11;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+
+// Both memories of TableReads::find() fit a core's second-level cache.
+constexpr std::uint64_t kSmallIds = std::uint64_t{1} << 20U;
+constexpr unsigned kSeenBits = 17;
+constexpr std::size_t kSeen = std::size_t{1} << kSeenBits;
+constexpr std::uint64_t kNone = ~std::uint64_t{0};  // an empty place of a hash table
 
 // Radix sort, least significant digit first; skips digits that all ids share.
 void radix_sort(std::vector<std::uint64_t>& ids) {
@@ -47,6 +54,106 @@ void sort_unique(std::vector<std::uint64_t>& ids) {
   ids.resize(last + 1);
 }
 
+void TableReads::sort_into(std::vector<std::uint64_t>& ids, ThreadTeam* team) {
+  add(own_);
+  std::size_t count = 0;
+  for (const auto slot : slots_) count += slot.size();
+  if (count < kManyIds) {  // to sort repeats takes less time than to find them
+    ids.clear();
+    for (const auto slot : slots_) ids.insert(ids.end(), slot.begin(), slot.end());
+    sort_unique(ids);
+  } else {
+    parts_.resize(team == nullptr ? 1 : team->size());
+    for_each_part(team, count, [&](std::size_t part, std::size_t parts) {
+      find(count * part / parts, count * (part + 1) / parts, parts_[part]);
+    });
+    // Part i takes the ids of part i + step, until part 0 has all.
+    for (std::size_t step = 1; step < parts_.size(); step *= 2) {
+      for_each_part(team, count, [&](std::size_t part, std::size_t parts) {
+        if (part % (2 * step) != 0 || part + step >= parts) return;
+        parts_[part].take(parts_[part + step].ids);
+      });
+    }
+    ids.swap(parts_[0].ids);
+  }
+  slots_.clear();
+  own_.clear();
+}
+
+// Small ids, such as those of a dictionary, are marked in an array. Others, such as hashes, go
+// through a hash table: open addressing with linear probing. When it is half full it takes no more,
+// and ids that it does not have stay repeated. These are rare ones, since an id that occurs often
+// occurs early.
+void TableReads::find(std::size_t begin, std::size_t end, Part& part) const {
+  part.is_read.resize(kSmallIds);
+  part.ids.clear();
+  std::uint8_t* const is_read = part.is_read.data();
+  std::uint64_t* seen = nullptr;
+  std::uint64_t small_end = 0;  // above all small ids
+  std::size_t first = 0;        // place of the slot's first id
+  for (const auto slot : slots_) {
+    const std::size_t from = std::clamp(begin, first, first + slot.size()) - first;
+    const std::size_t to = std::clamp(end, first, first + slot.size()) - first;
+    first += slot.size();
+    for (const std::uint64_t id : slot.subspan(from, to - from)) {
+      if (id < kSmallIds) {
+        is_read[id] = 1;
+        small_end = std::max(small_end, id + 1);
+        continue;
+      }
+      if (seen == nullptr) {
+        part.seen.assign(kSeen, kNone);
+        seen = part.seen.data();
+      }
+      std::size_t at = (id * kHashFactor) >> (64U - kSeenBits);
+      while (seen[at] != id && seen[at] != kNone) at = (at + 1) % kSeen;
+      if (seen[at] == id && id != kNone) continue;
+      if (part.ids.size() < kSeen / 2) seen[at] = id;
+      part.ids.push_back(id);
+    }
+  }
+  sort_unique(part.ids);
+  part.add_small(small_end);
+}
+
+// Puts the marked ids, which are below `end`, before the sorted others, and takes the marks away.
+void TableReads::Part::add_small(std::uint64_t end) {
+  merged.clear();
+  for (std::uint64_t first = 0; first < end; first += sizeof(std::uint64_t)) {
+    std::uint64_t marks = 0;
+    std::memcpy(&marks, is_read.data() + first, sizeof(marks));
+    if (marks == 0) continue;
+    std::memset(is_read.data() + first, 0, sizeof(marks));
+    for (; marks != 0; marks &= marks - 1) {  // a mark is one bit, the lowest of its byte
+      merged.push_back(first + static_cast<unsigned>(std::countr_zero(marks)) / 8);
+    }
+  }
+  if (merged.empty()) return;
+  merged.insert(merged.end(), ids.begin(), ids.end());
+  ids.swap(merged);
+}
+
+// The union of two sorted lists. Branchless: a branch would be mispredicted half of the time.
+void TableReads::Part::take(std::span<const std::uint64_t> more) {
+  merged.resize(ids.size() + more.size());
+  std::uint64_t* to = merged.data();
+  const std::uint64_t* a = ids.data();
+  const std::uint64_t* b = more.data();
+  const std::uint64_t* const end_a = a + ids.size();
+  const std::uint64_t* const end_b = b + more.size();
+  while (a != end_a && b != end_b) {
+    const std::uint64_t one = *a;
+    const std::uint64_t other = *b;
+    *to++ = std::min(one, other);
+    a += static_cast<std::ptrdiff_t>(one <= other);
+    b += static_cast<std::ptrdiff_t>(other <= one);
+  }
+  to = std::copy(a, end_a, to);
+  to = std::copy(b, end_b, to);
+  merged.resize(static_cast<std::size_t>(to - merged.data()));
+  ids.swap(merged);
+}
+
 std::size_t row_of(std::span<const std::uint64_t> ids, std::uint64_t id) {
   PADDLE_CHECK(!ids.empty());
   // Branchless: a branch would be mispredicted half of the time, and without one the CPU overlaps
@@ -65,7 +172,10 @@ void RowLookup::build(std::span<const std::uint64_t> ids) {
   PADDLE_CHECK(ids.size() < kFree);
   ids_ = ids;
   const std::size_t size = std::bit_ceil(4 * std::max<std::size_t>(ids.size(), 1));
-  shift_ = 64U - static_cast<unsigned>(std::countr_zero(size));
+  first_ = ids.empty() ? 0 : ids.front();
+  const bool is_direct = !ids.empty() && ids.back() - first_ < size;
+  factor_ = is_direct ? 1 : kHashFactor;
+  shift_ = is_direct ? 0 : 64U - static_cast<unsigned>(std::countr_zero(size));
   rows_.assign(size, kFree);
   for (std::size_t row = 0; row < ids.size(); ++row) {
     std::size_t at = home(ids[row]);

@@ -45,9 +45,9 @@ class Layer {
   virtual Status forward(const Run& run, LayerAccess access, double& cost_sum) const = 0;
   // Adds to the gradients of its inputs and parameters; may overwrite the gradient of its outputs.
   virtual void backward(const Run& run, LayerAccess access) const = 0;
-  // Appends the ids that the layer reads from each sparse parameter, in any order, with repeats.
+  // Adds the ids that the layer reads from each sparse parameter, in any order, with repeats.
   virtual void collect_ids(const Batch&, std::uint64_t /*seed*/,
-                           std::span<std::vector<std::uint64_t>>) const {}
+                           std::span<TableReads> /*by_parameter*/) const {}
   // Receives the number of layers that read each layer's output; called once, when all layers are
   // known.
   virtual void set_consumers(std::span<const std::uint32_t>) {}

@@ -282,14 +282,13 @@ Status Network::check(const Batch& batch) const {
 }
 
 void Network::collect_ids(const Batch& batch, std::uint64_t seed,
-                          std::span<std::vector<std::uint64_t>> ids_by_parameter) const {
+                          std::span<std::vector<std::uint64_t>> ids_by_parameter,
+                          std::vector<TableReads>& memory, ThreadTeam* team) const {
   PADDLE_CHECK(ids_by_parameter.size() == parameters_.size());
   PADDLE_CHECK(batch.slots.size() == slots_.size());
-  for (auto& ids : ids_by_parameter) ids.clear();
-  for (const Layer* layer : used_) layer->collect_ids(batch, seed, ids_by_parameter);
-  for (auto& ids : ids_by_parameter) {
-    sort_unique(ids);
-  }
+  memory.resize(parameters_.size());
+  for (const Layer* layer : used_) layer->collect_ids(batch, seed, memory);
+  for (std::size_t p = 0; p < memory.size(); ++p) memory[p].sort_into(ids_by_parameter[p], team);
 }
 
 void Network::prepare(const Run& run, Workspace& workspace) const {

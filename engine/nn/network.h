@@ -54,9 +54,16 @@ class Network {
   // offsets, its width and the batch's size.
   Status check(const Batch& batch) const;
   // Ids of each sparse parameter that a run of a checked batch with `seed` reads, sorted and
-  // unique; one vector for each parameter, empty for dense ones.
+  // unique; one vector for each parameter, empty for dense ones. `memory` may be kept for the next
+  // batch. Uses the team's threads, unless it is null.
   void collect_ids(const Batch& batch, std::uint64_t seed,
-                   std::span<std::vector<std::uint64_t>> ids_by_parameter) const;
+                   std::span<std::vector<std::uint64_t>> ids_by_parameter,
+                   std::vector<TableReads>& memory, ThreadTeam* team) const;
+  void collect_ids(const Batch& batch, std::uint64_t seed,
+                   std::span<std::vector<std::uint64_t>> ids_by_parameter) const {
+    std::vector<TableReads> memory;
+    collect_ids(batch, seed, ids_by_parameter, memory, nullptr);
+  }
 
   // Cost summed over examples [begin, end). REQUIRES: the parameters contain every id of
   // collect_ids(). kData: a label or id is out of range, or check() fails.

@@ -57,6 +57,9 @@ struct Run {
   float cost_scale = 1;
   // Precision of matrix products; everything else is float32.
   kernels::Compute compute = kernels::Compute::kFloat32;
+  // Idle threads that share work on the arrays of a large batch; null: the calling thread works
+  // alone. A team that computes parts of a batch is not idle.
+  ThreadTeam* team = nullptr;
 
   std::size_t rows() const { return end - begin; }
 };

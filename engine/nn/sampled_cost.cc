@@ -193,8 +193,8 @@ class SampledCost final : public Layer {
   }
 
   void collect_ids(const Batch& batch, std::uint64_t seed,
-                   std::span<std::vector<std::uint64_t>> ids_by_parameter) const override {
-    auto& into = ids_by_parameter[options_.weight];
+                   std::span<TableReads> by_parameter) const override {
+    auto& into = by_parameter[options_.weight].own();
     const std::size_t before = into.size();
     for (const std::uint64_t label : batch.slots[options_.label_slot].ids) {
       if (label < options_.classes) into.push_back(label);  // forward() reports other labels
@@ -207,10 +207,10 @@ class SampledCost final : public Layer {
       for (std::size_t k = 1; k < candidates(); ++k) into[at++] = candidates_.draw(rng);
     }
     if (!options_.bias) return;
-    const auto own =
-        std::vector<std::uint64_t>(into.begin() + static_cast<std::ptrdiff_t>(before), into.end());
-    auto& biases = ids_by_parameter[*options_.bias];
-    biases.insert(biases.end(), own.begin(), own.end());
+    const std::vector<std::uint64_t> added(into.begin() + static_cast<std::ptrdiff_t>(before),
+                                           into.end());
+    auto& biases = by_parameter[*options_.bias].own();
+    biases.insert(biases.end(), added.begin(), added.end());
   }
 
   void lower(Lowering& lowering) const override {

@@ -31,6 +31,7 @@ Result<Score> HostExecutor::finish(Gradients gradients) {
   team_.run([&](std::size_t part) {
     if (part >= parts) return;
     nn::Run range = batch;
+    range.team = nullptr;  // all its threads compute
     range.begin = size * part / parts;
     range.end = size * (part + 1) / parts;
     nn::Workspace& workspace = workspaces_[part];

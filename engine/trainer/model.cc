@@ -102,7 +102,7 @@ void Model::take_next() {
 
 Status Model::collect(const nn::Batch& batch, std::uint64_t seed) {
   PADDLE_TRY_STATUS(network_->check(batch));
-  network_->collect_ids(batch, seed, ids_);
+  network_->collect_ids(batch, seed, ids_, reads_, team_.get());
   return {};
 }
 
@@ -144,7 +144,8 @@ nn::Run Model::run_of(const nn::Batch& batch, nn::Mode mode, std::uint64_t seed,
           .mode = mode,
           .seed = seed,
           .cost_scale = 1.0F / static_cast<float>(batch.size),
-          .compute = compute_};
+          .compute = compute_,
+          .team = team_.get()};
 }
 
 void Model::stage_next(const nn::Batch& batch, std::uint64_t seed, bool has_rows) {

@@ -97,6 +97,7 @@ class Model {
   std::string computes_on_;
   nn::Parameters parameters_;                    // of the current run
   std::vector<std::vector<std::uint64_t>> ids_;  // by parameter
+  std::vector<nn::TableReads> reads_;            // memory of collect()
   std::vector<std::span<float>> gradients_;      // by parameter
   std::vector<client::DenseParameter> dense_;
   Inputs inputs_;

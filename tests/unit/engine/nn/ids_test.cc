@@ -31,5 +31,35 @@ TEST(Ids, AreSortedAndUniqueAndFound) {
   }
 }
 
+// Slots of a few and of many ids; of few and of many distinct ones; of the id that stands for none.
+TEST(Ids, OfSeveralSlotsAreTheSameOnAnyNumberOfThreads) {
+  for (const std::size_t count : {0U, 3U, 5000U, 20000U, 70000U}) {
+    for (const std::uint64_t below : {2U, 300U, 30000U, 0U}) {
+      Rng rng(count + below);
+      std::vector<std::vector<std::uint64_t>> slots(4);
+      std::set<std::uint64_t> known;
+      for (auto& slot : slots) {
+        for (std::size_t i = 0; i < count; ++i) {
+          slot.push_back(below == 0 ? rng.next() : 0 - rng.below(below));
+        }
+        slot.resize(slot.size() / (&slot - slots.data() + 1));
+        known.insert(slot.begin(), slot.end());
+      }
+      for (const std::size_t threads : {1U, 2U, 3U, 5U}) {
+        ThreadTeam team(threads);
+        TableReads reads;
+        std::vector<std::uint64_t> ids{7};
+        for (int turn = 0; turn < 2; ++turn) {  // the second one finds the memory of the first
+          for (const auto& slot : std::span(slots).subspan(1)) reads.add(slot);
+          reads.own() = slots[0];
+          reads.sort_into(ids, threads == 1 ? nullptr : &team);
+          ASSERT_EQ(ids, std::vector<std::uint64_t>(known.begin(), known.end()))
+              << count << " ids below " << below << ", " << threads << " threads";
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace paddle::nn
