@@ -105,8 +105,7 @@ void DeviceOps::compute(const op::Gemm& op) {
                           .c = frame_.at(op.c),
                           .c_stride = op.c.stride,
                           .accumulate = op.accumulate,
-                          .bias = op.bias ? frame_.at(*op.bias) : nullptr,
-                          .relu = op.relu};
+                          .bias = op.bias ? frame_.at(*op.bias) : nullptr};
   if (run_.compute == kernels::Compute::kBfloat16) {
     round_factor(0, op.a, a_flipped ? k : m, a_flipped ? m : k, a_flipped);
     round_factor(1, op.b, b_flipped ? n : k, b_flipped ? k : n, !b_flipped);
@@ -117,7 +116,16 @@ void DeviceOps::compute(const op::Gemm& op) {
     product.b = frame_.factor(1);
     product.b_stride = padded(op.b.stride);
   }
+  // A fused relu costs nothing. One of its own reads and writes the outputs once more: 17 us for
+  // 16384 x 400 on an H100, and some 2 us for a small batch.
+  product.relu = op.relu && shows_nan();
   device_.multiply(stream_, product);
+  if (product.relu == op.relu) return;
+  check_packed(op.c, n);
+  launch(kernel::Activate{.size = m * n,
+                          .function = kernel::Function::kRelu,
+                          .from = frame_.at(op.c),
+                          .to = frame_.at(op.c)});
 }
 
 void DeviceOps::compute(const op::Activate& op) {

@@ -99,7 +99,7 @@ void Computation::operator()(const Product& p) const {
       float& to = p.c[r * p.c_stride + c];
       if (p.k == 0 && !p.accumulate) to = 0;
       if (p.bias != nullptr) to += p.bias[c];
-      if (p.relu && to < 0) to = 0;
+      if (p.relu && !(to > 0)) to = 0;  // NaN too
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "engine/gpu/device_executor.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -291,6 +293,33 @@ TEST(DeviceExecutor, TheNextBatchGoesUpWhileOneIsComputed) {
       EXPECT_EQ(run.device().counts().uploads, before.uploads + (i == 0 ? 2 : 1));
     };
     ASSERT_TRUE(run.on_card(random_batch(1), Mode::kTrain, i));
+  }
+}
+
+bool has_nan(std::span<const float> values) {
+  return std::ranges::any_of(values, [](float value) { return std::isnan(value); });
+}
+
+// The relu of a card's library makes 0 of NaN, and so does the fake one's. The cost of a test shows
+// the NaN, and in training the gradient of the weights does, which the update looks at.
+TEST(DeviceExecutor, NoReluHidesANan) {
+  for (const bool is_static : {false, true}) {
+    config::LayerConfig hidden = fc("hidden", {"x"}, 40, "relu");
+    hidden.weight.is_static = is_static;
+    TestNetwork test({hidden, fc("out", {"hidden"}, 3, "identity"), cost("cost", "out", "class")},
+                     kRandomSlots);
+    DeviceRun run(test);
+    Batch batch = random_batch(1);
+    batch.slots[0].values[2] = std::nanf("");
+    for (int i = 0; i < 5; ++i) {
+      const auto tested = run.on_card(batch, Mode::kTest, 1);
+      ASSERT_TRUE(tested);
+      EXPECT_TRUE(std::isnan(tested->cost));
+      const auto trained = run.on_card(batch, Mode::kTrain, 1);
+      ASSERT_TRUE(trained);
+      EXPECT_TRUE(has_nan(trained->gradients[0]));
+      EXPECT_EQ(std::isnan(trained->cost), is_static) << "nothing looks at this gradient";
+    }
   }
 }
 
