@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "engine/commands/command.h"
 #include "engine/gpu/cuda_driver.h"
+#include "engine/gpu/cuda_nccl.h"
 #include "engine/math/allocator.h"
 #include "engine/math/gemm.h"
 
@@ -24,6 +25,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   paddle::keep_freed_memory();
   paddle::kernels::forget_openblas_variables();
+  paddle::device::set_nccl_environment();
   paddle::device::CudaDriver driver;
   paddle::device::set_driver(&driver);
   return paddle::commands::run_program({argv + 1, argv + argc}, environ);

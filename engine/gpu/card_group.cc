@@ -77,7 +77,10 @@ Status CardGroup::wait_until(IsDone is_done, Rest rest, const char* what, TimePo
                    std::string("the deadline passed while ") + what + " on " + device_.card().name,
                    "see the logs of the other trainers"});
     }
-    if (now < spin_until) continue;
+    if (now < spin_until) {
+      pause_spin();
+      continue;
+    }
     if (Status rested = rest(); !rested) return fail(rested.error());
   }
 }

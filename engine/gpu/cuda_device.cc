@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "engine/gpu/cuda_errors.h"
 #include "engine/gpu/cuda_kernels.h"
+#include "engine/gpu/kernel_name.h"
 
 namespace paddle::device {
 namespace {
@@ -24,8 +25,11 @@ cudaGraphExec_t graph_of(GraphHandle handle) {
 }
 
 constexpr int kMajorMin = 8;  // oldest compute capability that kernels are compiled for
-// Short waits poll, longer ones sleep between polls.
 constexpr auto kNap = std::chrono::microseconds(50);
+// Limit for a command by Mode::kWaits.
+constexpr Duration kCommandMax = std::chrono::seconds(60);
+constexpr const char* kHowToName =
+    "set PADDLE_CUDA_SYNC=1 in the trainer's environment: the message then names the command";
 
 // Whether `state` is cudaErrorNotReady. Clears CUDA's last error then: CUDA stores
 // cudaErrorNotReady there, too, although it is not a failure.
@@ -33,6 +37,18 @@ bool is_not_ready(cudaError_t state) {
   if (state != cudaErrorNotReady) return false;
   static_cast<void>(cudaGetLastError());
   return true;
+}
+
+// Waits until the stream has run all its commands; cudaErrorNotReady if the deadline passed first.
+cudaError_t await(cudaStream_t stream, TimePoint deadline) {
+  const TimePoint begun = clock_now();
+  for (;;) {
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (!is_not_ready(state)) return state;
+    const TimePoint now = clock_now();
+    if (now >= deadline) return state;
+    now - begun < kSpin ? pause_spin() : std::this_thread::sleep_for(kNap);
+  }
 }
 
 std::string bytes_left(std::size_t bytes) {
@@ -45,15 +61,18 @@ std::string bytes_left(std::size_t bytes) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(Card card, LoadNccl nccl)
-    : card_(std::move(card)), load_nccl_(std::move(nccl)) {}
+CudaDevice::CudaDevice(Card card, LoadNccl nccl, Mode mode)
+    : card_(std::move(card)), load_nccl_(std::move(nccl)), mode_(mode) {}
 
+// Streams that are left hang. Releasing the library's memory would wait for them, so it stays.
 CudaDevice::~CudaDevice() {
   use_card();
+  if (hangs()) static_cast<void>(products_.release());
 }
 
-Result<std::unique_ptr<Device>> CudaDevice::open(const Card& card, const LtApi& lt, LoadNccl nccl) {
-  std::unique_ptr<CudaDevice> device(new CudaDevice(card, std::move(nccl)));
+Result<std::unique_ptr<Device>> CudaDevice::open(const Card& card, const LtApi& lt, LoadNccl nccl,
+                                                 Mode mode) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(card, std::move(nccl), mode));
   PADDLE_TRY_STATUS(device->start(lt));
   return std::unique_ptr<Device>(std::move(device));
 }
@@ -62,11 +81,16 @@ Status CudaDevice::start(const LtApi& lt) {
   int major = 0;
   int minor = 0;
   const int index = static_cast<int>(card_.index);
-  if (!check(cudaSetDevice(index), "to open it") ||
-      !check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index), "to ask") ||
-      !check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index), "to ask")) {
-    return error();
-  }
+  const auto opened = [this](cudaError_t error) -> Status {
+    if (error == cudaSuccess) return {};
+    static_cast<void>(cudaGetLastError());
+    return open_error(error, card_);
+  };
+  PADDLE_TRY_STATUS(opened(cudaSetDevice(index)));
+  PADDLE_TRY_STATUS(
+      opened(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index)));
+  PADDLE_TRY_STATUS(
+      opened(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index)));
   if (major < kMajorMin) {
     return Error{Errc::kVersion,
                  name_of(card_) + " has compute capability " + std::to_string(major) + "." +
@@ -74,7 +98,7 @@ Status CudaDevice::start(const LtApi& lt) {
                      ".0 or later",
                  "use an A100 or a later GPU"};
   }
-  if (!check(load_kernels(), "to load kernels")) return error();
+  PADDLE_TRY_STATUS(opened(load_kernels()));
   PADDLE_TRY(products_, Products::create(lt).with(name_of(card_)));
   return {};
 }
@@ -85,10 +109,23 @@ Error CudaDevice::error() const {
   return *error_;
 }
 
-bool CudaDevice::check(cudaError_t error, const std::string& order) {
+bool CudaDevice::check(cudaError_t error, std::string_view order, const char* hint) {
   if (error == cudaSuccess) return true;
-  break_with({Errc::kFailed, order + ": " + text_of(error)});
+  break_with({Errc::kFailed, std::string(order) + ": " + text_of(error), hint});
   return false;
+}
+
+template <class Name>
+void CudaDevice::check_command(cudaError_t given, StreamHandle stream, Name name) {
+  cudaError_t state = given;
+  if (given == cudaSuccess && mode_ == Mode::kWaits) {
+    state = await(stream_of(stream), clock_now() + kCommandMax);
+    if (state == cudaErrorNotReady) {
+      has_passed_deadline_ = true;
+      return break_with({Errc::kFailed, name() + " has not ended within 60 s"});
+    }
+  }
+  if (state != cudaSuccess) check(state, name());
 }
 
 void CudaDevice::break_with(Error error) {
@@ -101,10 +138,21 @@ void CudaDevice::break_with(Error error) {
   broke_.notify_all();
 }
 
-bool CudaDevice::is_stuck() const {
-  return has_passed_deadline_.load() && std::ranges::any_of(streams_, [](cudaStream_t stream) {
-           return is_not_ready(cudaStreamQuery(stream));
-         });
+bool CudaDevice::hangs() {
+  if (!has_passed_deadline_) return false;
+  const bool is_running = std::ranges::any_of(
+      streams_, [](const auto& stream) { return is_not_ready(cudaStreamQuery(stream.first)); });
+  if (!is_running) has_passed_deadline_ = false;
+  return is_running;
+}
+
+bool CudaDevice::hangs_after_wait() {
+  if (has_passed_deadline_) return hangs();
+  const TimePoint deadline = clock_now() + kDrainMax;
+  for (const auto& [stream, scratch] : streams_) {
+    if (await(stream, deadline) == cudaErrorNotReady) has_passed_deadline_ = true;
+  }
+  return has_passed_deadline_;
 }
 
 Result<std::byte*> CudaDevice::allocate(std::size_t bytes) {
@@ -121,9 +169,10 @@ Result<std::byte*> CudaDevice::allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+// cudaFree() waits for all streams, with no deadline. So does cudaFreeHost().
 void CudaDevice::release(std::byte* memory) {
   use_card();
-  if (is_stuck()) return;
+  if (hangs_after_wait()) return;
   check(cudaFree(memory), "to release memory");
 }
 
@@ -147,7 +196,7 @@ Result<std::byte*> CudaDevice::allocate_pinned(std::size_t bytes) {
 void CudaDevice::release_pinned(std::byte* memory) {
   PADDLE_CHECK(pinned_.erase(memory) == 1);
   use_card();
-  if (is_stuck()) return;
+  if (hangs_after_wait()) return;
   check(cudaFreeHost(memory), "to release pinned memory");
 }
 
@@ -159,9 +208,10 @@ bool CudaDevice::is_pinned(const std::byte* memory, std::size_t bytes) const {
   return offset <= size && bytes <= size - offset;
 }
 
+// Takes the scratch memory for products here, while a card without memory left can still be told
+// from one that broke.
 Result<StreamHandle> CudaDevice::open_stream(Urgency urgency) {
-  if (is_broken()) return error();
-  use_card();
+  PADDLE_TRY(std::byte* const scratch, allocate(Products::kScratchBytes));
   int least = 0;
   int greatest = 0;
   cudaStream_t stream = nullptr;
@@ -169,22 +219,23 @@ Result<StreamHandle> CudaDevice::open_stream(Urgency urgency) {
       !check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                           urgency == Urgency::kHigh ? greatest : least),
              "to open a stream")) {
+    release(scratch);
     return error();
   }
-  streams_.insert(stream);
+  streams_.emplace(stream, scratch);
   return StreamHandle{stream};
 }
 
-// Waits until the stream has run all its commands.
+// Waits until the stream has run all its commands, for kDrainMax at most.
 void CudaDevice::close_stream(StreamHandle handle) {
-  const cudaStream_t stream = stream_of(handle);
-  PADDLE_CHECK(streams_.contains(stream));
+  const auto of = streams_.find(stream_of(handle));
+  PADDLE_CHECK(of != streams_.end());
   use_card();
-  if (is_stuck()) return;
-  check(cudaStreamSynchronize(stream), "the end of a stream");
-  products_->forget(stream);
-  streams_.erase(stream);
+  if (hangs_after_wait()) return;
+  const auto [stream, scratch] = *of;
+  streams_.erase(of);
   check(cudaStreamDestroy(stream), "to close a stream");
+  check(cudaFree(scratch), "to release memory");
 }
 
 Result<EventHandle> CudaDevice::make_event() {
@@ -221,7 +272,7 @@ Result<bool> CudaDevice::is_done(EventHandle event) {
   use_card();
   const cudaError_t state = cudaEventQuery(event_of(event));
   if (is_not_ready(state)) return false;
-  if (!check(state, "the work before an event")) return error();
+  if (!check(state, "the work before an event", captures() ? kHowToName : "")) return error();
   return true;
 }
 
@@ -237,7 +288,10 @@ Status CudaDevice::wait(EventHandle event, TimePoint deadline) {
       return Error{Errc::kUnreachable,
                    name_of(card_) + " did not finish its work before the deadline"};
     }
-    if (now - begun < kSpin) continue;
+    if (now - begun < kSpin) {
+      pause_spin();
+      continue;
+    }
     std::unique_lock lock(mutex_);
     broke_.wait_until(lock, std::min<TimePoint>(now + kNap, deadline),
                       [&] { return error_.has_value(); });
@@ -249,7 +303,8 @@ void CudaDevice::upload(StreamHandle stream, const std::byte* from, std::byte* t
   PADDLE_CHECK(is_pinned(from, bytes));
   if (is_broken() || bytes == 0) return;
   use_card();
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(stream)), "an upload");
+  check_command(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(stream)), stream,
+                [&] { return "an upload of " + std::to_string(bytes) + " bytes"; });
 }
 
 void CudaDevice::download(StreamHandle stream, const std::byte* from, std::byte* to,
@@ -257,26 +312,29 @@ void CudaDevice::download(StreamHandle stream, const std::byte* from, std::byte*
   PADDLE_CHECK(is_pinned(to, bytes));
   if (is_broken() || bytes == 0) return;
   use_card();
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(stream)), "a download");
+  check_command(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(stream)), stream,
+                [&] { return "a download of " + std::to_string(bytes) + " bytes"; });
 }
 
 void CudaDevice::launch(StreamHandle stream, const kernels::device::Kernel& kernel) {
   if (is_broken()) return;
   use_card();
-  check(launch_kernel(stream_of(stream), kernel), "kernel " + std::to_string(kernel.index()));
+  check_command(launch_kernel(stream_of(stream), kernel), stream,
+                [&] { return "kernel " + name_of(kernel); });
 }
 
 void CudaDevice::multiply(StreamHandle stream, const Product& product) {
   if (is_broken()) return;
   use_card();
-  if (Status status = products_->multiply(stream_of(stream), product); !status) {
-    break_with(std::move(status).error());
+  const cudaStream_t on = stream_of(stream);
+  if (Status status = products_->multiply(on, streams_.at(on), product); !status) {
+    return break_with(std::move(status).error());
   }
+  check_command(cudaSuccess, stream, [&] { return form_of(product); });
 }
 
-// Relaxed, because stricter captures forbid two things: cuBLASLt loads its kernels when they are
-// first used, and the first product of a stream allocates memory. Neither becomes a part of the
-// graph.
+// Relaxed, because stricter captures forbid what cuBLASLt may still do for a product that has run
+// before: load a kernel. It does not become a part of the graph.
 void CudaDevice::begin_capture(StreamHandle stream) {
   if (is_broken()) return;
   use_card();
@@ -301,6 +359,7 @@ Result<GraphHandle> CudaDevice::end_capture(StreamHandle stream) {
 
 void CudaDevice::destroy_graph(GraphHandle graph) {
   use_card();
+  if (hangs()) return;
   check(cudaGraphExecDestroy(graph_of(graph)), "to destroy a graph");
 }
 

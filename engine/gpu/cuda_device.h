@@ -10,8 +10,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 
 #include "engine/gpu/cuda_nccl.h"
 #include "engine/gpu/cuda_products.h"
@@ -21,9 +21,14 @@ namespace paddle::device {
 
 class CudaDevice final : public Device {
  public:
-  // Loads all kernels onto the card. `nccl` is called to load NCCL when sums are first needed.
   using LoadNccl = std::function<Result<NcclApi>()>;
-  static Result<std::unique_ptr<Device>> open(const Card& card, const LtApi& lt, LoadNccl nccl);
+  // kWaits: waits for each command, so that an error names the command that caused it, and captures
+  // none.
+  enum class Mode { kQueues, kWaits };
+  // Loads all kernels onto the card. `nccl` is called to load NCCL when sums are first needed.
+  // kResource: another process uses the card or its memory.
+  static Result<std::unique_ptr<Device>> open(const Card& card, const LtApi& lt, LoadNccl nccl,
+                                              Mode mode = Mode::kQueues);
   ~CudaDevice() override;
 
   const Card& card() const override { return card_; }
@@ -45,6 +50,7 @@ class CudaDevice final : public Device {
                 std::size_t bytes) override;
   void launch(StreamHandle stream, const kernels::device::Kernel& kernel) override;
   void multiply(StreamHandle stream, const Product& product) override;
+  bool captures() const override { return mode_ == Mode::kQueues; }
   void begin_capture(StreamHandle stream) override;
   Result<GraphHandle> end_capture(StreamHandle stream) override;
   void destroy_graph(GraphHandle graph) override;
@@ -55,7 +61,7 @@ class CudaDevice final : public Device {
                                                    const std::string& name) override;
 
  private:
-  CudaDevice(Card card, LoadNccl nccl);
+  CudaDevice(Card card, LoadNccl nccl, Mode mode);
   Status start(const LtApi& lt);
   Result<const NcclApi*> nccl();
   // Makes this card the thread's current one: CUDA has a current card for each thread.
@@ -64,18 +70,24 @@ class CudaDevice final : public Device {
   Error error() const;
   // Records an error, if it is the first; `order` names the failed call. False if there is an
   // error.
-  bool check(cudaError_t error, const std::string& order);
+  bool check(cudaError_t error, std::string_view order, const char* hint = "");
+  // The same for a command that was given to the stream; `name` returns what names it.
+  template <class Name>
+  void check_command(cudaError_t given, StreamHandle stream, Name name);
   void break_with(Error error);
-  // Whether a wait has passed its deadline and a stream still runs commands: releasing memory would
-  // then wait for these commands.
-  bool is_stuck() const;
+  // Whether a stream still runs commands although a wait for them has passed its deadline. What
+  // waits for the whole card must not be called then: releasing memory, for one.
+  bool hangs();
+  // The same after a wait of at most kDrainMax for all streams.
+  bool hangs_after_wait();
   bool is_pinned(const std::byte* memory, std::size_t bytes) const;
 
   const Card card_;
   const LoadNccl load_nccl_;
+  const Mode mode_;
   std::optional<NcclApi> nccl_;
   std::unique_ptr<Products> products_;
-  std::set<cudaStream_t> streams_;
+  std::map<cudaStream_t, std::byte*> streams_;      // with scratch memory for products
   std::map<const std::byte*, std::size_t> pinned_;  // address to bytes
   std::atomic<bool> has_passed_deadline_ = false;
   std::atomic<bool> is_broken_ = false;

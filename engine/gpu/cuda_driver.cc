@@ -1,8 +1,7 @@
 #include "engine/gpu/cuda_driver.h"
 
-#include <cuda_runtime_api.h>
-
 #include <cstdlib>
+#include <string_view>
 
 #include "engine/gpu/cuda_device.h"
 #include "engine/gpu/cuda_errors.h"
@@ -10,19 +9,6 @@
 
 namespace paddle::device {
 namespace {
-
-// "GPU-" and 16 bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6.
-std::string uuid_text(const cudaUUID_t& uuid) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text = "GPU";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
-  return text;
-}
 
 struct Versions {
   int driver = 0;
@@ -43,7 +29,26 @@ Error refused(cudaError_t error) {
                       std::getenv("CUDA_VISIBLE_DEVICES"));  // NOLINT: no thread sets variables
 }
 
+CudaDevice::Mode asked_mode() {
+  const char* const waits = std::getenv("PADDLE_CUDA_SYNC");  // NOLINT: no thread sets variables
+  return waits != nullptr && std::string_view(waits) == "1" ? CudaDevice::Mode::kWaits
+                                                            : CudaDevice::Mode::kQueues;
+}
+
 }  // namespace
+
+std::string uuid_of(const cudaDeviceProp& card) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  const bool is_part = std::string_view(card.name).find(" MIG ") != std::string_view::npos;
+  std::string text = is_part ? "MIG" : "GPU";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(card.uuid.bytes[i]);
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  return text;
+}
 
 std::string CudaDriver::describe() {
   const Versions found = versions();
@@ -78,7 +83,7 @@ Result<std::vector<Card>> CudaDriver::cards() {
     if (const cudaError_t error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess) {
       return refused(error);
     }
-    cards.push_back({static_cast<std::uint32_t>(i), properties.name, uuid_text(properties.uuid),
+    cards.push_back({static_cast<std::uint32_t>(i), properties.name, uuid_of(properties),
                      properties.totalGlobalMem});
   }
   return cards;
@@ -91,7 +96,8 @@ Result<std::unique_ptr<Device>> CudaDriver::open(std::uint32_t index) {
                                    std::to_string(all.size())};
   }
   PADDLE_TRY(const LtApi lt, load_lt(library_folders()));
-  return CudaDevice::open(all[index], lt, [] { return load_nccl(library_folders()); });
+  return CudaDevice::open(
+      all[index], lt, [] { return load_nccl(library_folders()); }, asked_mode());
 }
 
 }  // namespace paddle::device

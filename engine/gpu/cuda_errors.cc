@@ -43,4 +43,19 @@ Error driver_error(cudaError_t error, int driver, int runtime, const char* visib
   return {Errc::kResource, "the NVIDIA driver fails: " + text_of(error)};
 }
 
+Error open_error(cudaError_t error, const Card& card) {
+  constexpr const char* kHint = "list the processes that use it: nvidia-smi";
+  if (error == cudaErrorMemoryAllocation) {
+    return {Errc::kResource,
+            name_of(card) + " has no memory left to be opened: other processes use it", kHint};
+  }
+  if (error == cudaErrorDevicesUnavailable) {
+    return {Errc::kResource,
+            name_of(card) + " is in use by another process, and takes one only: its compute mode " +
+                "is exclusive, or prohibited",
+            kHint};
+  }
+  return {Errc::kFailed, name_of(card) + ": to open it: " + text_of(error)};
+}
+
 }  // namespace paddle::device

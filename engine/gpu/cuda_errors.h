@@ -23,4 +23,8 @@ std::string cuda_version(int version);
 // older than the runtime. kResource: there is no driver, or it has no card.
 Error driver_error(cudaError_t error, int driver, int runtime, const char* visible);
 
+// Error for a card that cannot be opened, or that breaks while it is. kResource: it is in use, or
+// its memory is.
+Error open_error(cudaError_t error, const Card& card);
+
 }  // namespace paddle::device

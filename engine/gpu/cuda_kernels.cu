@@ -44,12 +44,16 @@ class CudaWarp {
     if (lane_ == 0) f();
   }
   // The fences before and after the count order the other warps' writes before the last warp's
-  // reads.
+  // reads. That of lane 0 behind the barrier makes its count release the other lanes' writes too:
+  // PTX's memory model grants it for a fence and an atomic operation of one thread.
   __device__ bool is_last(std::uint32_t* counter, std::size_t warps) const {
     __threadfence();
     __syncwarp();
     unsigned before = 0;
-    if (lane_ == 0) before = atomicAdd(counter, 1U);
+    if (lane_ == 0) {
+      __threadfence();
+      before = atomicAdd(counter, 1U);
+    }
     if (__shfl_sync(kAll, before, 0) + 1 != warps) return false;
     __threadfence();
     if (lane_ == 0) *counter = 0;

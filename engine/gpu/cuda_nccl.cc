@@ -2,15 +2,21 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/gpu/cuda_library.h"
 #include "engine/gpu/device.h"
 
 namespace paddle::device {
 namespace {
+
+// It overrides the communicator's own setting.
+constexpr const char* kBlocking = "NCCL_COMM_BLOCKING";
 
 // Whether a call did not fail. Calls of a non-blocking communicator return ncclInProgress if they
 // continue in the background.
@@ -24,21 +30,26 @@ class NcclCommunicator final : public Communicator {
       : api_(api), card_(std::move(card)), index_(index) {}
 
   // Does not destroy a communicator that has failed and was not aborted: that could wait forever.
+  // It keeps the pointer to its name.
   ~NcclCommunicator() override {
     const std::lock_guard lock(mutex_);
-    if (comm_ == nullptr || has_failed_) return;
+    if (comm_ == nullptr) return;
+    if (has_failed_) {
+      static_cast<void>(name_.release());
+      return;
+    }
     cudaSetDevice(index_);
     api_.destroy(comm_);
   }
 
   Status begin(const CommunicatorId& id, int rank, int ranks, const std::string& name) {
-    name_ = name;
+    name_ = std::make_unique<std::string>(name);
     ncclUniqueId unique{};
     static_assert(sizeof unique == sizeof id);
     std::memcpy(&unique, id.data(), id.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    config.commName = name_.c_str();
+    config.commName = name_->c_str();
     return check(api_.init_rank(&comm_, ranks, unique, rank, &config), "ncclCommInitRankConfig");
   }
 
@@ -87,13 +98,19 @@ class NcclCommunicator final : public Communicator {
   const NcclApi api_;
   const std::string card_;
   const int index_;
-  std::string name_;
+  std::unique_ptr<std::string> name_;
   std::mutex mutex_;  // abort() may run on another thread
   ncclComm_t comm_ = nullptr;
   bool has_failed_ = false;
 };
 
 }  // namespace
+
+void set_nccl_environment() {
+  constexpr int kKeep = 0;  // the user's values
+  ::setenv("NCCL_RAS_ENABLE", "0", kKeep);
+  ::setenv(kBlocking, "0", kKeep);
+}
 
 Result<NcclApi> load_nccl(const std::vector<std::string>& folders) {
   PADDLE_TRY(const Library library,
@@ -134,6 +151,13 @@ Result<std::unique_ptr<Communicator>> begin_nccl_join(const NcclApi& api, const 
                                                       const CommunicatorId& id, std::uint32_t rank,
                                                       std::uint32_t ranks,
                                                       const std::string& name) {
+  const char* const blocking = std::getenv(kBlocking);  // NOLINT: no thread sets variables
+  if (blocking != nullptr && std::string_view(blocking) != "0") {
+    return Error{Errc::kUsage,
+                 std::string(kBlocking) + "=" + escape_control(blocking) +
+                     ": a sum whose peer is lost would wait for ever",
+                 "unset it, or set it to 0"};
+  }
   int index = 0;
   cudaGetDevice(&index);
   auto joining = std::make_unique<NcclCommunicator>(api, card, index);

@@ -27,11 +27,17 @@ struct NcclApi {
   decltype(&ncclCommDestroy) destroy = nullptr;
 };
 
+// Sets variables of this process's environment that NCCL reads, unless the user has set them: no
+// port for its RAS service, which would answer any process of the node, and calls that only begin
+// an operation, whatever a file nccl.conf says. REQUIRES: the process has no other thread.
+void set_nccl_environment();
+
 // kResource: no folder has it. kVersion: it is not NCCL 2, or lacks a function.
 Result<NcclApi> load_nccl(const std::vector<std::string>& folders);
 
 Result<CommunicatorId> make_nccl_id(const NcclApi& api);
-// Begins to join with the current card. `card` is its name in messages.
+// Begins to join with the current card. `card` is its name in messages. kUsage: NCCL_COMM_BLOCKING
+// would have calls wait, with no deadline.
 Result<std::unique_ptr<Communicator>> begin_nccl_join(const NcclApi& api, const std::string& card,
                                                       const CommunicatorId& id, std::uint32_t rank,
                                                       std::uint32_t ranks, const std::string& name);

@@ -10,7 +10,8 @@
 namespace paddle::device {
 namespace {
 
-constexpr std::size_t kScratchBytes = std::size_t{32} << 20U;
+// Some 60 products for each of the shapes that DeviceExecutor keeps; a plan takes below 1 KiB.
+constexpr std::size_t kPlansMax = 4096;
 constexpr std::uint64_t kAlignmentMax = 256;  // alignment of memory from cudaMalloc()
 
 // The largest power of two, up to kAlignmentMax, that divides the address.
@@ -34,18 +35,17 @@ cublasComputeType_t compute_of(Precision precision) {
   return precision == Precision::kTensorFloat32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
+Status cuda_status(cudaError_t error, const Product& product) {
+  if (error == cudaSuccess) return {};
+  return Error{Errc::kFailed, form_of(product) + ": " + text_of(error)};
+}
+
+}  // namespace
+
 std::string form_of(const Product& product) {
   return "a product of " + std::to_string(product.m) + " x " + std::to_string(product.k) + " and " +
          std::to_string(product.k) + " x " + std::to_string(product.n);
 }
-
-Status cuda_status(cudaError_t error, const std::string& call) {
-  if (error == cudaSuccess) return {};
-  const Errc code = error == cudaErrorMemoryAllocation ? Errc::kResource : Errc::kFailed;
-  return Error{code, call + ": " + text_of(error)};
-}
-
-}  // namespace
 
 Result<LtApi> load_lt(const std::vector<std::string>& folders) {
   const std::string file = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
@@ -96,14 +96,14 @@ struct Products::Plan {
   cublasLtMatrixLayout_t result = nullptr;
   cublasLtMatmulPreference_t preference = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
-  bool is_fused = true;  // the library applies bias and relu
+  bool is_fused = true;         // the library applies bias and relu
+  std::uint64_t last_used = 0;  // Products::uses_ then
 };
 
 Products::Products(const LtApi& api, cublasLtHandle_t handle) : api_(api), handle_(handle) {}
 
 Products::~Products() {
   plans_.clear();
-  for (const auto& [stream, memory] : scratch_) cudaFree(memory);
   api_.destroy(handle_);
 }
 
@@ -115,18 +115,10 @@ Result<std::unique_ptr<Products>> Products::create(const LtApi& api) {
   return std::unique_ptr<Products>(new Products(api, handle));
 }
 
-void Products::forget(cudaStream_t stream) {
-  const auto found = scratch_.find(stream);
-  if (found == scratch_.end()) return;
-  cudaFree(found->second);
-  scratch_.erase(found);
-}
-
-Status Products::multiply(cudaStream_t stream, const Product& product) {
+Status Products::multiply(cudaStream_t stream, void* scratch, const Product& product) {
   if (product.m == 0 || product.n == 0) return {};
   if (product.k > 0) {
     PADDLE_TRY(Plan* const plan, plan_for(product));
-    PADDLE_TRY(void* const scratch, scratch_of(stream));
     if (plan->is_fused && product.bias != nullptr) {
       PADDLE_TRY_STATUS(status(api_.set_matmul(plan->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                &product.bias, sizeof product.bias),
@@ -144,7 +136,7 @@ Status Products::multiply(cudaStream_t stream, const Product& product) {
   } else if (!product.accumulate) {
     PADDLE_TRY_STATUS(cuda_status(cudaMemset2DAsync(product.c, product.c_stride * sizeof(float), 0,
                                                     product.n * sizeof(float), product.m, stream),
-                                  form_of(product)));
+                                  product));
   }
   // Applies bias and relu if the library cannot, which is rare.
   const kernels::device::Rows rows{product.c, product.c_stride};
@@ -152,13 +144,13 @@ Status Products::multiply(cudaStream_t stream, const Product& product) {
     return cuda_status(
         launch_kernel(stream, kernels::device::AddBias{product.m, product.n, product.bias, rows,
                                                        product.relu}),
-        form_of(product));
+        product);
   }
   for (std::size_t i = 0; product.relu && i < product.m; ++i) {
     PADDLE_TRY_STATUS(cuda_status(
         launch_kernel(stream, kernels::device::Activate{product.n, kernels::device::Function::kRelu,
                                                         rows.row(i), rows.row(i)}),
-        form_of(product)));
+        product));
   }
   return {};
 }
@@ -185,11 +177,19 @@ Products::Key Products::key_of(const Product& product) {
 
 Result<Products::Plan*> Products::plan_for(const Product& product) {
   const Key key = key_of(product);
-  if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
-  auto plan = std::make_unique<Plan>(api_);
-  PADDLE_TRY_STATUS(layouts_of(product, *plan).with(form_of(product)));
-  PADDLE_TRY_STATUS(choose(product, *plan).with(form_of(product)));
-  return plans_.emplace(key, std::move(plan)).first->second.get();
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    auto plan = std::make_unique<Plan>(api_);
+    PADDLE_TRY_STATUS(layouts_of(product, *plan).with(form_of(product)));
+    PADDLE_TRY_STATUS(choose(product, *plan).with(form_of(product)));
+    if (plans_.size() == kPlansMax) {
+      plans_.erase(std::ranges::min_element(
+          plans_, {}, [](const auto& entry) { return entry.second->last_used; }));
+    }
+    found = plans_.emplace(key, std::move(plan)).first;
+  }
+  found->second->last_used = ++uses_;
+  return found->second.get();
 }
 
 Status Products::layouts_of(const Product& product, Plan& plan) const {
@@ -240,7 +240,9 @@ Status Products::choose(const Product& product, Plan& plan) const {
     const cublasStatus_t chosen =
         api_.choose(handle_, plan.matmul, plan.first, plan.second, plan.result, plan.result,
                     plan.preference, 1, &best, &found);
-    if (chosen == CUBLAS_STATUS_SUCCESS && found > 0) {
+    // The result's other fields are valid only with its own state.
+    const bool is_found = chosen == CUBLAS_STATUS_SUCCESS && found > 0;
+    if (is_found && best.state == CUBLAS_STATUS_SUCCESS) {
       plan.algorithm = best.algo;
       return {};
     }
@@ -249,14 +251,6 @@ Status Products::choose(const Product& product, Plan& plan) const {
                     "cublasLtMatmulAlgoGetHeuristic");
     }
   }
-}
-
-Result<void*> Products::scratch_of(cudaStream_t stream) {
-  void*& memory = scratch_[stream];
-  if (memory == nullptr) {
-    PADDLE_TRY_STATUS(cuda_status(cudaMalloc(&memory, kScratchBytes), "memory for products"));
-  }
-  return memory;
 }
 
 Status Products::status(cublasStatus_t status, const char* call) const {

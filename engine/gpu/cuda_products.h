@@ -1,5 +1,5 @@
-// Matrix products of a card by cuBLASLt. An algorithm is chosen once for each form of a product,
-// and every stream has scratch memory of its own, so that two runs give the same bits.
+// Matrix products of a card by cuBLASLt. An algorithm is chosen once for each form of a product, so
+// that two runs give the same bits.
 #pragma once
 
 #include <cublasLt.h>
@@ -43,17 +43,22 @@ struct LtApi {
 // that this program is built with, or lacks a function.
 Result<LtApi> load_lt(const std::vector<std::string>& folders);
 
+// The product's form for messages: "a product of 512 x 400 and 400 x 1".
+std::string form_of(const Product& product);
+
 class Products {
  public:
+  // NVIDIA's advice for its large cards. Every stream has scratch memory of its own.
+  static constexpr std::size_t kScratchBytes = std::size_t{32} << 20U;
+
   // Products on the current card.
   static Result<std::unique_ptr<Products>> create(const LtApi& api);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  Status multiply(cudaStream_t stream, const Product& product);
-  // Releases the scratch memory of the stream. REQUIRES: the stream has run all its commands.
-  void forget(cudaStream_t stream);
+  // `scratch`: kScratchBytes of the card's memory that only this stream uses.
+  Status multiply(cudaStream_t stream, void* scratch, const Product& product);
 
  private:
   struct Plan;
@@ -61,16 +66,16 @@ class Products {
 
   Products(const LtApi& api, cublasLtHandle_t handle);
   static Key key_of(const Product& product);
+  // The form's plan. Of too many, the one that was used longest ago is forgotten.
   Result<Plan*> plan_for(const Product& product);
   Status choose(const Product& product, Plan& plan) const;
   Status layouts_of(const Product& product, Plan& plan) const;
-  Result<void*> scratch_of(cudaStream_t stream);
   Status status(cublasStatus_t status, const char* call) const;
 
   const LtApi api_;
   const cublasLtHandle_t handle_;
   std::map<Key, std::unique_ptr<Plan>> plans_;
-  std::map<cudaStream_t, void*> scratch_;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace paddle::device

@@ -1,5 +1,7 @@
 #include "engine/gpu/cuda_driver.h"
 
+#include <cstring>
+
 #include <gtest/gtest.h>
 
 #include "engine/gpu/cuda_errors.h"
@@ -39,6 +41,15 @@ TEST(CudaDriver, Trap30WhatIsMissingIsOneSentence) {
   }
 }
 
+TEST(CudaDriver, NamesAPartOfAGpuAsNvidiaSmiDoes) {
+  cudaDeviceProp card{};
+  for (int i = 0; i < 16; ++i) card.uuid.bytes[i] = static_cast<char>(17 * i);
+  std::strcpy(card.name, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(uuid_of(card), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+  std::strcpy(card.name, "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+  EXPECT_EQ(uuid_of(card), "MIG-00112233-4455-6677-8899-aabbccddeeff");
+}
+
 // On a machine without a card, too.
 TEST(CudaDriver, TellsWhatItHasOrWhatIsMissing) {
   CudaDriver driver;
@@ -53,7 +64,7 @@ TEST(CudaDriver, TellsWhatItHasOrWhatIsMissing) {
     return;
   }
   ASSERT_FALSE(cards->empty());
-  EXPECT_TRUE(cards->front().uuid.starts_with("GPU-")) << cards->front().uuid;
+  EXPECT_EQ(cards->front().uuid.substr(3, 1), "-") << cards->front().uuid;
   EXPECT_EQ(cards->front().uuid.size(), 40U);
   EXPECT_GT(cards->front().memory_bytes, 0U);
   EXPECT_EQ(driver.open(static_cast<std::uint32_t>(cards->size())).error().code, Errc::kUsage);
