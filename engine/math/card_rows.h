@@ -37,6 +37,35 @@ struct Gather {
   }
 };
 
+// sum + weight_at(begin) * table[row_at(begin)][column] + ... in this order, up to end - 1. kNoRow
+// adds nothing.
+template <class RowAt, class WeightAt>
+PADDLE_HD_INLINE float add_rows(float sum, std::size_t begin, std::size_t end, RowAt row_at,
+                                WeightAt weight_at, const float* table, std::size_t width,
+                                std::size_t column) {
+  std::size_t i = begin;
+  for (; end - i >= kLoadsAhead; i += kLoadsAhead) {
+    std::uint32_t rows[kLoadsAhead];
+    float weights[kLoadsAhead];
+    float values[kLoadsAhead];
+    for (std::size_t k = 0; k < kLoadsAhead; ++k) {
+      rows[k] = row_at(i + k);
+      weights[k] = weight_at(i + k);
+    }
+    for (std::size_t k = 0; k < kLoadsAhead; ++k) {
+      values[k] = rows[k] == kNoRow ? 0.0F : table[rows[k] * width + column];
+    }
+    for (std::size_t k = 0; k < kLoadsAhead; ++k) {
+      if (rows[k] != kNoRow) sum += weights[k] * values[k];
+    }
+  }
+  for (; i < end; ++i) {
+    const std::uint32_t row = row_at(i);
+    if (row != kNoRow) sum += weight_at(i) * table[row * width + column];
+  }
+  return sum;
+}
+
 // op::Pool: a warp for each bag.
 struct Pool {
   static constexpr Shape kShape = Shape::kWarps;
@@ -56,12 +85,10 @@ struct Pool {
     const float scale = scales == nullptr ? 1.0F : scales[index];
     float* const out = to.row(bag.column) + bag.row * width;
     warp.each(width, [&](std::size_t c) {
-      float sum = 0;
-      for (std::uint32_t i = starts[index]; i < starts[index + 1]; ++i) {
-        if (indices[i] == kNoRow) continue;
-        const float weight = weights == nullptr ? 1.0F : weights[i];
-        sum += weight * table[indices[i] * width + c];
-      }
+      const float sum = add_rows(
+          0, starts[index], starts[index + 1], [this](std::size_t i) { return indices[i]; },
+          [this](std::size_t i) { return weights == nullptr ? 1.0F : weights[i]; }, table, width,
+          c);
       out[c] = sum * scale;
     });
   }
@@ -83,9 +110,20 @@ struct Occurrences {
     if (row >= *rows || (accumulate && starts[row] == starts[row + 1])) return;
     warp.each(width, [&](std::size_t c) {
       float sum = accumulate ? gradient[row * width + c] : 0.0F;
-      for (std::uint32_t i = starts[row]; i < starts[row + 1]; ++i) {
-        sum += factor(order[i]) * value(order[i], c);
+      std::uint32_t i = starts[row];
+      const std::uint32_t end = starts[row + 1];
+      for (; end - i >= kLoadsAhead; i += kLoadsAhead) {
+        std::uint32_t at[kLoadsAhead];
+        float factors[kLoadsAhead];
+        float values[kLoadsAhead];
+        for (std::size_t k = 0; k < kLoadsAhead; ++k) at[k] = order[i + k];
+        for (std::size_t k = 0; k < kLoadsAhead; ++k) {
+          factors[k] = factor(at[k]);
+          values[k] = value(at[k], c);
+        }
+        for (std::size_t k = 0; k < kLoadsAhead; ++k) sum += factors[k] * values[k];
       }
+      for (; i < end; ++i) sum += factor(order[i]) * value(order[i], c);
       gradient[row * width + c] = sum;
     });
   }
@@ -205,12 +243,10 @@ struct SampledCostBackward {
     const float* const slope = slopes.row(index);
     float* const out = x_gradient.row(index);
     warp.each(width, [&](std::size_t c) {
-      float sum = accumulate ? out[c] : 0.0F;
-      for (std::size_t k = 0; k < candidates; ++k) {
-        const std::uint32_t row = of_row[k * step];
-        if (row != kNoRow) sum += slope[k] * weight[row * width + c];
-      }
-      out[c] = sum;
+      out[c] = add_rows(
+          accumulate ? out[c] : 0.0F, 0, candidates,
+          [&](std::size_t k) { return of_row[k * step]; }, [&](std::size_t k) { return slope[k]; },
+          weight, width, c);
     });
   }
 };

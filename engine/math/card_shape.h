@@ -16,6 +16,9 @@
 namespace paddle::kernels::device {
 
 constexpr std::size_t kWarpLanes = 32;
+// Loads that a lane starts before it uses the first one. A warp of a card stops at the first use of
+// a value that has not arrived, not at its load; and no load may pass an earlier store.
+constexpr std::size_t kLoadsAhead = 8;
 
 // Form of a kernel's operator(), which runs for each index below count().
 enum class Shape {

@@ -10,13 +10,36 @@
 
 namespace paddle::kernels::device {
 
-// to = the sums of columns over rows, or += when accumulate: each chunk of kChunkRows rows is
-// summed in order, then the chunks in order. One warp sums one chunk of a block of kWarpLanes
-// columns; the last warp of the block adds up the chunks. Terms::sum(begin, end, column) adds up
-// the rows of a chunk.
-constexpr std::size_t kChunkRows = 256;
+// to = the sums of columns over rows, or += when accumulate: each chunk of rows is summed in order,
+// then the chunks in order. One warp sums one chunk of a block of kWarpLanes columns; the last warp
+// of the block adds up the chunks. Terms::sum(begin, end, column) adds up the rows of a chunk.
+//
+// Small chunks give a card enough warps; many chunks take the last warp long. Both depend on the
+// number of rows alone, so equal batches have equal bits.
+// INVARIANT: no batch has more chunks than the next power of two of its rows.
+constexpr std::size_t kChunkRowsMin = 32;
+constexpr std::size_t kChunkRowsMax = 256;
+constexpr std::size_t kChunksWanted = 256;
+constexpr std::size_t chunk_rows(std::size_t rows) {
+  std::size_t each = kChunkRowsMin;
+  while (each < kChunkRowsMax && each * kChunksWanted < rows) each *= 2;
+  return each;
+}
 constexpr std::size_t chunk_count(std::size_t rows) {
-  return rows == 0 ? 1 : (rows + kChunkRows - 1) / kChunkRows;
+  return rows == 0 ? 1 : (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
+}
+// term(begin) + ... + term(end - 1) in this order. load(i) returns what term(i, loaded) needs.
+template <class Loaded, std::size_t kAhead = kLoadsAhead, class Load, class Term>
+PADDLE_HD_INLINE float sum_ahead(float sum, std::size_t begin, std::size_t end, Load load,
+                                 Term term) {
+  std::size_t i = begin;
+  for (; end - i >= kAhead; i += kAhead) {
+    Loaded loaded[kAhead];
+    for (std::size_t k = 0; k < kAhead; ++k) loaded[k] = load(i + k);
+    for (std::size_t k = 0; k < kAhead; ++k) sum += term(i + k, loaded[k]);
+  }
+  for (; i < end; ++i) sum += term(i, load(i));
+  return sum;
 }
 constexpr std::size_t column_blocks(std::size_t width) {
   return (width + kWarpLanes - 1) / kWarpLanes;
@@ -37,8 +60,9 @@ struct ColumnSums {
     const Position at = position_of(index, column_blocks(width));  // row: the chunk
     const std::size_t first = at.column * kWarpLanes;
     const std::size_t columns = width - first < kWarpLanes ? width - first : kWarpLanes;
-    const std::size_t begin = at.row * kChunkRows;
-    const std::size_t end = begin + kChunkRows < rows ? begin + kChunkRows : rows;
+    const std::size_t each = chunk_rows(rows);
+    const std::size_t begin = at.row * each;
+    const std::size_t end = begin + each < rows ? begin + each : rows;
     warp.each(columns, [&](std::size_t c) {
       chunks[at.row * width + first + c] = terms.sum(begin, end, first + c);
     });
@@ -46,9 +70,10 @@ struct ColumnSums {
     if (!warp.is_last(counters + at.column, all)) return;
     warp.each(columns, [&](std::size_t c) {
       const std::size_t column = first + c;
-      float sum = accumulate ? to[column] : 0.0F;
-      for (std::size_t i = 0; i < all; ++i) sum += chunks[i * width + column];
-      to[column] = sum;
+      to[column] = sum_ahead<float>(
+          accumulate ? to[column] : 0.0F, 0, all,
+          [&](std::size_t i) { return chunks[i * width + column]; },
+          [](std::size_t, float sum) { return sum; });
     });
   }
 };
@@ -61,17 +86,25 @@ struct SlopeTerms {
   Function function = Function::kSigmoid;
   ConstRows kept = {};  // null: there is no function
   PADDLE_HD float sum(std::size_t begin, std::size_t end, std::size_t column) const {
-    float sum = 0;
     if (kept.first == nullptr) {
-      for (std::size_t r = begin; r < end; ++r) sum += gradient.row(r)[column];
-      return sum;
+      return sum_ahead<float>(
+          0, begin, end, [&](std::size_t r) { return gradient.row(r)[column]; },
+          [](std::size_t, float slope) { return slope; });
     }
+    struct Loaded {
+      float slope;
+      float kept;
+    };
+    float sum = 0;
     with_function(function, [&](auto of) {
-      for (std::size_t r = begin; r < end; ++r) {
-        float& slope = gradient.row(r)[column];
-        slope = of.backward(kept.row(r)[column], slope);
-        sum += slope;
-      }
+      sum = sum_ahead<Loaded, 4>(  // 8 need more registers than there are
+          0, begin, end,
+          [&](std::size_t r) {
+            return Loaded{gradient.row(r)[column], kept.row(r)[column]};
+          },
+          [&](std::size_t r, const Loaded& loaded) {
+            return gradient.row(r)[column] = of.backward(loaded.kept, loaded.slope);
+          });
     });
     return sum;
   }
@@ -85,13 +118,18 @@ struct GainTerms {
   const float* statistics = nullptr;
   const float* gradient = nullptr;
   PADDLE_HD float sum(std::size_t begin, std::size_t end, std::size_t column) const {
-    float sum = 0;
-    for (std::size_t r = begin; r < end; ++r) {
-      const LayerNormRow row{statistics[2 * r], statistics[2 * r + 1]};
-      const std::size_t i = r * width + column;
-      sum += gradient[i] * row.normal(x[i]);
-    }
-    return sum;
+    struct Loaded {
+      LayerNormRow row;
+      float x;
+      float gradient;
+    };
+    return sum_ahead<Loaded>(
+        0, begin, end,
+        [&](std::size_t r) {
+          const std::size_t i = r * width + column;
+          return Loaded{{statistics[2 * r], statistics[2 * r + 1]}, x[i], gradient[i]};
+        },
+        [](std::size_t, const Loaded& of) { return of.gradient * of.row.normal(of.x); });
   }
 };
 using GainSums = ColumnSums<GainTerms>;

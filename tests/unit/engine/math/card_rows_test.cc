@@ -101,7 +101,7 @@ TEST(DeviceRows, Trap38GradientsOfGatheredRowsAddUpInTheOrderOfTheIndices) {
   });
 }
 
-// Bags of 0 to 4 rows, for two slots.
+// Bags of 0 to 18 rows, for two slots.
 struct Bags {
   static constexpr std::size_t kSlots = 2;
   std::vector<std::uint32_t> starts{0};
@@ -112,7 +112,7 @@ struct Bags {
 
   Bags(Ids ids, std::size_t rows) {
     for (std::uint32_t bag = 0; bag < kSlots * rows; ++bag) {
-      bag_of.insert(bag_of.end(), mix64(bag) % 5, bag);
+      bag_of.insert(bag_of.end(), mix64(bag) % 19, bag);
       starts.push_back(static_cast<std::uint32_t>(bag_of.size()));
     }
     indices = draw(ids, bag_of.size());
@@ -167,7 +167,7 @@ TEST(DeviceRows, Trap38GradientsOfPooledRowsAddUpInTheOrderOfTheIndices) {
 // Here `weighted` is: with a bias and scales.
 TEST(DeviceRows, Trap38SampledCostsHaveTheBitsOfTheCpu) {
   for_each_case([](Ids ids, bool weighted, std::size_t rows, std::size_t width) {
-    constexpr std::size_t kCandidates = 4;
+    constexpr std::size_t kCandidates = 11;
     constexpr float kScale = 0.37F;
     const std::size_t step = weighted ? 2 : 1;
     std::vector<std::uint32_t> indices = draw(ids, rows * kCandidates * step);
