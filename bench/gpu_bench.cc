@@ -1,15 +1,23 @@
 // Times of steps of the word2vec N-gram network and of CTR-DNN on the first GPU, beside their
-// matrix products alone. A step is forward and backward of a batch whose ids, values and parameters
-// are copied from the host, and whose gradients are copied back; or, with all parameters in the
-// card's memory, forward, backward and their update by adam. Prints JSON objects, one a line; fails
-// unless the costs fall.
+// matrix products alone. Prints JSON objects, one a line; fails unless the costs fall. Each object
+// has four times:
+//   step_us      forward and backward of a batch whose ids, values and parameters are copied from
+//                the host, and whose gradients are copied back
+//   on_card_us   with all parameters in the card's memory: a trainer's step of forward, backward
+//                and update by adam, while the host prepares the next batch
+//   card_us      the card's part of that step, for a batch that is on the card already
+//   products_us  its matrix products alone
+// In a batch of skewed ids, half of the values of each slot are one id.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/networks.h"
@@ -149,65 +157,158 @@ void expect_fallen(const std::vector<double>& costs, const std::string& name) {
   fail({Errc::kFailed, "the cost of " + name + " did not fall"});
 }
 
-// Seconds of a step with all parameters on the card.
-double seconds_on_card(device::Device& card, const nn::Network& network, const nn::Batch& batch,
-                       std::size_t ids, bool bf16) {
-  const nn::Plan plan = network.lower();
-  const auto executor = must(nn::DeviceExecutor::make(plan, card, {}));
-  const device::ComputeStream compute{&card, executor->stream()};
-  wire::ParameterSet set;
-  for (const wire::ParameterSpec& spec : network.parameters()) *set.add_parameters() = spec;
-  set.mutable_optimizer()->set_method("adam");
-  set.mutable_optimizer()->set_learning_rate(1e-3F);
-  set.set_dense_strategy(wire::STRATEGY_COLLECTIVE);
-  set.set_num_trainers(1);
-  set.set_sparse_shards(1);
-  auto group = must(collective::Group::join({.keys = {}, .members = {{"bench", {}}}},
-                                            std::chrono::steady_clock::now()));
-  strategy::CardClient client(
-      set,
-      must(strategy::GroupClient::create(set, std::move(group), {}, {},
-                                         strategy::CardRanks::Options{compute, "bench"})),
-      must(strategy::CardTables::create(set, compute, network.vocabularies())));
-  std::vector<client::DenseParameter> dense;
-  std::vector<client::SparseRows> rows;
-  for (std::uint32_t p = 0; p < network.parameters().size(); ++p) {
-    if (!network.parameters()[p].sparse()) {
-      dense.emplace_back().parameter = p;
-      continue;
+// Steps with all parameters on the card.
+class OnCard {
+ public:
+  OnCard(device::Device& card, const nn::Network& network, const nn::Batch& batch, bool bf16)
+      : network_(network),
+        batch_(batch),
+        bf16_(bf16),
+        plan_(network.lower()),
+        executor_(must(nn::DeviceExecutor::make(plan_, card, {}))),
+        none_(network.parameters().size()) {
+    const device::ComputeStream compute{&card, executor_->stream()};
+    for (const wire::ParameterSpec& spec : network.parameters()) *set_.add_parameters() = spec;
+    set_.mutable_optimizer()->set_method("adam");
+    set_.mutable_optimizer()->set_learning_rate(1e-3F);
+    set_.set_dense_strategy(wire::STRATEGY_COLLECTIVE);
+    set_.set_num_trainers(1);
+    set_.set_sparse_shards(1);
+    auto group = must(collective::Group::join({.keys = {}, .members = {{"bench", {}}}},
+                                              std::chrono::steady_clock::now()));
+    client_.emplace(
+        set_,
+        must(strategy::GroupClient::create(set_, std::move(group), {}, {},
+                                           strategy::CardRanks::Options{compute, "bench"})),
+        must(strategy::CardTables::create(set_, compute, network.vocabularies())));
+    for (std::uint32_t p = 0; p < network.parameters().size(); ++p) {
+      if (!network.parameters()[p].sparse()) dense_.emplace_back().parameter = p;
     }
-    rows.emplace_back().parameter = p;
-    rows.back().ids.resize(ids);
-    std::iota(rows.back().ids.begin(), rows.back().ids.end(), 0U);
+    must(client_->pull_dense(dense_));
+    prepare(now_);
   }
-  must(client.pull_dense(dense));
-  nn::Parameters parameters;
-  parameters.dense.resize(network.parameters().size());
-  parameters.sparse.resize(network.parameters().size());
-  parameters.card.resize(network.parameters().size());
-  for (const client::DenseParameter& one : dense) parameters.card[one.parameter] = one.card;
-  const std::vector<std::span<float>> none(network.parameters().size());
-  std::vector<double> costs;
-  const double seconds = seconds_of([&] {
-    must(client.pull_rows(rows));
-    for (const client::SparseRows& one : rows) {
-      parameters.sparse[one.parameter] = {one.ids, {}, nullptr, &one.card};
-    }
-    const double cost = must(executor->run(run_of(batch, parameters, costs.size(), bf16), none));
-    costs.push_back(cost / static_cast<double>(batch.size));
-    must(client.push(batch.size, cost, dense, rows));
-  });
-  expect_fallen(costs, "a network on the card");
-  return seconds;
-}
 
-void measure(device::Device& card, const Subject& subject, std::size_t size, bool bf16) {
+  // As a trainer makes them: while the card computes a batch, the host collects the ids of the next
+  // one, which has the same examples here, and stages it. Only the reading of records is left out.
+  double step_seconds() {
+    return seconds_of([this] {
+      find(now_);
+      must(executor_->begin(run(now_)));
+      ++seed_;
+      prepare(next_);
+      must(executor_->stage(run(next_), false));
+      update();
+      std::swap(now_, next_);
+    });
+  }
+
+  // The card alone: its time for the graph of a batch that it has already, and for the updates.
+  double card_seconds() {
+    double best = 1e9;
+    for (int i = 0; i < kCardSteps; ++i) {
+      ++seed_;
+      find(now_);
+      must(executor_->stage(run(now_), true));
+      const double graph = seconds_between([this] { must(executor_->begin(run(now_))); });
+      const double cost = must(executor_->finish(none_));
+      best = std::min(best, graph + seconds_between([this, cost] { push(cost); }));
+    }
+    return best;
+  }
+
+  const std::vector<double>& costs() const { return costs_; }
+
+ private:
+  static constexpr int kCardSteps = 30;
+
+  // Rows of the tables for one batch.
+  struct Rows {
+    std::vector<client::SparseRows> rows;
+    std::vector<nn::RowLookup> lookups;
+    nn::Parameters parameters;
+  };
+
+  void prepare(Rows& of) {
+    const std::size_t count = network_.parameters().size();
+    ids_.resize(count);
+    network_.collect_ids(batch_, seed_, ids_, reads_, nullptr);
+    of.lookups.resize(count);
+    of.parameters.dense.resize(count);
+    of.parameters.sparse.resize(count);
+    of.parameters.card.resize(count);
+    for (const client::DenseParameter& one : dense_) {
+      of.parameters.card[one.parameter] = one.card;
+    }
+    if (of.rows.empty()) {
+      for (std::uint32_t p = 0; p < count; ++p) {
+        if (network_.parameters()[p].sparse()) of.rows.emplace_back().parameter = p;
+      }
+    }
+    for (client::SparseRows& one : of.rows) {
+      one.ids.swap(ids_[one.parameter]);
+      of.lookups[one.parameter].build(one.ids);
+    }
+    put_views(of);
+  }
+  void find(Rows& of) {
+    must(client_->pull_rows(of.rows));
+    put_views(of);
+  }
+  static void put_views(Rows& of) {
+    for (const client::SparseRows& one : of.rows) {
+      of.parameters.sparse[one.parameter] = {
+          one.ids, {}, &of.lookups[one.parameter], one.is_on_card() ? &one.card : nullptr};
+    }
+  }
+  nn::Run run(const Rows& of) const { return run_of(batch_, of.parameters, seed_, bf16_); }
+  void push(double cost) { must(client_->push(batch_.size, cost, dense_, now_.rows)); }
+  void update() {
+    const double cost = must(executor_->finish(none_));
+    costs_.push_back(cost / static_cast<double>(batch_.size));
+    push(cost);
+  }
+  // The card's time for what `give` gives it, while it has nothing else to do.
+  template <class Give>
+  double seconds_between(Give give) const {
+    const auto stream = static_cast<cudaStream_t>(executor_->stream().value);
+    cudaEvent_t events[2] = {};
+    bool good = cudaDeviceSynchronize() == cudaSuccess;
+    for (cudaEvent_t& event : events) good = good && cudaEventCreate(&event) == cudaSuccess;
+    good = good && cudaEventRecord(events[0], stream) == cudaSuccess;
+    give();
+    good = good && cudaEventRecord(events[1], stream) == cudaSuccess;
+    good = good && cudaEventSynchronize(events[1]) == cudaSuccess;
+    float milliseconds = 0;
+    good = good && cudaEventElapsedTime(&milliseconds, events[0], events[1]) == cudaSuccess;
+    for (const cudaEvent_t event : events) good = cudaEventDestroy(event) == cudaSuccess && good;
+    if (!good) fail({Errc::kFailed, "the card's events give no time"});
+    return static_cast<double>(milliseconds) / 1e3;
+  }
+
+  const nn::Network& network_;
+  const nn::Batch& batch_;
+  bool bf16_;
+  const nn::Plan plan_;
+  std::unique_ptr<nn::DeviceExecutor> executor_;
+  const std::vector<std::span<float>> none_;
+  wire::ParameterSet set_;
+  std::optional<strategy::CardClient> client_;
+  std::vector<client::DenseParameter> dense_;
+  std::vector<std::vector<std::uint64_t>> ids_;
+  std::vector<nn::TableReads> reads_;
+  Rows now_, next_;
+  std::uint64_t seed_ = 0;
+  std::vector<double> costs_;
+};
+
+void measure(device::Device& card, const Subject& subject, std::size_t size, bool bf16,
+             bool is_skewed) {
   const std::size_t memory_before = memory_used();
   const nn::Network network = must(bench::build(subject));
   const nn::Plan plan = network.lower();
   const auto executor = must(nn::DeviceExecutor::make(plan, card, {}));
   Model model(network, subject.ids);
-  const nn::Batch batch = bench::make_batch(subject, size);
+  const nn::Batch batch = bench::make_batch(subject, size, is_skewed);
   std::vector<std::vector<float>> gradients;
   for (const auto& value : model.values) gradients.emplace_back(value.size());
   const std::vector<std::span<float>> spans(gradients.begin(), gradients.end());
@@ -223,13 +324,19 @@ void measure(device::Device& card, const Subject& subject, std::size_t size, boo
   const double step_seconds = seconds_of(step);
   const std::size_t memory = memory_used() - memory_before;
   expect_fallen(costs, subject.name);
-  const double on_card_seconds = seconds_on_card(card, network, batch, subject.ids, bf16);
+  OnCard on_card(card, network, batch, bf16);
+  const double on_card_seconds = on_card.step_seconds();
+  expect_fallen(on_card.costs(), subject.name + " on the card");
+  const double card_seconds = on_card.card_seconds();
   const double products_seconds = Products(card, subject, size, bf16).seconds();
   std::printf(
-      "{\"network\": \"%s\", \"batch\": %zu, \"compute\": \"%s\", \"step_us\": %.1f, "
-      "\"on_card_us\": %.1f, \"products_us\": %.1f, \"memory_mib\": %zu, \"cost\": [%.4f, %.4f]}\n",
-      subject.name.c_str(), size, bf16 ? "bf16" : "float32", step_seconds * 1e6,
-      on_card_seconds * 1e6, products_seconds * 1e6, memory >> 20U, costs.front(), costs.back());
+      "{\"network\": \"%s\", \"batch\": %zu, \"compute\": \"%s\", \"ids\": \"%s\", \"step_us\": "
+      "%.1f, "
+      "\"on_card_us\": %.1f, \"card_us\": %.1f, \"products_us\": %.1f, \"memory_mib\": %zu, "
+      "\"cost\": [%.4f, %.4f]}\n",
+      subject.name.c_str(), size, bf16 ? "bf16" : "float32", is_skewed ? "skewed" : "even",
+      step_seconds * 1e6, on_card_seconds * 1e6, card_seconds * 1e6, products_seconds * 1e6,
+      memory >> 20U, costs.front(), costs.back());
   std::fflush(stdout);
 }
 
@@ -245,7 +352,8 @@ int main() {
   std::printf("{\"card\": \"%s\", \"open_s\": %.2f}\n", card->card().name.c_str(), opened.count());
   for (const Subject& subject : {bench::word2vec(), bench::ctr()}) {
     for (const std::size_t batch : kBatches) {
-      for (const bool bf16 : {false, true}) measure(*card, subject, batch, bf16);
+      for (const bool bf16 : {false, true}) measure(*card, subject, batch, bf16, false);
     }
+    measure(*card, subject, std::ranges::max(kBatches), false, true);
   }
 }

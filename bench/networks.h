@@ -100,7 +100,9 @@ struct Model {
   nn::Parameters parameters;
 };
 
-inline nn::Batch make_batch(const Subject& subject, std::size_t size) {
+// With skewed ids, half of the values of a slot are one id, as where a value is missing in real
+// data.
+inline nn::Batch make_batch(const Subject& subject, std::size_t size, bool is_skewed = false) {
   nn::Batch batch{size, std::vector<nn::Slot>(subject.slots.size())};
   Rng rng(2);
   for (std::size_t i = 0; i < size; ++i) {
@@ -110,7 +112,8 @@ inline nn::Batch make_batch(const Subject& subject, std::size_t size) {
         batch.slots[s].values.push_back(static_cast<float>(rng.uniform()));
       }
       if (subject.slots[s].width > 0) continue;
-      batch.slots[s].ids.push_back(rng.below(subject.ids));
+      const bool is_missing = is_skewed && rng.below(2) == 0;
+      batch.slots[s].ids.push_back(is_missing ? s : rng.below(subject.ids));
       sum += batch.slots[s].ids.back();
     }
     batch.slots.back().ids.push_back(sum % subject.classes);
