@@ -23,6 +23,10 @@ class CardClient final : public client::ParameterClient, private client::Snapsho
   Status pull_rows(std::span<client::SparseRows> rows) override {
     return tables_->find(rows, CardTable::Reads::kToTrain);
   }
+  // The numbers of rows do not depend on the card's work.
+  Result<bool> pull_ahead(std::span<client::SparseRows> rows) override {
+    return tables_->find_ahead(rows);
+  }
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,

@@ -43,6 +43,10 @@ class CardTable {
   // for a test the value of table::SparseTable::read_to_test(); update() makes it a row of the
   // table. kResource: the card has no room for more rows.
   Status find(client::SparseRows& rows, Reads reads);
+  // As find() to train, for the batch after the one that is trained, whose update() comes first.
+  // The card may still compute that one. False, and nothing is found: the card has no room yet for
+  // the rows, which find() makes after the update. REQUIRES: no test comes before the batch.
+  Result<bool> find_ahead(client::SparseRows& rows);
   // Updates the rows that find() found last by the gradients in their places, after all earlier
   // work of the card's stream. kFailed: an earlier update failed, as in finish().
   Status update(const client::SparseRows& rows, float learning_rate);
@@ -83,8 +87,9 @@ class CardTable {
   Status reserve(std::size_t count);
   Status move_to(std::size_t capacity);
   Status reserve_batch(std::size_t rows);
-  // Writes the values of absent_ behind the rows.
-  Status place_absent(const optim::InitialRows& values);
+  // Writes the values of absent rows, whose numbers begin at `first`.
+  Status place_absent(std::span<const std::uint64_t> ids, std::size_t first,
+                      const optim::InitialRows& values);
   std::size_t rows_of_run() const;
   // Copies rows of a snapshot to the card, where each plane stores them as one run; empties `run`.
   Status put(const table::RowForm& form, Bytes& run);
@@ -117,8 +122,10 @@ class CardTable {
   const optim::InitialRows unseen_;  // tests read these for absent rows
 
   table::RowIndex index_;
-  std::vector<std::uint64_t> ids_;     // by number
-  std::vector<std::uint64_t> absent_;  // last found without a row; numbered after the rows
+  std::vector<std::uint64_t> ids_;  // by number
+  // Found without a row, sorted; numbered after the rows. Then those found ahead.
+  std::vector<std::uint64_t> absent_;
+  std::vector<std::uint64_t> absent_ahead_;
   Rows rows_;
   Batch batch_;
   device::PinnedMemory<float> room_;  // for what is copied to the host or from it
@@ -143,6 +150,8 @@ class CardTables {
 
   // The functions of CardTable, for the tables of `rows` or for all.
   Status find(std::span<client::SparseRows> rows, CardTable::Reads reads);
+  // False if any table has no room: then find() all.
+  Result<bool> find_ahead(std::span<client::SparseRows> rows);
   Status update(std::span<const client::SparseRows> rows, float learning_rate);
   Status finish();
   Status save(snapshot::SnapshotWriter& writer);

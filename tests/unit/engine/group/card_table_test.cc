@@ -74,23 +74,30 @@ class TableOnCard {
     EXPECT_TRUE(rows_.is_on_card());
     EXPECT_TRUE(rows_.values.empty());
     EXPECT_GE(rows_.card.rows_max, ids.size());
-    EXPECT_TRUE(room_.reserve(ids.size() * kRowWidth));
-    for (std::size_t i = 0; i < ids.size(); ++i) {
+    return values(rows_);
+  }
+  // Values at the places of rows that were found.
+  std::vector<float> values(const client::SparseRows& rows) {
+    EXPECT_TRUE(room_.reserve(rows.ids.size() * kRowWidth));
+    for (std::size_t i = 0; i < rows.ids.size(); ++i) {
       device_.download(stream_.handle(),
-                       bytes(rows_.card.place.value + rows_.card.numbers[i] * kRowWidth),
+                       bytes(rows.card.place.value + rows.card.numbers[i] * kRowWidth),
                        bytes(room_.data() + i * kRowWidth), kRowWidth * sizeof(float));
     }
     finish();
-    return {room_.data(), room_.data() + ids.size() * kRowWidth};
+    return {room_.data(), room_.data() + rows.ids.size() * kRowWidth};
   }
   // Of the rows that were last read.
   Status update(const std::vector<float>& gradients, float rate) {
+    return update(rows_, gradients, rate);
+  }
+  Status update(const client::SparseRows& rows, const std::vector<float>& gradients, float rate) {
     EXPECT_TRUE(room_.reserve(gradients.size()));
     std::ranges::copy(gradients, room_.data());
-    device_.upload(stream_.handle(), bytes(room_.data()), bytes(rows_.card.place.gradient),
+    device_.upload(stream_.handle(), bytes(room_.data()), bytes(rows.card.place.gradient),
                    gradients.size() * sizeof(float));
     finish();
-    return table_.update(rows_, rate);
+    return table_.update(rows, rate);
   }
   device::ComputeStream compute_stream() { return {&device_, stream_.handle()}; }
 
@@ -211,6 +218,43 @@ std::vector<std::string> table_methods() {
 }
 INSTANTIATE_TEST_SUITE_P(Methods, CardTableOf, testing::ValuesIn(table_methods()),
                          [](const auto& one) { return one.param; });
+
+// Rows of the next batch, some of them new in both, are found before this batch is updated.
+TEST_P(CardTableOf, RowsFoundAheadAreThoseAfterTheUpdate) {
+  const wire::ParameterSet set = table_set(GetParam());
+  const test::TemporaryFolder folder;
+  table::SparseTable host(set, 0);
+  TableOnCard card(set);
+  client::SparseRows now;
+  client::SparseRows next;
+  const auto ids_of = [](std::uint64_t batch) { return row_ids(batch, 100 + 400 * (batch % 3)); };
+  bool is_found = false;
+  std::size_t found_ahead = 0;
+  for (std::uint64_t batch = 0; batch < 30; ++batch) {
+    now.ids = ids_of(batch);
+    if (!is_found) {
+      ASSERT_TRUE(card.table().find(now, CardTable::Reads::kToTrain));
+    }
+    next.ids = ids_of(batch + 1);
+    const Result<bool> ahead = card.table().find_ahead(next);
+    ASSERT_TRUE(ahead) << ahead.error().message;
+    is_found = *ahead;
+    found_ahead += is_found ? 1 : 0;
+    std::vector<float> right(now.ids.size() * kRowWidth);
+    host.read(now.ids, right);
+    ASSERT_EQ(card.values(now), right) << batch;
+    const std::vector<float> gradients = row_gradients(batch, now.ids.size());
+    ASSERT_TRUE(host.reserve(now.ids.size()));
+    ASSERT_TRUE(host.apply(0.1F, now.ids, gradients));
+    ASSERT_TRUE(card.update(now, gradients, 0.1F));
+    ASSERT_EQ(card.table().totals().rows, host.rows());
+    std::swap(now, next);
+  }
+  EXPECT_GT(found_ahead, 20U);
+  EXPECT_LT(found_ahead, 30U) << "there was room for all from the beginning";
+  save_table(card.table(), set, folder / "pass-00000");
+  expect_rows(folder / "pass-00000", host);
+}
 
 TEST(CardTable, TwoRunsHaveTheSameBitsWhateverRunsFirst) {
   const wire::ParameterSet set = table_set("adagrad", false);
