@@ -31,21 +31,8 @@ std::span<const float> values_of(const Run& run, std::size_t parameter) {
 // Finds the largest scratch memory that any op needs. Called with each op.
 struct ScratchMeter {
   std::size_t rows;
-  kernels::Compute compute;
   ScratchSizes sizes = {};
 
-  void operator()(const op::Gemm& op) {
-    if (compute != kernels::Compute::kBfloat16) return;
-    const auto extent = [&](std::size_t size) { return size == op::kRows ? rows : size; };
-    const std::size_t m = extent(op.m);
-    const std::size_t n = extent(op.n);
-    const std::size_t k = padded(extent(op.k));
-    const auto need = [&](std::size_t index, std::size_t values) {
-      sizes.factors[index] = std::max(sizes.factors[index], values);
-    };
-    need(0, op.transpose_a == kernels::Transpose::kYes ? k * padded(m) : m * k);
-    need(1, op.transpose_b == kernels::Transpose::kYes ? n * k : k * padded(n));
-  }
   void operator()(const op::ActivateBackward& op) {
     if (op.bias_gradient) need_chunks(op.width);
   }
@@ -333,8 +320,8 @@ std::span<const float> DeviceResults::output_found(std::size_t layer) const {
 
 // The frame.
 
-ScratchSizes ScratchSizes::of(const Plan& plan, std::size_t rows, kernels::Compute compute) {
-  ScratchMeter meter{rows, compute};
+ScratchSizes ScratchSizes::of(const Plan& plan, std::size_t rows) {
+  ScratchMeter meter{rows};
   for (const Op& op : plan.forward) std::visit(meter, op);
   for (const Op& op : plan.backward) std::visit(meter, op);
   return meter.sizes;
@@ -356,9 +343,11 @@ DeviceFrame::DeviceFrame(const Plan& plan, device::ComputeStream compute, Device
       costs_(*compute.device),
       chunks_(*compute.device),
       counters_(*compute.device),
-      factors_{device::CardMemory<std::uint16_t>(*compute.device),
-               device::CardMemory<std::uint16_t>(*compute.device)} {
+      rounded_(plan) {
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) buffers_.emplace_back(*compute.device);
+  for (std::size_t i = 0; i < rounded_.copies().size(); ++i) {
+    factors_.emplace_back(*compute.device);
+  }
 }
 
 Result<bool> DeviceFrame::lay_out(const Run& run, TimePoint deadline) {
@@ -422,7 +411,7 @@ Result<bool> DeviceFrame::reserve(const Run& run) {
     PADDLE_TRY(const bool own, buffers_[i].reserve(rows_max_ * buffer.width));
     moved = moved || own;
   }
-  const ScratchSizes sizes = ScratchSizes::of(plan_, rows_max_, run.compute);
+  const ScratchSizes sizes = ScratchSizes::of(plan_, rows_max_);
   const auto reserve_one = [&](auto& memory, std::size_t size) -> Status {
     PADDLE_TRY(const bool own, memory.reserve(size));
     moved = moved || own;
@@ -438,8 +427,9 @@ Result<bool> DeviceFrame::reserve(const Run& run) {
                                                .value = 0,
                                                .to = reinterpret_cast<float*>(counters_.data())});
   }
-  PADDLE_TRY_STATUS(reserve_one(factors_[0], sizes.factors[0]));
-  PADDLE_TRY_STATUS(reserve_one(factors_[1], sizes.factors[1]));
+  for (std::size_t i = 0; i < factors_.size() && run.compute == kernels::Compute::kBfloat16; ++i) {
+    PADDLE_TRY_STATUS(reserve_one(factors_[i], rounded_.copies()[i].size(rows_max_)));
+  }
   return moved;
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/gpu/arena.h"
 #include "engine/gpu/occurrences.h"
+#include "engine/gpu/rounded_factors.h"
 #include "engine/math/card_rows.h"
 #include "engine/nn/plan.h"
 #include "engine/nn/run.h"
@@ -241,11 +242,13 @@ class DeviceFrame {
   }
 
   // Scratch memory for one op: a cost for each row or candidate, the sums of chunks of rows,
-  // counters of warps (0 whenever no kernel runs), and the factors of a product in bfloat16.
+  // and counters of warps (0 whenever no kernel runs).
   double* costs() const { return costs_.data(); }
   float* chunks() const { return chunks_.data(); }
   std::uint32_t* counters() const { return counters_.data(); }
-  std::uint16_t* factor(std::size_t index) const { return factors_[index].data(); }
+  // Copies of factors in bfloat16.
+  const RoundedFactors& rounded() const { return rounded_; }
+  std::uint16_t* factor(std::size_t copy) const { return factors_[copy].data(); }
 
  private:
   DeviceFrame(const Plan& plan, device::ComputeStream compute, DeviceInputs inputs,
@@ -275,26 +278,20 @@ class DeviceFrame {
   device::CardMemory<double> costs_;
   device::CardMemory<float> chunks_;
   device::CardMemory<std::uint32_t> counters_;
-  std::array<device::CardMemory<std::uint16_t>, 2> factors_;
+  RoundedFactors rounded_;
+  std::vector<device::CardMemory<std::uint16_t>> factors_;  // by copy
   std::optional<Staged> staged_;
   bool has_moved_ = false;  // memory, since the last begin() that succeeded
   std::uint64_t generation_ = 0;
 };
-
-// Rounds a number of bfloat16 values up to a multiple of 16 bytes: a card's bfloat16 units need
-// arrays that begin at such addresses.
-constexpr std::size_t padded(std::size_t values) {
-  return (values + 7) / 8 * 8;
-}
 
 // The largest scratch memory that any op of a plan needs, in values of each array.
 struct ScratchSizes {
   std::size_t costs = 0;
   std::size_t chunks = 0;
   std::size_t counters = 0;
-  std::array<std::size_t, 2> factors = {};
 
-  static ScratchSizes of(const Plan& plan, std::size_t rows, kernels::Compute compute);
+  static ScratchSizes of(const Plan& plan, std::size_t rows);
 };
 
 }  // namespace paddle::nn

@@ -53,17 +53,25 @@ void DeviceOps::execute(const Op& op) {
   std::visit([this](const auto& one) { compute(one); }, op);
 }
 
-void DeviceOps::round_factor(std::size_t index, const Region& from, std::size_t rows,
-                             std::size_t width, bool pad_rows) {
+const std::uint16_t* DeviceOps::rounded(const RoundedFactors::Factor& factor) {
+  const RoundedFactors::Copy& copy = frame_.rounded().copies()[factor.copy];
+  std::uint16_t* const to = frame_.factor(factor.copy);
+  if (factor.is_written) return to;
+  const std::size_t height = extent(copy.rows);
+  const std::size_t width = extent(copy.width);
   const std::size_t stride = padded(width);
-  std::uint16_t* const to = frame_.factor(index);
-  launch(kernel::RoundToBfloat16{
-      .rows = rows, .width = width, .from = frame_.read(from), .to = to, .to_stride = stride});
-  const std::size_t added = pad_rows ? padded(rows) - rows : 0;
-  if (added == 0) return;
+  launch(kernel::RoundToBfloat16{.rows = height,
+                                 .width = width,
+                                 .from = frame_.read(copy.from),
+                                 .to = to,
+                                 .to_stride = stride});
+  const std::size_t added = copy.pads_rows ? padded(height) - height : 0;
+  if (added == 0) return to;
   // Fill writes floats. Two bfloat16 values make a float, and the stride is even.
-  launch(kernel::Fill{
-      .size = added * stride / 2, .value = 0, .to = reinterpret_cast<float*>(to + rows * stride)});
+  launch(kernel::Fill{.size = added * stride / 2,
+                      .value = 0,
+                      .to = reinterpret_cast<float*>(to + height * stride)});
+  return to;
 }
 
 void DeviceOps::copy(std::size_t width, const Region& from, const Region& to, bool accumulate) {
@@ -74,6 +82,16 @@ void DeviceOps::copy(std::size_t width, const Region& from, const Region& to, bo
                            .accumulate = accumulate});
 }
 
+// The last one of several products that are added up has the relu.
+bool DeviceOps::shows_nan(const op::Gemm& product) const {
+  const Plan& plan = frame_.plan();
+  return trains() && std::ranges::none_of(plan.forward, [&](const Op& op) {
+           const auto* const added = std::get_if<op::Gemm>(&op);
+           return added != nullptr && added->c == product.c &&
+                  plan.is_static[plan.buffers[added->b.buffer].index];
+         });
+}
+
 void DeviceOps::compute(const op::Gemm& op) {
   const std::size_t m = extent(op.m);
   const std::size_t n = extent(op.n);
@@ -82,7 +100,7 @@ void DeviceOps::compute(const op::Gemm& op) {
   const bool b_flipped = op.transpose_b == kernels::Transpose::kYes;
   check_packed(op.a, a_flipped ? m : k);
   check_packed(op.b, b_flipped ? k : n);
-  if (!a_flipped && !b_flipped && n <= kernel::kThinColumns) {
+  if (is_thin(op)) {
     return launch(kernel::ThinProduct{.m = m,
                                       .n = n,
                                       .k = k,
@@ -107,18 +125,17 @@ void DeviceOps::compute(const op::Gemm& op) {
                           .accumulate = op.accumulate,
                           .bias = op.bias ? frame_.at(*op.bias) : nullptr};
   if (run_.compute == kernels::Compute::kBfloat16) {
-    round_factor(0, op.a, a_flipped ? k : m, a_flipped ? m : k, a_flipped);
-    round_factor(1, op.b, b_flipped ? n : k, b_flipped ? k : n, !b_flipped);
+    const RoundedFactors::Factors& factors = frame_.rounded().of(op);
     product.precision = device::Precision::kBfloat16;
     product.k = padded(k);
-    product.a = frame_.factor(0);
+    product.a = rounded(factors.a);
     product.a_stride = padded(op.a.stride);
-    product.b = frame_.factor(1);
+    product.b = rounded(factors.b);
     product.b_stride = padded(op.b.stride);
   }
   // A fused relu costs nothing. One of its own reads and writes the outputs once more: 17 us for
   // 16384 x 400 on an H100, and some 2 us for a small batch.
-  product.relu = op.relu && shows_nan();
+  product.relu = op.relu && shows_nan(op);
   device_.multiply(stream_, product);
   if (product.relu == op.relu) return;
   check_packed(op.c, n);

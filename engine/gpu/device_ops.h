@@ -55,16 +55,12 @@ class DeviceOps {
   void compute(const op::SampledCost& op);
   void compute(const op::SampledCostBackward& op);
 
-  // Whether a NaN shows although the library's relu makes 0 of it. It shows in the gradient of the
-  // weights, which is the same factors' product: NaN too, even where the slope is 0. A test has no
-  // gradients, and those of static parameters are not looked at.
-  bool shows_nan() const { return trains() && !frame_.plan().has_static_parameters; }
-  // Rounds a factor of a product to bfloat16, into factor `index` of the frame. `rows` and `width`
-  // are those of the matrix in memory. Each row is padded to a multiple of 16 bytes. With
-  // `pad_rows`, rows of zeros are added too: the rows are then the dimension that the product sums
-  // over.
-  void round_factor(std::size_t index, const Region& from, std::size_t rows, std::size_t width,
-                    bool pad_rows);
+  // Whether a NaN of the product's shows although the library's relu makes 0 of it. It shows in the
+  // gradients of the weights, products of the same factors that are NaN even where the slope is 0.
+  // A test has no gradients, and those of static weights are not looked at.
+  bool shows_nan(const op::Gemm& product) const;
+  // The copy of a factor in bfloat16, which it writes first unless an earlier product has.
+  const std::uint16_t* rounded(const RoundedFactors::Factor& factor);
   void copy(std::size_t width, const Region& from, const Region& to, bool accumulate);
   template <class Kernel, class CostOp>
   void compare_with_labels(const CostOp& op);

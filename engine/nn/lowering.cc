@@ -18,7 +18,7 @@ Lowering::Lowering(std::span<const std::unique_ptr<Layer>> layers,
       parameter_gradient_claimed_(parameters.size()) {
   plan_.outputs.resize(layers.size());
   plan_.parameter_gradients.resize(parameters.size());
-  plan_.has_static_parameters = std::ranges::any_of(parameters, &wire::ParameterSpec::is_static);
+  for (const wire::ParameterSpec& spec : parameters) plan_.is_static.push_back(spec.is_static());
 }
 
 void Lowering::emit(Op op) {

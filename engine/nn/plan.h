@@ -372,7 +372,7 @@ struct Plan {
   std::vector<std::optional<Region>> outputs;
   // Indexed by parameter; empty if there is no backward.
   std::vector<std::optional<Region>> parameter_gradients;
-  bool has_static_parameters = false;  // whose gradients are computed, but not looked at
+  std::vector<bool> is_static;  // by parameter: its gradient is computed, but not looked at
 };
 
 }  // namespace paddle::nn
