@@ -29,6 +29,10 @@ extern const Command kNearestCommand;
 extern const Command kServeCommand;
 extern const Command kVerifyCommand;
 
+// The exit code of a command. Prints an error and its hint on stderr, and sends the error to the
+// supervisor.
+int exit_code(const Status& status);
+
 // Finds the command that the arguments name, parses its flags and runs it. Returns the exit code;
 // prints an error and its hint on stderr. `environment` is as in environ(7).
 int run_program(const std::vector<std::string>& arguments, const char* const* environment);

@@ -101,6 +101,8 @@ Status flush_output() {
                "check the free space on its disk: df -h"};
 }
 
+}  // namespace
+
 int exit_code(const Status& status) {
   if (status) return 0;
   notify_failed(status.error());
@@ -110,8 +112,6 @@ int exit_code(const Status& status) {
   if (!hint.empty()) std::cerr << "hint: " << hint << '\n';
   return static_cast<int>(status.error().code);
 }
-
-}  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const char* const* environment) {
   open_notices();

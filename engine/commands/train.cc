@@ -8,6 +8,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "engine/config/platform_rank.h"
 #include "engine/data/content_hash.h"
 #include "engine/data/objects.h"
+#include "engine/gpu/card_group.h"
 #include "engine/math/allocator.h"
 #include "engine/math/optimizer.h"
 #include "engine/model/description.h"
@@ -534,6 +536,15 @@ Status run_session(TrainerProcess& process) {
   return run_loop(process, std::move(loop), client);
 }
 
+// Ends the process at once. A library that does not end its sums between cards has threads in the
+// midst of a call; what the end of a process does otherwise may wait for them.
+[[noreturn]] void end_stuck(const Status& ended) {
+  log_error("sums between GPUs have not ended, and this process cannot begin others: it ends");
+  const int code = exit_code(ended);
+  std::cout.flush();
+  std::_Exit(code);
+}
+
 // A process that lost a pserver, or a rank of its group, joins again with the next incarnation. If
 // it cannot join for a while, it ends, and its supervisor starts a new process.
 Status run_sessions(TrainerProcess& process) {
@@ -544,6 +555,7 @@ Status run_sessions(TrainerProcess& process) {
     process.options.incarnation = static_cast<std::uint32_t>(first + session);
     process.has_joined = false;
     Status ended = run_session(process);
+    if (device::CardGroup::is_stuck()) end_stuck(ended);
     if (ended || !process.joins_again || ended.error().code != Errc::kUnreachable) return ended;
     const TimePoint now = std::chrono::steady_clock::now();
     if (process.has_joined) lost_at = now;

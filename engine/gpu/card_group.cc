@@ -1,5 +1,6 @@
 #include "engine/gpu/card_group.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -11,6 +12,8 @@ namespace {
 constexpr Duration kEndMax = std::chrono::seconds(10);
 constexpr Duration kNap = std::chrono::milliseconds(1);
 
+std::atomic<int> g_given_up = 0;  // groups of this process that have not ended within kEndMax
+
 }  // namespace
 
 // State that outlives the group: the thread that ends the communicator uses it, too.
@@ -20,6 +23,7 @@ struct CardGroup::Shared {
   std::unique_ptr<Communicator> communicator;
   std::optional<Error> failure;
   bool has_ended = false;
+  bool is_given_up = false;
 
   // Ends the communicator on a detached thread, because an abort may never return.
   static void begin_end(const std::shared_ptr<Shared>& shared, bool aborts) {
@@ -28,6 +32,7 @@ struct CardGroup::Shared {
       shared->communicator.reset();
       const std::scoped_lock lock(shared->mutex);
       shared->has_ended = true;
+      if (shared->is_given_up) --g_given_up;
       shared->changed.notify_all();
     }).detach();
   }
@@ -35,6 +40,11 @@ struct CardGroup::Shared {
 
 Result<std::unique_ptr<CardGroup>> CardGroup::join(Device& device, const CommunicatorId& id,
                                                    const Member& member, TimePoint deadline) {
+  if (is_stuck()) {
+    return Error{Errc::kUnreachable,
+                 "an earlier group of cards of this process has not ended: it cannot join another",
+                 "start the process again"};
+  }
   auto shared = std::make_shared<Shared>();
   PADDLE_TRY(shared->communicator, device.begin_join(id, member.rank, member.ranks, member.name));
   std::unique_ptr<CardGroup> group(new CardGroup(device, std::move(shared)));
@@ -47,7 +57,13 @@ Result<std::unique_ptr<CardGroup>> CardGroup::join(Device& device, const Communi
 CardGroup::~CardGroup() {
   std::unique_lock lock(shared_->mutex);
   if (!shared_->failure) Shared::begin_end(shared_, false);
-  shared_->changed.wait_for(lock, kEndMax, [this] { return shared_->has_ended; });
+  if (shared_->changed.wait_for(lock, kEndMax, [this] { return shared_->has_ended; })) return;
+  shared_->is_given_up = true;
+  ++g_given_up;
+}
+
+bool CardGroup::is_stuck() {
+  return g_given_up > 0;
 }
 
 Error CardGroup::fail(const Error& why) {

@@ -20,11 +20,14 @@ class CardGroup {
     std::string name;  // name of the job, for messages of the library
   };
   // Joins the group. All ranks call this with the id that rank 0's device has made. The device must
-  // outlive the group. kUnreachable: the deadline passed.
+  // outlive the group. kUnreachable: the deadline passed, or is_stuck().
   static Result<std::unique_ptr<CardGroup>> join(Device& device, const CommunicatorId& id,
                                                  const Member& member, TimePoint deadline);
   // Takes at most 10 seconds, whatever the library does.
   ~CardGroup();
+  // Whether the library still ends a group that was destroyed. Its threads share state with those
+  // of a later group, and may wait for each other, so this process joins none: it can only end.
+  static bool is_stuck();
   CardGroup(const CardGroup&) = delete;
   CardGroup& operator=(const CardGroup&) = delete;
 

@@ -107,6 +107,16 @@ TEST(CardGroup, Trap31AnAbortThatNeverReturnsHoldsNobodyUpForLong) {
   EXPECT_NE(failed.error().code, Errc::kUnreachable) << "the first cause";
   alone->group.reset();
   EXPECT_LT(SteadyClock().now() - begun, std::chrono::seconds(20));
+  // Its thread may hold what a second group would wait for.
+  EXPECT_TRUE(CardGroup::is_stuck());
+  Rank second(0);
+  const CommunicatorId other = expect(second.device.make_communicator_id());
+  const Status refused = second.join(other, 1, in_seconds(10));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUnreachable);
+  never.count_down();
+  while (CardGroup::is_stuck()) std::this_thread::yield();
+  EXPECT_TRUE(second.join(other, 1, in_seconds(10)));
 }
 
 TEST(CardGroup, AnAbortByAnotherThreadEndsAWait) {
