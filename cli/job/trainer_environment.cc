@@ -75,7 +75,8 @@ Variables trainer_environment(const std::vector<std::string>& arguments, const O
 }
 
 Variables network_environment(const std::string& address, const std::string& interface) {
-  Variables variables{{"NCCL_HOSTID", address}};
+  // Without it NCCL opens a port for its RAS service, which answers any process of the node.
+  Variables variables{{"NCCL_HOSTID", address}, {"NCCL_RAS_ENABLE", "0"}};
   if (interface.empty()) return variables;
   variables["NCCL_SOCKET_IFNAME"] = "=" + interface;  // '=': this name only, not a prefix
   variables["GLOO_SOCKET_IFNAME"] = interface;

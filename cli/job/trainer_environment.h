@@ -28,8 +28,8 @@ struct OwnTrainer {
 std::map<std::string, std::string> trainer_environment(const std::vector<std::string>& arguments,
                                                        const OwnTrainer& own);
 
-// For NCCL and gloo: the interface of the node's data plane ("": not known), and a name that
-// identifies the host. The user's own settings take precedence.
+// For NCCL and gloo: the interface of the node's data plane ("": not known), a name that identifies
+// the host, and no port for NCCL's RAS service. The user's own settings take precedence.
 std::map<std::string, std::string> network_environment(const std::string& address,
                                                        const std::string& interface);
 

@@ -320,9 +320,11 @@ TEST(JobPlan, TrainersOfTheUsersOwnAreToldWhereTheyMeetAndWhichTheyAreOnTheirNod
   EXPECT_EQ(plan->trainers[0].spec.ports[1].first, 7170) << "behind both trainers of the node";
   using Variables = std::map<std::string, std::string>;
   EXPECT_EQ(plan->trainers[2].spec.defaults, (Variables{{"NCCL_HOSTID", "10.0.0.1"},
+                                                        {"NCCL_RAS_ENABLE", "0"},
                                                         {"NCCL_SOCKET_IFNAME", "=ib0"},
                                                         {"GLOO_SOCKET_IFNAME", "ib0"}}));
-  EXPECT_EQ(plan->trainers[1].spec.defaults, (Variables{{"NCCL_HOSTID", "10.0.0.2"}}));
+  EXPECT_EQ(plan->trainers[1].spec.defaults,
+            (Variables{{"NCCL_HOSTID", "10.0.0.2"}, {"NCCL_RAS_ENABLE", "0"}}));
   EXPECT_TRUE(plan->pservers[0].spec.defaults.empty());
 }
 
