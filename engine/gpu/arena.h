@@ -25,6 +25,8 @@ class Arena {
     sections_[section].wanted = capacity;
   }
   bool has_room() const;
+  // Bytes of the section that there is room for.
+  std::size_t capacity(std::size_t section) const { return sections_[section].capacity; }
   // Makes room for the sections. True if they moved: their contents are then lost. REQUIRES: no
   // running command of the card uses the sections if they move.
   Result<bool> settle();

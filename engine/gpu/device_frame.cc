@@ -256,7 +256,21 @@ kernels::device::Occurrences DeviceInputs::occurrences(std::size_t input,
   const std::size_t table = plan_->buffers[gradient.buffer].index;
   return {.rows = reinterpret_cast<const std::uint32_t*>(seed() + 1) + table,
           .starts = current().arena->card<const std::uint32_t>(section(*list)),
-          .order = current().arena->card<const std::uint32_t>(section(*list) + 1)};
+          .order = current().arena->card<const std::uint32_t>(section(*list) + 1),
+          .most = current().arena->capacity(section(*list) + 1) / sizeof(std::uint32_t)};
+}
+
+// Both arenas have the same room.
+ScratchSizes DeviceInputs::scratch_of_pieces() const {
+  using kernels::device::Occurrences;
+  ScratchSizes sizes;
+  for (const List& list : lists_) {
+    const std::size_t most =
+        made_[1 - current_].arena->capacity(section(list) + 1) / sizeof(std::uint32_t);
+    sizes.chunks = std::max(sizes.chunks, Occurrences::partial_count(most) * list.gradient.stride);
+    sizes.counters = std::max(sizes.counters, Occurrences::piece_count(most));
+  }
+  return sizes;
 }
 
 // The results of a run.
@@ -411,7 +425,10 @@ Result<bool> DeviceFrame::reserve(const Run& run) {
     PADDLE_TRY(const bool own, buffers_[i].reserve(rows_max_ * buffer.width));
     moved = moved || own;
   }
-  const ScratchSizes sizes = ScratchSizes::of(plan_, rows_max_);
+  ScratchSizes sizes = ScratchSizes::of(plan_, rows_max_);
+  const ScratchSizes of_pieces = inputs_.scratch_of_pieces();
+  sizes.chunks = std::max(sizes.chunks, of_pieces.chunks);
+  sizes.counters = std::max(sizes.counters, of_pieces.counters);
   const auto reserve_one = [&](auto& memory, std::size_t size) -> Status {
     PADDLE_TRY(const bool own, memory.reserve(size));
     moved = moved || own;

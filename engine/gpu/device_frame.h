@@ -24,6 +24,15 @@ std::span<const std::byte> bytes_of(const T* values, std::size_t count) {
   return std::as_bytes(std::span(values, count));
 }
 
+// The largest scratch memory that any op of a plan needs, in values of each array.
+struct ScratchSizes {
+  std::size_t costs = 0;
+  std::size_t chunks = 0;
+  std::size_t counters = 0;
+
+  static ScratchSizes of(const Plan& plan, std::size_t rows);
+};
+
 // Memory of a card for the inputs of a run: the arrays of the plan's inputs, lists of where the
 // rows of tables occur in them, and the parameters. All of these are sent together for each run.
 // The inputs of the next run may be sent while a run is computed.
@@ -75,6 +84,8 @@ class DeviceInputs {
   // Occurrences of the rows of a table among the indices of an input. `gradient` identifies the
   // table.
   kernels::device::Occurrences occurrences(std::size_t input, const Region& gradient) const;
+  // Scratch memory that the sums of rows need which occur often.
+  ScratchSizes scratch_of_pieces() const;
   const std::uint64_t* seed() const { return current().arena->card<std::uint64_t>(kHead); }
 
  private:
@@ -283,15 +294,6 @@ class DeviceFrame {
   std::optional<Staged> staged_;
   bool has_moved_ = false;  // memory, since the last begin() that succeeded
   std::uint64_t generation_ = 0;
-};
-
-// The largest scratch memory that any op of a plan needs, in values of each array.
-struct ScratchSizes {
-  std::size_t costs = 0;
-  std::size_t chunks = 0;
-  std::size_t counters = 0;
-
-  static ScratchSizes of(const Plan& plan, std::size_t rows);
 };
 
 }  // namespace paddle::nn

@@ -74,6 +74,13 @@ const std::uint16_t* DeviceOps::rounded(const RoundedFactors::Factor& factor) {
   return to;
 }
 
+kernel::Occurrences DeviceOps::occurrences(std::size_t input, const Region& gradient) const {
+  kernel::Occurrences found = frame_.inputs().occurrences(input, gradient);
+  found.partials = frame_.chunks();
+  found.counters = frame_.counters();
+  return found;
+}
+
 void DeviceOps::copy(std::size_t width, const Region& from, const Region& to, bool accumulate) {
   launch(kernel::CopyBlock{.rows = rows(),
                            .width = width,
@@ -297,7 +304,7 @@ void DeviceOps::compute(const op::GatherBackward& op) {
   launch(kernel::GatherBackward{.rows_max = frame_.table_rows_max(op.table_gradient),
                                 .width = op.width,
                                 .columns = op.columns,
-                                .occurrences = inputs.occurrences(op.rows, op.table_gradient),
+                                .occurrences = occurrences(op.rows, op.table_gradient),
                                 .weights = inputs.arrays(op.rows).weights,
                                 .gradient = frame_.read(op.gradient),
                                 .table_gradient = frame_.at(op.table_gradient),
@@ -323,7 +330,7 @@ void DeviceOps::compute(const op::PoolBackward& op) {
   launch(kernel::PoolBackward{.rows_max = frame_.table_rows_max(op.table_gradient),
                               .width = op.width,
                               .rows = rows(),
-                              .occurrences = inputs.occurrences(op.bags, op.table_gradient),
+                              .occurrences = occurrences(op.bags, op.table_gradient),
                               .bags = input.bags,
                               .weights = input.weights,
                               .scales = input.scales,
@@ -445,7 +452,7 @@ void DeviceOps::compute(const op::SampledCostBackward& op) {
     launch(kernel::SampledTableBackward{.rows_max = frame_.table_rows_max(gradient),
                                         .width = width,
                                         .candidates = op.candidates,
-                                        .occurrences = inputs.occurrences(op.rows, gradient),
+                                        .occurrences = occurrences(op.rows, gradient),
                                         .x = x,
                                         .slopes = frame_.read(op.slopes),
                                         .table_gradient = frame_.at(gradient)});

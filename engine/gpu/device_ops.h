@@ -61,6 +61,8 @@ class DeviceOps {
   bool shows_nan(const op::Gemm& product) const;
   // The copy of a factor in bfloat16, which it writes first unless an earlier product has.
   const std::uint16_t* rounded(const RoundedFactors::Factor& factor);
+  // Where the rows of a table occur, with the scratch memory for sums in pieces.
+  kernels::device::Occurrences occurrences(std::size_t input, const Region& gradient) const;
   void copy(std::size_t width, const Region& from, const Region& to, bool accumulate);
   template <class Kernel, class CostOp>
   void compare_with_labels(const CostOp& op);

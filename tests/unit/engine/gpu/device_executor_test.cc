@@ -169,6 +169,27 @@ TEST(DeviceExecutor, Trap38TwoRunsHaveTheSameBitsWhateverRunsFirst) {
   }
 }
 
+// Sums in pieces, of a batch whose next one has fewer occurrences.
+TEST(DeviceExecutor, RowsThatOccurInMostExamplesAreAddedUp) {
+  config::LayerConfig pooled = embedding("pooled", {"b"}, 4, true);
+  pooled.pooling = "sum";
+  const config::LayerConfig rows = embedding("rows", {"a", "b"}, 3, true);
+  TestNetwork test(
+      {rows, pooled, fc("out", {"rows", "pooled"}, 3, "identity"), cost("cost", "out", "label")},
+      kSlots);
+  DeviceRun run(test);
+  for (const std::size_t size : {1500U, 700U, 1500U, 1500U}) {
+    Batch batch{size, std::vector<Slot>(3)};
+    Rng rng(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      batch.slots[0].ids.push_back(rng.below(4) == 0 ? rng.below(kTestVocabulary) : 2);
+      batch.slots[1].ids.push_back(rng.below(4) == 0 ? rng.below(kTestVocabulary) : 5);
+      batch.slots[2].ids.push_back(rng.below(3));
+    }
+    expect_run_near(run, batch, Mode::kTrain, 1);
+  }
+}
+
 TEST(DeviceExecutor, Bfloat16IsNearFloat32) {
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     config::LayerConfig hidden = fc("hidden", {"x", "words"}, 273, "tanh");

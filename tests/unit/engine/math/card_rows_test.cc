@@ -101,6 +101,54 @@ TEST(DeviceRows, Trap38GradientsOfGatheredRowsAddUpInTheOrderOfTheIndices) {
   });
 }
 
+// Rows of which a piece has a part, the whole or the end, beside rows that occur too seldom for it.
+TEST(DeviceRows, RowsThatOccurOftenAreAddedUpInPieces) {
+  constexpr std::size_t kWidth = 10;
+  constexpr std::size_t kPiece = Occurrences::kPiece;
+  const std::vector<std::vector<std::size_t>> cases{{kPiece + 1, 0, 3, 0, 0, 0},
+                                                    {3, 5 * kPiece, 1, 0, kPiece, 2},
+                                                    {kPiece, kPiece + 1, 2 * kPiece, 0, 0, 0},
+                                                    {1, 700, 5, 1300, 900, 0},
+                                                    {0, 0, 0, 0, 0, 4 * kPiece},
+                                                    {kPiece, 1, 1, 1, 0, 0}};
+  for (const std::vector<std::size_t>& counts : cases) {
+    std::vector<std::uint32_t> indices;
+    for (std::uint32_t row = 0; row < kTableRows; ++row) {
+      indices.insert(indices.end(), counts[row], row);
+    }
+    Rng rng(indices.size());
+    for (std::size_t i = indices.size(); i > 1; --i)
+      std::swap(indices[i - 1], indices[rng.below(i)]);
+    const OccurrenceLists lists(indices);
+    const std::vector<float> slopes = normals(1, indices.size() * kWidth);
+    const Block gradient(indices.size(), kWidth, slopes);
+    const std::size_t most = indices.size() + kPiece;  // room for a larger batch
+    std::vector<float> partials = nans(Occurrences::partial_count(most) * kWidth);
+    std::vector<std::uint32_t> counters(Occurrences::piece_count(most));
+    for (const bool accumulate : {false, true}) {
+      std::vector<float> whole = normals(2, kTableRows * kWidth);
+      std::vector<float> found = whole;
+      GatherBackward kernel{kRowsMax,        kWidth,       1,         lists.lists(), nullptr,
+                            gradient.from(), whole.data(), accumulate};
+      run(kernel);
+      kernel.table_gradient = found.data();
+      kernel.occurrences.partials = partials.data();
+      kernel.occurrences.counters = counters.data();
+      kernel.occurrences.most = most;
+      run(kernel);
+      EXPECT_EQ(counters, std::vector<std::uint32_t>(counters.size())) << "for the next kernel";
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const std::size_t count = counts[i / kWidth];
+        if (count <= kPiece) {
+          ASSERT_EQ(found[i], whole[i]) << i;
+        } else {
+          ASSERT_NEAR(found[i], whole[i], 1e-7F * static_cast<float>(count)) << i;
+        }
+      }
+    }
+  }
+}
+
 // Bags of 0 to 18 rows, for two slots.
 struct Bags {
   static constexpr std::size_t kSlots = 2;
