@@ -38,7 +38,7 @@ double milliseconds_of(Step step) {
   return best.count();
 }
 
-// What a batch of CTR-DNN needs, by the engine's functions.
+// The engine's work for a batch of CTR-DNN.
 class Host {
  public:
   Host(const nn::Network& network, const nn::Batch& batch, ThreadTeam& team)

@@ -40,7 +40,7 @@ class RoundedFactors {
   };
   const std::vector<Copy>& copies() const { return copies_; }
 
-  // What a product reads.
+  // One factor of a product.
   struct Factor {
     std::size_t copy = 0;
     bool is_written = false;  // by an earlier product of the run, and still equal to its matrix

@@ -45,7 +45,7 @@ class TableReads {
   void sort_into(std::vector<std::uint64_t>& ids, ThreadTeam* team);
 
  private:
-  // What a thread found in its part. No two threads write to one line of a cache.
+  // The ids in the part of one thread. No two threads write to one line of a cache.
   struct alignas(128) Part {
     void add_small(std::uint64_t end);
     void take(std::span<const std::uint64_t> more);
