@@ -39,13 +39,14 @@ TEST(ExecutorOnCard, RunsEveryTypeOfLayerOnBatchesOfUnlikeSize) {
   }
 }
 
-// Batches are sent early, as a trainer does.
+// Batches are sent early, and gradients read early, as by a trainer in a group: graphs end at each
+// gradient.
 TEST(ExecutorOnCard, ReadsAndWritesParametersThatTheCardKeeps) {
   for (const TemplateNetwork& one : template_networks()) {
     SCOPED_TRACE(one.path);
     TestNetwork test(one.job.layers, one.slots);
     DeviceRun run(test, test::card());
-    run.keep_on_card();
+    run.keep_on_card(true);
     run.meanwhile = [&] { run.stage(one.batch, 1, true); };
     for (int i = 0; i < 3; ++i) expect_run_near(run, one.batch, Mode::kTrain, 1);
     expect_run_near(run, one.batch, Mode::kTest, 2);

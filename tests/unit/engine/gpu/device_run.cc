@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/engine/gpu/device_fixture.h"
+
 namespace paddle::nn {
 namespace {
 
@@ -87,7 +89,8 @@ void DeviceRun::move(std::span<float> host, float* card, bool is_down) {
   if (is_down) std::copy_n(room.data(), host.size(), host.begin());
 }
 
-void DeviceRun::keep_on_card() {
+void DeviceRun::keep_on_card(bool early) {
+  if (early) beside_ = *device::Stream::open(used_);
   for (std::size_t p = 0; p < test_.values.size(); ++p) {
     std::vector<float>& values = test_.values[p];
     const wire::ParameterSpec& spec = test_.network.parameters()[p];
@@ -105,17 +108,36 @@ void DeviceRun::keep_on_card() {
       move(moved, table.memory.data(), false);
       continue;
     }
-    auto& memory = kept_.emplace(p, used_).first->second;
-    ASSERT_TRUE(memory.reserve(2 * values.size()));
-    move(values, memory.data(), false);
+    auto& kept = kept_
+                     .emplace(p, KeptDense{device::CardMemory<float>(used_),
+                                           device::PinnedMemory<float>(used_), std::nullopt})
+                     .first->second;
+    ASSERT_TRUE(kept.memory.reserve(2 * values.size()));
+    move(values, kept.memory.data(), false);
+    if (!early) continue;
+    kept.written = *device::Event::make(used_);
+    ASSERT_TRUE(kept.room.reserve(values.size()));
+  }
+}
+
+void DeviceRun::read_early() {
+  for (const auto& [p, kept] : kept_) {
+    if (!kept.written) continue;
+    const std::size_t count = test_.values[p].size();
+    used_.wait_for(beside_->handle(), kept.written->handle());
+    used_.download(beside_->handle(),
+                   reinterpret_cast<const std::byte*>(kept.memory.data() + count),
+                   reinterpret_cast<std::byte*>(kept.room.data()), count * sizeof(float));
   }
 }
 
 Parameters DeviceRun::parameters_of(const Batch& batch, std::uint64_t seed) {
   Parameters parameters = test_.views(batch, seed);
-  for (const auto& [p, memory] : kept_) {
+  for (const auto& [p, kept] : kept_) {
     parameters.card.resize(std::max(parameters.card.size(), p + 1));
-    parameters.card[p] = {memory.data(), memory.data() + test_.values[p].size()};
+    float* const values = kept.memory.data();
+    parameters.card[p] = {values, values + test_.values[p].size(),
+                          kept.written ? kept.written->handle().value : nullptr};
     parameters.dense[p] = {};
   }
   for (auto& [p, table] : kept_tables_) {
@@ -150,14 +172,22 @@ Result<RunResults> DeviceRun::on_card(const Batch& batch, Mode mode, std::uint64
   if (mode == Mode::kTrain) {
     for (const std::size_t size : sizes) results.gradients.emplace_back(size);
     gradients.assign(results.gradients.begin(), results.gradients.end());
-    for (const auto& [p, memory] : kept_) gradients[p] = {};
+    for (const auto& [p, kept] : kept_) gradients[p] = {};
     for (const auto& [p, table] : kept_tables_) gradients[p] = {};
   }
   PADDLE_TRY_STATUS(executor_->begin(run));
+  const bool is_early = beside_ && mode == Mode::kTrain;
+  if (is_early) read_early();
   if (meanwhile) meanwhile();
   PADDLE_TRY(results.cost, executor_->finish(gradients));
-  for (const auto& [p, memory] : kept_) {
-    if (mode == Mode::kTrain) move(results.gradients[p], memory.data() + sizes[p], true);
+  if (is_early) PADDLE_TRY_STATUS(device::finish(used_, *beside_));
+  for (const auto& [p, kept] : kept_) {
+    if (mode != Mode::kTrain) continue;
+    if (is_early) {
+      std::copy_n(kept.room.data(), sizes[p], results.gradients[p].begin());
+    } else {
+      move(results.gradients[p], kept.memory.data() + sizes[p], true);
+    }
   }
   for (const auto& [p, table] : kept_tables_) {
     if (mode == Mode::kTrain) move(results.gradients[p], table.rows.place.gradient, true);

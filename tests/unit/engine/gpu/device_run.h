@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,8 +43,9 @@ class DeviceRun {
   void stage(const Batch& batch, std::uint64_t seed, bool has_values);
 
   // From now on the card has all parameters and their gradients, in memory that is not the
-  // executor's; rows of tables are in another order there.
-  void keep_on_card();
+  // executor's; rows of tables are in another order there. With `early`, each dense gradient is
+  // read on another stream as soon as it is written, while the card computes the others.
+  void keep_on_card(bool early = false);
 
   const Plan& plan() const { return plan_; }
   test::FakeDevice& device() { return device_; }
@@ -54,8 +56,13 @@ class DeviceRun {
   HostInterpreter host_;
   test::FakeDevice device_;
   device::Device& used_;  // device_, or another one
-  // By parameter, of the dense ones that the card keeps: values, then the gradient.
-  std::map<std::size_t, device::CardMemory<float>> kept_;
+  struct KeptDense {
+    device::CardMemory<float> memory;      // values, then the gradient
+    device::PinnedMemory<float> room;      // the gradient that is read early
+    std::optional<device::Event> written;  // only if it is
+  };
+  std::map<std::size_t, KeptDense> kept_;  // by parameter, of the dense ones that the card keeps
+  std::optional<device::Stream> beside_;   // reads gradients early
   struct KeptTable {
     device::CardMemory<float> memory;  // values, then gradients
     CardRows rows;
@@ -64,6 +71,7 @@ class DeviceRun {
   std::unique_ptr<DeviceExecutor> executor_;
 
   Parameters parameters_of(const Batch& batch, std::uint64_t seed);
+  void read_early();
   // Copies between the card and the host.
   void move(std::span<float> host, float* card, bool is_down);
 };
