@@ -1,8 +1,9 @@
 #include "engine/gpu/cuda_device.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -47,7 +48,11 @@ cudaError_t await(cudaStream_t stream, TimePoint deadline) {
     if (!is_not_ready(state)) return state;
     const TimePoint now = clock_now();
     if (now >= deadline) return state;
-    now - begun < kSpin ? pause_spin() : std::this_thread::sleep_for(kNap);
+    if (now - begun < kSpin) {
+      pause_spin();
+    } else {
+      ::poll(nullptr, 0, 1);
+    }
   }
 }
 

@@ -66,6 +66,8 @@ class CudaWarp {
   template <class T, class Term, class Join>
   __device__ T lanes(std::size_t count, Term term, T none, Join join) const {
     T own = none;
+    // Loads of several turns are under way at once; their results are joined in the same order.
+#pragma unroll 4
     for (std::size_t i = lane_; i < count; i += kWarpLanes) own = join(own, term(i));
     for (unsigned half = kWarpLanes / 2; half > 0; half /= 2) {
       own = join(own, __shfl_down_sync(kAll, own, half));

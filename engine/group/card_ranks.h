@@ -22,7 +22,9 @@ class CardRanks final : public DenseRanks {
     std::string job;                // the job's name, for messages of NCCL
     // Whether NCCL's own connections, neither authenticated nor encrypted, may leave this host.
     bool may_be_clear = false;
-    std::uint64_t bucket_elements = kBucketElements;  // least size of a sum between cards
+    // Least size of a sum between cards. NCCL starts a thread for each sum, which takes the
+    // training thread up to 0.1 ms: as long as a sum of some MiB.
+    std::uint64_t bucket_elements = 4 * kBucketElements;
   };
   // Whether the gradients of the set are only summed and used in updates, which a card can do.
   static bool can_keep(const wire::ParameterSet& set);

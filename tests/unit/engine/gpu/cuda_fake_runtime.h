@@ -16,7 +16,7 @@
 namespace paddle::test {
 
 struct FakeRuntime {
-  // What a test asks for.
+  // Set by a test.
   cudaError_t opens = cudaSuccess;  // result of cudaSetDevice()
   std::size_t memory_left = std::size_t{1} << 40U;
   bool hangs = false;        // commands that are given from now on never end
@@ -24,7 +24,7 @@ struct FakeRuntime {
   cublasStatus_t algorithm_state = CUBLAS_STATUS_SUCCESS;
   ncclResult_t nccl_state = ncclSuccess;
 
-  // What the device did.
+  // Counted as the device makes its calls.
   std::size_t waits_for_ever = 0;  // calls that wait for the whole card while it hangs
   std::size_t commands = 0;
   std::size_t products = 0;
