@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "base/control_group.h"
 #include "base/fd.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
@@ -56,7 +56,7 @@ Status run_predict(const PredictFlags& flags) {
   PADDLE_TRY(const snapshot::SnapshotReader snapshot, flags.model.open("predict --data=GLOB"));
   PADDLE_TRY(const inference::ModelDescription description,
              inference::read_description(snapshot, flags.model.source));
-  const std::uint32_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+  const std::uint32_t cores = usable_cores();
   const auto result =
       inference::predict_records(snapshot, description,
                                  {.folder = flags.model.workspace,

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/control_group.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -75,7 +76,7 @@ sigset_t block_stop_signals() {
 
 // Helpers serve sparse ports: one per core that no port thread needs.
 std::size_t helpers_for(std::uint32_t sparse_ports) {
-  const std::uint32_t cores = std::thread::hardware_concurrency();
+  const std::uint32_t cores = usable_cores();
   if (sparse_ports == 0 || cores <= sparse_ports) return 0;
   return std::min(cores - sparse_ports, kHelpersMax);
 }

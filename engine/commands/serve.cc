@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/control_group.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/text_file.h"
@@ -73,8 +74,7 @@ Status run_serve(const ServeFlags& flags) {
     return Error{Errc::kUsage, "--snapshot is missing", "paddle serve --snapshot=output"};
   PADDLE_TRY(const std::string address, address_of(flags));
   serve::ServiceOptions service_options{.queue_max = flags.queue};
-  service_options.threads =
-      flags.threads > 0 ? flags.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  service_options.threads = flags.threads > 0 ? flags.threads : usable_cores();
   if (!flags.token_file.empty()) {
     PADDLE_TRY(service_options.token, read_token(flags.token_file));
   }

@@ -14,10 +14,10 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/control_group.h"
 #include "base/text.h"
 #include "engine/data/byte_source.h"
 #include "engine/data/file_kind.h"
-#include "engine/math/allocator.h"
 
 namespace paddle::data {
 namespace {

@@ -3,33 +3,17 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <system_error>
 
-#include "base/fd.h"
 #include "base/result.h"
 
 namespace paddle {
 
 namespace {
-
-// The lowest value of `file` in mount/group and in the folders above it.
-std::uint64_t least_limit(const std::string& mount, std::string group, const char* file) {
-  std::uint64_t least = UINT64_MAX;
-  for (;; group.resize(group.rfind('/'))) {
-    if (const auto text = read_file(mount + group + "/" + file)) {
-      std::uint64_t bytes = 0;  // the text may also be "max"
-      const auto parsed = std::from_chars(text->data(), text->data() + text->size(), bytes);
-      if (parsed.ec == std::errc()) least = std::min(least, bytes);
-    }
-    if (group.rfind('/') == std::string::npos) return least;
-  }
-}
 
 const char* out_of_memory_what = "";
 const char* out_of_memory_advice = "";
@@ -69,34 +53,6 @@ std::terminate_handler other_terminate = std::abort;
 }
 
 }  // namespace
-
-std::uint64_t group_memory_bytes(const std::string& root, std::string_view groups) {
-  std::uint64_t least = UINT64_MAX;
-  for (std::size_t at = 0; at < groups.size();) {
-    const std::size_t end = std::min(groups.find('\n', at), groups.size());
-    const std::string_view line = groups.substr(at, end - at);
-    at = end + 1;
-    // A line is "0::/group", or with version 1 "4:memory:/group".
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', std::min(first, line.size() - 1) + 1);
-    if (first == line.npos || second == line.npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::string group(line.substr(second + 1));
-    if (controllers.empty()) {
-      least = std::min(least, least_limit(root, group, "memory.max"));
-    } else if (("," + std::string(controllers) + ",").find(",memory,") != std::string::npos) {
-      least = std::min(least, least_limit(root + "/memory", group, "memory.limit_in_bytes"));
-    }
-  }
-  return least;
-}
-
-std::uint64_t usable_memory_bytes() {
-  const auto physical = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const auto groups = read_file("/proc/self/cgroup");
-  return groups ? std::min(physical, group_memory_bytes("/sys/fs/cgroup", *groups)) : physical;
-}
 
 void end_when_out_of_memory(const char* what, const char* advice) {
   out_of_memory_what = what;

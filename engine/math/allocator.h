@@ -1,20 +1,13 @@
-// Memory of the process: how much it may use, what happens when it runs out, and the reuse of freed
-// buffers.
+// Memory of the process: how much parameters may use, what happens when it runs out, and the reuse
+// of freed buffers.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
+
+#include "base/control_group.h"
 
 namespace paddle {
 
-// Bytes that this process may use: the machine's memory, or the limit of its control group if that
-// is lower.
-std::uint64_t usable_memory_bytes();
-// The lowest memory limit of the control groups in `groups` and of their parents; UINT64_MAX if
-// there is no limit. `groups` is the text of /proc/self/cgroup, `root` is the path /sys/fs/cgroup.
-// Reads version 2 of control groups, and the controller "memory" of version 1.
-std::uint64_t group_memory_bytes(const std::string& root, std::string_view groups);
 // The part of usable_memory_bytes() for parameters and optimizer state; the rest is for requests
 // and the system.
 constexpr std::uint64_t kParameterMemoryPercent = 80;

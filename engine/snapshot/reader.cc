@@ -7,11 +7,11 @@
 #include <functional>
 #include <limits>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/control_group.h"
 #include "base/pool.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -111,7 +111,7 @@ Status verify_files(const Directory& root, const SnapshotId& snapshot,
     part.outcome = verify_one(root, snapshot, *part.parameter, *part.file);
     if (!part.outcome) damaged = i;
   };
-  const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+  const std::size_t cores = usable_cores();
   for_each_parallel(parts.size(), verify_part,
                     bytes < kVerifyAloneBytes ? 1 : std::min(cores, kVerifyThreadsMax));
   for (Part& part : parts) PADDLE_TRY_STATUS(std::move(part.outcome));

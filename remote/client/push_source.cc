@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
+#include "base/control_group.h"
 #include "base/crc32c.h"
 #include "base/fd.h"
 #include "base/pool.h"
@@ -318,8 +318,7 @@ Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<Pus
     }
   }
   const std::size_t threads =
-      std::min({kThreadsMax, static_cast<std::size_t>(std::thread::hardware_concurrency()),
-                wanted.size() / kFilesAThread + 1});
+      std::min({kThreadsMax, std::size_t{usable_cores()}, wanted.size() / kFilesAThread + 1});
   for_each_parallel(
       wanted.size(),
       [&](std::size_t i) {

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
@@ -21,21 +20,13 @@
 #include <fmt/format.h>
 #include <net/if.h>
 
+#include "base/control_group.h"
 #include "base/version.h"
 #include "remote/agent/node/gpus.h"
 #include "remote/agent/node/proc.h"
 
 namespace paddle::agent {
 namespace {
-
-constexpr int kProcessorsMax = 4096;
-
-std::uint32_t cores() {
-  const std::unique_ptr<cpu_set_t, decltype(&std::free)> set(CPU_ALLOC(kProcessorsMax), &std::free);
-  const std::size_t size = CPU_ALLOC_SIZE(kProcessorsMax);
-  if (!set || ::sched_getaffinity(0, size, set.get()) != 0) return 1;
-  return static_cast<std::uint32_t>(CPU_COUNT_S(size, set.get()));
-}
 
 // Reads the version from the text in the node's C library ("... stable release version 2.36."):
 // this program is statically linked and knows only its own C library.
@@ -173,9 +164,8 @@ wire::agent::Facts host_facts(const Root& root) {
   facts.set_kernel(name.release);
   facts.set_architecture(name.machine);
   facts.set_hostname(name.nodename);
-  facts.set_cores(cores());
-  const std::string memory = value_of(text_of("/proc/meminfo"), "MemTotal:");  // "16384 kB"
-  facts.set_memory_bytes(std::strtoull(memory.c_str(), nullptr, 10) * 1024);
+  facts.set_cores(usable_cores());
+  facts.set_memory_bytes(usable_memory_bytes());
   struct statvfs disk {};
   if (::fstatvfs(root.fd.get(), &disk) == 0) {
     facts.set_disk_free_bytes(std::uint64_t{disk.f_bavail} * disk.f_frsize);
