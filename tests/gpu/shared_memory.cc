@@ -147,6 +147,11 @@ void* operator new(std::size_t bytes) {
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
+// AddressSanitizer's own would not match the `delete` below.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  if (void* const memory = paddle::test::take(bytes)) return memory;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void operator delete(void* memory) noexcept {
   paddle::test::give_back(memory);
 }
