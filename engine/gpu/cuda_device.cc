@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "engine/gpu/cuda_errors.h"
@@ -69,10 +70,13 @@ std::string bytes_left(std::size_t bytes) {
 CudaDevice::CudaDevice(Card card, LoadNccl nccl, Mode mode)
     : card_(std::move(card)), load_nccl_(std::move(nccl)), mode_(mode) {}
 
-// Streams that are left hang. Releasing the library's memory would wait for them, so it stays.
+// Streams that are left hang. Releasing the library's memory would wait for them, so it stays with
+// the process.
 CudaDevice::~CudaDevice() {
   use_card();
-  if (hangs()) static_cast<void>(products_.release());
+  if (!hangs()) return;
+  static auto* const left = new std::vector<std::unique_ptr<Products>>;
+  left->push_back(std::move(products_));
 }
 
 Result<std::unique_ptr<Device>> CudaDevice::open(const Card& card, const LtApi& lt, LoadNccl nccl,

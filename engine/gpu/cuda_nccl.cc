@@ -43,13 +43,13 @@ class NcclCommunicator final : public Communicator {
   }
 
   Status begin(const CommunicatorId& id, int rank, int ranks, const std::string& name) {
-    name_ = std::make_unique<std::string>(name);
+    name_.reset(::strdup(name.c_str()));
     ncclUniqueId unique{};
     static_assert(sizeof unique == sizeof id);
     std::memcpy(&unique, id.data(), id.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    config.commName = name_->c_str();
+    config.commName = name_.get();
     return check(api_.init_rank(&comm_, ranks, unique, rank, &config), "ncclCommInitRankConfig");
   }
 
@@ -98,7 +98,10 @@ class NcclCommunicator final : public Communicator {
   const NcclApi api_;
   const std::string card_;
   const int index_;
-  std::unique_ptr<std::string> name_;
+  struct Free {
+    void operator()(char* text) const { std::free(text); }
+  };
+  std::unique_ptr<char, Free> name_;
   std::mutex mutex_;  // abort() may run on another thread
   ncclComm_t comm_ = nullptr;
   bool has_failed_ = false;

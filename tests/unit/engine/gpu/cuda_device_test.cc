@@ -219,6 +219,7 @@ TEST_F(CudaDevices, TheNameOfACommunicatorThatFailedStays) {
     EXPECT_FALSE(communicator->poll());
   }
   EXPECT_EQ(runtime().communicator_name, name) << "NCCL keeps the pointer";
+  std::free(const_cast<char*>(runtime().communicator_name));
 }
 
 TEST(NcclEnvironment, ClosesTheServiceAndKeepsWhatTheUserHasSet) {

@@ -79,6 +79,8 @@ FakeRuntime& runtime() {
 
 void reset_runtime() {
   for (const auto& [memory, bytes] : g_runtime.memory) std::free(memory);
+  for (const auto& [stream, hangs] : g_runtime.streams) std::free(stream);
+  for (void* const graph : g_runtime.graphs) std::free(graph);
   g_runtime = {};
 }
 
@@ -247,6 +249,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t, unsigned long long) {
   *made = static_cast<cudaGraphExec_t>(std::malloc(1));
+  runtime().graphs.insert(*made);
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -255,6 +258,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   if (hangs()) ++runtime().waits_for_ever;
+  runtime().graphs.erase(graph);
   std::free(graph);
   return cudaSuccess;
 }

@@ -7,8 +7,7 @@
 
 #include <cstddef>
 #include <map>
-#include <string>
-#include <vector>
+#include <set>
 
 #include "engine/gpu/cuda_nccl.h"
 #include "engine/gpu/cuda_products.h"
@@ -36,6 +35,7 @@ struct FakeRuntime {
   cudaError_t broken = cudaSuccess;
   std::map<cudaStream_t, bool> streams;  // whether it hangs
   std::map<void*, std::size_t> memory;
+  std::set<void*> graphs;
 };
 
 // The one of the process, as new after a reset.
