@@ -74,7 +74,13 @@ void TableReads::sort_into(std::vector<std::uint64_t>& ids, ThreadTeam* team) {
         parts_[part].take(parts_[part + step].ids);
       });
     }
-    ids.swap(parts_[0].ids);
+    take_small(ids);
+    std::vector<std::uint64_t>& others = parts_[0].ids;
+    if (ids.empty()) {
+      ids.swap(others);
+    } else {
+      ids.insert(ids.end(), others.begin(), others.end());
+    }
   }
   slots_.clear();
   own_.clear();
@@ -89,8 +95,8 @@ void TableReads::find(std::size_t begin, std::size_t end, Part& part) const {
   part.ids.clear();
   std::uint8_t* const is_read = part.is_read.data();
   std::uint64_t* seen = nullptr;
-  std::uint64_t small_end = 0;  // above all small ids
-  std::size_t first = 0;        // place of the slot's first id
+  std::uint64_t small_end = 0;
+  std::size_t first = 0;  // place of the slot's first id
   for (const auto slot : slots_) {
     const std::size_t from = std::clamp(begin, first, first + slot.size()) - first;
     const std::size_t to = std::clamp(end, first, first + slot.size()) - first;
@@ -112,25 +118,27 @@ void TableReads::find(std::size_t begin, std::size_t end, Part& part) const {
       part.ids.push_back(id);
     }
   }
+  part.small_end = small_end;
   sort_unique(part.ids);
-  part.add_small(small_end);
 }
 
-// Puts the marked ids, which are below `end`, before the sorted others, and takes the marks away.
-void TableReads::Part::add_small(std::uint64_t end) {
-  merged.clear();
+void TableReads::take_small(std::vector<std::uint64_t>& ids) {
+  ids.clear();
+  std::uint64_t end = 0;
+  for (const Part& part : parts_) end = std::max(end, part.small_end);
   for (std::uint64_t first = 0; first < end; first += sizeof(std::uint64_t)) {
     std::uint64_t marks = 0;
-    std::memcpy(&marks, is_read.data() + first, sizeof(marks));
-    if (marks == 0) continue;
-    std::memset(is_read.data() + first, 0, sizeof(marks));
+    for (Part& part : parts_) {
+      std::uint64_t own = 0;
+      std::memcpy(&own, part.is_read.data() + first, sizeof(own));
+      if (own == 0) continue;
+      std::memset(part.is_read.data() + first, 0, sizeof(own));
+      marks |= own;
+    }
     for (; marks != 0; marks &= marks - 1) {  // a mark is one bit, the lowest of its byte
-      merged.push_back(first + static_cast<unsigned>(std::countr_zero(marks)) / 8);
+      ids.push_back(first + static_cast<unsigned>(std::countr_zero(marks)) / 8);
     }
   }
-  if (merged.empty()) return;
-  merged.insert(merged.end(), ids.begin(), ids.end());
-  ids.swap(merged);
 }
 
 // The union of two sorted lists. Branchless: a branch would be mispredicted half of the time.
@@ -173,12 +181,11 @@ void RowLookup::build(std::span<const std::uint64_t> ids) {
   ids_ = ids;
   const std::size_t size = std::bit_ceil(4 * std::max<std::size_t>(ids.size(), 1));
   first_ = ids.empty() ? 0 : ids.front();
-  const bool is_direct = !ids.empty() && ids.back() - first_ < size;
-  factor_ = is_direct ? 1 : kHashFactor;
-  shift_ = is_direct ? 0 : 64U - static_cast<unsigned>(std::countr_zero(size));
+  is_direct_ = !ids.empty() && ids.back() - first_ < size;
+  shift_ = 64U - static_cast<unsigned>(std::countr_zero(size));
   rows_.assign(size, kFree);
   for (std::size_t row = 0; row < ids.size(); ++row) {
-    std::size_t at = home(ids[row]);
+    std::size_t at = is_direct_ ? ids[row] - first_ : home(ids[row]);
     while (rows_[at] != kFree) at = (at + 1) & (size - 1);
     rows_[at] = static_cast<std::uint32_t>(row);
   }

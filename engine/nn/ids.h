@@ -47,16 +47,18 @@ class TableReads {
  private:
   // The ids in the part of one thread. No two threads write to one line of a cache.
   struct alignas(128) Part {
-    void add_small(std::uint64_t end);
     void take(std::span<const std::uint64_t> more);
 
     std::vector<std::uint8_t> is_read;  // 1 for each small id that was read
+    std::uint64_t small_end = 0;        // above all small ids
     std::vector<std::uint64_t> seen;    // hash table of ids that are in `ids`
     std::vector<std::uint64_t> ids;
     std::vector<std::uint64_t> merged;
   };
   // Collects the ids of the places [begin, end) of slots_, which lie one after the other.
   void find(std::size_t begin, std::size_t end, Part& part) const;
+  // Makes `ids` the small ids of all parts, and clears their marks.
+  void take_small(std::vector<std::uint64_t>& ids);
 
   std::vector<std::span<const std::uint64_t>> slots_;
   std::vector<std::uint64_t> own_;
@@ -71,13 +73,20 @@ class RowLookup {
   // Builds the table for another list, in the memory it has. REQUIRES: the list is sorted, and no
   // id repeats.
   void build(std::span<const std::uint64_t> ids);
+  // REQUIRES: the list contains `id`, as it contains every id of collect_ids().
   std::size_t operator()(std::uint64_t id) const {
     // Pointers, because a checked index costs as much as the rest of a call.
     const std::uint32_t* const rows = rows_.data();
     const std::size_t last = rows_.size() - 1;
+    if (is_direct_) {
+      PADDLE_CHECK(id - first_ <= last);
+      const std::uint32_t row = rows[id - first_];
+      PADDLE_CHECK(row != kFree);
+      return row;
+    }
     for (std::size_t at = home(id);; ++at) {
       const std::uint32_t row = rows[at & last];
-      PADDLE_CHECK(row != kFree);  // the list contains every id of collect_ids()
+      PADDLE_CHECK(row != kFree);
       if (ids_.data()[row] == id) return row;
     }
   }
@@ -85,12 +94,12 @@ class RowLookup {
  private:
   static constexpr std::uint32_t kFree = 0xffffffffU;  // an empty slot
 
-  std::size_t home(std::uint64_t id) const { return ((id - first_) * factor_) >> shift_; }
+  std::size_t home(std::uint64_t id) const { return (id * kHashFactor) >> shift_; }
 
   std::span<const std::uint64_t> ids_;
   std::vector<std::uint32_t> rows_;  // their number is a power of two, at least 4 * ids_.size()
   std::uint64_t first_ = 0;          // smallest id
-  std::uint64_t factor_ = kHashFactor;
+  bool is_direct_ = false;           // an id has the place id - first_
   unsigned shift_ = 63;
 };
 
