@@ -1,4 +1,4 @@
-// What this process may use of its machine: the limits of its control groups (cgroups, versions 1
+// The share of a machine that this process may use: limits of control groups (cgroups, versions 1
 // and 2) count, as those of a container do.
 #pragma once
 
