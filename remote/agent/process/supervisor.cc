@@ -50,6 +50,7 @@ constexpr Duration kWatchPeriod = std::chrono::seconds(1);
 constexpr Duration kOwnGap = std::chrono::seconds(5);
 // The time between SIGTERM and SIGKILL for the processes that an ended process leaves.
 constexpr Duration kLeftoverGrace = std::chrono::seconds(2);
+constexpr Duration kReapGrace = std::chrono::milliseconds(500);  // from the end of a leftover
 // A SIGTERM within this time after the end of the process may have been meant for the process.
 constexpr Duration kLateSignals = std::chrono::seconds(20);
 constexpr int kKeepPeriodMs = 1000;
@@ -484,6 +485,7 @@ std::vector<ProcStat> Supervisor::leftovers() const {
 // Ends the leftovers, and logs their last output.
 void Supervisor::end_leftovers() {
   std::vector<ProcStat> left = leftovers();
+  const std::vector<ProcStat> known = left;
   for (const ProcStat& process : left) send_signal(process, SIGTERM);
   const TimePoint kill_at = now() + kLeftoverGrace;
   while (!left.empty() && now() < kill_at) {
@@ -495,6 +497,15 @@ void Supervisor::end_leftovers() {
     left = leftovers();
   }
   for (const ProcStat& process : left) send_signal(process, SIGKILL);
+  // A process that ends is in no list, but has its number, and for a moment its files, until then.
+  const TimePoint reaped_by = now() + kReapGrace;
+  ProcStat same;
+  for (const ProcStat& process : known) {
+    while (read_stat(process.pid, same) && same.start_ticks == process.start_ticks) {
+      if (reap(); now() >= reaped_by) break;
+      ::poll(nullptr, 0, 1);
+    }
+  }
   if (output_) drain();
 }
 
