@@ -44,9 +44,10 @@ class LostNodes : public testing::Test {
   }
   // With the keys, which are in the machine's memory.
   void lose(int number) const {
-    kill_all_in(node(number));
-    fs::remove_all(fs::canonical(node(number) + "/jobs/job/keys"));
-    fs::remove_all(node(number));
+    const fs::path keys = fs::canonical(node(number) + "/jobs/job/keys");
+    take_away(number);  // at once: train starts another agent where it finds the folder
+    fs::remove_all(keys);
+    fs::remove_all(away());
   }
   // As a machine that loses its power: its disk stays as it is, and may come back.
   void take_away(int number) const {
