@@ -217,8 +217,8 @@ bool CudaDevice::is_pinned(const std::byte* memory, std::size_t bytes) const {
   return offset <= size && bytes <= size - offset;
 }
 
-// Takes the scratch memory for products here, while a card without memory left can still be told
-// from one that broke.
+// Also allocates the stream's scratch memory for products: allocate() distinguishes a full card
+// from a broken one, and a product could not.
 Result<StreamHandle> CudaDevice::open_stream(Urgency urgency) {
   PADDLE_TRY(std::byte* const scratch, allocate(Products::kScratchBytes));
   int least = 0;

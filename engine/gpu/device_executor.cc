@@ -87,7 +87,7 @@ Status DeviceExecutor::compute(const Run& run) {
   return {};
 }
 
-// Of too many shapes, the one that ran longest ago is forgotten.
+// The entry of a shape. A new shape beyond kShapesMax replaces the one that ran longest ago.
 DeviceExecutor::Known& DeviceExecutor::known(Shape shape) {
   if (const auto found = shapes_.find(shape); found != shapes_.end()) return found->second;
   if (shapes_.size() == kShapesMax) {

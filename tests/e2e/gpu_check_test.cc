@@ -254,7 +254,7 @@ class GpuCheckArchive : public GpuCheck {
     needs("libstdc++.so.6", "2.36");
     program("build/gpu/bin/gpu_test", test_program(kHolds, ""));
   }
-  // Of all programs, as objdump prints it.
+  // Makes objdump print these needs for every program.
   void needs(const std::string& library, const std::string& glibc) {
     program("stubs/objdump", fmt::format(R"(printf '  NEEDED               libc.so.6\n'
 printf '  NEEDED               {}\n'

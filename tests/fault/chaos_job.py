@@ -249,7 +249,7 @@ class Job:
         elif self.attempts > ATTEMPTS_MAX:
             self.code = code
         elif code == UNREACHABLE and self.has_ended_the_rest():
-            # What ran on the silent node still waits for the others. train's hint says this command.
+            # Processes on the silent node still wait for the others. The hint of train has this command.
             self.paddlectl.run("stop", "--now", "--job", self.name)
             self.resume()
         elif code == UNREACHABLE or code < 0 or (code == BUSY and self.verb == "train"):

@@ -1,4 +1,4 @@
-// Sums between cards by the library of this machine: a group of one rank, a group that nobody
+// Sums between cards by this machine's NCCL: a group of one rank, a group whose second rank never
 // joins, and groups of two processes that share the card.
 #include <unistd.h>
 
