@@ -10,6 +10,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/fd.h"
 #include "base/text.h"
@@ -22,9 +23,20 @@
 #include "remote/launcher/trusted_file.h"
 
 namespace paddle::cli {
+
+struct NodeDefaults {
+  std::string workdir;
+  std::uint16_t port = kDefaultPort;
+  std::uint16_t ssh_port = 0;
+  std::string user, identity, jump, known_hosts, directory;
+  std::map<std::string, std::string> environment;
+  std::string folder;  // the cluster file's folder
+};
+
 namespace {
 
 using config::TomlTable;
+using Defaults = NodeDefaults;
 
 constexpr std::int64_t kPortMax = 65535;
 constexpr const char* kNameHint = "use letters, digits, '.', '-' and '_'";
@@ -43,16 +55,6 @@ constexpr std::size_t kVariablesMax = 4096;
 constexpr std::size_t kArgumentsMax = 256;
 constexpr std::size_t kTextBytesMax = 1024;  // length of a user, a path or a jump
 constexpr std::size_t kElementBytes = 64;    // memory of a list's element, beside its text
-
-// Defaults of [ssh] and of the top level for every node.
-struct Defaults {
-  std::string workdir;
-  std::uint16_t port = kDefaultPort;
-  std::uint16_t ssh_port = 0;
-  std::string user, identity, jump, known_hosts, directory;
-  std::map<std::string, std::string> environment;
-  std::string folder;  // the cluster file's folder
-};
 
 // Names and memory of all nodes read so far.
 struct NodesRead {
@@ -133,6 +135,20 @@ std::string read_identity(TomlTable& table, const std::string& otherwise,
       "identity", system_error(Errc::kUsage, "cannot read the private key " + path).message,
       "name a key file on this machine, or remove `identity` to use ssh-agent and ~/.ssh/id_*");
   return identity;
+}
+
+// Reads "TYPE BASE64", as in a .pub file; a comment behind it is left out.
+std::string read_host_key(TomlTable& table) {
+  const std::string text = read_text(table, "host_key", "");
+  if (text.empty()) return "";
+  const std::size_t space = text.find(' ');
+  const std::size_t end = space == std::string::npos ? space : text.find(' ', space + 1);
+  const std::string key = text.substr(0, end);
+  const bool is_plain = std::ranges::all_of(key, [](char c) { return c >= ' ' && c < 0x7f; });
+  if (space != std::string::npos && space > 0 && space + 1 < key.size() && is_plain) return key;
+  table.fail("host_key", "'host_key' is no public key",
+             "write host_key = \"ssh-ed25519 AAAA...\", as in /etc/ssh/ssh_host_ed25519_key.pub");
+  return "";
 }
 
 std::string read_workdir(TomlTable& table, const std::string& otherwise) {
@@ -439,8 +455,18 @@ void read_node(TomlTable& table, const Defaults& defaults, NodesRead& all, Clust
   node.spec.jump = read_text(table, "jump", defaults.jump);
   node.spec.known_hosts = read_path(table, "known_hosts", defaults.known_hosts, defaults.folder);
   node.spec.ssh_directory = defaults.directory;
+  node.spec.host_key = read_host_key(table);
   const std::string workdir = read_workdir(table, defaults.workdir);
   add_nodes(table, names, hosts, commands, std::move(node), workdir, all, cluster);
+}
+
+void read_provider_table(TomlTable& top, const Defaults& defaults, ClusterSpec& cluster) {
+  if (top.has("node")) {
+    top.fail("node", "a cluster with [provider] names no [[node]]: the provider lists them",
+             "remove the [[node]] tables, or [provider]");
+  }
+  TomlTable table = top.table("provider");
+  cluster.provider = read_provider(table, {cluster.name, defaults.folder});
 }
 
 Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
@@ -472,12 +498,37 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
   for (TomlTable& table : top.tables("node", kClusterNodesMax))
     read_node(table, defaults, all, cluster);
   check_group_names(top, cluster);
-  if (!top.has("node")) {
+  if (top.has("provider")) {
+    read_provider_table(top, defaults, cluster);
+  } else if (!top.has("node")) {
     top.fail("node", "the file has no [[node]]",
              "name your servers: add\n  [[node]]\n  host = \"server-1\"");
   }
   PADDLE_TRY_STATUS(top.finish());
+  cluster.defaults = std::make_shared<const Defaults>(std::move(defaults));
   return cluster;
+}
+
+std::string name_of_list(const ClusterSpec& cluster) {
+  return "the nodes that [provider] of " + cluster.file + " lists";
+}
+
+// Reads the [[node]] tables of the nodes that run.
+Status read_provided(ClusterSpec& cluster) {
+  std::string text;
+  for (const ProvidedNode& node : cluster.provided) {
+    if (!node.table.empty()) text += "[[node]]\n" + node.table;
+  }
+  PADDLE_TRY(TomlTable top,
+             TomlTable::parse(text, name_of_list(cluster), {}, "templates/providers/README.md"));
+  NodesRead all;
+  for (TomlTable& table : top.tables("node", kClusterNodesMax))
+    read_node(table, *cluster.defaults, all, cluster);
+  check_group_names(top, cluster);
+  PADDLE_TRY_STATUS(top.finish());
+  for (ClusterNode& node : cluster.nodes)
+    node.spec.workdir_shared = cluster.provider->shares_workdir();
+  return {};
 }
 
 }  // namespace
@@ -498,6 +549,41 @@ Result<ClusterSpec> read_cluster(const std::string& path) {
   PADDLE_TRY(TomlTable top, TomlTable::parse(text, path, {}, "docs/cluster.md"));
   const auto file = std::filesystem::absolute(path, ignored).lexically_normal();
   return read_tables(std::move(top), file.string());
+}
+
+Status add_nodes(ClusterSpec& cluster) {
+  if (!cluster.provider) return {};
+  cluster.nodes.clear();
+  PADDLE_TRY(cluster.provided, cluster.provider->list());
+  PADDLE_TRY_STATUS(read_provided(cluster));
+  if (!cluster.nodes.empty()) return {};
+  std::string message = fmt::format("cluster '{}' has no nodes yet", cluster.name);
+  if (const std::string waiting = nodes_not_running(cluster); !waiting.empty())
+    message = fmt::format("no node of cluster '{}' runs: {}", cluster.name, waiting);
+  return Error{Errc::kUsage, message, fmt::format("make them: paddlectl up {}", cluster.file)};
+}
+
+std::string nodes_not_running(const ClusterSpec& cluster) {
+  std::vector<std::string> texts;
+  for (const ProvidedNode& node : cluster.provided) {
+    if (!node.runs()) texts.push_back(fmt::format("{} is {}", node.name, node.state));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::optional<ClusterCost> cost_of(const ClusterSpec& cluster, std::int64_t now_unix_s) {
+  constexpr double kSecondsPerHour = 3600;
+  ClusterCost cost;
+  for (const ProvidedNode& node : cluster.provided) {
+    if (node.hourly <= 0) continue;
+    if (!cost.currency.empty() && node.currency != cost.currency) return std::nullopt;
+    cost.currency = node.currency;
+    cost.hourly += node.hourly;
+    if (node.created_unix_s > 0 && node.created_unix_s < now_unix_s)
+      cost.total += node.hourly * double(now_unix_s - node.created_unix_s) / kSecondsPerHour;
+  }
+  if (cost.currency.empty()) return std::nullopt;
+  return cost;
 }
 
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file) {

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/cluster/provider.h"
 #include "remote/launcher/launcher.h"
 
 namespace paddle::cli {
@@ -14,6 +17,8 @@ namespace paddle::cli {
 constexpr std::size_t kClusterNodesMax = 4096;
 constexpr std::uint16_t kDefaultPort = 7164;
 constexpr std::string_view kAllNodes = "all";  // every node is in this group
+
+struct NodeDefaults;  // the keys of [ssh] and the top level that every node takes
 
 struct ClusterNode {
   remote::NodeSpec spec;
@@ -31,6 +36,13 @@ struct ClusterNode {
   std::vector<std::string> gpus;  // nvidia-smi's numbers, or UUIDs, that its trainers see
 };
 
+// The price of a provider's nodes since they were made.
+struct ClusterCost {
+  double hourly = 0;  // of all nodes together
+  double total = 0;   // so far
+  std::string currency;
+};
+
 struct ClusterSpec {
   std::string name;
   std::string file;                        // absolute path of the file
@@ -38,7 +50,11 @@ struct ClusterSpec {
   std::uint16_t ports_num_for_sparse = 1;  // sparse ports of each pserver
   std::string transport = "sealed";        // or "always", "clear": the engine's --transport
   bool nccl_clear = false;                 // the engine's --nccl_clear
-  std::vector<ClusterNode> nodes;          // at least one; names unique
+  // At least one, with unique names; none yet for a cluster with a provider, see add_nodes().
+  std::vector<ClusterNode> nodes;
+  std::shared_ptr<const Provider> provider;  // null: the file names the nodes
+  std::vector<ProvidedNode> provided;        // as the provider listed them
+  std::shared_ptr<const NodeDefaults> defaults;
 
   bool is_clear() const { return transport == "clear"; }
   std::uint16_t block() const {
@@ -55,6 +71,14 @@ constexpr const char* kClearTransport =
 // caret.
 Result<ClusterSpec> read_cluster(const std::string& path);
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file);
+// Asks the provider for its nodes and adds those that run; nothing for a cluster without a
+// provider. kUsage: there are none, or one has wrong keys.
+Status add_nodes(ClusterSpec& cluster);
+// Nodes that exist and do not run: "lab-2 is pending, lab-3 is stopping"; "" if all run.
+std::string nodes_not_running(const ClusterSpec& cluster);
+// Nothing if no node has a known price.
+std::optional<ClusterCost> cost_of(const ClusterSpec& cluster, std::int64_t now_unix_s);
+
 // Whether `name` can be the name of a cluster or a node. These names become folders on nodes, so
 // few characters are allowed.
 bool is_plain_name(std::string_view name);

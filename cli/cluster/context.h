@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "cli/cluster/provider.h"
 #include "cli/console/console.h"
 #include "remote/client/agent_client.h"
 #include "remote/launcher/host_key_learning.h"
@@ -66,5 +67,8 @@ struct Context {
   // The help text of a command, or of the program for "".
   std::function<Result<std::string>(const std::string& command)> help = {};
 };
+
+// Shows a provider's work on the console.
+ProviderWork work_of(Context& context);
 
 }  // namespace paddle::cli

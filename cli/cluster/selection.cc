@@ -246,6 +246,12 @@ void forget_cluster(const std::string& directory, const std::string& file) {
 }
 
 Result<ClusterSpec> choose_cluster(const std::string& directory, const std::string& asked) {
+  PADDLE_TRY(ClusterSpec cluster, choose_cluster_file(directory, asked));
+  PADDLE_TRY_STATUS(add_nodes(cluster));
+  return cluster;
+}
+
+Result<ClusterSpec> choose_cluster_file(const std::string& directory, const std::string& asked) {
   if (!asked.empty()) {
     const fs::path path = fs::path(directory) / asked;
     std::error_code ignored;

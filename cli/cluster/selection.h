@@ -36,7 +36,10 @@ Status remember_cluster(const std::string& place, const std::string& file,
                         const std::vector<std::string>& left_out = {});
 // Removes `file` from every place that find_current checks; leaves no empty folder behind.
 void forget_cluster(const std::string& directory, const std::string& file);
-// `asked` relative to the directory, or else the current cluster; read and checked.
+// The cluster file `asked`, relative to the directory, or else the current one; read and checked.
+// For a cluster with a provider it has no nodes yet.
+Result<ClusterSpec> choose_cluster_file(const std::string& directory, const std::string& asked);
+// The same with the nodes that the provider lists; see add_nodes().
 Result<ClusterSpec> choose_cluster(const std::string& directory, const std::string& asked);
 
 // Parses a comma-separated list of nodes ("node1"), ranges of nodes ("node[01-04].lab"), groups

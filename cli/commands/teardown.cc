@@ -114,23 +114,78 @@ Status teardown_all(Context& context, ClusterSession& session, const TeardownOpt
   }
 }
 
+// Gives the nodes back to their provider, and forgets the cluster.
+Status give_back(Context& context, const ClusterSpec& cluster) {
+  Status destroyed = cluster.provider->destroy(work_of(context));
+  context.console.end_progress();
+  if (!destroyed) {
+    Error error = std::move(destroyed).error();
+    error.hint +=
+        fmt::format("{}run paddlectl teardown again", error.hint.empty() ? "" : "; then ");
+    return error;
+  }
+  context.console.note(
+      fmt::format("cluster '{}': given back, {}", cluster.name, cluster.provider->describe()));
+  forget_cluster(context.directory, cluster.file);
+  return {};
+}
+
+// Adds the nodes that the provider lists. True if there are none, so that only what a broken `up`
+// has made may be left. kUsage: a node that does not run may hold results, which nothing can look
+// at; not with --yes --discard.
+Result<bool> has_no_nodes(ClusterSpec& cluster, const RemovalConsent& consent) {
+  if (!cluster.provider) return false;
+  const Status added = add_nodes(cluster);
+  if (!added && (!cluster.nodes.empty() || added.error().code != Errc::kUsage))
+    return added.error();
+  std::vector<std::string> held;
+  for (const ProvidedNode& node : cluster.provided) {
+    if (node.table.empty() && !node.is_fresh()) held.push_back(node.name + " is " + node.state);
+  }
+  if (!held.empty() && !(consent.yes && consent.discard)) {
+    return Error{Errc::kUsage,
+                 fmt::format("cannot list what would be lost: {}", fmt::join(held, ", ")),
+                 "start these nodes first, or lose what is on them: --yes --discard"};
+  }
+  return !added;
+}
+
+// Nodes on which nothing has ever run cannot be reached, and have nothing to lose.
+void forgive_fresh_nodes(const ClusterSpec& cluster, ClusterSession& session) {
+  for (Member& member : session.members()) {
+    const auto node = std::ranges::find(cluster.provided, member.spec.name, &ProvidedNode::name);
+    if (member.client || node == cluster.provided.end() || !node->is_fresh()) continue;
+    member.absent = true;
+    member.error.reset();
+  }
+}
+
 Status run_teardown(Context& context, const TeardownOptions& options) {
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.target.cluster));
+  PADDLE_TRY(ClusterSpec cluster, choose_cluster_file(context.directory, options.target.cluster));
+  PADDLE_TRY(const bool is_empty, has_no_nodes(cluster, options.consent));
+  if (is_empty && options.consent.dry_run) return {};
+  if (is_empty) return give_back(context, cluster);
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
+  forgive_fresh_nodes(cluster, session);
   const auto left_out = leave_out_as_up_did(context, session, cluster, options.target);
   std::vector<JobOnNodes> jobs;
   Status listed = list_jobs_on_nodes(session, jobs);
   const bool asks = !options.consent.yes || !options.consent.discard;
+  // With --keep-data the nodes stay, because the data would go with them.
+  const bool gives_back =
+      cluster.provider && !options.keep_data && nodes.size() == cluster.nodes.size();
   if (!listed && asks) return std::move(listed).error().with("cannot list what would be lost");
   if (options.consent.dry_run) {
     context.console.table(removal_table(session, jobs));
+    if (gives_back)
+      context.console.note("would then be given back: " + cluster.provider->describe());
     return session.all_well();
   }
-  context.console.note(fmt::format("cluster '{}' ({}): {}", cluster.name,
-                                   shown_path(context, cluster.file),
-                                   counted(session.members().size(), "node")));
+  context.console.note(fmt::format(
+      "cluster '{}' ({}): {}{}", cluster.name, shown_path(context, cluster.file),
+      counted(session.members().size(), "node"), gives_back ? ", given back afterwards" : ""));
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, options.keep_data));
   PADDLE_TRY_STATUS(wait_for_commands(context, session, jobs));
   std::vector<wire::agent::TeardownReply> reports(cluster.nodes.size());
@@ -147,6 +202,7 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
                           text_cell(member.error ? "FAILED" : "clean")});
   }
   context.console.table(table);
+  if (gives_back && (done || !asks)) return give_back(context, cluster);
   PADDLE_TRY_STATUS(done);
   const std::string unknown =
       describe_unknown_nodes(context, session, cluster, AskedMachines::kFew);

@@ -22,6 +22,7 @@ struct UpOptions : NodeTarget {
   std::string file;  // the argument; the same as --cluster
   bool any = false;
   bool is_default = false;
+  bool dry_run = false;
 };
 
 OptionList up_options(UpOptions& options) {
@@ -34,7 +35,45 @@ OptionList up_options(UpOptions& options) {
       on_option(options.on),
       {"--any", "use only the nodes that answer, and name those that are left out", &options.any},
       {"--default", "make it the cluster of every folder that has none, instead of this folder's",
-       &options.is_default}};
+       &options.is_default},
+      {"--dry-run", "only print what [provider] of the cluster file would make", &options.dry_run}};
+}
+
+// Prints what would be made.
+Status show_plan(Context& context, const ClusterSpec& cluster) {
+  if (!cluster.provider) {
+    context.console.note(
+        fmt::format("{} names its servers, so nothing would be made; to look at "
+                    "them without preparing them: paddlectl check",
+                    shown_path(context, cluster.file)));
+    return {};
+  }
+  PADDLE_TRY(const std::string plan, cluster.provider->plan(work_of(context)));
+  context.console.end_progress();
+  context.console.raw(Json::object({{"cluster", cluster.name}, {"plan", plan}}), plan);
+  return {};
+}
+
+// Makes the nodes of a cluster with a provider, and adds them to `cluster`. The cluster is
+// remembered first, so that `paddlectl teardown` finds what a broken `up` has made.
+Status make_nodes(Context& context, const UpOptions& options, const std::string& place,
+                  ClusterSpec& cluster) {
+  if (!cluster.provider) return {};
+  if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file));
+  context.console.note(fmt::format("cluster '{}': {}", cluster.name, cluster.provider->describe()));
+  Status made = cluster.provider->create(work_of(context));
+  context.console.end_progress();
+  if (!made && !options.any) {
+    Error error = std::move(made).error();
+    error.hint +=
+        fmt::format("{}paddlectl teardown removes what was made", error.hint.empty() ? "" : "; ");
+    return error;
+  }
+  if (!made) context.console.note("left out: " + made.error().message);
+  PADDLE_TRY_STATUS(add_nodes(cluster));
+  if (const std::string others = nodes_not_running(cluster); !others.empty())
+    context.console.note("warning: " + others);
+  return {};
 }
 
 // The place in which to remember the cluster; "" if commands in this folder already find it, with
@@ -201,11 +240,14 @@ Status run_up(Context& context, const UpOptions& asked) {
         fmt::format("two cluster files: {}, and --cluster {}", options.file, options.cluster),
         "give only one of them"};
   }
-  PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+  PADDLE_TRY(ClusterSpec cluster, choose_cluster_file(context.directory, options.cluster));
+  if (options.dry_run) return show_plan(context, cluster);
   const std::vector<std::string> left_out = left_out_of(context.directory, cluster);
+  const auto before = find_current(context.directory);
   std::string place = place_of(context, options, cluster, left_out);
   if (!place.empty()) PADDLE_TRY_STATUS(check_place(place));
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
+  PADDLE_TRY_STATUS(make_nodes(context, options, place, cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   context.console.note(
       fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
@@ -243,7 +285,6 @@ Status run_up(Context& context, const UpOptions& asked) {
   PADDLE_TRY_STATUS(check_ready(context, cluster, session, options, train));
   const std::vector<std::string> left_out_now = still_left_out(session, left_out);
   place = place_of(context, options, cluster, left_out_now);
-  const auto before = find_current(context.directory);
   if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file, left_out_now));
   note_other_cluster(context, before);
   if (used_here) {

@@ -25,8 +25,26 @@ constexpr int kEndMs = 1000;
 // The output of a program ends shortly before its exit status is available.
 constexpr Duration kExitPatience = std::chrono::milliseconds(200);
 
+// Our environment with these variables set: "NAME=value" each.
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& own) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (!own.contains(std::string(text.substr(0, text.find('='))))) variables.emplace_back(text);
+  }
+  for (const auto& [name, value] : own) variables.push_back(name + "=" + value);
+  return variables;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int errors,
-                    ChildProgram::Session session) {
+                    const ChildProgram::Surroundings& surroundings) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
@@ -35,6 +53,8 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int 
   ::posix_spawn_file_actions_adddup2(&actions, channel, 1);
   ::posix_spawn_file_actions_adddup2(&actions, errors, 2);
   ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  if (!surroundings.folder.empty())
+    ::posix_spawn_file_actions_addchdir_np(&actions, surroundings.folder.c_str());
   sigset_t none;
   sigset_t defaults;
   ::sigemptyset(&none);
@@ -44,14 +64,16 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int 
   }
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  const int own = session == ChildProgram::Session::kOwn ? POSIX_SPAWN_SETSID : 0;
+  const bool is_own = surroundings.session == ChildProgram::Session::kOwn;
+  const int own = is_own ? POSIX_SPAWN_SETSID : 0;
   ::posix_spawnattr_setflags(
       &attributes, static_cast<short>(own | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
+  const std::vector<std::string> variables = environment_with(surroundings.environment);
+  const std::vector<char*> argv = pointers_to(arguments);
+  const std::vector<char*> envp = pointers_to(variables);
   pid_t pid = -1;
-  const int failure = ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  const int failure =
+      ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), envp.data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failure == 0) return pid;
@@ -62,7 +84,8 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, int channel, int 
 }  // namespace
 
 Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std::string>& arguments,
-                                                          UniqueFd& channel, Session session) {
+                                                          UniqueFd& channel,
+                                                          const Surroundings& surroundings) {
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return system_error(Errc::kResource, "socketpair");
@@ -71,9 +94,10 @@ Result<std::shared_ptr<ChildProgram>> ChildProgram::start(const std::vector<std:
   const UniqueFd theirs(sockets[1]);
   PADDLE_TRY(Pipe errors, make_pipe());
   PADDLE_TRY_STATUS(set_nonblocking(errors.read.get()));
-  PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors.write.get(), session));
+  PADDLE_TRY(const pid_t pid, spawn(arguments, theirs.get(), errors.write.get(), surroundings));
   channel = std::move(ours);
-  return std::shared_ptr<ChildProgram>(new ChildProgram(pid, std::move(errors.read), session));
+  return std::shared_ptr<ChildProgram>(
+      new ChildProgram(pid, std::move(errors.read), surroundings.session));
 }
 
 ChildProgram::ChildProgram(pid_t pid, UniqueFd errors, Session session)

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,11 +23,22 @@ class ChildProgram {
   // our session it may ask the user questions on the terminal.
   enum class Session { kOwn, kOurs };
 
-  // Starts arguments[0], looked up in PATH. `channel` becomes our end of its stdin and stdout.
+  struct Surroundings {
+    std::string folder = {};                              // "": the current directory
+    std::map<std::string, std::string> environment = {};  // replaces our variables of these names
+    Session session = Session::kOwn;
+  };
+
+  // Starts arguments[0], looked up in our PATH. `channel` becomes our end of its stdin and stdout.
   // kResource when it cannot start.
   static Result<std::shared_ptr<ChildProgram>> start(const std::vector<std::string>& arguments,
                                                      UniqueFd& channel,
-                                                     Session session = Session::kOwn);
+                                                     const Surroundings& surroundings);
+  static Result<std::shared_ptr<ChildProgram>> start(const std::vector<std::string>& arguments,
+                                                     UniqueFd& channel,
+                                                     Session session = Session::kOwn) {
+    return start(arguments, channel, Surroundings{.session = session});
+  }
   // Close the channel first: a program that does not end with its input is terminated, with its
   // process group. A program in our session is terminated at once, and alone.
   ~ChildProgram();

@@ -17,9 +17,14 @@
 namespace paddle::remote {
 namespace {
 
-// Reads the user's files, then those of the system, in ssh's order.
+// Reads the user's files, then those of the system, in ssh's order. The key of the cluster file or
+// of its provider stands for all of them.
 KnownHosts known_hosts_of(const SshTarget& target) {
   KnownHosts known({target.known_name(), target.known_name_without_port()});
+  if (!target.host_key.empty()) {
+    known.add(fmt::format("{} {}\n", target.known_name(), target.host_key), "host_key of the node");
+    return known;
+  }
   for (const auto* const files : {&target.known_hosts, &target.system_known_hosts}) {
     for (const std::string& file : *files) known.read(file);
   }
@@ -114,6 +119,15 @@ Result<HostKeyVerdict> judge_host_key(ssh_session session, const SshTarget& targ
   PADDLE_TRY(const std::string fingerprint, fingerprint_of(key.get()));
   PADDLE_TRY(const std::string text, encoded(key.get()));
   HostKeyVerdict verdict = known_hosts_of(target).check(text);
+  if (!target.host_key.empty() && verdict.state != HostKeyState::kKnown) {
+    return Error{
+        Errc::kAuth,
+        fmt::format("{} shows the host key {}, not the `host_key` of its node. An attacker "
+                    "may intercept the connection, or the machine was reinstalled",
+                    target.label(), fingerprint),
+        "compare it with the key on the machine's console; only if it matches, correct "
+        "`host_key` where it comes from: the cluster file, or its provider"};
+  }
   if (verdict.state == HostKeyState::kRevoked) {
     return Error{Errc::kAuth,
                  fmt::format("{} shows the host key {}, which is revoked in {}", target.label(),

@@ -23,17 +23,23 @@ struct NodeSpec {
   std::string launcher = "ssh";      // a name in the table of launcher.cc
   std::vector<std::string> command;  // for "command": argv that opens a shell on the node
   std::string host;  // as the user wrote it, looked up in ~/.ssh/config; "": reached without SSH
-  std::uint16_t ssh_port = 0;   // 0: ~/.ssh/config or 22
-  std::string user;             // "": ~/.ssh/config or $USER
-  std::string identity;         // private key file, "": agent and defaults
-  std::string jump;             // bastion, "": none
-  unsigned bastion = 0;         // for a bastion: how many hops it is before the node; 0: the node
-  std::string known_hosts;      // "": ~/.ssh/known_hosts
-  std::string ssh_directory;    // "": ~/.ssh; holds config, known_hosts and the default keys
+  std::uint16_t ssh_port = 0;  // 0: ~/.ssh/config or 22
+  std::string user;            // "": ~/.ssh/config or $USER
+  std::string identity;        // private key file, "": agent and defaults
+  std::string jump;            // bastion, "": none
+  unsigned bastion = 0;        // for a bastion: how many hops it is before the node; 0: the node
+  std::string known_hosts;     // "": ~/.ssh/known_hosts
+  std::string ssh_directory;   // "": ~/.ssh; holds config, known_hosts and the default keys
+  // "ssh-ed25519 AAAA...": the only key that the node may show, whatever known_hosts says; "":
+  // none.
+  std::string host_key;
   std::string address = {};     // IPv4 or IPv6, for the other nodes; "": own_address() of the node
   std::uint16_t push_port = 0;  // for other nodes during a push; if 0 or taken, any free port
   std::string root;             // our folder on the node, "~/" allowed: <workdir>/<cluster>, and
                                 // /<node> where nodes share a machine
+  // Whether a folder above `root` that other users may write to is accepted where it is the root of
+  // a mount of its own, as the volume of a pod is.
+  bool workdir_shared = false;
   // Whether the config in ssh_directory may start programs on this machine.
   bool allow_proxy_command = false;
   Duration timeout{};  // for connecting and for each answer; zero: the defaults

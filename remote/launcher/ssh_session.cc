@@ -373,6 +373,7 @@ Result<NodeSpec> bastion_of(const NodeSpec& node, const std::string& jumps) {
   bastion.host = jump.host;
   bastion.user = jump.user;
   bastion.ssh_port = jump.port;
+  bastion.host_key.clear();
   return bastion;
 }
 

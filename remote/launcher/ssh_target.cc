@@ -559,6 +559,7 @@ Status read_identities(const NodeSpec& node, const std::string& directory, SshTa
 }
 
 void read_known_hosts(const NodeSpec& node, const std::string& directory, SshTarget& target) {
+  target.host_key = node.host_key;
   if (!node.known_hosts.empty()) {
     target.known_hosts = {expand_home(node.known_hosts)};
   } else if (target.config.is_set("userknownhostsfile")) {

@@ -83,6 +83,7 @@ struct SshTarget {
   std::string key_alias;  // HostKeyAlias, in known_hosts in place of host and port; "": none
   std::vector<std::string> known_hosts;  // at least one; new keys are added to the first
   std::vector<std::string> system_known_hosts;
+  std::string host_key;                         // as in NodeSpec
   std::vector<std::string> identities;          // named private keys, offered first
   std::vector<std::string> default_identities;  // offered last; none where the config names keys
   bool identities_only = false;      // offer only those keys of ssh-agent that are in the two lists

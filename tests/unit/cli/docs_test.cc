@@ -73,7 +73,7 @@ TEST(Docs, JobPageHasEveryKeyAndLayerTypeAndNoOther) {
 TEST(Docs, TablesOfKeysHaveShortCells) {
   constexpr std::ptrdiff_t kWordsMax = 30;  // more belongs in a note below the table
   const std::regex cell(R"re([^|]+)re"), word(R"re(\S+)re"), row(R"re(\n\|([^\n]*)\|)re");
-  for (const char* file : {"docs/job.md", "docs/cluster.md"}) {
+  for (const char* file : {"docs/job.md", "docs/cluster.md", "docs/providers.md"}) {
     const std::string page = text_of(file);
     for (std::sregex_iterator at(page.begin(), page.end(), row), end; at != end; ++at) {
       const std::string cells = (*at)[1];
@@ -110,6 +110,18 @@ TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {
   const Words told = keys_told(text_of("docs/cluster.md"));
   EXPECT_GT(told.size(), 15U);
   EXPECT_EQ(told, keys_read(text_of("cli/cluster/cluster_file.cc")));
+}
+
+TEST(Docs, ProvidersPageHasEveryKeyAndNoOther) {
+  Words known;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(kSource) + "cli/cluster")) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with("provider.cc")) continue;
+    for (const std::string& key : keys_read(text_of("cli/cluster/" + name))) known.insert(key);
+  }
+  const Words told = keys_told(text_of("docs/providers.md"));
+  EXPECT_GT(told.size(), 10U);
+  EXPECT_EQ(told, known);
 }
 
 TEST(Docs, TrainerPageShowsMetricsThatAreRead) {

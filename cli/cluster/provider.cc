@@ -1,0 +1,80 @@
+#include "cli/cluster/provider.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/cluster/context.h"
+
+namespace paddle::cli {
+
+namespace {
+
+struct ProviderKind {
+  std::string_view name;
+  std::shared_ptr<const Provider> (*read)(config::TomlTable& table, const ProvidedCluster& cluster);
+};
+
+constexpr std::array<ProviderKind, 2> kKinds{ProviderKind{"command", read_command_provider},
+                                             ProviderKind{"kubernetes", read_kubernetes_provider}};
+
+}  // namespace
+
+std::shared_ptr<const Provider> read_provider(config::TomlTable& table,
+                                              const ProvidedCluster& cluster) {
+  std::vector<std::string_view> names;
+  for (const ProviderKind& kind : kKinds) names.push_back(kind.name);
+  if (!table.has("kind")) {
+    table.fail("kind", "missing `kind`", fmt::format("write one of {}", fmt::join(names, ", ")));
+    return nullptr;
+  }
+  const std::string asked = table.choice("kind", names.front(), names);
+  table.decides("kind");
+  const auto* const kind = std::ranges::find(kKinds, asked, &ProviderKind::name);
+  return kind->read(table, cluster);
+}
+
+std::uint32_t read_nodes_wanted(config::TomlTable& table) {
+  if (!table.has("nodes"))
+    table.fail("nodes", "missing `nodes`", "write how many nodes to make: nodes = 4");
+  return static_cast<std::uint32_t>(table.integer("nodes", 1, 1, kProvidedNodesMax));
+}
+
+Duration read_create_timeout(config::TomlTable& table, std::chrono::seconds otherwise) {
+  return std::chrono::seconds(table.integer("timeout", otherwise.count(), 1, kProviderTimeoutMaxS));
+}
+
+std::string toml_text(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (code < 0x20 || code == 0x7f) {
+      quoted += fmt::format("\\u{:04X}", code);
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string toml_list(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(toml_text(text));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
+
+ProviderWork work_of(Context& context) {
+  return {.progress =
+              [&context](std::string_view line) {
+                context.console.progress(context.clock.now(), line);
+              },
+          .note = [&context](std::string_view line) { context.console.note(line); },
+          .interrupted = context.interrupted,
+          .pause = context.pause};
+}
+
+}  // namespace paddle::cli
