@@ -586,6 +586,11 @@ std::optional<ClusterCost> cost_of(const ClusterSpec& cluster, std::int64_t now_
   return cost;
 }
 
+std::string cost_text(const ClusterSpec& cluster, const ClusterCost& cost) {
+  return fmt::format("the nodes of cluster '{}' cost {:.2f} {} so far, {:.2f} an hour",
+                     cluster.name, cost.total, cost.currency, cost.hourly);
+}
+
 Result<ClusterSpec> parse_cluster(std::string_view text, const std::string& file) {
   PADDLE_TRY(TomlTable top, TomlTable::parse(text, file, {}, "docs/cluster.md"));
   return read_tables(std::move(top), file);

@@ -79,6 +79,9 @@ std::string nodes_not_running(const ClusterSpec& cluster);
 // Nothing if no node has a known price.
 std::optional<ClusterCost> cost_of(const ClusterSpec& cluster, std::int64_t now_unix_s);
 
+// "the nodes of cluster 'lab' cost 3.20 USD so far, 0.80 an hour"
+std::string cost_text(const ClusterSpec& cluster, const ClusterCost& cost);
+
 // Whether `name` can be the name of a cluster or a node. These names become folders on nodes, so
 // few characters are allowed.
 bool is_plain_name(std::string_view name);

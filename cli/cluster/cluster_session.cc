@@ -101,6 +101,12 @@ ClusterSession ClusterSession::unconnected(const ClusterSpec& cluster,
     Member member;
     member.node = node;
     member.spec = cluster.nodes[node].spec;
+    const auto provided =
+        std::ranges::find(cluster.provided, member.spec.name, &ProvidedNode::name);
+    if (provided != cluster.provided.end()) {
+      member.price_per_hour = provided->hourly;
+      member.currency = provided->currency;
+    }
     session.members_.push_back(std::move(member));
   }
   return session;

@@ -15,6 +15,8 @@ namespace paddle::cli {
 struct Member {
   std::size_t node = 0;  // index in ClusterSpec::nodes
   remote::NodeSpec spec;
+  double price_per_hour = 0;  // of a provider's node, if it is known
+  std::string currency = {};
   std::unique_ptr<remote::AgentClient> client;  // null while not connected
   bool absent = false;                          // the node has no folder of the cluster
   std::optional<Error> error;                   // from the connection, or from the last call

@@ -26,8 +26,9 @@ struct ProviderWork {
 
 // A node that exists, or is being made.
 struct ProvidedNode {
-  std::string name;
-  std::string table;  // its [[node]] table in TOML, without the head; "": no way to it is known
+  std::string name = {};
+  std::string table =
+      {};  // its [[node]] table in TOML, without the head; "": no way to it is known
   // "running"; "pending", with a cause or not, before it has ever run; or another word for a node
   // that does not run.
   std::string state = "running";

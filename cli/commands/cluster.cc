@@ -41,7 +41,9 @@ struct KnownCluster {
   CurrentCluster place;  // source "": a cluster file here that no place names
   Result<ClusterSpec> spec;
   std::string name() const { return spec ? spec->name : "cannot be read"; }
-  Json nodes() const { return spec ? Json(spec->nodes.size()) : Json(); }
+  // False also for a cluster with a provider, which is not asked for them here.
+  bool has_nodes() const { return spec && !spec->provider; }
+  Json nodes() const { return has_nodes() ? Json(spec->nodes.size()) : Json(); }
 };
 
 // The clusters known in a folder: the current one first, then the cluster files in the folder and
@@ -89,7 +91,8 @@ Status show_current(Context& context) {
   if (context.console.json()) {
     context.console.json_line(to_json(cluster, true));
   } else {
-    const std::string nodes = cluster.spec ? counted(cluster.spec->nodes.size(), "node") : "";
+    std::string nodes = cluster.spec ? counted(cluster.spec->nodes.size(), "node") : "";
+    if (cluster.spec && cluster.spec->provider) nodes = cluster.spec->provider->describe();
     context.console.result(fmt::format(
         "{}: {}{}, named by {}", cluster.name(), shown_path(context, cluster.place.file),
         nodes.empty() ? "" : ", " + nodes, shown_path(context, cluster.place.source)));
@@ -117,7 +120,7 @@ Status list_clusters(Context& context) {
     const KnownCluster& one = known[i];
     table.rows.push_back({text_cell(is_current(i) ? "*" : ""), text_cell(one.name()),
                           text_cell(shown_path(context, one.place.file)),
-                          one.spec ? number_cell(one.spec->nodes.size()) : empty_cell(),
+                          one.has_nodes() ? number_cell(one.spec->nodes.size()) : empty_cell(),
                           one.place.source.empty()
                               ? empty_cell()
                               : text_cell(shown_path(context, one.place.source))});

@@ -270,7 +270,15 @@ std::string cause_of(ClusterSession& session, const JobView& view) {
   return first == nullptr || is_consequence(first) ? "" : failure_error(session, *first).message;
 }
 
-Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string& cause) {
+Json cost_json(const std::optional<ClusterCost>& cost) {
+  if (!cost) return {};
+  return Json::object({{"total", Json::fixed(cost->total, 2)},
+                       {"per_hour", Json::fixed(cost->hourly, 2)},
+                       {"currency", cost->currency}});
+}
+
+Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string& cause,
+             const std::optional<ClusterCost>& cost) {
   std::vector<Json> processes;
   for (const ProcessView& process : view.processes()) processes.push_back(to_json(process));
   std::vector<Json> slow;
@@ -287,30 +295,34 @@ Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string&
   if (const auto& broken = view.broken_start())
     (broken->has_trained ? lost : missing) = broken->missing;
   if (view.loss()) lost = view.missing();
-  return Json::object(
-      {{"job", view.job()},
-       {"progress", progress_json(view)},
-       {"processes", Json::list(processes)},
-       {"diverged", view.diverged_to().has_value()},
-       {"never_started", Json::list({missing.begin(), missing.end()})},
-       {"lost", Json::list({lost.begin(), lost.end()})},
-       {"stalls", Json::list({stalls.begin(), stalls.end()})},
-       {"at_work", Json::list({at_work.begin(), at_work.end()})},
-       {"slow", Json::list(slow)},
-       {"gpu_variables", gpu_json(view)},
-       {"failure", cause.empty() ? Json() : Json(cause)},
-       {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})}});
+  return Json::object({{"job", view.job()},
+                       {"progress", progress_json(view)},
+                       {"processes", Json::list(processes)},
+                       {"diverged", view.diverged_to().has_value()},
+                       {"never_started", Json::list({missing.begin(), missing.end()})},
+                       {"lost", Json::list({lost.begin(), lost.end()})},
+                       {"stalls", Json::list({stalls.begin(), stalls.end()})},
+                       {"at_work", Json::list({at_work.begin(), at_work.end()})},
+                       {"slow", Json::list(slow)},
+                       {"gpu_variables", gpu_json(view)},
+                       {"failure", cause.empty() ? Json() : Json(cause)},
+                       {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})},
+                       {"cost", cost_json(cost)}});
 }
 
 void show(Context& context, const ClusterSpec& cluster, const JobView& view,
           const std::string& cause, bool watch) {
   Console& console = context.console;
-  if (console.json()) return console.json_line(to_json(view, cluster, cause));
+  const auto cost = cost_of(cluster, context.unix_seconds());
+  if (console.json()) return console.json_line(to_json(view, cluster, cause, cost));
   std::string text = to_text(view, console.options(), watch);
   if (!cause.empty()) text += "\n" + escape_lines(cause) + "\n";
   if (!watch) {
     console.note(fmt::format("job {} on cluster '{}' ({})", view.job(), cluster.name,
                              shown_path(context, cluster.file)));
+    if (cost) console.note(cost_text(cluster, *cost));
+    if (const std::string others = nodes_not_running(cluster); !others.empty())
+      console.note("warning: " + others);
     return console.raw(text);
   }
   console.repaint(fmt::format("job {} on {}  {} UTC{}\n", escape_lines(view.job()), cluster.name,

@@ -186,6 +186,8 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   context.console.note(fmt::format(
       "cluster '{}' ({}): {}{}", cluster.name, shown_path(context, cluster.file),
       counted(session.members().size(), "node"), gives_back ? ", given back afterwards" : ""));
+  if (const auto cost = cost_of(cluster, context.unix_seconds()))
+    context.console.note(cost_text(cluster, *cost));
   PADDLE_TRY_STATUS(ask_for_consent(context, session, jobs, options.consent, options.keep_data));
   PADDLE_TRY_STATUS(wait_for_commands(context, session, jobs));
   std::vector<wire::agent::TeardownReply> reports(cluster.nodes.size());
@@ -203,6 +205,12 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   }
   context.console.table(table);
   if (gives_back && (done || !asks)) return give_back(context, cluster);
+  if (!done && gives_back) {
+    Error error = done.error();
+    error.hint += fmt::format("{}or give them back with all that is on them: --yes --discard",
+                              error.hint.empty() ? "" : "; ");
+    return error;
+  }
   PADDLE_TRY_STATUS(done);
   const std::string unknown =
       describe_unknown_nodes(context, session, cluster, AskedMachines::kFew);

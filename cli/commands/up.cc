@@ -73,6 +73,8 @@ Status make_nodes(Context& context, const UpOptions& options, const std::string&
   PADDLE_TRY_STATUS(add_nodes(cluster));
   if (const std::string others = nodes_not_running(cluster); !others.empty())
     context.console.note("warning: " + others);
+  if (const auto cost = cost_of(cluster, context.unix_seconds()))
+    context.console.note(cost_text(cluster, *cost));
   return {};
 }
 
@@ -249,8 +251,10 @@ Status run_up(Context& context, const UpOptions& asked) {
   PADDLE_TRY(const remote::PushItem engine, engine_item(context.engine));
   PADDLE_TRY_STATUS(make_nodes(context, options, place, cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
-  context.console.note(
-      fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
+  if (!cluster.provider) {
+    context.console.note(
+        fmt::format("cluster '{}': {}", cluster.name, counted(nodes.size(), "node")));
+  }
   ClusterSession session = ClusterSession::open(context, cluster, nodes);
 
   std::vector<NodeReport> reports(cluster.nodes.size());

@@ -115,7 +115,9 @@ Json machines_json(const std::vector<MachineRecord>& machines) {
                                  {"os", one.os},
                                  {"kernel", one.kernel},
                                  {"gpus", one.gpus},
-                                 {"agent_version", one.agent_version}}));
+                                 {"agent_version", one.agent_version},
+                                 {"price_per_hour", Json::number(one.price_per_hour)},
+                                 {"currency", one.currency}}));
   }
   return Json::list(list);
 }

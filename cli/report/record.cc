@@ -279,7 +279,9 @@ Status write_machines(const std::string& folder, ClusterSession& session) {
                       {"agent_version", facts.agent_version()},
                       {"cores", facts.cores()},
                       {"memory_bytes", facts.memory_bytes()},
-                      {"utc_offset_s", facts.utc_offset_s()}});
+                      {"utc_offset_s", facts.utc_offset_s()},
+                      {"price_per_hour", Json::number(member.price_per_hour)},
+                      {"currency", member.currency}});
     lines[session.index_of(member)] = machine.text() + "\n";
     return {};
   });
@@ -314,6 +316,8 @@ std::vector<MachineRecord> read_machines(const std::string& folder) {
         line.text("node"),    line.text("processor"),      line.text("os"),
         line.text("kernel"),  line.text("gpus"),           line.text("agent_version"),
         line.number("cores"), line.number("memory_bytes"), {}};
+    machine.price_per_hour = line.number("price_per_hour");
+    machine.currency = line.text("currency");
     if (const auto offset = line.any_number("utc_offset_s")) {
       machine.utc_offset_s = static_cast<std::int64_t>(*offset);
     }

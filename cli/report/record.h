@@ -43,6 +43,8 @@ struct MachineRecord {
   std::string node, processor, os, kernel, gpus, agent_version;  // "": not known, or none
   double cores = 0, memory_bytes = 0;
   std::optional<std::int64_t> utc_offset_s;  // for the local time in its logs
+  double price_per_hour = 0;                 // 0: not known
+  std::string currency = {};
 };
 
 // The word, quoted for a shell if it has to be.

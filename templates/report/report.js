@@ -379,6 +379,18 @@ function pservers() {
           ...charts(...barChart('Pushes by lag', whole, bars))];
 }
 
+// The price of the machines for the time of the job, where a provider has made them and knows it.
+function cost() {
+  const priced = job.machines.filter(one => one.price_per_hour > 0);
+  const currencies = [...new Set(priced.map(one => one.currency))];
+  const begun = Math.min(...job.processes.map(one => one.begun_ms || one.started_ms));
+  const ended = Math.max(...job.processes.map(one => one.ended_ms));
+  if (currencies.length !== 1 || !(ended > begun)) return [];
+  const hourly = priced.reduce((sum, one) => sum + one.price_per_hour, 0);
+  return [paragraph(`The machines cost ${(hourly * (ended - begun) / 3.6e6).toFixed(2)} ${currencies[0]} for the time of ` +
+                    `the job, at ${hourly.toFixed(2)} an hour.`)];
+}
+
 // How the job was started, and on what. Nodes with the same machine share a row.
 function surroundings() {
   const isClear = job.processes.some(process => process.arguments.split(' ').includes('--transport=clear'));
@@ -399,7 +411,7 @@ function surroundings() {
       `${one.os}${one.kernel === '' ? '' : `, Linux ${one.kernel}`}`, one.agent_version]));
   return [
     ...(typed.length > 0 ? [html('h2', {}, 'Started with'), html('pre', {id: 'commands'}, typed.join('\n'))] : []),
-    ...(versions.length > 0 ? [paragraph(`paddlectl and its engine ${versions.join(', then ')}`)] : []), ...machines,
+    ...(versions.length > 0 ? [paragraph(`paddlectl and its engine ${versions.join(', then ')}`)] : []), ...machines, ...cost(),
     ...(isClear ? [paragraph('Traffic between machines was not sealed: the cluster file says transport = "clear".')] : [])];
 }
 

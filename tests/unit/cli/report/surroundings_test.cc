@@ -13,6 +13,7 @@ namespace {
 TEST(Machines, AreReadAsTheNodesToldThem) {
   FakeCluster fake(2);
   fake.node(1).os = "Ubuntu \"24.04\"";
+  fake.cluster.provided = {{.name = "n-1", .hourly = 0.5, .currency = "EUR"}};
   ClusterSession session = fake.session();
   const test::TemporaryFolder folder;
   ASSERT_TRUE(write_machines(folder.path(), session));
@@ -25,6 +26,9 @@ TEST(Machines, AreReadAsTheNodesToldThem) {
   EXPECT_EQ(machines[0].agent_version, "1.2.3");
   EXPECT_EQ(machines[0].utc_offset_s, 3600);
   EXPECT_EQ(machines[1].os, "Ubuntu \"24.04\"");
+  EXPECT_EQ(machines[0].price_per_hour, 0);
+  EXPECT_EQ(machines[1].price_per_hour, 0.5);
+  EXPECT_EQ(machines[1].currency, "EUR");
 }
 
 TEST(Commands, AreAsTypedForAShellAndWithoutValuesOfVariables) {
