@@ -1,7 +1,6 @@
 """The stand-in cluster as a whole: its certificate, kubeconfig and sockets, the faults that tests ask for, and its end."""
 import asyncio
 import base64
-import hashlib
 import os
 import secrets
 import shutil
@@ -23,7 +22,7 @@ from server import Server
 
 
 def limits_name(folder):
-    return "standin-" + hashlib.sha256(folder.encode()).hexdigest()[:12]
+    return "standin" + folder.replace("/", "-")
 
 
 def clean(folder):
@@ -57,7 +56,7 @@ def write_kubeconfig(folder, port, token):
 
 
 class Faults:
-    """What tests ask for; each method that begins with "on_" is one."""
+    """The faults by name: each method that begins with "on_" is one."""
 
     def __init__(self, store, kubelet):
         self.store, self.kubelet, self.server, self.port = store, kubelet, None, 0

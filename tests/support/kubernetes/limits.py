@@ -1,5 +1,6 @@
 """Limits of containers: control groups, of version 1 or 2, where this machine lets us make them."""
 import os
+import time
 
 
 class Limits:
@@ -59,21 +60,19 @@ class Limits:
                     return 0
         return 0
 
-    def remove(self):
-        for root in self.roots.values():
-            remove_group(root)
-
 
 def remove_group(folder):
-    """Removes a group and those below it, unless processes live there."""
+    """Removes a group and those below it; waits a while for processes there, which are ending."""
     if os.path.isdir(folder):
-        for entry in os.scandir(folder):
+        for entry in list(os.scandir(folder)):
             if entry.is_dir():
                 remove_group(entry.path)
-        try:
-            os.rmdir(folder)
-        except OSError:
-            pass
+        for _ in range(100):
+            try:
+                return os.rmdir(folder)
+            except OSError:
+                time.sleep(0.02)
+    return None
 
 
 def write(path, text):

@@ -233,7 +233,7 @@ def fill_in_defaults(thing, kind):
         fill_in(spec, volumeMode="Filesystem", storageClassName="standard")  # so a volume of no class is never bound by mistake
         fill_in(thing, status={"phase": "Pending"})
     elif kind.name == "Namespace":
-        fill_in(thing, status={"phase": "Active"}, spec={"finalizers": ["kubernetes"]})
+        fill_in(thing, status={"phase": "Active"})
         metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata["name"]
 
 

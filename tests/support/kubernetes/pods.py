@@ -6,10 +6,9 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import streams
-from limits import Limits
+from limits import Limits, remove_group
 from network import HUB, Network
 from objects import Refused, condition, is_ending, now, quantity, set_condition
 from volumes import NotReady, Volumes
@@ -30,6 +29,9 @@ class Container:
         self.restarts, self.process, self.init, self.is_ready = 0, None, None, False
         self.state, self.last_state, self.groups = {"waiting": {"reason": "ContainerCreating"}}, {}, {}
         self.forced_reason = None
+        self.started, self.exited = asyncio.Event(), asyncio.Event()  # in this life; both are set before the first
+        self.started.set()
+        self.exited.set()
 
     @property
     def folder(self):
@@ -45,6 +47,15 @@ class Container:
 
     async def run(self):
         """One life of the container, from a fresh root to the end of its process 1; returns the exit code."""
+        self.started.clear()
+        self.exited.clear()
+        try:
+            return await self.run_process()
+        finally:
+            self.started.set()
+            self.exited.set()
+
+    async def run_process(self):
         root, image = f"{self.folder}/root", self.pod.kubelet.image
         subprocess.run(["rm", "-rf", root], check=True)
         make_root(root, image)
@@ -68,11 +79,13 @@ class Container:
         if await read_line(started) == b"started\n":
             self.init = first_child(self.process.pid)
             self.state = {"running": {"startedAt": now()}}
+            self.started.set()
             self.pod.publish()
             self.pod.event("Started", f"Started container {self.name}")
             checking = asyncio.create_task(self.watch_readiness())
         else:
             checking = None
+        self.started.set()
         code = await self.process.wait()
         if checking:
             checking.cancel()
@@ -101,6 +114,21 @@ class Container:
                 await asyncio.sleep(wait)
             wait = min(max(wait * 2, BACK_OFF_FIRST), BACK_OFF_MAX)
             self.restarts += 1
+
+    async def stop(self, grace):
+        """SIGTERM, and SIGKILL after the grace period."""
+        if self.exited.is_set():
+            return
+        await self.started.wait()
+        self.pod.event("Killing", f"Stopping container {self.name}")
+        if grace:
+            self.kill(signal.SIGTERM)
+            try:
+                return await asyncio.wait_for(self.exited.wait(), grace)
+            except asyncio.TimeoutError:
+                pass
+        self.kill(signal.SIGKILL, self.forced_reason)
+        await self.exited.wait()
 
     async def watch_readiness(self):
         """Keeps `is_ready` current, by the probe and by what tests delay."""
@@ -161,7 +189,7 @@ class Container:
 
 
 def make_root(root, image):
-    """What of an image is written to: small files of /etc and empty folders; /usr comes as a mount that is read-only."""
+    """The parts of an image that can be written: small files of /etc and empty folders; /usr comes as a mount that is read-only."""
     for name in ("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var/log", "var/tmp", "var/lib"):
         os.makedirs(f"{root}/{name}")
     for name in ("tmp", "var/tmp"):
@@ -418,24 +446,16 @@ class PodRun:
         """The pod's processes have ended for good."""
         self.is_over = True
         pod = self.pod
+        if self.is_lost:
+            return
         if pod["status"]["phase"] not in ("Succeeded", "Failed"):
             pod["status"].update(phase=phase, **more)
         self.publish()
 
     async def stop(self, grace):
-        """SIGTERM to each container, and SIGKILL after the grace period."""
+        """Stops all containers."""
         self.is_over = True
-        running = [one for one in self.init_containers + self.containers if one.init]
-        for one in running:
-            self.event("Killing", f"Stopping container {one.name}")
-            one.kill(signal.SIGTERM if grace else signal.SIGKILL, one.forced_reason)
-        end = time.monotonic() + grace
-        while any(one.init for one in running) and time.monotonic() < end:
-            await asyncio.sleep(0.02)
-        for one in running:
-            one.kill(signal.SIGKILL, one.forced_reason)
-        while any(one.init for one in running):
-            await asyncio.sleep(0.02)
+        await asyncio.gather(*(one.stop(grace) for one in self.init_containers + self.containers))
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
@@ -535,10 +555,10 @@ class Kubelet:
     async def lose(self, pod):
         """The pod's machine is gone: nothing of it answers, and its object stays, Terminating, until it is deleted by force."""
         run = self.run_of(pod)
+        run.is_lost = run.is_over = True
         await self.network.set_link(run.number, "down")
         for container in run.containers:
             container.kill(signal.SIGKILL)
-        run.is_lost = run.is_over = True
         pod["status"].update(reason="NodeLost", message=f"Node {NODE} which was running pod {run.name} is unresponsive")
         for type_ in ("Ready", "ContainersReady"):
             set_condition(pod, type_, "False", reason="NodeNotReady")
@@ -548,7 +568,7 @@ class Kubelet:
         self.store.update(pod)
 
     def begin_end(self, pod, grace=None):
-        """What DELETE of a pod does: it is Terminating until its processes have ended, or gone at once with no grace."""
+        """DELETE of a pod: it is Terminating until its processes have ended, or gone at once if there is no grace."""
         run = self.run_of(pod)
         grace = pod["spec"]["terminationGracePeriodSeconds"] if grace is None else grace
         if run is None:
@@ -567,6 +587,9 @@ class Kubelet:
     def forget(self, run):
         self.runs.pop(run.uid, None)
         self.said.pop(run.uid, None)
+        for container in run.init_containers + run.containers:
+            for group in container.groups.values():
+                remove_group(group)
         remove_folder(run.folder)
         self.write_hosts()
 

@@ -1,4 +1,4 @@
-"""What the API server accepts: Kubernetes' published schema, rules between fields, quotas and the restricted standard of pods.
+"""The objects that the API server accepts: Kubernetes' published schema, rules between fields, quotas, and pods' restricted standard.
 
 The schema is that of the types of Debian's python3-kubernetes (Kubernetes 1.22), and NEWER for the fields that came after it.
 """

@@ -244,6 +244,7 @@ class Server:
         """Checks a new object as the API server does, and stores it; controllers make their pods this way too."""
         schema.check_fields(kind, thing, query)
         metadata = thing["metadata"]
+        thing.pop("status", None)  # typed clients send an empty one
         if kind.namespaced:
             metadata.setdefault("namespace", namespace or "default")
         if "name" not in metadata and "generateName" in metadata:
@@ -315,7 +316,7 @@ def concerns(entry, kind, namespace):
 
 
 def seen_by_watch(change, thing, known, query):
-    """A change as one who watches with these selectors sees it; None if it does not."""
+    """The change as a watch with these selectors sees it; None if it does not."""
     uid, is_known = thing["metadata"]["uid"], thing["metadata"]["uid"] in known
     if change == "DELETED" or not matches(thing, query):
         known.discard(uid)

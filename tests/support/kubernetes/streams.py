@@ -58,7 +58,10 @@ async def answer_exec(request, command):
     if upgrade not in ("websocket", "spdy/3.1"):
         raise Refused(400, "BadRequest", "Upgrade request required")
     session = WebSocketSession(request) if upgrade == "websocket" else SpdySession(request)
-    await session.open({"error", "stdout", "stderr"} | ({"stdin"} if has_stdin else set()))
+    try:
+        await session.open({"error", "stdout", "stderr"} | ({"stdin"} if has_stdin else set()))
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return session.response()
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE if has_stdin else asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE, limit=1 << 20, start_new_session=True)
@@ -212,7 +215,10 @@ class SpdySession:
         await self.send("error", status, LAST)
 
     def response(self):
-        """Called last: aiohttp must not write on this connection any more."""
-        self.writer.close()
-        self.transport.set_protocol(self.before)
+        """Called last: gives the connection back to aiohttp, closed."""
+        if self.transport.is_closing():
+            self.before.connection_lost(None)
+        else:
+            self.transport.set_protocol(self.before)
+            self.transport.close()
         return web.Response()

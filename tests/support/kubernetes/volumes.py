@@ -104,7 +104,7 @@ class Volumes:
             with open(path, "wb") as file:
                 file.write(data[item["key"]])
             mode = item.get("mode", wanted["defaultMode"])
-            os.chmod(path, mode | (0o040 if group is not None else 0))
+            os.chmod(path, mode | (0o440 if group is not None else 0))
             if group is not None:
                 os.chown(path, 0, group)
             if not os.path.lexists(f'{folder}/{item["path"]}'):
