@@ -296,7 +296,7 @@ spec:
 
 TEST_F(KubernetesStandinTest, NothingOfItIsLeftAlsoAfterAKill) {
   TemporaryFolder folder;
-  const std::vector<std::string> environment{"PATH=/usr/sbin:/usr/bin:/bin"};
+  const std::vector<std::string> environment{KubernetesStandin::path_variable()};
   constexpr const char* kStartAndWait =
       "export KUBECONFIG=\"$0/state/kubeconfig\"; kubectl apply -f \"$0/pod.yaml\" && "
       "kubectl wait --for=condition=Ready pod/pod --timeout=30s";
@@ -310,7 +310,7 @@ TEST_F(KubernetesStandinTest, NothingOfItIsLeftAlsoAfterAKill) {
                  "[{name: pod, image: debian, command: [sh, -c, \"sleep 99; : " +
                      mark + "\"]}]}\n");
     Process applied({"/bin/sh", "-c", kStartAndWait, folder.path()}, folder / "applied",
-                    {"PATH=/usr/sbin:/usr/bin:/bin", "HOME=" + folder.path()});
+                    {KubernetesStandin::path_variable(), "HOME=" + folder.path()});
     EXPECT_EQ(applied.wait(), 0) << applied.output();
     standin.signal(signal);
     EXPECT_EQ(standin.wait(std::chrono::seconds(20)), signal == SIGTERM ? 0 : 128 + signal);

@@ -56,6 +56,9 @@ class KubernetesStandin {
     return all;
   }
 
+  // "PATH=...", with which this test's programs are found.
+  static std::string path_variable() { return "PATH=" + path(); }
+
   std::string kubeconfig() const { return folder_ / "state/kubeconfig"; }
   // Its own folder: NFS exports are made below nfs/SERVER/PATH before a pod mounts them.
   std::string state() const { return folder_ / "state"; }
@@ -115,9 +118,8 @@ class KubernetesStandin {
  private:
   static std::string path() {
     const char* const own = std::getenv("PATH");
-    return std::string("/usr/sbin:/usr/bin:/bin:") + (own == nullptr ? "" : own);
+    return (own == nullptr ? std::string() : own + std::string(":")) + "/usr/sbin:/usr/bin:/bin";
   }
-  static std::string path_variable() { return "PATH=" + path(); }
   static std::string found(const std::string& program) {
     std::string rest = path();
     while (!rest.empty()) {

@@ -15,9 +15,9 @@ import yaml
 from aiohttp import web
 
 from controllers import Controllers
+from kubelet import Kubelet
 from limits import Limits, remove_group
 from objects import KINDS, Refused, Store, not_found
-from pods import Kubelet
 from server import Server
 
 
@@ -27,14 +27,14 @@ def limits_name(folder):
 
 def clean(folder):
     """Removes what a stand-in has in the folder and in control groups; its processes, namespaces and mounts have ended with it."""
-    for name in ("pods", "claims", "control", "kubeconfig"):
+    for name in ("pods", "claims", "control", "kubeconfig", "key.pem", "certificate.pem"):
         path = f"{folder}/{name}"
         if os.path.isdir(path):
             shutil.rmtree(path)
         elif os.path.lexists(path):
             os.remove(path)
     for _, parent in Limits.parents():
-        remove_group(f"{parent}/{limits_name(folder)}")
+        remove_group(f"{parent}/{limits_name(folder)}", tries=100)
 
 
 def make_certificate(folder):
@@ -48,7 +48,8 @@ def write_kubeconfig(folder, port, token):
     with open(f"{folder}/certificate.pem", "rb") as file:
         certificate = base64.b64encode(file.read()).decode()
     config = {"apiVersion": "v1", "kind": "Config", "current-context": "standin", "preferences": {},
-              "clusters": [{"name": "standin", "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": certificate}}],
+              "clusters": [{"name": "standin", "cluster": {
+                  "server": f"https://127.0.0.1:{port}", "certificate-authority-data": certificate}}],
               "users": [{"name": "tester", "user": {"token": token}}],
               "contexts": [{"name": "standin", "context": {"cluster": "standin", "user": "tester"}}]}
     with open(os.open(f"{folder}/kubeconfig", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:

@@ -3,7 +3,6 @@ import asyncio
 import copy
 import hashlib
 import json
-import os
 import traceback
 
 from objects import KINDS, Refused, condition, is_ending, now, random_suffix, seconds_since, set_condition
@@ -85,10 +84,22 @@ class Controllers:
                         self.server.delete(thing)
                 if not inside:
                     self.store.remove(one)
+            elif one["kind"] in ("PersistentVolume", "PersistentVolumeClaim"):
+                if not self.is_used(one):
+                    self.store.remove(one)
             elif "foregroundDeletion" in one["metadata"].get("finalizers", []):
                 uid = one["metadata"]["uid"]
-                if not any(owner["uid"] == uid for thing in self.store.objects.values() for owner in thing["metadata"].get("ownerReferences", [])):
+                owners = [owner["uid"] for thing in self.store.objects.values() for owner in thing["metadata"].get("ownerReferences", [])]
+                if uid not in owners:
                     self.store.remove(one)
+
+    def is_used(self, storage):
+        """Whether a pod uses a claim, or a claim has a volume: then it is not removed yet."""
+        if storage["kind"] == "PersistentVolume":
+            return storage["status"]["phase"] == "Bound"
+        name, namespace = storage["metadata"]["name"], storage["metadata"]["namespace"]
+        return any(volume.get("persistentVolumeClaim", {}).get("claimName") == name for pod in self.store.list("pods", namespace)
+                   if is_active(pod) and "nodeName" in pod["spec"] for volume in pod["spec"].get("volumes", []))
 
     def owner_finalizers(self, uid):
         return next((one["metadata"].get("finalizers", []) for one in self.store.objects.values() if one["metadata"]["uid"] == uid), [])
@@ -100,6 +111,7 @@ class Controllers:
             if owner and volume["status"]["phase"] == "Bound" and not any(one["metadata"]["uid"] == owner for one in claims):
                 if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
                     self.store.remove(volume)
+                    self.kubelet.volumes.remove_of_claim(volume["metadata"]["name"])
                 else:
                     volume["status"]["phase"] = "Released"
                     self.store.update(volume)
@@ -125,14 +137,14 @@ class Controllers:
             message = "no persistent volumes available for this claim and no storage class is set"
             if spec["storageClassName"] and "volumeName" not in spec:
                 message = f'storageclass.storage.k8s.io "{spec["storageClassName"]}" not found'
-            if not any(one["involvedObject"]["uid"] == metadata["uid"] for one in self.store.list("events", metadata["namespace"])):
+            if metadata["uid"] not in [one["involvedObject"]["uid"] for one in self.store.list("events", metadata["namespace"])]:
                 self.store.event(claim, "ProvisioningFailed" if spec["storageClassName"] else "FailedBinding", message, "Warning")
             return None
         name = f'pvc-{metadata["uid"]}'
-        os.makedirs(self.kubelet.volumes.make_for_claim(name), exist_ok=True)
         return self.store.add({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
-            "accessModes": spec["accessModes"], "capacity": {"storage": spec["resources"]["requests"]["storage"]}, "storageClassName": "standard",
-            "persistentVolumeReclaimPolicy": "Delete", "local": {"path": self.kubelet.volumes.make_for_claim(name)}}})
+            "accessModes": spec["accessModes"], "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "storageClassName": "standard", "persistentVolumeReclaimPolicy": "Delete",
+            "local": {"path": self.kubelet.volumes.make_for_claim(name)}}})
 
     def bind(self, claim, volume):
         metadata = claim["metadata"]
@@ -151,7 +163,8 @@ class Controllers:
         except Refused as refusal:
             self.store.event(owner, "FailedCreate", words + str(refusal), "Warning")
             return False
-        self.store.event(owner, "SuccessfulCreate", f'create Pod {pod["metadata"]["name"]} in {owner["kind"]} {owner["metadata"]["name"]} successful')
+        message = f'create Pod {pod["metadata"]["name"]} in {owner["kind"]} {owner["metadata"]["name"]} successful'
+        self.store.event(owner, "SuccessfulCreate", message)
         return True
 
     def keep_stateful_set(self, owner):
@@ -165,7 +178,8 @@ class Controllers:
             if pod is None and self.make_member(owner, number, revision):
                 pod = pods[number] = self.store.get("pods", owner["metadata"]["namespace"], f"{name}-{number}")
             elif pod and not is_active(pod) and not is_ending(pod):
-                self.store.event(owner, "RecreatingFailedPod", f"StatefulSet {name} is recreating failed Pod {name}-{number}", "Warning")
+                message = f"StatefulSet {name} is recreating failed Pod {name}-{number}"
+                self.store.event(owner, "RecreatingFailedPod", message, "Warning")
                 self.server.delete(pod)
             if in_order and not (pod and is_ready(pod)):
                 break
@@ -174,15 +188,16 @@ class Controllers:
                 self.server.delete(pods[number])
         old = [number for number, one in sorted(pods.items()) if one["metadata"]["labels"]["controller-revision-hash"] != revision]
         partition = spec["updateStrategy"].get("rollingUpdate", {}).get("partition", 0)
-        if old and spec["updateStrategy"]["type"] == "RollingUpdate" and all(is_ready(one) for number, one in pods.items() if number not in old):
+        rolls = spec["updateStrategy"]["type"] == "RollingUpdate"
+        if old and rolls and all(is_ready(one) for number, one in pods.items() if number not in old):
             if old[-1] >= partition and not is_ending(pods[old[-1]]):
                 self.server.delete(pods[old[-1]])
         ready, updated = sum(is_ready(one) for one in pods.values()), len(pods) - len(old)
         before = owner.get("status", {}).get("currentRevision", revision)
         current = revision if not old else before
-        self.set_status(owner, observedGeneration=owner["metadata"]["generation"], replicas=len(pods), readyReplicas=ready, availableReplicas=ready,
-                        currentReplicas=updated if current == revision else len(old), updatedReplicas=updated, currentRevision=current,
-                        updateRevision=revision, collisionCount=0)
+        self.set_status(owner, observedGeneration=owner["metadata"]["generation"], replicas=len(pods), readyReplicas=ready,
+                        availableReplicas=ready, currentReplicas=updated if current == revision else len(old),
+                        updatedReplicas=updated, currentRevision=current, updateRevision=revision, collisionCount=0)
 
     def make_member(self, owner, number, revision):
         spec, metadata = owner["spec"], owner["metadata"]
@@ -199,7 +214,8 @@ class Controllers:
                 if spec["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Delete":
                     claim["metadata"]["ownerReferences"] = controlled_by(owner)
                 self.server.create(KINDS["persistentvolumeclaims"], metadata["namespace"], claim, {})
-            pod["spec"].setdefault("volumes", []).append({"name": template["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim_name}})
+            pod["spec"].setdefault("volumes", []).append({"name": template["metadata"]["name"],
+                                                          "persistentVolumeClaim": {"claimName": claim_name}})
         return self.make_pod(owner, pod, f'create Pod {name} in StatefulSet {metadata["name"]} failed error: ')
 
     def set_status(self, thing, **status):
@@ -210,6 +226,9 @@ class Controllers:
 
     def keep_job(self, job):
         if "Complete" in ended(job) or "Failed" in ended(job):
+            since = max(one["lastTransitionTime"] for one in job["status"]["conditions"])
+            if seconds_since(since) > job["spec"].get("ttlSecondsAfterFinished", float("inf")):
+                self.server.delete(job)
             return
         spec, status = job["spec"], job.setdefault("status", {"startTime": now()})
         pods = self.store.owned("pods", job)
@@ -227,7 +246,8 @@ class Controllers:
             if counted.failed_indexes:
                 self.end_job(job, ("FailureTarget", "Failed"), "FailedIndexes", "Job has failed indexes", "Warning")
             else:
-                self.end_job(job, ("SuccessCriteriaMet", "Complete"), "CompletionsReached", "Reached expected number of succeeded pods", "Normal")
+                self.end_job(job, ("SuccessCriteriaMet", "Complete"), "CompletionsReached", "Reached expected number of succeeded pods",
+                             "Normal")
         else:
             self.add_job_pods(job, pods, counted)
         pods = [one for one in self.store.owned("pods", job) if is_active(one) and not is_ending(one)]
@@ -276,7 +296,9 @@ class Controllers:
             set_condition(job, condition_type, "True", reason=reason, message=message)
         if conditions[-1] == "Complete":
             job["status"]["completionTime"] = now()
-        self.store.event(job, "Completed" if conditions[-1] == "Complete" else reason, message if type_ == "Warning" else "Job completed", type_)
+            self.store.event(job, "Completed", "Job completed", type_)
+        else:
+            self.store.event(job, reason, message, type_)
 
 
 def ended(job):
@@ -316,8 +338,9 @@ class Count:
         failures = [(action, index) for action, index, _ in ended_pods if action not in ("Succeeded", "Ignore")]
         self.failed = len(failures)
         limit = spec.get("backoffLimitPerIndex")
-        self.failed_indexes = set() if limit is None else {
-            index for action, index in failures if action == "FailIndex" or sum(one == index for _, one in failures) > limit} - self.succeeded
+        failing = [] if limit is None else [index for action, index in failures
+                                            if action == "FailIndex" or sum(one == index for _, one in failures) > limit]
+        self.failed_indexes = set(failing) - self.succeeded
         self.is_over = len(self.succeeded | self.failed_indexes) >= (spec.get("completions") or 1)
         failing = [name for action, _, name in ended_pods if action == "FailJob"]
         self.verdict = None

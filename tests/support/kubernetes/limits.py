@@ -61,17 +61,17 @@ class Limits:
         return 0
 
 
-def remove_group(folder):
-    """Removes a group and those below it; waits a while for processes there, which are ending."""
+def remove_group(folder, tries=1):
+    """Removes a group and those below it; tries again for a while if processes there are still ending."""
     if os.path.isdir(folder):
         for entry in list(os.scandir(folder)):
             if entry.is_dir():
-                remove_group(entry.path)
-        for _ in range(100):
+                remove_group(entry.path, tries)
+        for _ in range(tries):
             try:
                 return os.rmdir(folder)
             except OSError:
-                time.sleep(0.02)
+                time.sleep(0.02 if tries > 1 else 0)
     return None
 
 

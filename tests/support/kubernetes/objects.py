@@ -75,7 +75,8 @@ def invalid(kind, name, faults):
     text = "; ".join(f"{field}: {message}" for field, message in faults)
     one = text if len(faults) == 1 else f"[{text.replace('; ', ', ')}]"
     causes = [{"reason": "FieldValueInvalid", "field": field, "message": message} for field, message in faults]
-    return Refused(422, "Invalid", f'{kind.full_name} "{name}" is invalid: {one}', name=name, group=kind.group, kind=kind.name, causes=causes)
+    return Refused(422, "Invalid", f'{kind.full_name} "{name}" is invalid: {one}', name=name, group=kind.group, kind=kind.name,
+                   causes=causes)
 
 
 def now():
@@ -178,7 +179,8 @@ class Store:
                 old.update(count=old["count"] + 1, lastTimestamp=now())
                 return self.update(old)
         return self.add({
-            "kind": "Event", "apiVersion": "v1", "metadata": {"name": f'{metadata["name"]}.{uuid.uuid4().hex[:16]}', "namespace": namespace},
+            "kind": "Event", "apiVersion": "v1",
+            "metadata": {"name": f'{metadata["name"]}.{uuid.uuid4().hex[:16]}', "namespace": namespace},
             "involvedObject": {"kind": about["kind"], "apiVersion": about["apiVersion"], "name": metadata["name"], "namespace": namespace,
                                "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
             "reason": reason, "message": message, "type": type_, "count": 1, "firstTimestamp": now(), "lastTimestamp": now(),
@@ -229,9 +231,11 @@ def fill_in_defaults(thing, kind):
     elif kind.name == "PersistentVolume":
         fill_in(spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
         fill_in(thing, status={"phase": "Available"})
+        fill_in(metadata, finalizers=["kubernetes.io/pv-protection"])
     elif kind.name == "PersistentVolumeClaim":
         fill_in(spec, volumeMode="Filesystem", storageClassName="standard")  # so a volume of no class is never bound by mistake
         fill_in(thing, status={"phase": "Pending"})
+        fill_in(metadata, finalizers=["kubernetes.io/pvc-protection"])
     elif kind.name == "Namespace":
         fill_in(thing, status={"phase": "Active"})
         metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata["name"]

@@ -139,8 +139,8 @@ def check_values(kind, thing):
 
 def label_faults(path, key, value):
     if not re.fullmatch(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", value) or len(value) > 63:
-        return [(path, f'Invalid value: "{value}": a valid label must be an empty string or consist of alphanumeric characters, \'-\', \'_\' '
-                 "or '.', and must start and end with an alphanumeric character")]
+        return [(path, f'Invalid value: "{value}": a valid label must be an empty string or consist of alphanumeric characters, '
+                 "'-', '_' or '.', and must start and end with an alphanumeric character")]
     if not re.fullmatch(r"([-a-z0-9.]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", key):
         return [(path, f'Invalid value: "{key}": name part must consist of alphanumeric characters')]
     return []
@@ -165,7 +165,8 @@ def pod_faults(spec, path="spec"):
     if not spec.get("containers"):
         faults.append((f"{path}.containers", "Required value"))
     if spec.get("restartPolicy", "Always") not in ("Always", "OnFailure", "Never"):
-        faults.append((f"{path}.restartPolicy", f'Unsupported value: "{spec["restartPolicy"]}": supported values: "Always", "OnFailure", "Never"'))
+        faults.append((f"{path}.restartPolicy", f'Unsupported value: "{spec["restartPolicy"]}": supported values: "Always", '
+                       '"OnFailure", "Never"'))
     for i, toleration in enumerate(spec.get("tolerations") or []):
         if toleration.get("operator", "Equal") == "Exists" and toleration.get("value"):
             faults.append((f"{path}.tolerations[{i}].operator", "Invalid value: value must be empty when `operator` is 'Exists'"))
@@ -267,8 +268,8 @@ def service_faults(spec):
 RULES = {"Pod": pod_faults, "StatefulSet": stateful_set_faults, "Job": job_faults, "PersistentVolume": volume_faults,
          "PersistentVolumeClaim": claim_faults, "Service": service_faults}
 # Fields of a spec that may change, for kinds in which not all may.
-CHANGEABLE = {"StatefulSet": {"replicas", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds", "ordinals",
-                              "revisionHistoryLimit"},
+CHANGEABLE = {"StatefulSet": {"replicas", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
+                              "ordinals", "revisionHistoryLimit"},
               "Job": {"parallelism", "suspend", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"},
               "Pod": {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds"},
               "PersistentVolumeClaim": {"resources", "volumeName"}}
@@ -280,8 +281,9 @@ def check_change(kind, old, new):
     before, after = old.get("spec", {}), new.get("spec", {})
     changed = [key for key in {**before, **after} if key not in CHANGEABLE[kind.name] and before.get(key) != after.get(key)]
     if changed and kind.name == "StatefulSet":
-        raise invalid(kind, old["metadata"]["name"], [("spec", "Forbidden: updates to statefulset spec for fields other than 'replicas', "
-                      "'ordinals', 'template', 'updateStrategy', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")])
+        raise invalid(kind, old["metadata"]["name"], [(
+            "spec", "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+            "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")])
     if changed:
         raise invalid(kind, old["metadata"]["name"], [(f"spec.{changed[0]}", "Invalid value: field is immutable")])
 
@@ -389,7 +391,8 @@ def type_schema(type_, field, used):
             extensions = [(31, named("x-kubernetes-patch-merge-key", protobuf.message((2, key + "\n")))),
                           (31, named("x-kubernetes-patch-strategy",
                                      protobuf.message((2, "merge,retainKeys\n" if field == "volumes" else "merge\n"))))]
-        return protobuf.message((22, protobuf.message((1, "array"))), (23, protobuf.message((1, type_schema(element, "", used)))), *extensions)
+        items = protobuf.message((1, type_schema(element, "", used)))
+        return protobuf.message((22, protobuf.message((1, "array"))), (23, items), *extensions)
     if type_.startswith("dict("):
         return protobuf.message((22, protobuf.message((1, "object"))), (21, protobuf.message((1, type_schema(element, "", used)))))
     used.append(type_)

@@ -54,6 +54,8 @@ class Server:
         application = web.Application(middlewares=[guard], client_max_size=64 << 20)
         router = application.router
         router.add_get("/version", self.answer_version)
+        for path in ("/healthz", "/livez", "/readyz"):
+            router.add_get(path, self.answer_health)
         router.add_get("/openapi/v2", self.answer_openapi_v2)
         router.add_get("/openapi/v3", self.answer_openapi_v3)
         router.add_get("/openapi/v3/{path:.+}", self.answer_openapi_v3)
@@ -82,6 +84,9 @@ class Server:
     async def answer_version(self, _):
         return reply({"major": "1", "minor": str(self.minor), "gitVersion": f"v1.{self.minor}.4", "gitCommit": "", "gitTreeState": "clean",
                       "buildDate": now(), "goVersion": "go1.23", "compiler": "gc", "platform": "linux/amd64"})
+
+    async def answer_health(self, _):
+        return web.Response(text="ok")
 
     async def answer_discovery(self, request):
         if request.path == "/api":
@@ -146,8 +151,8 @@ class Server:
                 new["spec"]["replicas"] = (await read_body(request))["spec"]["replicas"]
                 old = self.change(kind, old, new, request.query)
             metadata = {key: old["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
-            return reply({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": old["spec"]["replicas"]},
-                          "status": {"replicas": old.get("status", {}).get("replicas", 0)}})
+            return reply({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
+                          "spec": {"replicas": old["spec"]["replicas"]}, "status": {"replicas": old.get("status", {}).get("replicas", 0)}})
         raise Refused(404, "NotFound", "the server could not find the requested resource")
 
     async def answer_collection(self, request, kind, namespace):
@@ -282,7 +287,7 @@ class Server:
         if old.get("spec") != new.get("spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 1) + 1
         self.store.update(new)
-        if is_ending(new) and not new["metadata"].get("finalizers") and kind.name not in ("Pod", "Namespace"):
+        if is_ending(new) and not new["metadata"].get("finalizers") and kind.name not in ("Pod", "Namespace"):  # it was the last one
             self.store.remove(new)
         return new
 
@@ -299,9 +304,11 @@ class Server:
                         one["metadata"]["ownerReferences"] = kept
                         self.store.update(one)
         if kind.name == "Namespace" or propagation == "Foreground" or metadata.get("finalizers"):
+            if is_ending(thing):
+                return None
             if propagation == "Foreground":
                 metadata.setdefault("finalizers", []).append("foregroundDeletion")
-            metadata.setdefault("deletionTimestamp", now())
+            metadata.update(deletionTimestamp=now(), deletionGracePeriodSeconds=0)
             if kind.name == "Namespace":
                 thing["status"]["phase"] = "Terminating"
             return self.store.update(thing)

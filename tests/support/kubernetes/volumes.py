@@ -1,6 +1,7 @@
 """Volumes of pods: the folders on this machine that stand for them."""
 import base64
 import os
+import shutil
 import stat
 import subprocess
 
@@ -30,12 +31,16 @@ class Volumes:
         os.chmod(folder, 0o755)  # as a file system that was just made
         return folder
 
+    def remove_of_claim(self, name):
+        shutil.rmtree(f"{self.folder}/claims/{name}", ignore_errors=True)
+
     def source(self, pod, volume, folder):
         """The folder of a volume, and whether it is read-only. Files and an emptyDir are made in `folder`."""
         if "persistentVolumeClaim" in volume:
             return self.claimed(pod, volume["persistentVolumeClaim"])
         if "nfs" in volume:
-            return self.mounted(volume["name"], self.nfs_export(volume["nfs"]["server"], volume["nfs"]["path"])), volume["nfs"].get("readOnly", False)
+            folder = self.nfs_export(volume["nfs"]["server"], volume["nfs"]["path"])
+            return self.mounted(volume["name"], folder), volume["nfs"].get("readOnly", False)
         if "hostPath" in volume:
             return volume["hostPath"]["path"], False
         if "emptyDir" in volume:
@@ -83,8 +88,8 @@ class Volumes:
         """NFS does not obey fsGroup: the folder is as the server has it."""
         if not os.path.isdir(folder):
             raise NotReady("FailedMount", f'MountVolume.SetUp failed for volume "{name}" : mount failed: exit status 32\n'
-                           "Mounting command: mount\nMounting arguments: -t nfs\nOutput: mount.nfs: mounting failed, reason given by server: "
-                           "No such file or directory")
+                           "Mounting command: mount\nMounting arguments: -t nfs\nOutput: mount.nfs: mounting failed, "
+                           "reason given by server: No such file or directory")
         return folder
 
     def write_files(self, pod, volume, folder):
@@ -95,7 +100,8 @@ class Volumes:
         found = self.store.get(plural, pod["metadata"]["namespace"], name)
         if found is None and not wanted.get("optional"):
             raise NotReady("FailedMount", f'MountVolume.SetUp failed for volume "{volume["name"]}" : {plural[:-1]} "{name}" not found')
-        data = {key: base64.b64decode(text) if of_secret else text.encode() for key, text in ((found or {}).get("data") or {}).items()}
+        stored = (found or {}).get("data") or {}
+        data = {key: base64.b64decode(text) if of_secret else text.encode() for key, text in stored.items()}
         items = wanted.get("items") or [{"key": key, "path": key} for key in data]
         os.makedirs(f"{folder}/..data", exist_ok=True)
         group = pod["spec"]["securityContext"].get("fsGroup")
