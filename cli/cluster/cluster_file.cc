@@ -26,6 +26,7 @@ namespace paddle::cli {
 
 struct NodeDefaults {
   std::string workdir;
+  bool names_workdir = false;  // the file has a `workdir`
   std::uint16_t port = kDefaultPort;
   std::uint16_t ssh_port = 0;
   std::string user, identity, jump, known_hosts, directory;
@@ -477,6 +478,7 @@ Result<ClusterSpec> read_tables(TomlTable top, const std::string& file) {
     top.fail("name", "a cluster's name is a folder on every node", kNameHint);
   Defaults defaults;
   defaults.workdir = read_workdir(top, "~/.paddlectl");
+  defaults.names_workdir = top.has("workdir");
   defaults.port = static_cast<std::uint16_t>(top.integer("port", kDefaultPort, 1, kPortMax));
   cluster.ports_num =
       static_cast<std::uint16_t>(top.integer("ports_num", 1, 1, kPortsOfOnePserverMax));
@@ -522,8 +524,11 @@ Status read_provided(ClusterSpec& cluster) {
   PADDLE_TRY(TomlTable top,
              TomlTable::parse(text, name_of_list(cluster), {}, "templates/providers/README.md"));
   NodesRead all;
+  NodeDefaults defaults = *cluster.defaults;
+  const std::string workdir = cluster.provider->workdir();
+  if (!defaults.names_workdir && !workdir.empty()) defaults.workdir = workdir;
   for (TomlTable& table : top.tables("node", kClusterNodesMax))
-    read_node(table, *cluster.defaults, all, cluster);
+    read_node(table, defaults, all, cluster);
   check_group_names(top, cluster);
   PADDLE_TRY_STATUS(top.finish());
   for (ClusterNode& node : cluster.nodes)

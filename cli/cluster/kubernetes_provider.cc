@@ -141,6 +141,7 @@ struct PodKeys {
   std::int64_t user = kFirstUserOfPeople;
   std::string storage, storage_class;  // a claim of each node; "": an emptyDir
   std::string volume, nfs, mount;      // data that all nodes see: an existing claim, or NFS
+  bool results_on_volume = false;
   Duration timeout{};
 };
 
@@ -160,6 +161,10 @@ Json toleration(std::string_view text) {
   return Json::object(fields);
 }
 
+bool has_volume(const PodKeys& keys) {
+  return !keys.volume.empty() || !keys.nfs.empty();
+}
+
 void read_volume(config::TomlTable& table, PodKeys& keys) {
   keys.volume = table.string("volume");
   keys.nfs = table.string("nfs");
@@ -168,6 +173,10 @@ void read_volume(config::TomlTable& table, PodKeys& keys) {
     table.fail("nfs", "`volume` and `nfs` exclude each other", "keep one of them");
   if (!keys.nfs.empty() && keys.nfs.find(":/") == std::string::npos)
     table.fail("nfs", "'nfs' is no NFS folder", "write nfs = \"fs-1234.efs...amazonaws.com:/\"");
+  constexpr std::array<std::string_view, 2> kPlaces{"nodes", "volume"};
+  keys.results_on_volume = table.choice("results", kPlaces.front(), kPlaces) == kPlaces.back();
+  if (keys.results_on_volume && !has_volume(keys))
+    table.fail("results", "results = \"volume\" needs a volume", "write `volume` or `nfs`");
   if (!keys.mount.starts_with('/') || keys.mount == "/" || keys.mount == kWork)
     table.fail("mount", "'mount' is no folder for a volume", "write mount = \"/data\"");
 }
@@ -234,7 +243,7 @@ Error kubectl_error(const ProgramEnd& end, std::string_view doing) {
              has("Unable to connect")) {
     error.code = Errc::kUnreachable;
     error.hint = "check [provider] context, and that kubectl get pods works";
-  } else if (has("context") && has("does not exist")) {
+  } else if (has("context") && (has("does not exist") || has("was not found"))) {
     error.code = Errc::kUsage;
     error.hint = "kubectl config get-contexts lists them; set [provider] context";
   } else if (has("namespaces") && has("not found")) {
@@ -346,6 +355,12 @@ class KubernetesProvider final : public Provider {
     return cause;
   }
 
+  std::string workdir() const override {
+    return keys_.results_on_volume ? keys_.mount + "/paddlectl" : "";
+  }
+  bool keeps(const std::string& folder) const override {
+    return has_volume(keys_) && folder.starts_with(keys_.mount + "/");
+  }
   bool shares_workdir() const override { return true; }
 
  private:
@@ -539,7 +554,7 @@ class KubernetesProvider final : public Provider {
     };
     std::vector<Json> mounts{mounted("work", kWork), mounted("shm", "/dev/shm"),
                              mounted("tmp", "/tmp")};
-    if (!keys_.volume.empty() || !keys_.nfs.empty()) mounts.push_back(mounted("data", keys_.mount));
+    if (has_volume(keys_)) mounts.push_back(mounted("data", keys_.mount));
     Json::Fields fields{
         {"name", "node"},
         {"image", keys_.image},
@@ -654,8 +669,7 @@ class KubernetesProvider final : public Provider {
           fmt::format("{}: {}", pod.name, pod.cause.empty() ? "it is not ready yet" : pod.cause));
     }
     return {Errc::kUnreachable, fmt::format("{}", fmt::join(lines, "\n")),
-            "correct the cause and run paddlectl up again, or remove what was made: paddlectl "
-            "teardown"};
+            "correct the cause and run paddlectl up again"};
   }
 
   Status remove(std::string_view kinds, const ProviderWork& work) const {

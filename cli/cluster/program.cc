@@ -18,6 +18,7 @@
 namespace paddle::cli {
 namespace {
 
+constexpr std::string_view kErrorPrefix = "error: ";
 constexpr int kLookMs = 100;  // between two looks at Ctrl-C
 constexpr Duration kExitPatience = std::chrono::seconds(5);
 
@@ -92,7 +93,8 @@ class Exchange {
 }  // namespace
 
 std::string ProgramEnd::cause(std::string_view program) const {
-  const std::string line = errors.substr(errors.rfind('\n') + 1);
+  std::string line = errors.substr(errors.rfind('\n') + 1);
+  if (line.starts_with(kErrorPrefix)) line.erase(0, kErrorPrefix.size());
   return line.empty() ? fmt::format("{} exited with status {}", program, status) : line;
 }
 
@@ -103,7 +105,7 @@ Result<ProgramEnd> run_program(const ProgramCall& call) {
       call.arguments, opened, {.folder = call.folder, .environment = call.environment});
   if (!program) {
     return Error{Errc::kUsage, fmt::format("cannot start {}: {}", name, program.error().message),
-                 fmt::format("install {}, or write its path into [provider]", name)};
+                 fmt::format("install {0}, so that `which {0}` finds it", name)};
   }
   // Declared after the program, so that it is closed before the program is waited for.
   const UniqueFd channel = std::move(opened);

@@ -29,7 +29,7 @@ struct ProgramEnd {
   std::string output;  // stdout, at most kProgramOutputMax bytes
   std::string errors;  // the last 4 KiB of stderr, without newlines at the end
   bool ok() const { return status == 0; }
-  // The last line of stderr, or "PROGRAM exited with status 3".
+  // The last line of stderr without a leading "error: ", or "PROGRAM exited with status 3".
   std::string cause(std::string_view program) const;
 };
 

@@ -62,6 +62,13 @@ class Provider {
   // Why a node was lost, in the provider's own words ("Evicted: the node was low on memory"); ""
   // if it knows of nothing.
   virtual std::string cause_of_loss(const std::string& /*node*/) const { return ""; }
+  // Why the cluster has no nodes any more: "Slurm ended job 12: TIMEOUT (its time limit was
+  // reached)"; "" if it has nodes, never had any, or was torn down.
+  virtual std::string cause_of_end() const { return ""; }
+  // The workdir of a file that names none; "": that of every cluster.
+  virtual std::string workdir() const { return ""; }
+  // Whether this folder of the nodes stays when they are given back.
+  virtual bool keeps(const std::string& /*folder*/) const { return false; }
   // Whether a folder below a volume's root that others may write to is fit as a workdir: see
   // NodeSpec.
   virtual bool shares_workdir() const { return false; }

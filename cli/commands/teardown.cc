@@ -27,7 +27,7 @@ struct TeardownOptions {
 OptionList teardown_options(TeardownOptions& options) {
   return {cluster_option(options.target.cluster),
           on_option(options.target.on),
-          {"--keep-data", "keep the jobs' snapshots on the nodes", &options.keep_data},
+          {"--keep-data", "keep the jobs' snapshots and logs on the nodes", &options.keep_data},
           {"--yes",
            "do not ask; without --discard it is refused while a job runs, or results were never "
            "fetched",
@@ -150,6 +150,14 @@ Result<bool> has_no_nodes(ClusterSpec& cluster, const RemovalConsent& consent) {
   return !added;
 }
 
+// Whether the jobs' files stay when the nodes are given back, as on a volume; if not, --keep-data
+// keeps the nodes as well.
+bool data_outlives_nodes(const ClusterSpec& cluster) {
+  return std::ranges::all_of(cluster.nodes, [&](const ClusterNode& node) {
+    return cluster.provider->keeps(node.spec.root);
+  });
+}
+
 // Nodes on which nothing has ever run cannot be reached, and have nothing to lose.
 void forgive_fresh_nodes(const ClusterSpec& cluster, ClusterSession& session) {
   for (Member& member : session.members()) {
@@ -173,9 +181,8 @@ Status run_teardown(Context& context, const TeardownOptions& options) {
   std::vector<JobOnNodes> jobs;
   Status listed = list_jobs_on_nodes(session, jobs);
   const bool asks = !options.consent.yes || !options.consent.discard;
-  // With --keep-data the nodes stay, because the data would go with them.
-  const bool gives_back =
-      cluster.provider && !options.keep_data && nodes.size() == cluster.nodes.size();
+  const bool gives_back = cluster.provider && nodes.size() == cluster.nodes.size() &&
+                          (!options.keep_data || data_outlives_nodes(cluster));
   if (!listed && asks) return std::move(listed).error().with("cannot list what would be lost");
   if (options.consent.dry_run) {
     context.console.table(removal_table(session, jobs));

@@ -49,7 +49,11 @@ constexpr std::string_view kFind =
 // folder, or by a group other than the owner's private one (its number is the user's). Otherwise $b
 // names the first bad path, or reports that the check failed. Links on the path are resolved, and
 // $r and $f are set to the resolved paths, so that a link that is changed later has no effect.
+// q: with NodeSpec::workdir_shared, v accepts a folder above root that others may write to if a
+// file system of its own is mounted there: a volume of the pod.
 constexpr std::string_view kTrust =
+    "v() { while read -r x x x x m x; do [ \"$m\" != \"${1%/.}\" ] || return 0; done "
+    "< /proc/self/mountinfo; return 1; }; "
     "t() { b=\"$r is a link or belongs to another user\"; "
     "[ -O \"$r\" ] && ! [ -L \"$r\" ] && [ -O \"$r/bin\" ] && ! [ -L \"$r/bin\" ] || return 1; "
     "c=$(cd -P \"$r\" && pwd); r=$c; f=$c/bin/${f##*/}; d=$c; set -- /. \"$c/bin/.\"; "
@@ -58,6 +62,7 @@ constexpr std::string_view kTrust =
     "b=$(ls -ldn \"$@\" | { k=0; while read -r m l o g x; do n=/${x#* /}; case $m in "
     "l*) w=1;; d????????[tT]*) w=;; ?????w??[-]?|?????w??[-]?.) w=1; [ $o = $g ] && w=;; "
     "?????w*|????????w*) w=1;; *) w=;; esac; "
+    "[ -z \"$w\" ] || [ -z \"$q\" ] || ! v \"$n\" || w=; "
     "if [ -n \"$w\" ] || ! [ $o = 0 -o -O \"$n\" ]; then echo \"$n\"; exit; fi; k=$((k+1)); "
     "done; echo $k; }); "
     "[ \"$b\" = $# ] || { case $b in /*) b=\"${b%/.} can be written by another user\";; "
@@ -66,9 +71,9 @@ constexpr std::string_view kTrust =
 // Creates root (0700; folders created above it get a mark, so that teardown can remove them).
 // Refuses a root that contains foreign files, because teardown removes all of it. Root is ours (o)
 // if it contains our mark, or anything that only we create there: a user may have removed the agent
-// or the mark alone. Otherwise it may contain only an interrupted upload and the output that a
-// teardown kept. Repeats mkdir, because the teardown of a killed paddlectl may still be removing
-// folders. R, F and N are the only placeholders, filled with checked paths and a number.
+// or the mark alone. Otherwise it may contain only an interrupted upload, and the output and logs
+// that a teardown kept. Repeats mkdir, because the teardown of a killed paddlectl may still be
+// removing folders. R, F and N are the only placeholders, filled with checked paths and a number.
 constexpr std::string_view kPrepare =
     "n=; m() { [ -d \"$r/bin\" ] || mkdir $p \"$r/bin\"; }; "
     "h=[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]; "
@@ -78,8 +83,9 @@ constexpr std::string_view kPrepare =
     "if [ -d \"$r\" ] && ! o; then k=1; "
     "for e in $(ls -A \"$r\"); do case $e in bin|jobs) ;; *) k=;; esac; done; "
     "for e in $(ls -A \"$r/bin\" 2>/dev/null); do case $e in .upload-*) ;; *) k=;; esac; done; "
-    "for e in \"$r\"/jobs/*; do "
-    "[ ! -e \"$e\" ] || [ \"$(ls -A \"$e\" 2>/dev/null)\" = output ] || k=; done; "
+    "for e in \"$r\"/jobs/*; do [ ! -e \"$e\" ] || [ -d \"$e\" ] || k=; "
+    "for e in $(ls -A \"$e\" 2>/dev/null); do case $e in output|node_*) ;; *) k=;; esac; done; "
+    "done; "
     "[ -n \"$k\" ] || "
     "{ echo PADDLECTL-REFUSED $r contains files that paddlectl did not create; exit 1; }; fi; "
     "for i in 1 2 3 4 5 6 7 8; do d=$r; "
@@ -134,10 +140,23 @@ constexpr std::string_view kBeside =
     "if [ \"$e\" = \"$d\" ]; then o=\"$o .\"; elif [ \"$e\" != \"$r\" ]; then "
     "o=\"$o ${e##*/}\"; fi; done; echo PADDLECTL-BESIDE$o'";
 
+// Prints the machine's part of a NodeIdentity, as the agent has it: the boot id, and the start of
+// process 1 in ticks (field 22 of its stat, which is the 20th after the name).
+constexpr const char* kMachine =
+    "exec /bin/sh -c 'echo; b=; s=; read -r b < /proc/sys/kernel/random/boot_id; "
+    "read -r s < /proc/1/stat; set -- ${s##*) }; "
+    "[ -n \"$b\" ] && [ $# -ge 20 ] && shift 19 && b=$b:$1 || b=; "
+    "echo PADDLECTL-MACHINE $b' 2>/dev/null";
+
+std::string trust(const NodeSpec& node) {
+  return fmt::format("q={}; {}", node.workdir_shared ? "1" : "", kTrust);
+}
+
 // The only command of most connections. Runs the agent only after checking that only this user or
 // root can have put it there; the agent checks its own hash.
-std::string serve(const std::string& file, const std::string& root, const std::string& hash) {
-  return fmt::format("exec /bin/sh -c 'r=\"{}\"; f=\"{}\"; ", root, file) + std::string(kTrust) +
+std::string serve(const NodeSpec& node, const std::string& file, const std::string& root,
+                  const std::string& hash) {
+  return fmt::format("exec /bin/sh -c 'r=\"{}\"; f=\"{}\"; ", root, file) + trust(node) +
          fmt::format(
              "t && [ -f \"$f\" ] && exec \"$f\" serve \"$r\" {}; "
              "echo; echo PADDLECTL-REFUSED $b; exit 1'",
@@ -308,11 +327,11 @@ Status check_architecture(const std::string& theirs) {
                "build paddlectl for that architecture"};
 }
 
-Status upload(Launcher& launcher, const Agent& agent, const std::string& root,
+Status upload(Launcher& launcher, const NodeSpec& node, const Agent& agent, const std::string& root,
               const std::string& file, TimePoint deadline) {
   PADDLE_TRY(
       const Channel channel,
-      launcher.run(fmt::format("{}{}{}{}", fill_holes(kBegin, root, file), kTrust,
+      launcher.run(fmt::format("{}{}{}{}", fill_holes(kBegin, root, file), trust(node),
                                fill_holes(kUpload, {}, {}, agent.content.size()), kReportFile),
                    deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
@@ -347,7 +366,7 @@ Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent
                            TimePoint deadline) {
   const std::string root = in_shell(node.root);
   PADDLE_TRY(Channel channel,
-             launcher.run(serve(agent_file(root, agent.hash), root, agent.hash), deadline));
+             launcher.run(serve(node, agent_file(root, agent.hash), root, agent.hash), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   const auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT", deadline);
   if (answer && *answer == std::string(" ") + kProgramVersion) return channel;
@@ -407,7 +426,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   const std::string file = agent_file(root, agent.hash);
   PADDLE_TRY(const std::string answer,
              answer_of(launcher,
-                       fmt::format("{}{}{}{}{}", fill_holes(kBegin, root, file), kTrust,
+                       fmt::format("{}{}{}{}{}", fill_holes(kBegin, root, file), trust(node),
                                    options.create ? "" : kFind, kPrepare, kReportFile),
                        "PADDLECTL-AGENT-IS ", deadline));
   if (answer == "absent") return Channel{};
@@ -419,9 +438,9 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
   if (!there) {
     deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
-    PADDLE_TRY_STATUS(upload(launcher, agent, root, file, deadline));
+    PADDLE_TRY_STATUS(upload(launcher, node, agent, root, file, deadline));
   }
-  PADDLE_TRY(Channel channel, launcher.run(serve(file, root, agent.hash), deadline));
+  PADDLE_TRY(Channel channel, launcher.run(serve(node, file, root, agent.hash), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
   if (!version)

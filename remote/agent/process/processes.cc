@@ -305,10 +305,11 @@ Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
   }
   reply.set_processes_ended(ended);
   const auto keep = [&](const std::string& path) {
-    // jobs/<job>/output
+    // jobs/<job>/output, and the logs in jobs/<job>/node_<number>
     const auto slash = path.find('/', 5);
-    return keep_data && path.starts_with("jobs/") && slash != std::string::npos &&
-           path.substr(slash) == "/output";
+    if (!keep_data || !path.starts_with("jobs/") || slash == std::string::npos) return false;
+    const std::string inside = path.substr(slash);
+    return inside == "/output" || inside.starts_with("/node_");
   };
   if (const auto jobs = names_in(root, "jobs")) {
     for (const std::string& job : *jobs) wipe_key_files(root, job);

@@ -1,0 +1,277 @@
+// Pods as the nodes of a cluster: real kubectl and pods of the stand-in for Kubernetes. `up` makes
+// them, every command works on them, and `teardown` leaves nothing.
+#include <chrono>
+#include <random>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/cli_local_test_cluster.h"
+#include "tests/support/kubernetes_standin.h"
+
+namespace paddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kCommandDeadline = std::chrono::seconds(150);
+
+class KubernetesProvider : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string why = KubernetesStandin::obstacle();
+    if (!why.empty()) GTEST_SKIP() << why;
+    kubernetes_ = std::make_unique<KubernetesStandin>();
+  }
+
+  // Writes pods.toml with these further keys of [provider].
+  void write_cluster(const std::string& keys, int nodes = 3) {
+    folder_.write("pods.toml", fmt::format("name = \"pods\"\n[provider]\nkind = \"kubernetes\"\n"
+                                           "nodes = {}\ntimeout = 5\n{}",
+                                           nodes, keys));
+  }
+  std::vector<std::string> environment() const {
+    std::vector<std::string> variables = kubernetes_->environment();
+    variables[0].insert(5, fs::path(PADDLECTL_PROGRAM).parent_path().string() + ":");
+    return variables;
+  }
+  Process start(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"/usr/bin/env", "-C", folder_.path(), PADDLECTL_PROGRAM});
+    return Process(std::move(arguments), folder_ / fmt::format("run-{}.txt", runs_++),
+                   environment());
+  }
+  Outcome run(const std::vector<std::string>& arguments) {
+    Process process = start(arguments);
+    const int code = process.wait(kCommandDeadline).value_or(-1);
+    return {code, process.output()};
+  }
+  void expect_nothing_left() const {
+    EXPECT_EQ(kubernetes_->must({"get", "all,pvc,pv", "-o", "name"}), "");
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<KubernetesStandin> kubernetes_;
+  int runs_ = 0;
+};
+
+// The text of every file of a snapshot that holds values.
+std::string values_of(const std::string& snapshot) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(snapshot)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('_')) files[name] = TemporaryFolder::read(entry.path());
+  }
+  EXPECT_GT(files.size(), 2U) << snapshot;
+  std::string all;
+  for (const auto& [name, text] : files) all += name + "\n" + text;
+  return all;
+}
+
+TEST_F(KubernetesProvider, TrainsTheBitsOfALocalClusterAndLeavesNothing) {
+  LocalCluster local(4);
+  local.copy_template("word2vec");
+  ASSERT_EQ(local.prepare("word2vec", {"--minimum", "0"}, chained_sentences(400)).code, 0);
+  const std::vector<std::string> train{"train",      "--name", "words", "--trainers",    "4",
+                                       "--pservers", "2",      "--set", "train.passes=2"};
+  std::vector<std::string> here = train;
+  here.insert(here.end(), {"word2vec"});
+  const Outcome up_here = local.run({"up", "cluster.toml"});
+  ASSERT_EQ(up_here.code, 0) << up_here.output;
+  const Outcome trained_here = local.run(here);
+  ASSERT_EQ(trained_here.code, 0) << trained_here.output;
+
+  write_cluster("cpu = \"1\"\nmemory = \"1Gi\"\n");
+  fs::copy(local.folder() / "word2vec", folder_ / "word2vec", fs::copy_options::recursive);
+  const Outcome up = run({"up", "pods.toml"});
+  ASSERT_EQ(up.code, 0) << up.output;
+  EXPECT_TRUE(up.says("3 nodes ready")) << up.output;
+  const Outcome trained = run(here);
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  const Outcome logs = run({"logs", "words"});
+  EXPECT_TRUE(logs.code == 0 && logs.says("pods-1/pserver-1 | ")) << logs.output;
+  const Outcome taken = run({"teardown", "--yes"});
+  EXPECT_EQ(taken.code, 0) << taken.output;
+  expect_nothing_left();
+  for (const char* const pass : {"pass-00001"}) {
+    EXPECT_EQ(values_of(folder_ / (std::string("output/words/") + pass)),
+              values_of(local.folder() / (std::string("output/words/") + pass)));
+  }
+  const std::string page = TemporaryFolder::read(folder_ / "output/words/report.html");
+  EXPECT_EQ(page.find("token"), std::string::npos);
+}
+
+TEST_F(KubernetesProvider, UpKeepsWhatIsThereAndAddsWhatIsMissing) {
+  write_cluster("", 1);
+  ASSERT_EQ(run({"up", "pods.toml"}).code, 0);
+  const auto id = [&](const std::string& pod) {
+    return kubernetes_->must(
+        {"get", "pod", pod, "-o", "jsonpath={.metadata.uid} {.metadata.labels.paddlectl-id}"});
+  };
+  const std::string first = id("pods-0");
+  write_cluster("", 2);
+  const Outcome more = run({"up", "pods.toml"});
+  EXPECT_TRUE(more.code == 0 && more.says("2 nodes ready")) << more.output;
+  EXPECT_EQ(id("pods-0"), first);
+  EXPECT_EQ(id("pods-1").substr(id("pods-1").find(' ')), first.substr(first.find(' ')));
+  write_cluster("", 1);
+  const Outcome fewer = run({"up", "pods.toml"});
+  EXPECT_EQ(fewer.code, 2);
+  EXPECT_TRUE(fewer.says("the cluster has 2 nodes; up takes none away")) << fewer.output;
+  // From another folder with the same file, as on another machine.
+  folder_.make("elsewhere");
+  const Outcome taken = run({"teardown", "--cluster", "elsewhere/../pods.toml", "--yes"});
+  EXPECT_EQ(taken.code, 0) << taken.output;
+  expect_nothing_left();
+}
+
+TEST_F(KubernetesProvider, ObjectsOfOthersStay) {
+  const std::string foreign = R"(
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: pods, labels: {app: theirs}}
+spec:
+  serviceName: pods
+  replicas: 1
+  selector: {matchLabels: {app: theirs}}
+  template:
+    metadata: {labels: {app: theirs}}
+    spec:
+      containers: [{name: node, image: "debian:12-slim", command: [sleep, "1000"]}]
+)";
+  kubernetes_->apply(foreign);
+  write_cluster("", 1);
+  const Outcome up = run({"up", "pods.toml"});
+  EXPECT_EQ(up.code, 2);
+  EXPECT_TRUE(up.says("StatefulSet pods is there already and is not paddlectl's")) << up.output;
+  EXPECT_TRUE(up.says("give the cluster another name")) << up.output;
+  const Outcome taken = run({"teardown", "--yes", "--discard"});
+  EXPECT_EQ(taken.code, 0) << taken.output;
+  EXPECT_EQ(kubernetes_->must({"get", "statefulset", "-o", "name"}), "statefulset.apps/pods\n");
+}
+
+struct FaultCase {
+  std::string name, fault, json, message, hint;
+};
+
+TEST_F(KubernetesProvider, APodThatDoesNotComeHasKubernetesOwnCause) {
+  write_cluster("");
+  const FaultCase cases[] = {
+      {"image", "image",
+       R"({"match": "pods-1", "message": "Failed to pull image \"debian:12-slim\": not found"})",
+       "pods-1: ImagePullBackOff: Back-off pulling image", "run paddlectl up again"},
+      {"room", "unschedulable",
+       R"({"match": "pods-2", "message": "0/3 nodes are available: 3 Insufficient cpu."})",
+       "pods-2: Unschedulable: 0/3 nodes are available: 3 Insufficient cpu.",
+       "paddlectl teardown removes what was made"},
+      {"quota", "quota", R"({"hard": {"pods": 2}})", "exceeded quota", "run paddlectl up again"},
+  };
+  for (const FaultCase& one : cases) {
+    SCOPED_TRACE(one.name);
+    kubernetes_->fault(one.fault, one.json);
+    const Outcome up = run({"up", "pods.toml"});
+    EXPECT_EQ(up.code, 4);
+    EXPECT_TRUE(up.says("error: " + one.message) || up.says(one.message)) << up.output;
+    EXPECT_TRUE(up.says(one.hint)) << up.output;
+    const Outcome taken = run({"teardown", "--yes"});
+    EXPECT_EQ(taken.code, 0) << taken.output;
+    expect_nothing_left();
+    kubernetes_->fault("clear");
+  }
+}
+
+TEST_F(KubernetesProvider, LoginContextAndNamespaceThatAreWrongAreNamed) {
+  write_cluster("");
+  kubernetes_->fault("token", R"({"valid": false})");
+  for (const char* const command : {"up", "status", "teardown"}) {
+    const Outcome expired = run({command, "--cluster", "pods.toml"});
+    EXPECT_EQ(expired.code, 5) << command << expired.output;
+    EXPECT_TRUE(expired.says("You must be logged in to the server")) << expired.output;
+    EXPECT_TRUE(expired.says("log in again")) << expired.output;
+  }
+  kubernetes_->fault("clear");
+  write_cluster("context = \"lab\"\n");
+  const Outcome context = run({"up", "pods.toml"});
+  EXPECT_TRUE(context.code == 2 && context.says("lab")) << context.output;
+  EXPECT_TRUE(context.says("kubectl config get-contexts")) << context.output;
+  write_cluster("namespace = \"train\"\n");
+  const Outcome space = run({"up", "pods.toml"});
+  EXPECT_TRUE(space.code == 2 && space.says("namespaces \"train\" not found")) << space.output;
+  EXPECT_TRUE(space.says("kubectl create namespace")) << space.output;
+}
+
+TEST_F(KubernetesProvider, KubectlThatIsMissingOrTooOldIsNamed) {
+  write_cluster("");
+  const auto up_with_path = [&](const std::string& path) {
+    Process up({"/usr/bin/env", "-C", folder_.path(), PADDLECTL_PROGRAM, "up", "pods.toml"},
+               folder_ / fmt::format("path-{}.txt", runs_++), {"PATH=" + path});
+    const int code = up.wait().value_or(-1);
+    return Outcome{code, up.output()};
+  };
+  const Outcome missing = up_with_path("/nonexistent");
+  EXPECT_TRUE(missing.code == 2 && missing.says("cannot start kubectl")) << missing.output;
+  EXPECT_TRUE(missing.says("install kubectl")) << missing.output;
+  const std::string old =
+      folder_.write("old/kubectl",
+                    "#!/bin/sh\ncase $* in *apply*) echo 'Error: unknown flag: --server-side' >&2\n"
+                    "exit 1;; esac\n");
+  fs::permissions(old, fs::perms::owner_all);
+  const Outcome too_old = up_with_path(folder_ / "old" + ":/usr/bin:/bin");
+  EXPECT_TRUE(too_old.code == 3 && too_old.says("unknown flag: --server-side")) << too_old.output;
+  EXPECT_TRUE(too_old.says("install 1.20 or later")) << too_old.output;
+}
+
+// `up` and `teardown` are killed at random moments; the next teardown finds everything.
+TEST_F(KubernetesProvider, KilledAnywhereTeardownFindsEverything) {
+  write_cluster("", 2);
+  std::mt19937 random(std::random_device{}());
+  for (int i = 0; i < 6; ++i) {
+    if (i % 2 == 1) {
+      ASSERT_EQ(run({"up", "pods.toml"}).code, 0);
+    }
+    const int delay_ms = std::uniform_int_distribution<int>(10, 2000)(random);
+    {
+      Process killed = i % 2 == 1
+                           ? start({"teardown", "--cluster", "pods.toml", "--yes", "--discard"})
+                           : start({"up", "pods.toml"});
+      std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+      killed.signal(SIGKILL);
+    }
+    const Outcome taken = run({"teardown", "--cluster", "pods.toml", "--yes", "--discard"});
+    EXPECT_EQ(taken.code, 0) << delay_ms << " ms\n" << taken.output;
+    expect_nothing_left();
+  }
+}
+
+// Types every command of docs/kubernetes.md.
+TEST_F(KubernetesProvider, EveryCommandOfThePageWorksAsTyped) {
+  std::istringstream page(TemporaryFolder::read(KUBERNETES_PAGE));
+  std::string script = "set -eux\n";
+  std::size_t commands = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("    ")) continue;
+    script += line.substr(4) + "\n";
+    ++commands;
+  }
+  ASSERT_GT(commands, 30U);
+  const std::string exported =
+      kubernetes_->state() + "/nfs/fs-0123456789abcdef0.efs.eu-west-1.amazonaws.com";
+  fs::create_directories(exported);
+  ASSERT_EQ(::chown(exported.c_str(), 1000, 1000), 0);
+  folder_.write("page.sh", script);
+  Process typed({"/usr/bin/env", "-C", folder_.path(), "sh", "page.sh"}, folder_ / "typed.txt",
+                environment());
+  ASSERT_EQ(typed.wait(std::chrono::seconds(240)), 0) << typed.output();
+  const std::string shown = typed.output();
+  for (const char* const said :
+       {"StatefulSet/pods: 3 pods", "3 nodes ready", "held-out cost", "pods-2/trainer-2 | ",
+        "pass 4 of 4", "pass-00002", "server.log", "train.log", "No resources found"})
+    EXPECT_NE(shown.find(said), std::string::npos) << said << "\n" << shown;
+  EXPECT_TRUE(fs::exists(exported + "/paddlectl") || fs::exists(exported)) << shown;
+  EXPECT_EQ(kubernetes_->must({"get", "all,pvc,pv", "-A", "-o", "name"}), "");
+}
+
+}  // namespace
+}  // namespace paddle::test
