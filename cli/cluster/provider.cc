@@ -28,6 +28,8 @@ std::shared_ptr<const Provider> read_provider(config::TomlTable& table,
   for (const ProviderKind& kind : kKinds) names.push_back(kind.name);
   if (!table.has("kind")) {
     table.fail("kind", "missing `kind`", fmt::format("write one of {}", fmt::join(names, ", ")));
+    // Keys of any kind are then known: the mistake is not in them.
+    for (const ProviderKind& kind : kKinds) (void)kind.read(table, cluster);
     return nullptr;
   }
   const std::string asked = table.choice("kind", names.front(), names);

@@ -35,7 +35,7 @@ class KubernetesProvider : public testing::Test {
   }
   std::vector<std::string> environment() const {
     std::vector<std::string> variables = kubernetes_->environment();
-    variables[0].insert(5, fs::path(PADDLECTL_PROGRAM).parent_path().string() + ":");
+    variables[0].insert(5, path_ + fs::path(PADDLECTL_PROGRAM).parent_path().string() + ":");
     return variables;
   }
   Process start(std::vector<std::string> arguments) {
@@ -48,14 +48,35 @@ class KubernetesProvider : public testing::Test {
     const int code = process.wait(kCommandDeadline).value_or(-1);
     return {code, process.output()};
   }
+  // From now on, kubectl is a script that writes its arguments to `kubectl-arguments` first.
+  void record_arguments_of_kubectl() {
+    const std::string script = folder_.write(
+        "bin/kubectl", fmt::format("#!/bin/sh\nprintf '%s\\n' \"$*\" >> {}\nPATH=${{PATH#*:}}\n"
+                                   "exec kubectl \"$@\"\n",
+                                   folder_ / "kubectl-arguments"));
+    fs::permissions(script, fs::perms::owner_all);
+    path_ = folder_ / "bin" + ":";
+  }
   void expect_nothing_left() const {
     EXPECT_EQ(kubernetes_->must({"get", "all,pvc,pv", "-o", "name"}), "");
   }
 
   TemporaryFolder folder_;
   std::unique_ptr<KubernetesStandin> kubernetes_;
+  std::string path_;  // in front of PATH
   int runs_ = 0;
 };
+
+// The files below the folder that contain the text.
+std::vector<std::string> files_with(const std::string& folder, const std::string& text) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    if (TemporaryFolder::read(entry.path()).find(text) != std::string::npos)
+      found.push_back(entry.path());
+  }
+  return found;
+}
 
 // The text of every file of a snapshot that holds values.
 std::string values_of(const std::string& snapshot) {
@@ -84,6 +105,7 @@ TEST_F(KubernetesProvider, TrainsTheBitsOfALocalClusterAndLeavesNothing) {
   ASSERT_EQ(trained_here.code, 0) << trained_here.output;
 
   write_cluster("cpu = \"1\"\nmemory = \"1Gi\"\n");
+  record_arguments_of_kubectl();
   fs::copy(local.folder() / "word2vec", folder_ / "word2vec", fs::copy_options::recursive);
   const Outcome up = run({"up", "pods.toml"});
   ASSERT_EQ(up.code, 0) << up.output;
@@ -95,12 +117,19 @@ TEST_F(KubernetesProvider, TrainsTheBitsOfALocalClusterAndLeavesNothing) {
   const Outcome taken = run({"teardown", "--yes"});
   EXPECT_EQ(taken.code, 0) << taken.output;
   expect_nothing_left();
-  for (const char* const pass : {"pass-00001"}) {
-    EXPECT_EQ(values_of(folder_ / (std::string("output/words/") + pass)),
-              values_of(local.folder() / (std::string("output/words/") + pass)));
-  }
-  const std::string page = TemporaryFolder::read(folder_ / "output/words/report.html");
-  EXPECT_EQ(page.find("token"), std::string::npos);
+  EXPECT_EQ(values_of(folder_ / "output/words/pass-00001"),
+            values_of(local.folder() / "output/words/pass-00001"));
+
+  // The login is known to kubectl alone.
+  const std::string login = TemporaryFolder::read(kubernetes_->kubeconfig());
+  const std::size_t token = login.find("token: ");
+  ASSERT_NE(token, std::string::npos);
+  const std::string secret = login.substr(token + 7, login.find('\n', token) - token - 7);
+  ASSERT_GT(secret.size(), 16U);
+  EXPECT_EQ(files_with(folder_.path(), secret), std::vector<std::string>{});
+  EXPECT_EQ(files_with(kubernetes_->folder() / ".local", secret), std::vector<std::string>{});
+  EXPECT_NE(TemporaryFolder::read(folder_ / "kubectl-arguments").find("exec -i pods-2"),
+            std::string::npos);
 }
 
 TEST_F(KubernetesProvider, UpKeepsWhatIsThereAndAddsWhatIsMissing) {

@@ -107,6 +107,23 @@ TEST_F(CommandProvider, LinesThatAreNoNodesAreNamed) {
   }
 }
 
+TEST_F(CommandProvider, ValuesAreTextAndNoToml) {
+  auto cluster = cluster_with(
+      R"(printf '%s\n' '{"name":"a","host":"b","user":"x\"\nworkdir = \"/etc","groups":["\"]\n"]}')");
+  ASSERT_TRUE(cluster);
+  const Status added = add_nodes(*cluster);
+  ASSERT_FALSE(added);
+  EXPECT_NE(added.error().message.find(R"(user name "x"\x0aworkdir = "/etc" is refused)"),
+            std::string::npos)
+      << added.error().message;
+  auto key = cluster_with(R"(printf '%s\n' '{"name":"a","host":"b","x = 1\nport":2}')");
+  ASSERT_TRUE(key);
+  const Status unknown = add_nodes(*key);
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message.find("unknown key"), std::string::npos)
+      << unknown.error().message;
+}
+
 TEST_F(CommandProvider, ProgramsGetTheClusterAndSettings) {
   auto cluster =
       cluster_with(R"(echo "$1 $PROVIDER_CLUSTER $PROVIDER_NODES $SIZE $PROVIDER_DRY_RUN"; pwd)");
@@ -160,7 +177,7 @@ TEST_F(CommandProvider, ProgramThatIsMissingIsNamed) {
 TEST(ProviderTable, MistakesAreNamedWithTheirLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"[provider]\nnodes = 1\n", "missing `kind`"},
-      {"[provider]\nkind = \"aws\"\n", "c.toml:2:8: unknown kind 'aws'"},
+      {"[provider]\nkind = \"aws\"\n", "c.toml:2:8: 'kind' is 'aws', but must be one of"},
       {"[provider]\nkind = \"command\"\nnodes = 1\n", "[provider] names no program to create"},
       {"[provider]\nkind = \"kubernetes\"\n", "missing `nodes`"},
       {"[provider]\nkind = \"kubernetes\"\nnodes = 1\n[[node]]\nhost = \"a\"\n",
