@@ -195,6 +195,21 @@ paddle::Result<std::vector<std::string>> look_beside(paddle::remote::LoginAnswer
   });
 }
 
+paddle::Result<std::string> ask_machine(paddle::remote::LoginAnswers& answers,
+                                        const std::string& agent,
+                                        const paddle::remote::NodeSpec& node) {
+  return paddle::remote::log_in(answers, [&](paddle::remote::Login& login) {
+    return paddle::remote::machine_of(node, {agent, kConnectDeadline, false, &login});
+  });
+}
+
+// Lets commands ask a node's shell where it has no agent.
+void add_questions(paddle::cli::Context& context, paddle::remote::LoginAnswers& answers,
+                   const std::string& agent) {
+  context.folders_beside = [&](const auto& node) { return look_beside(answers, agent, node); };
+  context.machine_of = [&](const auto& node) { return ask_machine(answers, agent, node); };
+}
+
 void name_program(paddle::cli::Context& context) {
   context.ssh_library = paddle::remote::ssh_library();
   context.who = paddle::cli::user_at_machine() + ", pid " + std::to_string(::getpid());
@@ -268,7 +283,7 @@ int main(int argc, char** argv) {
                    std::chrono::system_clock::now().time_since_epoch())
             .count();
       }};
-  context.folders_beside = [&](const auto& node) { return look_beside(answers, agent, node); };
+  add_questions(context, answers, agent);
   name_program(context);
   return code_after_output(console, paddle::cli::run_app(context, {argv + 1, argv + argc}));
 }

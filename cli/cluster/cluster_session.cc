@@ -160,6 +160,13 @@ void ClusterSession::connect(Context& context, bool create) {
       at_once_);
 }
 
+void ClusterSession::look_again(std::size_t member) {
+  Member& gone = members_[member];
+  if (!gone.absent) return;
+  gone.absent = false;
+  gone.error.reset();
+}
+
 void ClusterSession::set_patience(Duration patience) {
   for (Member& member : members_) {
     if (member.client) member.client->set_patience(patience);
@@ -243,6 +250,9 @@ std::vector<ProcessOnNode> ClusterSession::gather(
       return std::move(list).error();
     }
     found[index_of(member)] = *std::move(list);
+    const remote::NodeIdentity now = member.client->identity();
+    if (now != member.identity) member.is_examined = false;
+    member.identity = now;
     return {};
   });
   std::vector<ProcessOnNode> all;

@@ -19,6 +19,9 @@ struct Member {
   std::string currency = {};
   std::unique_ptr<remote::AgentClient> client;  // null while not connected
   bool absent = false;                          // the node has no folder of the cluster
+  remote::NodeIdentity identity = {};           // as last seen; of an absent node, if it was asked
+  std::string loss_reason = {};                 // why the node was lost, in its provider's words
+  bool is_examined = false;                     // identity and loss_reason are those of its loss
   std::optional<Error> error;                   // from the connection, or from the last call
 };
 
@@ -104,6 +107,8 @@ class ClusterSession {
   ClusterLook look(const Clock& clock, const std::string& job);
   // Connects again to the members without a client; prepares no node.
   void reconnect(Context& context) { connect(context, false); }
+  // Lets reconnect() look again at a node that had no folder of the cluster.
+  void look_again(std::size_t member);
   // Calls AgentClient::set_patience on every connected member.
   void set_patience(Duration patience);
   // Calls AgentClient::set_interrupted on every connected member.

@@ -64,6 +64,12 @@ struct Context {
   std::string who = {};          // "alice@laptop, pid 12": names this program to others
   // remote::folders_beside; null: not available. Called from several threads at once.
   std::function<Result<std::vector<std::string>>(const remote::NodeSpec&)> folders_beside = {};
+  // remote::machine_of; null: not available. Called for a node that has lost a job's files.
+  std::function<Result<std::string>(const remote::NodeSpec&)> machine_of = {};
+  // Why a node was replaced, restarted or lost, in the words of what made it, such as "Evicted: The
+  // node was low on resource: memory"; "": not known. Null: the nodes of this cluster were not made
+  // by paddlectl. Called once for each such node, when a command is about to report it.
+  std::function<std::string(const remote::NodeSpec&)> why_lost = {};
   // The help text of a command, or of the program for "".
   std::function<Result<std::string>(const std::string& command)> help = {};
 };

@@ -188,6 +188,66 @@ Error end_without_silent(Context& context, ClusterSession& session, const std::s
   return error;
 }
 
+// As kFailuresCountFor and kNodeAwaitedFor have it for processes and silent nodes.
+constexpr Duration kRestartsCountFor = std::chrono::hours(1);
+constexpr Duration kNodeAwaitedFor = std::chrono::minutes(10);
+
+// Follows a job. As often as --restarts allows in an hour, it starts the job again after nodes were
+// replaced or restarted: their processes cannot join the others, which know the keys and addresses
+// of before.
+class Follower {
+ public:
+  Follower(Context& context, ClusterSession& session, std::string job,
+           const StartAgain& start_again)
+      : context_(context), session_(session), job_(std::move(job)), start_again_(start_again) {}
+
+  // follow_job(), of the last start.
+  Status follow(JobSummary& summary, std::size_t past_tests = SIZE_MAX) {
+    for (;;) {
+      auto followed = follow_job(context_, session_, job_, summary, past_tests);
+      if (followed || summary.returned_nodes.empty() || context_.interrupted()) return followed;
+      const TimePoint now = context_.clock.now();
+      std::erase_if(starts_, [&](TimePoint at) { return now - at >= kRestartsCountFor; });
+      if (starts_.size() >= summary.restarts_allowed) return followed;
+      starts_.push_back(now);
+      auto started = start(followed.error(), summary);
+      if (!started) {
+        Error error = followed.error();
+        error.message += "\nthe job was not started again: " + started.error().message;
+        if (!started.error().hint.empty()) error.hint = started.error().hint;
+        return error;
+      }
+      summary = JobSummary();
+      summary.tests_told = *started;
+      past_tests = SIZE_MAX;
+    }
+  }
+
+ private:
+  Result<std::size_t> start(const Error& cause, const JobSummary& summary) {
+    const auto& nodes = summary.returned_nodes;
+    context_.console.end_progress();
+    context_.console.note(cause.message);
+    context_.console.note(
+        fmt::format("{} is started again on all its nodes once {} {} ready (restart {} of {})",
+                    job_, fmt::join(nodes, ", "), nodes.size() == 1 ? "is" : "are", starts_.size(),
+                    summary.restarts_allowed));
+    session_.reconnect(context_);
+    PADDLE_TRY_STATUS(stop_job(session_, job_));
+    // Shows other commands that the job is about to run again; they wait, or follow it.
+    (void)claim_job(context_, session_, job_, {.command = JobCommand::kResume, .patient = false});
+    const Duration asked = context_.limits.timeout;
+    return start_again_(context_, session_,
+                        context_.clock.now() + (asked > Duration() ? asked : kNodeAwaitedFor));
+  }
+
+  Context& context_;
+  ClusterSession& session_;
+  std::string job_;
+  const StartAgain& start_again_;
+  std::vector<TimePoint> starts_;
+};
+
 OptionList attach_options(ResultsOptions& options) {
   OptionList list = results_options(options);
   list.push_back(passes_option(options));
@@ -203,7 +263,8 @@ Status run_attach(Context& context, const ResultsOptions& options) {
   if (std::ranges::any_of(processes, is_running, &ProcessOnNode::status))
     context.console.note(fmt::format("Ctrl-C leaves {} running", job));
   JobSummary summary;
-  auto followed = follow_job(context, session, job, summary, kPastTestsShown);
+  const StartAgain start_again = start_as_before(options, job);
+  auto followed = Follower(context, session, job, start_again).follow(summary, kPastTestsShown);
   if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;
   Error error = std::move(followed).error();
   if (error.code == Errc::kInterrupted) {
@@ -280,11 +341,11 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
 }
 
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const Destination& to, std::size_t past_tests) {
+                     const Destination& to, std::size_t past_tests, const StartAgain& start_again) {
   context.console.note("Ctrl-C saves and stops the job");
   JobSummary summary;
   summary.tests_told = past_tests;
-  auto followed = follow_job(context, session, job, summary);
+  auto followed = Follower(context, session, job, start_again).follow(summary);
   if (!followed && context.interrupted() && context.take_interrupt)
     followed = follow_to_stop(context, session, job, summary);
   if (auto over = finish_if_over(context, session, job, to, summary, followed)) return *over;

@@ -1,6 +1,7 @@
 // Follows a started job to its end and fetches its results.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -30,9 +31,19 @@ std::string next_step(const Context& context, ClusterSession& session, const std
 Error stop_after(Context& context, ClusterSession& session, const std::string& job,
                  const std::string& output, Error error);
 
+// Starts a job again that has lost the processes of a node: as `train --resume`, or from its
+// beginning if it has no snapshot. Waits for the nodes until `deadline`. `session`, which holds the
+// job's claim meanwhile, becomes the session of the new start. Returns the tests of earlier runs.
+using StartAgain = std::function<Result<std::size_t>(Context& context, ClusterSession& session,
+                                                     TimePoint deadline)>;
+
+// start_again of `attach`, which takes all options from the job's last run.
+StartAgain start_as_before(const ResultsOptions& options, const std::string& job);
+
 // Follows a job that ends with this terminal: Ctrl-C makes it save and stop. Logs are fetched after
 // a failure as well. past_tests: the number of tests in the metrics that belong to an earlier run.
+// A job with --restarts whose nodes are replaced or restarted is started again.
 Status follow_to_end(Context& context, ClusterSession& session, const std::string& job,
-                     const Destination& to, std::size_t past_tests);
+                     const Destination& to, std::size_t past_tests, const StartAgain& start_again);
 
 }  // namespace paddle::cli

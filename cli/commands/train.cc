@@ -26,8 +26,10 @@
 #include "cli/commands/following.h"
 #include "cli/commands/shared_options.h"
 #include "cli/job/check.h"
+#include "cli/job/end_of_job.h"
 #include "cli/job/engines.h"
 #include "cli/job/folders.h"
+#include "cli/job/job_claim.h"
 #include "cli/job/plan.h"
 #include "cli/job/resume.h"
 #include "cli/job/settings.h"
@@ -36,6 +38,7 @@
 #include "cli/job/trainer_environment.h"
 #include "cli/job/warm_start.h"
 #include "cli/report/record.h"
+#include "cli/watch/missing_processes.h"
 #include "cli/watch/process_state.h"
 #include "engine/config/job_config.h"
 #include "remote/client/push_source.h"
@@ -186,6 +189,9 @@ constexpr std::uint32_t kStallSecondsMax = 24 * 60 * 60;
 // A teardown removes a node's folder within about this time after it has ended the agents there.
 constexpr Duration kTeardownOfANode = std::chrono::seconds(2);
 constexpr Duration kLookForTeardownPeriod = std::chrono::milliseconds(200);
+constexpr Duration kNodesLookPeriod = std::chrono::seconds(1);
+// A wait for nodes is printed after this time, and again each time it has doubled.
+constexpr Duration kFirstWaitNote = std::chrono::seconds(20);
 
 struct TrainOptions {
   PlanOptions plan;
@@ -198,6 +204,7 @@ struct TrainOptions {
   bool dry_run = false;
   std::string from;
   bool resume = false;
+  bool may_begin_anew = false;  // with `resume`: a job without a snapshot begins anew
   bool detach = false;
 };
 
@@ -506,6 +513,7 @@ struct JobToStart {
   Destination to;
   JobSettings settings;
   SnapshotToPush snapshot;  // the snapshot to continue from
+  bool is_known = false;    // an earlier run has this name, so its records are on the nodes
 };
 
 // Completes the options, the environment and the nodes with those of the job's last run.
@@ -564,6 +572,29 @@ Status run_dry(Context& context, TrainOptions options,
   return print_plan(context, source, nodes.cluster, placement, workspace);
 }
 
+// Finds the snapshot that a known job continues from, and checks what has changed since its last
+// run.
+Status find_continuation(Context& context, const TrainOptions& options, const PreviousRun& previous,
+                         JobToStart& job) {
+  job.is_known = true;
+  PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));
+  const auto changes = note_changes(context, previous, job.settings, job.request.environment);
+  const bool is_own_program = !job.workspace.command.empty();
+  auto snapshot =
+      find_snapshot_to_resume(context, job.nodes.cluster, job.nodes.chosen,
+                              {job.request.job, job.placement.trainers.front(), job.to.output,
+                               job.workspace.snapshot_copies > 1, is_own_program});
+  if (!snapshot && options.may_begin_anew && snapshot.error().code == Errc::kUsage) {
+    context.console.note(snapshot.error().message + ": it begins again with its first pass");
+    job.request.resume = false;
+    return {};
+  }
+  PADDLE_TRY(job.snapshot, snapshot);
+  return is_own_program ? Status()
+                        : check_changes(job.request.job, job.snapshot.name, changes,
+                                        options.plan.source.workspace);
+}
+
 // Chooses nodes, checks the workspace, and finds the snapshot to continue from or to begin with.
 Result<JobToStart> prepare(Context& context, TrainOptions options,
                            std::map<std::string, std::string> environment,
@@ -589,26 +620,15 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
     job.request.job = default_job_name(job.workspace.name, context.unix_seconds());
   PADDLE_TRY_STATUS(check_job_name(job.request.job));
   PADDLE_TRY_STATUS(check_output(context, job.to.output, job.request.job));
-  if (!options.from.empty()) {
-    PADDLE_TRY(job.request.from,
-               find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),
-                                   job.to.output, !job.workspace.command.empty()));
-  }
   job.settings =
       settings_of(context, options, previous, resolved, job.placement, job.workspace, environment);
   job.request.run = job.settings.run;
   job.request.environment = std::move(environment);
-  if (options.resume) {
-    PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));
-    const auto changes = note_changes(context, previous, job.settings, job.request.environment);
-    PADDLE_TRY(job.snapshot,
-               find_snapshot_to_resume(
-                   context, cluster, job.nodes.chosen,
-                   {job.request.job, job.placement.trainers.front(), job.to.output,
-                    job.workspace.snapshot_copies > 1, !job.workspace.command.empty()}));
-    if (job.workspace.command.empty())
-      PADDLE_TRY_STATUS(check_changes(job.request.job, job.snapshot.name, changes,
-                                      options.plan.source.workspace));
+  if (options.resume) PADDLE_TRY_STATUS(find_continuation(context, options, previous, job));
+  if (!options.from.empty() && !job.request.resume) {
+    PADDLE_TRY(job.request.from,
+               find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),
+                                   job.to.output, !job.workspace.command.empty()));
   }
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, job.placement, job.workspace);
@@ -619,23 +639,41 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
 // Called before any process runs, so that a start that is broken off is recorded too.
 void keep_command(const Context& context, const JobToStart& job, const JobPlan& plan) {
   CommandRecord started;
-  started.is_resume = job.request.resume;
+  started.is_resume = job.is_known;
   started.trainers = plan.trainers.size();
   started.pservers = plan.pservers.size();
   if (const Status kept = add_command(context, job.to.output, plan.job, started); !kept)
     context.console.note("the report will not show this command: " + kept.error().message);
 }
 
-// Writes the settings into the job's output folder here and on its nodes. This happens just before
-// any process runs, so that they belong to the last run even if its start is broken off.
+// The job's nodes as they are now, with their processes in the plan.
+std::vector<RecordedNode> nodes_of_plan(const ClusterSession& session, const JobPlan& plan,
+                                        std::uint64_t run) {
+  std::vector<RecordedNode> nodes;
+  for (const Member& member : session.members()) {
+    nodes.push_back({run, member.spec.name, member.identity, {}});
+    for (const auto* const processes : {&plan.pservers, &plan.trainers}) {
+      for (const PlannedProcess& process : *processes) {
+        if (process.node == member.node) nodes.back().processes.push_back(process.spec.name);
+      }
+    }
+  }
+  return nodes;
+}
+
+// Writes the settings into the job's output folder here and on its nodes, with the list of nodes
+// there. This happens just before any process runs, so that they belong to the last run even if its
+// start is broken off.
 Status keep_settings(Context& context, ClusterSession& session, const JobToStart& job,
-                     const std::string& name) {
+                     const JobPlan& plan) {
   PADDLE_TRY(const auto folder,
-             make_output_folder(context, job.to.output, name, "choose another --output"));
+             make_output_folder(context, job.to.output, plan.job, "choose another --output"));
   PADDLE_TRY_STATUS(write_settings(folder.string(), job.settings, job.request.job_toml));
   remote::PushSource source("", session.members().size());
-  const std::vector<remote::PushItem> items{
-      {(folder / kSettingsFile).string(), job_folder(name) + "/" + kSettingsFile, false}};
+  std::vector<remote::PushItem> items{
+      {(folder / kSettingsFile).string(), job_folder(plan.job) + "/" + kSettingsFile, false},
+      {(folder / kJobFile).string(), job_folder(plan.job) + "/" + kNodesFile, false}};
+  items.back().content = encode(nodes_of_plan(session, plan, job.settings.run));
   return session.each([&](Member& member) -> Status {
     const auto pushed = member.client->push(items, source, nullptr);
     return pushed ? Status() : pushed.error();
@@ -671,7 +709,7 @@ Result<std::size_t> begin(Context& context, ClusterSession& session, const Train
   const ClusterSpec& cluster = job.nodes.cluster;
   JobRequest& request = job.request;
   PADDLE_TRY_STATUS(all_reached(cluster, session));
-  if (request.resume) {
+  if (job.is_known) {
     PADDLE_TRY_STATUS(claim_old_name(context, session, request.job));
   } else {
     PADDLE_TRY(request.job,
@@ -683,18 +721,18 @@ Result<std::size_t> begin(Context& context, ClusterSession& session, const Train
       fmt::format("job {}: {}{} on {}", request.job, counted(plan.trainers.size(), "trainer"),
                   plan.pservers.empty() ? "" : ", " + counted(plan.pservers.size(), "pserver"),
                   counted(job.placement.nodes.size(), "node")));
-  if (!request.resume) {
+  if (!job.is_known) {
     PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));
   }
   PADDLE_TRY_STATUS(push_job(context, session, plan, job.engines));
   std::size_t past_tests = 0;
-  if (request.resume) {
+  if (job.is_known) {
     PADDLE_TRY(past_tests,
                prepare_to_resume(context, cluster, job.nodes.chosen, plan, job.snapshot));
   }
   PADDLE_TRY_STATUS(run_setup(context, session, plan, job.workspace));
-  if (request.resume) PADDLE_TRY_STATUS(forget_last_run(context, cluster, job.nodes.chosen, plan));
-  PADDLE_TRY_STATUS(keep_settings(context, session, job, request.job));
+  if (job.is_known) PADDLE_TRY_STATUS(forget_last_run(context, cluster, job.nodes.chosen, plan));
+  PADDLE_TRY_STATUS(keep_settings(context, session, job, plan));
   keep_command(context, job, plan);
   if (auto started = start_job(context, session, plan); !started)
     return stop_after(context, session, request.job, job.to.output, std::move(started).error());
@@ -702,12 +740,61 @@ Result<std::size_t> begin(Context& context, ClusterSession& session, const Train
   return past_tests;
 }
 
-Status start(Context& context, const TrainOptions& options, JobToStart& job) {
+// Waits until the nodes answer, with an agent prepared on each. kUnreachable: at the deadline.
+Status wait_for_nodes(Context& context, const NodeTarget& target, TimePoint deadline) {
+  Duration next_note = kFirstWaitNote;
+  for (const TimePoint begun = context.clock.now();;) {
+    PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, target));
+    const ClusterSession session = ClusterSession::open(context, nodes.cluster, nodes.chosen);
+    Status ready = session.all_well();
+    if (ready || ready.error().code != Errc::kUnreachable) return ready;
+    const TimePoint now = context.clock.now();
+    if (now >= deadline) return ready;
+    if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
+    if (now - begun >= next_note) {
+      next_note *= 2;
+      for (const Member& member : session.members()) {
+        if (!member.client) context.console.note(describe_wait(member.spec.name, now - begun));
+      }
+    }
+    context.pause(kNodesLookPeriod);
+  }
+}
+
+// One try of a StartAgain: `options` and `environment` are those of the job's last start.
+Result<std::size_t> try_again(Context& context, ClusterSession& session, TrainOptions options,
+                              const std::map<std::string, std::string>& environment,
+                              TimePoint deadline) {
+  options.resume = options.may_begin_anew = true;
+  PADDLE_TRY_STATUS(wait_for_nodes(context, options.plan.target, deadline));
+  PADDLE_TRY(JobToStart job, prepare(context, options, environment, {}));
+  release_claim(session, options.job);  // begin() makes a new one
+  session = ClusterSession::open(context, job.nodes.cluster, job.placement.nodes);
+  return begin(context, session, options, job);
+}
+
+// A node may be lost again while the job is prepared for it.
+StartAgain start_again(const TrainOptions& options,
+                       const std::map<std::string, std::string>& environment) {
+  return [=](Context& context, ClusterSession& session, TimePoint deadline) {
+    for (;;) {
+      auto started = try_again(context, session, options, environment, deadline);
+      const bool is_lost = !started && started.error().code == Errc::kUnreachable;
+      if (!is_lost || context.interrupted() || context.clock.now() >= deadline) return started;
+      context.console.note(started.error().message);
+      context.pause(kNodesLookPeriod);
+    }
+  };
+}
+
+Status start(Context& context, TrainOptions options, JobToStart& job) {
   ClusterSession session = ClusterSession::open(context, job.nodes.cluster, job.placement.nodes);
   auto past_tests = begin(context, session, options, job);
   if (!past_tests) return start_error(context, job, std::move(past_tests).error());
   if (options.detach) return say_detached(context, job.request.job);
-  return follow_to_end(context, session, job.request.job, job.to, *past_tests);
+  options.job = job.request.job;
+  return follow_to_end(context, session, job.request.job, job.to, *past_tests,
+                       start_again(options, job.request.environment));
 }
 
 Status run_train(Context& context, const TrainOptions& options) {
@@ -720,6 +807,14 @@ Status run_train(Context& context, const TrainOptions& options) {
 }
 
 }  // namespace
+
+StartAgain start_as_before(const ResultsOptions& options, const std::string& job) {
+  TrainOptions train;
+  train.plan.target = options.target;
+  train.job = job;
+  train.results = options;
+  return start_again(train, {});
+}
 
 Command plan_command() {
   return {"plan", "print which node and port would hold which block of each parameter",

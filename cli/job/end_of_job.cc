@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/console/time_text.h"
 #include "cli/job/job_claim.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/missing_processes.h"
@@ -26,6 +27,13 @@ constexpr auto kSettlePause = std::chrono::milliseconds(500);
 // Longer than the time in which `restart` leaves a job without a running process.
 constexpr auto kRestartPause = std::chrono::seconds(3);
 constexpr auto kNodeSilenceMax = std::chrono::seconds(22);
+// The same for a job with --restarts, unless --timeout is given: its processes wait as long for
+// their peers, and a pod that is made again on another machine may first need its image.
+constexpr auto kNodeAwaitedFor = std::chrono::minutes(10);
+// A wait for a node is printed after this time, and again each time it has doubled.
+constexpr auto kFirstWaitNote = std::chrono::seconds(20);
+// How often a node that has lost its folder is asked whether somebody has prepared it again.
+constexpr auto kLookAgainPeriod = std::chrono::seconds(2);
 // Limit for a connection and for each answer of a node while a job is followed, unless --timeout is
 // given. Three such waits fit into kNodeSilenceMax and the pause after it, so a lost node is
 // reported within 30 seconds.
@@ -33,6 +41,8 @@ constexpr auto kFollowPatience = std::chrono::seconds(8);
 constexpr auto kUsualPatience = std::chrono::seconds(30);
 // About the longest time that a teardown by another terminal takes from its first node to its last.
 constexpr auto kLossPause = std::chrono::seconds(12);
+// Longer than kLookAgainPeriod.
+constexpr Duration kReplacedPause = std::chrono::seconds(3);
 // A supervisor writes removed records again; records that are missing after this pause stay
 // missing.
 constexpr auto kGonePause = std::chrono::seconds(3);
@@ -184,16 +194,29 @@ bool has_lost_peer(const remote::ProcessStatus& status) {
                              [](const auto& missed) { return missed.second >= kMissedMinMs; });
 }
 
+// Connects with a shorter limit than commands that only query: the job's other nodes may be
+// waiting.
+void reconnect_soon(Context& context, ClusterSession& session) {
+  const Duration asked = context.limits.timeout;
+  if (asked == Duration()) context.limits.timeout = kFollowPatience;
+  session.reconnect(context);
+  context.limits.timeout = asked;
+}
+
 // Watches whether a followed job has lost a node, or makes no progress because a node is silent.
 class LossWatch {
  public:
-  LossWatch(Context& context, std::string job)
-      : context_(context), job_(std::move(job)), moved_at_(context.clock.now()) {}
+  LossWatch(Context& context, std::string job, JobSummary& summary)
+      : context_(context),
+        job_(std::move(job)),
+        summary_(summary),
+        moved_at_(context.clock.now()) {}
 
   void look(ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
     const TimePoint now = context_.clock.now();
-    loss_ = find_lost_nodes(session, job_, processes, places_);
-    places_.note(processes);
+    loss_ = look_for_lost_nodes(context_, session, job_, processes, places_);
+    places_.note(session, processes);
+    note_restarts(session, processes);
     note_since(loss_ && loss_->were_seen, now, lost_since_);
     note_since(loss_ && loss_->is_absent, now, absent_since_);
     tell_incomplete();
@@ -201,11 +224,24 @@ class LossWatch {
     note_progress(processes, now);
     tell_silent(session);
   }
+  // Lets the session look now and then whether another command has prepared a lost node again.
+  void look_again(ClusterSession& session) {
+    const TimePoint now = context_.clock.now();
+    const bool is_any_absent = std::ranges::any_of(places_.of_process(), [&](const auto& place) {
+      return session.members()[place.second].absent;
+    });
+    if (!is_any_absent || now - looked_again_at_ < kLookAgainPeriod) return;
+    looked_again_at_ = now;
+    for (const auto& [name, member] : places_.of_process()) session.look_again(member);
+    reconnect_soon(context_, session);
+  }
   // Whether a node seems lost. It may also be a teardown by another terminal that is not finished.
   bool suspects() const { return lost_since_.has_value(); }
   std::optional<Error> verdict() const {
     const TimePoint now = context_.clock.now();
-    const bool is_lost = lost_since_ && now - *lost_since_ >= kLossPause;
+    // No teardown makes another machine of a node; but another command may prepare it again.
+    const Duration pause = loss_ && loss_->is_replaced ? kReplacedPause : kLossPause;
+    const bool is_lost = lost_since_ && now - *lost_since_ >= pause;
     const bool is_held_up = absent_since_ && now - *absent_since_ >= kLossPause && stands_still();
     return is_lost || is_held_up ? std::optional(loss_->error) : std::nullopt;
   }
@@ -216,6 +252,42 @@ class LossWatch {
     error.hint = loss_->error.hint;
     return error;
   }
+  // Puts the restart of a process's node before the process that was lost with it.
+  Error with_restart(const ProcessOnNode& process, Error error) const {
+    const auto restart = restarted_.find(process.member);
+    if (restart == restarted_.end()) return error;
+    error.message = restart->second + "\n" + error.message;
+    return error;
+  }
+  // The nodes to prepare again, if `first` is the first failure, or null for the verdict(). None if
+  // something else ended the job.
+  std::vector<std::string> returned_nodes(const ClusterSession& session,
+                                          const ProcessOnNode* first) const {
+    std::vector<std::string> names;
+    if (first != nullptr && restarted_.contains(first->member)) {
+      for (const auto& [member, text] : restarted_)
+        names.push_back(session.members()[member].spec.name);
+    } else if (first == nullptr && loss_ && loss_->is_replaced) {
+      for (const std::size_t member : loss_->members)
+        names.push_back(session.members()[member].spec.name);
+    }
+    return names;
+  }
+  // How long the job's nodes may be silent.
+  Duration patience(bool is_asked) const {
+    if (summary_.restarts_allowed == 0 || is_asked) return kNodeSilenceMax;
+    return context_.limits.timeout > Duration() ? context_.limits.timeout
+                                                : Duration(kNodeAwaitedFor);
+  }
+  void tell_wait(const ClusterSession& session, Duration waited, Duration patience) {
+    if (patience <= kNodeSilenceMax || waited < next_wait_note_) return;
+    next_wait_note_ = std::max<Duration>(next_wait_note_, kFirstWaitNote) * 2;
+    for (const Member& member : session.members()) {
+      if (!member.client && !member.absent)
+        context_.console.note(describe_wait(member.spec.name, waited));
+    }
+  }
+  void end_wait() { next_wait_note_ = kFirstWaitNote; }
   // Whether no node has had anything of the job for a while.
   bool is_gone() const {
     return gone_since_ && !lost_since_ && context_.clock.now() - *gone_since_ >= kGonePause;
@@ -228,6 +300,17 @@ class LossWatch {
   static void note_since(bool is, TimePoint now, std::optional<TimePoint>& since) {
     if (!is) since.reset();
     if (is && !since) since = now;
+  }
+
+  // Notes the nodes whose processes of the job are lost because the node was started again.
+  void note_restarts(ClusterSession& session, const std::vector<ProcessOnNode>& processes) {
+    restarted_.clear();
+    for (const auto& [member, status] : processes) {
+      summary_.restarts_allowed = std::max(summary_.restarts_allowed, status.restarts_allowed);
+      if (status.state != remote::ProcessState::kLost || restarted_.contains(member)) continue;
+      const std::string text = describe_restart(context_, session, member, places_);
+      if (!text.empty()) restarted_.emplace(member, text);
+    }
   }
 
   // A restarted process begins behind its last position, so only a position beyond it is progress.
@@ -276,15 +359,19 @@ class LossWatch {
 
   Context& context_;
   std::string job_;
+  JobSummary& summary_;
   ProcessPlaces places_;
   std::optional<LostNodes> loss_;
   std::optional<TimePoint> lost_since_, absent_since_, gone_since_;
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> furthest_;  // pass and batch
+  std::map<std::size_t, std::string> restarted_;  // members, as describe_restart() has it
   bool reports_ = false;    // some process reports, so it is not a user's own program
   bool lost_peer_ = false;  // some process has lost a peer, as of the last look()
   TimePoint moved_at_;
+  TimePoint looked_again_at_{};
   std::set<std::string> silent_;  // nodes, as printed
   std::string told_;              // the last note about an incomplete job
+  Duration next_wait_note_ = kFirstWaitNote;
 };
 
 // While this object exists, the connected nodes have kFollowPatience for each answer.
@@ -305,15 +392,6 @@ class ShortPatience {
   ClusterSession& session_;
   bool is_wanted_;
 };
-
-// Connects with a shorter limit than commands that only query: the job's other nodes may be
-// waiting.
-void reconnect_soon(Context& context, ClusterSession& session) {
-  const Duration asked = context.limits.timeout;
-  if (asked == Duration()) context.limits.timeout = kFollowPatience;
-  session.reconnect(context);
-  context.limits.timeout = asked;
-}
 
 // The error for a silent node, with the state of the job as far as the answering nodes know it.
 Error silence_error(ClusterSession& session, const std::string& job,
@@ -400,11 +478,18 @@ Error incomplete_error(ClusterSession& session, const std::string& job, BrokenSt
 // report may then be a consequence of that loss.
 std::optional<Status> end_of(ClusterSession& session, const std::string& job,
                              const std::vector<ProcessOnNode>& processes, bool is_asked,
-                             const LossWatch& loss) {
-  if (auto lost = loss.verdict()) return *std::move(lost);
+                             const LossWatch& loss, JobSummary& summary) {
+  summary.returned_nodes.clear();
+  if (auto lost = loss.verdict()) {
+    summary.returned_nodes = loss.returned_nodes(session, nullptr);
+    return *std::move(lost);
+  }
   if (loss.is_gone()) return gone_error(session, job);
   const ProcessOnNode* const first = first_failure(processes);
-  if (first != nullptr && !is_consequence(first)) return failure_error(session, *first);
+  if (first != nullptr && !is_consequence(first)) {
+    summary.returned_nodes = loss.returned_nodes(session, first);
+    return loss.with_restart(*first, failure_error(session, *first));
+  }
   if (loss.suspects()) return std::nullopt;
   if (auto elsewhere = stopped_elsewhere(job, processes, is_asked)) return *std::move(elsewhere);
   if (waits_in_vain(processes)) return stopped_unbegun(job);
@@ -433,7 +518,8 @@ std::optional<Status> end_of(ClusterSession& session, const std::string& job,
 Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& session,
                                               const std::string& job,
                                               std::vector<ProcessOnNode>& processes, bool is_asked,
-                                              LossWatch& loss, std::string& last_note) {
+                                              LossWatch& loss, JobSummary& summary,
+                                              std::string& last_note) {
   PADDLE_TRY(const Claimed claimed,
              claim_job(context, session, job, {.command = JobCommand::kFinish}));
   if (claimed.refused_by) {
@@ -444,7 +530,7 @@ Result<std::optional<Status>> end_under_claim(Context& context, ClusterSession& 
   }
   processes = session.processes(job);
   loss.look(session, processes);
-  auto end = end_of(session, job, processes, is_asked, loss);
+  auto end = end_of(session, job, processes, is_asked, loss, summary);
   if (!end) release_claim(session, job);
   return end;
 }
@@ -460,7 +546,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
                     StopWait* stop_wait, JobSummary& summary, JobFeed* feed,
                     TimePoint deadline = TimePoint::max()) {
   const InterruptsAnswered answered(context);
-  LossWatch loss(context, job);
+  LossWatch loss(context, job, summary);
   ShortPatience patience(context, session);
   const bool is_asked = stop_wait != nullptr;
   const TimePoint begun = context.clock.now();
@@ -471,20 +557,24 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
     patience.apply();
     auto processes = session.processes(job);
     const auto now = context.clock.now();
+    const Duration silence_max = loss.patience(is_asked);
     if (session.unreachable() == 0) {
       last_answer = now;
-    } else if (now - last_answer > kNodeSilenceMax) {
+      loss.end_wait();
+    } else if (now - last_answer > silence_max) {
       summary.stands_still = loss.stands_still();
       context.pause(kPeersEndPause);
       return silence_error(session, job, session.processes(job), summary.stands_still);
     } else {
+      loss.tell_wait(session, now - last_answer, silence_max);
       reconnect_soon(context, session);
       processes = session.processes(job);  // includes a node that answers again
     }
+    loss.look_again(session);
     loss.look(session, processes);
     if (feed != nullptr) feed->poll(processes);
     if (stop_wait != nullptr) PADDLE_TRY_STATUS(stop_wait->look(session, processes));
-    auto end = end_of(session, job, processes, is_asked, loss);
+    auto end = end_of(session, job, processes, is_asked, loss, summary);
     if (end && !*end && (!is_asked || end->error().code != Errc::kResumable)) {
       // The node with the first cause may have answered before its process died, so asks all nodes
       // again.
@@ -497,9 +587,10 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       if (!*end && end->error().code == Errc::kResumable) context.pause(kRestartPause);
       processes = session.processes(job);
       loss.look(session, processes);
-      end = end_of(session, job, processes, is_asked, loss);
+      end = end_of(session, job, processes, is_asked, loss, summary);
     } else if (end) {
-      PADDLE_TRY(end, end_under_claim(context, session, job, processes, is_asked, loss, last_note));
+      PADDLE_TRY(end, end_under_claim(context, session, job, processes, is_asked, loss, summary,
+                                      last_note));
     }
     if (end) {
       if (feed != nullptr) feed->poll(processes);
@@ -514,6 +605,12 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
 }
 
 }  // namespace
+
+std::string describe_wait(const std::string& node, Duration waited) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
+  return fmt::format("waiting for node {}, which has been gone for {}", node,
+                     span_text(1000 * seconds));
+}
 
 std::string describe_unsaved(const std::vector<ProcessOnNode>& processes, const std::string& job) {
   const ProcessOnNode* first = nullptr;

@@ -26,11 +26,17 @@ std::string describe_unsaved(const std::vector<ProcessOnNode>& processes, const 
 // Ends every process of the job. A node without the cluster's folder is no error.
 Status stop_job(ClusterSession& session, const std::string& job);
 
+// "waiting for node n0, which has been gone for 20s".
+std::string describe_wait(const std::string& node, Duration waited);
+
 // Returns OK when all trainers have ended well. Stops nothing. Errors: the first cause of a
 // failure, or:
 // kResumable: the trainers stopped as asked.
 // kInterrupted: Ctrl-C; a stop that came before all trainers had begun; or another terminal ended
 // the job at once or removed it.
+// kFailed with JobSummary::returned_nodes: these nodes were replaced or restarted, and the job can
+// be started again there. Under --restarts, a node that does not answer is awaited for ten minutes,
+// or for --timeout.
 // kUnreachable: a node is lost, or stays silent, so that its processes may still run;
 // JobSummary::stands_still is true if the job makes no progress on the other nodes.
 // A job that another command starts again has not ended. At the end of the job the session has

@@ -26,6 +26,9 @@ struct JobSummary {
   std::optional<double> diverged_to;     // the cost, if not finite or far above the first cost
   std::size_t tests_told = 0;            // in its metrics: printed, or from an earlier run
   bool stands_still = false;             // a node is silent, and the job makes no progress
+  std::uint32_t restarts_allowed = 0;    // of its processes
+  // Nodes that were replaced or restarted, so that the job ended: it may go on once they are ready.
+  std::vector<std::string> returned_nodes;
 };
 
 class JobFeed {

@@ -232,13 +232,14 @@ void JobView::look(Context& context, ClusterSession& session) {
     }
     return {};
   });
-  broken_start_ = cli::broken_start(session, look.processes);
+  auto lost = look_for_lost_nodes(context, session, job_, look.processes, places_);
+  broken_start_.reset();
+  if (!lost || !lost->were_seen) broken_start_ = cli::broken_start(session, look.processes);
   if (broken_start_) broken_start_ = find_broken_start(context, session, job_);
   loss_.reset();
-  if (auto lost = find_lost_nodes(session, job_, look.processes, places_); lost && !broken_start_)
-    loss_ = std::move(lost->error);
+  if (lost && !broken_start_) loss_ = std::move(lost->error);
   missing_ = missing_processes(look.processes, places_);
-  places_.note(look.processes);
+  places_.note(session, look.processes);
   const Paces paces = paces_of(look.processes);
   processes_.clear();
   trail_ = CostTrail();

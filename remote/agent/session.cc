@@ -377,6 +377,7 @@ Status Session::processes(const Frame& request) {
     reply.Clear();
   }
   if (wanted.usage()) *reply.mutable_node() = node_usage();
+  *reply.mutable_identity() = node_identity(root_);
   return send_head(AGENT_PROCESSES, reply);
 }
 

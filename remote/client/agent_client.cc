@@ -356,6 +356,7 @@ class FramedAgentClient final : public AgentClient {
     return std::move(status.processes);
   }
   Result<NodeStatus> status(const std::string& job) override { return ask(job, true); }
+  NodeIdentity identity() const override { return identity_; }
   Status stop(const std::string& job, const std::vector<std::string>& names,
               Duration grace) override {
     StopRequest request;
@@ -472,6 +473,8 @@ class FramedAgentClient final : public AgentClient {
       const wire::agent::NodeUsage& node = reply.node();
       status.node = {node.unix_ms(), node.received_bytes(), node.sent_bytes(),
                      node.memory_available_bytes(), node.cpu_busy_ms()};
+      identity_ = {escape_control(reply.identity().folder().substr(0, kNameBytesMax)),
+                   escape_control(reply.identity().machine().substr(0, kNameBytesMax))};
     }
     return status;
   }
@@ -492,6 +495,7 @@ class FramedAgentClient final : public AgentClient {
   }
 
   NodeSpec node_;
+  NodeIdentity identity_;
   std::unique_ptr<Launcher> launcher_;  // outlives the channel
   OnAction on_action_;
   Duration patience_;  // maximum wait for an answer
@@ -535,15 +539,30 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
       node, std::move(*launcher), *std::move(channel), options.on_action));
 }
 
-Result<std::vector<std::string>> folders_beside(const NodeSpec& node,
-                                                const ConnectOptions& options) {
+namespace {
+
+// Logs in to the node and asks its shell there.
+template <class Answer>
+Result<Answer> ask_shell(const NodeSpec& node, const ConnectOptions& options,
+                         Result<Answer> (*ask)(Launcher&, const NodeSpec&, TimePoint)) {
   const TimePoint deadline = TimePoint(std::chrono::steady_clock::now()) +
                              (node.timeout > Duration() ? node.timeout : options.deadline);
   auto launcher = make_launcher(node, deadline, options.login);
   if (!launcher) return named(node, std::move(launcher).error());
-  auto names = list_folders_beside(**launcher, node, deadline);
-  if (!names) return named(node, std::move(names).error());
-  return names;
+  auto answer = ask(**launcher, node, deadline);
+  if (!answer) return named(node, std::move(answer).error());
+  return answer;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> folders_beside(const NodeSpec& node,
+                                                const ConnectOptions& options) {
+  return ask_shell(node, options, list_folders_beside);
+}
+
+Result<std::string> machine_of(const NodeSpec& node, const ConnectOptions& options) {
+  return ask_shell(node, options, ask_machine);
 }
 
 }  // namespace paddle::remote

@@ -166,6 +166,13 @@ struct NodeUsage {
   std::uint64_t memory_available_bytes = 0;
   std::uint64_t cpu_busy_ms = 0;  // all cores, since boot
 };
+// Distinguishes a node from another one that later has its name. An empty field is not known.
+struct NodeIdentity {
+  std::string folder;   // made once, with the node's folder
+  std::string machine;  // the boot of the machine, and of the container if the node is one
+
+  bool operator==(const NodeIdentity&) const = default;
+};
 struct NodeStatus {
   std::vector<ProcessStatus> processes;
   NodeUsage node;
@@ -285,6 +292,8 @@ class AgentClient {
   virtual Status restart(const std::string& job, const std::vector<std::string>& names) = 0;
   virtual Result<std::vector<ProcessStatus>> processes(const std::string& job) = 0;  // "": all jobs
   virtual Result<NodeStatus> status(const std::string& job) = 0;  // with resource usage
+  // As the last answer about processes had it; nothing is known before.
+  virtual NodeIdentity identity() const { return {}; }
   // Sends SIGTERM to the process groups, and SIGKILL after `grace`; returns when no process is
   // left. names empty: all processes of the job.
   virtual Status stop(const std::string& job, const std::vector<std::string>& names,
@@ -345,5 +354,8 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
 // release, which used one per machine.
 Result<std::vector<std::string>> folders_beside(const NodeSpec& node,
                                                 const ConnectOptions& options);
+
+// NodeIdentity::machine of a node that has no agent; "" if its system does not tell.
+Result<std::string> machine_of(const NodeSpec& node, const ConnectOptions& options);
 
 }  // namespace paddle::remote

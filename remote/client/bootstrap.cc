@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t kAgentBytesMax = 256U << 20U;
 constexpr std::size_t kPathBytesMax = 1024;
+constexpr std::size_t kMachineBytesMax = 100;
 // An upload has at least this time, counted from its start.
 constexpr Duration kUploadDeadline = std::chrono::seconds(20);
 constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
@@ -77,7 +78,8 @@ constexpr std::string_view kTrust =
 constexpr std::string_view kPrepare =
     "n=; m() { [ -d \"$r/bin\" ] || mkdir $p \"$r/bin\"; }; "
     "h=[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]; "
-    "o() { for e in \"$r/.paddlectl-node\" \"$r\"/bin/paddlectl-agent-* \"$r\"/bin/paddle-$h* "
+    "o() { for e in \"$r/.paddlectl-node\" \"$r/.paddlectl-id\" \"$r\"/bin/paddlectl-agent-* "
+    "\"$r\"/bin/paddle-$h* "
     "\"$r/store/objects\" \"$r\"/jobs/*/proc \"$r\"/jobs/*/workspace.pushed; do "
     "[ ! -e \"$e\" ] || return 0; done; return 1; }; "
     "if [ -d \"$r\" ] && ! o; then k=1; "
@@ -400,6 +402,12 @@ Result<std::vector<std::string>> list_folders_beside(Launcher& launcher, const N
   std::istringstream words(line);
   for (std::string word; words >> word;) names.insert(escape_control(word));
   return std::vector<std::string>(names.begin(), names.end());
+}
+
+Result<std::string> ask_machine(Launcher& launcher, const NodeSpec&, TimePoint deadline) {
+  PADDLE_TRY(const std::string line, answer_of(launcher, kMachine, "PADDLECTL-MACHINE", deadline));
+  const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+  return escape_control(std::string_view(line).substr(begin, kMachineBytesMax));
 }
 
 Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const ConnectOptions& options,

@@ -19,4 +19,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
 Result<std::vector<std::string>> list_folders_beside(Launcher& launcher, const NodeSpec& node,
                                                      TimePoint deadline);
 
+// Implements machine_of() of agent_client.h.
+Result<std::string> ask_machine(Launcher& launcher, const NodeSpec& node, TimePoint deadline);
+
 }  // namespace paddle::remote

@@ -128,8 +128,9 @@ TEST_F(FrozenNodeTest, ATrainingJobGoesOnAndItsTerminalIsToldWhy) {
 // The processes of the job stand still on this node too, and the others wait for them.
 TEST_F(FrozenNodeTest, AJobThatWaitsForItEndsOnTheOthersWhateverItsRestarts) {
   slow_job_down();
-  Process job = begin({"train", "--trainers", "3", "--pservers", "2", "--restarts", "5", "--name",
-                       "long", "--set", "train.passes=100000", "job"});
+  // Without --timeout it would be awaited for ten minutes.
+  Process job = begin({"train", "--trainers", "3", "--pservers", "2", "--restarts", "5",
+                       "--timeout", "20", "--name", "long", "--set", "train.passes=100000", "job"});
   ASSERT_TRUE(job.prints("pass 1", kPatience)) << job.output();
   std::vector<int> frozen;
   for (const NodeProcess& engine : engines()) {

@@ -83,6 +83,7 @@ struct FakeNode {
   std::set<std::string> starting;
   std::set<std::uint16_t> claimed_ports;
   std::set<std::uint16_t> own_claims;  // ports that the test's paddlectl has claimed
+  NodeIdentity identity;
   bool unreachable = false;
   bool torn_down = false;
   int torn_down_after = 0;  // so many calls of processes(), by somebody else; 0: never
@@ -411,6 +412,8 @@ class FakeAgentClient : public AgentClient {
     }
     return found;
   }
+
+  NodeIdentity identity() const override { return fake_.identity; }
 
   Result<NodeStatus> status(const std::string& job) override {
     PADDLE_TRY(auto found, processes(job));

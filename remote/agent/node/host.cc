@@ -1,11 +1,13 @@
 #include "remote/agent/node/host.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +23,8 @@
 #include <net/if.h>
 
 #include "base/control_group.h"
+#include "base/secret.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "remote/agent/node/gpus.h"
 #include "remote/agent/node/proc.h"
@@ -45,6 +49,28 @@ std::string glibc_version() {
     return version;
   }
   return "";
+}
+
+constexpr const char* kFolderIdFile = ".paddlectl-id";
+constexpr std::size_t kFolderIdBytes = 16;
+
+// "" if the disk takes no file, or if another agent is just writing it.
+std::string folder_id(const Root& root) {
+  const int folder = root.fd.get();
+  const UniqueFd made(::openat(folder, kFolderIdFile,
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (made) {
+    std::array<std::byte, kFolderIdBytes> random{};
+    const std::string id = fill_random(random) ? to_hex(random) : "";
+    if (!id.empty() && write_all(made.get(), as_bytes(id), TimePoint::max())) return id;
+    ::unlinkat(folder, kFolderIdFile, 0);
+    return "";
+  }
+  const UniqueFd file(::openat(folder, kFolderIdFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  std::string id(2 * kFolderIdBytes, '\0');
+  if (!file) return "";
+  const auto got = ::read(file.get(), id.data(), id.size());
+  return got == static_cast<ssize_t>(id.size()) ? id : "";
 }
 
 // "model name     : Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz"; other architectures use other keys.
@@ -154,6 +180,18 @@ std::string own_address() {
     if (!one.is_loopback) return one.address;
   }
   return "127.0.0.1";
+}
+
+wire::agent::NodeIdentity node_identity(const Root& root) {
+  wire::agent::NodeIdentity identity;
+  identity.set_folder(folder_id(root));
+  // A container has its own process 1, and a container that is started again has another one. The
+  // bootstrap command kMachine prints the same text.
+  ProcStat first;
+  const std::string boot = boot_id();
+  if (!boot.empty() && read_stat(1, first))
+    identity.set_machine(fmt::format("{}:{}", boot, first.start_ticks));
+  return identity;
 }
 
 wire::agent::Facts host_facts(const Root& root) {

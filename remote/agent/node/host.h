@@ -15,6 +15,9 @@ namespace paddle::agent {
 
 wire::agent::Facts host_facts(const Root& root);
 
+// The folder's id is made by the first agent that is asked for it.
+wire::agent::NodeIdentity node_identity(const Root& root);
+
 // The first IPv4 address that is not loopback; otherwise the first IPv6 address that other machines
 // can reach; otherwise 127.0.0.1.
 std::string own_address();

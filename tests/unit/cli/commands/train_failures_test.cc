@@ -76,7 +76,7 @@ class SilentNodeOfATraining : public CommandsTest {
     ASSERT_EQ(run({"up", "c.toml"}), 0);
   }
   // Trainer 1 has lost a peer. `moves`: it trains on nevertheless.
-  void train_with_a_silent_node(bool moves) {
+  void train_with_a_silent_node(bool moves, const std::string& timeout) {
     on_pause_ = [this, moves] {
       const std::scoped_lock lock(nodes_[0].mutex, nodes_[1].mutex);
       const auto found = std::ranges::find(nodes_[1].processes, "trainer-1", &ProcessStatus::name);
@@ -89,7 +89,8 @@ class SilentNodeOfATraining : public CommandsTest {
       if (!found->progress) found->progress.emplace().batch = 7;
       if (moves) ++found->progress->batch;
     };
-    EXPECT_EQ(run({"train", "--restarts", "5", "--name", "job1", "w"}), 4) << err_.str();
+    EXPECT_EQ(run({"train", "--restarts", "5", "--timeout", timeout, "--name", "job1", "w"}), 4)
+        << err_.str();
   }
   std::size_t running_on_the_other() const {
     return static_cast<std::size_t>(
@@ -100,7 +101,7 @@ class SilentNodeOfATraining : public CommandsTest {
 };
 
 TEST_F(SilentNodeOfATraining, EndsTheRestWhichMakesNoProgressWithoutIt) {
-  train_with_a_silent_node(false);
+  train_with_a_silent_node(false, "30");
   EXPECT_TRUE(err_has("job1 makes no progress without it; the rest of the job was stopped"))
       << err_.str();
   EXPECT_TRUE(err_has("paddlectl train --resume --name job1 ")) << err_.str();
@@ -110,8 +111,16 @@ TEST_F(SilentNodeOfATraining, EndsTheRestWhichMakesNoProgressWithoutIt) {
       << "its restarts would go on for ten minutes";
 }
 
+TEST_F(SilentNodeOfATraining, IsAwaitedUnderRestartsAndThatIsSaid) {
+  train_with_a_silent_node(false, "10m");
+  for (const char* const waited : {"20s", "40s", "1m20s", "5m20s"})
+    EXPECT_TRUE(err_has(fmt::format("waiting for node n-0, which has been gone for {}\n", waited)))
+        << err_.str();
+  EXPECT_GT(Duration(clock_.passed - silent_since_), std::chrono::minutes(9));
+}
+
 TEST_F(SilentNodeOfATraining, EndsNothingOfAJobThatGoesOn) {
-  train_with_a_silent_node(true);
+  train_with_a_silent_node(true, "30");
   EXPECT_TRUE(err_has("nothing was stopped")) << err_.str();
   EXPECT_FALSE(err_has("the rest of the job was stopped")) << err_.str();
   EXPECT_EQ(running_on_the_other(), 2U);

@@ -240,10 +240,17 @@ class LostNodeTest : public testing::Test {
     std::vector<std::size_t> members(nodes);
     std::iota(members.begin(), members.end(), 0);
     ClusterSession session = ClusterSession::find(fake_.context, fake_.cluster, members);
-    JobSummary summary;
-    const Status followed = follow_job(fake_.context, session, "j", summary);
-    EXPECT_FALSE(followed);
+    summary_ = JobSummary();
+    const Status followed = follow_job(fake_.context, session, "j", summary_);
     return followed ? Error() : followed.error();
+  }
+  // Each node is a start of its own machine; a node that is started again has another number.
+  void number_machines() {
+    for (std::size_t node = 0; node < 4; ++node)
+      fake_.node(node).identity = {fmt::format("folder-{}", node), "boot:1"};
+    fake_.context.machine_of = [](const remote::NodeSpec&) -> Result<std::string> {
+      return std::string("boot:2");
+    };
   }
   int seconds() const {
     return static_cast<int>(
@@ -252,6 +259,7 @@ class LostNodeTest : public testing::Test {
   }
 
   std::set<std::string> gone_;
+  JobSummary summary_;
   FakeCluster fake_{4};
 };
 
@@ -287,6 +295,87 @@ TEST_F(LostNodeTest, IsAlsoOneThatAnswersAndKnowsNothingOfTheJob) {
   EXPECT_EQ(
       error.message,
       "node n-2 has lost the job: it no longer has a folder of the job; trainer-2 of j ran there");
+}
+
+TEST_F(LostNodeTest, IsReplacedIfAnotherMachineHasItsName) {
+  number_machines();
+  fake_.context.why_lost = [](const remote::NodeSpec& node) {
+    return node.name == "n-0" ? "Evicted: The node was low on resource: memory" : "wrong";
+  };
+  const Error error = follow([&](int second) {
+    if (second == 3) lose(0);
+    if (second == 4) end(1, 4, "pserver 0: closed by peer");
+  });
+  EXPECT_EQ(error.code, Errc::kFailed) << "the node answers";
+  EXPECT_EQ(error.message,
+            "node n-0 was replaced: its folder is gone (another machine, container or pod under "
+            "its name): Evicted: The node was low on resource: memory; pserver-0, trainer-0 of j "
+            "ran there");
+  EXPECT_EQ(summary_.returned_nodes, std::vector<std::string>{"n-0"});
+}
+
+TEST_F(LostNodeTest, IsReplacedThoughItsFolderWasMadeAgain) {
+  number_machines();
+  const Error error = follow([&](int second) {
+    if (second != 3) return;
+    fake_.node(0).processes.clear();
+    fake_.node(0).identity = {"folder-9", "boot:2"};
+  });
+  EXPECT_TRUE(error.message.starts_with("node n-0 was replaced: its folder is new ("))
+      << error.message;
+  EXPECT_EQ(summary_.returned_nodes, std::vector<std::string>{"n-0"});
+}
+
+// Somebody has removed the folder on the machine that it was on: nothing brings it back.
+TEST_F(LostNodeTest, IsNotReplacedOnTheSameMachine) {
+  number_machines();
+  const Error error = follow([&](int second) {
+    if (second != 3) return;
+    fake_.node(0).processes.clear();
+    fake_.node(0).identity.folder = "folder-9";
+  });
+  EXPECT_EQ(error.code, Errc::kUnreachable);
+  EXPECT_TRUE(error.message.starts_with(
+      "node n-0 has lost the job: its folder was removed and made again; pserver-0, trainer-0"))
+      << error.message;
+  EXPECT_TRUE(summary_.returned_nodes.empty());
+}
+
+TEST_F(LostNodeTest, WasRestartedIfItsProcessesAreOfAnEarlierStart) {
+  number_machines();
+  const Error error = follow([&](int second) {
+    if (second != 3) return;
+    fake_.node(0).identity.machine = "boot:2";
+    for (remote::ProcessStatus& status : fake_.node(0).processes)
+      status.state = remote::ProcessState::kLost;
+    end(1, 4, "pserver 0: closed by peer");
+  });
+  EXPECT_EQ(error.code, Errc::kFailed);
+  EXPECT_TRUE(error.message.starts_with(
+      "node n-0 was restarted (another start of its machine, container or pod)\n"))
+      << error.message;
+  EXPECT_EQ(summary_.returned_nodes, std::vector<std::string>{"n-0"});
+}
+
+// `train` starts the job again, and this command follows the new start on the node.
+TEST_F(LostNodeTest, IsFollowedAgainWhenAnotherCommandHasPreparedIt) {
+  number_machines();
+  const auto processes = fake_.node(0).processes;
+  const Error error = follow([&](int second) {
+    if (second == 3) {
+      for (std::size_t node = 1; node < 3; ++node) fake_.node(node).starting.insert("j");
+      lose(0);
+    }
+    if (second == 8) {
+      fake_.node(0).torn_down = false;
+      gone_.clear();
+      fake_.node(0).identity = {"folder-9", "boot:2"};
+      fake_.node(0).processes = processes;
+      for (std::size_t node = 1; node < 3; ++node) fake_.node(node).starting.clear();
+    }
+    if (second == 40) end(2, 6, "data/train.txt:7: no number");
+  });
+  EXPECT_EQ(error.code, Errc::kData) << error.message;
 }
 
 TEST_F(LostNodeTest, IsNotBlamedForWhatAProcessDidItself) {

@@ -51,6 +51,42 @@ TEST_F(BrokenStartLooks, AJobWhoseTrainerWasOnANodeThatIsLostIsIncomplete) {
   EXPECT_EQ(found(), "j is incomplete: no node has trainer-0; pserver-0 runs");
 }
 
+// A job may be lost with a node before any process has reported a batch.
+TEST_F(BrokenStartLooks, AJobWhoseNodeWasReplacedWasNoBrokenStart) {
+  const std::vector<RecordedNode> nodes{{7, "n-0", {"a", "boot:1"}, {"pserver-0", "trainer-0"}},
+                                        {7, "n-1", {"b", "boot:1"}, {"trainer-1"}}};
+  fake_.node(0).files["jobs/j/nodes.jsonl"] = encode(nodes);
+  add(0, "trainer-0");
+  fake_.node(0).identity = {"a", "boot:1"};
+  fake_.node(1).identity = {"b", "boot:1"};
+  EXPECT_NE(found(), "") << "the node is the same, and nothing was started there";
+  fake_.node(1).identity = {"c", "boot:2"};
+  EXPECT_EQ(found(), "");
+  ClusterSession session = fake_.session();
+  ProcessPlaces places;
+  const auto lost =
+      look_for_lost_nodes(fake_.context, session, "j", session.processes("j"), places);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->error.message,
+            "node n-1 was replaced: its folder is new (another machine, container or pod under its "
+            "name); trainer-1 of j ran there");
+}
+
+TEST_F(BrokenStartLooks, NodesAreThoseOfTheLatestRunThatAnyNodeHas) {
+  fake_.node(0).files["jobs/j/nodes.jsonl"] = encode({{7, "n-0", {"a", "m"}, {"pserver-0"}}});
+  fake_.node(1).files["jobs/j/nodes.jsonl"] =
+      "no JSON\n" + encode({{8, "n-1", {"b", "m"}, {"trainer-0", "trainer-1"}}}) +
+      "{\"kind\": \"node\", \"run\": 9}\n{\"node\": [1]}\n{\"run\": -1, \"node\": \"n-0\"}\n";
+  ClusterSession session = fake_.session();
+  const auto nodes = recorded_nodes(session, "j");
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].run, 8U);
+  EXPECT_EQ(nodes[0].node, "n-1");
+  EXPECT_EQ(nodes[0].identity, (remote::NodeIdentity{"b", "m"}));
+  EXPECT_EQ(nodes[0].processes, (std::vector<std::string>{"trainer-0", "trainer-1"}));
+  EXPECT_EQ(nodes[1].run, 0U) << "no number";
+}
+
 TEST_F(BrokenStartLooks, AJobWhoseFilesTellThatItTrainedIsIncomplete) {
   for (const char* const file :
        {"jobs/j/node_0/metrics.jsonl", "jobs/j/node_1/metrics-1.jsonl",
