@@ -178,6 +178,30 @@ TEST_F(KubernetesStandinTest, FaultsHaveTheWordsOfKubernetes) {
   EXPECT_TRUE(has(text, "You must be logged in to the server")) << text;
 }
 
+TEST_F(KubernetesStandinTest, LinksReadinessAndTheServerFailWhenAsked) {
+  KubernetesStandin cluster;
+  cluster.fault("unready", R"({"match": "train-1"})");
+  cluster.apply(kNodes);
+  EXPECT_TRUE(cluster.prints({"get", "pods"}, "train-0   1/1     Running"));
+  EXPECT_TRUE(cluster.prints({"get", "pods"}, "train-1   0/1     Running"));
+  EXPECT_NE(cluster.kubectl({"rollout", "status", "statefulset/train", "--timeout=1s"}).first, 0);
+  cluster.fault("clear");
+  cluster.must({"rollout", "status", "statefulset/train", "--timeout=60s"});
+
+  // Nothing listens on the port: refused by a pod that is reached, and no answer from any other.
+  const std::string reach = "timeout 1 bash -c ': </dev/tcp/train-1.train/9' 2>/dev/null; echo $?";
+  EXPECT_EQ(in_pod(cluster, "train-0", reach), "1\n");
+  cluster.fault("cut", R"({"pod": "train-1"})");
+  EXPECT_EQ(in_pod(cluster, "train-0", reach), "124\n");
+  in_pod(cluster, "train-1", "true");
+  cluster.fault("connect", R"({"pod": "train-1"})");
+  EXPECT_EQ(in_pod(cluster, "train-0", reach), "1\n");
+
+  cluster.fault("freeze", R"({"seconds": 5})");
+  EXPECT_NE(cluster.kubectl({"get", "pods", "--request-timeout=1s"}).first, 0);
+  EXPECT_TRUE(cluster.prints({"get", "pods"}, "train-0   1/1     Running"));
+}
+
 TEST_F(KubernetesStandinTest, WrongManifestsAreRefused) {
   KubernetesStandin cluster;
   const auto refusal = [&](const std::string& from, const std::string& to) {

@@ -114,7 +114,8 @@ class Faults:
         self.server.accepts_token = valid
 
     async def on_freeze(self, seconds):
-        asyncio.get_running_loop().call_later(0.1, time.sleep, seconds)  # after the answer
+        self.server.frozen_until = time.monotonic() + seconds
+        asyncio.get_running_loop().call_later(0.1, time.sleep, max(0, seconds - 0.1))  # after the answer; streams that are open stop too
 
     async def on_clear(self):
         self.kubelet.rules.clear()

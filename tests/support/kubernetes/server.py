@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, store, kubelet, faults, token, minor):
         self.store, self.kubelet, self.faults, self.token, self.minor = store, kubelet, faults, token, minor
-        self.accepts_token = True
+        self.accepts_token, self.frozen_until = True, 0.0
         self.applied = {}  # the last configuration that a manager applied, by (uid, manager)
 
     def application(self, needs_token):
@@ -46,6 +46,7 @@ class Server:
         async def guard(request, handler):
             try:
                 if needs_token and not request.path.startswith("/standin/"):
+                    await asyncio.sleep(max(0.0, self.frozen_until - time.monotonic()))
                     self.check_token(request)
                 return await handler(request)
             except Refused as refusal:
