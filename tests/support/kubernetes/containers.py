@@ -174,7 +174,9 @@ class Container:
         """The argument vector, here, of a command in the running container."""
         groups = "".join(f'echo $$ >"{folder}/cgroup.procs"; ' for folder in self.groups.values())
         namespaces = [f"--{one}" for one in ("mount", "uts", "ipc", "net", "pid", "cgroup")]
-        return ["sh", "-c", groups + 'exec "$@"', "sh", "nsenter", "--target", str(self.init), *namespaces, *self.wrapped(command)]
+        # In a chroot the root of the mount namespace is not that of its processes.
+        nsenter = ["nsenter", "--target", str(self.init), *namespaces, "--root"]
+        return ["sh", "-c", groups + 'exec "$@"', "sh", *nsenter, *self.wrapped(command)]
 
     def kill(self, number, reason=None):
         if self.init and self.process.returncode is None:
