@@ -20,7 +20,8 @@ std::vector<std::string> template_names() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(TEMPLATES_FOLDER)) {
     const std::string name = entry.path().filename();
-    if (name != "platforms" && name != "report") names.push_back(name);  // no workspaces
+    const bool is_workspace = name != "platforms" && name != "providers" && name != "report";
+    if (is_workspace) names.push_back(name);
   }
   return names;
 }

@@ -328,6 +328,10 @@ TEST(ClusterFile, TheFilesWeShipAreGood) {
   ASSERT_EQ(command->nodes.size(), 4U);
   EXPECT_EQ(command->nodes[3].spec.command,
             (std::vector<std::string>{"podman", "exec", "-i", "node-4"}));
+  const auto ec2 = read_cluster(PADDLE_SOURCE_DIR "/clusters/aws-ec2.toml");
+  ASSERT_TRUE(ec2) << ec2.error().message;
+  ASSERT_TRUE(ec2->provider);
+  EXPECT_EQ(ec2->provider->describe(), "4 nodes, by providers/aws-ec2");
 }
 
 TEST(ClusterFile, SlashesAtTheEndOfAWorkdirDoNotMatter) {
