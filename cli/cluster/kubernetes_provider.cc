@@ -349,8 +349,10 @@ class KubernetesProvider final : public Provider {
         if (cause.empty() && !last.empty()) cause = "its container ended: " + last;
       }
     }
-    const std::string event = newest_event("Pod", node);
-    if (cause.empty()) cause = event;
+    if (cause.empty()) {
+      const std::string about = "involvedObject.kind=Pod,involvedObject.name=" + node;
+      cause = newest_events(about, {})["Pod/" + node];
+    }
     if (cause.empty() && pod && !pod->is_object) cause = "the pod does not exist any more";
     return cause;
   }
@@ -612,31 +614,37 @@ class KubernetesProvider final : public Provider {
       seen.insert(pod.name);
       *place = std::move(pod);
     }
+    const auto is_unexplained = [](const Pod& pod) { return !pod.ready && pod.cause.empty(); };
+    if (std::ranges::none_of(pods, is_unexplained)) return pods;
+    std::map<std::string, std::string> warnings = newest_events("type=Warning", work);
     for (Pod& pod : pods) {
-      if (pod.ready || !pod.cause.empty()) continue;
-      pod.cause = seen.contains(pod.name) ? newest_event("Pod", pod.name)
-                                          : newest_event("StatefulSet", name_);
+      if (!is_unexplained(pod)) continue;
+      pod.cause = warnings[seen.contains(pod.name) ? "Pod/" + pod.name : "StatefulSet/" + name_];
     }
     return pods;
   }
 
-  // The newest event about an object that tells of a trouble or an end; "" if there is none.
-  std::string newest_event(std::string_view kind, const std::string& name) const {
-    const auto list =
-        get({"events", "--field-selector",
-             fmt::format("involvedObject.kind={},involvedObject.name={}", kind, name)},
-            {});
-    if (!list) return "";
-    std::string newest, when;
+  // The newest event about each object ("Pod/train-0") that names a trouble or an end. "Killing"
+  // counts only where no other event says why.
+  std::map<std::string, std::string> newest_events(const std::string& field_selector,
+                                                   const ProviderWork& work) const {
+    std::map<std::string, std::string> newest, times;
+    const auto list = get({"events", "--field-selector", field_selector}, work);
+    if (!list) return newest;
     for (const JsonValue* event : list->items()) {
       const std::string reason = text_of(member(*event, "reason"));
-      const bool tells = text_of(member(*event, "type")) == "Warning" || reason == "Killing" ||
-                         reason == "Preempted" || reason == "Evicted";
+      const bool is_cause = text_of(member(*event, "type")) == "Warning" || reason == "Preempted" ||
+                            reason == "Evicted" || reason == "TaintManagerEviction";
+      if (!is_cause && reason != "Killing") continue;
       std::string time = text_of(member(*event, "lastTimestamp"));
       if (time.empty()) time = text_of(member(*event, "eventTime"));
-      if (!tells || time < when) continue;
-      when = std::move(time);
-      newest = words_of(*event);
+      if (!is_cause) time.clear();
+      const JsonValue& object = member(*event, "involvedObject");
+      const std::string name =
+          text_of(member(object, "kind")) + "/" + text_of(member(object, "name"));
+      if (newest.contains(name) && time < times[name]) continue;
+      times[name] = std::move(time);
+      newest[name] = words_of(*event);
     }
     return newest;
   }
