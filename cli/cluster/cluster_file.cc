@@ -565,6 +565,8 @@ Status add_nodes(ClusterSpec& cluster) {
   std::string message = fmt::format("cluster '{}' has no nodes yet", cluster.name);
   if (const std::string waiting = nodes_not_running(cluster); !waiting.empty())
     message = fmt::format("no node of cluster '{}' runs: {}", cluster.name, waiting);
+  if (const std::string ended = cluster.provider->cause_of_end(); !ended.empty())
+    message = fmt::format("cluster '{}' has no nodes any more: {}", cluster.name, ended);
   return Error{Errc::kUsage, message, fmt::format("make them: paddlectl up {}", cluster.file)};
 }
 

@@ -59,6 +59,19 @@ bool may_give_way(const remote::ProcessStatus& status) {
   return status.state != remote::ProcessState::kRunning && !is_done;
 }
 
+// Lets the command say why nodes were lost, in the words of their provider.
+void ask_provider_for_causes(Context& context, const ClusterSpec& cluster) {
+  if (!cluster.provider) return;
+  context.why_lost = [provider = cluster.provider](const remote::NodeSpec& node) {
+    return provider->cause_of_loss(node.name);
+  };
+  context.why_ended = [provider = cluster.provider] { return provider->cause_of_end(); };
+  for (const ProvidedNode& node : cluster.provided) {
+    if (!context.nodes_end || (node.ends_at && *node.ends_at < *context.nodes_end))
+      context.nodes_end = node.ends_at;
+  }
+}
+
 }  // namespace
 
 void leave_out_former_runs(std::vector<ProcessOnNode>& all) {
@@ -115,6 +128,7 @@ ClusterSession ClusterSession::unconnected(const ClusterSpec& cluster,
 ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster,
                                     const std::vector<std::size_t>& nodes) {
   ClusterSession session = unconnected(cluster, nodes);
+  ask_provider_for_causes(context, cluster);
   session.connect(context, true);
   return session;
 }
@@ -122,6 +136,7 @@ ClusterSession ClusterSession::open(Context& context, const ClusterSpec& cluster
 ClusterSession ClusterSession::find(Context& context, const ClusterSpec& cluster,
                                     const std::vector<std::size_t>& nodes) {
   ClusterSession session = unconnected(cluster, nodes);
+  ask_provider_for_causes(context, cluster);
   session.connect(context, false);
   return session;
 }

@@ -2,6 +2,7 @@
 // a fake.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -70,6 +71,17 @@ struct Context {
   // node was low on resource: memory"; "": not known. Null: the nodes of this cluster were not made
   // by paddlectl. Called once for each such node, when a command is about to report it.
   std::function<std::string(const remote::NodeSpec&)> why_lost = {};
+  // Why the place that made the nodes has taken all of them back, as Provider::cause_of_end() has
+  // it; "": it has not. Null: as above.
+  std::function<std::string()> why_ended = {};
+  std::optional<TimePoint> nodes_end = {};  // when it takes the first of them back, if known
+  // Until then, by the clock above.
+  std::optional<std::int64_t> nodes_left_ms() const {
+    if (!nodes_end) return std::nullopt;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(*nodes_end - clock.now());
+    return std::max<std::int64_t>(left.count(), 0);
+  }
   // The help text of a command, or of the program for "".
   std::function<Result<std::string>(const std::string& command)> help = {};
 };

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/cluster/context.h"
+#include "cli/console/time_text.h"
 
 namespace paddle::cli {
 
@@ -17,8 +18,9 @@ struct ProviderKind {
   std::shared_ptr<const Provider> (*read)(config::TomlTable& table, const ProvidedCluster& cluster);
 };
 
-constexpr std::array<ProviderKind, 2> kKinds{ProviderKind{"command", read_command_provider},
-                                             ProviderKind{"kubernetes", read_kubernetes_provider}};
+constexpr std::array<ProviderKind, 3> kKinds{ProviderKind{"command", read_command_provider},
+                                             ProviderKind{"kubernetes", read_kubernetes_provider},
+                                             ProviderKind{"slurm", read_slurm_provider}};
 
 }  // namespace
 
@@ -46,6 +48,15 @@ std::uint32_t read_nodes_wanted(config::TomlTable& table) {
 
 Duration read_create_timeout(config::TomlTable& table, std::chrono::seconds otherwise) {
   return std::chrono::seconds(table.integer("timeout", otherwise.count(), 1, kProviderTimeoutMaxS));
+}
+
+std::string time_limit_text(std::int64_t left_ms, std::optional<std::int64_t> job_needs_ms) {
+  const std::string text = "the nodes are taken back in " + span_text(left_ms);
+  if (!job_needs_ms || *job_needs_ms <= left_ms) return text;
+  return fmt::format(
+      "warning: {}, and the job needs about {}: it is saved before, and goes on in new ones with "
+      "paddlectl up and train --resume",
+      text, span_text(*job_needs_ms));
 }
 
 std::string toml_text(std::string_view text) {

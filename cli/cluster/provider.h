@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,8 @@ struct ProvidedNode {
   std::string state = "running";
   double hourly = 0;  // price of an hour; 0: not known
   std::string currency = "USD";
-  std::int64_t created_unix_s = 0;  // since when it costs; 0: not known
+  std::int64_t created_unix_s = 0;        // since when it costs; 0: not known
+  std::optional<TimePoint> ends_at = {};  // when the provider takes it back, if that is known
 
   bool runs() const { return state == "running"; }
   bool is_fresh() const { return state.starts_with("pending"); }
@@ -88,6 +90,8 @@ std::shared_ptr<const Provider> read_command_provider(config::TomlTable& table,
                                                       const ProvidedCluster& cluster);
 std::shared_ptr<const Provider> read_kubernetes_provider(config::TomlTable& table,
                                                          const ProvidedCluster& cluster);
+std::shared_ptr<const Provider> read_slurm_provider(config::TomlTable& table,
+                                                    const ProvidedCluster& cluster);
 
 constexpr std::int64_t kProvidedNodesMax = 4096;
 constexpr std::int64_t kProviderTimeoutMaxS = 24 * 3600;
@@ -96,6 +100,10 @@ constexpr std::int64_t kProviderTimeoutMaxS = 24 * 3600;
 std::uint32_t read_nodes_wanted(config::TomlTable& table);
 // `timeout` in seconds, for create().
 Duration read_create_timeout(config::TomlTable& table, std::chrono::seconds otherwise);
+
+// "the nodes are taken back in 1h40m", or a warning if a job needs longer.
+std::string time_limit_text(std::int64_t left_ms,
+                            std::optional<std::int64_t> job_needs_ms = std::nullopt);
 
 // A string or array of strings as TOML: "\"a\\\"b\"".
 std::string toml_text(std::string_view text);

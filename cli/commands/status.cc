@@ -278,7 +278,7 @@ Json cost_json(const std::optional<ClusterCost>& cost) {
 }
 
 Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string& cause,
-             const std::optional<ClusterCost>& cost) {
+             const std::optional<ClusterCost>& cost, std::optional<std::int64_t> nodes_left_ms) {
   std::vector<Json> processes;
   for (const ProcessView& process : view.processes()) processes.push_back(to_json(process));
   std::vector<Json> slow;
@@ -307,20 +307,24 @@ Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string&
                        {"gpu_variables", gpu_json(view)},
                        {"failure", cause.empty() ? Json() : Json(cause)},
                        {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})},
-                       {"cost", cost_json(cost)}});
+                       {"cost", cost_json(cost)},
+                       {"nodes_left_ms", nodes_left_ms}});
 }
 
 void show(Context& context, const ClusterSpec& cluster, const JobView& view,
           const std::string& cause, bool watch) {
   Console& console = context.console;
   const auto cost = cost_of(cluster, context.unix_seconds());
-  if (console.json()) return console.json_line(to_json(view, cluster, cause, cost));
+  if (console.json())
+    return console.json_line(to_json(view, cluster, cause, cost, context.nodes_left_ms()));
   std::string text = to_text(view, console.options(), watch);
   if (!cause.empty()) text += "\n" + escape_lines(cause) + "\n";
   if (!watch) {
     console.note(fmt::format("job {} on cluster '{}' ({})", view.job(), cluster.name,
                              shown_path(context, cluster.file)));
     if (cost) console.note(cost_text(cluster, *cost));
+    if (const auto left = context.nodes_left_ms())
+      console.note(time_limit_text(*left, view.left_ms()));
     if (const std::string others = nodes_not_running(cluster); !others.empty())
       console.note("warning: " + others);
     return console.raw(text);

@@ -721,6 +721,7 @@ Result<std::size_t> begin(Context& context, ClusterSession& session, const Train
       fmt::format("job {}: {}{} on {}", request.job, counted(plan.trainers.size(), "trainer"),
                   plan.pservers.empty() ? "" : ", " + counted(plan.pservers.size(), "pserver"),
                   counted(job.placement.nodes.size(), "node")));
+  if (const auto left = context.nodes_left_ms()) context.console.note(time_limit_text(*left));
   if (!job.is_known) {
     PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));
   }

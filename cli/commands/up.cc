@@ -291,6 +291,7 @@ Status run_up(Context& context, const UpOptions& asked) {
   place = place_of(context, options, cluster, left_out_now);
   if (!place.empty()) PADDLE_TRY_STATUS(remember_cluster(place, cluster.file, left_out_now));
   note_other_cluster(context, before);
+  if (const auto left = context.nodes_left_ms()) context.console.note(time_limit_text(*left));
   if (used_here) {
     context.console.note(fmt::format(
         "commands here still use {}, which {} names; for this cluster add --cluster {}, or make it "

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.h"
 #include "cli/console/time_text.h"
 #include "cli/job/job_claim.h"
 #include "cli/watch/first_failure.h"
@@ -393,6 +394,17 @@ class ShortPatience {
   bool is_wanted_;
 };
 
+// The error if the nodes do not answer because their provider has taken them back.
+std::optional<Error> end_of_nodes(const Context& context, const std::string& job) {
+  const std::string cause = context.why_ended ? context.why_ended() : "";
+  if (cause.empty()) return std::nullopt;
+  return Error{Errc::kUnreachable,
+               fmt::format("{}; {} has ended with its nodes", escape_control(cause), job),
+               fmt::format("paddlectl up makes new nodes; then continue from its last snapshot: "
+                           "paddlectl train --resume --name {} <workspace>",
+                           job)};
+}
+
 // The error for a silent node, with the state of the job as far as the answering nodes know it.
 Error silence_error(ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, bool stands_still) {
@@ -569,6 +581,9 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
       loss.tell_wait(session, now - last_answer, silence_max);
       reconnect_soon(context, session);
       processes = session.processes(job);  // includes a node that answers again
+      if (session.unreachable() > 0) {
+        if (auto ended = end_of_nodes(context, job)) return *std::move(ended);
+      }
     }
     loss.look_again(session);
     loss.look(session, processes);

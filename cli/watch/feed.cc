@@ -335,7 +335,16 @@ void JobFeed::show_progress(const std::vector<ProcessOnNode>& processes, const P
     trail_.add(*progress->cost);
     watch_cost(*progress->cost);
   }
+  if (progress->passes > 0 && hanging_.empty())
+    tell_end(left_.left_ms(static_cast<double>(progress->passes)));
   context_.console.progress(context_.clock.now(), line_of(*progress, paces));
+}
+
+void JobFeed::tell_end(std::optional<std::int64_t> left_ms) {
+  const auto nodes_left_ms = context_.nodes_left_ms();
+  if (has_told_end_ || !nodes_left_ms || !left_ms || *left_ms <= *nodes_left_ms) return;
+  has_told_end_ = true;
+  context_.console.note(time_limit_text(*nodes_left_ms, left_ms));
 }
 
 // The most important part first: a narrow terminal drops the last ones.

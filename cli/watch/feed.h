@@ -59,6 +59,8 @@ class JobFeed {
   // Prints snapshots that could not be saved, or from which training could not continue.
   void tell_snapshot_failures(const std::vector<ProcessOnNode>& processes);
   void show_progress(const std::vector<ProcessOnNode>& processes, const Paces& paces);
+  // Warns once that the nodes are taken back before the job can be done.
+  void tell_end(std::optional<std::int64_t> left_ms);
   void show_start(const std::vector<ProcessOnNode>& processes);
   std::string line_of(const JobProgress& progress, const Paces& paces) const;
 
@@ -77,6 +79,7 @@ class JobFeed {
   std::size_t tests_to_skip_;
   std::size_t past_tests_;
   bool has_looked_ = false;
+  bool has_told_end_ = false;
   std::string start_told_;
   std::set<std::pair<std::string, Pace>> hanging_;
   TimeLeft left_;

@@ -1,8 +1,6 @@
 // Output of `paddlectl render`, and what runs it.
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -13,6 +11,7 @@
 
 #include "tests/e2e/local_training_job.h"
 #include "tests/support/free_ports.h"
+#include "tests/support/slurm.h"
 
 namespace paddle::test {
 
@@ -45,21 +44,16 @@ class PlatformsFixture : public testing::Test {
     EXPECT_EQ(code, 0) << text;
     return folder().write(platform, text);
   }
-  // Why this machine has no Slurm for a test; empty: it has.
-  static std::string slurm_obstacle() {
-    for (const char* const program : {"munged", "slurmctld", "slurmd"}) {
-      if (!fs::exists(fmt::format("/usr/sbin/{}", program)))
-        return fmt::format("no {} here: scripts/deps optional", program);
-    }
-    return ::geteuid() == 0 ? "" : "a Slurm of one machine wants root";
-  }
   std::pair<int, std::string> run_under_openmpi(const std::string& script, std::uint16_t ports) {
     return run({"/bin/sh", script, "--allow-run-as-root", "--oversubscribe"},
                {fmt::format("PORT={}", free_ports(ports))});
   }
   // Its exit code is 77 where the Slurm itself cannot run here.
   std::pair<int, std::string> run_under_slurm(const std::string& script, std::uint16_t ports) {
-    return run({"/bin/bash", SLURM_SCRIPT, folder() / "slurm-of-one", script},
+    constexpr const char* kBatch =
+        "timeout 50 sbatch --wait --output=\"$1\" \"$0\"; c=$?; cat \"$1\"; exit $c";
+    return run({"/bin/bash", SLURM_SCRIPT, folder() / "slurm-daemons", "1", "/bin/sh", "-c", kBatch,
+                script, folder() / "slurm.log"},
                {fmt::format("PORT={}", free_ports(ports)),
                 fmt::format("CONTROL_PORTS={}", free_ports(2))});
   }

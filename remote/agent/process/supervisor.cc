@@ -54,6 +54,8 @@ constexpr Duration kReapGrace = std::chrono::milliseconds(500);  // from the end
 // A SIGTERM within this time after the end of the process may have been meant for the process.
 constexpr Duration kLateSignals = std::chrono::seconds(20);
 constexpr int kKeepPeriodMs = 1000;
+// `by` of the stop request that SIGURG makes.
+constexpr const char* kTimeLimit = "the time limit of its nodes";
 constexpr int kShellSignalBase = 128;  // a program may exit with this plus the signal's number
 
 TimePoint now() {
@@ -143,6 +145,10 @@ class Supervisor {
 
   // After a run.
   void read_signals();
+  // The machine is taken back soon (SIGURG, which ends no process that does not know it). Requests
+  // a stop with a snapshot, and returns true if there was no request before. A pserver is not
+  // stopped: it ends when its trainers have left.
+  bool request_save();
   std::vector<ProcStat> leftovers() const;
   void end_leftovers();
   void keep_end();
@@ -238,7 +244,8 @@ Status Supervisor::resume(const Record& before, TimePoint guarded_from) {
 
 Status Supervisor::watch_signals() {
   ::sigemptyset(&signals_);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals_, signal);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGURG})
+    ::sigaddset(&signals_, signal);
   ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
   signal_fd_ = UniqueFd(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_fd_) return system_error(Errc::kResource, "signalfd");
@@ -301,6 +308,8 @@ void Supervisor::wait_for_end() {
     while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) {
         ended = reap() || ended;
+      } else if (info.ssi_signo == SIGURG) {
+        if (request_save() && !ended) ::kill(child_, SIGTERM);
       } else if (!ended) {
         is_end_requested_ = true;
         ::kill(-child_, SIGTERM);
@@ -465,8 +474,22 @@ std::string Supervisor::describe_end() const {
 void Supervisor::read_signals() {
   signalfd_siginfo info{};
   while (::read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
-    is_end_requested_ = is_end_requested_ || info.ssi_signo != SIGCHLD;
+    if (info.ssi_signo == SIGURG) {
+      request_save();
+    } else {
+      is_end_requested_ = is_end_requested_ || info.ssi_signo != SIGCHLD;
+    }
   }
+}
+
+bool Supervisor::request_save() {
+  if (spec_.name().starts_with("pserver-")) return false;
+  const UniqueFd lock = lock_stop_requests(root_, spec_.job());
+  if (requested_stop(root_, folder_) != StopMode::kNone) return false;
+  const Status written = write_stop_request(root_, folder_, StopMode::kSave, kTimeLimit);
+  log_line(written ? "the time limit of this node is near: asked to save"
+                   : "cannot be asked to save: " + written.error().message);
+  return bool(written);
 }
 
 // The descendants of the process that still run, in any process group. Those in another session are

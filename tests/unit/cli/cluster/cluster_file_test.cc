@@ -332,6 +332,11 @@ TEST(ClusterFile, TheFilesWeShipAreGood) {
   ASSERT_TRUE(ec2) << ec2.error().message;
   ASSERT_TRUE(ec2->provider);
   EXPECT_EQ(ec2->provider->describe(), "4 nodes, by providers/aws-ec2");
+  auto slurm_text = read_file(PADDLE_SOURCE_DIR "/clusters/slurm.toml");
+  ASSERT_TRUE(slurm_text);
+  const auto slurm = parse_cluster(std::regex_replace(*slurm_text, commented, "$1"), "slurm.toml");
+  ASSERT_TRUE(slurm) << slurm.error().message;
+  EXPECT_EQ(slurm->provider->describe(), "4 nodes of Slurm, partition gpu");
 }
 
 TEST(ClusterFile, SlashesAtTheEndOfAWorkdirDoNotMatter) {

@@ -199,6 +199,37 @@ TEST_F(AgentTest, AProcessWhoseSupervisorIsPausedIsStoppedByAnOrderAndNotLost) {
   EXPECT_TRUE(wait_end(*agent, "job-1", "trainer-0").stopped);
 }
 
+// As a batch system announces the end of an allocation: to all processes of the node, maybe twice.
+TEST_F(AgentTest, ASupervisorAsksItsTrainerToSaveWhenTheTimeOfItsNodeEnds) {
+  const auto agent = connect_agent();
+  push_script(*agent, "counts",
+              "trap 'echo asked' TERM\necho runs\n"
+              "until [ -e go ]; do sleep 0.01; done\nexit 75");
+  const auto announce = [&](const std::string& name) {
+    const ProcessSpec spec = script("counts", name);
+    EXPECT_TRUE(agent->start(spec));
+    wait_log(*agent, spec.log, "runs");
+    const auto listed = agent->processes("job-1");
+    const auto process = std::ranges::find(*listed, name, &ProcessStatus::name);
+    for (int again = 0; again < 2; ++again)
+      EXPECT_EQ(::kill(parent_of(process->pid), SIGURG), 0) << name;
+    return spec;
+  };
+  const ProcessSpec pserver = announce("pserver-0");
+  const ProcessSpec trainer = announce("trainer-0");
+  wait_log(*agent, trainer.log, "asked\n");
+  write_file(node_.root + "/" + trainer.directory + "/go", "");
+  const ProcessStatus ended = wait_end(*agent, "job-1", "trainer-0");
+  EXPECT_EQ(ended.exit_code, 75);
+  EXPECT_TRUE(ended.stopped);
+  EXPECT_EQ(ended.stopped_by, "the time limit of its nodes");
+  const std::string log = file_content(node_.root + "/" + trainer.log);
+  EXPECT_EQ(log.find("asked\n"), log.rfind("asked\n")) << log;
+  EXPECT_EQ(file_content(node_.root + "/" + pserver.log).find("asked"), std::string::npos)
+      << "it ends when its trainers have left";
+  EXPECT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(0)));
+}
+
 TEST_F(AgentTest, TwoJobsStandSideBySide) {
   auto agent = connect_agent();
   push_script(*agent, "long", "echo $1; exec sleep 1000");
