@@ -73,18 +73,6 @@ std::set<std::string> whole_snapshots(const std::set<std::string>& files) {
   return whole;
 }
 
-// Whether a node may give a file with this name. It may not give logs of nodes, files that
-// paddlectl itself writes, or hidden files, which programs may read as their settings.
-bool may_be_given(const std::string& path) {
-  constexpr auto kOwnFiles = std::to_array<std::string_view>(
-      {"report.html", "job.toml", "processes.jsonl", "machines.jsonl", "commands.jsonl",
-       "settings.jsonl", "job.toml.of-node"});
-  const std::string top = path.substr(0, path.find('/'));
-  const bool is_our_scalars = top == "tensorboard" && path.ends_with(".paddlectl");
-  return !is_hidden(path) && !top.starts_with("node_") && !is_our_scalars &&
-         std::ranges::find(kOwnFiles, top) == kOwnFiles.end();
-}
-
 // The names in use in the output folder: a file of one node is never a folder of another.
 class TakenNames {
  public:
@@ -169,29 +157,18 @@ ResultFiles one_of_each(const Listings& listings, const std::vector<std::size_t>
   return found;
 }
 
-// The best pass according to the job itself, by train.best.
-std::optional<std::uint64_t> best_of_job(Member& member, const std::string& job) {
-  const auto name =
-      member.client->read_file(output_folder(job) + "/" + kBestFile, 0, kNameBytesMax);
-  if (!name) return std::nullopt;
-  const auto best = parse_snapshot_name(name->data.substr(0, name->data.find('\n')));
-  return best && best->is_whole ? std::optional(best->pass) : std::nullopt;
-}
-
-std::vector<std::uint64_t> passes_by_merit(ClusterSession& session, const std::string& job,
-                                           const std::vector<ProcessOnNode>& processes) {
+std::vector<std::uint64_t> merit_on_nodes(ClusterSession& session, const std::string& job,
+                                          const std::vector<ProcessOnNode>& processes) {
   const auto leader = std::ranges::find(processes, "trainer-0",
                                         [](const ProcessOnNode& p) { return p.status.name; });
   if (leader == processes.end()) return {};
   Member& member = session.members()[leader->member];
   if (!member.client) return {};
-  std::vector<std::uint64_t> passes = ranked_passes(
-      read_metrics(*member.client, metrics_path(leader->status.log), kMetricsBytesMax));
-  if (const auto best = best_of_job(member, job)) {
-    std::erase(passes, *best);
-    passes.insert(passes.begin(), *best);
-  }
-  return passes;
+  const auto best =
+      member.client->read_file(output_folder(job) + "/" + kBestFile, 0, kNameBytesMax);
+  return passes_by_merit(
+      read_metrics(*member.client, metrics_path(leader->status.log), kMetricsBytesMax),
+      best ? best->data : "");
 }
 
 // The best whole snapshot among `names`; "" if no test ranks any. `is_best`: false if a better pass
@@ -205,46 +182,6 @@ std::string best_of(const std::vector<std::string>& names,
     }
   }
   return "";
-}
-
-Result<std::set<std::string>> choose(Context& context, const std::string& job,
-                                     const PassChoice& choice,
-                                     const std::vector<std::string>& names,
-                                     const std::vector<std::uint64_t>& by_merit) {
-  using enum PassChoice::Kind;
-  if (choice.kind == kAll) return std::set<std::string>(names.begin(), names.end());
-  std::set<std::string> chosen;
-  if (choice.kind == kOne) {
-    for (const std::string& name : names) {
-      if (parse_snapshot_name(name)->pass == choice.pass) chosen.insert(name);
-    }
-    if (!chosen.empty()) return chosen;
-    return Error{
-        Errc::kUsage,
-        fmt::format("the nodes have no snapshot of {} of job {}", pass_words(choice.pass), job),
-        names.empty() ? "they have no snapshot of this job"
-                      : fmt::format("they have {}; train.snapshots_kept sets how many are kept",
-                                    fmt::join(names, ", "))};
-  }
-  if (names.empty()) return chosen;
-  if (choice.kind != kBest) chosen.insert(names.back());
-  if (choice.kind == kLast) return chosen;
-  bool is_best = true;
-  const std::string best = best_of(names, by_merit, is_best);
-  if (!best.empty() && (is_best || choice.kind == kBest)) chosen.insert(best);
-  if (choice.kind != kBest) return chosen;
-  if (best.empty()) {
-    return Error{Errc::kUsage,
-                 fmt::format("job {} has no test results, so the best pass is unknown", job),
-                 "name a snapshot with --pass pass-00002, or use --pass last"};
-  }
-  if (!is_best) {
-    context.console.note(
-        fmt::format("the snapshot of the best pass, {}, is no longer on the nodes; fetching {}, "
-                    "the best that is left; train.snapshots_kept sets how many are kept",
-                    pass_words(by_merit.front()), best));
-  }
-  return chosen;
 }
 
 // Adds the snapshots on which chosen deltas are based.
@@ -287,6 +224,67 @@ bool is_hidden(const std::string& path) {
   return path.starts_with('.') || path.find("/.") != std::string::npos;
 }
 
+bool may_be_given(const std::string& path) {
+  constexpr auto kOwnFiles = std::to_array<std::string_view>(
+      {"report.html", "job.toml", "processes.jsonl", "machines.jsonl", "commands.jsonl",
+       "settings.jsonl", "job.toml.of-node"});
+  const std::string top = path.substr(0, path.find('/'));
+  const bool is_our_scalars = top == "tensorboard" && path.ends_with(".paddlectl");
+  return !is_hidden(path) && !top.starts_with("node_") && !is_our_scalars &&
+         std::ranges::find(kOwnFiles, top) == kOwnFiles.end();
+}
+
+Result<std::set<std::string>> choose_snapshots(Context& context, const SnapshotPlace& place,
+                                               const std::string& job, const PassChoice& choice,
+                                               const std::vector<std::string>& names,
+                                               const std::vector<std::uint64_t>& by_merit) {
+  using enum PassChoice::Kind;
+  if (choice.kind == kAll) return std::set<std::string>(names.begin(), names.end());
+  std::set<std::string> chosen;
+  if (choice.kind == kOne) {
+    for (const std::string& name : names) {
+      if (parse_snapshot_name(name)->pass == choice.pass) chosen.insert(name);
+    }
+    if (!chosen.empty()) return chosen;
+    return Error{
+        Errc::kUsage,
+        fmt::format("{} no snapshot of {} of job {}", place.have, pass_words(choice.pass), job),
+        names.empty() ? fmt::format("{} no snapshot of this job", place.they_have)
+                      : fmt::format("{} {}; train.snapshots_kept sets how many are kept",
+                                    place.they_have, fmt::join(names, ", "))};
+  }
+  if (names.empty()) return chosen;
+  if (choice.kind != kBest) chosen.insert(names.back());
+  if (choice.kind == kLast) return chosen;
+  bool is_best = true;
+  const std::string best = best_of(names, by_merit, is_best);
+  if (!best.empty() && (is_best || choice.kind == kBest)) chosen.insert(best);
+  if (choice.kind != kBest) return chosen;
+  if (best.empty()) {
+    return Error{Errc::kUsage,
+                 fmt::format("job {} has no test results, so the best pass is unknown", job),
+                 "name a snapshot with --pass pass-00002, or use --pass last"};
+  }
+  if (!is_best) {
+    context.console.note(fmt::format(
+        "the snapshot of the best pass, {}, is no longer {}; fetching {}, the best that is "
+        "left; train.snapshots_kept sets how many are kept",
+        pass_words(by_merit.front()), place.where, best));
+  }
+  return chosen;
+}
+
+std::vector<std::uint64_t> passes_by_merit(const std::vector<MetricsLine>& metrics,
+                                           std::string_view best) {
+  std::vector<std::uint64_t> passes = ranked_passes(metrics);
+  const auto name = parse_snapshot_name(best.substr(0, best.find('\n')));
+  if (name && name->is_whole) {
+    std::erase(passes, name->pass);
+    passes.insert(passes.begin(), name->pass);
+  }
+  return passes;
+}
+
 Status list_results(ClusterSession& session, const std::string& job,
                     const std::vector<ProcessOnNode>& processes, ResultFiles& found,
                     std::optional<std::size_t> giver) {
@@ -324,7 +322,8 @@ Status keep_passes(Context& context, ClusterSession& session, const std::string&
                    ResultFiles& found, LeftSnapshots& left) {
   const std::vector<std::string> names = snapshots_of(found);
   PADDLE_TRY(std::set<std::string> chosen,
-             choose(context, job, choice, names, passes_by_merit(session, job, processes)));
+             choose_snapshots(context, kOnNodes, job, choice, names,
+                              merit_on_nodes(session, job, processes)));
   add_bases(session, job, found, chosen);
   for (const std::string& name : names) {
     if (!chosen.contains(name)) left.names.push_back(name);

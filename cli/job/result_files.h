@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
@@ -33,6 +35,28 @@ struct LeftSnapshots {
 
 // Whether the file or a folder above it is hidden: programs may read such files as their settings.
 bool is_hidden(const std::string& path);
+
+// Whether a node or a volume may give a file with this name. It may not give logs of nodes, files
+// that paddlectl itself writes, or hidden files, which programs may read as their settings.
+bool may_be_given(const std::string& path);
+
+// Where snapshots are, as errors and notes name it.
+struct SnapshotPlace {
+  std::string_view have, they_have, where;
+};
+constexpr SnapshotPlace kOnNodes = {"the nodes have", "they have", "on the nodes"};
+constexpr SnapshotPlace kOnVolume = {"the volume has", "it has", "on the volume"};
+
+// The snapshots that `choice` asks for, of `names`, which are ordered by progress. `by_merit`:
+// passes from the best to the worst. kUsage: there is none of a pass that was asked for by number.
+Result<std::set<std::string>> choose_snapshots(Context& context, const SnapshotPlace& place,
+                                               const std::string& job, const PassChoice& choice,
+                                               const std::vector<std::string>& names,
+                                               const std::vector<std::uint64_t>& by_merit);
+// The passes by the tests in trainer 0's metrics. The pass of the job's file BEST, if any, is the
+// first.
+std::vector<std::uint64_t> passes_by_merit(const std::vector<MetricsLine>& metrics,
+                                           std::string_view best);
 
 // Lists the files on the connected nodes. After an error, `found` contains the files of the other
 // nodes. If `giver` is given, snapshots come from that member.
