@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "base/secret.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/cluster/selection.h"
 #include "cli/commands/command.h"
 #include "cli/commands/shared_options.h"
+#include "cli/console/base64.h"
 #include "cli/job/share_folder.h"
 #include "cli/job/text_template.h"
 #include "cli/job/workspace.h"
@@ -26,8 +28,8 @@ struct RenderOptions {
   std::uint32_t trainers = 1;
   std::optional<std::uint32_t> pservers;  // nothing: 1, or 0 for a user's own program
   std::vector<std::string> overrides;
-  std::string job;             // "": the workspace's name
-  std::string image = kImage;  // for kubernetes
+  std::string job;  // "": the workspace's name
+  KubernetesJob kubernetes{.image = kImage};
 };
 
 OptionList render_options(RenderOptions& options) {
@@ -49,9 +51,42 @@ OptionList render_options(RenderOptions& options) {
        &options.cluster, "FILE"},
       overrides_option(options.overrides),
       {"--name,--job", "the job's name; default: the workspace's", &options.job, "JOB"},
-      {"--image", "container image for kubernetes, with a shell, awk and getent", &options.image,
-       "IMAGE"},
+      {"--image",
+       "kubernetes: container image with a shell, awk and getent; default: debian:12-slim",
+       &options.kubernetes.image, "IMAGE"},
+      {"--nfs", "kubernetes: print a volume and its claim for this NFS server, such as EFS",
+       &options.kubernetes.nfs, "SERVER:/PATH"},
+      {.name = "--claim",
+       .help = "kubernetes: an existing volume claim; default: the job's name",
+       .target = &options.kubernetes.claim,
+       .value_name = "NAME",
+       .excludes = {"--nfs"}},
+      {"--secret", "kubernetes: an existing Secret with job.key; default: print one with a new key",
+       &options.kubernetes.secret, "NAME"},
+      {"--cpu", "kubernetes: cores that each pod requests; default: 1", &options.kubernetes.cpu,
+       "CPU"},
+      {"--memory", "kubernetes: memory of each pod, request and limit; default: 2Gi",
+       &options.kubernetes.memory, "MEMORY"},
+      {"--prepare", "kubernetes: print a Job that runs the workspace's prepare once on the volume",
+       &options.kubernetes.has_data_job},
   };
+}
+
+// Nothing for other platforms. A manifest is printed with a key of its own for the job.
+Result<KubernetesJob> kubernetes_job(const RenderOptions& options, const std::string& workspace,
+                                     const std::string& folder) {
+  KubernetesJob job = options.kubernetes;
+  if (options.platform != "kubernetes") return job;
+  PADDLE_TRY(job.pod, read_file(folder + "kubernetes_pod.sh", kTemplateBytesMax));
+  std::error_code ignored;
+  if (job.has_data_job && !std::filesystem::is_regular_file(workspace + "/prepare", ignored)) {
+    return Error{Errc::kUsage, fmt::format("--prepare, but {} has no program prepare", workspace),
+                 "leave it out, and copy the data to the volume"};
+  }
+  if (!job.secret.empty()) return job;
+  PADDLE_TRY(const Secret key, Secret::generate());
+  job.new_key = base64(key.reveal());
+  return job;
 }
 
 Status run_render(Context& context, const RenderOptions& options) {
@@ -87,6 +122,7 @@ Status run_render(Context& context, const RenderOptions& options) {
     PADDLE_TRY(own_program, read_file(folder + "own_program.sh", kTemplateBytesMax));
   }
   PADDLE_TRY(const std::string endpoints, read_file(folder + "endpoints.sh", kTemplateBytesMax));
+  PADDLE_TRY(KubernetesJob kubernetes, kubernetes_job(options, workspace, folder));
   PlatformJob rendered{.name = options.job.empty()
                                    ? std::filesystem::path(workspace).filename().string()
                                    : options.job,
@@ -95,7 +131,7 @@ Status run_render(Context& context, const RenderOptions& options) {
                        .trainers = options.trainers,
                        .pservers = pservers,
                        .overrides = options.overrides,
-                       .image = options.image,
+                       .kubernetes = std::move(kubernetes),
                        .command = job.command,
                        .own_program = own_program,
                        .endpoints = endpoints,
@@ -121,7 +157,8 @@ Command render_command() {
   return {"render", "print a manifest or script that starts a job on kubernetes, slurm or openmpi",
           "  paddlectl render slurm --trainers 8 --pservers 2 templates/word2vec > job.sh\n"
           "  paddlectl render openmpi --trainers 4 > run.sh; HOSTS=node1,node2 sh run.sh\n"
-          "  paddlectl render kubernetes --image debian:12-slim --name vectors > job.yaml",
+          "  paddlectl render kubernetes --nfs nfs.lab:/export > job.yaml\n"
+          "  paddlectl render kubernetes --claim data --prepare --memory 8Gi > job.yaml",
           [] { return invocation(render_options, run_render); }};
 }
 

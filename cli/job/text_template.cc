@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,8 @@ constexpr std::array<NameAndFile, 3> kPlatforms = {{
 }};
 // A pod's host name, <job>-<index>, is a DNS label of at most 63 characters.
 constexpr std::size_t kNameCharactersMax = 52;
+constexpr std::uint32_t kStopsMax = 10;  // of a Job in Kubernetes; each ends all pods
+constexpr const char* kPodFile = "kubernetes_pod.sh";
 
 bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -60,16 +63,15 @@ std::string group_flag(const PlatformJob& job) {
   return std::string(" --trainers=\"$trainers\"") + (job.pservers == 0 ? " --pservers=" : "");
 }
 
-// A pod's ports, as items of a YAML list: those of a pserver (a trainer also uses the first one),
-// or those of a trainer that listens.
+// A pod's ports, as items of a YAML list: those of a pserver, then those of a trainer that listens.
 std::string port_list(const PlatformJob& job, std::string_view key) {
   std::vector<std::string> names;
   for (int i = 0; i < job.ports_num && job.pservers > 0; ++i)
     names.push_back(fmt::format("dense-{}", i));
   for (int i = 0; i < job.ports_num_for_sparse && job.pservers > 0; ++i)
     names.push_back(fmt::format("sparse-{}", i));
-  if (trainers_listen(job) && job.pservers == 0) names = {"trainer"};
-  if (!job.command.empty() && job.pservers == 0) names.emplace_back("master");
+  if (trainers_listen(job)) names.emplace_back("trainer");
+  if (!job.command.empty()) names.emplace_back("master");
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
     text += fmt::format("{}{{name: {}, {}: {}}}", i == 0 ? "" : ", ", names[i], key,
@@ -78,10 +80,47 @@ std::string port_list(const PlatformJob& job, std::string_view key) {
   return text;
 }
 
-// The number of the last process whose address the others need; -1: they need none.
-std::string last_address(const PlatformJob& job) {
-  const std::uint32_t listeners = trainers_listen(job) ? job.trainers : 0;
-  return fmt::format("{}", std::int64_t{job.pservers} + listeners - 1);
+// A pod runs a pserver, a trainer, or both.
+std::uint32_t pods_of(const PlatformJob& job) {
+  return std::max(job.trainers, job.pservers);
+}
+
+bool has_secret(const PlatformJob& job) {
+  return job.pservers > 0 || job.has_group;
+}
+
+bool prints_key(const PlatformJob& job) {
+  return has_secret(job) && !job.kubernetes.new_key.empty();
+}
+
+// Text as a double-quoted YAML scalar.
+std::string quoted_for_yaml(const std::string& text) {
+  return Json(text).text();
+}
+
+// The values that only Kubernetes' manifest has.
+TemplateValues kubernetes_values(const PlatformJob& job) {
+  const KubernetesJob& kubernetes = job.kubernetes;
+  const std::string name = name_for(job.name);
+  const std::uint32_t pods = pods_of(job);
+  const std::size_t colon = kubernetes.nfs.find(":/");
+  const bool has_nfs = !kubernetes.nfs.empty();
+  const auto or_name = [&](const std::string& text, const char* end) {
+    return quoted_for_yaml(text.empty() ? name + end : text);
+  };
+  return {{"pods", fmt::format("{}", pods)},
+          {"last_pod", fmt::format("{}", std::int64_t{pods} - 1)},
+          {"backoff_limit", fmt::format("{}", pods * kStopsMax)},
+          {"service_ports", port_list(job, "port")},
+          {"container_ports", port_list(job, "containerPort")},
+          {"image", quoted_for_yaml(kubernetes.image)},
+          {"cpu", quoted_for_yaml(kubernetes.cpu)},
+          {"memory", quoted_for_yaml(kubernetes.memory)},
+          {"nfs_server", has_nfs ? quoted_for_yaml(kubernetes.nfs.substr(0, colon)) : ""},
+          {"nfs_path", has_nfs ? quoted_for_yaml(kubernetes.nfs.substr(colon + 1)) : ""},
+          {"claim", or_name(kubernetes.claim, "")},
+          {"secret", or_name(kubernetes.secret, "-key")},
+          {"key", kubernetes.new_key}};
 }
 
 TemplateValues values_of(const PlatformJob& job) {
@@ -97,7 +136,6 @@ TemplateValues values_of(const PlatformJob& job) {
           {"engine", quoted_for_shell(job.engine)},
           {"trainers", number(job.trainers)},
           {"pservers", number(job.pservers)},
-          {"last_address", last_address(job)},
           {"processes", number(job.trainers + job.pservers)},
           {"set_flags", set_flags},
           {"group_flag", group_flag(job)},
@@ -106,20 +144,23 @@ TemplateValues values_of(const PlatformJob& job) {
           {"master_port", number(job.first_port + 1U)},
           {"ports_num", number(job.ports_num)},
           {"ports_num_for_sparse", number(job.ports_num_for_sparse)},
-          {"transport", job.transport},
-          {"service_ports", port_list(job, "port")},
-          {"container_ports", port_list(job, "containerPort")},
-          {"image", Json(job.image).text()}};
+          {"transport", job.transport}};
 }
 
-constexpr std::array<std::string_view, 4> kConditions = {"pservers", "secret", "own_program",
-                                                         "cluster"};
+struct Condition {
+  std::string_view name;
+  bool (*holds)(const PlatformJob& job);
+};
 
-bool holds(const PlatformJob& job, std::string_view condition) {
-  if (condition == "pservers") return job.pservers > 0;
-  if (condition == "secret") return job.pservers > 0 || job.has_group;
-  return condition == "own_program" ? !job.command.empty() : job.has_cluster;
-}
+constexpr std::array<Condition, 7> kConditions = {{
+    {"pservers", [](const PlatformJob& job) { return job.pservers > 0; }},
+    {"secret", has_secret},
+    {"printed_key", prints_key},
+    {"own_program", [](const PlatformJob& job) { return !job.command.empty(); }},
+    {"cluster", [](const PlatformJob& job) { return job.has_cluster; }},
+    {"nfs", [](const PlatformJob& job) { return !job.kubernetes.nfs.empty(); }},
+    {"prepare", [](const PlatformJob& job) { return job.kubernetes.has_data_job; }},
+}};
 
 // Drops the lines whose condition is false for the job, and the lines with the conditions.
 Result<std::string> choose_lines(std::string_view file, std::string_view text,
@@ -134,9 +175,10 @@ Result<std::string> choose_lines(std::string_view file, std::string_view text,
     bool is_good = true;
     if (word.starts_with("{{if ") && word.ends_with("}}")) {
       word = word.substr(5, word.size() - 7);
-      is_good = !is_open && std::ranges::find(kConditions, word) != kConditions.end();
+      const auto* const found = std::ranges::find(kConditions, word, &Condition::name);
+      is_good = !is_open && found != kConditions.end();
       is_open = true;
-      is_kept = holds(job, word);
+      is_kept = is_good && found->holds(job);
     } else if (word == "{{else}}") {
       is_good = is_open;
       is_kept = !is_kept;
@@ -150,8 +192,8 @@ Result<std::string> choose_lines(std::string_view file, std::string_view text,
     if (is_good) continue;
     return Error{Errc::kUsage,
                  fmt::format("{}:{}: '{}' is out of place", file, line, escape_control(word)),
-                 "use {{if pservers}}, secret, own_program or cluster, with {{else}} and {{end}}, "
-                 "and do not nest them"};
+                 "use {{if pservers}}, secret, printed_key, own_program, cluster, nfs or prepare, "
+                 "with {{else}} and {{end}}, and do not nest them"};
   }
   return out;
 }
@@ -213,6 +255,12 @@ Result<std::string> fill_template(std::string_view file, std::string_view text,
                  fmt::format("'{}' is not a valid job name", escape_control(job.name)),
                  "give it letters or digits: --name word2vec"};
   }
+  const std::string& nfs = job.kubernetes.nfs;
+  if (const std::size_t colon = nfs.find(":/"); !nfs.empty() && (colon == 0 || colon == nfs.npos)) {
+    return Error{Errc::kUsage, fmt::format("--nfs {} is not SERVER:/PATH", escape_control(nfs)),
+                 "for EFS: --nfs fs-0123.efs.eu-west-1.amazonaws.com:/"};
+  }
+  std::ranges::move(kubernetes_values(job), std::back_inserter(values));
   for (const auto& [name, value] : values) {
     if (std::ranges::any_of(value, is_control)) {
       return Error{Errc::kUsage,
@@ -221,15 +269,19 @@ Result<std::string> fill_template(std::string_view file, std::string_view text,
     }
   }
   PADDLE_TRY(const std::string chosen, choose_lines(file, text, job));
+  PADDLE_TRY(const std::string pod, choose_lines(kPodFile, job.kubernetes.pod, job));
+  // The text of a part becomes the value of its word in `whole`.
   const auto add_part = [&](std::string_view part, std::string_view word,
-                            const std::string& of_part) -> Status {
+                            const std::string& of_part, const std::string& whole) -> Status {
     PADDLE_TRY(const std::string filled, fill_words(part, of_part, values));
     values.emplace_back(word.substr(2, word.size() - 4),
-                        indented(filled, indentation_of(chosen, word)));
+                        indented(filled, indentation_of(whole, word)));
     return {};
   };
-  PADDLE_TRY_STATUS(add_part("own_program.sh", "{{own_program}}", job.own_program));
-  PADDLE_TRY_STATUS(add_part("endpoints.sh", "{{endpoints}}", job.endpoints));
+  PADDLE_TRY_STATUS(
+      add_part("own_program.sh", "{{own_program}}", job.own_program, pod.empty() ? chosen : pod));
+  PADDLE_TRY_STATUS(add_part("endpoints.sh", "{{endpoints}}", job.endpoints, chosen));
+  PADDLE_TRY_STATUS(add_part(kPodFile, "{{pod}}", pod, chosen));
   return fill_words(file, chosen, values);
 }
 

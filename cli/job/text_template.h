@@ -19,16 +19,30 @@ using TemplateValues = std::vector<std::pair<std::string_view, std::string>>;
 Result<std::string> fill_words(std::string_view file, std::string_view text,
                                const TemplateValues& values);
 
+// Settings for Kubernetes alone.
+struct KubernetesJob {
+  std::string image;
+  std::string pod = {};  // text of kubernetes_pod.sh
+  std::string cpu = "1", memory = "2Gi";
+  // "SERVER:/PATH" of an NFS volume, for which a PersistentVolume and a claim are printed; "": the
+  // claim exists.
+  std::string nfs = {};
+  std::string claim = {};  // "": the job's name
+  // The Secret with the job's key; "": <job>-key. With new_key, base64, the text makes it.
+  std::string secret = {}, new_key = {};
+  bool has_data_job = false;  // a Job that runs the workspace's `prepare`
+};
+
 struct PlatformJob {
   std::string name;       // the job's name; characters that the platform refuses are replaced
-  std::string workspace;  // absolute, like the engine; not used in Kubernetes
+  std::string workspace;  // absolute, like the engine
   std::string engine;
   std::uint32_t trainers = 1;
   std::uint32_t pservers = 1;
   // --set, for `paddle train`: these processes read the workspace itself, which paddlectl does not
   // push, so nothing resolves its job.toml before.
   std::vector<std::string> overrides;
-  std::string image;                      // for Kubernetes
+  KubernetesJob kubernetes = {};
   std::vector<std::string> command = {};  // the user's own trainer program; none: the engine
   std::string own_program = {};           // text of own_program.sh, for `command`
   std::string endpoints = {};             // text of endpoints.sh
@@ -45,10 +59,11 @@ Result<std::string_view> platform_file(std::string_view name);
 
 // `text`, the template from `file`, with the job's values, quoted where a shell reads them. Keeps
 // the lines between {{if CONDITION}}, {{else}} and {{end}} whose condition is true: `pservers`:
-// there are some; `secret`: its processes prove a key to each other; `own_program`: trainers run a
-// user's program; `cluster`: there is a cluster file. kUsage: a name without a letter or digit, a
-// control character in a value (a line break would end a comment or a YAML block), or an unknown
-// {{word}}.
+// there are some; `secret`: its processes prove a key to each other; `printed_key`: the text holds
+// that key; `own_program`: trainers run a user's program; `cluster`:
+// there is a cluster file; `nfs`, `prepare`: of KubernetesJob. kUsage: a name without a letter or
+// digit, a control character in a value (a line break would end a comment or a YAML block), an
+// `nfs` that is not SERVER:/PATH, or an unknown {{word}}.
 Result<std::string> fill_template(std::string_view file, std::string_view text,
                                   const PlatformJob& job);
 

@@ -8,6 +8,6 @@ export PADDLE_TRAINERS_NUM={{trainers}} PADDLE_INIT_NUM_GRADIENT_SERVERS={{train
 export PADDLE_RANK_IN_NODE="$1" LOCAL_RANK="$1" LOCAL_WORLD_SIZE="$2"
 export PADDLE_TRAINER_ENDPOINTS="$trainers" PADDLE_CURRENT_ENDPOINT="$3" PADDLE_PSERVERS_IP_PORT_LIST="$pservers"
 export MASTER_ADDR="${master%:*}" MASTER_PORT="${master##*:}"
-export PADDLE_INIT_SAVE_DIR="$run" PADDLE_INIT_METRICS="$run/metrics-$rank.jsonl" PADDLE_INIT_RESUME=false
+export PADDLE_INIT_SAVE_DIR="$run" PADDLE_INIT_METRICS="${metrics:-$run/metrics-$rank.jsonl}" PADDLE_INIT_RESUME="${resume:-false}"
 mkdir -p "$run"
 exec {{command}}

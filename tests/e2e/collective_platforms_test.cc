@@ -150,7 +150,7 @@ TEST_F(CollectivePlatforms, TrainersListenAfterThePserversOfTheirHost) {
   EXPECT_NE(text.find(" --trainers=10.0.0.2:9000,10.0.0.1:9002,10.0.0.2:9001 "), text.npos) << text;
 }
 
-TEST_F(CollectivePlatforms, PodsAreToldOfEachOther) {
+TEST_F(CollectivePlatforms, PodsKnowEachOther) {
   write_job(false);
   if (run({"/usr/bin/python3", "-c", "import kubernetes, yaml"}).first != 0)
     GTEST_SKIP() << "no python3-kubernetes here: scripts/deps optional";
@@ -163,16 +163,17 @@ TEST_F(CollectivePlatforms, PodsAreToldOfEachOther) {
     EXPECT_EQ(faults, 0) << why;
     auto [code, shell] = run({"/usr/bin/python3", "-c", R"(
 import sys, yaml
-service, job = yaml.safe_load_all(open(sys.argv[1]))
+secret, service, job = yaml.safe_load_all(open(sys.argv[1]))
 pod = job["spec"]["template"]["spec"]
 container, = pod["containers"]
-assert [p["port"] for p in service["spec"]["ports"]] == [7164], service
-assert [p["containerPort"] for p in container["ports"]] == [7164], container
+ports = [7164] if sys.argv[2] == "0" else [7164, 7165]
+assert [p["port"] for p in service["spec"]["ports"]] == ports, service
+assert [p["containerPort"] for p in container["ports"]] == ports, container
 assert {m["name"] for m in container["volumeMounts"]} == {v["name"] for v in pod["volumes"]}
 assert any("secret" in v for v in pod["volumes"])
 print(container["args"][0])
 )",
-                              manifest});
+                              manifest, pservers});
     EXPECT_EQ(code, 0) << shell;
     for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
              {"/secret/job.key", key}, {"/run/paddle", folder() / "run"}}) {
@@ -182,21 +183,24 @@ print(container["args"][0])
     fs::create_directories(folder() / "run");
     return run({"/usr/bin/env", "--chdir=" + folder().path(),
                 "PATH=" + (folder() / "bin") + ":/usr/bin:/bin", "JOB_COMPLETION_INDEX=" + index,
-                "/bin/sh", "-c", shell})
+                "JOB_PATH=" + folder().path(), "/bin/sh", "-c", shell})
         .second;
   };
   const std::string alone = pod("0", "1");
-  EXPECT_TRUE(alone.starts_with("paddle train --rank_from=kubernetes --pservers= --key_file="))
-      << alone;
+  EXPECT_TRUE(alone.starts_with("paddle train --job_tag=ngram 10.1.0.0,10.1.0.1 ")) << alone;
+  EXPECT_NE(alone.find(" --trainer_id=1 --pservers= "), alone.npos) << alone;
   EXPECT_NE(alone.find(" --ports_num=0 "), alone.npos) << alone;
   EXPECT_NE(alone.find(" --trainers=10.1.0.0:7164,10.1.0.1:7164 "), alone.npos) << alone;
   write_job(true);
   const std::string beside = pod("1", "1");
   EXPECT_NE(beside.find(" --pservers=10.1.0.0:7164 "), beside.npos) << beside;
-  EXPECT_NE(beside.find(" --trainers=10.1.0.1:7164,10.1.0.2:7164 "), beside.npos) << beside;
-  const std::string server = pod("1", "0");
-  EXPECT_TRUE(server.starts_with("paddle pserver ")) << server;
-  EXPECT_EQ(server.find("--trainers"), server.npos) << server;
+  EXPECT_NE(beside.find(" --trainers=10.1.0.0:7165,10.1.0.1:7165 "), beside.npos) << beside;
+  EXPECT_EQ(beside.find("paddle pserver "), beside.npos) << beside;
+  const std::string both = pod("1", "0");
+  const std::size_t server = both.find("paddle pserver ");
+  ASSERT_NE(server, both.npos) << both;
+  const std::string line = both.substr(server, both.find('\n', server) - server);
+  EXPECT_EQ(line.find("--trainers"), line.npos) << both;
 }
 
 }  // namespace

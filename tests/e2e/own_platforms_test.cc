@@ -92,7 +92,7 @@ TEST_F(OwnPlatforms, SlurmTellsTrainersWhereTheyMeet) {
   EXPECT_EQ(saved(), 3);
 }
 
-TEST_F(OwnPlatforms, APodIsToldWhereTrainersMeet) {
+TEST_F(OwnPlatforms, PodsLearnWhereTrainersMeet) {
   write_program("bin/getent", "#!/bin/sh\nname=${2%%.*}\necho \"10.1.0.${name##*-} STREAM $2\"\n");
   write_program("own/bin/paddle", "#!/bin/sh\necho paddle \"$@\"\n");
   if (Process({"/usr/bin/python3", "-c", "import yaml"}, folder_ / "yaml.txt").wait() != 0)
@@ -101,25 +101,29 @@ TEST_F(OwnPlatforms, APodIsToldWhereTrainersMeet) {
     const std::string manifest = render("kubernetes", pservers);
     std::string shell = run({"/usr/bin/python3", "-c",
                              "import sys, yaml\n"
-                             "job = list(yaml.safe_load_all(open(sys.argv[1])))[1]\n"
+                             "job = list(yaml.safe_load_all(open(sys.argv[1])))[-1]\n"
                              "pod = job['spec']['template']['spec']\n"
                              "print(pod['containers'][0]['args'][0])\n",
                              manifest});
-    for (const std::string secret : {"/secret/job.key", "/run/paddle/job.key"}) {
-      for (std::size_t at = 0; (at = shell.find(secret)) != shell.npos;)
-        shell.replace(at, secret.size(), secret[1] == 's' ? "/dev/null" : "key");
+    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+             {"/secret/job.key", "/dev/null"}, {"/run/paddle", folder_ / "run"}}) {
+      for (std::size_t at = 0; (at = shell.find(from)) != shell.npos;)
+        shell.replace(at, from.size(), to);
     }
-    return run({"JOB_COMPLETION_INDEX=" + index, "/usr/bin/env", "-C", folder_ / "own", "/bin/sh",
-                "-c", shell});
+    fs::create_directories(folder_ / "run");
+    return run(
+        {"JOB_COMPLETION_INDEX=" + index, "JOB_PATH=" + (folder_ / "own"), "/bin/sh", "-c", shell});
   };
   EXPECT_EQ(pod("0", "2"),
             "it's: 2 of 3, 0 of 1, 10.1.0.2:7164 of 10.1.0.0:7164,10.1.0.1:7164,10.1.0.2:7164, "
             "10.1.0.0 7165, pservers <>\n");
+  EXPECT_TRUE(fs::exists(folder_ / "own/output/own/node_2/train.log"));
   EXPECT_EQ(pod("1", "1"),
-            "it's: 0 of 3, 0 of 1, 10.1.0.1:7164 of 10.1.0.1:7164,10.1.0.2:7164,10.1.0.3:7164, "
-            "10.1.0.1 7165, pservers <10.1.0.0:7164>\n");
-  EXPECT_TRUE(
-      pod("1", "0").starts_with("paddle pserver --rank_from=kubernetes --pservers=10.1.0.0:"));
+            "it's: 1 of 3, 0 of 1, 10.1.0.1:7166 of 10.1.0.0:7166,10.1.0.1:7166,10.1.0.2:7166, "
+            "10.1.0.0 7167, pservers <10.1.0.0:7164>\n");
+  const std::string both = pod("1", "0");
+  EXPECT_NE(both.find("paddle pserver --job_tag=own 10.1.0.0,"), both.npos) << both;
+  EXPECT_NE(both.find("it's: 0 of 3"), both.npos) << both;
 }
 
 }  // namespace

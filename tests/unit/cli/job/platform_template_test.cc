@@ -13,16 +13,16 @@ PlatformJob job() {
           .trainers = 3,
           .pservers = 2,
           .overrides = {"data.train='x y'"},
-          .image = "a\"b"};
+          .kubernetes = {.image = "a\"b"}};
 }
 
 TEST(PlatformTemplate, ValuesAreQuotedForWhoeverReadsThem) {
   const auto made = fill_template("slurm.sh",
-                                  "{{name}} {{processes}} {{last_address}} {{workspace}}"
+                                  "{{name}} {{processes}} {{pods}} {{workspace}}"
                                   "{{set_flags}} {{image}}",
                                   job());
   ASSERT_TRUE(made);
-  EXPECT_EQ(*made, "my-job-v2 5 1 '/data/it'\\''s' '--set=data.train='\\''x y'\\''' \"a\\\"b\"");
+  EXPECT_EQ(*made, "my-job-v2 5 3 '/data/it'\\''s' '--set=data.train='\\''x y'\\''' \"a\\\"b\"");
 }
 
 TEST(PlatformTemplate, NamesFitADnsLabel) {
@@ -47,7 +47,7 @@ TEST(PlatformTemplate, LinesOfAnotherKindOfJobAreLeftOut) {
   one.first_port = 9000;
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
             "a\n  first of 3\n  exec './train' 'it'\\''s'\nport 9000\n");
-  EXPECT_EQ(*fill_template("kubernetes.yaml", "{{last_address}} {{service_ports}}", one),
+  EXPECT_EQ(*fill_template("kubernetes.yaml", "{{last_pod}} {{service_ports}}", one),
             "2 {name: trainer, port: 9000}, {name: master, port: 9001}");
   for (const char* bad : {"{{if x}}\n{{end}}\n", "\n{{end}}\n", "{{else}}\n",
                           "{{if pservers}}\n{{if cluster}}\n{{end}}\n{{end}}\n"}) {
@@ -69,18 +69,49 @@ TEST(PlatformTemplate, ThePortsOfTheClusterFileAreOpenInEveryPod) {
 TEST(PlatformTemplate, TrainersOfAGroupListenAndHaveASecretWithoutPservers) {
   PlatformJob one = job();
   const std::string text =
-      "{{if secret}}\nkey\n{{end}}\n{{endpoints}}\n{{last_address}} "
+      "{{if secret}}\nkey\n{{end}}\n{{endpoints}}\n"
       "[{{service_ports}}]{{group_flag}}";
   one.endpoints = "of {{trainers}}\n";
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
-            "key\nof 3\n1 [{name: dense-0, port: 7164}, {name: sparse-0, port: 7165}]");
+            "key\nof 3\n[{name: dense-0, port: 7164}, {name: sparse-0, port: 7165}]");
   one.has_group = true;
   one.ports_num = 0;
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
-            "key\nof 3\n4 [{name: sparse-0, port: 7164}] --trainers=\"$trainers\"");
+            "key\nof 3\n[{name: sparse-0, port: 7164}, {name: trainer, port: 7165}] "
+            "--trainers=\"$trainers\"");
   one.pservers = 0;
   EXPECT_EQ(*fill_template("slurm.sh", text, one),
-            "key\nof 3\n2 [{name: trainer, port: 7164}] --trainers=\"$trainers\" --pservers=");
+            "key\nof 3\n[{name: trainer, port: 7164}] --trainers=\"$trainers\" --pservers=");
+}
+
+TEST(PlatformTemplate, TheTextForPodsStandsInItsPlace) {
+  PlatformJob one = job();
+  one.pservers = 0;
+  one.command = {"./train"};
+  one.own_program = "one\nexec {{command}}\n";
+  one.kubernetes.pod = "{{if own_program}}\nrun() {\n  {{own_program}}\n}\n{{end}}\n{{last_pod}}\n";
+  EXPECT_EQ(*fill_template("kubernetes.yaml", "- |\n  {{pod}}\nend\n", one),
+            "- |\n  run() {\n    one\n    exec './train'\n  }\n  2\nend\n");
+}
+
+TEST(PlatformTemplate, AVolumeAndAKeyArePrintedWhereTheyAreAskedFor) {
+  PlatformJob one = job();
+  const std::string text =
+      "{{if nfs}}\n{{nfs_server}} {{nfs_path}}\n{{end}}\n{{if printed_key}}\n{{key}}\n{{end}}\n"
+      "{{if prepare}}\nprepare\n{{end}}\n{{claim}} {{secret}}\n";
+  EXPECT_EQ(*fill_template("kubernetes.yaml", text, one), "\"my-job-v2\" \"my-job-v2-key\"\n");
+  one.kubernetes.nfs = "fs-1.efs.lab:/data";
+  one.kubernetes.new_key = "a2V5";
+  one.kubernetes.has_data_job = true;
+  EXPECT_EQ(*fill_template("kubernetes.yaml", text, one),
+            "\"fs-1.efs.lab\" \"/data\"\na2V5\nprepare\n\"my-job-v2\" \"my-job-v2-key\"\n");
+  one.kubernetes = {.image = "i", .claim = "mine", .secret = "its-key"};
+  EXPECT_EQ(*fill_template("kubernetes.yaml", text, one), "\"mine\" \"its-key\"\n");
+  for (const char* const wrong : {"fs-1.efs.lab", ":/data", "fs-1.efs.lab:data"}) {
+    one.kubernetes.nfs = wrong;
+    EXPECT_EQ(fill_template("kubernetes.yaml", text, one).error().message,
+              "--nfs " + std::string(wrong) + " is not SERVER:/PATH");
+  }
 }
 
 TEST(PlatformTemplate, WhatWouldLeaveItsPlaceIsRefused) {
