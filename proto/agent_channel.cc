@@ -66,11 +66,12 @@ Result<Frame> RequestStream::next() {
   }
 }
 
-bool RequestStream::has_next() {
+bool RequestStream::has_next(const std::function<bool(const Frame&)>& takes) {
   pollfd item{fd_, POLLIN, 0};
   while (!next_ && ::poll(&item, 1, 0) > 0) {
     auto frame = read(now() + kFrameDeadline);
-    if (!is_ping(frame)) next_ = std::move(frame);
+    const bool is_taken = frame && takes && takes(*frame);
+    if (!is_ping(frame) && !is_taken) next_ = std::move(frame);
   }
   if (!next_ && now() >= gone_at()) {
     next_ = Error{Errc::kUnreachable, "the controller sent nothing before the deadline", ""};

@@ -2,6 +2,7 @@
 // for one peer at a time, and the stream of requests at the agent's end.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "base/fd.h"
@@ -44,8 +45,8 @@ class RequestStream {
 
   // For work that ends at the next request or when the controller has gone. Reads what has arrived
   // at fd() and returns true if next() would return without waiting. Call it when fd() is readable,
-  // and at gone_at().
-  bool has_next();
+  // and at gone_at(). takes: returns true for a frame about this work, which is then no request.
+  bool has_next(const std::function<bool(const Frame&)>& takes = {});
   int fd() const { return fd_; }
   TimePoint gone_at() const { return heard_at_ + silence_max_; }
 

@@ -243,7 +243,8 @@ const Session::Request Session::kRequests[] = {
 
 Status Session::handle(const Frame& request) {
   const auto kind = static_cast<AgentKind>(request.header.type);
-  if (kind == AGENT_RUN_END) return {};  // no reply: the command has ended already
+  // No reply: the command has ended already.
+  if (kind == AGENT_RUN_END || kind == AGENT_RUN_READ) return {};
   const auto row = std::ranges::find(kRequests, kind, &Request::kind);
   if (row != std::end(kRequests)) return row->answer(*this, request);
   return Error{
@@ -289,9 +290,10 @@ Status Session::manifest(const Frame& request) {
 Status Session::chunks(const Frame& request) {
   PADDLE_TRY(const auto head, parse<ChunksRequest>(request));
   PADDLE_TRY(const Bytes lacking, incoming_.chunks(head, request.tail));
-  PADDLE_TRY_STATUS(send(AGENT_CHUNKS, 0, Put(), lacking));
+  // Before the reply, after which the controller sends chunks: nothing may wait in the channel for
+  // as long as a copy can take.
   if (head.last()) incoming_.copy_known();
-  return {};
+  return send(AGENT_CHUNKS, 0, Put(), lacking);
 }
 
 Status Session::list(const Frame& request) {

@@ -5,9 +5,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <random>
 #include <set>
+#include <stop_token>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -35,6 +41,7 @@ constexpr std::size_t kLinkBytesMax = 4096;
 constexpr std::size_t kTreePartBytes = 512U << 10U;
 constexpr std::size_t kTreePartEntryBytes = 8;  // upper bound of the encoding around an entry
 constexpr std::size_t kTreeBytesMax = 512U << 20U;
+constexpr std::uint64_t kOutputWindow = 1U << 20U;  // of a command, sent and not used yet
 constexpr std::size_t kFetchesInFlight = 8;  // few enough for the socket to buffer the requests
 
 Error refuse_name(const std::string& path, const char* why) {
@@ -340,8 +347,67 @@ RunRequest to_wire(const CommandSpec& command) {
   RunRequest request;
   for (const std::string& argument : command.arguments) request.add_arguments(argument);
   request.set_timeout_ms(static_cast<std::uint64_t>(std::max<long long>(timeout_ms(command), 0)));
+  request.set_window(kOutputWindow);
   return request;
 }
+
+// Hands a command's output to its consumer on another thread, so that the channel is read however
+// slow the consumer is: the program of a launcher may end if its output is not read for a while,
+// as kubectl does after a minute. kOutputWindow bounds what waits here.
+class OutputQueue {
+ public:
+  explicit OutputQueue(const CommandOutput& output)
+      : thread_([this, &output](const std::stop_token& stop) { hand_on(stop, output); }) {}
+
+  void add(std::string_view text, bool is_stderr) {
+    const std::lock_guard lock(mutex_);
+    if (parts_.empty() || parts_.back().is_stderr != is_stderr) parts_.push_back({"", is_stderr});
+    parts_.back().text += text;
+    changed_.notify_all();
+  }
+  // Bytes that the consumer has used since the last call, once they are worth a message.
+  std::uint64_t take_used() {
+    const std::lock_guard lock(mutex_);
+    return used_ < kOutputWindow / 4 ? 0 : std::exchange(used_, 0);
+  }
+  // Waits until the consumer has used all of it.
+  void finish() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return parts_.empty() && !is_busy_; });
+  }
+  void discard() {
+    const std::lock_guard lock(mutex_);
+    parts_.clear();
+  }
+
+ private:
+  struct Part {
+    std::string text;
+    bool is_stderr = false;
+  };
+
+  void hand_on(const std::stop_token& stop, const CommandOutput& output) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [this] { return !parts_.empty(); })) {
+      const Part part = std::move(parts_.front());
+      parts_.pop_front();
+      is_busy_ = true;
+      lock.unlock();
+      output(part.text, part.is_stderr);
+      lock.lock();
+      is_busy_ = false;
+      used_ += part.text.size();
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Part> parts_;
+  std::uint64_t used_ = 0;
+  bool is_busy_ = false;  // the consumer has a part
+  std::jthread thread_;   // last, so that it ends first
+};
 
 }  // namespace
 
@@ -357,10 +423,12 @@ Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
   PADDLE_TRY_STATUS(exchange.send(AGENT_RUN, request, {}, kRequestDeadline));
   TimePoint end = TimePoint::max();
   if (ms > 0) end = SteadyClock().now() + command.timeout + kEndDeadline;
+  OutputQueue queue(output);
   for (bool asked = false;;) {
     if (!asked && interrupted && interrupted()) {
       PADDLE_TRY_STATUS(exchange.send(AGENT_RUN_END, CopyReply(), {}, kRequestDeadline));
       asked = true;
+      queue.discard();
       end = SteadyClock().now() + kEndDeadline;
     }
     // Checked for each frame, so that a node that continues to send cannot postpone the end.
@@ -368,14 +436,19 @@ Result<CommandEnd> run_command(Exchange& exchange, const CommandSpec& command,
       return exchange.lose(
           Error{Errc::kUnreachable, "the command did not end before the deadline"});
     }
+    RunRead used;
+    used.set_bytes(queue.take_used());
+    if (used.bytes() > 0 && !asked)
+      PADDLE_TRY_STATUS(exchange.send(AGENT_RUN_READ, used, {}, kRequestDeadline));
     if (!exchange.wait(kInterruptedEvery)) continue;
     PADDLE_TRY(const Frame frame, exchange.receive(AGENT_RUN, kRequestDeadline));
     PADDLE_TRY(const auto reply, exchange.parse<RunReply>(frame));
     if ((frame.header.flags & kAgentFlagMore) == 0) {
+      queue.finish();
       return CommandEnd{reply.exit_code(), reply.signal(), reply.timed_out(),
                         escape_control(reply.next_step())};
     }
-    if (!asked) output(as_text(frame.tail), reply.is_stderr());
+    if (!asked) queue.add(as_text(frame.tail), reply.is_stderr());
   }
 }
 

@@ -91,7 +91,7 @@ struct CommandEnd {
   bool timed_out = false;
   std::string next_step = {};  // for a file that exists and cannot be executed
 };
-// Receives output as it arrives: untrusted bytes.
+// Receives output as it arrives, on one thread of its own: untrusted bytes.
 using CommandOutput = std::function<void(std::string_view text, bool is_stderr)>;
 
 constexpr Duration kInterruptedEvery = std::chrono::milliseconds(100);

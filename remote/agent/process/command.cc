@@ -69,6 +69,10 @@ class Command {
 
  private:
   Result<bool> pass_on(UniqueFd& from, bool is_stderr);
+  // Whether the controller can take more output. Without this bound its channel would be full, and
+  // a program on the way, such as kubectl, may end when its output is not read for a minute.
+  bool may_send() const { return window_ == 0 || sent_ < taken_ + window_; }
+  bool take_read(const Frame& frame);
   Result<bool> follow(RequestStream& requests, TimePoint deadline);
   Status drain();
   void end();
@@ -81,6 +85,7 @@ class Command {
   UniqueFd end_;  // readable when the process has ended
   pid_t pid_ = 0;
   int status_ = 0;
+  std::uint64_t window_ = 0, sent_ = 0, taken_ = 0;  // bytes of output
 };
 
 Status Command::start(const wire::agent::RunRequest& request) {
@@ -93,6 +98,7 @@ Status Command::start(const wire::agent::RunRequest& request) {
   }
   if (arguments.empty()) return Error{Errc::kUsage, "the request names no command", ""};
   program_ = arguments[0];
+  window_ = request.window();
   arguments.push_back(nullptr);
   PADDLE_TRY(Pipe out, make_pipe());
   PADDLE_TRY(Pipe error, make_pipe());
@@ -114,6 +120,7 @@ Result<bool> Command::pass_on(UniqueFd& from, bool is_stderr) {
   const ssize_t got = from ? ::read(from.get(), buffer_.data(), buffer_.size()) : -1;
   if (got == 0) from.reset();
   if (got <= 0) return false;
+  sent_ += static_cast<std::uint64_t>(got);
   wire::agent::RunReply reply;
   reply.set_is_stderr(is_stderr);
   PADDLE_TRY_STATUS(send_(reply, ByteSpan(buffer_.data(), static_cast<std::size_t>(got)), true));
@@ -152,22 +159,33 @@ std::string Command::step_after(int exit_code) const {
   return step_to_execute(folder.get(), program_, exit_code == kNotFound ? ENOENT : EACCES);
 }
 
+// Whether the frame tells how much of the output was used.
+bool Command::take_read(const Frame& frame) {
+  wire::agent::RunRead read;
+  if (frame.header.type != wire::agent::AGENT_RUN_READ || !read.ParseFromString(frame.head))
+    return false;
+  taken_ += read.bytes();
+  return true;
+}
+
 // Returns when the command has ended or must end; true on timeout.
 Result<bool> Command::follow(RequestStream& requests, TimePoint deadline) {
+  const auto takes = [this](const Frame& frame) { return take_read(frame); };
   for (;;) {
     std::array<pollfd, 4> items{{{end_.get(), POLLIN, 0},
                                  {requests.fd(), POLLIN, 0},
-                                 {out_.get(), POLLIN, 0},
-                                 {error_.get(), POLLIN, 0}}};
+                                 {may_send() ? out_.get() : -1, POLLIN, 0},
+                                 {may_send() ? error_.get() : -1, POLLIN, 0}}};
     const TimePoint until = std::min(deadline, requests.gone_at());
     if (::poll(items.data(), items.size(), milliseconds_until(until)) < 0) continue;
     if (items[0].revents != 0 && ::waitpid(pid_, &status_, WNOHANG) == pid_) return false;
     const bool timed_out = std::chrono::steady_clock::now() >= deadline;
-    if (timed_out || requests.has_next()) {
+    if (timed_out || requests.has_next(takes)) {
       end();
       return timed_out;
     }
     for (UniqueFd* from : {&out_, &error_}) {
+      if (!may_send()) break;
       if (auto passed = pass_on(*from, from == &error_); !passed) {
         end();
         return std::move(passed).error();
