@@ -96,6 +96,22 @@ std::optional<double> per_second(const std::optional<std::uint64_t>& now,
   return static_cast<double>(*now - *before) / seconds;
 }
 
+// All trainers end with the same pass. The last report of one may be of an earlier pass, and only
+// trainer 0 writes a line of metrics for each pass.
+void show_common_end(std::vector<ProcessView>& processes) {
+  const auto is_done = [](const ProcessView& process) {
+    return !is_pserver(process.status) && process.status.reports && ended_well(process.status) &&
+           process.progress;
+  };
+  std::uint32_t last = 0;
+  for (const ProcessView& process : processes) {
+    if (is_done(process)) last = std::max(last, process.progress->pass);
+  }
+  for (ProcessView& process : processes) {
+    if (is_done(process)) process.progress->pass = last;
+  }
+}
+
 }  // namespace
 
 std::vector<SlowTrainer> slow_trainers(const std::vector<TrainerRate>& trainers) {
@@ -278,6 +294,7 @@ void JobView::look(Context& context, ClusterSession& session) {
     }
     processes_.push_back(std::move(view));
   }
+  show_common_end(processes_);
 }
 
 // reports: the metrics are the engine's, whose every line has a cost; a line of a user's own

@@ -224,6 +224,32 @@ TEST(JobView, ATrainerThatIsDoneHasDoneItsPassWhateverItReportedLast) {
   EXPECT_EQ(view.processes()[0].progress->pass_done, 1.0);
 }
 
+// A trainer reports once a second, and a short job has many passes in that time.
+TEST(JobView, TrainersThatAreDoneHaveEndedWithTheSamePass) {
+  FakeCluster fake{1};
+  for (const auto& [name, pass] : {std::pair{"trainer-0", 19U}, std::pair{"trainer-1", 15U}}) {
+    remote::ProcessStatus status = trainer_0(remote::ProcessState::kExited);
+    status.name = name;
+    status.reports = true;
+    status.usage.emplace();
+    status.progress.emplace();
+    status.progress->pass = pass;
+    status.progress->passes = 20;
+    status.progress->pass_done = 0.5;
+    fake.node(0).processes.push_back(status);
+  }
+  ClusterSession session = fake.session();
+  JobView view("j");
+  view.look(fake.context, session);
+  for (const ProcessView& process : view.processes()) {
+    EXPECT_EQ(process.progress->pass, 19U) << process.status.name;
+    EXPECT_EQ(process.progress->pass_done, 1.0) << process.status.name;
+  }
+  fake.node(0).processes[1].exit_code = 4;
+  view.look(fake.context, session);
+  EXPECT_EQ(view.processes()[1].progress->pass, 15U) << "a loss ended it there";
+}
+
 TEST(JobView, AStoppedTrainerStillTellsHowManyPassesThereWere) {
   FakeCluster fake(1);
   remote::ProcessStatus status = trainer_0(remote::ProcessState::kExited);
