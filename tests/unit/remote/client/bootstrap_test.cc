@@ -1,6 +1,9 @@
 #include "remote/client/bootstrap.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fd.h"
 #include "base/version.h"
 #include "proto/agent.pb.h"
 #include "proto/agent_channel.h"
@@ -312,6 +316,67 @@ TEST_F(AgentTest, AFolderWithFilesOfOthersIsRefusedWhateverTheirNames) {
 }
 
 // Cleaners of old files, and people, remove a program and leave the rest.
+// While it exists, what this thread mounts is seen by it and by the programs that it starts alone.
+class OwnMounts {
+ public:
+  OwnMounts() : before_(::open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC)) {
+    is_own_ = before_ && ::unshare(CLONE_NEWNS) == 0 &&
+              ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  }
+  ~OwnMounts() { ::setns(before_.get(), CLONE_NEWNS); }
+  OwnMounts(const OwnMounts&) = delete;
+  OwnMounts& operator=(const OwnMounts&) = delete;
+  bool are_own() const { return is_own_; }
+
+ private:
+  UniqueFd before_;
+  bool is_own_ = false;
+};
+
+// The volumes that kubelet makes: an emptyDir, and one with an fsGroup.
+TEST_F(AgentTest, AVolumeThatOthersMayWriteToIsAcceptedIfTheClusterFileAskedForIt) {
+  const OwnMounts mounts;
+  if (!mounts.are_own()) GTEST_SKIP() << "mounts need root, and a mount namespace of their own";
+  for (const char* const options : {"mode=0777", "mode=2775,gid=1000"}) {
+    const std::string volume = folder_ + "/volume";
+    std::filesystem::create_directories(volume);
+    ASSERT_EQ(::mount("volume", volume.c_str(), "tmpfs", 0, options), 0);
+    node_.root = volume + "/w/t";
+    const auto starts = [&](bool is_shared) {
+      node_.workdir_shared = is_shared;
+      const auto launcher = make_local_launcher(node_);
+      const auto channel = bootstrap(**launcher, node_, options_, soon());
+      if (channel) return std::string("yes");
+      return fmt::format("{} {}", static_cast<int>(channel.error().code), channel.error().message);
+    };
+    const std::string refused = starts(false);
+    EXPECT_NE(refused.find(volume + " can be written by another user"), std::string::npos)
+        << options << ": " << refused;
+    EXPECT_EQ(starts(true), "yes") << options;
+    EXPECT_EQ(starts(true), "yes") << options << ": once the agent is there";
+    namespace fs = std::filesystem;
+    EXPECT_EQ(fs::status(node_.root).permissions() & fs::perms::all, fs::perms::owner_all);
+    // Only the volume itself is accepted, and neither a folder in it nor ours.
+    fs::permissions(volume + "/w", fs::perms::all);
+    EXPECT_NE(starts(true).find(volume + "/w can be written by another user"), std::string::npos)
+        << options;
+    fs::permissions(volume + "/w", fs::perms::owner_all);
+    fs::permissions(node_.root, fs::perms::all);
+    EXPECT_NE(starts(true), "yes") << options;
+    ASSERT_EQ(::umount2(volume.c_str(), MNT_DETACH), 0);
+  }
+  const std::string plain = folder_ + "/plain";
+  std::filesystem::create_directories(plain);
+  std::filesystem::permissions(plain, std::filesystem::perms::all);
+  node_.root = plain + "/w";
+  node_.workdir_shared = true;
+  const auto launcher = make_local_launcher(node_);
+  const auto channel = bootstrap(**launcher, node_, options_, soon());
+  ASSERT_FALSE(channel) << "nothing is mounted there";
+  EXPECT_EQ(channel.error().code, Errc::kAuth) << channel.error().message;
+  std::filesystem::remove_all(plain);
+}
+
 TEST_F(AgentTest, AFolderOfOursIsOursWhateverOfItIsMissing) {
   const auto remove_agents = [&] {
     for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
