@@ -227,6 +227,7 @@ TEST_F(Ec2Provider, CreateListAndDestroyByHand) {
 
   expect_ok(provider("create", {"PROVIDER_CLUSTER=lab-2", "PROVIDER_NODES=1"}));
   const std::string of_other = objects();
+  fail_with(R"({"refuse_once": {"RunInstances lab-1": ["InvalidGroup.NotFound", "It is new."]}})");
   expect_ok(provider("create", priced));
   const Printed listed = provider("list");
   expect_ok(listed);
@@ -243,9 +244,10 @@ TEST_F(Ec2Provider, CreateListAndDestroyByHand) {
   // Nodes that are there stay, and only the rest is made.
   expect_ok(provider("create", priced));
   EXPECT_EQ(provider("list").out, listed.out);
-  EXPECT_EQ(calls("RunInstances"), 3);
-  expect_ok(provider("create", {"PRICE_PER_HOUR=0.25", "PROVIDER_NODES=3"}));
+  EXPECT_EQ(calls("RunInstances lab-1"), 2) << "AWS did not know the new group at first";
   EXPECT_EQ(calls("RunInstances"), 4);
+  expect_ok(provider("create", {"PRICE_PER_HOUR=0.25", "PROVIDER_NODES=3"}));
+  EXPECT_EQ(calls("RunInstances"), 5);
   EXPECT_EQ(lines_of(provider("list").out).size(), 3U);
 
   expect_ok(provider("destroy"));

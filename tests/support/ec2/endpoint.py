@@ -6,6 +6,7 @@ usage, as root: unshare --net --mount python3 endpoint.py FOLDER      FOLDER/rea
 Everything runs in this network namespace: join it with nsenter --net=/proc/PID/ns/net. FOLDER/objects has a line for each object
 that exists, FOLDER/calls one for each call. When this program ends, so do its instances. FOLDER/faults.json makes it fail:
   {"refuse": {"RunInstances lab-1": ["Code", "message"], "*": [...]},    calls, for a node or in general
+   "refuse_once": {"RunInstances lab-1": ["Code", "message"]},            the first such call
    "never_boots": ["lab-0"],       it runs, and neither its console nor its sshd says anything
    "intruder": ["lab-1"],          its console shows another host key than its sshd has
    "interrupt": ["lab-1"]}         spot interruption, once
@@ -109,8 +110,10 @@ class Cloud:
         action = request["Action"]
         self.read_faults()
         node = next((one["value"] for one in tags_for(request, "instance") if one["key"] == "Name"), "")
-        refusals = self.faults.get("refuse", {})
+        refusals = {**self.faults.get("refuse", {}), **self.faults.get("refuse_once", {})}
         refusal = refusals.get("*") or refusals.get(action) or refusals.get(f"{action} {node}")
+        if self.faults.get("refuse_once", {}).pop(f"{action} {node}", None):
+            self.write_faults()
         with open(f"{self.folder}/calls", "a") as calls:
             calls.write(f"{action} {node}\n".replace(" \n", "\n"))
         if refusal:
@@ -150,8 +153,11 @@ class Cloud:
                 self.end(instance)
                 instance["instanceState"]["name"] = "terminated"
                 instance["stateReason"] = {"code": "Server.SpotInstanceTermination", "message": "Spot instance termination"}
-            with open(path, "w") as file:
-                json.dump(self.faults, file)
+            self.write_faults()
+
+    def write_faults(self):
+        with open(f"{self.folder}/faults.json", "w") as file:
+            json.dump(self.faults, file)
 
     def living(self, name=None):
         return [one for one in self.state["instances"].values()
