@@ -342,6 +342,24 @@ TEST_F(PodTest, ASigtermAsksTheTrainerOnceAndMakesCode75) {
   EXPECT_EQ(TemporaryFolder::read(folder() / "asked"), "asked\n");
 }
 
+TEST_F(PodTest, EndsAtOnceWhileItWaitsForAnotherPod) {
+  write_program("bin/getent", "#!/bin/sh\nexit 2\n");
+  write_program("bin/sleep", "#!/bin/sh\nkill -TERM $PPID\n");
+  const auto [code, text] = pod({"JOB_COMPLETION_INDEX=1"});
+  EXPECT_EQ(code, 75);
+  EXPECT_EQ(text, "paddlectl: waiting for the address of ngram-0.ngram\n");
+}
+
+// Lost in its last moment, when the others have ended and have no address any more.
+TEST_F(PodTest, EndsWithItsJobThatHasEnded) {
+  EXPECT_EQ(pod({"JOB_COMPLETION_INDEX=0", "JOB_UID=this"}).first, 0);
+  EXPECT_EQ(TemporaryFolder::read(folder() / "output/ngram/.ended"), "this\n");
+  write_program("bin/getent", "#!/bin/sh\nexit 2\n");
+  EXPECT_EQ(pod({"JOB_COMPLETION_INDEX=1", "JOB_UID=this"}), std::pair(0, std::string()));
+  write_program("bin/sleep", "#!/bin/sh\nkill -TERM $PPID\n");
+  EXPECT_EQ(pod({"JOB_COMPLETION_INDEX=1", "JOB_UID=other"}).first, 75) << "a later Job waits";
+}
+
 TEST_F(PodTest, ADataJobRunsPrepareOnce) {
   write_program("prepare", "#!/bin/sh\necho \"split into $SPLIT_COUNT\"\n");
   const std::vector<std::string> in_folder{"OUT_DIR=" + folder().path()};
