@@ -242,13 +242,13 @@ TEST_F(Ec2Provider, CreateListAndDestroyByHand) {
   EXPECT_EQ(key.st_mode & 0777U, 0600U);
 
   // Nodes that are there stay, and only the rest is made.
-  expect_ok(provider("create", priced));
-  EXPECT_EQ(provider("list").out, listed.out);
   EXPECT_EQ(calls("RunInstances lab-1"), 2) << "AWS did not know the new group at first";
   EXPECT_EQ(calls("RunInstances"), 4);
   expect_ok(provider("create", {"PRICE_PER_HOUR=0.25", "PROVIDER_NODES=3"}));
   EXPECT_EQ(calls("RunInstances"), 5);
-  EXPECT_EQ(lines_of(provider("list").out).size(), 3U);
+  const std::string more = provider("list").out;
+  EXPECT_TRUE(more.starts_with(listed.out)) << more;
+  EXPECT_EQ(lines_of(more).size(), 3U);
 
   expect_ok(provider("destroy"));
   EXPECT_EQ(objects(), of_other) << "that of another cluster stays";
@@ -509,7 +509,7 @@ TEST_F(Ec2Cluster, TrainsWithTheBitsOfALocalClusterAndLeavesNothing) {
 // Kills the provider's programs, and paddlectl with them left alone. EC2_KILLS=30 for more kills.
 TEST_F(Ec2Cluster, KilledAtAnyMomentTheNextTeardownFindsEverything) {
   const char* const asked = std::getenv("EC2_KILLS");
-  const int kills = asked == nullptr ? 4 : std::atoi(asked);
+  const int kills = asked == nullptr ? 2 : std::atoi(asked);
   const Words kTeardown = {"teardown", "--cluster", "ec2.toml", "--yes", "--discard"};
   const auto begin_up = [&] { return begin_paddlectl({"up", "ec2.toml"}); };
   const std::function<Process()> victims[] = {[&] { return begin_paddlectl(kTeardown); }, begin_up,
