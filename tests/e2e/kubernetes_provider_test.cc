@@ -181,6 +181,45 @@ spec:
   EXPECT_EQ(kubernetes_->must({"get", "statefulset", "-o", "name"}), "statefulset.apps/pods\n");
 }
 
+// A pod that is evicted, and one whose container runs out of memory, while a job trains.
+TEST_F(KubernetesProvider, APodThatIsTakenAwayIsNamedWithItsReasonAndReplaced) {
+  LocalCluster local(3);
+  local.copy_template("digits");
+  ASSERT_EQ(kubernetes_->run({local.folder() / "digits/prepare", "--shards", "3"}).first, 0);
+  const std::vector<std::string> train{"train",      "--name", "d",     "--trainers",     "3",
+                                       "--pservers", "2",      "--set", "train.passes=80"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = train;
+    all.insert(all.end(), more);
+    return all;
+  };
+  ASSERT_EQ(local.run({"up", "cluster.toml"}).code, 0);
+  const Outcome undisturbed = local.run(with({"digits"}));
+  ASSERT_EQ(undisturbed.code, 0) << undisturbed.output;
+  fs::copy(local.folder() / "digits", folder_ / "digits", fs::copy_options::recursive);
+
+  write_cluster("");
+  ASSERT_EQ(run({"up", "pods.toml"}).code, 0);
+  Process trained = start(with({"--restarts", "3", "digits"}));
+  ASSERT_TRUE(trained.prints("pass 4 of 80")) << trained.output();
+  kubernetes_->fault("evict", R"({"pod": "pods-1", "message": "The node was low on memory."})");
+  ASSERT_TRUE(trained.prints("Evicted: The node was low on memory.")) << trained.output();
+  EXPECT_EQ(trained.wait(kCommandDeadline), 0) << trained.output();
+  EXPECT_EQ(values_of(folder_ / "output/d/pass-00079"),
+            values_of(local.folder() / "output/d/pass-00079"));
+
+  ASSERT_EQ(run({"rm", "d", "--yes", "--discard"}).code, 0);
+  fs::remove_all(folder_ / "output");
+  Process ended = start(with({"digits"}));
+  ASSERT_TRUE(ended.prints("pass 4 of 80")) << ended.output();
+  kubernetes_->fault("kill", R"({"pod": "pods-2", "reason": "OOMKilled"})");
+  EXPECT_EQ(ended.wait(kCommandDeadline), 1) << ended.output();
+  EXPECT_NE(ended.output().find("OOMKilled"), std::string::npos) << ended.output();
+  EXPECT_NE(ended.output().find("--resume"), std::string::npos) << ended.output();
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);
+  expect_nothing_left();
+}
+
 struct FaultCase {
   std::string name, fault, json, message, hint;
 };
