@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -226,8 +227,11 @@ class Follower {
  private:
   Result<std::size_t> start(const Error& cause, const JobSummary& summary) {
     const auto& nodes = summary.returned_nodes;
+    std::string line;
     context_.console.end_progress();
-    context_.console.note(cause.message);
+    for (std::istringstream lines(cause.message); std::getline(lines, line);) {
+      if (line.starts_with("node ")) context_.console.note(line);  // no last lines of a log
+    }
     context_.console.note(
         fmt::format("{} is started again on all its nodes once {} {} ready (restart {} of {})",
                     job_, fmt::join(nodes, ", "), nodes.size() == 1 ? "is" : "are", starts_.size(),

@@ -585,7 +585,9 @@ Status find_continuation(Context& context, const TrainOptions& options, const Pr
                               {job.request.job, job.placement.trainers.front(), job.to.output,
                                job.workspace.snapshot_copies > 1, is_own_program});
   if (!snapshot && options.may_begin_anew && snapshot.error().code == Errc::kUsage) {
-    context.console.note(snapshot.error().message + ": it begins again with its first pass");
+    context.console.note(snapshot.error().message +
+                         ": it begins again with its first pass; train.snapshot_copies = 2 would "
+                         "have kept snapshots on two nodes");
     job.request.resume = false;
     return {};
   }

@@ -352,6 +352,10 @@ std::optional<LostNodes> look_for_lost_nodes(Context& context, ClusterSession& s
                                              const std::string& job,
                                              const std::vector<ProcessOnNode>& processes,
                                              ProcessPlaces& places) {
+  const bool is_unknown = std::ranges::any_of(processes, [&](const ProcessOnNode& process) {
+    return process.status.state == remote::ProcessState::kLost && !places.knows(process.member);
+  });
+  if (is_unknown) places.learn(session, recorded_nodes(session, job));
   const std::vector<std::string> missing = missing_processes(processes, places);
   if (session.unreachable() > 0 || (missing.empty() && !processes.empty())) return std::nullopt;
   const bool are_known = std::ranges::all_of(

@@ -65,6 +65,8 @@ class ProcessPlaces {
   // now, or another one than then.
   void learn(const ClusterSession& session, const std::vector<RecordedNode>& nodes);
   const std::map<std::string, std::size_t>& of_process() const { return of_process_; }
+  // Whether the identity that the member had is known.
+  bool knows(std::size_t member) const { return nodes_.contains(member); }
   // Whether another machine, container or pod has the member's name now, or the member was started
   // again. False if that is not known.
   bool is_other_machine(const ClusterSession& session, std::size_t member) const;

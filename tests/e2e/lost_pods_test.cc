@@ -220,6 +220,7 @@ TEST_F(LostPods, UnderRestartsTheJobGoesOnWithTheSameBitsWhateverRanThere) {
                                               loss.job, name(loss.pod))),
               std::string::npos)
         << train.output();
+    EXPECT_EQ(train.output().find("\\x0a"), std::string::npos) << train.output();
     // The only snapshots were on the first pod.
     EXPECT_EQ(train.output().find("it begins again with its first pass") != std::string::npos,
               loss.pod == 0)

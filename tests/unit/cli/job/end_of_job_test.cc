@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "cli/watch/missing_processes.h"
 #include "tests/support/fake_cluster.h"
 
 namespace paddle::cli {
@@ -354,6 +355,19 @@ TEST_F(LostNodeTest, WasRestartedIfItsProcessesAreOfAnEarlierStart) {
   EXPECT_TRUE(error.message.starts_with(
       "node n-0 was restarted (another start of its machine, container or pod)\n"))
       << error.message;
+  EXPECT_EQ(summary_.returned_nodes, std::vector<std::string>{"n-0"});
+}
+
+// `attach` has never seen the node before its restart.
+TEST_F(LostNodeTest, WasRestartedAsItsRecordOnOtherNodesTells) {
+  number_machines();
+  fake_.node(1).files["jobs/j/nodes.jsonl"] =
+      encode(std::vector<RecordedNode>{{1, "n-0", {"folder-0", "boot:1"}, {"trainer-0"}}});
+  fake_.node(0).identity.machine = "boot:2";
+  for (remote::ProcessStatus& status : fake_.node(0).processes)
+    status.state = remote::ProcessState::kLost;
+  const Error error = follow([](int) {});
+  EXPECT_TRUE(error.message.starts_with("node n-0 was restarted")) << error.message;
   EXPECT_EQ(summary_.returned_nodes, std::vector<std::string>{"n-0"});
 }
 
