@@ -337,7 +337,7 @@ TEST_F(KubernetesStandinTest, NothingOfItIsLeftAlsoAfterAKill) {
                     {KubernetesStandin::path_variable(), "HOME=" + folder.path()});
     EXPECT_EQ(applied.wait(), 0) << applied.output();
     standin.signal(signal);
-    EXPECT_EQ(standin.wait(std::chrono::seconds(20)), signal == SIGTERM ? 0 : 128 + signal);
+    EXPECT_EQ(standin.wait(), signal == SIGTERM ? 0 : 128 + signal);
     if (signal == SIGKILL) {
       Process cleaned({KUBERNETES_STANDIN, "--dir", folder / "state", "--clean"},
                       folder / "cleaned", environment);

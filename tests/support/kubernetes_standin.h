@@ -32,7 +32,14 @@ class KubernetesStandin {
   // Ends its pods, namespaces and mounts.
   ~KubernetesStandin() {
     process_.signal(SIGTERM);
-    process_.wait(std::chrono::seconds(20));
+    if (!process_.wait(std::chrono::seconds(60))) {
+      ADD_FAILURE() << "the stand-in for Kubernetes does not end";
+      process_.signal(SIGKILL);
+      process_.wait();
+      Process({KUBERNETES_STANDIN, "--dir", state(), "--clean"}, folder_ / "cleaned",
+              {path_variable()})
+          .wait();
+    }
     if (testing::Test::HasFailure()) std::fputs(log().c_str(), stderr);
   }
 

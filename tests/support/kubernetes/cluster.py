@@ -27,14 +27,14 @@ def limits_name(folder):
 
 def clean(folder):
     """Removes what a stand-in has in the folder and in control groups; its processes, namespaces and mounts have ended with it."""
+    for _, parent in Limits.parents():
+        remove_group(f"{parent}/{limits_name(folder)}", tries=100)
     for name in ("pods", "claims", "control", "kubeconfig", "key.pem", "certificate.pem"):
         path = f"{folder}/{name}"
         if os.path.isdir(path):
             shutil.rmtree(path)
         elif os.path.lexists(path):
             os.remove(path)
-    for _, parent in Limits.parents():
-        remove_group(f"{parent}/{limits_name(folder)}", tries=100)
 
 
 def make_certificate(folder):
