@@ -48,7 +48,8 @@ is() { for i in $(seq 600); do squeue -h -o %T | grep -q "$1" && return; sleep 0
 has 'Pass=1 ' "$2"
 scancel --signal=TERM --batch "$job"
 is PENDING
-# Slurm waits two minutes before it starts one again.
+# Slurm waits two minutes before it starts one again, at least until the last run is forgotten.
+sleep 3
 for i in $(seq 60); do
   squeue -h -o %T | grep -q RUNNING && break
   scontrol update "JobId=$job" StartTime=now
