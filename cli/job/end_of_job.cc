@@ -222,6 +222,7 @@ class LossWatch {
     note_since(loss_ && loss_->is_absent, now, absent_since_);
     tell_incomplete();
     note_since(processes.empty() && session.unreachable() == 0, now, gone_since_);
+    note_since(session.unreachable() > 0, now, silent_since_);
     note_progress(processes, now);
     tell_silent(session);
   }
@@ -289,6 +290,12 @@ class LossWatch {
     }
   }
   void end_wait() { next_wait_note_ = kFirstWaitNote; }
+  // Whether the silence has been watched for long enough to know if the job stands still without
+  // the node: with --timeout, the first answer may be awaited for longer than the node.
+  bool knows_standstill() const {
+    if (context_.limits.timeout == Duration()) return true;
+    return silent_since_ && context_.clock.now() - *silent_since_ > kStandstill;
+  }
   // Whether no node has had anything of the job for a while.
   bool is_gone() const {
     return gone_since_ && !lost_since_ && context_.clock.now() - *gone_since_ >= kGonePause;
@@ -363,7 +370,7 @@ class LossWatch {
   JobSummary& summary_;
   ProcessPlaces places_;
   std::optional<LostNodes> loss_;
-  std::optional<TimePoint> lost_since_, absent_since_, gone_since_;
+  std::optional<TimePoint> lost_since_, absent_since_, gone_since_, silent_since_;
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> furthest_;  // pass and batch
   std::map<std::size_t, std::string> restarted_;  // members, as describe_restart() has it
   bool reports_ = false;    // some process reports, so it is not a user's own program
@@ -573,7 +580,7 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
     if (session.unreachable() == 0) {
       last_answer = now;
       loss.end_wait();
-    } else if (now - last_answer > silence_max) {
+    } else if (now - last_answer > silence_max && loss.knows_standstill()) {
       summary.stands_still = loss.stands_still();
       context.pause(kPeersEndPause);
       return silence_error(session, job, session.processes(job), summary.stands_still);
