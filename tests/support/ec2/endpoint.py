@@ -344,6 +344,10 @@ class Cloud:
         return {"return": True}
 
 
+class Server(http.server.HTTPServer):
+    request_queue_size = 64
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -373,7 +377,7 @@ def main():
     cloud = Cloud(folder)
     cloud.write_objects()
     # One call after the other, in the thread whose end ends the instances.
-    server = http.server.HTTPServer(("127.0.0.1", 8000), Handler)
+    server = Server(("127.0.0.1", 8000), Handler)
     server.cloud = cloud
     with open(f"{folder}/ready", "w"):
         pass
