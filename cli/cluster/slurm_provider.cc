@@ -83,15 +83,14 @@ mv $d/new $d/enter
 while kill -0 $p; do wait $p; done
 )sh";
 
-// The command of a connection. It runs no script of another user.
+// The command of a connection: waits until kHold, which Slurm may have started just now, accepts
+// it. It runs no script of another user.
 constexpr const char* kEnter =
-    "f=/tmp/paddlectl-$SLURM_JOB_ID-$SLURMD_NODENAME/enter; test -O $f && exec /bin/sh $f; "
-    "echo \"the job does not keep this node: there is no $f\" >&2; exit 1";
-
-// Waits on each node until kHold accepts connections there.
-constexpr const char* kAwaitHold =
-    "i=0; until test -O /tmp/paddlectl-$SLURM_JOB_ID-$SLURMD_NODENAME/enter; do "
-    "i=$((i + 1)); test $i -lt 150 || exit 1; sleep 0.2 || sleep 1; done";
+    "f=/tmp/paddlectl-$SLURM_JOB_ID-$SLURMD_NODENAME/enter; i=0; "
+    "until test -O $f; do i=$((i + 1)); test $i -lt 75 || "
+    "{ echo \"the job does not keep this node: there is no $f\" >&2; exit 1; }; "
+    "sleep 0.2 || sleep 1; done; ";
+constexpr const char* kThenShell = "exec /bin/sh $f";
 
 std::vector<std::string_view> output_lines(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -303,24 +302,24 @@ class SlurmProvider final : public Provider {
     const Allocation* const job = chosen(jobs);
     std::vector<ProvidedNode> nodes;
     if (job == nullptr) return nodes;
-    std::vector<std::string> hosts(keys_.nodes);
-    if (job->runs()) {
-      PADDLE_TRY(hosts, hosts_of(*job));
+    if (!job->runs()) {  // one entry for all
+      const std::string range = keys_.nodes > 1 ? fmt::format("[0-{}]", keys_.nodes - 1) : "0";
+      nodes.push_back({.name = fmt::format("{}-{}", cluster_, range),
+                       .state = job->waits()
+                                    ? fmt::format("pending: job {} waits: {}", job->id, job->reason)
+                                    : fmt::format("{} with job {}", job->state, job->id)});
+      return nodes;
     }
+    PADDLE_TRY(const std::vector<std::string> hosts, hosts_of(*job));
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       ProvidedNode node;
       // Not the host's name: a job on other hosts finds the folders that an earlier one has left in
       // a home on a file server.
       node.name = fmt::format("{}-{}", cluster_, i);
-      if (job->runs()) {
-        node.table = fmt::format("name = {}\nlauncher = {}\n", toml_text(node.name),
-                                 toml_list(launcher_of(*job, hosts[i])));
-        if (const std::int64_t left = seconds_of(job->left); left > 0)
-          node.ends_at = std::chrono::steady_clock::now() + std::chrono::seconds(left);
-      } else {
-        node.state = job->waits() ? fmt::format("pending: job {} waits: {}", job->id, job->reason)
-                                  : fmt::format("{} with job {}", job->state, job->id);
-      }
+      node.table = fmt::format("name = {}\nlauncher = {}\n", toml_text(node.name),
+                               toml_list(launcher_of(*job, hosts[i])));
+      if (const std::int64_t left = seconds_of(job->left); left > 0)
+        node.ends_at = std::chrono::steady_clock::now() + std::chrono::seconds(left);
       nodes.push_back(std::move(node));
     }
     return nodes;
@@ -505,7 +504,7 @@ class SlurmProvider final : public Provider {
   std::vector<std::string> launcher_of(const Allocation& job, const std::string& host) const {
     std::vector<std::string> words = step_of(job);
     words.insert(words.end(), {"--nodes=1", "--ntasks=1", "--nodelist=" + host, "--unbuffered",
-                               "/bin/sh", "-c", kEnter});
+                               "/bin/sh", "-c", std::string(kEnter) + kThenShell});
     return words;
   }
 
@@ -516,7 +515,7 @@ class SlurmProvider final : public Provider {
     const std::string count = std::to_string(keys_.nodes);
     for (const std::string& word :
          {"--nodes=" + count, "--ntasks=" + count, std::string("--ntasks-per-node=1"),
-          std::string("/bin/sh"), std::string("-c"), std::string(kAwaitHold)})
+          std::string("/bin/sh"), std::string("-c"), std::string(kEnter)})
       call.arguments.push_back(word);
     call.timeout = std::max<Duration>(deadline - std::chrono::steady_clock::now(),
                                       std::chrono::seconds(kSlurmCallTimeout));

@@ -233,7 +233,7 @@ TEST_F(SlurmProvider, AnAllocationThatEndsUnderAJobIsNamedWithTheNextStep) {
   const std::string id = job_id();
   Process training = start(train("far", {"--set", "train.passes=9000000"}));
   ASSERT_TRUE(training.prints("the job needs about")) << training.output();
-  EXPECT_TRUE(run({"paddlectl", "status"}).says("and the job needs about"));
+  EXPECT_TRUE(run({"paddlectl", "status"}).says("the nodes are taken back in"));
   run({"scancel", id});
   const auto code = training.wait(kCommandDeadline);
   ASSERT_TRUE(code.has_value()) << training.output();
@@ -279,7 +279,7 @@ TEST_F(SlurmProvider, AJobThatWaitsIsSaidToWaitAndIsWithdrawnByTeardown) {
   const Outcome up = run({"paddlectl", "up", "slurm.toml"});
   EXPECT_NE(up.code, 0);
   EXPECT_TRUE(up.says("still waits: Resources")) << up.output;
-  EXPECT_TRUE(run({"paddlectl", "status"}).says("waits: Resources"));
+  EXPECT_TRUE(run({"paddlectl", "status"}).says("lab-[0-1] is pending: job"));
   const Outcome down = run({"paddlectl", "teardown", "--yes"});
   EXPECT_EQ(down.code, 0) << down.output;
   EXPECT_EQ(queue(), other + "\n") << "only what carries the cluster's name is cancelled";

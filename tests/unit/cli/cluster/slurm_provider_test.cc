@@ -47,5 +47,15 @@ TEST(SlurmKeys, MistakesAreNamed) {
   }
 }
 
+TEST(TimeLimit, WarnsOfAJobThatNeedsLonger) {
+  constexpr std::int64_t kHourMs = 3'600'000;
+  EXPECT_EQ(time_limit_text(2 * kHourMs), "the nodes are taken back in 2h00m");
+  EXPECT_EQ(time_limit_text(2 * kHourMs, kHourMs), "the nodes are taken back in 2h00m");
+  EXPECT_EQ(
+      time_limit_text(kHourMs, 2 * kHourMs),
+      "warning: the nodes are taken back in 1h00m, and the job needs about 2h00m: it is saved "
+      "before, and goes on in new ones with paddlectl up and train --resume");
+}
+
 }  // namespace
 }  // namespace paddle::cli
