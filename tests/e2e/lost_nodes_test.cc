@@ -114,7 +114,10 @@ TEST_F(LostNodes, EndAJobUnderRestartsAndAreNamed) {
   for (const int left : {1, 2}) EXPECT_TRUE(processes_on(left).empty()) << left;
   const Outcome status = cluster.run({"status", "--job", "job"});
   EXPECT_EQ(status.code, 2) << status.output;
-  EXPECT_TRUE(status.says("job is incomplete: no node has pserver-0, trainer-0")) << status.output;
+  EXPECT_TRUE(
+      status.says("node n-0 is lost: it no longer has a folder of this cluster; pserver-0, "
+                  "trainer-0 of job ran there"))
+      << status.output;
   EXPECT_FALSE(status.says("never started")) << status.output;
 }
 
