@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::chrono::seconds kPodsTimeout{600};
 constexpr std::chrono::seconds kCallTimeout{60};
-constexpr std::chrono::seconds kDeleteTimeout{300};
 constexpr Duration kLook = std::chrono::seconds(1);
 constexpr std::int64_t kFirstUserOfPeople = 1000;
 constexpr std::int64_t kUsersMax = 2'000'000'000;
@@ -680,14 +679,22 @@ class KubernetesProvider final : public Provider {
             "correct the cause and run paddlectl up again"};
   }
 
+  // kubectl waits until the objects are gone.
   Status remove(std::string_view kinds, const ProviderWork& work) const {
-    ProgramCall call = call_of(
-        {"delete", std::string(kinds), "-l", selector(), "--ignore-not-found", "--wait=true"},
-        work);
-    call.timeout = kDeleteTimeout;
+    const auto limit = std::chrono::ceil<std::chrono::seconds>(keys_.timeout);
+    ProgramCall call =
+        call_of({"delete", std::string(kinds), "-l", selector(), "--ignore-not-found",
+                 "--wait=true", fmt::format("--timeout={}s", limit.count())},
+                work);
+    call.timeout = limit + kCallTimeout;
     PADDLE_TRY(const ProgramEnd end, run_program(call));
     if (end.ok()) return {};
-    return kubectl_error(end, "cannot delete the pods");
+    Error error = kubectl_error(end, "cannot delete the pods");
+    if (end.errors.find("timed out waiting") == std::string::npos) return error;
+    error.code = Errc::kUnreachable;
+    error.hint = fmt::format(
+        "if the machine of a pod is gone for good: kubectl delete pods -l {} --force", selector());
+    return error;
   }
 
   PodKeys keys_;

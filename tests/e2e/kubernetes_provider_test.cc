@@ -30,8 +30,8 @@ class KubernetesProvider : public testing::Test {
   // Writes pods.toml with these further keys of [provider].
   void write_cluster(const std::string& keys, int nodes = 3) {
     folder_.write("pods.toml", fmt::format("name = \"pods\"\n[provider]\nkind = \"kubernetes\"\n"
-                                           "nodes = {}\ntimeout = 5\n{}",
-                                           nodes, keys));
+                                           "nodes = {}\ntimeout = {}\n{}",
+                                           nodes, timeout_s_, keys));
   }
   std::vector<std::string> environment() const {
     std::vector<std::string> variables = kubernetes_->environment();
@@ -63,7 +63,8 @@ class KubernetesProvider : public testing::Test {
 
   TemporaryFolder folder_;
   std::unique_ptr<KubernetesStandin> kubernetes_;
-  std::string path_;  // in front of PATH
+  std::string path_;     // in front of PATH
+  int timeout_s_ = 100;  // of [provider]; short where something is waited for in vain
   int runs_ = 0;
 };
 
@@ -225,6 +226,7 @@ struct FaultCase {
 };
 
 TEST_F(KubernetesProvider, APodThatDoesNotComeHasKubernetesOwnCause) {
+  timeout_s_ = 5;
   write_cluster("");
   const FaultCase cases[] = {
       {"image", "image",
@@ -248,6 +250,26 @@ TEST_F(KubernetesProvider, APodThatDoesNotComeHasKubernetesOwnCause) {
     expect_nothing_left();
     kubernetes_->fault("clear");
   }
+}
+
+TEST_F(KubernetesProvider, APodWhoseMachineIsGoneIsNamedByTeardown) {
+  write_cluster("", 2);
+  ASSERT_EQ(run({"up", "pods.toml"}).code, 0);
+  kubernetes_->fault("lose", R"({"pod": "pods-1"})");
+  timeout_s_ = 5;
+  write_cluster("", 2);
+  const Outcome waits = run({"teardown", "--yes", "--discard"});
+  EXPECT_EQ(waits.code, 4);
+  EXPECT_TRUE(waits.says("timed out waiting for the condition on pods/pods-1")) << waits.output;
+  const std::string step = "kubectl delete pods -l ";
+  const std::size_t begin = waits.output.find(step);
+  ASSERT_NE(begin, std::string::npos) << waits.output;
+  const std::string command =
+      waits.output.substr(begin, waits.output.find("--force", begin) + 7 - begin);
+  EXPECT_EQ(kubernetes_->run({"/bin/sh", "-c", command}).first, 0) << command;
+  const Outcome taken = run({"teardown", "--cluster", "pods.toml", "--yes", "--discard"});
+  EXPECT_EQ(taken.code, 0) << taken.output;
+  expect_nothing_left();
 }
 
 TEST_F(KubernetesProvider, LoginContextAndNamespaceThatAreWrongAreNamed) {
