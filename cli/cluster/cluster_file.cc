@@ -538,6 +538,10 @@ Status read_provided(ClusterSpec& cluster) {
 
 }  // namespace
 
+std::uint16_t first_port_of(const ClusterSpec& cluster) {
+  return cluster.nodes.empty() ? cluster.defaults->port : cluster.nodes.front().port;
+}
+
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= 200 && name.front() != '.' && name.front() != '-' &&
          std::ranges::all_of(name, [](char c) {

@@ -82,6 +82,8 @@ std::optional<ClusterCost> cost_of(const ClusterSpec& cluster, std::int64_t now_
 // "the nodes of cluster 'lab' cost 3.20 USD so far, 0.80 an hour"
 std::string cost_text(const ClusterSpec& cluster, const ClusterCost& cost);
 
+// The first port of the first node, or of every node that a provider makes.
+std::uint16_t first_port_of(const ClusterSpec& cluster);
 // Whether `name` can be the name of a cluster or a node. These names become folders on nodes, so
 // few characters are allowed.
 bool is_plain_name(std::string_view name);

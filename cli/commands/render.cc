@@ -138,9 +138,9 @@ Status run_render(Context& context, const RenderOptions& options) {
                        .has_group = job.has_group() && job.command.empty(),
                        .has_node_groups = has_node_groups};
   if (!options.cluster.empty()) {
-    PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
+    PADDLE_TRY(const ClusterSpec cluster, choose_cluster_file(context.directory, options.cluster));
     rendered.has_cluster = true;
-    rendered.first_port = cluster.nodes.front().port;
+    rendered.first_port = first_port_of(cluster);
     rendered.ports_num = cluster.ports_num;
     rendered.ports_num_for_sparse = cluster.ports_num_for_sparse;
     rendered.transport = cluster.transport;

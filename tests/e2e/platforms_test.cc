@@ -387,6 +387,15 @@ TEST_F(PlatformsTest, TheTemplatesSplitTheirDataAsADataJobAsks) {
   EXPECT_GE(asked, 8);
 }
 
+TEST_F(PlatformsTest, TheProviderOfAClusterIsNotAskedForItsPorts) {
+  const std::string cluster =
+      folder().write("made.toml",
+                     "port = 9100\n[provider]\nkind = \"command\"\ncreate = [\"/no/program\"]\n"
+                     "list = [\"/no/program\"]\ndestroy = [\"/no/program\"]\nnodes = 2\n");
+  const std::string script = render("slurm", {"--cluster=" + cluster});
+  EXPECT_NE(TemporaryFolder::read(script).find("first_port=${PORT:-9100}\n"), std::string::npos);
+}
+
 TEST_F(PlatformsTest, WhatCannotBeRenderedIsNamed) {
   const auto wrong = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {PADDLECTL_PROGRAM, "render"});
