@@ -75,13 +75,20 @@ class Ec2Provider : public testing::Test {
     for (const char* name : {"home", "bin"}) folder_.make(name);
     // Notes the arguments of every call of the client.
     folder_.write("bin/aws", "#!/bin/sh\necho \"$*\" >>\"" + folder_.path() +
-                                 "/arguments\"\nexec /usr/bin/aws \"$@\"\n");
+                                 "/arguments\"\nexec " + of_stand_in("aws_call.py") + " \"$@\"\n");
     fs::permissions(folder_ / "bin/aws", fs::perms::owner_all);
     endpoint_ = std::make_unique<Process>(
         Words{"/usr/bin/setpriv", "--pdeathsig", "KILL", "/usr/bin/unshare", "--net", "--mount",
               "/usr/bin/python3", EC2_ENDPOINT, cloud_},
         folder_ / "endpoint.txt", Words{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"});
     ASSERT_TRUE(comes([&] { return fs::exists(cloud_ + "/ready"); })) << endpoint_->output();
+    client_ = std::make_unique<Process>(begin(
+        {"/usr/bin/setpriv", "--pdeathsig", "KILL", of_stand_in("aws_server.py"), folder_ / "aws"},
+        {}, folder_ / "client.txt"));
+    ASSERT_TRUE(client_->prints("ready")) << client_->output();
+  }
+  static std::string of_stand_in(const std::string& name) {
+    return (fs::path(EC2_ENDPOINT).parent_path() / name).string();
   }
   void TearDown() override {
     if (!HasFailure()) return;
@@ -105,6 +112,7 @@ class Ec2Provider : public testing::Test {
                  std::string("AWS_SECRET_ACCESS_KEY=") + kSecret,
                  "AWS_REGION=eu-west-1",
                  "AWS_MAX_ATTEMPTS=1",
+                 "AWS_SERVER=" + (folder_ / "aws"),
                  "AWS_ENDPOINT=http://127.0.0.1:8000",
                  "PROVIDER_CLUSTER=lab",
                  "PROVIDER_NODES=2",
@@ -172,6 +180,7 @@ class Ec2Provider : public testing::Test {
   TemporaryFolder folder_;
   std::string cloud_;
   std::unique_ptr<Process> endpoint_;
+  std::unique_ptr<Process> client_;  // the AWS CLI, loaded once
   int runs_ = 0;
 };
 
@@ -322,7 +331,8 @@ TEST_F(Ec2Provider, EachRefusalIsOneSentenceWithTheNextStep) {
       {"never boots",
        R"({"never_boots": ["lab-1"]})",
        {"BOOT_SECONDS=4"},
-       "lab-1: it accepts no login after 4 seconds; its console shows no host key yet: see .*"},
+       "lab-1: it accepts no login after 4 seconds; "
+       "(its console shows no host key yet: see .*|it does not run yet)"},
       {"another host key than that of the console",
        R"({"intruder": ["lab-2"]})",
        {"PROVIDER_NODES=3"},
