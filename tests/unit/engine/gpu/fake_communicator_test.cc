@@ -240,12 +240,24 @@ TEST_F(FakeSumsDeathTest, AreOfMemoryOfTheCardAndNotCaptured) {
 }
 
 TEST_F(FakeSumsDeathTest, NoMemoryMovesBesideThem) {
-  expect(begin_sum());
-  expect_ready(*communicator_);
+  // The sum is not done before the other rank begins it.
+  FakeDevice other;
+  const Stream stream = expect(Stream::open(other));
+  const auto memory = on_card<float>(other, stream, {2});
+  const CommunicatorId id = expect(device_.make_communicator_id());
+  const auto first = expect(device_.begin_join(id, 0, 2, "rank 0"));
+  const auto second = expect(other.begin_join(id, 1, 2, "rank 1"));
+  expect_ready(*second);
+  expect_ready(*first);
+  expect(first->begin_sum(stream_.handle(), memory_.data(), 1));
+  expect_ready(*first);
   const char* const why = "beside a sum: a card may wait for it first";
   EXPECT_DEATH(static_cast<void>(device_.allocate(4)), why);
   EXPECT_DEATH(static_cast<void>(device_.allocate_pinned(4)), why);
   EXPECT_DEATH(static_cast<void>(memory_.reserve(2)), why);
+  expect(second->begin_sum(stream.handle(), memory.data(), 1));
+  expect_ready(*second);
+  expect(finish(other, stream));
   expect(finish(device_, stream_));
   expect(memory_.reserve(2));
 }
