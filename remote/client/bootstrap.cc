@@ -56,6 +56,7 @@ constexpr std::string_view kTrust =
     "v() { while read -r x x x x m x; do [ \"$m\" != \"${1%/.}\" ] || return 0; done "
     "< /proc/self/mountinfo; return 1; }; "
     "t() { b=\"$r is a link or belongs to another user\"; "
+    "[ -e \"$r/bin\" ] || [ -L \"$r\" ] || b=\"$r was removed meanwhile\"; "
     "[ -O \"$r\" ] && ! [ -L \"$r\" ] && [ -O \"$r/bin\" ] && ! [ -L \"$r/bin\" ] || return 1; "
     "c=$(cd -P \"$r\" && pwd); r=$c; f=$c/bin/${f##*/}; d=$c; set -- /. \"$c/bin/.\"; "
     "while [ -n \"$d\" ]; do set -- \"$@\" \"$d/.\"; d=${d%/*}; done; "
