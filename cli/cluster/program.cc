@@ -50,7 +50,7 @@ class Exchange {
 
  private:
   bool is_written() const { return written_ == call_.input.size(); }
-  void end_input() { ::shutdown(channel_, SHUT_WR); }
+  void end_input() const { ::shutdown(channel_, SHUT_WR); }
 
   // A program that does not read its input to the end is not wrong.
   void write_some() {

@@ -51,7 +51,7 @@ Duration read_create_timeout(config::TomlTable& table, std::chrono::seconds othe
 }
 
 std::string time_limit_text(std::int64_t left_ms, std::optional<std::int64_t> job_needs_ms) {
-  const std::string text = "the nodes are taken back in " + span_text(left_ms);
+  std::string text = "the nodes are taken back in " + span_text(left_ms);
   if (!job_needs_ms || *job_needs_ms <= left_ms) return text;
   return fmt::format(
       "warning: {}, and the job needs about {}: it is saved before, and goes on in new ones with "

@@ -94,7 +94,7 @@ std::shared_ptr<const Provider> read_slurm_provider(config::TomlTable& table,
                                                     const ProvidedCluster& cluster);
 
 constexpr std::int64_t kProvidedNodesMax = 4096;
-constexpr std::int64_t kProviderTimeoutMaxS = 24 * 3600;
+constexpr std::int64_t kProviderTimeoutMaxS = 86400;
 
 // The wanted number of nodes, `nodes`; a mistake if it is absent.
 std::uint32_t read_nodes_wanted(config::TomlTable& table);

@@ -166,10 +166,10 @@ std::optional<BrokenStart> broken_start(const ClusterSession& session,
   }
   const auto sort_out = [&](std::string_view role, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
-      std::string name = fmt::format("{}-{}", role, i);
+      const std::string name = fmt::format("{}-{}", role, i);
       const auto found = known.find(name);
-      if (found == known.end()) broken.missing.push_back(std::move(name));
-      if (found != known.end() && found->second) broken.running.push_back(std::move(name));
+      if (found == known.end()) broken.missing.push_back(name);
+      if (found != known.end() && found->second) broken.running.push_back(name);
     }
   };
   sort_out("pserver", broken.pservers);
