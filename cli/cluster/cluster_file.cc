@@ -52,7 +52,6 @@ constexpr std::int64_t kLocalNodesMax = 1024;  // in one [[node]]
 constexpr std::size_t kNodesBytesMax = 64U << 20U;
 constexpr std::size_t kGroupsMax = 256;
 constexpr std::size_t kGpuEntriesMax = 256;
-constexpr std::size_t kVariablesMax = 4096;
 constexpr std::size_t kArgumentsMax = 256;
 constexpr std::size_t kTextBytesMax = 1024;  // length of a user, a path or a jump
 constexpr std::size_t kElementBytes = 64;    // memory of a list's element, beside its text
@@ -198,18 +197,7 @@ void read_groups(TomlTable& table, ClusterNode& node) {
 
 // Adds "NAME=value" items, replacing variables of the same name.
 void read_environment(TomlTable& table, std::map<std::string, std::string>& environment) {
-  for (const std::string& item : table.strings("env", kVariablesMax)) {
-    const std::size_t equals = item.find('=');
-    const std::string name = item.substr(0, equals);
-    if (equals == std::string::npos || !is_variable_name(name) || item.find('\0') < item.size()) {
-      table.fail("env", fmt::format("'{}' is not a variable", item),
-                 "write env = [\"NCCL_SOCKET_IFNAME=eth0\"]");
-    } else if (name.starts_with(kOwnVariables)) {
-      table.fail("env", fmt::format("'{}' is reserved for paddlectl", name), "remove it");
-    } else {
-      environment[name] = item.substr(equals + 1);
-    }
-  }
+  read_variables(table, "env", kOwnVariables, "NCCL_SOCKET_IFNAME=eth0", environment);
 }
 
 // Reads the names of GPUs for CUDA_VISIBLE_DEVICES: numbers, or UUIDs as nvidia-smi -L prints them.

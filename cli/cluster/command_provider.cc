@@ -21,7 +21,6 @@ constexpr std::chrono::seconds kCommandCreateTimeout{900};
 constexpr std::chrono::seconds kListTimeout{60};
 constexpr std::size_t kListBytesMax = 16U << 20U;
 constexpr std::size_t kProgramWordsMax = 256;
-constexpr std::size_t kSettingsMax = 256;
 constexpr std::string_view kOwnPrefix = "PROVIDER_";
 constexpr std::size_t kHeadMax = 80;  // shown of a line that is not understood
 
@@ -96,18 +95,7 @@ class CommandProvider final : public Provider {
         destroy_(read_program(table, "destroy")),
         nodes_(read_nodes_wanted(table)),
         timeout_(read_create_timeout(table, kCommandCreateTimeout)) {
-    for (const std::string& item : table.strings("env", kSettingsMax)) {
-      const std::size_t equals = item.find('=');
-      const std::string name = item.substr(0, equals);
-      if (equals == std::string::npos || !is_variable_name(name)) {
-        table.fail("env", fmt::format("'{}' is not a variable", item),
-                   "write env = [\"AWS_REGION=eu-west-1\"]");
-      } else if (name.starts_with(kOwnPrefix)) {
-        table.fail("env", fmt::format("'{}' is set by paddlectl", name), "remove it");
-      } else {
-        environment_[name] = item.substr(equals + 1);
-      }
-    }
+    read_variables(table, "env", kOwnPrefix, "AWS_REGION=eu-west-1", environment_);
     environment_["PROVIDER_CLUSTER"] = cluster.name;
     environment_["PROVIDER_NODES"] = std::to_string(nodes_);
   }

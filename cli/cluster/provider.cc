@@ -6,12 +6,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.h"
 #include "cli/cluster/context.h"
 #include "cli/console/time_text.h"
 
 namespace paddle::cli {
 
 namespace {
+
+constexpr std::size_t kVariablesMax = 4096;
 
 struct ProviderKind {
   std::string_view name;
@@ -38,6 +41,22 @@ std::shared_ptr<const Provider> read_provider(config::TomlTable& table,
   table.decides("kind");
   const auto* const kind = std::ranges::find(kKinds, asked, &ProviderKind::name);
   return kind->read(table, cluster);
+}
+
+void read_variables(config::TomlTable& table, std::string_view key, std::string_view reserved,
+                    std::string_view example, std::map<std::string, std::string>& variables) {
+  for (const std::string& item : table.strings(key, kVariablesMax)) {
+    const std::size_t equals = item.find('=');
+    const std::string name = item.substr(0, equals);
+    if (equals == std::string::npos || !is_variable_name(name) || item.find('\0') < item.size()) {
+      table.fail(key, fmt::format("'{}' is not a variable", item),
+                 fmt::format("write {} = [\"{}\"]", key, example));
+    } else if (name.starts_with(reserved)) {
+      table.fail(key, fmt::format("'{}' is reserved for paddlectl", name), "remove it");
+    } else {
+      variables[name] = item.substr(equals + 1);
+    }
+  }
 }
 
 std::uint32_t read_nodes_wanted(config::TomlTable& table) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -96,6 +97,10 @@ std::shared_ptr<const Provider> read_slurm_provider(config::TomlTable& table,
 constexpr std::int64_t kProvidedNodesMax = 4096;
 constexpr std::int64_t kProviderTimeoutMaxS = 86400;
 
+// Adds the "NAME=value" items of the key, replacing variables of the same name. A name that begins
+// with `reserved` is a mistake; `example` is shown for an item that is no variable.
+void read_variables(config::TomlTable& table, std::string_view key, std::string_view reserved,
+                    std::string_view example, std::map<std::string, std::string>& variables);
 // The wanted number of nodes, `nodes`; a mistake if it is absent.
 std::uint32_t read_nodes_wanted(config::TomlTable& table);
 // `timeout` in seconds, for create().

@@ -52,7 +52,7 @@ struct RecordedNode {
 std::string encode(const std::vector<RecordedNode>& nodes);
 // Leaves out what it cannot read.
 std::vector<RecordedNode> decode_nodes(std::string_view text);
-// Those of the latest run that any connected node has.
+// The nodes of the latest run that any connected node has a record of.
 std::vector<RecordedNode> recorded_nodes(ClusterSession& session, const std::string& job);
 
 // The members of the session on which the processes of a job were last seen, by process name, and
@@ -91,7 +91,8 @@ struct LostNodes {
   bool were_seen = false;
   bool is_absent = false;                 // a node of the session has nothing of the cluster
   std::vector<std::size_t> members = {};  // those whose processes were seen, or are recorded
-  // Each of them is another machine, container or pod under its name: nobody removed the job.
+  // True if each of these nodes is another machine, container or pod under the same name, so that
+  // no command has removed the job.
   bool is_replaced = false;
 };
 

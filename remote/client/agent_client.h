@@ -355,7 +355,7 @@ Result<std::unique_ptr<AgentClient>> connect(const NodeSpec& node, const Connect
 Result<std::vector<std::string>> folders_beside(const NodeSpec& node,
                                                 const ConnectOptions& options);
 
-// NodeIdentity::machine of a node that has no agent; "" if its system does not tell.
+// Returns NodeIdentity::machine of a node that has no agent; "" if its system does not show it.
 Result<std::string> machine_of(const NodeSpec& node, const ConnectOptions& options);
 
 }  // namespace paddle::remote

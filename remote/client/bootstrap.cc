@@ -75,7 +75,8 @@ constexpr std::string_view kTrust =
 // if it contains our mark, or anything that only we create there: a user may have removed the agent
 // or the mark alone. Otherwise it may contain only an interrupted upload, and the output and logs
 // that a teardown kept. Repeats mkdir, because the teardown of a killed paddlectl may still be
-// removing folders. R, F and N are the only placeholders, filled with checked paths and a number.
+// removing folders. The letters R, F and N stand for checked paths and a
+// number, which fill_holes() writes.
 constexpr std::string_view kPrepare =
     "n=; m() { [ -d \"$r/bin\" ] || mkdir $p \"$r/bin\"; }; "
     "h=[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]; "

@@ -159,7 +159,7 @@ std::string Command::step_after(int exit_code) const {
   return step_to_execute(folder.get(), program_, exit_code == kNotFound ? ENOENT : EACCES);
 }
 
-// Whether the frame tells how much of the output was used.
+// True for a frame of kind AGENT_RUN_READ, whose bytes are added to `taken_`.
 bool Command::take_read(const Frame& frame) {
   wire::agent::RunRead read;
   if (frame.header.type != wire::agent::AGENT_RUN_READ || !read.ParseFromString(frame.head))
