@@ -105,7 +105,9 @@ Result<ProgramEnd> run_program(const ProgramCall& call) {
       call.arguments, opened, {.folder = call.folder, .environment = call.environment});
   if (!program) {
     return Error{Errc::kUsage, fmt::format("cannot start {}: {}", name, program.error().message),
-                 fmt::format("install {0}, so that `which {0}` finds it", name)};
+                 name.find('/') == std::string::npos
+                     ? fmt::format("install {0}, so that `which {0}` finds it", name)
+                     : "correct its path in the cluster file, and see that it is executable"};
   }
   // Declared after the program, so that it is closed before the program is waited for.
   const UniqueFd channel = std::move(opened);

@@ -172,6 +172,7 @@ TEST_F(CommandProvider, ProgramThatIsMissingIsNamed) {
   const Status added = add_nodes(*cluster);
   ASSERT_FALSE(added);
   EXPECT_NE(added.error().message.find("./none"), std::string::npos);
+  EXPECT_NE(added.error().hint.find("correct its path"), std::string::npos);
 }
 
 TEST(ProviderTable, MistakesAreNamedWithTheirLine) {
