@@ -143,7 +143,7 @@ std::string read_host_key(TomlTable& table) {
   if (text.empty()) return "";
   const std::size_t space = text.find(' ');
   const std::size_t end = space == std::string::npos ? space : text.find(' ', space + 1);
-  const std::string key = text.substr(0, end);
+  std::string key = text.substr(0, end);
   const bool is_plain = std::ranges::all_of(key, [](char c) { return c >= ' ' && c < 0x7f; });
   if (space != std::string::npos && space > 0 && space + 1 < key.size() && is_plain) return key;
   table.fail("host_key", "'host_key' is no public key",
