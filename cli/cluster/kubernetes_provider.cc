@@ -362,6 +362,7 @@ class KubernetesProvider final : public Provider {
   bool keeps(const std::string& folder) const override {
     return has_volume(keys_) && folder.starts_with(keys_.mount + "/");
   }
+  std::string shared_folder() const override { return has_volume(keys_) ? keys_.mount : ""; }
   bool shares_workdir() const override { return true; }
 
  private:

@@ -72,6 +72,8 @@ class Provider {
   virtual std::string workdir() const { return ""; }
   // Whether this folder of the nodes stays when they are given back.
   virtual bool keeps(const std::string& /*folder*/) const { return false; }
+  // A folder that all nodes see and that outlives them, such as the mount of a volume; "": none.
+  virtual std::string shared_folder() const { return ""; }
   // Whether a folder below a volume's root that others may write to is fit as a workdir: see
   // NodeSpec.
   virtual bool shares_workdir() const { return false; }

@@ -31,6 +31,7 @@
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/plan.h"
+#include "cli/job/prepared_data.h"
 #include "cli/job/resume.h"
 #include "cli/job/settings.h"
 #include "cli/job/setup.h"
@@ -203,6 +204,7 @@ struct TrainOptions {
   std::optional<std::uint32_t> stall_restarts_after;
   bool dry_run = false;
   std::string from;
+  bool prepare = false;
   bool resume = false;
   bool may_begin_anew = false;  // with `resume`: a job without a snapshot begins anew
   bool detach = false;
@@ -242,6 +244,15 @@ OptionList train_options(TrainOptions& options) {
         UINT32_MAX,
         {},
         {"--resume"}},
+       {"--prepare",
+        "first run the workspace's `prepare` once, on the volume that all nodes share, and train "
+        "on what it made there",
+        &options.prepare,
+        "",
+        0,
+        UINT32_MAX,
+        {},
+        {"--resume", "--dry-run"}},
        {"--detach", "return once the trainers run", &options.detach},
        output_option(options.results.output),
        passes_option(options.results)});
@@ -800,11 +811,27 @@ Status start(Context& context, TrainOptions options, JobToStart& job) {
                        start_again(options, job.request.environment));
 }
 
-Status run_train(Context& context, const TrainOptions& options) {
+// Runs the workspace's `prepare` for these options, which then name the data that it made.
+Status prepare_on_volume(Context& context, const std::map<std::string, std::string>& environment,
+                         PlanOptions& options) {
+  PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.target));
+  PADDLE_TRY(const Placement placement,
+             place(context, nodes.cluster, options, config::JobConfig(), environment, true));
+  options.trainers = static_cast<std::uint32_t>(placement.trainers.size());
+  PADDLE_TRY(const std::vector<std::string> data,
+             prepare_data(context, nodes.cluster, placement.trainers.front(), options.source,
+                          placement.trainers.size()));
+  options.source.overrides = merged_overrides(options.source.overrides, data);
+  return {};
+}
+
+Status run_train(Context& context, const TrainOptions& typed) {
+  TrainOptions options = typed;
   std::vector<std::string> unset;
   PADDLE_TRY(auto environment,
              read_environment(context, options, options.resume ? &unset : nullptr));
   if (options.dry_run) return run_dry(context, options, std::move(environment), unset);
+  if (options.prepare) PADDLE_TRY_STATUS(prepare_on_volume(context, environment, options.plan));
   PADDLE_TRY(JobToStart job, prepare(context, options, std::move(environment), unset));
   return start(context, options, job);
 }

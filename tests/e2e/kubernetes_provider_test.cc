@@ -335,6 +335,108 @@ TEST_F(KubernetesProvider, KilledAnywhereTeardownFindsEverything) {
   }
 }
 
+// The folders of prepared data on the volume.
+std::vector<fs::path> prepared_folders(const std::string& volume) {
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(volume + "/paddlectl-prepared")) {
+    if (entry.is_directory()) folders.push_back(entry.path());
+  }
+  return folders;
+}
+
+// `prepare` runs once, on the volume; this machine gets what the network needs, and no data.
+TEST_F(KubernetesProvider, PreparesDataOnceOnTheVolume) {
+  LocalCluster local(3);
+  local.copy_template("word2vec");
+  fs::copy(local.folder() / "word2vec", folder_ / "word2vec", fs::copy_options::recursive);
+  const std::string text = chained_sentences(400);
+  ASSERT_EQ(local.prepare("word2vec", {"--minimum", "0", "--shards", "3"}, text).code, 0);
+  const std::vector<std::string> train{"train", "--name", "words", "--set", "train.passes=2"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = train;
+    all.insert(all.end(), more);
+    return all;
+  };
+  ASSERT_EQ(local.run({"up", "cluster.toml"}).code, 0);
+  const Outcome here = local.run(with({"--trainers", "3", "--pservers", "2", "word2vec"}));
+  ASSERT_EQ(here.code, 0) << here.output;
+  const Outcome no_volume = local.run(with({"--prepare", "--trainers", "3", "word2vec"}));
+  EXPECT_EQ(no_volume.code, 2);
+  EXPECT_TRUE(no_volume.says("--prepare needs a folder that all nodes share")) << no_volume.output;
+
+  const std::string volume = kubernetes_->state() + "/nfs/fs-1";
+  fs::create_directories(volume);
+  ASSERT_EQ(::chown(volume.c_str(), 1000, 1000), 0);
+  write_cluster("nfs = \"fs-1:/\"\n");
+  fs::rename(folder_ / "word2vec/prepare", folder_ / "word2vec/make_data");
+  folder_.write("word2vec/text", text);
+  const auto write_program = [&](const std::string& lines) {
+    fs::permissions(folder_.write("word2vec/prepare", "#!/bin/sh\n" + lines),
+                    fs::perms::owner_all | fs::perms::group_read | fs::perms::others_read);
+  };
+  ASSERT_EQ(run({"up", "pods.toml"}).code, 0);
+  write_program("echo began\necho 'no room for it' >&2\nexit 3\n");
+  const Outcome failed = run(with({"--prepare", "word2vec"}));
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_TRUE(failed.says("node pods-0: prepare exited with code 3")) << failed.output;
+  EXPECT_TRUE(failed.says("no room for it") && failed.says("nothing was started"));
+  const Outcome elsewhere =
+      run(with({"--prepare", "--set", "data.train=/data/train-*", "word2vec"}));
+  EXPECT_EQ(elsewhere.code, 2);
+  EXPECT_TRUE(elsewhere.says("'/data/train-*' is not in the workspace")) << elsewhere.output;
+  write_program("echo began\nexec sleep 1000\n");
+  Process interrupted = start(with({"--prepare", "word2vec"}));
+  ASSERT_TRUE(interrupted.prints("prepare: began")) << interrupted.output();
+  interrupted.signal(SIGINT);
+  EXPECT_EQ(interrupted.wait(kCommandDeadline), 130) << interrupted.output();
+  fs::remove(folder_ / "word2vec/prepare");
+  const Outcome absent = run(with({"--prepare", "word2vec"}));
+  EXPECT_EQ(absent.code, 2);
+  EXPECT_TRUE(absent.says("has no program 'prepare'")) << absent.output;
+
+  write_program("set -e\n./make_data --minimum 0 text\nhead -c 70000000 /dev/zero > data/large\n");
+  const Outcome trained = run(with({"--prepare", "--pservers", "2", "word2vec"}));
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  EXPECT_TRUE(trained.says("data/large stays in ")) << trained.output;
+  EXPECT_TRUE(trained.says("fetched into the workspace: data/")) << trained.output;
+  EXPECT_EQ(values_of(folder_ / "output/words/pass-00001"),
+            values_of(local.folder() / "output/words/pass-00001"));
+  EXPECT_TRUE(fs::exists(folder_ / "word2vec/data/dictionary.txt"));
+  EXPECT_FALSE(fs::exists(folder_ / "word2vec/data/train.txt-00000"));
+  EXPECT_FALSE(fs::exists(folder_ / "word2vec/data/large"));
+  const auto has_shard = [](const fs::path& folder, int number) {
+    return fs::exists(folder / fmt::format("data/train.txt-{:05}", number));
+  };
+  std::vector<fs::path> made;
+  for (const fs::path& folder : prepared_folders(volume)) {
+    if (fs::exists(folder / ".made")) made.push_back(folder);
+  }
+  ASSERT_EQ(made.size(), 1U);
+  EXPECT_TRUE(has_shard(made[0], 2) && !has_shard(made[0], 3));
+
+  // From a clone without the dictionary, and with one that is there.
+  fs::remove_all(folder_ / "word2vec/data");
+  for (const char* const name : {"again", "third"}) {
+    const Outcome again = run({"train", "--name", name, "--prepare", "--pservers", "1", "--set",
+                               "train.passes=1", "word2vec"});
+    EXPECT_EQ(again.code, 0) << again.output;
+    EXPECT_TRUE(again.says("the data is there already")) << again.output;
+  }
+  // The data is named by the job, so that a resumed one finds it.
+  const Outcome resumed =
+      run({"train", "--resume", "--name", "words", "--set", "train.passes=3", "word2vec"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  // Another text, and another number of trainers, are other data.
+  folder_.write("word2vec/text", text + text);
+  const Outcome other = run({"train", "--name", "other", "--prepare", "--trainers", "2",
+                             "--pservers", "1", "--set", "train.passes=1", "word2vec"});
+  EXPECT_EQ(other.code, 0) << other.output;
+  EXPECT_FALSE(other.says("the data is there already")) << other.output;
+  EXPECT_EQ(run({"teardown", "--yes", "--discard"}).code, 0);
+  EXPECT_TRUE(fs::exists(made[0] / ".made"));
+  expect_nothing_left();
+}
+
 // Types every command of docs/kubernetes.md.
 TEST_F(KubernetesProvider, EveryCommandOfThePageWorksAsTyped) {
   std::istringstream page(TemporaryFolder::read(KUBERNETES_PAGE));
@@ -357,7 +459,8 @@ TEST_F(KubernetesProvider, EveryCommandOfThePageWorksAsTyped) {
   const std::string shown = typed.output();
   for (const char* const said :
        {"StatefulSet/pods: 3 pods", "3 nodes ready", "held-out cost", "pods-2/trainer-2 | ",
-        "pass 4 of 4", "pass-00002", "server.log", "train.log", "No resources found"})
+        "pass 4 of 4", "pass-00002", "server.log", "train.log", "preparing data for 3 trainers",
+        "No resources found"})
     EXPECT_NE(shown.find(said), std::string::npos) << said << "\n" << shown;
   EXPECT_TRUE(fs::exists(exported + "/paddlectl") || fs::exists(exported)) << shown;
   EXPECT_EQ(kubernetes_->must({"get", "all,pvc,pv", "-A", "-o", "name"}), "");

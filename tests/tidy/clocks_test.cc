@@ -33,6 +33,7 @@ const std::map<std::string, std::string> kCallers = {
     {"cli/commands/teardown.cc", "the cost of a provider's nodes"},
     {"cli/commands/train.cc", "the name of a job"},
     {"cli/commands/up.cc", "the cost of a provider's nodes"},
+    {"cli/job/prepared_data.cc", "the name of a folder"},
     {"cli/job/results.cc", "the time of a fetched link"},
     {"cli/report/record.cc", "when a job was started"},
     {"engine/commands/counted_shard.cc", "since when a trainer waits, for status"},

@@ -1,0 +1,29 @@
+// Data that the workspace's program `prepare` makes in a folder that all nodes see, such as a
+// volume of Kubernetes: once for all of them, and without a copy on this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/cluster/cluster_file.h"
+#include "cli/cluster/context.h"
+#include "cli/job/check.h"
+
+namespace paddle::cli {
+
+// Copies the workspace without its data into a folder of the nodes' shared folder and runs
+// `prepare` there, on this node, with SPLIT_COUNT=<trainers>. The folder's name has a hash of these
+// files and of the number: if the program has succeeded there, it does not run again. Files that it
+// made beside the data, such as a dictionary, are fetched into the workspace, because the network
+// depends on them.
+//
+// Returns the --set items that name the data in that folder. kUsage: the nodes share no folder, the
+// workspace has no such program, or its data is elsewhere. kFailed: the program failed; the error
+// has its last lines.
+Result<std::vector<std::string>> prepare_data(Context& context, const ClusterSpec& cluster,
+                                              std::size_t node, const JobSource& source,
+                                              std::size_t trainers);
+
+}  // namespace paddle::cli
