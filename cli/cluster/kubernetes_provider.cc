@@ -176,7 +176,9 @@ void read_volume(config::TomlTable& table, PodKeys& keys) {
   keys.results_on_volume = table.choice("results", kPlaces.front(), kPlaces) == kPlaces.back();
   if (keys.results_on_volume && !has_volume(keys))
     table.fail("results", "results = \"volume\" needs a volume", "write `volume` or `nfs`");
-  if (!keys.mount.starts_with('/') || keys.mount == "/" || keys.mount == kWork)
+  // Patterns of data files begin with it.
+  const bool is_plain = keys.mount.find_first_of("*?[]{}\\'\"\n") == std::string::npos;
+  if (!keys.mount.starts_with('/') || keys.mount.ends_with('/') || keys.mount == kWork || !is_plain)
     table.fail("mount", "'mount' is no folder for a volume", "write mount = \"/data\"");
 }
 

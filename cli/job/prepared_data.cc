@@ -1,15 +1,13 @@
 #include "cli/job/prepared_data.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <deque>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <sstream>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,6 +21,8 @@
 #include "cli/job/result_files.h"
 #include "cli/job/results.h"
 #include "cli/job/workspace.h"
+#include "engine/config/data_config.h"
+#include "engine/config/job_config.h"
 #include "engine/config/toml_reader.h"
 #include "proto/agent.pb.h"
 #include "remote/client/push_source.h"
@@ -33,134 +33,148 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kProgram = "prepare";
-// In the workspace: the files that were fetched from the nodes, as sha256sum writes them. They do
-// not count as files that `prepare` reads, unless they were changed here.
-constexpr const char* kFetchedFile = ".prepare-files";
-constexpr std::size_t kFetchedFileBytesMax = 16U << 20U;
+constexpr const char* kAgain = "the same command begins it again; nothing was started";
 constexpr std::size_t kKeyLength = 16;       // hexadecimal digits in the folder's name
 constexpr std::size_t kLastLinesMax = 15;    // in an error
-constexpr std::size_t kFilesShownMax = 5;    // in a note
-constexpr std::size_t kLineBytesMax = 4096;  // a longer line of output is cut
+constexpr std::size_t kLineBytesMax = 1000;  // a longer line of output is shown in pieces
+constexpr int kShellSignalBase = 128;        // a shell's exit code after a signal
+constexpr int kNoPlace = 90;                 // exit code: the script cannot write to the folder
+constexpr int kNoData = 91;                  // no file matches a pattern, or all are empty
 
 // $1 the staging folder with the workspace in in/, $2 the folder for the data, $3 the number of
-// trainers, $4 and $5 the patterns of the data. `.made` lists what the program has made, and is
-// written last. File systems may count time in whole seconds, hence the sleep.
+// trainers, $4 and $5 the patterns of the data, then the files that go back by out/. `.made` is
+// written last.
 constexpr const char* kPrepareScript = R"~(set -eu
 staging=$1 folder=$2 train=$4 test=$5
 export SPLIT_COUNT="$3"
-mkdir -p "$(dirname "$folder")"
+shift 5
+command -v flock >/dev/null || { echo "there is no flock (package util-linux)"; exit 90; }
+{ mkdir -p "$(dirname "$folder")" && : >>"$folder.lock"; } 2>&1 || exit 90
 exec 9>"$folder.lock"
-flock 9
-if [ -e "$folder/.made" ]; then
+flock -n 9 || { echo "another run prepares the same data: waiting for its end"; flock 9; }
+has_data() {
+  (IFS=; for file in $1; do [ ! -s "$file" ] || exit 0; done; exit 1)
+}
+has_all() {
+  has_data "$train" && { [ -z "$test" ] || has_data "$test"; }
+}
+if [ -e "$folder/.made" ] && cd "$folder" && has_all; then
   echo "the data is there already"
 else
-  rm -rf "$folder"
-  mkdir "$folder"
-  cp -RP "$staging/in/." "$folder/"
-  chmod -R u+w "$folder"
+  { cd / && rm -rf "$folder" && mkdir "$folder" && cp -RP "$staging/in/." "$folder/" &&
+    chmod -R u+w "$folder"; } 2>&1 || exit 90
   cd "$folder"
-  : >.begin
-  sleep 1
-  ./prepare 2>&1 9>&-
-  find . -type f -cnewer .begin ! -path '*/.*' ! -path "./$train" ! -path "./$test" >.made.new
-  mv .made.new .made
+  code=0
+  ./prepare 2>&1 9>&- || code=$?
+  [ "$code" -lt 90 ] || [ "$code" -gt 91 ] || code=1
+  [ "$code" -eq 0 ] || exit "$code"
+  has_all || exit 91
+  : >.made
 fi
-cd "$folder"
-while IFS= read -r file; do
-  if [ "$(wc -c <"$file")" -gt 67108864 ]; then
-    echo "$file stays in $folder: it has more than 64 MiB"
-    continue
-  fi
-  mkdir -p "$staging/out/$(dirname "$file")"
-  cp "$file" "$staging/out/$file"
-done <.made
+for file; do
+  [ -f "$file" ] || continue
+  { mkdir -p "$staging/out/$(dirname "$file")" && cp "$file" "$staging/out/$file"; } 2>&1 || exit 90
+done
 )~";
 
-// The workspace's side of the work.
+// The workspace's side of the work. Paths are relative to it.
 struct Inputs {
   std::string path;                     // of the workspace, absolute
   std::string train, test;              // patterns of [data]
-  std::vector<remote::PushItem> items;  // local and relative paths
-  std::string key;                      // a hash of the items and the number of trainers
+  std::vector<std::string> needed;      // files that job.toml names: the dictionary, counts
+  std::vector<remote::PushItem> items;  // without the data
+  std::string key;                      // a hash of all that decides which data is made
 };
 
-std::string setting(const std::map<std::string, std::string>& settings, const std::string& key) {
-  const auto found = settings.find(key);
-  return found == settings.end() ? "" : found->second;
+// Whether a file of the nodes may get this name in the workspace.
+bool may_be_fetched(const std::string& path) {
+  const fs::path normal = fs::path(path).lexically_normal();
+  return normal == fs::path(path) && normal.is_relative() && *normal.begin() != ".." &&
+         *normal.begin() != "output" && !is_hidden(path);
 }
 
-Status read_patterns(const JobSource& source, Inputs& inputs) {
-  PADDLE_TRY(const config::TomlTable table,
-             config::TomlTable::read(inputs.path + "/" + std::string(kJobFile), source.overrides));
-  const auto settings = table.settings();
-  inputs.train = setting(settings, "data.train");
-  inputs.test = setting(settings, "data.test");
-  if (settings.contains("data.command")) {
-    return Error{Errc::kUsage, "--prepare is for files, but [data] command delivers the data",
-                 "train without --prepare"};
-  }
-  for (const std::string& pattern : {inputs.train, inputs.test}) {
-    if (!pattern.starts_with('/')) continue;
+// A pattern that the engine takes, in the workspace.
+Status check_pattern(const std::string& workspace, std::string& pattern) {
+  if (pattern.starts_with('/')) {
     return Error{
         Errc::kUsage,
         fmt::format("the data '{}' is not in the workspace, so --prepare cannot make it", pattern),
         "train without --prepare, or name data that `prepare` makes, such as data/train-*"};
   }
+  if (!pattern.empty()) pattern = fs::path(pattern).lexically_normal().string();
+  const auto share = config::data_share(workspace, pattern, 0, 1);
+  return share ? Status() : share.error();
+}
+
+Status read_job_file(const JobSource& source, Inputs& inputs) {
+  const std::string path = inputs.path + "/" + std::string(kJobFile);
+  PADDLE_TRY(const config::TomlTable table, config::TomlTable::read(path, source.overrides));
+  const auto settings = table.settings();
+  const auto setting = [&](const char* key) {
+    const auto found = settings.find(key);
+    return found == settings.end() ? "" : found->second;
+  };
+  inputs.train = setting("data.train");
+  inputs.test = setting("data.test");
+  if (!setting("data.command").empty() || inputs.train.empty()) {
+    return Error{Errc::kUsage,
+                 "--prepare makes files, but job.toml has no pattern for them in [data] train",
+                 "write train = \"data/train-*\", or train without --prepare"};
+  }
+  PADDLE_TRY_STATUS(check_pattern(inputs.path, inputs.train));
+  PADDLE_TRY_STATUS(check_pattern(inputs.path, inputs.test));
+  PADDLE_TRY(const config::JobDescription job, config::describe_job(table.resolved_text(), path));
+  for (const config::JobFile& file : job.files) {
+    const std::string name =
+        fs::path(file.path).lexically_relative(inputs.path).lexically_normal().string();
+    if (may_be_fetched(name)) inputs.needed.push_back(name);
+  }
   return {};
 }
 
-// The hashes of the files that an earlier call has fetched, by name.
-std::map<std::string, std::string> fetched_before(const std::string& workspace) {
-  std::map<std::string, std::string> hashes;
-  const auto text = read_file(workspace + "/" + kFetchedFile, kFetchedFileBytesMax);
-  if (!text) return hashes;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t gap = line.find("  ");
-    if (gap != std::string::npos) hashes[line.substr(gap + 2)] = line.substr(0, gap);
+// The workspace's files without its data.
+Result<Workspace> files_without_data(const Inputs& inputs) {
+  PADDLE_TRY(Workspace all, scan_workspace(inputs.path, {}, 1));
+  for (const std::string& pattern : {inputs.train, inputs.test}) {
+    if (pattern.empty()) continue;
+    PADDLE_TRY(const config::DataShare share, config::data_share(inputs.path, pattern, 0, 1));
+    const std::set<std::string> data(share.files.begin(), share.files.end());
+    std::erase_if(all.common,
+                  [&](const std::string& file) { return data.contains(inputs.path + "/" + file); });
   }
-  return hashes;
+  return all;
 }
 
-bool matches(const std::string& pattern, const std::string& path) {
-  return !pattern.empty() && ::fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME) == 0;
-}
-
-// Lists the workspace's files without its data and without what was fetched, and hashes them.
 Result<Inputs> read_inputs(const Context& context, const JobSource& source, std::size_t trainers) {
   Inputs inputs;
-  const std::string folder = (fs::path(context.directory) / source.workspace).string();
-  PADDLE_TRY(const Workspace all, scan_workspace(folder, {}, 1));
-  inputs.path = all.path;
-  PADDLE_TRY_STATUS(read_patterns(source, inputs));
-  if (::access((inputs.path + "/" + kProgram).c_str(), X_OK) != 0) {
+  const std::string given = (fs::path(context.directory) / source.workspace).string();
+  PADDLE_TRY_STATUS(check_workspace(given));
+  std::error_code error;
+  inputs.path = fs::canonical(given, error).string();
+  PADDLE_TRY_STATUS(read_job_file(source, inputs));
+  PADDLE_TRY(const Workspace files, files_without_data(inputs));
+  const bool has_program = std::ranges::find(files.common, kProgram) != files.common.end();
+  if (!has_program || ::access((inputs.path + "/" + kProgram).c_str(), X_OK) != 0) {
     return Error{Errc::kUsage, fmt::format("{} has no program '{}'", inputs.path, kProgram),
-                 "--prepare runs it once for all nodes; templates/word2vec/prepare is an example"};
+                 "--prepare runs it once for all nodes; templates/ctr_dnn/prepare is an example"};
   }
-  for (const std::string& file : all.common) {
-    if (!matches(inputs.train, file) && !matches(inputs.test, file))
-      inputs.items.push_back({inputs.path + "/" + file, file});
-  }
+  for (const std::string& file : files.common)
+    inputs.items.push_back({inputs.path + "/" + file, file});
   remote::PushSource hashes(context.hash_cache);
-  PADDLE_TRY(const auto files, hashes.describe(inputs.items));
+  PADDLE_TRY(const auto described, hashes.describe(inputs.items));
   (void)hashes.save();  // the push reports a cache that cannot be written
-  const auto fetched = fetched_before(inputs.path);
-  std::string text = fmt::format("{} trainers\n", trainers);
-  std::vector<remote::PushItem> items;
+  std::string text = fmt::format("{} trainers\n{}\n{}\n", trainers, inputs.train, inputs.test);
   for (std::size_t i = 0; i < inputs.items.size(); ++i) {
     const std::string& name = inputs.items[i].remote_path;
-    const std::string id = to_hex(files[i]->content.id);
-    const auto before = fetched.find(name);
-    if (before != fetched.end() && before->second == id) continue;
-    // The program makes data; job.toml says how to train on it.
-    if (name != kJobFile) text += fmt::format("{} {}:{}\n", id, name.size(), name);
-    items.push_back(inputs.items[i]);
+    // job.toml says how to train, and the files that it names may have come from an earlier call.
+    if (name == kJobFile || std::ranges::find(inputs.needed, name) != inputs.needed.end()) continue;
+    text += fmt::format("{} {}:{}\n", to_hex(described[i]->content.id), name.size(), name);
   }
-  for (const auto& [name, target] : all.links) {
+  for (const auto& [name, target] : files.links) {
     text += fmt::format("{}:{} -> {}:{}\n", name.size(), name, target.size(), target);
-    items.push_back({.local_path = inputs.path + "/" + name, .remote_path = name, .link = target});
+    inputs.items.push_back(
+        {.local_path = inputs.path + "/" + name, .remote_path = name, .link = target});
   }
-  inputs.items = std::move(items);
   Sha256 sum;
   sum.update(as_bytes(text));
   inputs.key = to_hex(sum.finish()).substr(0, kKeyLength);
@@ -173,24 +187,20 @@ class Output {
   Output(Context& context, std::string node) : context_(context), node_(std::move(node)) {}
 
   void add(std::string_view text) {
-    rest_ += text;
-    for (std::size_t end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n')) {
-      show(rest_.substr(0, end));
-      rest_.erase(0, end + 1);
+    for (const char c : text) {
+      if (c != '\n') rest_ += c;
+      if (c == '\n' || rest_.size() == kLineBytesMax) show();
     }
-    if (rest_.size() > kLineBytesMax) finish();
   }
   void finish() {
-    if (!rest_.empty()) show(std::exchange(rest_, ""));
+    if (!rest_.empty()) show();
   }
-  std::string last_lines() const {
-    return last_.empty() ? "" : fmt::format("; its last lines:\n{}", fmt::join(last_, "\n"));
-  }
+  const std::deque<std::string>& last() const { return last_; }
 
  private:
-  void show(const std::string& line) {
-    context_.console.note(fmt::format("{}: {}: {}", node_, kProgram, line));
-    last_.push_back(line);
+  void show() {
+    context_.console.note(fmt::format("{}: {}: {}", node_, kProgram, rest_));
+    last_.push_back(std::exchange(rest_, ""));
     if (last_.size() > kLastLinesMax) last_.pop_front();
   }
 
@@ -199,6 +209,29 @@ class Output {
   std::string rest_;
   std::deque<std::string> last_;
 };
+
+Error program_error(const std::string& node, const std::string& folder, const Inputs& inputs,
+                    const remote::CommandEnd& end, const Output& output) {
+  const std::string said = fmt::format("{}", fmt::join(output.last(), "\n"));
+  const std::string lines = said.empty() ? "" : "; its last lines:\n" + said;
+  if (end.signal == 0 && end.exit_code == kNoPlace) {
+    return {Errc::kResource, fmt::format("node {}: cannot make {}: {}", node, folder, said),
+            "the volume needs room, and its folder belongs to the pods' user: see `user` and "
+            "`mount` in docs/providers.md"};
+  }
+  if (end.signal == 0 && end.exit_code == kNoData) {
+    return {Errc::kData,
+            fmt::format("node {}: {} made no data for {}{}{}", node, kProgram, inputs.train,
+                        inputs.test.empty() ? "" : " and " + inputs.test, lines),
+            "correct it, or [data] train and test, and run the same command again"};
+  }
+  const int signal =
+      end.exit_code > kShellSignalBase ? end.exit_code - kShellSignalBase : end.signal;
+  const std::string how = signal != 0 ? fmt::format("was killed by signal {}", signal)
+                                      : fmt::format("exited with code {}", end.exit_code);
+  return {Errc::kFailed, fmt::format("node {}: {} {}{}", node, kProgram, how, lines),
+          "correct it and run the same command again; nothing was started"};
+}
 
 Status run_program_on(Context& context, Member& member, const std::string& staging,
                       const std::string& folder, const Inputs& inputs, std::size_t trainers) {
@@ -213,27 +246,27 @@ Status run_program_on(Context& context, Member& member, const std::string& stagi
                        fmt::format("{}", trainers),
                        inputs.train,
                        inputs.test};
+  command.arguments.insert(command.arguments.end(), inputs.needed.begin(), inputs.needed.end());
   Output output(context, member.spec.name);
-  PADDLE_TRY(
-      const remote::CommandEnd end,
-      member.client->run(
-          command, [&](std::string_view text, bool) { output.add(text); }, context.interrupted));
+  auto end = member.client->run(
+      command, [&](std::string_view text, bool) { output.add(text); }, context.interrupted);
   output.finish();
-  if (context.interrupted()) {
-    return Error{Errc::kInterrupted, "interrupted while the data was being prepared",
-                 "the same command begins it again"};
+  if (context.interrupted())
+    return Error{Errc::kInterrupted, "interrupted while the data was being prepared", kAgain};
+  if (!end) {
+    Error lost = std::move(end).error();
+    if (lost.code == Errc::kUnreachable) lost.hint = kAgain;
+    return lost;
   }
-  if (end.exit_code == 0 && end.signal == 0) return {};
-  return Error{Errc::kFailed,
-               fmt::format("node {}: {} {}{}", member.spec.name, kProgram,
-                           end.signal != 0 ? fmt::format("was killed by signal {}", end.signal)
-                                           : fmt::format("exited with code {}", end.exit_code),
-                           output.last_lines()),
-               "correct it and run the same command again; nothing was started"};
+  if (end->exit_code == 0 && end->signal == 0) return {};
+  return program_error(member.spec.name, folder, inputs, *end, output);
 }
 
-// Fetches what the program made into the workspace, and keeps a list of it there.
-Status fetch_made(Context& context, Member& member, const std::string& made, const Inputs& inputs) {
+// Fetches the needed files that this machine lacks. One that differs from the one here is an error:
+// the model would read other words than the data has.
+Status fetch_needed(Context& context, Member& member, const std::string& made,
+                    const std::string& on_volume, const Inputs& inputs) {
+  if (inputs.needed.empty()) return {};
   PADDLE_TRY(const auto listed, member.client->list(made));
   auto folder =
       std::make_shared<UniqueFd>(::open(inputs.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -241,26 +274,45 @@ Status fetch_made(Context& context, Member& member, const std::string& made, con
   TreeWriter writer(folder->get());
   std::vector<remote::FetchItem> wanted;
   std::vector<std::string> names;
-  std::string list;
   for (const remote::FileEntry& file : listed) {
-    if (is_hidden(file.path)) continue;
+    // A node may list anything.
+    if (std::ranges::find(inputs.needed, file.path) == inputs.needed.end()) continue;
+    const std::string here = inputs.path + "/" + file.path;
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(here, error))) {
+      PADDLE_TRY(const Sha256Digest digest, sha256_of_file(here));
+      if (to_hex(digest) == file.sha256) continue;
+      return Error{
+          Errc::kData,
+          fmt::format("{} is not the file that belongs to the data in {}", here, on_volume),
+          fmt::format("remove it to take that one; or change {} so that it makes yours", kProgram)};
+    }
     PADDLE_TRY(const UniqueFd above, writer.open_above(file.path));
+    names.push_back(file.path);
     wanted.push_back({.remote_path = made + "/" + file.path,
                       .local_path = file.path,
                       .size = file.size,
                       .sha256 = file.sha256,
                       .folder = folder,
-                      .executable = file.executable});
-    list += fmt::format("{}  {}\n", file.sha256, file.path);
-    if (names.size() < kFilesShownMax) names.push_back(file.path);
+                      .mode = 0644});
   }
   if (wanted.empty()) return {};
   DiskRoom room(inputs.path, inputs.path);
   PADDLE_TRY_STATUS(room.reserve(member.spec.name, wanted));
   PADDLE_TRY_STATUS(member.client->fetch(wanted));
-  context.console.note(fmt::format("fetched into the workspace: {}{}", fmt::join(names, ", "),
-                                   wanted.size() > names.size() ? ", ..." : ""));
-  return replace_file(inputs.path + "/" + kFetchedFile, as_bytes(list), 0644);
+  context.console.note(fmt::format("fetched into the workspace: {}", fmt::join(names, ", ")));
+  return {};
+}
+
+// The workspace's name without characters that mean something in a pattern.
+std::string literal_name(const std::string& workspace) {
+  constexpr std::string_view kLiterals =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  std::string name = fs::path(workspace).filename().string();
+  for (char& c : name) {
+    if (kLiterals.find(c) == std::string_view::npos) c = '-';
+  }
+  return name;
 }
 
 Status push_inputs(Context& context, Member& member, const std::string& to, Inputs& inputs) {
@@ -285,8 +337,8 @@ Result<std::vector<std::string>> prepare_data(Context& context, const ClusterSpe
         "train without --prepare"};
   }
   PADDLE_TRY(Inputs inputs, read_inputs(context, source, trainers));
-  const std::string name = fs::path(inputs.path).filename().string();
-  const std::string folder = fmt::format("{}/paddlectl-prepared/{}-{}", shared, name, inputs.key);
+  const std::string folder =
+      fmt::format("{}/paddlectl-prepared/{}-{}", shared, literal_name(inputs.path), inputs.key);
   context.console.note(fmt::format("preparing data for {} in {} on node {}",
                                    counted(trainers, "trainer"), folder,
                                    cluster.nodes[node].spec.name));
@@ -297,7 +349,7 @@ Result<std::vector<std::string>> prepare_data(Context& context, const ClusterSpe
       fmt::format(".paddlectl-copies/{}-{}", context.unix_seconds(), ::getpid());
   Status done = push_inputs(context, member, staging + "/in", inputs);
   if (done) done = run_program_on(context, member, staging, folder, inputs, trainers);
-  if (done) done = fetch_made(context, member, staging + "/out", inputs);
+  if (done) done = fetch_needed(context, member, staging + "/out", folder, inputs);
   const Status removed = member.client->remove(staging);
   if (!done) return std::move(done).error();
   if (!removed) return removed.error();

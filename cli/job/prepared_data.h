@@ -15,13 +15,14 @@ namespace paddle::cli {
 
 // Copies the workspace without its data into a folder of the nodes' shared folder and runs
 // `prepare` there, on this node, with SPLIT_COUNT=<trainers>. The folder's name has a hash of these
-// files and of the number: if the program has succeeded there, it does not run again. Files that it
-// made beside the data, such as a dictionary, are fetched into the workspace, because the network
-// depends on them.
+// files, of the patterns of the data and of the number of trainers: if the program has succeeded
+// there, it does not run again. job.toml, and the files that it names, do not count for the hash.
+// Those that this machine lacks, such as the dictionary, are fetched into the workspace, because
+// the network depends on them. Nothing in the workspace is replaced.
 //
 // Returns the --set items that name the data in that folder. kUsage: the nodes share no folder, the
 // workspace has no such program, or its data is elsewhere. kFailed: the program failed; the error
-// has its last lines.
+// has its last lines. kData: it made no data, or a file that differs from the one here.
 Result<std::vector<std::string>> prepare_data(Context& context, const ClusterSpec& cluster,
                                               std::size_t node, const JobSource& source,
                                               std::size_t trainers);

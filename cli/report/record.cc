@@ -98,7 +98,7 @@ std::string as_typed(const std::vector<std::string>& arguments) {
 // Options of `train` that are not for another start of the same job.
 bool is_left_out(std::string_view word) {
   word = word.substr(0, word.find('='));  // --resume=false
-  return word == "--resume" || word == "--dry-run";
+  return word == "--resume" || word == "--dry-run" || word == "--prepare";
 }
 bool is_left_out_with_value(std::string_view word) {
   word = word.substr(0, word.find('='));

@@ -375,15 +375,35 @@ TEST_F(KubernetesProvider, PreparesDataOnceOnTheVolume) {
                     fs::perms::owner_all | fs::perms::group_read | fs::perms::others_read);
   };
   ASSERT_EQ(run({"up", "pods.toml"}).code, 0);
-  write_program("echo began\necho 'no room for it' >&2\nexit 3\n");
-  const Outcome failed = run(with({"--prepare", "word2vec"}));
-  EXPECT_EQ(failed.code, 1);
-  EXPECT_TRUE(failed.says("node pods-0: prepare exited with code 3")) << failed.output;
-  EXPECT_TRUE(failed.says("no room for it") && failed.says("nothing was started"));
-  const Outcome elsewhere =
-      run(with({"--prepare", "--set", "data.train=/data/train-*", "word2vec"}));
-  EXPECT_EQ(elsewhere.code, 2);
-  EXPECT_TRUE(elsewhere.says("'/data/train-*' is not in the workspace")) << elsewhere.output;
+  struct Mistake {
+    std::string program;
+    std::vector<std::string> more;
+    int code;
+    std::string message;
+  };
+  const Mistake mistakes[] = {
+      {"echo began\necho 'no room for it' >&2\nexit 3\n",
+       {},
+       1,
+       "node pods-0: prepare exited with code 3; its last lines:\nbegan\nno room for it"},
+      {"kill -KILL $$\n", {}, 1, "prepare was killed by signal 9"},
+      {"mkdir -p data\n: >data/train.txt-0\necho x >data/other\n",
+       {},
+       6,
+       "prepare made no data for data/train.txt-* and data/test.txt"},
+      {"exit 91\n", {}, 1, "prepare exited with code 1"},
+      {"", {"--set", "data.train=/data/train-*"}, 2, "'/data/train-*' is not in the workspace"},
+      {"", {"--set", "data.train=../train-*"}, 2, "'../train-*'"},
+      {"", {"--set", "data.train="}, 2, "no pattern for them in [data] train"},
+  };
+  for (const Mistake& one : mistakes) {
+    write_program(one.program);
+    std::vector<std::string> command = with({"--prepare", "word2vec"});
+    command.insert(command.end(), one.more.begin(), one.more.end());
+    const Outcome refused = run(command);
+    EXPECT_EQ(refused.code, one.code) << refused.output;
+    EXPECT_TRUE(refused.says(one.message)) << one.message << "\n" << refused.output;
+  }
   write_program("echo began\nexec sleep 1000\n");
   Process interrupted = start(with({"--prepare", "word2vec"}));
   ASSERT_TRUE(interrupted.prints("prepare: began")) << interrupted.output();
@@ -394,16 +414,21 @@ TEST_F(KubernetesProvider, PreparesDataOnceOnTheVolume) {
   EXPECT_EQ(absent.code, 2);
   EXPECT_TRUE(absent.says("has no program 'prepare'")) << absent.output;
 
-  write_program("set -e\n./make_data --minimum 0 text\nhead -c 70000000 /dev/zero > data/large\n");
+  // It also changes files of the workspace, and makes others: none of them is for this machine.
+  const std::string program =
+      "set -e\n./make_data --minimum 0 text\necho >>job.toml\necho >>make_data\n"
+      "mkdir -p output/words\necho >output/words/settings.jsonl\necho >data/more\n";
+  write_program(program);
+  const std::string job_file = TemporaryFolder::read(folder_ / "word2vec/job.toml");
   const Outcome trained = run(with({"--prepare", "--pservers", "2", "word2vec"}));
   ASSERT_EQ(trained.code, 0) << trained.output;
-  EXPECT_TRUE(trained.says("data/large stays in ")) << trained.output;
-  EXPECT_TRUE(trained.says("fetched into the workspace: data/")) << trained.output;
+  EXPECT_TRUE(trained.says("fetched into the workspace: data/dictionary.txt")) << trained.output;
   EXPECT_EQ(values_of(folder_ / "output/words/pass-00001"),
             values_of(local.folder() / "output/words/pass-00001"));
+  EXPECT_EQ(TemporaryFolder::read(folder_ / "word2vec/job.toml"), job_file);
   EXPECT_TRUE(fs::exists(folder_ / "word2vec/data/dictionary.txt"));
-  EXPECT_FALSE(fs::exists(folder_ / "word2vec/data/train.txt-00000"));
-  EXPECT_FALSE(fs::exists(folder_ / "word2vec/data/large"));
+  for (const char* const name : {"data/train.txt-00000", "data/more", "output"})
+    EXPECT_FALSE(fs::exists(fs::path(folder_ / "word2vec") / name)) << name;
   const auto has_shard = [](const fs::path& folder, int number) {
     return fs::exists(folder / fmt::format("data/train.txt-{:05}", number));
   };
@@ -413,6 +438,14 @@ TEST_F(KubernetesProvider, PreparesDataOnceOnTheVolume) {
   }
   ASSERT_EQ(made.size(), 1U);
   EXPECT_TRUE(has_shard(made[0], 2) && !has_shard(made[0], 3));
+  // A dictionary of other data is not replaced, nor used.
+  folder_.write("word2vec/data/dictionary.txt", "mine\n<unk>\n");
+  const Outcome differs = run({"train", "--name", "mine", "--prepare", "word2vec"});
+  EXPECT_EQ(differs.code, 6);
+  EXPECT_TRUE(differs.says("dictionary.txt is not the file that belongs to the data in ") &&
+              differs.says("remove it to take that one"))
+      << differs.output;
+  EXPECT_EQ(TemporaryFolder::read(folder_ / "word2vec/data/dictionary.txt"), "mine\n<unk>\n");
 
   // From a clone without the dictionary, and with one that is there.
   fs::remove_all(folder_ / "word2vec/data");
@@ -422,6 +455,12 @@ TEST_F(KubernetesProvider, PreparesDataOnceOnTheVolume) {
     EXPECT_EQ(again.code, 0) << again.output;
     EXPECT_TRUE(again.says("the data is there already")) << again.output;
   }
+  // Data that was removed by hand is made again.
+  fs::remove(made[0] / "data/test.txt");
+  const Outcome repaired = run({"train", "--name", "repaired", "--prepare", "--pservers", "1",
+                                "--set", "train.passes=1", "word2vec"});
+  EXPECT_EQ(repaired.code, 0) << repaired.output;
+  EXPECT_FALSE(repaired.says("the data is there already")) << repaired.output;
   // The data is named by the job, so that a resumed one finds it.
   const Outcome resumed =
       run({"train", "--resume", "--name", "words", "--set", "train.passes=3", "word2vec"});
@@ -455,7 +494,7 @@ TEST_F(KubernetesProvider, EveryCommandOfThePageWorksAsTyped) {
   folder_.write("page.sh", script);
   Process typed({"/usr/bin/env", "-C", folder_.path(), "sh", "page.sh"}, folder_ / "typed.txt",
                 environment());
-  ASSERT_EQ(typed.wait(std::chrono::seconds(240)), 0) << typed.output();
+  ASSERT_EQ(typed.wait(std::chrono::seconds(400)), 0) << typed.output();
   const std::string shown = typed.output();
   for (const char* const said :
        {"StatefulSet/pods: 3 pods", "3 nodes ready", "held-out cost", "pods-2/trainer-2 | ",

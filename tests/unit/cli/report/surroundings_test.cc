@@ -69,9 +69,10 @@ TEST(ResumeCommand, HasNoWordThatAShellExpands) {
 }
 
 TEST(ResumeCommand, HasNoFlagOfThisStartAloneInEitherSpelling) {
-  EXPECT_EQ(
-      resume_command({"train", "--resume=false", "--dry-run=false", "--job=x", "w"}, 0, "j").text,
-      "paddlectl train --resume --name j w");
+  EXPECT_EQ(resume_command(
+                {"train", "--resume=false", "--dry-run=false", "--prepare", "--job=x", "w"}, 0, "j")
+                .text,
+            "paddlectl train --resume --name j w");
   EXPECT_EQ(
       resume_command({"train", "--resume=true", "--dry-run=0", "--detach=true", "w"}, 0, "j").text,
       "paddlectl train --resume --name j --detach=true w");
