@@ -22,6 +22,8 @@
 
 #include "bench/networks.h"
 #include "engine/gpu/cuda_driver.h"
+#include "engine/gpu/cuda_library.h"
+#include "engine/gpu/cuda_products.h"
 #include "engine/gpu/device_executor.h"
 #include "engine/gpu/handles.h"
 #include "engine/group/card_client.h"
@@ -101,6 +103,8 @@ class Products {
       }
       products_.insert(products_.end(), {forward, of_w, of_x});
     }
+    // The first of each form chooses an algorithm, which a library may refuse within a capture.
+    for (const device::Product& one : products_) card_.multiply(stream_.handle(), one);
     card_.begin_capture(stream_.handle());
     for (int i = 0; i < kGraphSteps; ++i) {
       for (const device::Product& one : products_) card_.multiply(stream_.handle(), one);
@@ -188,16 +192,23 @@ class OnCard {
     prepare(now_);
   }
 
-  // As a trainer makes them: while the card computes a batch, the host collects the ids of the next
-  // one, which has the same examples here, and stages it. Only the reading of records is left out.
+  // As a trainer makes them: while the card computes a batch, the host gives it the update,
+  // collects the ids of the next batch, which has the same examples here, finds its rows and stages
+  // it. Only the reading of records is left out.
   double step_seconds() {
-    return seconds_of([this] {
-      find(now_);
+    bool has_rows = false;
+    return seconds_of([this, &has_rows] {
+      if (!has_rows) find(now_);
       must(executor_->begin(run(now_)));
+      must(client_->begin_push(batch_.size, now_.rows));
       ++seed_;
       prepare(next_);
-      must(executor_->stage(run(next_), false));
-      update();
+      has_rows = must(client_->pull_ahead(next_.rows));
+      put_views(next_);
+      must(executor_->stage(run(next_), has_rows));
+      const double cost = must(executor_->finish(none_));
+      costs_.push_back(cost / static_cast<double>(batch_.size));
+      push(cost);
       std::swap(now_, next_);
     });
   }
@@ -262,11 +273,6 @@ class OnCard {
   }
   nn::Run run(const Rows& of) const { return run_of(batch_, of.parameters, seed_, bf16_); }
   void push(double cost) { must(client_->push(batch_.size, cost, dense_, now_.rows)); }
-  void update() {
-    const double cost = must(executor_->finish(none_));
-    costs_.push_back(cost / static_cast<double>(batch_.size));
-    push(cost);
-  }
   // The card's time for what `give` gives it, while it has nothing else to do.
   template <class Give>
   double seconds_between(Give give) const {
@@ -349,7 +355,10 @@ int main() {
   device::CudaDriver driver;
   const auto card = must(driver.open(0));
   const Seconds opened = std::chrono::steady_clock::now() - start;
-  std::printf("{\"card\": \"%s\", \"open_s\": %.2f}\n", card->card().name.c_str(), opened.count());
+  // Bits and times may differ between two of these libraries on a machine.
+  const device::LtApi products = must(device::load_lt(device::library_folders()));
+  std::printf("{\"card\": \"%s\", \"open_s\": %.2f, \"cublaslt\": \"%s\"}\n",
+              card->card().name.c_str(), opened.count(), products.path.c_str());
   for (const Subject& subject : {bench::word2vec(), bench::ctr()}) {
     for (const std::size_t batch : kBatches) {
       for (const bool bf16 : {false, true}) measure(*card, subject, batch, bf16, false);

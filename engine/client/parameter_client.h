@@ -99,15 +99,19 @@ class ParameterClient {
   virtual Status pull_dense(std::span<DenseParameter> parameters) = 0;
   virtual Status pull_rows(std::span<SparseRows> rows) = 0;
   // Pulls the rows of the next batch before this batch is pushed, if the strategy would pull them
-  // before this push is applied anyway. Otherwise returns false and pulls nothing.
+  // before this push is applied anyway. Otherwise returns false and pulls nothing. REQUIRES:
+  // begin_push() of this batch came before.
   virtual Result<bool> pull_ahead(std::span<SparseRows> /*rows*/) { return false; }
   // Reads the values that tests use and snapshots contain: the averages that the optimizer keeps on
   // the shards (math/optimizer.h), or the shards' values if it keeps none.
   virtual Status pull_averages(std::span<DenseParameter> dense, std::span<SparseRows> rows) = 0;
-  // Announces that the gradients of the next push() are being computed on a card. The client may
-  // add up a dense gradient as soon as its event CardPlace::written reports it as written.
-  // Optional.
-  virtual Status begin_push(std::uint64_t /*num_samples*/) { return {}; }
+  // Announces that the gradients of the next push() are being computed on a card, all commands of
+  // which have been given. The client may add up a dense gradient as soon as its event
+  // CardPlace::written reports it as written, and give the card commands that update the
+  // parameters there. `sparse` has the rows that push() will get. Optional.
+  virtual Status begin_push(std::uint64_t /*num_samples*/, std::span<SparseRows> /*sparse*/) {
+    return {};
+  }
   // Pushes one batch's gradients, which are means over its samples, and refreshes the dense values;
   // shards weight trainers by num_samples. With sync, the step's pushes of all active trainers are
   // applied when the next call of the client returns, if not earlier. Until then the client may

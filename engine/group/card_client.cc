@@ -11,14 +11,23 @@ Status CardClient::pull_averages(std::span<client::DenseParameter> dense,
   return tables_->find(rows, CardTable::Reads::kToTest);
 }
 
-// The group first checks and counts the batch; its progress then gives the tables' learning rate.
+// push() counts the batch.
+Status CardClient::begin_push(std::uint64_t num_samples, std::span<client::SparseRows> sparse) {
+  PADDLE_TRY_STATUS(dense_->begin_push(num_samples, {}));
+  has_begun_push_ = true;
+  if (num_samples == 0) return {};
+  const client::JobProgress before = dense_->progress();
+  return tables_->update(
+      sparse,
+      optim::learning_rate(set_.optimizer(), {before.samples + num_samples, before.passes}));
+}
+
 Status CardClient::push(std::uint64_t num_samples, double cost_sum,
                         std::span<client::DenseParameter> dense,
                         std::span<client::SparseRows> sparse) {
-  PADDLE_TRY_STATUS(dense_->push(num_samples, cost_sum, dense, {}));
-  if (num_samples == 0) return {};
-  const client::JobProgress now = dense_->progress();
-  return tables_->update(sparse, optim::learning_rate(set_.optimizer(), {now.samples, now.passes}));
+  if (!has_begun_push_) PADDLE_TRY_STATUS(begin_push(num_samples, sparse));
+  has_begun_push_ = false;
+  return dense_->push(num_samples, cost_sum, dense, {});
 }
 
 Result<client::PassTotals> CardClient::end_pass(const Tally& tally, client::PassEnd end) {

@@ -23,12 +23,14 @@ class CardClient final : public client::ParameterClient, private client::Snapsho
   Status pull_rows(std::span<client::SparseRows> rows) override {
     return tables_->find(rows, CardTable::Reads::kToTrain);
   }
-  // The numbers of rows do not depend on the card's work.
+  // The numbers of rows do not depend on the card's work, and begin_push() gives it the update.
   Result<bool> pull_ahead(std::span<client::SparseRows> rows) override {
     return tables_->find_ahead(rows);
   }
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
+  // Gives the card the whole update, behind the gradients that it still computes.
+  Status begin_push(std::uint64_t num_samples, std::span<client::SparseRows> sparse) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
   Status repeat_push(std::uint64_t batch, std::uint64_t num_samples, double cost_sum,
@@ -59,6 +61,7 @@ class CardClient final : public client::ParameterClient, private client::Snapsho
   const wire::ParameterSet& set_;
   std::unique_ptr<GroupClient> dense_;
   std::unique_ptr<CardTables> tables_;
+  bool has_begun_push_ = false;
 };
 
 }  // namespace paddle::strategy

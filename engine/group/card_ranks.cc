@@ -63,7 +63,7 @@ Status CardRanks::lend(std::span<client::DenseParameter> parameters) {
       return Error{Errc::kUsage, fmt::format("parameter {} is not dense", one.parameter)};
     }
     one.card = {at(one.parameter, 0), gradients_.data() + layout_.parameter(one.parameter).begin};
-    if (sums_early()) one.card.written = bucket_of(one.parameter).written.handle().value;
+    if (cards_ != nullptr) one.card.written = bucket_of(one.parameter).written.handle().value;
   }
   return {};
 }
@@ -206,8 +206,7 @@ CardRanks::CardRanks(const wire::ParameterSet& set, collective::Group& group, Op
       gradients_(device_),
       state_(device_),
       room_(device_),
-      turn_(std::make_unique<Turn>(device_)),
-      clips_(clips(set)) {}
+      turn_(std::make_unique<Turn>(device_)) {}
 
 Status CardRanks::join_cards() {
   if (group_.size() == 1) return {};
@@ -331,7 +330,7 @@ Status CardRanks::write(float* to, std::span<const float> from) {
 
 Status CardRanks::finish() {
   if (!is_under_way_) return {};
-  PADDLE_TRY_STATUS(wait());
+  PADDLE_TRY_STATUS(await());
   for (std::size_t i = 0; i < updated_.size(); ++i) {
     if (turn_->updates.data()[i].not_finite == 0) continue;
     if (cards_ != nullptr) PADDLE_TRY_STATUS(group_.watch(clock_now() + kOthersTell));
@@ -346,8 +345,12 @@ Status CardRanks::finish() {
 }
 
 Status CardRanks::wait() {
-  is_under_way_ = false;
   device_.record(options_.compute.stream, done_->handle());
+  return await();
+}
+
+Status CardRanks::await() {
+  is_under_way_ = false;
   const TimePoint deadline = clock_now() + kPatience;
   if (cards_ == nullptr) return device::as_own(device_.wait(done_->handle(), deadline));
   return cards_->wait(done_->handle(), deadline,

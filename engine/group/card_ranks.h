@@ -39,8 +39,7 @@ class CardRanks final : public DenseRanks {
   // The gradients are in place already; a rank without a batch has none.
   Result<std::string> take(std::span<client::DenseParameter> parameters) override;
   std::span<float> carried() override { return {}; }
-  // False if gradients are clipped, which needs the norms of whole gradients.
-  bool sums_early() const override { return cards_ != nullptr && !clips_; }
+  bool begins_early() const override { return true; }
   // REQUIRES: the card's executor has enqueued all work of the batch.
   Status begin_sum(std::span<const float> shares) override;
   Status update(std::span<const float> shares, float learning_rate) override;
@@ -96,8 +95,12 @@ class CardRanks final : public DenseRanks {
   // The first float of a plane of a parameter.
   float* at(std::uint32_t parameter, std::uint32_t plane) const;
   Status write(float* to, std::span<const float> from);
+  // Waits for the last update alone: the card may compute the next batch meanwhile.
   Status finish();
+  // Waits for all that the card has been given.
   Status wait();
+  // Waits until done_ has come.
+  Status await();
 
   const wire::ParameterSet& set_;
   collective::Group& group_;
@@ -116,7 +119,6 @@ class CardRanks final : public DenseRanks {
   std::unique_ptr<Turn> turn_;
   std::optional<device::Event> done_;
   bool is_under_way_ = false;
-  const bool clips_;
   // In the order of their sums: the gradients of the last parameters are written first.
   std::vector<Bucket> buckets_;
   std::optional<Sums> sums_;

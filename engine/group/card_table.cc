@@ -102,63 +102,27 @@ Status CardTable::start(std::uint64_t vocabulary) {
 }
 
 Status CardTable::find(client::SparseRows& rows, Reads reads) {
-  std::vector<std::uint32_t>& numbers = rows.card.numbers;
-  look_up(rows.ids, numbers);
-  absent_.clear();
-  absent_ahead_.clear();
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i] != table::RowIndex::kNone) continue;
-    numbers[i] = static_cast<std::uint32_t>(this->rows() + absent_.size());
-    absent_.push_back(rows.ids[i]);
-  }
+  number(rows);
   PADDLE_TRY_STATUS(reserve(this->rows() + absent_.size()));
-  PADDLE_TRY_STATUS(
-      place_absent(absent_, this->rows(), reads == Reads::kToTest ? unseen_ : initial_));
-  PADDLE_TRY_STATUS(reserve_batch(numbers.size()));
-  rows.card.place = {plane(reads == Reads::kToTest && rule_.has_average() ? state_width_ : 0),
-                     batch_.gradients.data()};
-  rows.card.rows_max = batch_.rows_max;
-  rows.values.clear();
-  rows.gradients.clear();
-  return {};
+  PADDLE_TRY_STATUS(reserve_batch(rows.ids.size()));
+  return place(rows, reads);
 }
 
-// The numbers are those that find() would give after the update, which appends absent_. All
-// commands are given to the compute stream, behind the batch that is computed.
+// All commands are given to the compute stream, behind the update.
 Result<bool> CardTable::find_ahead(client::SparseRows& rows) {
-  absent_ahead_.clear();
-  if (rule_.is_static()) return false;
-  std::vector<std::uint32_t>& numbers = rows.card.numbers;
-  look_up(rows.ids, numbers);
-  std::size_t end = this->rows() + absent_.size();
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i] != table::RowIndex::kNone) continue;
-    const auto now = std::ranges::lower_bound(absent_, rows.ids[i]);
-    if (now != absent_.end() && *now == rows.ids[i]) {
-      numbers[i] = static_cast<std::uint32_t>(this->rows() +
-                                              static_cast<std::size_t>(now - absent_.begin()));
-      continue;
-    }
-    numbers[i] = static_cast<std::uint32_t>(end++);
-    absent_ahead_.push_back(rows.ids[i]);
-  }
-  if (end > rows_.capacity || numbers.size() > batch_.rows_max ||
-      absent_ahead_.size() * width_ > room_.capacity()) {
-    absent_ahead_.clear();
+  number(rows);
+  if (this->rows() + absent_.size() > rows_.capacity || rows.ids.size() > batch_.rows_max ||
+      absent_.size() * width_ > room_.capacity()) {
     return false;
   }
-  PADDLE_TRY_STATUS(place_absent(absent_ahead_, end - absent_ahead_.size(), initial_));
-  rows.card.place = {plane(0), batch_.gradients.data()};
-  rows.card.rows_max = batch_.rows_max;
-  rows.values.clear();
-  rows.gradients.clear();
+  PADDLE_TRY_STATUS(place(rows, Reads::kToTrain));
   return true;
 }
 
 Status CardTable::update(const client::SparseRows& rows, float learning_rate) {
   PADDLE_TRY_STATUS(finish());
   const std::vector<std::uint32_t>& numbers = rows.card.numbers;
-  const auto made = std::exchange(absent_, std::exchange(absent_ahead_, {}));
+  const auto made = std::exchange(absent_, {});
   if (rule_.is_static() || numbers.empty()) return {};
   PADDLE_TRY_STATUS(append(made));
   std::ranges::copy(numbers, batch_.numbers.data());
@@ -252,7 +216,6 @@ Status CardTable::load(const snapshot::SnapshotReader& reader,
   index_ = table::RowIndex();
   ids_.clear();
   absent_.clear();
-  absent_ahead_.clear();
   const table::RowForm form = source.form(spec_);
   Bytes run;
   const auto take_row = [&](const table::Row& row) -> Status {
@@ -281,6 +244,18 @@ void CardTable::look_up(std::span<const std::uint64_t> ids,
     const std::size_t count = std::min(table::LookupBlock::kIds, ids.size() - begin);
     block.find(index_, ids.subspan(begin, count));
     std::copy_n(block.numbers.begin(), count, numbers.begin() + static_cast<std::ptrdiff_t>(begin));
+  }
+}
+
+// Ids without a row get the numbers after those of the table's rows.
+void CardTable::number(client::SparseRows& rows) {
+  std::vector<std::uint32_t>& numbers = rows.card.numbers;
+  look_up(rows.ids, numbers);
+  absent_.clear();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != table::RowIndex::kNone) continue;
+    numbers[i] = static_cast<std::uint32_t>(this->rows() + absent_.size());
+    absent_.push_back(rows.ids[i]);
   }
 }
 
@@ -357,18 +332,22 @@ Status CardTable::reserve_batch(std::size_t rows) {
   return {};
 }
 
-Status CardTable::place_absent(std::span<const std::uint64_t> ids, std::size_t first,
-                               const optim::InitialRows& values) {
-  if (ids.empty()) return {};
+Status CardTable::place(client::SparseRows& rows, Reads reads) {
+  rows.card.place = {plane(reads == Reads::kToTest && rule_.has_average() ? state_width_ : 0),
+                     batch_.gradients.data()};
+  rows.card.rows_max = batch_.rows_max;
+  rows.values.clear();
+  rows.gradients.clear();
+  if (absent_.empty()) return {};
   PADDLE_TRY_STATUS(await(*sent_));
-  PADDLE_TRY_STATUS(room_.reserve(std::bit_ceil(ids.size()) * width_));
+  PADDLE_TRY_STATUS(room_.reserve(std::bit_ceil(absent_.size()) * width_));
   std::vector<optim::InitialRows::Row> wanted;
-  for (const std::uint64_t id : ids) {
+  for (const std::uint64_t id : absent_) {
     wanted.push_back({id, room_.data() + wanted.size() * width_});
   }
-  values.fill(wanted);
-  const std::size_t at = first * width_;
-  const std::size_t size = ids.size() * width_;
+  (reads == Reads::kToTest ? unseen_ : initial_).fill(wanted);
+  const std::size_t at = this->rows() * width_;
+  const std::size_t size = absent_.size() * width_;
   upload(room_.data(), plane(0) + at, size);
   for (std::size_t p = 1; p <= state_width_; ++p) {
     if (rule_.has_average() && p == state_width_) {  // the average begins as the value
@@ -378,8 +357,9 @@ Status CardTable::place_absent(std::span<const std::uint64_t> ids, std::size_t f
     }
   }
   if (counts_) {
-    device_.launch(compute_.stream,
-                   kernels::device::Fill{ids.size(), 0, as_floats(rows_.updates.data() + first)});
+    device_.launch(
+        compute_.stream,
+        kernels::device::Fill{absent_.size(), 0, as_floats(rows_.updates.data() + this->rows())});
   }
   device_.record(compute_.stream, sent_->handle());
   return {};

@@ -43,9 +43,9 @@ class CardTable {
   // for a test the value of table::SparseTable::read_to_test(); update() makes it a row of the
   // table. kResource: the card has no room for more rows.
   Status find(client::SparseRows& rows, Reads reads);
-  // As find() to train, for the batch after the one that is trained, whose update() comes first.
-  // The card may still compute that one. False, and nothing is found: the card has no room yet for
-  // the rows, which find() makes after the update. REQUIRES: no test comes before the batch.
+  // As find() to train, for the next batch, while the card may still compute a batch whose update()
+  // has been called. False, and nothing is found: there is no room yet for the rows, which find()
+  // makes. REQUIRES: no test comes before the next batch.
   Result<bool> find_ahead(client::SparseRows& rows);
   // Updates the rows that find() found last by the gradients in their places, after all earlier
   // work of the card's stream. kFailed: an earlier update failed, as in finish().
@@ -83,13 +83,14 @@ class CardTable {
   }
   // The row numbers of the ids; RowIndex::kNone for ids without a row.
   void look_up(std::span<const std::uint64_t> ids, std::vector<std::uint32_t>& numbers) const;
+  // Numbers the rows of a batch, and sets absent_.
+  void number(client::SparseRows& rows);
   Status append(std::span<const std::uint64_t> ids);
   Status reserve(std::size_t count);
   Status move_to(std::size_t capacity);
   Status reserve_batch(std::size_t rows);
-  // Writes the values of absent rows, whose numbers begin at `first`.
-  Status place_absent(std::span<const std::uint64_t> ids, std::size_t first,
-                      const optim::InitialRows& values);
+  // Sets the places of the rows, and writes the values of the absent ones. REQUIRES: there is room.
+  Status place(client::SparseRows& rows, Reads reads);
   std::size_t rows_of_run() const;
   // Copies rows of a snapshot to the card, where each plane stores them as one run; empties `run`.
   Status put(const table::RowForm& form, Bytes& run);
@@ -122,10 +123,8 @@ class CardTable {
   const optim::InitialRows unseen_;  // tests read these for absent rows
 
   table::RowIndex index_;
-  std::vector<std::uint64_t> ids_;  // by number
-  // Found without a row, sorted; numbered after the rows. Then those found ahead.
-  std::vector<std::uint64_t> absent_;
-  std::vector<std::uint64_t> absent_ahead_;
+  std::vector<std::uint64_t> ids_;     // by number
+  std::vector<std::uint64_t> absent_;  // found last without a row; numbered after the rows
   Rows rows_;
   Batch batch_;
   device::PinnedMemory<float> room_;  // for what is copied to the host or from it

@@ -29,8 +29,9 @@ class DenseRanks {
   // All gradients, if they are so small that the group's begin_step() sums them at once; else an
   // empty span.
   virtual std::span<float> carried() = 0;
-  // Whether a sum may begin while the gradients are still being computed.
-  virtual bool sums_early() const { return false; }
+  // Whether begin_sum(), or the update() of an only rank, may come while the gradients are still
+  // being computed.
+  virtual bool begins_early() const { return false; }
   // Begins the weighted sum for the next update(), which must get the same shares.
   virtual Status begin_sum(std::span<const float> /*shares*/) { return {}; }
   // Updates the parameters by the weighted sum of all ranks' gradients. kFailed: a value or its

@@ -39,7 +39,9 @@ class GroupClient final : public client::ParameterClient, private client::Snapsh
   Status pull_rows(std::span<client::SparseRows> rows) override;
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
-  Status begin_push(std::uint64_t num_samples) override { return steps_.begin_push(num_samples); }
+  Status begin_push(std::uint64_t num_samples, std::span<client::SparseRows> /*sparse*/) override {
+    return steps_.begin_push(num_samples);
+  }
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
   // Never needed, because all ranks return to a savepoint after a loss: kUsage.

@@ -46,12 +46,16 @@ GroupSteps::GroupSteps(GroupRank& rank, GroupState& state, GroupRecovery& recove
                                                   : &collective::mean_shares) {}
 
 Status GroupSteps::begin_push(std::uint64_t num_samples) {
-  if (rank_.local || !rank_.dense->sums_early()) return {};
+  if (rank_.local || !rank_.dense->begins_early()) return {};
   if (const Status checked = check_samples(num_samples); !checked)
     return rank_.fail(checked.error());
   PADDLE_TRY(const Infos infos, meet_for_step({.samples = num_samples}));
   begun_push_.assign(infos.begin(), infos.end());
   if (collective::total_samples(infos) == 0) return {};
+  if (infos.size() == 1) {
+    is_updated_ = true;
+    return update(infos);
+  }
   const Status begun = rank_.dense->begin_sum(shares_(infos));
   return begun ? begun : rank_.fail(begun.error());
 }
@@ -138,21 +142,26 @@ Status GroupSteps::make_step(const client::PushTotals& totals,
 
 Status GroupSteps::apply(Infos infos) {
   if (std::ranges::any_of(infos, &collective::StepInfo::stop)) stop_asked_ = true;
-  GroupProgress& progress = rank_.progress;
-  progress.count(infos);
   if (collective::total_samples(infos) > 0) {
-    // A move includes the learning rate.
-    const float rate = rank_.local ? 1
-                                   : optim::learning_rate(rank_.set.optimizer(),
-                                                          {progress.samples, progress.passes});
-    const Status updated = rank_.dense->update(shares_(infos), rate);
-    // The other ranks wait for this one, and must receive its error.
-    if (!updated) return rank_.fail(updated.error());
+    if (!std::exchange(is_updated_, false)) PADDLE_TRY_STATUS(update(infos));
     if (rank_.local) rank_.local->on_round();
   }
+  GroupProgress& progress = rank_.progress;
+  progress.count(infos);
   ++progress.step;
   if (infos[0].savepoint) recovery_.keep();
   return {};
+}
+
+Status GroupSteps::update(Infos infos) {
+  const std::uint64_t samples = rank_.progress.samples + collective::total_samples(infos);
+  // A move includes the learning rate.
+  const float rate =
+      rank_.local ? 1
+                  : optim::learning_rate(rank_.set.optimizer(), {samples, rank_.progress.passes});
+  const Status updated = rank_.dense->update(shares_(infos), rate);
+  // The other ranks wait for this one, and must receive its error.
+  return updated ? updated : rank_.fail(updated.error());
 }
 
 void GroupSteps::report_others_training(Infos infos, Duration waited) const {

@@ -39,7 +39,8 @@ class GroupSteps {
   GroupSteps(GroupRank& rank, GroupState& state, GroupRecovery& recovery);
 
   // Makes the round of the next push while a card still computes the gradients, if they can be
-  // added up so early. `num_samples` is that of the push.
+  // added up so early. An only rank also gives its card the update. `num_samples` is that of the
+  // push.
   Status begin_push(std::uint64_t num_samples);
   // Makes the step of a batch. With local_sgd, only updates the rank's copy, unless a round is due.
   Status push(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
@@ -76,6 +77,8 @@ class GroupSteps {
   Status make_step(const client::PushTotals& totals, std::span<client::DenseParameter> dense);
   // Counts and applies a round of pushes as a shard does.
   Status apply(Infos infos);
+  // Updates the parameters by a round of pushes that is not counted yet.
+  Status update(Infos infos);
   // Reports the ranks that still train, for a rank that has been out of data for `waited`:
   // otherwise the programs that watch the job would consider this rank stalled.
   void report_others_training(Infos infos, Duration waited) const;
@@ -96,6 +99,7 @@ class GroupSteps {
   std::vector<float> kept_;  // copy of the carried gradients, put back after a round without a step
   // Infos of all ranks from begin_push() until the push; empty: none.
   std::vector<collective::StepInfo> begun_push_;
+  bool is_updated_ = false;  // by begin_push()
   bool is_busy_ = false;
   std::atomic<bool> asks_to_stop_ = false;
   std::atomic<bool> stop_asked_ = false;

@@ -85,9 +85,10 @@ Status HybridClient::pull_averages(std::span<client::DenseParameter> dense,
   return first_cause(sparse_->pull_averages({}, rows));
 }
 
-Status HybridClient::begin_push(std::uint64_t num_samples) {
+Status HybridClient::begin_push(std::uint64_t num_samples,
+                                std::span<client::SparseRows> /*sparse*/) {
   PADDLE_TRY_STATUS(settle());
-  return dense_->begin_push(num_samples);
+  return dense_->begin_push(num_samples, {});
 }
 
 Status HybridClient::push(std::uint64_t num_samples, double cost_sum,

@@ -51,7 +51,7 @@ class HybridClient final : public client::ParameterClient, private client::Snaps
   Result<bool> pull_ahead(std::span<client::SparseRows> rows) override;
   Status pull_averages(std::span<client::DenseParameter> dense,
                        std::span<client::SparseRows> rows) override;
-  Status begin_push(std::uint64_t num_samples) override;
+  Status begin_push(std::uint64_t num_samples, std::span<client::SparseRows> sparse) override;
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override;
   // A lost rank does not return alone, so this fails.

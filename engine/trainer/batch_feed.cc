@@ -30,7 +30,7 @@ Status BatchFeed::pull() {
 Result<Score> BatchFeed::compute(Duration& waited) {
   PADDLE_TRY_STATUS(model_.begin(batch(), seed_of(options_.done)));
   const TimePoint begun = std::chrono::steady_clock::now();
-  PADDLE_TRY_STATUS(client_.begin_push(batch().size));
+  PADDLE_TRY_STATUS(client_.begin_push(batch().size, model_.rows()));
   waited = std::chrono::steady_clock::now() - begun;
   ++options_.done;
   PADDLE_TRY_STATUS(look_ahead(waited));

@@ -36,8 +36,8 @@ class NotedClient final : public client::ParameterClient {
                        std::span<client::SparseRows> rows) override {
     return noted([&] { return client_.pull_averages(dense, rows); });
   }
-  Status begin_push(std::uint64_t num_samples) override {
-    return noted([&] { return client_.begin_push(num_samples); });
+  Status begin_push(std::uint64_t num_samples, std::span<client::SparseRows> sparse) override {
+    return noted([&] { return client_.begin_push(num_samples, sparse); });
   }
   Status push(std::uint64_t num_samples, double cost_sum, std::span<client::DenseParameter> dense,
               std::span<client::SparseRows> sparse) override {

@@ -69,23 +69,14 @@ class Trainer {
     }
   }
 
-  // Returns the cost. Sends the next batch while the card computes, as a trainer does.
+  // Returns the cost. Gives the card the update, and sends the next batch, while it computes, as a
+  // trainer does.
   double step() {
-    expect(client_->pull_rows(rows_));
-    for (const client::SparseRows& rows : rows_) {
-      parameters_.sparse[rows.parameter] = {rows.ids, {}, nullptr, &rows.card};
-    }
-    const nn::Run run{.batch = batch_,
-                      .begin = 0,
-                      .end = batch_.size,
-                      .parameters = parameters_,
-                      .mode = nn::Mode::kTrain,
-                      .seed = kSeed,
-                      .cost_scale = 1.0F / static_cast<float>(batch_.size),
-                      .compute = compute_};
-    expect(executor_->begin(run));
-    expect(client_->begin_push(batch_.size));
-    expect(executor_->stage(run, false));
+    if (!has_rows_) expect(client_->pull_rows(rows_));
+    expect(executor_->begin(run()));
+    expect(client_->begin_push(batch_.size, rows_));
+    has_rows_ = expect(client_->pull_ahead(rows_));
+    expect(executor_->stage(run(), has_rows_));
     const std::vector<std::span<float>> none(parameters_.dense.size());
     const double cost = expect(executor_->finish(none));
     expect(client_->push(batch_.size, cost, dense_, rows_));
@@ -93,6 +84,20 @@ class Trainer {
   }
 
  private:
+  nn::Run run() {
+    for (const client::SparseRows& rows : rows_) {
+      parameters_.sparse[rows.parameter] = {rows.ids, {}, nullptr, &rows.card};
+    }
+    return {.batch = batch_,
+            .begin = 0,
+            .end = batch_.size,
+            .parameters = parameters_,
+            .mode = nn::Mode::kTrain,
+            .seed = kSeed,
+            .cost_scale = 1.0F / static_cast<float>(batch_.size),
+            .compute = compute_};
+  }
+
   const nn::Batch& batch_;
   const Compute compute_;
   nn::TestNetwork test_;
@@ -103,6 +108,7 @@ class Trainer {
   std::vector<client::DenseParameter> dense_;
   std::vector<client::SparseRows> rows_;
   nn::Parameters parameters_;
+  bool has_rows_ = false;  // of the next batch
 };
 
 std::vector<double> costs_of(const TemplateNetwork& one, device::Device& device,

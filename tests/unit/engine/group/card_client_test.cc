@@ -2,6 +2,8 @@
 // that go on on pservers and back.
 #include "engine/group/card_client.h"
 
+#include <cmath>
+
 #include "tests/support/device/fake_device.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/engine/client/client_fixture.h"
@@ -40,7 +42,8 @@ class OnlyTrainer {
     ASSERT_TRUE(client_->ready());
     ASSERT_TRUE(client_->pull_dense(dense_));
   }
-  // As client::run_steps, beside the job without a client.
+  // As client::run_steps, beside the job without a client. Each second push begins early, as that
+  // of a batch that the card still computes.
   void run(int from, int to, client::Direct& direct) {
     for (int step = from; step <= to; ++step) {
       ASSERT_TRUE(client_->pull_rows(rows()));
@@ -56,12 +59,24 @@ class OnlyTrainer {
       }
       const std::vector<float> of_rows(9, 0.01F * static_cast<float>(step));
       write(of_rows, rows_.card.place.gradient);
+      direct.step(static_cast<std::uint64_t>(step), gradients, std::span(of_rows).first(3));
+      if (step % 2 == 0) {
+        const float* const last = give_work();
+        ASSERT_TRUE(client_->begin_push(kSamples, rows()));
+        ASSERT_TRUE(*client_->pull_ahead(rows()));
+        EXPECT_TRUE(std::isnan(*last)) << "the host waits for the batch";
+        expect_values_of(direct);
+        EXPECT_FALSE(std::isnan(*last));
+      }
       const Status pushed = client_->push(kSamples, 2.5, dense_, rows());
       ASSERT_TRUE(pushed) << pushed.error().message;
-      direct.step(static_cast<std::uint64_t>(step), gradients, std::span(of_rows).first(3));
-      EXPECT_EQ(read(dense_[0].card.value, 24), copy(direct.dense[0])) << step;
-      EXPECT_EQ(read(dense_[1].card.value, 4), copy(direct.dense[1])) << step;
+      expect_values_of(direct);
     }
+  }
+  void expect_values_of(const client::Direct& direct) {
+    EXPECT_EQ(read(dense_[0].card.value, 24), copy(direct.dense[0]));
+    EXPECT_EQ(read(dense_[1].card.value, 4), copy(direct.dense[1]));
+    EXPECT_EQ(row(), direct.row);
   }
   // Of id 99.
   std::vector<float> row() { return read(rows_.card.place.value + 3 * rows_.card.numbers[1], 3); }
@@ -70,6 +85,13 @@ class OnlyTrainer {
   }
 
  private:
+  // Gives the card the last work of a batch, and returns a number that is NaN until the card has
+  // done it.
+  const float* give_work() {
+    float* const last = room_.data() + room_.capacity() - 1;
+    device_.download(stream_.handle(), bytes(dense_[0].card.value), bytes(last), sizeof *last);
+    return last;
+  }
   static std::byte* bytes(float* of) { return reinterpret_cast<std::byte*>(of); }
   void finish() {
     device_.record(stream_.handle(), done_.handle());

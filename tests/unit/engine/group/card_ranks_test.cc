@@ -80,7 +80,7 @@ struct CardTrainer {
                          reinterpret_cast<std::byte*>(one.card.gradient), gradient.size_bytes());
       if (one.card.written != nullptr) card.device.record(card.stream.handle(), {one.card.written});
     }
-    return client.begin_push(samples_of(rank, done));
+    return client.begin_push(samples_of(rank, done), {});
   }
   Status push_early() {
     PADDLE_TRY_STATUS(begin_push());
@@ -285,6 +285,39 @@ TEST(CardRanks, Trap15SumsThatBeginEarlyAreThoseOfWholeGradients) {
   }
 }
 
+// The update of an only rank needs nothing of the host: the card makes it behind the gradients.
+TEST(CardRanks, AnOnlyRankUpdatesBeforeTheCostIsKnown) {
+  const auto set = returning(set_of("adam", kSliced, 1));
+  OnShard shard(set);
+  const Memories memories(1);
+  const auto trains = [&](CardTrainer& rank) {
+    double cost = 0;
+    for (std::uint64_t batch = 0; batch < 3; ++batch) {
+      shard.step(std::vector<std::uint32_t>{0}, {batch});
+      ASSERT_TRUE(rank.begin_push());
+      rank.expect_values(shard);
+      ASSERT_TRUE(rank.client.push(samples_of(0, batch), cost_of(0, batch), rank.dense, {}));
+      rank.expect_values(shard);
+      cost += cost_of(0, batch);
+      ++rank.done;
+    }
+    const auto totals = rank.client.finish_pass({});
+    ASSERT_TRUE(totals) << totals.error().message;
+    EXPECT_DOUBLE_EQ(totals->cost, cost);
+    EXPECT_EQ(totals->dense.pushes, 3U);
+    // Lost between both, it comes back to the savepoint before.
+    ASSERT_TRUE(rank.begin_push());
+  };
+  as_card_trainers(set, kSliced, trains, "", 0, &memories);
+  const auto comes_back = [&](CardTrainer& rank) {
+    EXPECT_EQ(rank.client.progress().batches, 0U);
+    EXPECT_EQ(rank.client.progress().passes, 1U);
+    rank.expect_values(shard);
+    EXPECT_TRUE(rank.client.leave());
+  };
+  as_card_trainers(set, kSliced, comes_back, "", 0, &memories);
+}
+
 TEST(CardRanks, ASumThatHasBegunEndsWithItsRank) {
   const auto set = set_of("sgd", kSliced, 2);
   as_card_trainers(set, kSliced, [&](CardTrainer& rank) {
@@ -342,7 +375,7 @@ TEST(CardRanks, ASumIsThereBeforeTheComputationHasEnded) {
                                                           .to = {seen.data(), 0}});
     card.device.launch(stream, kernels::device::Fill{sizes[0], 1, dense[0].card.gradient});
     card.device.record(stream, {dense[0].card.written});
-    ASSERT_TRUE((*made)->begin_push(1));
+    ASSERT_TRUE((*made)->begin_push(1, {}));
     while (!*card.device.is_done({dense[0].card.written})) {  // sums are tried first
     }
     ASSERT_TRUE((*made)->push(1, 1, dense, {}));

@@ -219,7 +219,7 @@ std::vector<std::string> table_methods() {
 INSTANTIATE_TEST_SUITE_P(Methods, CardTableOf, testing::ValuesIn(table_methods()),
                          [](const auto& one) { return one.param; });
 
-// Rows of the next batch, some of them new in both, are found before this batch is updated.
+// Rows of the next batch, some of them new in both, are found when this batch's update is given.
 TEST_P(CardTableOf, RowsFoundAheadAreThoseAfterTheUpdate) {
   const wire::ParameterSet set = table_set(GetParam());
   const test::TemporaryFolder folder;
@@ -235,11 +235,6 @@ TEST_P(CardTableOf, RowsFoundAheadAreThoseAfterTheUpdate) {
     if (!is_found) {
       ASSERT_TRUE(card.table().find(now, CardTable::Reads::kToTrain));
     }
-    next.ids = ids_of(batch + 1);
-    const Result<bool> ahead = card.table().find_ahead(next);
-    ASSERT_TRUE(ahead) << ahead.error().message;
-    is_found = *ahead;
-    found_ahead += is_found ? 1 : 0;
     std::vector<float> right(now.ids.size() * kRowWidth);
     host.read(now.ids, right);
     ASSERT_EQ(card.values(now), right) << batch;
@@ -247,6 +242,11 @@ TEST_P(CardTableOf, RowsFoundAheadAreThoseAfterTheUpdate) {
     ASSERT_TRUE(host.reserve(now.ids.size()));
     ASSERT_TRUE(host.apply(0.1F, now.ids, gradients));
     ASSERT_TRUE(card.update(now, gradients, 0.1F));
+    next.ids = ids_of(batch + 1);
+    const Result<bool> ahead = card.table().find_ahead(next);
+    ASSERT_TRUE(ahead) << ahead.error().message;
+    is_found = *ahead;
+    found_ahead += is_found ? 1 : 0;
     ASSERT_EQ(card.table().totals().rows, host.rows());
     std::swap(now, next);
   }

@@ -20,7 +20,7 @@ class NotingClient final : public IdleClient {
     order += pulls_ahead_ ? "ahead " : "asked ";
     return pulls_ahead_;
   }
-  Status begin_push(std::uint64_t samples) override {
+  Status begin_push(std::uint64_t samples, std::span<client::SparseRows>) override {
     order += "begin ";
     begun += samples;
     return {};
