@@ -147,6 +147,42 @@ TEST_P(RankReturn, EndsWithTheSameBitsTotalsAndLines) {
   }
 }
 
+// A library that never returns from the end of its sums has threads that share its state with later
+// sums of the process.
+TEST(StuckSums, Trap31EndTheirProcessAndItsNextIncarnationJoins) {
+  Job job(FAKE_GPU_PROGRAM);
+  job.write_dense_ngram({300, 300});
+  const Shape shape{.trainers = 2, .pservers = 0};
+  const auto flags = with(kThreePasses, {"--use_gpu", "--set=optimizer.clip_global_norm=0",
+                                         "--set=train.batch_size=4", "--set=train.log_period=5"});
+  const auto start = [&](const std::string& name, const std::string& fault) {
+    const int port = free_ports(2);
+    std::vector<std::unique_ptr<Supervised>> all;
+    for (int id = 0; id < 2; ++id) {
+      std::vector<std::string> variables{fmt::format("PADDLE_FAKE_SERIAL={}", id)};
+      if (id == 0 && !fault.empty()) variables.push_back(fault);
+      all.push_back(supervised_trainer(job, name, shape, id, port, flags, variables));
+    }
+    return all;
+  };
+  for (const auto& trainer : start("whole", "")) {
+    ASSERT_EQ(trainer->wait(kLimit), 0) << trainer->process().output();
+  }
+  const auto all = start("stuck", "PADDLE_FAKE_ABORT_HANGS=1");
+  ASSERT_TRUE(all[0]->process().prints("Pass=0 Batch=", kLimit)) << all[0]->process().output();
+  all[1]->kill_and_start();
+  EXPECT_EQ(all[0]->wait(kLimit), 4) << all[0]->process().output();
+  EXPECT_NE(all[0]->process().output().find("sums between GPUs have not ended"), std::string::npos)
+      << all[0]->process().output();
+  all[0]->start();
+  for (const auto& trainer : all) {
+    EXPECT_EQ(trainer->wait(kLimit), 0) << trainer->process().output();
+  }
+  for (int pass = 0; pass < 3; ++pass) {
+    EXPECT_TRUE(job.snapshot("whole", pass) == job.snapshot("stuck", pass)) << pass;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Jobs, RankReturn,
     testing::Values(Case{"Plain", kills_wanted(8), 12},
