@@ -187,6 +187,49 @@ exit 9)");
   EXPECT_EQ(row("figures"), "passed");
 }
 
+// bench/gpu itself reads what the bench and the peer print.
+TEST_F(GpuCheck, TheTableEndsInTheFiguresAndTheTargetsThatTheyReach) {
+  copy(BENCH_GPU_SCRIPT, "bench/gpu");
+  program("build/gpu/bin/gpu_test", test_program(kHolds, ""));
+  const auto ours = [](const char* compute, const char* ids, double on_card, double card) {
+    return fmt::format(
+        R"(echo '{{"network": "ctr", "batch": 16384, "compute": "{}", "ids": "{}", "step_us": 3000.0, )"
+        R"("on_card_us": {}, "card_us": {}, "products_us": 850.0, "memory_mib": 300, "cost": [2, 1]}}'
+)",
+        compute, ids, on_card, card);
+  };
+  program("build/gpu/bin/gpu_bench",
+          R"(echo '{"card": "Stub", "open_s": 1.25, "cublaslt": "/cu/libcublasLt.so.13"}'
+)" + ours("float32", "even", 1000, 1000) +
+              ours("bf16", "even", 1000, 900) + ours("float32", "skewed", 9000, 9000));
+  folder_.write("bench/peers/torch_gpu.py", R"(import json
+print(json.dumps({"torch": "2.9", "open_s": 2.5}))
+print(json.dumps({"network": "ctr", "batch": 16384, "compute": "float32", "eager_us": 1400.0, "graph_us": 1100.0}))
+print(json.dumps({"network": "ctr", "batch": 16384, "compute": "bf16", "eager_us": 1200.0}))
+)");
+  const Ended ended = run("--built");
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_EQ(row("figures"), "passed");
+  for (const char* const line :
+       {"card: Stub, opened in 1.25 s; products by /cu/libcublasLt.so.13\n",
+        "peer: PyTorch 2.9, opened in 2.50 s\n", "ctr        16384 float32     3000.0    1000.0",
+        "ctr        16384 skewed      3000.0    9000.0",
+        "target 8, beside PyTorch eager: 1 of 2 reached; not ctr 16384 bf16 1.20 of 1.30\n",
+        "target 8, beside its CUDA graph: 1 of 1 reached\n",
+        "target 9, share of the products: 2 of 2 reached\n", "target 13: opened in 1.25 s",
+        "all: "}) {
+    EXPECT_NE(ended.output.find(line), std::string::npos) << line << "\n" << ended.output;
+  }
+  // A bench that a card ends in the middle.
+  program("build/gpu/bin/gpu_bench",
+          "echo '{\"card\": \"Stub\", \"open_s\": 1, \"cublaslt\": \"x\"}'\n"
+          "echo '{\"network\": \"ctr\", \"ba'\n"
+          "echo 'card 0 (Stub): kernel Fill: an illegal address' >&2\nexit 1");
+  EXPECT_EQ(run("--built").code, 1);
+  EXPECT_EQ(row("figures"),
+            "failed with 1: gpu_bench: card 0 (Stub): kernel Fill: an illegal address");
+}
+
 TEST_F(GpuCheck, WithoutACardItSaysSo) {
   program("stubs/nvidia-smi", "echo 'Stub H100, 570.1, 81559 MiB, 0 MiB'");
   program("build/gpu/bin/gpu_test",
