@@ -136,6 +136,13 @@ std::uint32_t probability_key(float probability) {
   return 2 * kHalf - std::bit_cast<std::uint32_t>(1.0F - p);
 }
 
+double probability_of_key(std::uint32_t key, unsigned shift) {
+  constexpr auto kHalf = std::bit_cast<std::uint32_t>(0.5F);
+  const std::uint32_t middle = (key << shift) + (shift == 0 ? 0 : std::uint32_t{1} << (shift - 1));
+  if (middle <= kHalf) return std::bit_cast<float>(middle);
+  return 1.0 - static_cast<double>(std::bit_cast<float>(2 * kHalf - std::min(middle, 2 * kHalf)));
+}
+
 double area_under_curve(const ScoreHistogram& scores) {
   double zeros = 0;
   double ones = 0;
@@ -149,6 +156,117 @@ double area_under_curve(const ScoreHistogram& scores) {
   }
   if (zeros == 0 || ones == 0) return std::numeric_limits<double>::quiet_NaN();
   return right / (zeros * ones);
+}
+
+namespace {
+
+constexpr double kPointsApart = 0.02;
+
+// Numbers of examples of class 0 and of class 1.
+std::array<double, 2> totals_of(const ScoreHistogram& scores) {
+  std::array<double, 2> totals{};
+  for (const ScoreHistogram::Entry& entry : scores.entries()) {
+    totals[0] += static_cast<double>(entry.counts[0]);
+    totals[1] += static_cast<double>(entry.counts[1]);
+  }
+  return totals;
+}
+
+// Calls `use(zeros, ones)` for each score that class 0 or class 1 has, from the highest: numbers of
+// examples with that score or a higher one.
+template <class Use>
+void for_thresholds(const ScoreHistogram& scores, const Use& use) {
+  double zeros = 0;
+  double ones = 0;
+  const auto entries = scores.entries();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    zeros += static_cast<double>(entry->counts[0]);
+    ones += static_cast<double>(entry->counts[1]);
+    use(zeros, ones);
+  }
+}
+
+}  // namespace
+
+double average_precision(const ScoreHistogram& scores) {
+  const double all = totals_of(scores)[1];
+  if (all == 0) return std::numeric_limits<double>::quiet_NaN();
+  double sum = 0;
+  double before = 0;
+  for_thresholds(scores, [&](double zeros, double ones) {
+    sum += (ones - before) * ones / (zeros + ones);
+    before = ones;
+  });
+  return sum / all;
+}
+
+CurvePoints roc_curve(const ScoreHistogram& scores) {
+  const auto [all_zeros, all_ones] = totals_of(scores);
+  if (all_zeros == 0 || all_ones == 0) return {};
+  CurvePoints points{{0, 0}};
+  for_thresholds(scores, [&](double zeros, double ones) {
+    const double x = zeros / all_zeros;
+    const double y = ones / all_ones;
+    const bool is_last = zeros == all_zeros && ones == all_ones;
+    const double from_last = x - points.back().first + (y - points.back().second);
+    if (is_last || from_last >= kPointsApart) points.emplace_back(x, y);
+  });
+  return points;
+}
+
+CurvePoints precision_recall_curve(const ScoreHistogram& scores) {
+  const double all = totals_of(scores)[1];
+  if (all == 0) return {};
+  CurvePoints points{{0, 1}};
+  for_thresholds(scores, [&](double zeros, double ones) {
+    const double recall = ones / all;
+    const double from_last = recall - points.back().first;
+    const bool is_last = ones == all && from_last > 0;
+    if (is_last || from_last >= kPointsApart) points.emplace_back(recall, ones / (zeros + ones));
+  });
+  return points;
+}
+
+// The edges between the bins are percentiles of the probabilities with linear interpolation; an
+// edge belongs to the bin below it.
+CurvePoints calibration_curve(const ScoreHistogram& scores, std::size_t bins) {
+  const auto entries = scores.entries();
+  std::uint64_t examples = 0;
+  for (const ScoreHistogram::Entry& entry : entries) examples += entry.counts[0] + entry.counts[1];
+  if (examples == 0) return {};
+  std::vector<double> edges;
+  std::size_t entry = 0;
+  std::uint64_t end = entries[0].counts[0] + entries[0].counts[1];  // of the examples up to `entry`
+  const auto probability = [&](std::size_t at) {
+    return probability_of_key(entries[at].key, scores.shift());
+  };
+  for (std::size_t bin = 1; bin < bins; ++bin) {
+    const std::uint64_t parts = (examples - 1) * bin;
+    const std::uint64_t below = parts / bins;  // its place among the sorted examples
+    while (end <= below) {
+      ++entry;
+      end += entries[entry].counts[0] + entries[entry].counts[1];
+    }
+    const double low = probability(entry);
+    const double part = static_cast<double>(parts % bins) / static_cast<double>(bins);
+    const bool is_between = end == below + 1 && part > 0;
+    edges.push_back(is_between ? low + (probability(entry + 1) - low) * part : low);
+  }
+  std::vector<std::array<double, 3>> sums(bins);  // probabilities, ones, examples
+  std::size_t bin = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const double p = probability(i);
+    while (bin < edges.size() && edges[bin] < p) ++bin;
+    const auto count = static_cast<double>(entries[i].counts[0] + entries[i].counts[1]);
+    sums[bin][0] += p * count;
+    sums[bin][1] += static_cast<double>(entries[i].counts[1]);
+    sums[bin][2] += count;
+  }
+  CurvePoints points;
+  for (const auto& [sum, ones, count] : sums) {
+    if (count > 0) points.emplace_back(sum / count, ones / count);
+  }
+  return points;
 }
 
 }  // namespace paddle

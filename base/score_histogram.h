@@ -1,10 +1,12 @@
-// How often each score was given to an example of class 0 and of class 1: all that the area under
-// the ROC curve needs. Histograms of parts of the data add up to that of all data.
+// How often each score was given to an example of class 0 and of class 1: all that the ROC curve,
+// the curve of precision and recall and their areas need. Histograms of parts of the data add up to
+// that of all data.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -71,9 +73,29 @@ std::uint32_t score_key(float score);
 // The key of a probability, with the same resolution near 1 as near 0. Numbers outside [0, 1] count
 // as the nearer of 0 and 1, NaN as 0.
 std::uint32_t probability_key(float probability);
+// The probability with this key: the same float; for a key without its low `shift` bits, the middle
+// of those that share it.
+double probability_of_key(std::uint32_t key, unsigned shift = 0);
 
 // The area under the ROC curve: the share of pairs of both classes in which class 1 has the higher
 // score, pairs of equal scores counting half. NaN where one class has no example.
 double area_under_curve(const ScoreHistogram& scores);
+// The area under the curve of precision and recall as scikit-learn's average_precision_score: the
+// mean of the precisions at the scores of class 1. NaN where class 1 has no example.
+double average_precision(const ScoreHistogram& scores);
+
+// Curves to draw: points (x, y) by rising x, some of those that scikit-learn's functions return,
+// the first and the last among them. Empty where the function above is NaN.
+using CurvePoints = std::vector<std::pair<double, double>>;
+
+// x: share of class 0 with a score at or above a threshold; y: that of class 1. Points are at least
+// 0.02 apart, as the sum of both differences.
+CurvePoints roc_curve(const ScoreHistogram& scores);
+// x: recall; y: precision. Points are at least 0.02 of recall apart.
+CurvePoints precision_recall_curve(const ScoreHistogram& scores);
+// x: mean probability; y: share of class 1, in each of up to `bins` bins of about equally many
+// examples, as scikit-learn's calibration_curve(strategy="quantile"). The keys must be those of
+// probability_key().
+CurvePoints calibration_curve(const ScoreHistogram& scores, std::size_t bins);
 
 }  // namespace paddle

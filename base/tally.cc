@@ -17,6 +17,7 @@ void Tally::add(const Tally& other) {
   for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += other.sums[i];
   for (std::size_t i = 0; i < histograms.size(); ++i) histograms[i].add(other.histograms[i]);
+  for (std::size_t i = 0; i < grouped.size(); ++i) grouped[i].add(other.grouped[i]);
 }
 
 Bytes encode(const Tally& tally) {
@@ -24,21 +25,21 @@ Bytes encode(const Tally& tally) {
   append_bytes(bytes, std::span<const std::uint64_t>(tally.counts));
   append_bytes(bytes, std::span<const double>(tally.sums));
   for (const ScoreHistogram& one : tally.histograms) one.append_to(bytes);
+  for (const GroupedScores& one : tally.grouped) one.append_to(bytes);
   return bytes;
 }
 
 Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t sums,
-                           std::uint64_t histograms) {
+                           std::uint64_t histograms, std::uint64_t grouped) {
   const bool is_too_long = counts > kTallyEntriesMax || sums > kTallyEntriesMax - counts ||
-                           histograms > kTallyHistogramsMax;
-  if (is_too_long || bytes.size() < (counts + sums) * sizeof(std::uint64_t) ||
-      (histograms == 0 && bytes.size() != (counts + sums) * sizeof(std::uint64_t))) {
-    return Error{
-        Errc::kData,
-        fmt::format("{} counts, {} sums and {} histograms do not fit {} bytes, or exceed the "
-                    "limits of {} entries and {} histograms",
-                    counts, sums, histograms, bytes.size(), kTallyEntriesMax, kTallyHistogramsMax),
-        ""};
+                           histograms > kTallyHistogramsMax || grouped > kTallyGroupedMax;
+  if (is_too_long || bytes.size() < (counts + sums) * sizeof(std::uint64_t)) {
+    return Error{Errc::kData,
+                 fmt::format("{} counts, {} sums, {} histograms and {} scores by group do not fit "
+                             "{} bytes, or exceed the limits of {} entries, {} and {}",
+                             counts, sums, histograms, grouped, bytes.size(), kTallyEntriesMax,
+                             kTallyHistogramsMax, kTallyGroupedMax),
+                 ""};
   }
   Tally tally;
   tally.counts.resize(counts);
@@ -51,9 +52,12 @@ Result<Tally> decode_tally(ByteSpan bytes, std::uint64_t counts, std::uint64_t s
     PADDLE_TRY(ScoreHistogram one, ScoreHistogram::take(left));
     tally.histograms.push_back(std::move(one));
   }
+  for (std::uint64_t i = 0; i < grouped; ++i) {
+    PADDLE_TRY(GroupedScores one, GroupedScores::take(left));
+    tally.grouped.push_back(std::move(one));
+  }
   if (left.empty()) return tally;
-  return Error{Errc::kData, fmt::format("{} unexpected bytes after the histograms", left.size()),
-               ""};
+  return Error{Errc::kData, fmt::format("{} unexpected bytes after the tally", left.size()), ""};
 }
 
 }  // namespace paddle

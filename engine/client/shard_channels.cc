@@ -205,6 +205,7 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
     message.set_counts(counts ? tally.counts.size() : 0);
     message.set_sums(counts ? tally.sums.size() : 0);
     message.set_histograms(counts ? tally.histograms.size() : 0);
+    message.set_grouped(counts ? tally.grouped.size() : 0);
     return lanes.send(i, FrameType::kFinishPass, message, counts ? encode(tally) : Bytes());
   };
   const auto take = [&](ClientLanes& lanes, std::size_t i) -> Status {
@@ -215,7 +216,8 @@ Result<PassTotals> ShardChannels::end_pass(const Tally& tally, bool pauses, cons
     totals.paused = is_paused_ = finished.paused();
     totals.samples = finished.samples();
     totals.cost = finished.cost_sum();
-    auto sum = decode_tally(frame.tail, finished.counts(), finished.sums(), finished.histograms());
+    auto sum = decode_tally(frame.tail, finished.counts(), finished.sums(), finished.histograms(),
+                            finished.grouped());
     if (!sum) return lanes.malformed(i, "tail");
     totals.tally = *std::move(sum);
     return {};

@@ -66,6 +66,7 @@ struct LayerConfig {
   std::vector<std::uint64_t> counts;  // of each class, for unigram
   bool has_bias = true;
   std::string label;  // cost layers and evaluators: a data slot
+  std::string group;  // gauc: a data slot whose only id is an example's group
   ParameterAttributes weight;
   ParameterAttributes bias;
 };
@@ -215,9 +216,9 @@ Result<ResolvedJob> resolve_job(const std::string& path,
 // one at `path`; that file may be missing or wrong.
 std::vector<std::string> override_keys(const std::string& path);
 
-// A file that the network depends on: the dictionary, or counts of classes.
+// A file that the network depends on: the dictionary, the statistics, or counts of classes.
 struct JobFile {
-  std::string name;  // in the text: "dictionary.txt", "counts.txt", "counts-1.txt"
+  std::string name;  // in the text: "dictionary.txt", "statistics.json", "counts-1.txt"
   std::string path;
 };
 

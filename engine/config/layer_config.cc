@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 2> kDistributions{"uniform", "unigram"};
 constexpr std::array<std::string_view, 3> kPoolings{"sum", "mean", "concat"};
 
 // Keys of metrics.jsonl, and of `paddle test --json`, that are not evaluators. "total_" begins the
-// keys of the figures over all trainers.
+// keys of the figures over all trainers, and "curve:" those of curves.
 constexpr auto kReservedNames = std::to_array<std::string_view>({"kind",
                                                                  "pass",
                                                                  "batch",
@@ -53,7 +53,8 @@ constexpr auto kReservedNames = std::to_array<std::string_view>({"kind",
                                                                  "unix_ms",
                                                                  "examples_per_second",
                                                                  "examples_per_busy_second",
-                                                                 "higher_is_better"});
+                                                                 "higher_is_better",
+                                                                 "one_is_best"});
 
 // Reads the last word of each line, a whole number; a dictionary with counts qualifies.
 Result<std::vector<std::uint64_t>> read_counts(const std::string& path) {
@@ -248,13 +249,17 @@ std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) 
     evaluator.name = table.string("name", evaluator.type);
     evaluator.inputs = {table.string("input")};
     evaluator.label = table.string("label");
+    evaluator.group = table.string("group");
     check_known(table, "input", evaluator.inputs[0], layers, "not a layer");
     check_known(table, "label", evaluator.label, slots, "not a data slot");
-    for (const std::string_view key : find_row(evaluator_types(), evaluator.type)->required) {
-      require(table, key, evaluator.name);
+    check_known(table, "group", evaluator.group, slots, "not a data slot");
+    const TypeKeys& type = *find_row(evaluator_types(), evaluator.type);
+    for (const std::string_view key : type.required) require(table, key, evaluator.name);
+    if (table.has("group") && !type.reads("group")) {
+      table.fail("group", "'group' is for evaluators of type gauc");
     }
     if (std::ranges::find(kReservedNames, evaluator.name) != kReservedNames.end() ||
-        evaluator.name.starts_with("total_")) {
+        evaluator.name.starts_with("total_") || evaluator.name.starts_with("curve:")) {
       table.fail("name", fmt::format("the name '{}' is reserved in metrics.jsonl", evaluator.name));
     }
     if (!taken.insert(evaluator.name).second) {

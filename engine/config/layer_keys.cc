@@ -56,8 +56,11 @@ std::span<const TypeKeys> layer_types() {
 std::span<const TypeKeys> evaluator_types() {
   static const std::vector<TypeKeys> types{
       {"auc", {"label"}},
+      {"calibration", {"label"}},
       {"classification_error", {"label"}},
+      {"gauc", {"label", "group"}},
       {"perplexity"},  // its input is a cost, which has a label
+      {"pr_auc", {"label"}},
       {"precision_recall", {"label"}},
       {"rmse", {"label"}},
   };

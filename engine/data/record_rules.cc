@@ -7,14 +7,6 @@
 namespace paddle::data {
 namespace {
 
-// Removes the first `count` values from `from` and returns them.
-template <class T>
-std::span<const T> take_front(std::span<const T>& from, std::size_t count) {
-  const std::span<const T> front = from.first(count);
-  from = from.subspan(count);
-  return front;
-}
-
 // Whether ids of the slot are places in the dictionary, which are all below its size.
 bool are_of_dictionary(const config::DataConfig& data, const std::string& slot) {
   return data.format == "ngram" || (data.format == "bow" && slot == "words");
@@ -66,7 +58,7 @@ Status RecordRules::check(const RecordView& record) const {
 Status RecordRules::check(const nn::SlotRule& rule, std::span<const std::uint64_t> ids,
                           std::span<const float> values) const {
   if (rule.is_single && ids.size() != 1) {
-    return Error{Errc::kData, fmt::format("{}: slot '{}' has {} labels, but only one is read",
+    return Error{Errc::kData, fmt::format("{}: slot '{}' has {} ids, but only one is read",
                                           rule.subject, rule.slot_name, ids.size())};
   }
   if (rule.is_binary) {

@@ -303,11 +303,13 @@ Result<Tally> Group::sum(const Tally& own) {
     std::uint64_t counts = 0;
     std::uint64_t sums = 0;
     std::uint64_t histograms = 0;
+    std::uint64_t grouped = 0;
     std::uint64_t bytes = 0;
   };
   const Bytes bytes = encode(own);
   std::vector<Entries> shapes(size());
-  shapes[rank()] = {own.counts.size(), own.sums.size(), own.histograms.size(), bytes.size()};
+  shapes[rank()] = {own.counts.size(), own.sums.size(), own.histograms.size(), own.grouped.size(),
+                    bytes.size()};
   PADDLE_TRY_STATUS(exchange(std::as_writable_bytes(std::span(shapes))).wait());
   const auto fail = [&](Error why) {
     abort(why);
@@ -325,7 +327,8 @@ Result<Tally> Group::sum(const Tally& own) {
   for (std::uint32_t other = 0; other < size(); ++other) {
     const Entries& shape = shapes[other];
     const ByteSpan part = ByteSpan(blocks).subspan(block * other, shape.bytes);
-    const auto tally = decode_tally(part, shape.counts, shape.sums, shape.histograms);
+    const auto tally =
+        decode_tally(part, shape.counts, shape.sums, shape.histograms, shape.grouped);
     if (!tally) return fail(tally.error());
     if (tally->empty()) continue;
     if (!total.empty() && !total.same_shape(*tally)) {

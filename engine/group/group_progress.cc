@@ -27,7 +27,7 @@ client::PassTotals totals_of(const wire::GroupPass& message) {
 
 Result<Tally> tally_of(const wire::GroupSavepoint& savepoint) {
   return decode_tally(as_bytes(savepoint.tally()), savepoint.tally_counts(), savepoint.tally_sums(),
-                      savepoint.tally_histograms());
+                      savepoint.tally_histograms(), savepoint.tally_grouped());
 }
 
 }  // namespace
@@ -132,6 +132,7 @@ void GroupProgress::write_to(wire::GroupSavepoint& savepoint) const {
   savepoint.set_tally_counts(ended.tally.counts.size());
   savepoint.set_tally_sums(ended.tally.sums.size());
   savepoint.set_tally_histograms(ended.tally.histograms.size());
+  savepoint.set_tally_grouped(ended.tally.grouped.size());
   const Bytes tally = encode(ended.tally);
   savepoint.set_tally(tally.data(), tally.size());
 }

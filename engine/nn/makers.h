@@ -37,8 +37,11 @@ LayerResult make_nce(Builder& builder);
 LayerResult make_negative_sampling(Builder& builder);
 
 EvaluatorResult make_auc(Builder& builder);
+EvaluatorResult make_calibration(Builder& builder);
 EvaluatorResult make_classification_error(Builder& builder);
+EvaluatorResult make_gauc(Builder& builder);
 EvaluatorResult make_perplexity(Builder& builder);
+EvaluatorResult make_pr_auc(Builder& builder);
 EvaluatorResult make_precision_recall(Builder& builder);
 EvaluatorResult make_rmse(Builder& builder);
 
@@ -70,8 +73,11 @@ inline constexpr auto kLayerMakers = std::to_array<Maker<LayerResult>>({
 
 inline constexpr auto kEvaluatorMakers = std::to_array<Maker<EvaluatorResult>>({
     {"auc", make_auc},
+    {"calibration", make_calibration},
     {"classification_error", make_classification_error},
+    {"gauc", make_gauc},
     {"perplexity", make_perplexity},
+    {"pr_auc", make_pr_auc},
     {"precision_recall", make_precision_recall},
     {"rmse", make_rmse},
 });

@@ -194,15 +194,24 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   std::size_t counts = 0;
   std::size_t sums = 0;
   std::size_t histograms = 0;
+  std::size_t grouped = 0;
   for (const auto& evaluator : network.evaluators_) {
     counts += evaluator->counts();
     sums += evaluator->sums();
     histograms += evaluator->histograms();
+    grouped += evaluator->grouped();
   }
   if (histograms > kTallyHistogramsMax) {
     return Error{Errc::kUsage,
-                 fmt::format("there are {} evaluators of type auc; the limit is {}", histograms,
-                             kTallyHistogramsMax),
+                 fmt::format("there are {} evaluators of types auc, pr_auc and calibration; the "
+                             "limit is {}",
+                             histograms, kTallyHistogramsMax),
+                 "use fewer of them"};
+  }
+  if (grouped > kTallyGroupedMax) {
+    return Error{Errc::kUsage,
+                 fmt::format("there are {} evaluators of type gauc; the limit is {}", grouped,
+                             kTallyGroupedMax),
                  "use fewer of them"};
   }
   if (counts + sums > kTallyEntriesMax) {
@@ -214,6 +223,7 @@ Result<Network> Network::build(const std::vector<config::LayerConfig>& layers,
   network.empty_tally_.counts.resize(counts);
   network.empty_tally_.sums.resize(sums);
   network.empty_tally_.histograms.resize(histograms);
+  network.empty_tally_.grouped.resize(grouped);
   network.parameters_ = builder.take_parameters();
   network.vocabularies_ = builder.take_vocabularies();
   network.slots_ = slots;
@@ -339,21 +349,25 @@ Result<double> Network::forward(const Run& run, Workspace& workspace) const {
 }
 
 // In training the model changes from batch to batch, and a tally is made for every batch, so
-// coarser histograms are enough.
+// coarser histograms and fewer groups are enough.
 Status Network::evaluate(const Run& run, Workspace& workspace) const {
   constexpr std::size_t kEntriesInTraining = 1U << 12U;
   Tally& tally = workspace.tally_;
   tally = empty_tally_;
-  if (run.mode == Mode::kTrain)
+  if (run.mode == Mode::kTrain) {
     std::ranges::fill(tally.histograms, ScoreHistogram(kEntriesInTraining));
-  Counters left{tally.counts, tally.sums, tally.histograms};
+    std::ranges::fill(tally.grouped, GroupedScores(GroupedScores::kSentMax));
+  }
+  Counters left{tally.counts, tally.sums, tally.histograms, tally.grouped};
   for (const auto& evaluator : evaluators_) {
     PADDLE_TRY_STATUS(evaluator->count(
         run, LayerAccess(workspace),
         {left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums()),
-         left.histograms.first(evaluator->histograms())}));
+         left.histograms.first(evaluator->histograms()),
+         left.grouped.first(evaluator->grouped())}));
     left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums()),
-            left.histograms.subspan(evaluator->histograms())};
+            left.histograms.subspan(evaluator->histograms()),
+            left.grouped.subspan(evaluator->grouped())};
   }
   return {};
 }
@@ -395,14 +409,16 @@ Result<Tally> Network::count(const Run& run, const ForwardResults& results,
 std::vector<Value> Network::values(const Tally& tally) const {
   const Tally& own = tally.empty() ? empty_tally_ : tally;
   PADDLE_CHECK(own.same_shape(empty_tally_));
-  Totals left{own.counts, own.sums, own.histograms};
+  Totals left{own.counts, own.sums, own.histograms, own.grouped};
   std::vector<Value> found;
   for (const auto& evaluator : evaluators_) {
     evaluator->values({left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums()),
-                       left.histograms.first(evaluator->histograms())},
+                       left.histograms.first(evaluator->histograms()),
+                       left.grouped.first(evaluator->grouped())},
                       found);
     left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums()),
-            left.histograms.subspan(evaluator->histograms())};
+            left.histograms.subspan(evaluator->histograms()),
+            left.grouped.subspan(evaluator->grouped())};
   }
   return found;
 }

@@ -45,8 +45,8 @@ bool PassEnd::answer_repeat(const Request& request, const wire::FinishPass& mess
 // does not change their sum.
 Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& message) const {
   Trainer& trainer = request.trainer;
-  auto tally =
-      decode_tally(request.frame.tail, message.counts(), message.sums(), message.histograms());
+  auto tally = decode_tally(request.frame.tail, message.counts(), message.sums(),
+                            message.histograms(), message.grouped());
   if (!tally) return protocol_error("{}", tally.error().message);
   if (!std::ranges::all_of(tally->sums, [](double sum) { return std::isfinite(sum); })) {
     return Refusal{wire::REFUSAL_NOT_FINITE,
@@ -55,11 +55,13 @@ Refused PassEnd::take_tally(const Request& request, const wire::FinishPass& mess
   for (const Trainer& other : state_.membership.trainers()) {
     if (other.id == trainer.id || !other.finished || other.tally.same_shape(*tally)) continue;
     return Refusal{wire::REFUSAL_PARAMETERS,
-                   fmt::format("the evaluators of trainer {} have {} counts, {} sums and {} "
-                               "histograms, those of trainer {} have {}, {} and {}",
+                   fmt::format("the evaluators of trainer {} have {} counts, {} sums, {} "
+                               "histograms and {} scores by group, those of trainer {} have {}, "
+                               "{}, {} and {}",
                                trainer.id, tally->counts.size(), tally->sums.size(),
-                               tally->histograms.size(), other.id, other.tally.counts.size(),
-                               other.tally.sums.size(), other.tally.histograms.size()),
+                               tally->histograms.size(), tally->grouped.size(), other.id,
+                               other.tally.counts.size(), other.tally.sums.size(),
+                               other.tally.histograms.size(), other.tally.grouped.size()),
                    "give all trainers the same job.toml"};
   }
   trainer.tally = *std::move(tally);
@@ -134,6 +136,7 @@ void PassEnd::answer(const Trainer& trainer, std::uint64_t request, const Ended&
   totals.set_counts(ended.tally.counts.size());
   totals.set_sums(ended.tally.sums.size());
   totals.set_histograms(ended.tally.histograms.size());
+  totals.set_grouped(ended.tally.grouped.size());
   state_.replies.send(trainer, FrameType::kPassFinished, totals, encode(ended.tally), out);
 }
 
@@ -143,6 +146,7 @@ void PassEnd::save(wire::SavepointState& savepoint) const {
     to.mutable_totals()->set_counts(ended.tally.counts.size());
     to.mutable_totals()->set_sums(ended.tally.sums.size());
     to.mutable_totals()->set_histograms(ended.tally.histograms.size());
+    to.mutable_totals()->set_grouped(ended.tally.grouped.size());
     const Bytes tally = encode(ended.tally);
     to.set_tally(tally.data(), tally.size());
   };
@@ -154,7 +158,7 @@ Status PassEnd::restore(const wire::SavepointState& savepoint) {
   const auto read = [](const wire::SavepointPassEnd& from) -> Result<Ended> {
     const auto bytes = as_bytes(from.tally());
     PADDLE_TRY(Tally tally, decode_tally(bytes, from.totals().counts(), from.totals().sums(),
-                                         from.totals().histograms()));
+                                         from.totals().histograms(), from.totals().grouped()));
     return Ended{from.totals(), std::move(tally)};
   };
   passes_.clear();

@@ -87,7 +87,14 @@ Status EarlyStop::check(const config::TrainConfig& train, std::span<const nn::Va
 EarlyStop::EarlyStop(const config::TrainConfig& train, std::span<const nn::Value> figures)
     : best_figure_(train.best), worse_max_(train.stop_after_worse), stop_when_(train.stop_when) {
   const auto found = std::ranges::find(figures, best_figure_, &nn::Value::name);
-  higher_is_better_ = found != figures.end() && found->higher_is_better;
+  if (found == figures.end()) return;
+  higher_is_better_ = found->higher_is_better;
+  one_is_best_ = found->one_is_best;
+}
+
+bool EarlyStop::is_better(double value, double than) const {
+  if (one_is_best_) return std::abs(value - 1) < std::abs(than - 1);
+  return higher_is_better_ ? value > than : value < than;
 }
 
 void EarlyStop::add(PassTest test) {

@@ -16,7 +16,7 @@
 namespace paddle::trainer {
 
 // Returns the figures of a test, the cost first. For a reading without any example they give the
-// names of the figures, and whether higher values are better.
+// names of the figures, and which values are better.
 std::vector<nn::Value> figures_of(const Reading& reading);
 
 struct PassTest {
@@ -58,12 +58,11 @@ class EarlyStop {
 
  private:
   std::optional<double> value_of(const PassTest& test, const std::string& figure) const;
-  bool is_better(double value, double than) const {
-    return higher_is_better_ ? value > than : value < than;
-  }
+  bool is_better(double value, double than) const;
 
   std::string best_figure_;
   bool higher_is_better_ = false;
+  bool one_is_best_ = false;
   std::uint32_t worse_max_ = 0;
   std::optional<config::StopWhen> stop_when_;
   std::vector<PassTest> tests_;  // by pass

@@ -107,7 +107,8 @@ std::optional<PassCounts> ReplayLog::read_slot(std::size_t index) const {
   if (slot.tally_bytes > empty.bytes_max()) return {};
   Bytes bytes(slot.tally_bytes);
   if (!read_at(options_.memory.get(), std::span(bytes), slot_offset(index))) return {};
-  auto tally = decode_tally(bytes, empty.counts.size(), empty.sums.size(), empty.histograms.size());
+  auto tally = decode_tally(bytes, empty.counts.size(), empty.sums.size(), empty.histograms.size(),
+                            empty.grouped.size());
   if (!tally) return {};
   return PassCounts{{slot.samples, slot.cost, *std::move(tally)}, slot.first_cost};
 }

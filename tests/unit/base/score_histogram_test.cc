@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -105,6 +106,87 @@ TEST(ScoreHistogram, OneClassHasNoArea) {
   for (const int label : {0, 1})
     EXPECT_TRUE(std::isnan(
         area_under_curve(histogram_of(std::vector<Scored>({{0.5F, label}, {0.25F, label}})))));
+}
+
+// As scikit-learn's average_precision_score: at each score of class 1, tied ones together.
+double exact_average_precision(std::vector<Scored> all) {
+  std::ranges::sort(all, std::greater(), &Scored::probability);
+  double sum = 0, ones = 0;
+  for (std::size_t i = 0; i < all.size();) {
+    std::size_t end = i;
+    double here = 0;
+    while (end < all.size() && all[end].probability == all[i].probability) here += all[end++].label;
+    ones += here;
+    sum += here * ones / static_cast<double>(end);
+    i = end;
+  }
+  return sum / ones;
+}
+
+TEST(ScoreHistogram, AveragePrecisionIsThatOfAllScoresAtAnyScaleAndRate) {
+  std::uint64_t seed = 0;
+  for (const std::size_t count : {300U, 30'000U}) {
+    for (const double scale : {6e-6, 1e-3, 0.3}) {
+      for (const double rate : {0.0003, 0.03, 0.5}) {
+        const auto all = draw(count, scale, 1.0, rate, ++seed);
+        EXPECT_NEAR(average_precision(histogram_of(all)), exact_average_precision(all), 1e-4)
+            << count << " scores of " << scale << ", rate " << rate;
+      }
+    }
+  }
+}
+
+// Where all or no example is of class 1; NaN without one, as there is no precision to average.
+TEST(ScoreHistogram, AveragePrecisionOfOneClass) {
+  EXPECT_EQ(average_precision(histogram_of(std::vector<Scored>({{0.5F, 1}, {0.25F, 1}}))), 1.0);
+  EXPECT_TRUE(
+      std::isnan(average_precision(histogram_of(std::vector<Scored>({{0.5F, 0}, {0.25F, 0}})))));
+  EXPECT_TRUE(std::isnan(average_precision(ScoreHistogram())));
+}
+
+// Some of the points of scikit-learn's roc_curve, and of precision_recall_curve.
+TEST(ScoreHistogram, CurvesHaveTheirEndsAndFewPoints) {
+  const std::vector<Scored> four({{0.1F, 0}, {0.4F, 0}, {0.35F, 1}, {0.8F, 1}});
+  EXPECT_EQ(roc_curve(histogram_of(four)),
+            (CurvePoints{{0, 0}, {0, 0.5}, {0.5, 0.5}, {0.5, 1}, {1, 1}}));
+  EXPECT_EQ(precision_recall_curve(histogram_of(four)),
+            (CurvePoints{{0, 1}, {0.5, 1}, {1, 2.0 / 3}}));
+  const ScoreHistogram many = histogram_of(draw(30'000, 0.01, 4, 0.1, 5));
+  for (const CurvePoints& points : {roc_curve(many), precision_recall_curve(many)}) {
+    EXPECT_GT(points.size(), 40U);
+    EXPECT_LE(points.size(), 102U);
+    EXPECT_TRUE(std::ranges::is_sorted(points, {}, &std::pair<double, double>::first));
+    EXPECT_EQ(points.front().first, 0.0);
+    EXPECT_EQ(points.back().first, 1.0);
+  }
+  EXPECT_TRUE(roc_curve(ScoreHistogram()).empty());
+  EXPECT_TRUE(roc_curve(histogram_of(std::vector<Scored>({{0.5F, 1}}))).empty());
+  EXPECT_TRUE(precision_recall_curve(ScoreHistogram()).empty());
+  EXPECT_TRUE(calibration_curve(ScoreHistogram(), 10).empty());
+}
+
+TEST(ScoreHistogram, ProbabilitiesComeBackFromTheirKeys) {
+  for (const float p : {0.0F, 1e-45F, 6e-6F, 0.25F, 0.5F, 0.50001F, 0.75F, 0.999999F, 1.0F}) {
+    const std::uint32_t key = probability_key(p);
+    EXPECT_EQ(probability_of_key(key), p);
+    if (p < 1e-30F) continue;
+    EXPECT_NEAR(probability_of_key(key >> 8U, 8), p, 1e-4 * p);
+  }
+}
+
+// Bins of one example in four: {0.1, 0.2} with share 0, {0.3, 0.4} with 0.5, and so on.
+TEST(ScoreHistogram, CalibrationBinsHaveEquallyManyExamples) {
+  std::vector<Scored> all;
+  for (int i = 1; i <= 8; ++i) all.push_back({static_cast<float>(i) / 10, i > 4 || i == 3 ? 1 : 0});
+  const CurvePoints points = calibration_curve(histogram_of(all), 4);
+  const CurvePoints expected{{0.15, 0}, {0.35, 0.5}, {0.55, 1}, {0.75, 1}};
+  ASSERT_EQ(points.size(), expected.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    EXPECT_NEAR(points[i].first, expected[i].first, 1e-7);
+    EXPECT_DOUBLE_EQ(points[i].second, expected[i].second);
+  }
+  const std::vector<Scored> same(7, {0.5F, 1});
+  EXPECT_EQ(calibration_curve(histogram_of(same), 4), (CurvePoints{{0.5, 1}}));
 }
 
 TEST(ScoreHistogram, ASumHasTheSameBitsInAnyOrderOfItsParts) {

@@ -26,18 +26,25 @@ TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
     return mistake("[optimizer]", "[[evaluator]]\n" + keys + "\n[optimizer]");
   };
   EXPECT_EQ(wrong("type = \"auk\"\ninput = \"output\"\nlabel = \"next\""),
-            "job.toml:26:8: 'type' is 'auk', but must be one of 'auc', 'classification_error', "
-            "'perplexity', 'precision_recall', 'rmse'; did you mean 'auc'?");
+            "job.toml:26:8: 'type' is 'auk', but must be one of 'auc', 'calibration', "
+            "'classification_error', 'gauc', 'perplexity', 'pr_auc', 'precision_recall', 'rmse'; "
+            "did you mean 'auc'?");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"none\"\nlabel = \"next\""),
             "job.toml:27:9: 'none' is not a layer");
   EXPECT_EQ(wrong("name = \"cost\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
             "job.toml:26:8: the name 'cost' is reserved in metrics.jsonl");
   for (const std::string name :
-       {"first_cost", "why", "sparse_lags", "higher_is_better", "total_auc"})
+       {"first_cost", "why", "sparse_lags", "higher_is_better", "one_is_best", "total_auc", "curve:roc:auc"})
     EXPECT_EQ(
         wrong("name = \"" + name + "\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
         "job.toml:26:8: the name '" + name + "' is reserved in metrics.jsonl");
   EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\""), "job.toml:25:1: auc has no 'label'");
+  EXPECT_EQ(wrong("type = \"gauc\"\ninput = \"output\"\nlabel = \"next\""),
+            "job.toml:25:1: gauc has no 'group'");
+  EXPECT_EQ(wrong("type = \"gauc\"\ninput = \"output\"\nlabel = \"next\"\ngroup = \"user\""),
+            "job.toml:29:9: 'user' is not a data slot");
+  EXPECT_EQ(wrong("type = \"auc\"\ninput = \"output\"\nlabel = \"next\"\ngroup = \"next\""),
+            "job.toml:29:9: 'group' is for evaluators of type gauc");
 }
 
 TEST_F(JobConfigTest, EvaluatorsHaveNamesOfTheirOwnAndAreFew) {

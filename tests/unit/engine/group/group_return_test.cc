@@ -35,7 +35,11 @@ Tally tally_of(std::uint32_t rank) {
   for (std::uint64_t i = 0; i < 50; ++i) examples.push_back((i * rank) << 33U | (i % 2));
   ScoreHistogram scores;
   scores.add(examples);
-  return {{rank + 1ULL, 10}, {0.5 * rank}, {scores}};
+  GroupedScores grouped(GroupedScores::kSentMax);
+  std::vector<GroupedScores::Example> of_groups;
+  for (const std::uint64_t example : examples) of_groups.push_back({rank % 2, example});
+  grouped.add(of_groups);
+  return {{rank + 1ULL, 10}, {0.5 * rank}, {scores}, {grouped}};
 }
 
 class GroupReturn : public testing::TestWithParam<const char*> {};
@@ -94,14 +98,19 @@ TEST(GroupReturns, BetweenPassesTheEndIsToldAgain) {
   const auto set = returning(set_of("adam", kSliced, 2));
   Memories memories(2);
   ScoreHistogram scores;
-  for (const std::uint32_t rank : {0U, 1U}) scores.add(tally_of(rank).histograms[0]);
-  const Tally all{{3, 20}, {0.5}, {scores}};
+  GroupedScores grouped;
+  for (const std::uint32_t rank : {0U, 1U}) {
+    scores.add(tally_of(rank).histograms[0]);
+    grouped.add(tally_of(rank).grouped[0]);
+  }
+  const Tally all{{3, 20}, {0.5}, {scores}, {grouped}};
   client::PassTotals told;
   const auto expect_told = [&](const Result<client::PassTotals>& totals, bool paused) {
     ASSERT_TRUE(totals);
     EXPECT_EQ(totals->tally.counts, all.counts);
     EXPECT_EQ(totals->tally.sums, all.sums);
     EXPECT_EQ(totals->tally.histograms, all.histograms);
+    EXPECT_EQ(totals->tally.grouped, all.grouped);
     EXPECT_EQ(totals->paused, paused);
   };
   as_lives(set, memories, [&](Rank& rank) {

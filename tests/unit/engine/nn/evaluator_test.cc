@@ -204,6 +204,152 @@ TEST(Evaluator, AucMergedOverTrainersIsThatOfAllData) {
   EXPECT_GT(std::fabs(auc - mean_of_parts), 1e-3);  // merging is not averaging
 }
 
+// Data by formula, and what scikit-learn 1.2 finds in it:
+//   i = numpy.arange(200); x = (i * 37 % 101 - 50) / 16; p = 1 / (1 + numpy.exp(-x)); g = i * i % 7
+//   y = (i * i * 7 + 3 * i) % 11 + i * 37 % 101 // 10 >= 10
+constexpr double kPrAuc = 0.7685776425651828;  // average_precision_score(y, p)
+constexpr double kGauc = 0.7737974283060489;   // sum(n_g * roc_auc_score(y_g, p_g)) / sum(n_g)
+constexpr double kCalibration = 1.1000250789639092;  // p.mean() / y.mean()
+// calibration_curve(y, p, n_bins=10, strategy="quantile"): p, y
+const CurvePoints kCalibrationCurve{
+    {0.055752039, 0.15}, {0.099224746, 0.15}, {0.174307746, 0.19047619},  {0.289159926, 0.3},
+    {0.43069408, 0.6},   {0.584441407, 0.45}, {0.724363497, 0.526315789}, {0.829650241, 0.55},
+    {0.900775254, 0.65}, {0.944247961, 1.0}};
+
+struct Grouped {
+  Batch batch{200, {{}, {}, {}}};
+
+  Grouped() {
+    for (std::uint64_t i = 0; i < batch.size; ++i) {
+      const std::uint64_t score = i * 37 % 101;
+      batch.slots[0].values.push_back((static_cast<float>(score) - 50) / 16);
+      batch.slots[1].ids.push_back((i * i * 7 + 3 * i) % 11 + score / 10 >= 10 ? 1 : 0);
+      batch.slots[2].ids.push_back(i * i % 7);
+    }
+  }
+};
+
+config::LayerConfig gauc() {
+  config::LayerConfig made = evaluator("gauc", "out", "y");
+  made.group = "group";
+  return made;
+}
+
+// All of them, of logits.
+struct FourAreas {
+  Network network = [] {
+    auto identity = layer("activation", "out", {"x"});
+    identity.activation = "identity";
+    auto built =
+        Network::build({identity, labelled("binary_cross_entropy", "cost", "out")},
+                       parse_slots({"x:1", "y", "group"}),
+                       {evaluator("pr_auc", "out", "y"), gauc(),
+                        evaluator("calibration", "out", "y"), evaluator("auc", "out", "y")});
+    EXPECT_TRUE(built) << built.error().message;
+    return *std::move(built);
+  }();
+  Workspace workspace;
+
+  Tally tally(const Batch& batch, std::size_t begin, std::size_t end, Mode mode = Mode::kTest) {
+    const Parameters none;
+    const auto cost = network.forward(
+        Run{.batch = batch, .begin = begin, .end = end, .parameters = none, .mode = mode},
+        workspace);
+    EXPECT_TRUE(cost) << cost.error().message;
+    return workspace.tally();
+  }
+};
+
+TEST(Evaluator, PrAucGaucAndCalibrationAreThoseOfScikitLearn) {
+  const Grouped data;
+  FourAreas all;
+  for (const Mode mode : {Mode::kTest, Mode::kTrain}) {
+    const auto values = all.network.values(all.tally(data.batch, 0, 200, mode));
+    EXPECT_NEAR(Evaluated::named(values, "pr_auc"), kPrAuc, 1e-12);
+    EXPECT_NEAR(Evaluated::named(values, "gauc"), kGauc, 1e-12);
+    EXPECT_NEAR(Evaluated::named(values, "calibration"), kCalibration, 1e-6);
+    EXPECT_TRUE(values[0].higher_is_better && values[1].higher_is_better);
+    EXPECT_TRUE(values[2].one_is_best);
+    EXPECT_EQ(values[0].curve.kind, "precision_recall");
+    EXPECT_EQ(values[1].curve.kind, "");
+    EXPECT_EQ(values[3].curve.kind, "roc");
+    EXPECT_EQ(values[3].curve.points.back(), (std::pair<double, double>{1, 1}));
+    const Curve& curve = values[2].curve;
+    EXPECT_EQ(curve.kind, "calibration");
+    ASSERT_EQ(curve.points.size(), kCalibrationCurve.size());
+    for (std::size_t i = 0; i < curve.points.size(); ++i) {
+      EXPECT_NEAR(curve.points[i].first, kCalibrationCurve[i].first, 1e-6);
+      EXPECT_NEAR(curve.points[i].second, kCalibrationCurve[i].second, 1e-6);
+    }
+  }
+}
+
+TEST(Evaluator, PrAucGaucAndCalibrationMergedOverTrainersAreThoseOfAllData) {
+  const Grouped data;
+  FourAreas all;
+  const Tally whole = all.tally(data.batch, 0, 200);
+  Tally merged;
+  for (const auto& [begin, end] :
+       {std::pair<std::size_t, std::size_t>{150, 200}, {0, 3}, {3, 3}, {3, 150}}) {
+    const auto part = decode_tally(encode(all.tally(data.batch, begin, end)), 2, 1, 3, 1);
+    ASSERT_TRUE(part) << part.error().message;
+    merged.add(*part);
+  }
+  EXPECT_EQ(merged.counts, whole.counts);
+  EXPECT_EQ(merged.histograms, whole.histograms);
+  EXPECT_EQ(merged.grouped, whole.grouped);
+  EXPECT_NEAR(merged.sums[0], whole.sums[0], 1e-12);
+  EXPECT_NEAR(Evaluated::named(all.network.values(merged), "gauc"), kGauc, 1e-12);
+}
+
+TEST(Evaluator, PrAucGaucAndCalibrationSayWhyTheyAreUndefined) {
+  FourAreas all;
+  const auto why = [&](const std::vector<Value>& values) {
+    std::vector<std::string> reasons;
+    for (const Value& one : values) {
+      EXPECT_EQ(std::isnan(one.value), !one.undefined.empty()) << one.name;
+      reasons.push_back(one.undefined);
+    }
+    reasons.pop_back();  // auc has a test of its own
+    return reasons;
+  };
+  using Reasons = std::vector<std::string>;
+  EXPECT_EQ(why(all.network.values({})), Reasons(3, "there is no example"));
+  Batch batch{2, {{.values = {1, 2}}, {.ids = {0, 0}}, {.ids = {7, 7}}}};
+  EXPECT_EQ(why(all.network.values(all.tally(batch, 0, 2))),
+            (Reasons{"no label is 1", "no group has labels of both classes", "no label is 1"}));
+  batch.slots[1].ids = {0, 1};
+  EXPECT_EQ(why(all.network.values(all.tally(batch, 0, 2))), (Reasons{"", "", ""}));
+  batch.slots[2].ids = {7, 8};
+  EXPECT_EQ(why(all.network.values(all.tally(batch, 0, 2))),
+            (Reasons{"", "no group has labels of both classes", ""}));
+}
+
+// Not a number is the lowest score, and the probability 0, so that sums stay finite.
+TEST(Evaluator, PrAucGaucAndCalibrationTakeNotANumberAsTheLowestScore) {
+  FourAreas all;
+  const Batch batch{3, {{.values = {std::nanf(""), 0, 0}}, {.ids = {0, 1, 1}}, {.ids = {7, 7, 7}}}};
+  const auto values = all.network.values(all.tally(batch, 0, 3));
+  EXPECT_DOUBLE_EQ(Evaluated::named(values, "pr_auc"), 1.0);
+  EXPECT_DOUBLE_EQ(Evaluated::named(values, "gauc"), 1.0);
+  EXPECT_DOUBLE_EQ(Evaluated::named(values, "calibration"), 0.5);
+}
+
+TEST(Evaluator, AnExampleIsInOneGroup) {
+  FourAreas all;
+  Batch batch{2, {{.values = {1, 2}}, {.ids = {0, 1}}, {.ids = {7, 8, 9}, .offsets = {0, 1, 3}}}};
+  const Parameters none;
+  const auto cost = all.network.forward(
+      nn::Run{.batch = batch, .begin = 0, .end = 2, .parameters = none, .mode = Mode::kTest},
+      all.workspace);
+  ASSERT_FALSE(cost);
+  EXPECT_EQ(cost.error().message, "evaluator 'gauc': an example has 2 ids in slot 'group'");
+  bool has_rule = false;
+  for (const SlotRule& rule : all.network.rules())
+    has_rule = has_rule || (rule.slot_name == "group" && rule.is_single && rule.is_label);
+  EXPECT_TRUE(has_rule) << "so that a record is refused with its file and line";
+}
+
 TEST(Evaluator, ClassificationErrorOfClassesAndOfOneOutput) {
   Evaluated three("softmax_cross_entropy", 3, "y", {});  // with the default evaluators
   const Batch batch = floats_and_ids({1, 2, 3, 5, 1, 1, 0, 2, 1}, {2, 1, 1});
@@ -309,6 +455,15 @@ TEST(Evaluator, TheirCountersAreBounded) {
                                     parse_slots({"x:1", "y"}), many);
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().hint, "use fewer of them");
+  many.clear();
+  for (std::size_t i = 0; i <= kTallyGroupedMax; ++i) {
+    many.push_back(gauc());
+    many.back().name += std::to_string(i);
+  }
+  const auto grouped = Network::build({identity, labelled("binary_cross_entropy", "cost", "out")},
+                                      parse_slots({"x:1", "y", "group"}), many);
+  ASSERT_FALSE(grouped);
+  EXPECT_EQ(grouped.error().message, "there are 3 evaluators of type gauc; the limit is 2");
 }
 
 TEST(Evaluator, WrongLabelsNameTheEvaluator) {
@@ -333,7 +488,9 @@ std::string evaluator_error(const config::LayerConfig& evaluator) {
 
 TEST(Evaluator, MistakesNameTheEvaluator) {
   EXPECT_EQ(evaluator_error(evaluator("auc", "out", "y")),
-            "evaluator 'auc': its input has 3 outputs; AUC needs one output or two");
+            "evaluator 'auc': its input has 3 outputs; auc needs one output or two");
+  EXPECT_EQ(evaluator_error(evaluator("gauc", "out", "y")),
+            "evaluator 'gauc': its input has 3 outputs; gauc needs one output or two");
   EXPECT_EQ(evaluator_error(evaluator("auc", "oot", "y")),
             "evaluator 'auc': unknown input 'oot', did you mean 'out'?");
   EXPECT_EQ(evaluator_error(evaluator("rmse", "cost", "y")),
@@ -359,6 +516,30 @@ TEST(Evaluator, MistakesNameTheEvaluator) {
             "evaluator 'precision_recall': another evaluator has the same name");
   EXPECT_EQ(evaluator_error(evaluator("aucc", "out", "y")),
             "evaluator 'aucc': unknown type 'aucc', did you mean 'auc'?");
+}
+
+TEST(Evaluator, MistakesOfGroupsAndProbabilitiesNameTheEvaluator) {
+  auto identity = layer("activation", "out", {"x"});
+  identity.activation = "identity";
+  const auto mistake = [&](const std::string& cost, const config::LayerConfig& wrong) {
+    const auto built = Network::build({identity, labelled(cost, "cost", "out")},
+                                      parse_slots({"x:1", "y", "group"}), {wrong});
+    return built ? "none" : built.error().message;
+  };
+  EXPECT_EQ(mistake("squared_error", evaluator("calibration", "out", "y")),
+            "evaluator 'calibration': its input is no probability");
+  auto wrong = gauc();
+  wrong.group = "";
+  EXPECT_EQ(mistake("squared_error", wrong),
+            "evaluator 'gauc': key 'group' is missing: the data slot whose id is an example's "
+            "group");
+  wrong.group = "x";
+  EXPECT_EQ(mistake("squared_error", wrong),
+            "evaluator 'gauc': group 'x' is a slot of floats, it must be one of ids");
+  wrong.group = "grup";
+  EXPECT_EQ(mistake("squared_error", wrong),
+            "evaluator 'gauc': unknown group 'grup', did you mean 'group'?");
+  EXPECT_EQ(mistake("squared_error", gauc()), "none") << "only the order of scores counts";
 }
 
 TEST(Evaluator, MayReadASlotThatNoLayerReads) {

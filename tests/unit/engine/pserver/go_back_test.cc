@@ -12,7 +12,15 @@ ScoreHistogram two_scores() {
   made.add(examples);
   return made;
 }
-const Tally kTally{{3, 4}, {0.5}, {two_scores()}};
+
+GroupedScores one_group() {
+  GroupedScores made(GroupedScores::kSentMax);
+  std::array<GroupedScores::Example, 1> example{{{7, 1}}};
+  made.add(example);
+  return made;
+}
+
+const Tally kTally{{3, 4}, {0.5}, {two_scores()}, {one_group()}};
 
 void one_push(OneShard& one, std::uint64_t sequence) {
   EXPECT_TRUE(is(one.push(0, sequence, 1), FrameType::kPushed));
@@ -133,11 +141,14 @@ TEST_F(GoBack, PassesAndThePauseBeforeTheSavepointAreToldAgain) {
     EXPECT_EQ(told.passes_finished(), pass + 1);
     EXPECT_EQ(told.samples(), 2U);
     const auto tally =
-        decode_tally(out[0].frame.tail, told.counts(), told.sums(), told.histograms());
+        decode_tally(out[0].frame.tail, told.counts(), told.sums(), told.histograms(), 1);
     ASSERT_TRUE(tally);
     ScoreHistogram both = two_scores();
     both.add(two_scores());
     EXPECT_EQ(tally->histograms, std::vector{both});
+    GroupedScores both_groups = one_group();
+    both_groups.add(one_group());
+    EXPECT_EQ(tally->grouped, std::vector{both_groups});
     EXPECT_EQ(tally->counts, (std::vector<std::uint64_t>{6, 8}));
     EXPECT_EQ(tally->sums, std::vector<double>{1.0});
   }

@@ -111,6 +111,7 @@ class OneShard {
     message.set_counts(tally.counts.size());
     message.set_sums(tally.sums.size());
     message.set_histograms(tally.histograms.size());
+    message.set_grouped(tally.grouped.size());
     return send(trainer, FrameType::kFinishPass, message, encode(tally));
   }
   std::vector<float> values() const {

@@ -155,7 +155,8 @@ TEST(ShardSync, FinishedTrainerLeavesTheRoundAndThePassEndsWithTheLast) {
 
 Tally tally_of(const net::Outgoing& outgoing) {
   const auto message = parse<wire::PassFinished>(outgoing);
-  return *decode_tally(outgoing.frame.tail, message.counts(), message.sums(), message.histograms());
+  return *decode_tally(outgoing.frame.tail, message.counts(), message.sums(), message.histograms(),
+                       message.grouped());
 }
 
 ScoreHistogram histogram_of(std::vector<std::uint64_t> examples, std::size_t entries_max) {
@@ -215,12 +216,12 @@ TEST(ShardSync, TalliesOfAnotherShapeAreRefused) {
   one.finish(0, 0, {{1, 2}, {}});
   expect_refused(
       one.finish(1, 0, {{1}, {2}}), wire::REFUSAL_PARAMETERS,
-      "the evaluators of trainer 1 have 1 counts, 1 sums and 0 histograms, those of trainer "
-      "0 have 2, 0 and 0");
+      "the evaluators of trainer 1 have 1 counts, 1 sums, 0 histograms and 0 scores by group, "
+      "those of trainer 0 have 2, 0, 0 and 0");
   wire::FinishPass lie;
   lie.set_counts(3);
   expect_refused(one.send(1, FrameType::kFinishPass, lie), wire::REFUSAL_PROTOCOL,
-                 "3 counts, 0 sums and 0 histograms do not fit 0 bytes");
+                 "3 counts, 0 sums, 0 histograms and 0 scores by group do not fit 0 bytes");
 }
 
 TEST(ShardSync, LostTrainerFailsThoseWhoWait) {

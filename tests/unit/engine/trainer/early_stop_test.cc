@@ -48,6 +48,18 @@ TEST(EarlyStop, EndsAfterSoManyWorsePassesInARow) {
   }
 }
 
+TEST(EarlyStop, WhereOneIsBestTheNearestToOneIsTheBest) {
+  std::vector<nn::Value> figures{{"cost", 0}, {"calibration", 0}};
+  figures[1].one_is_best = true;
+  EarlyStop stop(rules("calibration", 2), figures);
+  const auto add = [&](std::uint32_t pass, double value) {
+    stop.add({pass, {{"cost", 1}, {"calibration", value}}});
+  };
+  for (std::uint32_t pass = 0; const double value : {0.5, 1.3, 0.9, 1.2, 0.7}) add(pass++, value);
+  EXPECT_EQ(stop.best(any), 2U);
+  EXPECT_EQ(stop.judge(), EndReason::kWorse);
+}
+
 TEST(EarlyStop, APassAsGoodAsTheBestIsNotWorse) {
   EXPECT_EQ(end_of(rules("auc", 2), {0.7, 0.6, 0.7, 0.6, 0.7, 0.6}), "");
 }

@@ -51,7 +51,12 @@ config::JobConfig job(const std::string& device) {
   job.evaluators = {layer("classification_error", "error", "output", "label"),
                     layer("precision_recall", "precision_recall", "output", "label"),
                     layer("perplexity", "perplexity", "classes"),
-                    layer("auc", "auc", "logit", "click"), layer("rmse", "rmse", "guess", "click")};
+                    layer("auc", "auc", "logit", "click"),
+                    layer("pr_auc", "pr_auc", "logit", "click"),
+                    layer("calibration", "calibration", "logit", "click"),
+                    layer("gauc", "gauc", "logit", "click"),
+                    layer("rmse", "rmse", "guess", "click")};
+  job.evaluators[6].group = "label";
   job.train.trainer_count = 1;
   job.train.device = device == "gpu" ? config::TrainDevice::kGpu : config::TrainDevice::kCpu;
   return job;
