@@ -126,11 +126,14 @@ Series series_of(const std::vector<StepOfLine>& steps, std::string_view kind,
   return series;
 }
 
-std::optional<BestValue> best_of(const Series& series, bool higher_is_better) {
+std::optional<BestValue> best_of(const Series& series, const EvaluatorCurves& of) {
   if (series.points.empty()) return std::nullopt;
-  const auto value = [](const auto& point) { return point.second; };
-  const auto best = higher_is_better ? std::ranges::max_element(series.points, {}, value)
-                                     : std::ranges::min_element(series.points, {}, value);
+  // The lowest is the best.
+  const auto rank = [&](const auto& point) {
+    if (of.one_is_best) return std::abs(point.second - 1);
+    return of.higher_is_better ? -point.second : point.second;
+  };
+  const auto best = std::ranges::min_element(series.points, {}, rank);
   const auto at = static_cast<std::size_t>(best - series.points.begin());
   return BestValue{best->second, series.passes[at]};
 }
@@ -139,7 +142,9 @@ EvaluatorCurves curves_of(const std::vector<StepOfLine>& steps, const std::strin
   EvaluatorCurves curves;
   curves.name = name;
   for (const StepOfLine& at : steps) {
-    if (at.line->number(name)) curves.higher_is_better = at.line->is_better_when_higher(name);
+    if (!at.line->number(name)) continue;
+    curves.higher_is_better = at.line->is_better_when_higher(name);
+    curves.one_is_best = at.line->is_best_at_one(name);
   }
   const Series held_out = series_of(steps, "test", name);
   Series training = series_of(steps, "pass", std::string(kOfJob) + name);
@@ -148,7 +153,7 @@ EvaluatorCurves curves_of(const std::vector<StepOfLine>& steps, const std::strin
     if (!log_points.points.empty()) training = std::move(log_points);
   }
   const Series& judged = held_out.points.empty() ? training : held_out;
-  curves.best = best_of(judged, curves.higher_is_better);
+  curves.best = best_of(judged, curves);
   if (!judged.points.empty()) {
     curves.last = BestValue{judged.points.back().second, judged.passes.back()};
   }
@@ -241,6 +246,28 @@ std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader) {
   for (const std::string& name : names_of(*leader)) all.push_back(curves_of(steps, name));
   prefer_errors(all);
   return all;
+}
+
+std::vector<TestCurve> test_curves(const ProcessRecord* leader) {
+  constexpr std::string_view kCurve = "curve:";
+  std::map<std::pair<std::string, std::string>, TestCurve> last;  // by kind and name
+  for (std::size_t i = 0; leader != nullptr && i < leader->metrics.size(); ++i) {
+    const MetricsLine& line = leader->metrics[i];
+    if (line.kind != "test") continue;
+    for (const auto& [key, numbers] : line.lists) {
+      const std::size_t end = key.find(':', kCurve.size());
+      if (!key.starts_with(kCurve) || end == std::string::npos) continue;
+      TestCurve curve{
+          key.substr(kCurve.size(), end - kCurve.size()), key.substr(end + 1), line.pass, {}};
+      for (std::size_t at = 0; at + 1 < numbers.size(); at += 2)
+        curve.points.emplace_back(numbers[at], numbers[at + 1]);
+      const auto place = std::pair(curve.kind, curve.name);
+      if (last.contains(place) || last.size() < kTestCurvesMax) last[place] = std::move(curve);
+    }
+  }
+  std::vector<TestCurve> curves;
+  for (auto& [place, curve] : last) curves.push_back(std::move(curve));
+  return curves;
 }
 
 }  // namespace paddle::cli

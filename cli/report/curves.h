@@ -58,6 +58,7 @@ struct BestValue {
 struct EvaluatorCurves {
   std::string name;  // "cost", or the name in job.toml or in a user's own program
   bool higher_is_better = false;
+  bool one_is_best = false;  // the nearer to 1, the better; then higher_is_better does not count
   Points held_out;
   // A point for each end of a pass, over all trainers. If the job has only one pass or lacks such
   // values: the log points of trainer 0 (leader_of()).
@@ -68,5 +69,17 @@ struct EvaluatorCurves {
 // The first one is the headline: the best known kind among the evaluators or, without such a kind,
 // the cost, which every job has.
 std::vector<EvaluatorCurves> evaluator_curves(const ProcessRecord* leader);
+
+// The curve behind an evaluator's value in the last test that has it.
+struct TestCurve {
+  std::string kind;  // "roc", "precision_recall", "calibration", or another one of a user's program
+  std::string name;  // of the evaluator
+  std::uint64_t pass = 0;  // from 0
+  Points points;
+};
+
+// By kind and name, at most kTestCurvesMax of them.
+constexpr std::size_t kTestCurvesMax = 24;
+std::vector<TestCurve> test_curves(const ProcessRecord* leader);
 
 }  // namespace paddle::cli

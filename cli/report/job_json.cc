@@ -75,10 +75,22 @@ Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators) {
   for (const EvaluatorCurves& one : evaluators) {
     list.push_back(Json::object({{"name", one.name},
                                  {"higher_is_better", one.higher_is_better},
+                                 {"one_is_best", one.one_is_best},
                                  {"held_out", points_json(one.held_out)},
                                  {"training", points_json(one.training)},
                                  {"best", best_json(one.best)},
                                  {"last", best_json(one.last)}}));
+  }
+  return Json::list(list);
+}
+
+Json test_curves_json(const std::vector<TestCurve>& curves) {
+  std::vector<Json> list;
+  for (const TestCurve& one : curves) {
+    list.push_back(Json::object({{"kind", one.kind},
+                                 {"name", one.name},
+                                 {"pass", one.pass},
+                                 {"points", points_json(one.points)}}));
   }
   return Json::list(list);
 }
@@ -250,6 +262,7 @@ std::string job_json(const JobRecord& record) {
                       {"slow", Json::list(sentences)},
                       {"curves", curves_json(curves)},
                       {"evaluators", evaluators_json(evaluators)},
+                      {"test_curves", test_curves_json(test_curves(leader))},
                       {"progress", progress_json(leader)},
                       {"commands", commands_json(record.commands)},
                       {"machines", machines_json(record.machines)}};

@@ -15,8 +15,10 @@ namespace paddle::cli {
 //                               rate, busy_rate, slow}; 0 where a number is not known
 //   slow                        a sentence for each slow trainer
 //   curves                      {role, cost, rate}: points [x, y] of up to 7 trainers
-//   evaluators                  {name, higher_is_better, held_out: points, training: points, best
-//                               and last: {value, pass}}: the headline first; the cost is one
+//   evaluators                  {name, higher_is_better, one_is_best, held_out: points, training:
+//                               points, best and last: {value, pass}}: the headline first; the cost
+//                               is one
+//   test_curves                 {kind, name, pass, points} of the last test
 //   progress                    {pass, passes, pass_done} of trainer 0, or null
 //   commands                    {unix_ms, text, version}: as typed
 //   machines                    {node, processor, cores, memory_bytes, os, kernel, gpus,

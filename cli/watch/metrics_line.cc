@@ -36,6 +36,11 @@ constexpr std::array<std::string_view, 15> kTrainerKeys{"current_cost",
 constexpr std::array<std::string_view, 10> kNamesOfHigher{
     "auc", "acc", "precision", "recall", "f1", "bleu", "ndcg", "r2", "score", "iou"};
 
+// Whether `word` is one of the words with spaces between them.
+bool has_word(std::string_view words, std::string_view word) {
+  return fmt::format(" {} ", words).find(fmt::format(" {} ", word)) != std::string::npos;
+}
+
 std::uint64_t count_of(double value) {
   return value > 0 && value < 1e18 ? static_cast<std::uint64_t>(value) : 0;
 }
@@ -80,12 +85,15 @@ std::vector<std::pair<std::string, double>> MetricsLine::evaluators() const {
 }
 
 bool MetricsLine::is_better_when_higher(std::string_view figure) const {
-  if (const std::string* const names = text("higher_is_better")) {
-    return fmt::format(" {} ", *names).find(fmt::format(" {} ", figure)) != std::string::npos;
-  }
+  if (const std::string* const names = text("higher_is_better")) return has_word(*names, figure);
   const std::string name = lower_case(figure);
   return std::ranges::any_of(
       kNamesOfHigher, [&](std::string_view part) { return name.find(part) != std::string::npos; });
+}
+
+bool MetricsLine::is_best_at_one(std::string_view figure) const {
+  const std::string* const names = text("one_is_best");
+  return names != nullptr && has_word(*names, figure);
 }
 
 std::optional<MetricsLine> parse_metrics(std::string_view line) {

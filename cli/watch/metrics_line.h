@@ -29,6 +29,8 @@ struct MetricsLine {
   // "higher_is_better", as a user's own program may write it, is judged by the figure's name: true
   // for "auc" and "val_accuracy", false for "cost" and "rmse".
   bool is_better_when_higher(std::string_view figure) const;
+  // Whether the line's key "one_is_best" names this figure: the nearer to 1, the better.
+  bool is_best_at_one(std::string_view figure) const;
 };
 
 // Nothing if the text is no such line.

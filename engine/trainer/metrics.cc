@@ -31,13 +31,22 @@ void add_values(JsonObject& fields, std::string_view prefix, const std::vector<n
   for (const nn::Value& one : values) fields.add(std::string(prefix) + one.name, one.value);
 }
 
-// The names of the figures for which a higher value is better, with spaces between them.
-std::string higher_is_better(const std::vector<nn::Value>& values) {
+// The names of the figures that have this property, with spaces between them.
+std::string names_of(const std::vector<nn::Value>& values, bool nn::Value::*property) {
   std::string names;
   for (const nn::Value& one : values) {
-    if (one.higher_is_better) names += (names.empty() ? "" : " ") + one.name;
+    if (one.*property) names += (names.empty() ? "" : " ") + one.name;
   }
   return names;
+}
+
+void add_curves(JsonObject& fields, const std::vector<nn::Value>& values) {
+  for (const nn::Value& one : values) {
+    if (one.curve.points.empty()) continue;
+    JsonArray numbers;
+    for (const auto& [x, y] : one.curve.points) numbers.add(x).add(y);
+    fields.add(fmt::format("curve:{}:{}", one.curve.kind, one.name), numbers);
+  }
 }
 
 }  // namespace
@@ -116,7 +125,11 @@ void MetricsFile::write(std::string_view kind, std::uint32_t pass, std::uint64_t
   fields.add("samples", reading.samples).add("cost", reading.cost);
   add_values(fields, "", reading.values);
   fields.add(more);
-  if (!reading.values.empty()) fields.add("higher_is_better", higher_is_better(reading.values));
+  if (kind == "test") add_curves(fields, reading.values);
+  if (!reading.values.empty())
+    fields.add("higher_is_better", names_of(reading.values, &nn::Value::higher_is_better));
+  if (const std::string names = names_of(reading.values, &nn::Value::one_is_best); !names.empty())
+    fields.add("one_is_best", names);
   write(kind, fields);
 }
 

@@ -45,14 +45,16 @@ std::string totals_line(std::uint32_t pass, const Reading& totals, std::uint64_t
 // "current_cost":5.9,"first_cost":7.6,"examples_per_second":5000,"pass_done":0.41,"passes":3,
 // "unix_ms":1700000000000}
 // Each evaluator is a key, with null where it is undefined; "higher_is_better" has the names of
-// those for which a higher value is better, with spaces between them. pass_done is the trained
-// share of this pass, 0 to 1, where it is known. first_cost is the mean cost of the first batch of
-// this run; later costs are compared with it to find divergence. Kinds: train (a log point; cost
-// and evaluators since the start of the pass), pass (its end, with the job's totals as
-// "total_samples", "total_cost", "total_<evaluator>"), test, save (with "path"), stop ("why" the
-// job ends before its last pass), and pserver (the state of one port, periodically).
-// "examples_per_busy_second" excludes the time spent waiting for pservers: in a synchronous job it
-// shows which trainer is slowest.
+// those for which a higher value is better, with spaces between them; "one_is_best" has those for
+// which the value nearest to 1 is best. A line of kind test also has the curves of its evaluators,
+// each as x, y, x, y, ...: "curve:roc:auc":[0,0,0.1,0.4,1,1]. pass_done is the trained share of
+// this pass, 0 to 1, where it is known. first_cost is the mean cost of the first batch of this run;
+// later costs are compared with it to find divergence. Kinds: train (a log point; cost and
+// evaluators since the start of the pass), pass (its end, with the job's totals as "total_samples",
+// "total_cost", "total_<evaluator>"), test, save (with "path"), stop ("why" the job ends before its
+// last pass), and pserver (the state of one port, periodically). "examples_per_busy_second"
+// excludes the time spent waiting for pservers: in a synchronous job it shows which trainer is
+// slowest.
 class MetricsFile {
  public:
   // Appends to the file; with the path "" nothing is written.

@@ -308,12 +308,34 @@ function curves() {
   const heldOut = one => ({name: 'held-out', points: one ? one.held_out : [], dots: true});
   const cost = {xLabel: 'batches', yLabel: 'since the log point before'};
   const rate = {xLabel: 'seconds since the start', yLabel: 'examples/s of a trainer', fromZero: true};
+  const aim = one => one.one_is_best ? '1 is best' : one.higher_is_better ? 'higher is better' : 'lower is better';
   const evaluators = job.evaluators.filter(one => one.name !== 'cost').flatMap(one => lineChart(
-    one.name, {xLabel: 'batches', yLabel: one.held_out.length === 0 ? '' : one.higher_is_better ? 'higher is better' : 'lower is better'},
+    one.name, {xLabel: 'batches', yLabel: one.held_out.length === 0 ? '' : aim(one)},
     [{name: 'training', points: one.training}, heldOut(one)]));
   const ofCost = heldOut(job.evaluators.find(one => one.name === 'cost'));
   return charts(...evaluators, ...lineChart('Cost', cost, [...of('cost'), ofCost]),
                 ...lineChart('Throughput', rate, of('rate')));
+}
+
+// The kinds of a test's curves: for each its title, its axes and its diagonal, if it has one.
+const KINDS = {
+  roc: {title: 'ROC', x: 'false positive rate', y: 'true positive rate', diagonal: 'by chance', end: () => 1},
+  precision_recall: {title: 'Precision and recall', x: 'recall', y: 'precision'},
+  calibration: {title: 'Calibration', x: 'mean prediction', y: 'share of label 1', diagonal: 'perfect', dots: true,
+                end: points => Math.max(...points.flat())},
+};
+
+// A chart for each kind of curve, with a line for each evaluator of that kind.
+function testCurves() {
+  const figures = Object.entries(KINDS).flatMap(([kind, {title, x, y, diagonal, dots, end}]) => {
+    const shown = job.test_curves.filter(one => one.kind === kind && one.points.length > 0);
+    if (shown.length === 0) return [];
+    const series = shown.map(({name, points}) => ({name, points, dots})).slice(0, SERIES_MAX - 1);
+    const last = end ? end(shown.flatMap(one => one.points)) : 0;
+    if (diagonal) series.push({name: diagonal, points: [[0, 0], [last, last]]});
+    return lineChart(title, {xLabel: x, yLabel: `${y}, last test, after pass ${shown[0].pass + 1}`, fromZero: true}, series);
+  });
+  return charts(...figures);
 }
 
 // A row for each pass, with both kinds of data beside each other, and its best value in bold.
@@ -427,7 +449,7 @@ const processes = () => table(
 const configuration = () => job.configuration === '' ? [] :
   [html('h2', {}, 'Configuration'), html('pre', {id: 'configuration'}, job.configuration)];
 
-main.replaceChildren(...head(), ...curves(), ...passes(), ...events(), ...nodes(), ...pservers(), ...surroundings(),
+main.replaceChildren(...head(), ...curves(), ...testCurves(), ...passes(), ...events(), ...nodes(), ...pservers(), ...surroundings(),
                      ...processes(), ...configuration());
 redraw();
 new ResizeObserver(redraw).observe(main);

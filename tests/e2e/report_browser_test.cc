@@ -167,6 +167,34 @@ TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
   }
 }
 
+TEST_F(ReportInABrowser, DrawsTheCurvesOfTheLastTest) {
+  const std::string test =
+      "{\"kind\":\"test\",\"pass\":4,\"batch\":9,\"samples\":10,\"cost\":1,\"auc\":0.8,"
+      "\"calibration\":1.25,\"curve:roc:auc\":[0,0,0.25,0.5,0.5,0.75,1,1],"
+      "\"curve:precision_recall:pr_auc\":[0,1,0.5,0.75,1,0.25],"
+      "\"curve:calibration:calibration\":[0.02,0.01,0.04,0.05],"
+      "\"curve:other:<b>\":[0,0,1,1],\"one_is_best\":\"calibration\",\"unix_ms\":1700000001600}\n";
+  job.folder.write("j/node_0/metrics.jsonl", test);
+  const auto made = make_report(job.folder.path(), "j", "");
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string whole = show(folder, {"--dump-dom"}, page);
+  const std::string dom = whole.substr(0, whole.find("<script"));
+  for (const char* const text :
+       {"aria-label=\"ROC\"", "aria-label=\"Precision and recall\"", "aria-label=\"Calibration\"",
+        ">true positive rate, last test, after pass 5</small>", ">false positive rate</text>",
+        ">by chance</span>", ">perfect</span>", ">1 is best</small>"}) {
+    EXPECT_NE(dom.find(text), std::string::npos) << text;
+  }
+  const auto roc = dom.find("aria-label=\"ROC\"");
+  const auto points = dom.find("points=\"", roc) + 8;
+  const std::string line = dom.substr(points, dom.find('"', points) - points);
+  EXPECT_EQ(count(line, " "), 3U) << "four points: " << line;
+  EXPECT_EQ(count(dom, "<svg class=\"chart\""), 7U)
+      << "auc, calibration, cost, throughput of the other trainer, and the three curves";
+  const std::string found = measured(400);
+  EXPECT_EQ(count(found, "<li>"), 1U) << found;
+}
+
 TEST_F(ReportInABrowser, OfManyPassesTheTableHasTheBestAndTheLast) {
   std::string metrics;
   for (int pass = 0; pass < 150; ++pass) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -16,6 +17,39 @@ MetricsLine line_of(const std::string& kind, std::uint64_t pass, std::uint64_t b
   line.cost = cost;
   line.numbers = std::move(numbers);
   return line;
+}
+
+TEST(EvaluatorCurves, WhereOneIsBestTheNearestToOneIsTheBest) {
+  ProcessRecord leader;
+  for (std::uint64_t pass = 0; const double value : {0.5, 1.125, 1.5}) {
+    leader.metrics.push_back(line_of("test", pass++, 10, 0.4, {{"calibration", value}}));
+    leader.metrics.back().texts = {{"higher_is_better", ""}, {"one_is_best", "calibration"}};
+  }
+  const auto all = evaluator_curves(&leader);
+  const auto found = std::ranges::find(all, "calibration", &EvaluatorCurves::name);
+  ASSERT_NE(found, all.end());
+  EXPECT_TRUE(found->one_is_best);
+  ASSERT_TRUE(found->best);
+  EXPECT_EQ(found->best->pass, 1U);
+  EXPECT_FALSE(std::ranges::find(all, "cost", &EvaluatorCurves::name)->one_is_best);
+}
+
+TEST(TestCurves, AreThoseOfTheLastTest) {
+  ProcessRecord leader;
+  for (std::uint64_t pass = 0; pass < 3; ++pass) {
+    leader.metrics.push_back(line_of(pass < 2 ? "test" : "train", pass, 10, 0.4, {{"auc", 0.5}}));
+    const double y = 0.25 * static_cast<double>(pass);
+    leader.metrics.back().lists = {{"curve:roc:auc", {0, 0, 0.5, y, 1, 1}},
+                                   {"lags", {1, 2}},
+                                   {"curve:broken", {1, 2}}};
+  }
+  const auto curves = test_curves(&leader);
+  ASSERT_EQ(curves.size(), 1U);
+  EXPECT_EQ(curves[0].kind, "roc");
+  EXPECT_EQ(curves[0].name, "auc");
+  EXPECT_EQ(curves[0].pass, 1U);
+  EXPECT_EQ(curves[0].points, (Points{{0, 0}, {0.5, 0.25}, {1, 1}}));
+  EXPECT_TRUE(test_curves(nullptr).empty());
 }
 
 TEST(EvaluatorCurves, TheHeadlineIsWhatPeopleCompareByWithItsBestPass) {

@@ -69,6 +69,28 @@ TEST(MetricsFile, WritesOneObjectALine) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
+// Curves are for tests: a log point has only the figure.
+TEST(MetricsFile, ATestHasTheCurvesOfItsEvaluators) {
+  const test::TemporaryFolder folder;
+  auto file = MetricsFile::open(folder / "metrics.jsonl");
+  ASSERT_TRUE(file);
+  const nn::Value auc{.name = "auc",
+                      .value = 0.75,
+                      .higher_is_better = true,
+                      .curve = {"roc", {{0, 0}, {0.25, 1.0 / 3}, {1, 1}}}};
+  const nn::Value calibration{.name = "calibration", .value = 1.5, .one_is_best = true};
+  file->write("test", 1, 20, {4, 0.5, {auc, calibration}});
+  file->write("train", 1, 20, {4, 0.5, {auc, calibration}});
+  const std::string text = test::TemporaryFolder::read(folder / "metrics.jsonl");
+  const std::string test = text.substr(0, text.find('\n'));
+  EXPECT_NE(test.find(R"("auc":0.75,"calibration":1.5,)"
+                      R"("curve:roc:auc":[0,0,0.25,0.333333333,1,1],)"
+                      R"("higher_is_better":"auc","one_is_best":"calibration")"),
+            std::string::npos)
+      << test;
+  EXPECT_EQ(text.find("curve", test.size()), std::string::npos);
+}
+
 // A limit on the size of files stands for a full disk.
 TEST(MetricsFile, ADiskThatIsReadOnlyCostsLinesAndNotTheJob) {
   const test::TemporaryFolder folder;
